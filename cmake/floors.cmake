@@ -1,0 +1,24 @@
+# One static library per folder of src/, so that the link line states which floors a folder stands on.
+
+add_library(sccl_options INTERFACE)
+target_include_directories(sccl_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(sccl_options INTERFACE -Wall -Wextra)
+if(SCCL_WERROR)
+  target_compile_options(sccl_options INTERFACE -Werror)
+endif()
+if(SCCL_SANITIZE)
+  target_compile_options(sccl_options INTERFACE -fsanitize=${SCCL_SANITIZE} -fno-omit-frame-pointer)
+  if(SCCL_SANITIZE MATCHES "undefined")
+    target_compile_options(sccl_options INTERFACE -fno-sanitize-recover=all)
+  endif()
+  target_link_options(sccl_options INTERFACE -fsanitize=${SCCL_SANITIZE})
+endif()
+# Header-only fmt and spdlog: the shared Debian builds would bring a second C++ runtime into the process.
+target_compile_definitions(sccl_options INTERFACE FMT_HEADER_ONLY=1 SPDLOG_FMT_EXTERNAL=1)
+target_link_libraries(sccl_options INTERFACE Threads::Threads)
+
+function(sccl_floor name)
+  cmake_parse_arguments(FLOOR "" "" "ON;SOURCES" ${ARGN})
+  add_library(sccl_${name} STATIC ${FLOOR_SOURCES})
+  target_link_libraries(sccl_${name} PUBLIC sccl_options ${FLOOR_ON})
+endfunction()

@@ -1,0 +1,42 @@
+// The one table of environment variables: every variable the library reads or recognises, with its meaning.
+// `sccl env` and docs/env.md are generated from it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace sccl::env {
+
+// What the library does with a variable that is set.
+enum class Handling : std::uint8_t { honoured, bounded, ignored };
+
+struct Variable {
+  std::string_view name;     // "NCCL_DEBUG"
+  std::string_view values;   // "VERSION|WARN|INFO|TRACE"
+  std::string_view fallback; // the default, in words
+  Handling handling;
+  std::string_view meaning;
+};
+
+std::span<const Variable> table();
+const Variable* find(std::string_view name);
+
+// The value of a variable of the table; nothing when unset or empty. A name that is not in the table is a
+// programming error and throws internal_error.
+std::optional<std::string> text(std::string_view name);
+
+// As text(), parsed. A value that is no number, or lies outside [low, high], is reported once at WARN with the
+// default that is used instead.
+std::int64_t number(std::string_view name, std::int64_t fallback, std::int64_t low, std::int64_t high);
+bool flag(std::string_view name, bool fallback);
+
+// docs/env.md.
+std::string markdown();
+
+// One INFO line for each NCCL_* or SCCL_* variable that is set: honoured, bounded, ignored or unknown. Once per process.
+void report_once();
+
+}  // namespace sccl::env

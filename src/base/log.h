@@ -1,0 +1,58 @@
+// NCCL-style log lines: "host:pid:tid NCCL INFO text", by NCCL_DEBUG, NCCL_DEBUG_FILE and NCCL_DEBUG_SUBSYS.
+// Nothing is opened or printed before the first line that passes the filter.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sccl::log {
+
+enum class Level : int { none = 0, version = 1, warn = 2, info = 3, trace = 5 };
+
+enum class Subsystem : unsigned {
+  init = 1u << 0,
+  coll = 1u << 1,
+  p2p = 1u << 2,
+  shm = 1u << 3,
+  net = 1u << 4,
+  graph = 1u << 5,
+  tuning = 1u << 6,
+  env = 1u << 7,
+  alloc = 1u << 8,
+  call = 1u << 9,
+  bootstrap = 1u << 12,
+  all = ~0u,
+};
+
+bool enabled(Level level, Subsystem subsystem);
+
+// Writes one line; also remembered as the last error's text when `level` is warn.
+void write(Level level, std::string_view text);
+
+template <typename... Args>
+void info(Subsystem subsystem, fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(Level::info, subsystem)) write(Level::info, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+void trace(Subsystem subsystem, fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(Level::trace, subsystem)) write(Level::trace, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+void warn(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::warn, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// The text ncclGetLastError returns: the last warning or error of the process, never cleared. The pointer stays
+// valid for the life of the process; the text behind it changes with the next error.
+const char* last_error();
+void set_last_error(std::string_view text);
+
+// Forgets the parsed settings, so that the next line reads the environment again.
+void reset();
+
+}  // namespace sccl::log

@@ -1,0 +1,43 @@
+// The data mover of the host target: any number of sources reduced element by element into any number of
+// destinations, in one pass, vectorised for the processor found at run time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/scalar_types.h"
+
+namespace sccl::kernels {
+
+struct Operand {
+  const void* data;
+  // Factor of every element, as a value of the element type in the low bytes; used only when the call is `scaled`.
+  std::uint64_t scale_bits;
+};
+
+struct ReduceCopy {
+  DataType type;
+  ReduceKernel kernel;
+  const Operand* operands;  // reduced in this order: ((o0 + o1) + o2) + ...
+  int operand_count;        // >= 1
+  bool scaled;              // multiply each operand's elements by its factor, rounded to the type, first
+  std::uint32_t divisor;    // > 1: integer types divide the result by it (truncating), the last step of an integer average
+  void* const* destinations;
+  int destination_count;  // >= 0
+  std::size_t elements;
+};
+
+// Operands and destinations are aligned to their element only. A destination may be exactly an operand (in place), but
+// may not overlap one otherwise. Copies (one operand, unscaled, no divisor) work for every type.
+//
+// Semantics. Integers wrap. Floating min and max return the operand that is not NaN, and order -0 below +0; results
+// depend on the operands' order only for NaN payloads. float16, bfloat16 and the fp8 types accumulate in float32 over
+// the operands of one call and round once to nearest even; fp8 results beyond the largest finite value saturate
+// (OCP E4M3FN and E5M2), NaN stays NaN. A scale is applied as one multiplication rounded to the element type.
+void reduce_copy(const ReduceCopy& work);
+
+// The element type's bits of the factor 1/divisor (rounded to the type), of 1, or of an integer.
+std::uint64_t reciprocal_bits(DataType type, int divisor);
+std::uint64_t one_bits(DataType type);
+
+}  // namespace sccl::kernels

@@ -1,0 +1,46 @@
+// The planners that need no search, and the table in which every planner is registered.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "schedule/schedule.h"
+
+namespace sccl::planners {
+
+using schedule::Schedule;
+using topology::Topology;
+
+// A planner returns nothing when it has no schedule for this collective on these links (too few links, a rank count
+// it does not handle). Results are correct by construction but still pass schedule::verify before they run.
+using Plan = std::optional<Schedule> (*)(const Topology& topology, Collective collective, Rank root);
+
+// Chunks travel along a Hamiltonian cycle of ranks 0, 1, 2, ... (Patarasu and Yuan's bandwidth-optimal ring for the
+// unrooted collectives, a pipelined chain for the rooted ones). Serves every collective.
+std::optional<Schedule> ring(const Topology& topology, Collective collective, Rank root);
+
+// Every chunk takes one hop to or from its owner: ReduceScatter and AllGather directly between all pairs, AllReduce as
+// one after the other (the one-hop trees of Blink 3.5). Needs a link between every pair that exchanges data.
+std::optional<Schedule> one_hop(const Topology& topology, Collective collective, Rank root);
+
+// AllReduce in one step: every rank sends all it has to every other and reduces everything itself. Least latency.
+std::optional<Schedule> all_pairs(const Topology& topology, Collective collective, Rank root);
+
+// Recursive doubling and halving (PCCL III): AllGather, ReduceScatter, AllReduce in logarithmically many steps. Rank
+// counts that are no power of two are folded for AllReduce and refused for the others.
+std::optional<Schedule> recursive(const Topology& topology, Collective collective, Rank root);
+
+// Binomial trees: Broadcast, Reduce, Gather, Scatter, and AllReduce as Reduce then Broadcast.
+std::optional<Schedule> binomial(const Topology& topology, Collective collective, Rank root);
+
+struct Planner {
+  std::string_view name;  // as in SCCL_ALGO and --algo
+  Plan plan;
+  std::string_view summary;
+};
+
+std::span<const Planner> table();
+const Planner* find(std::string_view name);
+
+}  // namespace sccl::planners

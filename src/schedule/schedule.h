@@ -1,0 +1,85 @@
+// The one representation of every collective: timed chunk routes.
+//
+// A chunk is an interval of the data. Its route is a set of sends, each with the step in which it happens and whether
+// it copies (replaces the receiver's value) or reduces (adds the sender's partial to the receiver's). A step reads
+// what was there when it began. Ring, tree, recursive doubling, SCCL's synthesized and Blink's packed schedules are
+// all values of this type.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "topology/topology.h"
+
+namespace sccl::schedule {
+
+using ChunkId = int;
+using Step = int;
+
+enum class SendKind : std::uint8_t { copy, reduce };
+
+struct Send {
+  ChunkId chunk = 0;
+  Rank src = 0;
+  Rank dst = 0;
+  Step step = 0;
+  SendKind kind = SendKind::copy;
+};
+
+struct Schedule {
+  std::string name;  // of the planner that made it, for people
+  Collective collective = Collective::allreduce;
+  int ranks = 0;
+  Rank root = 0;
+  topology::Topology topology;
+  int chunks = 0;           // G of the SCCL paper
+  int chunks_per_rank = 0;  // C of the SCCL paper
+  int steps = 0;
+  std::vector<int> rounds;      // by step
+  std::vector<double> weights;  // by chunk, relative size within its block; empty: all equal
+  bool pipelined = false;       // steps give the order along a route only (tree packings)
+  std::vector<Send> sends;
+};
+
+// Where a chunk's contributions come from and where its value must end.
+struct ChunkEnds {
+  bool everyone_contributes = false;  // else only `source`
+  Rank source = 0;
+  bool everyone_receives = false;  // else only `sink`
+  Rank sink = 0;
+
+  bool contributes(Rank rank) const { return everyone_contributes || rank == source; }
+  bool receives(Rank rank) const { return everyone_receives || rank == sink; }
+};
+
+// SCCL's pre- and postconditions (Table 1) for one chunk.
+ChunkEnds ends(const Schedule& schedule, ChunkId chunk);
+
+// The number of chunks a schedule with `chunks_per_rank` pieces must have: C * ranks for allgather, gather and
+// alltoall, C otherwise.
+int chunk_count(Collective collective, int ranks, int chunks_per_rank);
+
+// One direction of one link in one step.
+struct LinkUse {
+  Step step = 0;
+  Rank src = 0;
+  Rank dst = 0;
+  auto operator<=>(const LinkUse&) const = default;
+};
+
+// Sends over each link in each step, and over all links of a shared set in each step.
+std::map<LinkUse, int> link_loads(const Schedule& schedule);
+std::map<Step, int> set_loads(const Schedule& schedule, const topology::SharedSet& set);
+
+// The fewest rounds each step can have on the schedule's topology (SCCL 3.2.3, condition C5).
+std::vector<int> needed_rounds(const Schedule& schedule);
+
+// A schedule with the fields filled in that follow from the others: G, steps and rounds from the sends.
+Schedule make_schedule(std::string name, Collective collective, Rank root, const topology::Topology& topology,
+                       int chunks_per_rank, std::vector<Send> sends);
+
+}  // namespace sccl::schedule

@@ -1,0 +1,82 @@
+#include "topology/json.h"
+
+#include "base/error.h"
+
+namespace sccl::topology {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMaxNodes = 65536;
+constexpr std::size_t kMaxLinks = 1u << 22;
+
+Link link_from_json(const json& entry) {
+  Link link;
+  link.src = entry.at("src").get<int>();
+  link.dst = entry.at("dst").get<int>();
+  link.lanes = entry.value("lanes", 1);
+  link.gbytes_per_s = entry.value("gbytes_per_s", 0.0);
+  link.alpha_us = entry.value("alpha_us", 0.0);
+  link.link_class = link_class_from_name(entry.value("class", "shm"));
+  return link;
+}
+
+SharedSet shared_from_json(const json& entry) {
+  SharedSet set;
+  set.lanes = entry.at("lanes").get<int>();
+  for (const json& pair : entry.at("links")) set.links.emplace_back(pair.at(0).get<int>(), pair.at(1).get<int>());
+  return set;
+}
+
+Topology parse(const json& source) {
+  Topology topology;
+  topology.name = source.value("name", "unnamed");
+  topology.ranks = source.at("ranks").get<int>();
+  topology.switches = source.value("switches", 0);
+  if (topology.ranks > kMaxNodes || topology.switches > kMaxNodes || source.at("links").size() > kMaxLinks)
+    fail(ErrorCode::invalid_argument, "topology '{}' has {} ranks, {} switches and {} links: more than is supported",
+         topology.name, topology.ranks, topology.switches, source.at("links").size());
+  for (const json& entry : source.at("links")) topology.links.push_back(link_from_json(entry));
+  if (source.contains("shared"))
+    for (const json& entry : source.at("shared")) topology.shared.push_back(shared_from_json(entry));
+  if (source.contains("devices")) topology.devices = source.at("devices").get<std::vector<int>>();
+  return topology;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const Topology& topology) {
+  json links = json::array();
+  for (const Link& link : topology.links)
+    links.push_back({{"src", link.src},
+                     {"dst", link.dst},
+                     {"lanes", link.lanes},
+                     {"gbytes_per_s", link.gbytes_per_s},
+                     {"alpha_us", link.alpha_us},
+                     {"class", name(link.link_class)}});
+  json shared = json::array();
+  for (const SharedSet& set : topology.shared) {
+    json pairs = json::array();
+    for (const auto& [src, dst] : set.links) pairs.push_back({src, dst});
+    shared.push_back({{"lanes", set.lanes}, {"links", pairs}});
+  }
+  json result = {{"name", topology.name},
+                 {"ranks", topology.ranks},
+                 {"switches", topology.switches},
+                 {"links", links},
+                 {"shared", shared}};
+  if (!topology.devices.empty()) result["devices"] = topology.devices;
+  return result;
+}
+
+Topology from_json(const nlohmann::json& source) {
+  try {
+    Topology topology = parse(source);
+    validate(topology);
+    return topology;
+  } catch (const json::exception& error) {
+    fail(ErrorCode::invalid_argument, "topology: {}: see the topology format in the documentation", error.what());
+  }
+}
+
+}  // namespace sccl::topology

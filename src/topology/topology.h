@@ -1,0 +1,58 @@
+// The links between the devices of one communicator: a directed multigraph with latency, bandwidth and sharing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/types.h"
+
+namespace sccl::topology {
+
+// Nodes 0 .. ranks-1 are the ranks' devices; ranks .. ranks+switches-1 only forward.
+using Node = int;
+
+enum class LinkClass : std::uint8_t { nvlink, xgmi, pcie, shm, net };
+
+std::string_view name(LinkClass link_class);
+LinkClass link_class_from_name(std::string_view name);  // throws invalid_argument
+
+// One direction of a connection between two nodes.
+struct Link {
+  Node src = 0;
+  Node dst = 0;
+  int lanes = 1;                   // unit-bandwidth lanes: chunks a round (SCCL 3.2.2), capacity (Blink 3.2)
+  double gbytes_per_s = 0;         // of the whole link, all lanes
+  double alpha_us = 0;             // latency of one transfer
+  LinkClass link_class = LinkClass::shm;
+};
+
+// SCCL's bandwidth relation B: over these links together at most `lanes` chunks a round.
+struct SharedSet {
+  int lanes = 1;
+  std::vector<std::pair<Node, Node>> links;
+};
+
+struct Topology {
+  std::string name;
+  int ranks = 0;
+  int switches = 0;
+  std::vector<Link> links;
+  std::vector<SharedSet> shared;
+  std::vector<int> devices;  // ids that `--devices` kept, by rank; empty when all were kept
+
+  int nodes() const { return ranks + switches; }
+  // Lanes from src to dst over all parallel links; 0 when there is none.
+  int lanes(Node src, Node dst) const;
+};
+
+// Throws invalid_argument naming the link or set that has a node out of range, a non-positive number of lanes, a
+// negative figure, or joins a node to itself.
+void validate(const Topology& topology);
+
+// Every rank joined to every other by one lane through the host's memory.
+Topology host(int ranks);
+
+}  // namespace sccl::topology

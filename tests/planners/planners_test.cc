@@ -1,0 +1,87 @@
+// Every planner on every collective: the schedule verifies, and its lowered programs keep its meaning.
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "planners/planners.h"
+#include "schedule/check_program.h"
+#include "schedule/lower.h"
+#include "schedule/verify.h"
+
+using namespace sccl;
+
+namespace {
+
+std::vector<Collective> collectives() {
+  return {Collective::allreduce, Collective::allgather, Collective::reducescatter, Collective::broadcast,
+          Collective::reduce,    Collective::alltoall,  Collective::gather,        Collective::scatter};
+}
+
+template <typename Check>
+void for_every_plan(Check&& check) {
+  for (const planners::Planner& planner : planners::table())
+    for (const int ranks : {2, 3, 4, 5, 7, 8})
+      for (const Collective collective : collectives())
+        for (const Rank root : {0, ranks - 1}) {
+          if (root != 0 && !info(collective).rooted) continue;
+          const auto schedule = planner.plan(topology::host(ranks), collective, root);
+          if (!schedule) continue;
+          INFO(planner.name << " " << info(collective).name << " ranks " << ranks << " root " << root);
+          check(*schedule);
+        }
+}
+
+}  // namespace
+
+TEST_CASE("every planner's schedule is verified") {
+  for_every_plan([](const schedule::Schedule& schedule) { CHECK_NOTHROW(schedule::verify(schedule)); });
+}
+
+static void check_lowered(const schedule::Schedule& schedule, schedule::Forwarding forwarding, std::vector<int> slot_counts) {
+  const auto program = schedule::lower(schedule, forwarding);
+  for (const int slots : slot_counts)
+    for (const auto placement : {schedule::Placement::out_of_place, schedule::Placement::in_place})
+      for (const std::uint64_t seed : {1u, 2u})
+        CHECK_NOTHROW(schedule::check_program(schedule, program, {slots, 3, placement, seed}));
+}
+
+TEST_CASE("lowered programs keep the schedule's meaning and do not deadlock") {
+  for_every_plan([](const schedule::Schedule& schedule) {
+    check_lowered(schedule, schedule::Forwarding::on, {2, 4});
+    check_lowered(schedule, schedule::Forwarding::off, {1, 4});
+  });
+}
+
+TEST_CASE("direct programs keep the schedule's meaning") {
+  int served = 0;
+  for_every_plan([&](const schedule::Schedule& schedule) {
+    const auto program = schedule::lower_direct(schedule);
+    if (!program) return;
+    ++served;
+    for (const auto placement : {schedule::Placement::out_of_place, schedule::Placement::in_place})
+      for (const std::uint64_t seed : {1u, 2u, 3u})
+        CHECK_NOTHROW(schedule::check_program(schedule, *program, {1, 2, placement, seed}));
+  });
+  CHECK(served >= 8 * 6);
+}
+
+TEST_CASE("the ring serves every collective at every rank count") {
+  for (int ranks = 2; ranks <= 9; ++ranks)
+    for (const Collective collective : collectives())
+      CHECK(planners::ring(topology::host(ranks), collective, ranks - 1).has_value());
+}
+
+TEST_CASE("a ring AllReduce is one lane a rank") {
+  const auto schedule = planners::ring(topology::host(5), Collective::allreduce, 0);
+  for (const auto& rank : schedule::lower(*schedule, schedule::Forwarding::on).ranks) {
+    CHECK(rank.lanes.size() == 1);
+    CHECK(rank.scratch_slots == 0);
+  }
+}
+
+TEST_CASE("a planner returns nothing where a link is missing") {
+  auto topology = topology::host(4);
+  std::erase_if(topology.links, [](const topology::Link& link) { return link.src == 0 && link.dst == 1; });
+  CHECK_FALSE(planners::ring(topology, Collective::allreduce, 0).has_value());
+  CHECK_FALSE(planners::one_hop(topology, Collective::allreduce, 0).has_value());
+  CHECK(planners::binomial(topology, Collective::broadcast, 1).has_value());
+}
