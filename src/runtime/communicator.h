@@ -52,9 +52,12 @@ class Communicator {
   State state() const { return state_.load(std::memory_order_acquire); }
   bool ready() const { return state() == State::ready; }
 
-  // The first error that work of this communicator met, ErrorCode(0) when none. Lock-free.
+  // The code of the first error that this communicator met, 0 when none. Lock-free.
   int async_error() const { return async_error_.load(std::memory_order_acquire); }
-  void record_error(ErrorCode code) noexcept;
+  // Work or init of this communicator failed: it can only be aborted or destroyed from now on, and its peers learn why.
+  void record_failure(const Error& error) noexcept;
+  // Throws unless the communicator is ready: what is wrong with it, and why.
+  void check_usable() const;
 
   // A pre-multiplied sum: returns a handle >= 5, unknown to every other communicator. `scalar_bits` in the low bytes
   // when `scalar_pointer` is NULL, else the scalar is read from the pointer when the data is.
@@ -79,6 +82,9 @@ class Communicator {
   std::atomic<bool> abort_{false};
   mutable std::mutex redops_mutex_;
   std::map<int, RedOp> redops_;
+  // Guards the creation of the executor against abort() from another thread; the thread that runs calls needs no lock.
+  mutable std::mutex executor_mutex_;
+  std::string failure_;
   std::unique_ptr<Executor> executor_;
 };
 

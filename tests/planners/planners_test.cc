@@ -5,6 +5,7 @@
 #include "planners/planners.h"
 #include "schedule/check_program.h"
 #include "schedule/lower.h"
+#include "schedule/prepare.h"
 #include "schedule/verify.h"
 
 using namespace sccl;
@@ -36,18 +37,21 @@ TEST_CASE("every planner's schedule is verified") {
   for_every_plan([](const schedule::Schedule& schedule) { CHECK_NOTHROW(schedule::verify(schedule)); });
 }
 
-static void check_lowered(const schedule::Schedule& schedule, schedule::Forwarding forwarding, std::vector<int> slot_counts) {
-  const auto program = schedule::lower(schedule, forwarding);
-  for (const int slots : slot_counts)
-    for (const auto placement : {schedule::Placement::out_of_place, schedule::Placement::in_place})
-      for (const std::uint64_t seed : {1u, 2u})
-        CHECK_NOTHROW(schedule::check_program(schedule, program, {slots, 3, placement, seed}));
+static void check_all_ways(const schedule::Schedule& schedule, const schedule::Program& program, int slots) {
+  for (const auto placement : {schedule::Placement::out_of_place, schedule::Placement::in_place})
+    for (const std::uint64_t seed : {1u, 2u})
+      CHECK_NOTHROW(schedule::check_program(schedule, program, {slots, 3, placement, seed}));
 }
 
-TEST_CASE("lowered programs keep the schedule's meaning and do not deadlock") {
+TEST_CASE("prepared programs keep the schedule's meaning and do not deadlock with the slots they were prepared for") {
   for_every_plan([](const schedule::Schedule& schedule) {
-    check_lowered(schedule, schedule::Forwarding::on, {2, 4});
-    check_lowered(schedule, schedule::Forwarding::off, {1, 4});
+    for (const int slots : {1, 2, 4}) check_all_ways(schedule, schedule::prepare(schedule, slots), slots);
+  });
+}
+
+TEST_CASE("without forwarding one slot a connection suffices") {
+  for_every_plan([](const schedule::Schedule& schedule) {
+    check_all_ways(schedule, schedule::lower(schedule, schedule::Forwarding::off), 1);
   });
 }
 

@@ -1,0 +1,65 @@
+// One direction between two ranks: a ring of slots in memory both can reach.
+//
+//   sender                                         receiver
+//   waits until position - tail < slots
+//   writes payload and header into slot
+//   header.flag  --- store-release ----------->    load-acquire: flag == position + 1
+//                                                  reads the payload
+//   load-acquire <---------- store-release ---     tail = position + 1
+//
+// A slot's flag holds the number of messages sent through the connection when it was written, so a slot is full for
+// the receiver exactly while flag == its position + 1, and no flag is ever reset. The sender keeps the tail it last
+// saw and reads it again only when the ring looks full. `ll` messages have a ring of their own in which each 8-byte
+// word holds 4 bytes of payload (low half) and the flag (high half): words are read and written whole, so a word with
+// the right flag has the right payload and no further order is needed.
+#pragma once
+
+#include "kernels/device/program.h"
+
+namespace sccl::device {
+
+inline constexpr u32 kSlotCount = 4;
+inline constexpr u32 kLlSlotCount = 8;
+inline constexpr u32 kLlPayloadBytes = 1024;
+inline constexpr u32 kLlWords = kLlPayloadBytes / 4 + 1;  // the first word carries the signature
+inline constexpr u32 kCacheLineBytes = 64;
+
+struct alignas(64) SlotHeader {
+  u64 flag;
+  u32 signature;
+  u32 reserved;
+  u64 bytes;  // payload of this slot, or the whole message of a point-to-point transfer
+  // Of a posted descriptor:
+  u64 input_address;
+  u64 output_address;
+  u64 scale_bits;
+};
+
+struct alignas(64) Tail {
+  u64 value;
+};
+
+// The receiver's memory for one connection. `payload` holds kSlotCount slots of slot_bytes.
+struct Ring {
+  SlotHeader headers[kSlotCount];
+  Tail tail;
+  Tail ll_tail;
+  alignas(64) u64 ll[kLlSlotCount][kLlWords + 7];  // padded to whole cache lines
+};
+
+// One end of a connection: the shared ring and this end's private progress.
+struct Connection {
+  Ring* ring;
+  u8* payload;
+  u64 slot_bytes;
+  void* peer_bell;  // rung after something the peer may wait for
+  int peer;
+  int peer_process;     // for targets that reach the peer's buffers through the operating system
+  bool shares_address_space;
+  u64 position;      // messages sent or received
+  u64 seen_tail;     // sender: last tail read
+  u64 ll_position;
+  u64 ll_seen_tail;
+};
+
+}  // namespace sccl::device

@@ -1,0 +1,109 @@
+// Sending and receiving one message: the two protocols, written against a target's vocabulary.
+//
+// Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer.
+#pragma once
+
+#include "kernels/device/connection.h"
+
+namespace sccl::device {
+
+inline u64 ll_flag(u64 position) { return position % 0xfffffffeull + 1; }
+
+template <class Target>
+struct Slots {
+  static SlotHeader& header(Connection& connection) {
+    return connection.ring->headers[connection.position % kSlotCount];
+  }
+  static u8* payload(Connection& connection) {
+    return connection.payload + connection.position % kSlotCount * connection.slot_bytes;
+  }
+
+  // Pairs with publish() of the peer.
+  static bool arrived(Connection& connection) {
+    return Target::load_acquire(&header(connection).flag) == connection.position + 1;
+  }
+
+  // The slot may be overwritten once the receiver consumed what it held; pairs with consume() of the peer.
+  static bool has_room(Connection& connection) {
+    if (connection.position - connection.seen_tail < kSlotCount) return true;
+    connection.seen_tail = Target::load_acquire(&connection.ring->tail.value);
+    return connection.position - connection.seen_tail < kSlotCount;
+  }
+
+  // Everything sent has been consumed; pairs with consume() of the peer.
+  static bool drained(Connection& connection) {
+    if (connection.seen_tail == connection.position) return true;
+    connection.seen_tail = Target::load_acquire(&connection.ring->tail.value);
+    return connection.seen_tail == connection.position;
+  }
+
+  static void publish(Connection& connection, u32 signature, u64 bytes) {
+    SlotHeader& slot = header(connection);
+    slot.signature = signature;
+    slot.bytes = bytes;
+    Target::store_release(&slot.flag, connection.position + 1);
+    ++connection.position;
+  }
+
+  static void consume(Connection& connection) {
+    ++connection.position;
+    Target::store_release(&connection.ring->tail.value, connection.position);
+  }
+};
+
+template <class Target>
+struct LowLatency {
+  static u64* words(Connection& connection) { return connection.ring->ll[connection.ll_position % kLlSlotCount]; }
+
+  static u64 word_count(u64 bytes) { return 1 + (bytes + 3) / 4; }
+
+  static bool arrived(Connection& connection, u64 bytes) {
+    const u64 flag = ll_flag(connection.ll_position);
+    u64* slot = words(connection);
+    for (u64 i = word_count(bytes); i-- > 0;)
+      if (Target::load_relaxed(&slot[i]) >> 32 != flag) return false;
+    return true;
+  }
+
+  // Only the first word: enough to tell that the peer is in another call.
+  static bool begun(Connection& connection) {
+    return Target::load_relaxed(&words(connection)[0]) >> 32 == ll_flag(connection.ll_position);
+  }
+  static u32 signature(Connection& connection) {
+    return static_cast<u32>(Target::load_relaxed(&words(connection)[0]));
+  }
+
+  static bool has_room(Connection& connection) {
+    if (connection.ll_position - connection.ll_seen_tail < kLlSlotCount) return true;
+    connection.ll_seen_tail = Target::load_acquire(&connection.ring->ll_tail.value);
+    return connection.ll_position - connection.ll_seen_tail < kLlSlotCount;
+  }
+
+  static void unpack(Connection& connection, u8* to, u64 bytes) {
+    u64* slot = words(connection) + 1;
+    for (u64 at = 0; at < bytes; at += 4, ++slot) {
+      const u32 word = static_cast<u32>(Target::load_relaxed(slot));
+      Target::copy_word(to + at, &word, bytes - at < 4 ? bytes - at : 4);
+    }
+  }
+
+  static void pack(Connection& connection, const u8* from, u64 bytes, u32 signature) {
+    const u64 flag = ll_flag(connection.ll_position) << 32;
+    u64* slot = words(connection);
+    Target::store_relaxed(slot++, flag | signature);
+    for (u64 at = 0; at < bytes; at += 4, ++slot) {
+      u32 word = 0;
+      Target::copy_word(&word, from + at, bytes - at < 4 ? bytes - at : 4);
+      Target::store_relaxed(slot, flag | word);
+    }
+    ++connection.ll_position;
+  }
+
+  // Pairs with has_room() of the peer: its stores into the slot come after this, which comes after our loads from it.
+  static void consume(Connection& connection) {
+    ++connection.ll_position;
+    Target::store_release(&connection.ring->ll_tail.value, connection.ll_position);
+  }
+};
+
+}  // namespace sccl::device

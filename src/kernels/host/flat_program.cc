@@ -1,0 +1,58 @@
+#include "kernels/host/flat_program.h"
+
+#include <algorithm>
+
+namespace sccl::kernels {
+namespace {
+
+using device::u32;
+
+static_assert(static_cast<int>(device::Via::remote) == static_cast<int>(schedule::Via::remote));
+static_assert(static_cast<int>(device::Buffer::scratch) == static_cast<int>(schedule::Buffer::scratch));
+static_assert(static_cast<int>(device::OpKind::drain) == static_cast<int>(schedule::OpKind::drain));
+static_assert(static_cast<int>(device::LaneOrder::op_major) == static_cast<int>(schedule::LaneOrder::op_major));
+
+device::Access flatten(const schedule::Access& access) {
+  return {static_cast<device::Via>(access.via), static_cast<device::Buffer>(access.place.buffer), access.connection,
+          static_cast<u32>(access.place.index)};
+}
+
+template <typename From, typename To, typename Convert>
+std::pair<u32, u32> append_range(const std::vector<From>& from, std::vector<To>& to, Convert&& convert) {
+  const auto begin = static_cast<u32>(to.size());
+  for (const From& entry : from) to.push_back(convert(entry));
+  return {begin, static_cast<u32>(from.size())};
+}
+
+}  // namespace
+
+void FlatProgram::assign(const schedule::RankProgram& program) {
+  ops_.clear();
+  operands_.clear();
+  destinations_.clear();
+  dependencies_.clear();
+  lanes_.clear();
+  most_operands_ = most_destinations_ = 0;
+  scratch_slots_ = program.scratch_slots;
+  for (const schedule::Lane& lane : program.lanes) append(lane);
+}
+
+void FlatProgram::append(const schedule::Lane& lane) {
+  lanes_.push_back({static_cast<device::LaneOrder>(lane.order), static_cast<u32>(ops_.size()),
+                    static_cast<u32>(lane.ops.size())});
+  for (const schedule::Op& op : lane.ops) {
+    const auto [operand_begin, operand_count] = append_range(op.operands, operands_, flatten);
+    const auto [destination_begin, destination_count] = append_range(op.destinations, destinations_, flatten);
+    const auto [dependency_begin, dependency_count] =
+        append_range(op.dependencies, dependencies_, [](const schedule::Dependency& wait) {
+          return device::Dependency{static_cast<u32>(wait.lane), static_cast<u32>(wait.op),
+                                    static_cast<u32>(wait.distance)};
+        });
+    ops_.push_back({static_cast<device::OpKind>(op.kind), op.completes, static_cast<u32>(op.chunk), operand_begin,
+                    operand_count, destination_begin, destination_count, dependency_begin, dependency_count});
+    most_operands_ = std::max(most_operands_, op.operands.size());
+    most_destinations_ = std::max(most_destinations_, op.destinations.size());
+  }
+}
+
+}  // namespace sccl::kernels

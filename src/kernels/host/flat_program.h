@@ -1,0 +1,41 @@
+// A rank's program as the flat arrays the interpreter reads, with what a call must provide for it.
+#pragma once
+
+#include <vector>
+
+#include "kernels/device/program.h"
+#include "schedule/program.h"
+
+namespace sccl::kernels {
+
+class FlatProgram {
+ public:
+  FlatProgram() = default;
+  explicit FlatProgram(const schedule::RankProgram& program) { assign(program); }
+
+  // Replaces the contents; keeps the memory.
+  void assign(const schedule::RankProgram& program);
+
+  device::Program view() const {
+    return {ops_.data(), operands_.data(), destinations_.data(), dependencies_.data(), lanes_.data(),
+            static_cast<device::u32>(lanes_.size())};
+  }
+  std::size_t lane_count() const { return lanes_.size(); }
+  std::size_t most_operands() const { return most_operands_; }
+  std::size_t most_destinations() const { return most_destinations_; }
+  int scratch_slots() const { return scratch_slots_; }
+
+ private:
+  void append(const schedule::Lane& lane);
+
+  std::vector<device::Op> ops_;
+  std::vector<device::Access> operands_;
+  std::vector<device::Access> destinations_;
+  std::vector<device::Dependency> dependencies_;
+  std::vector<device::Lane> lanes_;
+  std::size_t most_operands_ = 0;
+  std::size_t most_destinations_ = 0;
+  int scratch_slots_ = 0;
+};
+
+}  // namespace sccl::kernels

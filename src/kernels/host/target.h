@@ -1,0 +1,87 @@
+// The host's vocabulary for the interpreter: what a load, a store, a copy and a wake-up are on a processor.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "kernels/device/interpreter.h"
+#include "kernels/host/reduce_copy.h"
+#include "platform/host/doorbell.h"
+#include "platform/host/peer_memory.h"
+
+namespace sccl::kernels {
+
+class HostTarget {
+ public:
+  using u8 = device::u8;
+  using u32 = device::u32;
+  using u64 = device::u64;
+
+  // Room for operations of `operands` operands and `destinations` destinations, with bounce buffers of `bounce_bytes`.
+  // Grows only; called before a call runs.
+  void reserve(std::size_t operands, std::size_t destinations, std::size_t bounce_bytes) {
+    if (sources_.size() < operands) sources_.resize(operands);
+    if (sinks_.size() < destinations + 1) sinks_.resize(destinations + 1);
+    bounce_bytes_ = bounce_bytes;
+    if (bounce_.size() < (operands + 1) * bounce_bytes) bounce_.resize((operands + 1) * bounce_bytes);
+  }
+
+  // Orders of the protocol; each is named with its pair in connection.h and protocol.h.
+  static u64 load_acquire(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
+  static u64 load_relaxed(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
+  static void store_release(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+  static void store_relaxed(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
+  // Lanes of a rank take turns on one thread here.
+  static u64 load_lane(const u64* from) { return *from; }
+  static void fence() { host::full_fence(); }
+  static void copy_word(void* to, const void* from, u64 bytes) { std::memcpy(to, from, bytes); }
+
+  device::Source* sources() { return sources_.data(); }
+  u8** sinks() { return sinks_.data(); }
+  u8* bounce(u32 operand) { return bounce_.data() + (operand + 1) * bounce_bytes_; }
+  u8* result() { return bounce_.data(); }
+
+  static u64 one_bits(DataType type) { return kernels::one_bits(type); }
+
+  static void reduce_copy(const device::Call& call, const device::Source* sources, u32 source_count, bool scaled,
+                          u8** sinks, u32 sink_count, u64 elements, u32 divisor) {
+    static_assert(sizeof(device::Source) == sizeof(Operand) && offsetof(device::Source, scale_bits) ==
+                                                                   offsetof(Operand, scale_bits));
+    kernels::reduce_copy({call.type, call.kernel, reinterpret_cast<const Operand*>(sources),
+                          static_cast<int>(source_count), scaled, divisor, reinterpret_cast<void* const*>(sinks),
+                          static_cast<int>(sink_count), elements});
+  }
+
+  bool fetch(const device::Connection& connection, u8* to, u64 address, u64 bytes) {
+    error_ = host::read_peer(connection.peer_process, to, address, bytes);
+    failed_peer_ = connection.peer;
+    return error_ == 0;
+  }
+  bool put(const device::Connection& connection, u64 address, const u8* from, u64 bytes) {
+    error_ = host::write_peer(connection.peer_process, address, from, bytes);
+    failed_peer_ = connection.peer;
+    return error_ == 0;
+  }
+
+  void ring(const device::Connection& connection) {
+    fence();
+    ring_after_fence(connection);
+  }
+  void ring_after_fence(const device::Connection& connection) {
+    static_cast<host::Doorbell*>(connection.peer_bell)->ring();
+  }
+
+  // After Outcome::failed: errno of the transfer and whose memory it was.
+  int error() const { return error_; }
+  int failed_peer() const { return failed_peer_; }
+
+ private:
+  std::vector<device::Source> sources_;
+  std::vector<u8*> sinks_;
+  std::vector<u8> bounce_;
+  std::size_t bounce_bytes_ = 0;
+  int error_ = 0;
+  int failed_peer_ = -1;
+};
+
+}  // namespace sccl::kernels

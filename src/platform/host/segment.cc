@@ -1,0 +1,48 @@
+#include "platform/host/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace sccl::host {
+namespace {
+
+std::byte* map_shared(int descriptor, std::size_t bytes) {
+  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (address == MAP_FAILED)
+    fail_errno(errno, fmt::format("mapping {} bytes of shared memory", bytes),
+               "free memory or raise the limit on address space (ulimit -v)");
+  return static_cast<std::byte*>(address);
+}
+
+}  // namespace
+
+std::shared_ptr<Segment> Segment::create(std::size_t bytes) {
+  FileDescriptor descriptor(::memfd_create("sccl", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor.valid())
+    fail_errno(errno, "memfd_create", "raise the limit on open files (ulimit -n) or allow the system call");
+  if (::ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0)
+    fail_errno(errno, fmt::format("sizing shared memory to {} bytes", bytes), "free memory");
+  // A peer can no longer shrink what others have mapped: that would be SIGBUS for all.
+  if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    fail_errno(errno, "sealing shared memory", "use a kernel of version 3.17 or later");
+  std::byte* data = map_shared(descriptor.get(), bytes);
+  return std::shared_ptr<Segment>(new Segment(data, bytes, std::move(descriptor)));
+}
+
+std::shared_ptr<Segment> Segment::map(const FileDescriptor& descriptor, std::size_t bytes) {
+  struct stat status {};
+  if (::fstat(descriptor.get(), &status) != 0) fail_errno(errno, "examining a peer's shared memory", "report this");
+  if (status.st_size < static_cast<off_t>(bytes))
+    fail(ErrorCode::internal_error, "a peer's shared memory is {} bytes long instead of {}: use one library version",
+         status.st_size, bytes);
+  return std::shared_ptr<Segment>(new Segment(map_shared(descriptor.get(), bytes), bytes, {}));
+}
+
+Segment::~Segment() { ::munmap(data_, bytes_); }
+
+}  // namespace sccl::host

@@ -1,0 +1,37 @@
+// Memory that several processes map: an anonymous memfd, passed around as a descriptor. Needs no /dev/shm.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/fd.h"
+
+namespace sccl::host {
+
+class Segment {
+ public:
+  // Zero-filled, `bytes` long. Pages are taken when touched. Throws system_error.
+  static std::shared_ptr<Segment> create(std::size_t bytes);
+  // Maps the segment behind a descriptor received from a peer; it must be at least `bytes` long.
+  static std::shared_ptr<Segment> map(const FileDescriptor& descriptor, std::size_t bytes);
+
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return bytes_; }
+  // Valid until close_descriptor(); only in the creating process.
+  int descriptor() const { return descriptor_.get(); }
+  void close_descriptor() { descriptor_.reset(); }
+
+ private:
+  Segment(std::byte* data, std::size_t bytes, FileDescriptor descriptor)
+      : data_(data), bytes_(bytes), descriptor_(std::move(descriptor)) {}
+
+  std::byte* data_;
+  std::size_t bytes_;
+  FileDescriptor descriptor_;
+};
+
+}  // namespace sccl::host

@@ -1,0 +1,30 @@
+// Which schedule serves a call: a pure function of the call and of what all ranks know alike (rule 1).
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/types.h"
+#include "runtime/settings.h"
+
+namespace sccl::runtime {
+
+enum class Form : std::uint8_t { slots, direct };
+
+struct Choice {
+  std::string planner;  // of planners::table()
+  Form form = Form::slots;
+  ProtocolChoice protocol = ProtocolChoice::simple;  // simple or ll when form is slots
+};
+
+struct CallShape {
+  Collective collective;
+  std::size_t bytes;  // of `count` elements
+  int ranks;
+};
+
+// `direct` tells whether the ranks can reach one another's buffers. An algorithm or protocol asked for by the settings
+// that cannot serve the call is replaced; the plan cache logs what serves it.
+Choice choose(const CallShape& call, const Settings& settings, bool direct);
+
+}  // namespace sccl::runtime

@@ -1,0 +1,216 @@
+#include "runtime/driver.h"
+
+#include <optional>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime/communicator.h"
+#include "runtime/executor.h"
+#include "runtime/waiter.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::int64_t kLongestMs = std::int64_t{1} << 40;
+constexpr std::int64_t kNoticeEveryMs = 60000;
+
+// Tells who is missing when a call stalls, and ends it when the user set a limit.
+class StallWatch {
+ public:
+  void check(const Executor& executor, std::chrono::milliseconds waited) {
+    if (waited.count() < next_ms_) return;
+    if (!limits_) limits_ = Limits{env::number("SCCL_STALL_NOTICE_MS", 10000, 1, kLongestMs),
+                                   env::number("SCCL_TIMEOUT_MS", 0, 0, kLongestMs)};
+    if (limits_->timeout_ms > 0 && waited.count() >= limits_->timeout_ms)
+      fail(ErrorCode::remote_error, "rank {} gave up after {} ms in {}: SCCL_TIMEOUT_MS={} allows no more",
+           executor.membership().rank, waited.count(), executor.waiting_text(), limits_->timeout_ms);
+    if (next_notice_ms_ == 0) next_notice_ms_ = limits_->notice_ms;
+    if (waited.count() >= next_notice_ms_) {
+      log::warn("rank {} has been waiting for {} s in {}", executor.membership().rank, waited.count() / 1000,
+                executor.waiting_text());
+      next_notice_ms_ += kNoticeEveryMs;
+    }
+    next_ms_ = waited.count() + 1;
+  }
+  void reset() { next_ms_ = next_notice_ms_ = 0; }
+
+ private:
+  struct Limits {
+    std::int64_t notice_ms;
+    std::int64_t timeout_ms;
+  };
+  std::optional<Limits> limits_;
+  std::int64_t next_ms_ = 0;
+  std::int64_t next_notice_ms_ = 0;
+};
+
+// Steps one executor; a failure is published to the peers before it is passed on.
+template <typename Action>
+auto guarded(Communicator& communicator, Action&& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    communicator.record_failure(error);
+    throw;
+  }
+}
+
+Waiter& waiter_for(int ranks) {
+  thread_local std::optional<std::pair<int, Waiter>> kept;
+  if (!kept || kept->first != ranks) kept.emplace(ranks, Waiter(ranks));
+  kept->second.reset();
+  return kept->second;
+}
+
+void finish(Communicator& communicator) {
+  Executor& executor = communicator.executor();
+  Executor::Progress progress = executor.step();
+  if (progress == Executor::Progress::done) return;
+  Waiter& waiter = waiter_for(communicator.ranks());
+  StallWatch watch;
+  while (progress != Executor::Progress::done) {
+    if (progress == Executor::Progress::moved) {
+      waiter.reset();
+      watch.reset();
+    } else {
+      const auto poll = [&] { return (progress = executor.step()) != Executor::Progress::idle; };
+      if (waiter.pause(&executor.bell(), poll) == Waiter::Next::check_health) {
+        if (progress == Executor::Progress::done) return;
+        executor.check_health();
+        watch.check(executor, waiter.waited());
+      }
+    }
+    progress = executor.step();
+  }
+}
+
+// One communicator's way through its workload, when several share the thread.
+class Course {
+ public:
+  explicit Course(Workload& work) : work_(work) {}
+
+  bool finished() const { return finished_; }
+  Communicator& communicator() { return *work_.communicator; }
+
+  // True when something moved.
+  bool advance() {
+    if (!running_ && !start_next()) {
+      finished_ = true;
+      return true;
+    }
+    const Executor::Progress progress = guarded(communicator(), [&] { return communicator().executor().step(); });
+    if (progress == Executor::Progress::done) running_ = false;
+    if (progress != Executor::Progress::idle) watch_.reset();
+    return progress != Executor::Progress::idle;
+  }
+
+  void check_health(std::chrono::milliseconds waited) {
+    if (finished_ || !running_) return;
+    guarded(communicator(), [&] {
+      communicator().executor().check_health();
+      watch_.check(communicator().executor(), waited);
+    });
+  }
+
+  void give_up() { finished_ = true; }
+
+ private:
+  bool start_next() {
+    return guarded(communicator(), [&] {
+      Executor& executor = communicator().executor();
+      if (next_ < work_.collectives.size()) {
+        executor.begin(work_.collectives[next_++]);
+      } else if (!transfers_begun_ && !work_.transfers.empty()) {
+        transfers_begun_ = true;
+        executor.begin(work_.transfers);
+      } else {
+        return false;
+      }
+      running_ = true;
+      return true;
+    });
+  }
+
+  Workload& work_;
+  StallWatch watch_;
+  std::size_t next_ = 0;
+  bool transfers_begun_ = false;
+  bool running_ = false;
+  bool finished_ = false;
+};
+
+class Courses {
+ public:
+  explicit Courses(std::vector<Workload>& work) {
+    for (Workload& entry : work) {
+      courses_.emplace_back(entry);
+      ranks_ = std::max(ranks_, entry.communicator->ranks());
+    }
+  }
+
+  void run() {
+    Waiter& waiter = waiter_for(ranks_);
+    while (unfinished() > 0) {
+      if (turn()) {
+        waiter.reset();
+        continue;
+      }
+      host::Doorbell* bell = unfinished() == 1 ? &last().communicator().executor().bell() : nullptr;
+      bool moved = false;
+      if (waiter.pause(bell, [&] { return moved = turn(); }) == Waiter::Next::poll) continue;
+      if (moved)
+        waiter.reset();
+      else
+        for (Course& course : courses_) attempt(course, [&] { course.check_health(waiter.waited()); });
+    }
+    if (first_error_) throw Error(*first_error_);
+  }
+
+ private:
+  std::size_t unfinished() const {
+    std::size_t count = 0;
+    for (const Course& course : courses_) count += course.finished() ? 0 : 1;
+    return count;
+  }
+
+  Course& last() {
+    for (Course& course : courses_)
+      if (!course.finished()) return course;
+    fail(ErrorCode::internal_error, "no unfinished course");
+  }
+
+  bool turn() {
+    bool moved = false;
+    for (Course& course : courses_)
+      if (!course.finished()) attempt(course, [&] { moved = course.advance() || moved; });
+    return moved;
+  }
+
+  template <typename Action>
+  void attempt(Course& course, Action&& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      if (!first_error_) first_error_ = error;
+      course.give_up();
+    }
+  }
+
+  std::vector<Course> courses_;
+  int ranks_ = 1;
+  std::optional<Error> first_error_;
+};
+
+}  // namespace
+
+void drive(Communicator& communicator, const CollectiveRequest& request) {
+  guarded(communicator, [&] {
+    communicator.executor().begin(request);
+    finish(communicator);
+  });
+}
+
+void drive(std::vector<Workload>& work) { Courses(work).run(); }
+
+}  // namespace sccl::runtime

@@ -1,0 +1,286 @@
+#include "runtime/executor.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "kernels/host/reduce_copy.h"
+
+namespace sccl::runtime {
+namespace {
+
+using device::Outcome;
+using device::u32;
+using device::u64;
+using device::u8;
+
+// One slice of each operand fetched from another process should stay in the second-level cache together.
+constexpr std::size_t kBounceBudgetBytes = 256 * 1024;
+constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
+constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
+
+bool is_integer(DataType type) { return !info(type).floating; }
+
+ReduceKernel kernel_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::prod: return ReduceKernel::prod;
+    case ReduceOp::max: return ReduceKernel::max;
+    case ReduceOp::min: return ReduceKernel::min;
+    default: return ReduceKernel::sum;
+  }
+}
+
+u64 scalar_bits(const Reduction& reduction, DataType type) {
+  u64 bits = reduction.scalar_bits;
+  if (reduction.scalar_pointer != nullptr) {
+    bits = 0;
+    std::memcpy(&bits, reduction.scalar_pointer, size_bytes(type));
+  }
+  return bits;
+}
+
+}  // namespace
+
+void apply_reduction(const Reduction& reduction, DataType type, int ranks, device::Call& call) {
+  call.kernel = kernel_of(reduction.op);
+  call.scaled = false;
+  call.divisor = 1;
+  if (reduction.op == ReduceOp::premul_sum) {
+    call.scaled = true;
+    call.scale_bits = scalar_bits(reduction, type);
+  } else if (reduction.op == ReduceOp::avg && is_integer(type)) {
+    call.divisor = static_cast<u32>(ranks);
+  } else if (reduction.op == ReduceOp::avg) {
+    call.scaled = true;
+    call.scale_bits = kernels::reciprocal_bits(type, ranks);
+  }
+}
+
+Executor::Executor(Membership membership, const std::atomic<bool>& abort)
+    : membership_(std::move(membership)), abort_(abort), plans_(membership_.rank, membership_.ranks) {
+  const auto ranks = static_cast<std::size_t>(membership_.ranks);
+  connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
+  connect_channel(MemoryLayout::Channel::collective);
+  connect_channel(MemoryLayout::Channel::point_to_point);
+}
+
+Executor::~Executor() { leave(Presence::destroyed); }
+
+void Executor::connect_channel(MemoryLayout::Channel channel) {
+  const MemoryLayout& layout = membership_.layout;
+  const auto connect = [&](schedule::Direction direction, Rank peer, std::byte* base, Rank source) {
+    const int index = connection_index(static_cast<int>(channel), direction, peer, membership_.ranks);
+    const Peer& entry = membership_.peers[static_cast<std::size_t>(peer)];
+    device::Connection& connection = connections_[static_cast<std::size_t>(index)];
+    connection.ring = &layout.ring(base, channel, source);
+    connection.payload = layout.payload(base, channel, source);
+    connection.slot_bytes = layout.slot_bytes();
+    connection.peer_bell = &entry.state->bell;
+    connection.peer = peer;
+    connection.peer_process = entry.process;
+    connection.shares_address_space = entry.shares_address_space;
+  };
+  std::byte* own = membership_.peers[static_cast<std::size_t>(membership_.rank)].segment->data();
+  for (Rank peer = 0; peer < membership_.ranks; ++peer) {
+    std::byte* theirs = membership_.peers[static_cast<std::size_t>(peer)].segment->data();
+    connect(schedule::Direction::outgoing, peer, theirs, membership_.rank);
+    connect(schedule::Direction::incoming, peer, own, peer);
+  }
+}
+
+void Executor::begin(const CollectiveRequest& request) {
+  signature_ = {++calls_, request.collective, request.count, request.type, request.reduction.op, request.root};
+  if (!info(request.collective).reduces) signature_.op = ReduceOp::sum;
+  if (!info(request.collective).rooted) signature_.root = 0;
+  collective_ = true;
+  membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
+
+  const std::size_t bytes = request.count * size_bytes(request.type);
+  const Choice choice = choose({request.collective, bytes, membership_.ranks}, membership_.settings, membership_.direct);
+  const Plan& plan = plans_.find(request.collective, signature_.root, choice);
+  fill_call(request, choice, plan);
+  log_choice(request, choice, plan);
+  start_lanes(plan.program);
+}
+
+void Executor::fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
+  const std::size_t element_bytes = size_bytes(request.type);
+  places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
+  schedule::place_chunks(plan.schedule, request.count, element_bytes, places_);
+  chunks_.clear();
+  std::size_t longest = 1;
+  for (const schedule::ChunkPlace& place : places_) {
+    chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0});
+    longest = std::max(longest, place.elements);
+  }
+  const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
+  std::size_t slice_bytes = membership_.layout.slot_bytes();
+  const std::size_t operands = plan.program.most_operands();
+  std::size_t bounce_bytes = ll ? device::kLlPayloadBytes : 0;
+  if (choice.form == Form::direct) {
+    slice_bytes = std::clamp(kBounceBudgetBytes / std::max<std::size_t>(1, operands), kLeastDirectSliceBytes,
+                             kMostDirectSliceBytes);
+    bounce_bytes = slice_bytes;
+  }
+  target_.reserve(operands, plan.program.most_destinations(), bounce_bytes);
+
+  call_ = {};
+  call_.chunks = chunks_.data();
+  call_.input = static_cast<const u8*>(request.send);
+  call_.output = static_cast<u8*>(request.recv);
+  call_.type = request.type;
+  call_.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
+  call_.element_bytes = static_cast<u32>(element_bytes);
+  call_.slice_elements = slice_bytes / element_bytes;
+  call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
+  call_.signature = signature_.hash();
+  if (info(request.collective).reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call_);
+  call_.scratch_slot_bytes = std::min(slice_bytes, (longest * element_bytes + 63) / 64 * 64);
+  const std::size_t scratch_bytes = call_.scratch_slot_bytes * static_cast<std::size_t>(plan.program.scratch_slots());
+  if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
+  call_.scratch = scratch_.data();
+}
+
+// One line for each new combination of collective, size class and schedule.
+void Executor::log_choice(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
+  if (!log::enabled(log::Level::info, log::Subsystem::tuning)) return;
+  const std::size_t bytes = request.count * size_bytes(request.type);
+  std::size_t size_class = 1;
+  while (size_class < bytes) size_class *= 2;
+  const char* protocol = choice.form == Form::direct                        ? "single copy"
+                         : call_.protocol == device::Protocol::ll ? "ll" : "simple";
+  const std::string key = fmt::format("{} up to {} bytes: {} ({})", info(request.collective).call_name, size_class,
+                                      plan.text, protocol);
+  if (std::find(logged_choices_.begin(), logged_choices_.end(), key) != logged_choices_.end()) return;
+  logged_choices_.push_back(key);
+  log::info(log::Subsystem::tuning, "rank {}/{}: {}; first served call {} {}", membership_.rank, membership_.ranks, key,
+            signature_.sequence, signature_.text());
+}
+
+void Executor::begin(std::span<const PointToPointRequest> batch) {
+  collective_ = false;
+  transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.direct);
+  const kernels::FlatProgram& program = transfers_.program();
+  target_.reserve(program.most_operands(), program.most_destinations(), 0);
+  call_ = {};
+  call_.chunks = transfers_.chunks().data();
+  call_.type = DataType::int8;
+  call_.element_bytes = 1;
+  call_.slice_elements = membership_.layout.slot_bytes();
+  call_.slice_count = (transfers_.most_bytes() + call_.slice_elements - 1) / call_.slice_elements;
+  call_.divisor = 1;
+  start_lanes(program);
+}
+
+void Executor::start_lanes(const kernels::FlatProgram& program) {
+  program_ = program.view();
+  lanes_.assign(program.lane_count(), device::LaneState{0, 0, 0, -1});
+  unfinished_lanes_ = lanes_.size();
+}
+
+Executor::Progress Executor::step() {
+  device::Interpreter<kernels::HostTarget> interpreter(program_, call_, connections_.data(), lanes_.data(), target_);
+  bool moved = false;
+  std::size_t unfinished = 0;
+  for (u32 lane = 0; lane < lanes_.size(); ++lane) {
+    Outcome outcome = interpreter.step(lane);
+    while (outcome == Outcome::progressed) {
+      moved = true;
+      outcome = interpreter.step(lane);
+    }
+    if (outcome == Outcome::mismatch) fail_mismatch(lanes_[lane].blocked_on_peer);
+    if (outcome == Outcome::failed) fail_transfer();
+    if (outcome != Outcome::finished) ++unfinished;
+  }
+  if (unfinished < unfinished_lanes_) moved = true;
+  unfinished_lanes_ = unfinished;
+  if (unfinished == 0) return Progress::done;
+  return moved ? Progress::moved : Progress::idle;
+}
+
+bool Executor::waits_for(Rank rank) const {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [&](const device::LaneState& lane) { return lane.blocked_on_peer == rank; });
+}
+
+void Executor::check_health() {
+  if (abort_.load(std::memory_order_acquire))  // pairs with Communicator::abort
+    fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", membership_.rank, waiting_text());
+  for (Rank rank = 0; rank < membership_.ranks; ++rank)
+    if (rank != membership_.rank) check_peer(rank);
+}
+
+void Executor::check_peer(Rank rank) {
+  Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+  if (const int code = peer.state->fault.load(std::memory_order_acquire); code != 0)  // pairs with publish_fault
+    throw Error(static_cast<ErrorCode>(code), std::string(peer.state->fault_text.data()));
+  if (collective_) compare_calls(rank);
+  bool gone = peer.state->presence.load(std::memory_order_acquire) != 0;  // pairs with leave
+  if (!gone && peer.process_handle.valid()) {
+    pollfd handle{peer.process_handle.get(), POLLIN, 0};
+    gone = ::poll(&handle, 1, 0) > 0;
+  }
+  // What the peer sent before it left may have arrived since the lanes were last stepped.
+  if (!gone || !waits_for(rank) || step() != Progress::idle || !waits_for(rank)) return;
+  const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
+  const char* how = presence == Presence::aborted     ? "was aborted"
+                    : presence == Presence::destroyed ? "destroyed its communicator"
+                                                      : "ended";
+  fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
+                                "abort this communicator and make a new one",
+       rank, peer.process, peer.host, how, membership_.rank, waiting_text());
+}
+
+void Executor::compare_calls(Rank rank) {
+  CallSignature theirs;
+  const auto& records = membership_.peers[static_cast<std::size_t>(rank)].state->records;
+  if (records[signature_.sequence % SharedState::kRecords].read(signature_.sequence, theirs) && !(theirs == signature_))
+    throw Error(ErrorCode::invalid_usage, mismatch_text(membership_.rank, signature_, rank, theirs));
+}
+
+void Executor::fail_mismatch(Rank peer) {
+  if (!collective_)
+    fail(ErrorCode::invalid_usage,
+         "rank {} receives from rank {} a transfer of another size than it asked for: make the counts and types of "
+         "Send and Recv equal",
+         membership_.rank, peer);
+  compare_calls(peer);
+  fail(ErrorCode::invalid_usage,
+       "rank {} is in call {}, {}, and met a message of another call of rank {}: make the ranks' calls equal, in the "
+       "same order",
+       membership_.rank, signature_.sequence, signature_.text(), peer);
+}
+
+void Executor::fail_transfer() {
+  fail(ErrorCode::remote_error,
+       "rank {} cannot reach the memory of rank {} any more ({}) in {}: look at that rank's output",
+       membership_.rank, target_.failed_peer(), std::strerror(target_.error()), waiting_text());
+}
+
+std::string Executor::waiting_text() const {
+  std::string text = collective_ ? fmt::format("{} as call {}", signature_.text(), signature_.sequence)
+                                 : std::string("a group of Send and Recv");
+  std::vector<Rank> peers;
+  for (const device::LaneState& lane : lanes_)
+    if (lane.blocked_on_peer >= 0) peers.push_back(lane.blocked_on_peer);
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers.empty() ? text : fmt::format("{}, waiting for rank {}", text, fmt::join(peers, ", "));
+}
+
+void Executor::publish_fault(int code, const std::string& text) {
+  membership_.own_state().publish_fault(code, text);
+  for (const Peer& peer : membership_.peers) peer.state->bell.wake();
+}
+
+void Executor::leave(Presence how) {
+  auto& presence = membership_.own_state().presence;
+  if (presence.load(std::memory_order_relaxed) != 0) return;
+  presence.store(static_cast<std::uint32_t>(how), std::memory_order_release);  // pairs with check_peer
+  for (const Peer& peer : membership_.peers) peer.state->bell.wake();
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,86 @@
+// Runs one rank's calls: binds a program to buffers and connections and steps its lanes. A call in progress gives the
+// thread back whenever no lane can go on, so that one thread can drive several ranks.
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/host/target.h"
+#include "runtime/membership.h"
+#include "runtime/plan_cache.h"
+#include "runtime/requests.h"
+#include "runtime/signature.h"
+#include "runtime/transfers.h"
+#include "schedule/layout.h"
+
+namespace sccl::runtime {
+
+// What a reduction means for the kernel: which operation, which factor, whether the result is divided.
+void apply_reduction(const Reduction& reduction, DataType type, int ranks, device::Call& call);
+
+class Executor {
+ public:
+  Executor(Membership membership, const std::atomic<bool>& abort);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Begins a collective (count > 0, more than one rank), or a batch of point-to-point transfers. One at a time.
+  void begin(const CollectiveRequest& request);
+  void begin(std::span<const PointToPointRequest> batch);
+
+  enum class Progress : std::uint8_t { moved, idle, done };
+  // One turn of every lane. Throws invalid_usage on a mismatch among ranks and remote_error when a peer's memory can
+  // no longer be reached.
+  Progress step();
+
+  // The slow half of waiting: throws when this rank was aborted, a peer failed, left or died, or ranks disagree.
+  // Called when nothing has moved for a while.
+  void check_health();
+
+  // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
+  std::string waiting_text() const;
+
+  // What peers see of a failure of this rank, and of its leaving.
+  void publish_fault(int code, const std::string& text);
+  void leave(Presence how);
+
+  host::Doorbell& bell() { return membership_.own_state().bell; }
+  const Membership& membership() const { return membership_; }
+
+ private:
+  void connect_channel(MemoryLayout::Channel channel);
+  void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
+  void log_choice(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
+  void start_lanes(const kernels::FlatProgram& program);
+  [[noreturn]] void fail_mismatch(Rank peer);
+  [[noreturn]] void fail_transfer();
+  void check_peer(Rank rank);
+  void compare_calls(Rank rank);
+  bool waits_for(Rank rank) const;
+
+  Membership membership_;
+  const std::atomic<bool>& abort_;
+  PlanCache plans_;
+  std::vector<device::Connection> connections_;
+  kernels::HostTarget target_;
+
+  // The call in progress.
+  CallSignature signature_;
+  bool collective_ = false;
+  device::Program program_{};
+  device::Call call_{};
+  std::vector<schedule::ChunkPlace> places_;
+  std::vector<device::Chunk> chunks_;
+  std::vector<device::LaneState> lanes_;
+  std::vector<device::u8> scratch_;
+  std::size_t unfinished_lanes_ = 0;
+
+  TransferBatch transfers_;
+  std::uint64_t calls_ = 0;
+  std::vector<std::string> logged_choices_;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,237 @@
+#include "runtime/membership.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <new>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "platform/host/peer_memory.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/registry.h"
+
+namespace sccl::runtime {
+namespace {
+
+// What every rank tells the others, as plain bytes: all ranks run the same library version on the same machine type.
+constexpr std::uint32_t kProtocolVersion = 1;
+constexpr std::size_t kAlgorithmTextBytes = 256;
+constexpr std::size_t kHostNameBytes = 64;
+
+struct Card {
+  std::uint32_t version = kProtocolVersion;
+  std::int32_t process = 0;
+  std::uint64_t host = 0;
+  std::uint64_t segment_token = 0;
+  std::uint64_t probe_address = 0;  // of a Probe in this rank's private memory
+  std::uint64_t probe_pattern = 0;
+  std::uint64_t slot_bytes = 0;
+  std::uint8_t protocol = 0;
+  std::uint8_t direct_allowed = 0;
+  std::array<char, kAlgorithmTextBytes> algorithms{};
+  std::array<char, kHostNameBytes> host_name{};
+};
+static_assert(std::is_trivially_copyable_v<Card>);
+
+// Private memory that peers read and write to find out whether they can: a pattern, and a cell for every peer.
+struct Probe {
+  std::uint64_t pattern = 0;
+  std::uint64_t cells_address = 0;
+  std::vector<std::uint64_t> cells;  // by writing rank
+};
+static_assert(offsetof(Probe, cells_address) == sizeof(std::uint64_t));
+
+template <typename T>
+Bytes to_bytes(const T& value) {
+  Bytes bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+template <typename T>
+T from_bytes(const Bytes& bytes, Rank rank) {
+  if (bytes.size() != sizeof(T))
+    fail(ErrorCode::invalid_usage, "rank {} sent {} bytes during init instead of {}: use one library version on all ranks",
+         rank, bytes.size(), sizeof(T));
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+void copy_text(const std::string& text, char* to, std::size_t capacity) {
+  std::strncpy(to, text.c_str(), capacity - 1);
+}
+
+Settings settings_of(const Card& card) {
+  Settings settings;
+  settings.algorithms = card.algorithms.data();
+  settings.protocol = static_cast<ProtocolChoice>(card.protocol);
+  settings.slot_bytes = card.slot_bytes;
+  settings.direct_allowed = card.direct_allowed != 0;
+  return settings;
+}
+
+class Meeting {
+ public:
+  Meeting(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort)
+      : deadline_(deadline), bootstrap_(id, rank, ranks, deadline, abort) {
+    membership_.rank = rank;
+    membership_.ranks = ranks;
+  }
+
+  Membership run() {
+    try {
+      introduce();
+      share_memory();
+      probe_direct_access();
+      return std::move(membership_);
+    } catch (const std::exception& error) {
+      bootstrap_.fail(error.what());
+      throw;
+    }
+  }
+
+ private:
+  Peer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
+
+  // Settings first: the size of the shared memory depends on rank 0's.
+  void introduce() {
+    const Settings mine = settings_from_environment();
+    probe_.cells.assign(static_cast<std::size_t>(membership_.ranks), 0);
+    probe_.cells_address = reinterpret_cast<std::uint64_t>(probe_.cells.data());
+    probe_.pattern = 0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe_) ^
+                     static_cast<std::uint64_t>(membership_.rank) << 32;
+    Card card;
+    card.process = ::getpid();
+    card.host = host_hash();
+    card.probe_pattern = probe_.pattern;
+    card.probe_address = reinterpret_cast<std::uint64_t>(&probe_.pattern);
+    card.slot_bytes = mine.slot_bytes;
+    card.protocol = static_cast<std::uint8_t>(mine.protocol);
+    card.direct_allowed = mine.direct_allowed ? 1 : 0;
+    copy_text(mine.algorithms, card.algorithms.data(), card.algorithms.size());
+    ::gethostname(card.host_name.data(), card.host_name.size() - 1);
+    cards_ = exchange(card);
+    check_cards(mine);
+  }
+
+  std::vector<Card> exchange(const Card& card) {
+    std::vector<Card> cards;
+    for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(card), deadline_))
+      cards.push_back(from_bytes<Card>(bytes, static_cast<Rank>(cards.size())));
+    return cards;
+  }
+
+  void check_cards(const Settings& mine) {
+    const Card& own = cards_[static_cast<std::size_t>(membership_.rank)];
+    for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+      const Card& card = cards_[static_cast<std::size_t>(rank)];
+      if (card.version != kProtocolVersion)
+        fail(ErrorCode::invalid_usage, "rank {} speaks version {} of the init protocol and rank {} version {}: use one "
+                                       "library version on all ranks",
+             rank, card.version, membership_.rank, kProtocolVersion);
+      if (card.host != own.host)
+        fail(ErrorCode::invalid_usage,
+             "rank {} runs on host {} and rank {} on host {}: this version joins ranks of one host only; start all "
+             "ranks there, or set NCCL_HOSTID alike if they share memory after all",
+             rank, card.host_name.data(), membership_.rank, own.host_name.data());
+    }
+    membership_.settings = settings_of(cards_.front());
+    if (!(membership_.settings == mine))
+      log::info(log::Subsystem::init, "rank {}: SCCL_ settings differ from rank 0's; rank 0's are used", membership_.rank);
+  }
+
+  void share_memory() {
+    membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes);
+    const auto segment = host::Segment::create(membership_.layout.total_bytes());
+    new (segment->data()) SharedState;
+    const FileDescriptor own_process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    std::vector<Rank> all(static_cast<std::size_t>(membership_.ranks));
+    std::iota(all.begin(), all.end(), 0);
+    // Without pidfds (before Linux 5.3) the segment's descriptor travels twice and deaths are not seen.
+    const bool handles = own_process.valid();
+    const std::array<int, 2> mine{segment->descriptor(), handles ? own_process.get() : segment->descriptor()};
+    auto descriptors = bootstrap_.exchange_descriptors(all, mine, deadline_);
+    segment->close_descriptor();
+
+    Card token_card;
+    token_card.segment_token = register_segment(segment);
+    const std::vector<Card> tokens = exchange(token_card);
+    membership_.peers.resize(static_cast<std::size_t>(membership_.ranks));
+    for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+      const Card& card = cards_[static_cast<std::size_t>(rank)];
+      auto& theirs = descriptors[static_cast<std::size_t>(rank)];
+      Peer& entry = peer(rank);
+      entry.process = card.process;
+      entry.host = card.host_name.data();
+      entry.segment = rank == membership_.rank ? segment : find_segment(tokens[static_cast<std::size_t>(rank)].segment_token);
+      entry.shares_address_space = entry.segment != nullptr;
+      if (!entry.segment) {
+        entry.segment = host::Segment::map(theirs.at(0), membership_.layout.total_bytes());
+        if (handles) entry.process_handle = std::move(theirs.at(1));
+      }
+      entry.state = &membership_.layout.state(entry.segment->data());
+    }
+  }
+
+  // Believed only after data went both ways: permission, seccomp filters and process namespaces all decide.
+  void probe_direct_access() {
+    std::string obstacle = membership_.settings.direct_allowed ? "" : "SCCL_DIRECT=0";
+    for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
+      if (!peer(rank).shares_address_space) obstacle = probe(rank);
+    // This exchange ends all writes into the cells, the next one all reads of the verdicts.
+    bootstrap_.all_gather({}, deadline_);
+    for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
+      if (!peer(rank).shares_address_space && probe_cell(rank) != cell_value(rank, membership_.rank))
+        obstacle = fmt::format("what rank {} wrote did not arrive", rank);
+    const auto verdicts = bootstrap_.all_gather(to_bytes(static_cast<std::uint8_t>(obstacle.empty())), deadline_);
+    membership_.direct = true;
+    for (Rank rank = 0; rank < membership_.ranks; ++rank)
+      if (from_bytes<std::uint8_t>(verdicts[static_cast<std::size_t>(rank)], rank) == 0) membership_.direct = false;
+    if (!obstacle.empty())
+      log::info(log::Subsystem::init, "rank {}: no single-copy transfers ({}); shared slots are used",
+                membership_.rank, obstacle);
+  }
+
+  std::uint64_t probe_cell(Rank rank) const {
+    // Written by another process through the kernel.
+    return *const_cast<const volatile std::uint64_t*>(&probe_.cells[static_cast<std::size_t>(rank)]);
+  }
+
+  std::uint64_t cell_value(Rank writer, Rank reader) const {
+    return cards_[static_cast<std::size_t>(writer)].probe_pattern * 31 +
+           cards_[static_cast<std::size_t>(reader)].probe_pattern;
+  }
+
+  // "" when this rank can read the peer's pattern and write its cell there.
+  std::string probe(Rank rank) {
+    const Card& card = cards_[static_cast<std::size_t>(rank)];
+    std::array<std::uint64_t, 2> read{};  // pattern and cells_address
+    if (const int error = host::read_peer(card.process, read.data(), card.probe_address, sizeof read); error != 0)
+      return fmt::format("process_vm_readv from rank {}: {}", rank, std::strerror(error));
+    if (read[0] != card.probe_pattern) return fmt::format("process_vm_readv from rank {} read other memory", rank);
+    const std::uint64_t value = cell_value(membership_.rank, rank);
+    const std::uint64_t cell = read[1] + sizeof(std::uint64_t) * static_cast<std::uint64_t>(membership_.rank);
+    if (const int error = host::write_peer(card.process, cell, &value, sizeof value); error != 0)
+      return fmt::format("process_vm_writev to rank {}: {}", rank, std::strerror(error));
+    return "";
+  }
+
+  Deadline deadline_;
+  Bootstrap bootstrap_;
+  Membership membership_;
+  std::vector<Card> cards_;
+  Probe probe_;
+};
+
+}  // namespace
+
+Membership meet(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort) {
+  return Meeting(id, rank, ranks, deadline, abort).run();
+}
+
+}  // namespace sccl::runtime

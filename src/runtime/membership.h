@@ -1,0 +1,46 @@
+// The outcome of init: who the peers are, their shared memory, and what this set of ranks can do together.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/fd.h"
+#include "platform/host/segment.h"
+#include "runtime/bootstrap/unique_id.h"
+#include "runtime/settings.h"
+#include "runtime/shared_state.h"
+
+namespace sccl::runtime {
+
+struct Peer {
+  std::shared_ptr<host::Segment> segment;
+  SharedState* state = nullptr;
+  int process = 0;                    // id, for reading its memory
+  bool shares_address_space = false;  // a thread of this process
+  FileDescriptor process_handle;      // pidfd; readable when the process has ended
+  std::string host;
+};
+
+struct Membership {
+  Rank rank = 0;
+  int ranks = 1;
+  Settings settings;  // rank 0's
+  MemoryLayout layout{1, 0};
+  std::vector<Peer> peers;  // by rank, this rank included
+  bool direct = false;      // every rank can read and write every other rank's buffers
+
+  Membership() = default;
+  Membership(Membership&&) = default;
+  Membership& operator=(Membership&&) = default;
+
+  SharedState& own_state() { return *peers[static_cast<std::size_t>(rank)].state; }
+};
+
+// Meets the other ranks (see Communicator::connect).
+Membership meet(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort);
+
+}  // namespace sccl::runtime

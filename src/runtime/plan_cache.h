@@ -1,0 +1,44 @@
+// The verified, lowered programs of one communicator, made when a call first needs them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/host/flat_program.h"
+#include "runtime/dispatcher.h"
+#include "schedule/schedule.h"
+
+namespace sccl::runtime {
+
+// Index of a rank's connection with a peer among all its connections; the executor's table is laid out by it.
+int connection_index(int channel, schedule::Direction direction, Rank peer, int ranks);
+
+// Replaces the connection indices of a program by those of the executor's table.
+void bind_connections(schedule::RankProgram& program, int channel, int ranks);
+
+struct Plan {
+  schedule::Schedule schedule;
+  kernels::FlatProgram program;
+  std::string text;  // "one-hop, direct"
+};
+
+class PlanCache {
+ public:
+  PlanCache(Rank rank, int ranks) : rank_(rank), ranks_(ranks) {}
+
+  // The choice's plan, or where its planner has none for this collective, the ring's. Throws invalid_argument when
+  // verification refuses a schedule.
+  const Plan& find(Collective collective, Rank root, const Choice& choice);
+
+ private:
+  std::unique_ptr<Plan> make(Collective collective, Rank root, const Choice& choice) const;
+
+  Rank rank_;
+  int ranks_;
+  std::map<std::tuple<Collective, Rank, std::string, Form>, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,17 @@
+// The shared memory segments of this process's ranks, so that ranks which are threads of one process use one mapping.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "platform/host/segment.h"
+
+namespace sccl::runtime {
+
+// A random number that stands for the segment in this process only.
+std::uint64_t register_segment(const std::shared_ptr<host::Segment>& segment);
+
+// The segment of another rank of this process; null when the number was drawn elsewhere.
+std::shared_ptr<host::Segment> find_segment(std::uint64_t token);
+
+}  // namespace sccl::runtime

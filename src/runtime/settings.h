@@ -1,0 +1,29 @@
+// The settings that decide which schedule serves a call. All ranks use rank 0's, so that all choose alike.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/types.h"
+
+namespace sccl::runtime {
+
+enum class ProtocolChoice : std::uint8_t { automatic, simple, ll, direct };
+
+struct Settings {
+  std::string algorithms;  // SCCL_ALGO as given; empty: automatic
+  ProtocolChoice protocol = ProtocolChoice::automatic;
+  std::size_t slot_bytes = 0;
+  bool direct_allowed = true;
+
+  bool operator==(const Settings&) const = default;
+
+  // The planner asked for by SCCL_ALGO for this collective, "" for automatic.
+  std::string algorithm(Collective collective) const;
+};
+
+// From the environment; a value that is not understood is named in one warning and ignored.
+Settings settings_from_environment();
+
+}  // namespace sccl::runtime

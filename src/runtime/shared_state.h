@@ -1,0 +1,72 @@
+// What a rank shows its peers, at the beginning of its shared memory: the bell it sleeps on, the calls it has entered,
+// why it failed, whether it left. Behind it lie the rings it receives through.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "kernels/device/connection.h"
+#include "platform/host/doorbell.h"
+#include "runtime/signature.h"
+
+namespace sccl::runtime {
+
+// One entered call, readable by peers while the owner may already be overwriting it: `sequence` is zero while the
+// fields change and is stored last (release); a reader loads it before (acquire) and after the fields.
+struct CallRecord {
+  std::atomic<std::uint64_t> sequence{0};
+  std::atomic<std::uint64_t> count{0};
+  std::atomic<std::uint64_t> packed{0};
+
+  void publish(const CallSignature& call);
+  // False when the record holds another call, or is being written.
+  bool read(std::uint64_t sequence, CallSignature& call) const;
+};
+
+enum class Presence : std::uint32_t { present = 0, destroyed = 1, aborted = 2 };
+
+struct SharedState {
+  static constexpr std::size_t kRecords = 64;
+  static constexpr std::size_t kFaultTextBytes = 1024;
+
+  host::Doorbell bell;
+  std::array<CallRecord, kRecords> records;
+  // Presence; stored (release) when the rank leaves, loaded (acquire) by waiting peers.
+  std::atomic<std::uint32_t> presence{0};
+  // ErrorCode of the rank's first failure; stored (release) after the text, loaded (acquire) before it.
+  std::atomic<int> fault{0};
+  std::array<char, kFaultTextBytes> fault_text{};
+
+  void publish_fault(int code, const std::string& text);
+};
+
+// Offsets within a rank's shared memory, the same at every rank.
+class MemoryLayout {
+ public:
+  enum class Channel : int { collective = 0, point_to_point = 1 };
+  static constexpr int kChannels = 2;
+
+  MemoryLayout(int ranks, std::size_t slot_bytes);
+
+  std::size_t total_bytes() const { return total_bytes_; }
+  std::size_t slot_bytes() const { return slot_bytes_; }
+  SharedState& state(std::byte* base) const { return *reinterpret_cast<SharedState*>(base); }
+  // The ring through which the owner of `base` receives from `source`.
+  device::Ring& ring(std::byte* base, Channel channel, Rank source) const;
+  device::u8* payload(std::byte* base, Channel channel, Rank source) const;
+
+ private:
+  std::size_t index(Channel channel, Rank source) const {
+    return static_cast<std::size_t>(channel) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source);
+  }
+
+  int ranks_;
+  std::size_t slot_bytes_;
+  std::size_t rings_offset_;
+  std::size_t payloads_offset_;
+  std::size_t total_bytes_;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,52 @@
+#include "runtime/waiter.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "base/env.h"
+
+namespace sccl::runtime {
+namespace {
+
+// A poll of a few lanes and its pause take some 50 ns.
+constexpr std::int64_t kPollsPerMicrosecond = 20;
+constexpr std::int64_t kSpinUs = 50;
+constexpr std::int64_t kCrowdedSpinPolls = 32;
+constexpr long kNapNs = 50000;
+
+int cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+}  // namespace
+
+Waiter::Waiter(int ranks_on_host) {
+  const bool crowded = ranks_on_host > cores();
+  const std::int64_t asked_us = env::number("SCCL_SPIN_US", -1, -1, 1000000);
+  if (asked_us >= 0)
+    spin_polls_ = static_cast<int>(asked_us * kPollsPerMicrosecond) + 1;
+  else
+    spin_polls_ = static_cast<int>(crowded ? kCrowdedSpinPolls : kSpinUs * kPollsPerMicrosecond);
+}
+
+void Waiter::relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void Waiter::yield() { ::sched_yield(); }
+
+void Waiter::nap() {
+  const timespec span{0, kNapNs};
+  ::nanosleep(&span, nullptr);
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,67 @@
+// How a thread waits when no lane can go on: it spins, then yields the core, then sleeps until a peer rings.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "platform/host/doorbell.h"
+
+namespace sccl::runtime {
+
+class Waiter {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `ranks_on_host` against the processor's cores decides how long spinning pays.
+  explicit Waiter(int ranks_on_host);
+
+  // Something moved: the next pause spins again.
+  void reset() { polls_ = 0; }
+
+  enum class Next : std::uint8_t { poll, check_health };
+  // Passes time between two polls. `bell`: the bell to sleep on; null when several ranks wait on this thread, which
+  // then sleeps briefly instead. `poll` is called once more after sleep was announced and tells whether to sleep.
+  template <typename Poll>
+  Next pause(host::Doorbell* bell, Poll&& poll) {
+    ++polls_;
+    if (polls_ < spin_polls_) {
+      relax();
+      return Next::poll;
+    }
+    if (polls_ == spin_polls_) began_ = Clock::now();
+    if (polls_ < spin_polls_ + kYields) {
+      yield();
+      return Next::poll;
+    }
+    if (bell == nullptr) {
+      nap();
+    } else {
+      const std::uint32_t seen = bell->prepare_sleep();
+      if (poll())
+        bell->cancel_sleep();
+      else
+        bell->sleep(seen, kSleep);
+    }
+    return Next::check_health;
+  }
+
+  // Since the thread stopped spinning without success.
+  std::chrono::milliseconds waited() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began_);
+  }
+
+ private:
+  static constexpr int kYields = 64;
+  // Death and abort of a peer ring no bell, so sleep ends to look for them.
+  static constexpr std::chrono::microseconds kSleep{20000};
+
+  static void relax();
+  static void yield();
+  static void nap();
+
+  int spin_polls_;
+  int polls_ = 0;
+  Clock::time_point began_ = Clock::now();
+};
+
+}  // namespace sccl::runtime

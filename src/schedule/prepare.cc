@@ -1,0 +1,26 @@
+#include "schedule/prepare.h"
+
+#include "base/error.h"
+#include "schedule/check_program.h"
+#include "schedule/lower.h"
+#include "schedule/verify.h"
+
+namespace sccl::schedule {
+
+Program prepare(const Schedule& schedule, int slots) {
+  verify(schedule);
+  const ProgramCheck check{slots, 2, Placement::in_place, 0};
+  try {
+    Program program = lower(schedule, Forwarding::on);
+    check_program(schedule, program, check);
+    return program;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::internal_error) throw;
+    // A chain of forwarding operations needs more slots than there are; storing everywhere needs one.
+    Program program = lower(schedule, Forwarding::off);
+    check_program(schedule, program, check);
+    return program;
+  }
+}
+
+}  // namespace sccl::schedule
