@@ -1,0 +1,158 @@
+// Communicators of threads, below the C API: results, order, failure.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/communicator.h"
+#include "runtime/group.h"
+
+using namespace sccl;
+using namespace sccl::runtime;
+
+namespace {
+
+using RankBody = std::function<void(const std::shared_ptr<Communicator>&)>;
+
+// Runs `body` at every rank in a thread of its own; returns what each rank threw.
+std::vector<std::string> run_ranks(int ranks, const RankBody& body) {
+  const UniqueId id = create_unique_id();
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        const auto communicator = std::make_shared<Communicator>(CommunicatorOptions{id, rank, ranks, 0, "", true});
+        submit_init(communicator);
+        body(communicator);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+void expect_no_errors(const std::vector<std::string>& errors) {
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+    INFO("rank " << rank);
+    CHECK(errors[rank] == "");
+  }
+}
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+CollectiveRequest all_reduce(const float* send, float* recv, std::size_t count) {
+  CollectiveRequest request{Collective::allreduce, send, recv, count, DataType::float32, {}, 0, nullptr};
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("an AllReduce of any size sums every rank's data") {
+  for (const int ranks : {1, 2, 3, 5, 8})
+    expect_no_errors(run_ranks(ranks, [&](const std::shared_ptr<Communicator>& communicator) {
+      for (const std::size_t count : {1u, 2u, 255u, 3000u, 100000u, 1000003u}) {
+        std::vector<float> send(count);
+        std::vector<float> recv(count, -1.0f);
+        for (std::size_t i = 0; i < count; ++i)
+          send[i] = static_cast<float>((i + static_cast<std::size_t>(communicator->rank())) % 7);
+        submit(communicator, all_reduce(send.data(), recv.data(), count));
+        for (std::size_t i = 0; i < count; ++i) {
+          float sum = 0;
+          for (int rank = 0; rank < ranks; ++rank) sum += static_cast<float>((i + static_cast<std::size_t>(rank)) % 7);
+          require(recv[i] == sum, fmt::format("count {} element {} is {} instead of {}", count, i, recv[i], sum));
+        }
+      }
+    }));
+}
+
+TEST_CASE("ranks that disagree on a call are told both calls") {
+  const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    std::vector<float> data(64, 1.0f);
+    submit(communicator, all_reduce(data.data(), data.data(), communicator->rank() == 0 ? 64 : 63));
+  });
+  for (const std::string& error : errors) {
+    INFO(error);
+    CHECK(error.find("count=64") != std::string::npos);
+    CHECK(error.find("count=63") != std::string::npos);
+  }
+}
+
+TEST_CASE("abort from another thread ends a waiting call") {
+  const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    std::vector<float> data(4, 1.0f);
+    if (communicator->rank() == 1) return;
+    std::thread aborter([&] { communicator->abort(); });
+    try {
+      submit(communicator, all_reduce(data.data(), data.data(), data.size()));
+    } catch (...) {
+      aborter.join();
+      throw;
+    }
+    aborter.join();
+  });
+  CHECK(errors[0] != "");
+}
+
+TEST_CASE("a rank that leaves is named by those who wait for it") {
+  const auto errors = run_ranks(3, [&](const std::shared_ptr<Communicator>& communicator) {
+    std::vector<float> data(4, 1.0f);
+    if (communicator->rank() == 2) return;
+    submit(communicator, all_reduce(data.data(), data.data(), data.size()));
+  });
+  CHECK(errors[0].find("rank 2") != std::string::npos);
+  CHECK(errors[1].find("rank 2") != std::string::npos);
+}
+
+TEST_CASE("transfers between pairs match in order, of any size") {
+  expect_no_errors(run_ranks(3, [&](const std::shared_ptr<Communicator>& communicator) {
+    const int ranks = communicator->ranks();
+    const Rank next = (communicator->rank() + 1) % ranks;
+    const Rank previous = (communicator->rank() + ranks - 1) % ranks;
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{5000}, std::size_t{300000}}) {
+      std::vector<std::vector<float>> out;
+      std::vector<std::vector<float>> in;
+      for (int message = 0; message < 3; ++message) {
+        out.emplace_back(count, static_cast<float>(communicator->rank() * 10 + message));
+        in.emplace_back(count, -1.0f);
+      }
+      group_start();
+      for (auto& data : out)
+        submit(communicator, PointToPointRequest{Direction::send, data.data(), count, DataType::float32, next, nullptr});
+      for (auto& data : in)
+        submit(communicator,
+               PointToPointRequest{Direction::recv, data.data(), count, DataType::float32, previous, nullptr});
+      group_end();
+      for (int message = 0; message < 3; ++message)
+        for (const float value : in[static_cast<std::size_t>(message)])
+          require(value == static_cast<float>(previous * 10 + message), "wrong data");
+    }
+  }));
+}
+
+TEST_CASE("one thread drives all ranks of a group") {
+  const UniqueId id = create_unique_id();
+  std::vector<std::shared_ptr<Communicator>> communicators;
+  group_start();
+  for (Rank rank = 0; rank < 4; ++rank) {
+    communicators.push_back(std::make_shared<Communicator>(CommunicatorOptions{id, rank, 4, 0, "", true}));
+    submit_init(communicators.back());
+  }
+  group_end();
+  for (const std::size_t count : {1u, 100000u}) {
+    std::vector<std::vector<float>> data(4, std::vector<float>(count, 1.0f));
+    group_start();
+    for (Rank rank = 0; rank < 4; ++rank) {
+      auto& mine = data[static_cast<std::size_t>(rank)];
+      submit(communicators[static_cast<std::size_t>(rank)], all_reduce(mine.data(), mine.data(), count));
+    }
+    group_end();
+    for (const auto& mine : data) CHECK(std::accumulate(mine.begin(), mine.end(), 0.0) == 4.0 * static_cast<double>(count));
+  }
+}
