@@ -1,0 +1,137 @@
+// Groups, point-to-point transfers and InitAll through the C API.
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "world.h"
+
+using namespace api_test;
+
+namespace {
+
+std::string describe(const char* what, ncclResult_t result) {
+  return std::string(what) + ": " + ncclGetErrorString(result) + ": " + ncclGetLastError(nullptr);
+}
+
+// AlltoAll by Send and Recv of sizes that depend on the pair, zero included, as PyTorch's all_to_all makes it.
+std::string uneven_all_to_all(int rank, int ranks, ncclComm_t comm, std::size_t unit) {
+  const auto size = [&](int from, int to) { return static_cast<std::size_t>((from + 2 * to) % 3) * unit; };
+  std::vector<std::vector<int>> out;
+  std::vector<std::vector<int>> in;
+  for (int peer = 0; peer < ranks; ++peer) {
+    out.emplace_back(size(rank, peer), rank * 100 + peer);
+    in.emplace_back(size(peer, rank), -1);
+  }
+  if (ncclGroupStart() != ncclSuccess) return "ncclGroupStart";
+  for (int peer = 0; peer < ranks; ++peer) {
+    const auto p = static_cast<std::size_t>(peer);
+    if (auto r = ncclSend(out[p].data(), out[p].size(), ncclInt32, peer, comm, nullptr); r != ncclSuccess)
+      return describe("ncclSend", r);
+    if (auto r = ncclRecv(in[p].data(), in[p].size(), ncclInt32, peer, comm, nullptr); r != ncclSuccess)
+      return describe("ncclRecv", r);
+  }
+  if (auto r = ncclGroupEnd(); r != ncclSuccess) return describe("ncclGroupEnd", r);
+  for (int peer = 0; peer < ranks; ++peer)
+    for (const int value : in[static_cast<std::size_t>(peer)])
+      if (value != peer * 100 + rank) return "wrong data from rank " + std::to_string(peer);
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("an uneven AlltoAll of Send and Recv in one group works at every size") {
+  for (const Mode mode : {Mode::threads, Mode::processes})
+    for (const int ranks : {1, 2, 3, 5})
+      CHECK(failures(run_world(mode, ranks, [&](int rank, ncclComm_t comm) -> std::string {
+              for (const std::size_t unit : {1u, 100u, 10000u, 100000u})
+                for (int repeat = 0; repeat < 3; ++repeat)
+                  if (auto failure = uneven_all_to_all(rank, ranks, comm, unit); !failure.empty()) return failure;
+              return "";
+            })) == "");
+}
+
+TEST_CASE("collectives and transfers of one group all happen") {
+  CHECK(failures(run_world(Mode::processes, 3, [](int rank, ncclComm_t comm) -> std::string {
+          std::vector<float> sum(1000, 1.0f);
+          std::vector<float> gathered(3000, -1.0f);
+          const std::vector<float> mine(1000, static_cast<float>(rank));
+          float token = static_cast<float>(rank);
+          float received = -1;
+          ncclGroupStart();
+          ncclSend(&token, 1, ncclFloat32, (rank + 1) % 3, comm, nullptr);
+          ncclAllReduce(sum.data(), sum.data(), sum.size(), ncclFloat32, ncclSum, comm, nullptr);
+          ncclRecv(&received, 1, ncclFloat32, (rank + 2) % 3, comm, nullptr);
+          ncclAllGather(mine.data(), gathered.data(), mine.size(), ncclFloat32, comm, nullptr);
+          if (auto r = ncclGroupEnd(); r != ncclSuccess) return describe("ncclGroupEnd", r);
+          if (received != static_cast<float>((rank + 2) % 3)) return "wrong token";
+          for (const float value : sum)
+            if (value != 3.0f) return "wrong sum";
+          for (std::size_t i = 0; i < gathered.size(); ++i)
+            if (gathered[i] != static_cast<float>(i / 1000)) return "wrong gather";
+          return "";
+        })) == "");
+}
+
+TEST_CASE("Send and Recv outside a group meet a peer's") {
+  CHECK(failures(run_world(Mode::processes, 2, [](int rank, ncclComm_t comm) -> std::string {
+          for (const std::size_t count : {0u, 1u, 1000u, 1000000u}) {
+            std::vector<int> data(count, rank == 0 ? 7 : 0);
+            const auto result = rank == 0 ? ncclSend(data.data(), count, ncclInt32, 1, comm, nullptr)
+                                          : ncclRecv(data.data(), count, ncclInt32, 0, comm, nullptr);
+            if (result != ncclSuccess) return describe("transfer", result);
+            for (const int value : data)
+              if (value != 7) return "wrong data";
+          }
+          return "";
+        })) == "");
+}
+
+TEST_CASE("one thread drives all ranks of ncclCommInitAll") {
+  constexpr int kRanks = 4;
+  ncclComm_t comms[kRanks];
+  REQUIRE(ncclCommInitAll(comms, kRanks, nullptr) == ncclSuccess);
+  std::vector<std::vector<double>> data(kRanks, std::vector<double>(50000, 2.0));
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto& mine = data[static_cast<std::size_t>(rank)];
+    CHECK(ncclAllReduce(mine.data(), mine.data(), mine.size(), ncclFloat64, ncclSum, comms[rank], nullptr) == ncclSuccess);
+  }
+  REQUIRE(ncclGroupEnd() == ncclSuccess);
+  for (const auto& mine : data) CHECK(std::accumulate(mine.begin(), mine.end(), 0.0) == 2.0 * kRanks * 50000);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    int user_rank = -1;
+    int count = -1;
+    CHECK(ncclCommUserRank(comms[rank], &user_rank) == ncclSuccess);
+    CHECK(ncclCommCount(comms[rank], &count) == ncclSuccess);
+    CHECK(user_rank == rank);
+    CHECK(count == kRanks);
+    CHECK(ncclCommDestroy(comms[rank]) == ncclSuccess);
+  }
+}
+
+TEST_CASE("a transfer to self needs its twin in the group") {
+  CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
+          int value = 1;
+          if (rank == 0 && ncclSend(&value, 1, ncclInt32, 0, comm, nullptr) != ncclInvalidUsage) return "was accepted";
+          return "";
+        })) == "");
+}
+
+TEST_CASE("ncclGroupEnd without a group is invalid usage") {
+  CHECK(ncclGroupEnd() == ncclInvalidUsage);
+  CHECK(std::string(ncclGetLastError(nullptr)) != "");
+}
+
+TEST_CASE("the first error inside a group is returned by its end, and the group is over") {
+  CHECK(failures(run_world(Mode::threads, 2, [](int, ncclComm_t comm) -> std::string {
+          float value = 1;
+          ncclGroupStart();
+          if (ncclAllReduce(&value, &value, 1, static_cast<ncclDataType_t>(99), ncclSum, comm, nullptr) !=
+              ncclInvalidArgument)
+            return "a wrong type was accepted";
+          ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
+          if (ncclGroupEnd() != ncclInvalidArgument) return "the group's end hid the error";
+          if (ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess || value != 2)
+            return "the communicator is not usable after a refused group";
+          return "";
+        })) == "");
+}
