@@ -6,8 +6,12 @@
 namespace sccl::runtime {
 namespace {
 
-// From here on one system call a slice costs less than the second copy through a slot.
-constexpr std::size_t kDirectBytes = 32 * 1024;
+// Measured on two cores (bench/host). From here on one system call a slice costs less than the second copy through
+// slots, which by then no longer stay in the second-level cache.
+constexpr std::size_t kDirectBytes = 128 * 1024;
+// On the host a flag of its own is as fast as a flag in every word beyond a cache line or two.
+constexpr std::size_t kLlBytes = 64;
+static_assert(kLlBytes <= device::kLlPayloadBytes);
 // Up to here sending everything to everyone beats sending shares twice.
 constexpr std::size_t kAllPairsBytes = 8 * 1024;
 // All-pairs costs every rank a message to every other; beyond this many ranks a logarithmic exchange costs less.
@@ -60,8 +64,9 @@ Choice choose(const CallShape& call, const Settings& settings, bool direct) {
       return choice;
     }
   }
-  const bool fits = chunk_bytes(call, choice.planner) <= device::kLlPayloadBytes;
-  if (fits && settings.protocol != ProtocolChoice::simple) choice.protocol = ProtocolChoice::ll;
+  const std::size_t limit = settings.protocol == ProtocolChoice::ll ? device::kLlPayloadBytes : kLlBytes;
+  if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= limit)
+    choice.protocol = ProtocolChoice::ll;
   return choice;
 }
 
