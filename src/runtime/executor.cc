@@ -197,7 +197,10 @@ Executor::Progress Executor::step() {
   }
   if (unfinished < unfinished_lanes_) moved = true;
   unfinished_lanes_ = unfinished;
-  if (unfinished == 0) return Progress::done;
+  if (unfinished == 0) {
+    if (collective_ && info(signature_.collective).rooted) compare_all_calls();
+    return Progress::done;
+  }
   return moved ? Progress::moved : Progress::idle;
 }
 
@@ -232,6 +235,15 @@ void Executor::check_peer(Rank rank) {
   fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
                                 "abort this communicator and make a new one",
        rank, peer.process, peer.host, how, membership_.rank, waiting_text());
+}
+
+// A rank that only sends in a rooted call meets no message of its peers that could disagree. Of two ranks that disagree,
+// the one that entered later finds the other's record here: both published theirs before the fence that ends an
+// operation, and read the other's after it.
+void Executor::compare_all_calls() {
+  host::full_fence();
+  for (Rank rank = 0; rank < membership_.ranks; ++rank)
+    if (rank != membership_.rank) compare_calls(rank);
 }
 
 void Executor::compare_calls(Rank rank) {

@@ -59,6 +59,7 @@ class Executor {
   [[noreturn]] void fail_transfer();
   void check_peer(Rank rank);
   void compare_calls(Rank rank);
+  void compare_all_calls();
   bool waits_for(Rank rank) const;
 
   Membership membership_;
