@@ -21,7 +21,8 @@ struct ReduceCopy {
   const Operand* operands;  // reduced in this order: ((o0 + o1) + o2) + ...
   int operand_count;        // >= 1
   bool scaled;              // multiply each operand's elements by its factor, rounded to the type, first
-  std::uint32_t divisor;    // > 1: integer types divide the result by it (truncating), the last step of an integer average
+  // > 1: integer types divide the result by it (truncating), the last step of an integer average; others ignore it.
+  std::uint32_t divisor;
   void* const* destinations;
   int destination_count;  // >= 0
   std::size_t elements;

@@ -1,0 +1,142 @@
+// Conversions of the floating types narrower than 32 bits to and from vectors of float32, for one instruction set.
+// They never take or make a float32 subnormal, so they are exact whatever the processor does with those.
+#if defined(SCCL_ELEMENT_CONVERT_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef SCCL_ELEMENT_CONVERT_H
+#undef SCCL_ELEMENT_CONVERT_H
+#else
+#define SCCL_ELEMENT_CONVERT_H
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/host/element_formats.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sccl::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Highway emulates float16 conversions by truncation and without infinities; only the instructions round properly.
+#undef SCCL_FLOAT16_INSTRUCTIONS
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#define SCCL_FLOAT16_INSTRUCTIONS 1
+#else
+#define SCCL_FLOAT16_INSTRUCTIONS 0
+#endif
+
+using WideFloat = hn::ScalableTag<float>;
+using WideBits = hn::RebindToUnsigned<WideFloat>;
+using WideSigned = hn::RebindToSigned<WideFloat>;
+template <class T>
+using Narrow = hn::Rebind<T, WideFloat>;
+
+// The bits, without the sign, of `magnitude` (a float32's bits without the sign) rounded to nearest even in `Element`.
+//
+// Adding the power of two whose unit in the last place is the wanted one makes the float addition do the rounding. The
+// wanted unit is that of the number's own binade, or of the smallest normal binade, below which all numbers share it;
+// so normal and subnormal results need no distinction: in binade b above that smallest one they are (b << M) +
+// multiple.
+template <class Element>
+HWY_INLINE hn::Vec<WideBits> rounded_magnitude(hn::Vec<WideBits> magnitude) {
+  using F = Format<Element>;
+  const WideBits d;
+  const WideFloat df;
+  constexpr int kDropped = 23 - F::kMantissaBits;
+  constexpr std::uint32_t kSmallestBinade = std::uint32_t(127 - F::kBias + 1) << 23;
+  // One step beyond float16's largest number already encodes infinity; the others stop at their largest number.
+  constexpr std::uint32_t kEnd = std::uint32_t(127 - F::kBias + (F::kOverflow >> F::kMantissaBits)) << 23 |
+                                 std::uint32_t(F::kOverflow & ((1u << F::kMantissaBits) - 1)) << kDropped;
+  const auto is_nan = hn::Gt(hn::BitCast(WideSigned(), magnitude), hn::Set(WideSigned(), 0x7f800000));
+  const auto capped = hn::Min(magnitude, hn::Set(d, kEnd));
+  const auto binade = hn::And(hn::Max(capped, hn::Set(d, kSmallestBinade)), hn::Set(d, 0x7f800000u));
+  const auto rounder = hn::Add(binade, hn::Set(d, std::uint32_t(kDropped) << 23));
+  const auto sum = hn::BitCast(d, hn::Add(hn::BitCast(df, capped), hn::BitCast(df, rounder)));
+  const auto base = hn::ShiftRight<kDropped>(hn::Sub(binade, hn::Set(d, kSmallestBinade)));
+  const auto number = hn::Add(base, hn::Sub(sum, rounder));
+  return hn::IfThenElse(hn::RebindMask(d, is_nan), hn::Set(d, std::uint32_t(F::kQuietNan)), number);
+}
+
+// The bits of `v` rounded in `Element`, one element in the low bits of each lane.
+template <class Element>
+HWY_INLINE hn::Vec<WideBits> rounded_bits(hn::Vec<WideFloat> v) {
+  constexpr int kUnused = 32 - 8 * int(sizeof(BitsOf<Element>));
+  const WideBits d;
+  const auto bits = hn::BitCast(d, v);
+  const auto sign = hn::And(bits, hn::Set(d, 0x80000000u));
+  return hn::Or(rounded_magnitude<Element>(hn::Xor(bits, sign)), hn::ShiftRight<kUnused>(sign));
+}
+
+template <class Element>
+requires(sizeof(BitsOf<Element>) == 1) HWY_INLINE hn::Vec<Narrow<std::uint8_t>> rounded(Element, hn::Vec<WideFloat> v) {
+  return hn::U8FromU32(rounded_bits<Element>(v));
+}
+
+#if SCCL_FLOAT16_INSTRUCTIONS
+HWY_INLINE hn::Vec<Narrow<std::uint16_t>> rounded(Float16, hn::Vec<WideFloat> v) {
+  return hn::BitCast(Narrow<std::uint16_t>(), hn::DemoteTo(Narrow<hwy::float16_t>(), v));
+}
+HWY_INLINE hn::Vec<WideFloat> widened(Float16, hn::Vec<Narrow<std::uint16_t>> v) {
+  return hn::PromoteTo(WideFloat(), hn::BitCast(Narrow<hwy::float16_t>(), v));
+}
+#else
+HWY_INLINE hn::Vec<Narrow<std::uint16_t>> rounded(Float16, hn::Vec<WideFloat> v) {
+  return hn::DemoteTo(Narrow<std::uint16_t>(), hn::BitCast(WideSigned(), rounded_bits<Float16>(v)));
+}
+HWY_INLINE hn::Vec<WideFloat> widened(Float16, hn::Vec<Narrow<std::uint16_t>> v) {
+  const WideBits d;
+  const WideSigned ds;
+  const WideFloat df;
+  const auto bits = hn::PromoteTo(d, v);
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(d, 0x7fffu)));
+  const auto normal = hn::Add(magnitude, hn::Set(d, 112u << 23));
+  // 0.m is 1.m - 1, in the smallest normal binade.
+  const auto one_more = hn::BitCast(df, hn::Add(magnitude, hn::Set(d, 113u << 23)));
+  const auto subnormal = hn::BitCast(d, hn::Sub(one_more, hn::Set(df, 0x1p-14f)));
+  const auto is_subnormal = hn::Lt(hn::BitCast(ds, magnitude), hn::Set(ds, 1 << 23));
+  const auto is_special = hn::Gt(hn::BitCast(ds, magnitude), hn::Set(ds, (31 << 23) - 1));
+  const auto special = hn::And(hn::BitCast(d, hn::VecFromMask(ds, is_special)), hn::Set(d, 0x7f800000u));
+  const auto finite = hn::IfThenElse(hn::RebindMask(d, is_subnormal), subnormal, normal);
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(d, 0x8000u)));
+  return hn::BitCast(df, hn::Or(hn::Or(finite, special), sign));
+}
+#endif
+
+HWY_INLINE hn::Vec<WideFloat> widened(BFloat16, hn::Vec<Narrow<std::uint16_t>> v) {
+  return hn::BitCast(WideFloat(), hn::ShiftLeft<16>(hn::PromoteTo(WideBits(), v)));
+}
+HWY_INLINE hn::Vec<Narrow<std::uint16_t>> rounded(BFloat16, hn::Vec<WideFloat> v) {
+  const WideBits d;
+  const auto bits = hn::BitCast(d, v);
+  const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
+  const auto number = hn::Add(hn::Add(bits, last), hn::Set(d, 0x7fffu));
+  // Rounding up could carry a NaN into infinity or zero.
+  const auto nan = hn::Or(bits, hn::Set(d, 0x400000u));
+  const auto both = hn::IfThenElse(hn::RebindMask(d, hn::Ne(v, v)), nan, number);
+  return hn::DemoteTo(Narrow<std::uint16_t>(), hn::BitCast(WideSigned(), hn::ShiftRight<16>(both)));
+}
+
+// An fp8 number in float16's places; E4M3 means 2^-8 as much there.
+// E5M2 is the upper half of float16.
+template <class D16, class D8>
+HWY_INLINE hn::Vec<D16> float16_of(Float8E5M2, D16 d, D8, hn::Vec<D8> v) {
+  return hn::ShiftLeft<8>(hn::PromoteTo(d, v));
+}
+// E4M3 has one exponent bit less. That bit stays zero except in NaN, whose other bits are ones: adding to the last of
+// them carries into it.
+template <class D16, class D8>
+HWY_INLINE hn::Vec<D16> float16_of(Float8E4M3, D16 d, D8, hn::Vec<D8> v) {
+  const hn::RebindToSigned<D16> ds;
+  const auto extended = hn::BitCast(d, hn::PromoteTo(ds, hn::BitCast(hn::RebindToSigned<D8>(), v)));
+  const auto placed = hn::And(hn::ShiftLeft<7>(extended), hn::Set(d, std::uint16_t{0xbf80}));
+  const auto carried = hn::Add(placed, hn::Set(d, std::uint16_t{0x0080}));
+  return hn::Or(placed, hn::And(carried, hn::Set(d, std::uint16_t{0x4000})));
+}
+HWY_INLINE hn::Vec<WideFloat> widened_from_float16(Float8E5M2, hn::Vec<Narrow<std::uint16_t>> v) {
+  return widened(Float16(), v);
+}
+HWY_INLINE hn::Vec<WideFloat> widened_from_float16(Float8E4M3, hn::Vec<Narrow<std::uint16_t>> v) {
+  return hn::Mul(widened(Float16(), v), hn::Set(WideFloat(), 256.0f));
+}
+
+}  // namespace sccl::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,146 @@
+// Each element type as the reducer sees it: how many fit a vector, how to compute with them, how to order them.
+#if defined(SCCL_ELEMENT_LANES_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef SCCL_ELEMENT_LANES_H
+#undef SCCL_ELEMENT_LANES_H
+#else
+#define SCCL_ELEMENT_LANES_H
+#endif
+
+#include <type_traits>
+
+#include "base/scalar_types.h"
+#include "kernels/host/element_convert.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sccl::kernels::HWY_NAMESPACE {
+
+template <class D>
+HWY_INLINE hn::Vec<D> product(D, hn::Vec<D> a, hn::Vec<D> b) {
+  return hn::Mul(a, b);
+}
+#if HWY_TARGET != HWY_SCALAR
+// Bytes have no product of their own: even and odd ones are taken as halves of 16-bit lanes.
+HWY_INLINE hn::Vec<hn::ScalableTag<std::uint8_t>> product(hn::ScalableTag<std::uint8_t> d,
+                                                          hn::Vec<hn::ScalableTag<std::uint8_t>> a,
+                                                          hn::Vec<hn::ScalableTag<std::uint8_t>> b) {
+  const hn::ScalableTag<std::uint16_t> pairs;
+  const auto low_byte = hn::Set(pairs, std::uint16_t{0xff});
+  const auto x = hn::BitCast(pairs, a);
+  const auto y = hn::BitCast(pairs, b);
+  const auto even = hn::And(hn::Mul(x, y), low_byte);
+  const auto odd = hn::Mul(hn::ShiftRight<8>(x), hn::AndNot(low_byte, y));
+  return hn::BitCast(d, hn::Or(even, odd));
+}
+#endif
+
+// Memory: the tag of vectors as they lie in memory. Wide: what arithmetic is done in.
+template <class Element>
+struct LanesOf {
+  using Memory = Narrow<BitsOf<Element>>;
+  using Wide = hn::Vec<WideFloat>;
+  static HWY_INLINE Wide widen(hn::Vec<Memory> v) { return widened(Element(), v); }
+  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) { return rounded(Element(), v); }
+  static HWY_INLINE Wide add(Wide a, Wide b) { return hn::Add(a, b); }
+  static HWY_INLINE Wide multiply(Wide a, Wide b) { return hn::Mul(a, b); }
+};
+
+template <class Element>
+requires std::is_arithmetic_v<Element>
+struct LanesOf<Element> {
+  using Memory = hn::ScalableTag<BitsOf<Element>>;
+  // Wrapping arithmetic does not depend on the sign.
+  using D = hn::ScalableTag<std::conditional_t<std::is_integral_v<Element>, BitsOf<Element>, Element>>;
+  using Wide = hn::Vec<D>;
+  static HWY_INLINE Wide widen(hn::Vec<Memory> v) { return hn::BitCast(D(), v); }
+  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) { return hn::BitCast(Memory(), v); }
+  static HWY_INLINE Wide add(Wide a, Wide b) { return hn::Add(a, b); }
+  static HWY_INLINE Wide multiply(Wide a, Wide b) { return product(D(), a, b); }
+};
+
+// fp8 goes through 16-bit lanes, so two vectors of float32 share the first step.
+template <class Element>
+requires(!std::is_arithmetic_v<Element> && sizeof(BitsOf<Element>) == 1) struct LanesOf<Element> {
+#if HWY_TARGET == HWY_SCALAR
+  using Memory = Narrow<std::uint8_t>;
+  using Wide = hn::Vec<WideFloat>;
+  static HWY_INLINE Wide widen(hn::Vec<Memory> v) {
+    return widened_from_float16(Element(), float16_of(Element(), Narrow<std::uint16_t>(), Memory(), v));
+  }
+  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) {
+    return rounded(Element(), v);
+  }
+  static HWY_INLINE Wide add(Wide a, Wide b) {
+    return hn::Add(a, b);
+  }
+  static HWY_INLINE Wide multiply(Wide a, Wide b) {
+    return hn::Mul(a, b);
+  }
+#else
+  using Middle = hn::ScalableTag<std::uint16_t>;
+  using Memory = hn::Rebind<std::uint8_t, Middle>;
+  struct Wide {
+    hn::Vec<WideFloat> low, high;
+  };
+  static HWY_INLINE Wide widen(hn::Vec<Memory> v) {
+    const auto middle = float16_of(Element(), Middle(), Memory(), v);
+    return {widened_from_float16(Element(), hn::LowerHalf(middle)),
+            widened_from_float16(Element(), hn::UpperHalf(hn::Half<Middle>(), middle))};
+  }
+  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) {
+    return hn::Combine(Memory(), rounded(Element(), v.high), rounded(Element(), v.low));
+  }
+  static HWY_INLINE Wide add(Wide a, Wide b) {
+    return {hn::Add(a.low, b.low), hn::Add(a.high, b.high)};
+  }
+  static HWY_INLINE Wide multiply(Wide a, Wide b) {
+    return {hn::Mul(a.low, b.low), hn::Mul(a.high, b.high)};
+  }
+#endif
+};
+
+// A bijection between an element's bits and integers ordered as the elements are, for `max` with every NaN below every
+// number, for `min` with every NaN above: the larger (smaller) integer is the reduction, and NaN only if all are.
+//
+// Negative numbers are flipped, which orders the bits as -NaN < -inf .. -0 < +0 .. inf < +NaN; adding a constant then
+// rotates the NaNs of one end to join those at the other.
+template <class Element, ReduceKernel kKernel>
+struct Order {
+  using Bits = BitsOf<Element>;
+  static constexpr Bits kSignBit = Format<Element>::kSignBit;
+  static constexpr Bits kNumbers = Bits(Format<Element>::kLastNumber + 1);
+  static constexpr Bits kRotation =
+      kKernel == ReduceKernel::max ? Bits(Bits(0) - kNumbers - kSignBit) : Bits(kNumbers + kSignBit);
+
+  template <class D>
+  static HWY_INLINE hn::Vec<D> flip_negative(D d, hn::Vec<D> bits) {
+    const hn::RebindToSigned<D> ds;
+    const auto sign = hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(ds, bits)));
+    return hn::Xor(bits, hn::And(sign, hn::Set(d, Bits(kSignBit - 1))));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<hn::RebindToSigned<D>> key(D d, hn::Vec<D> bits) {
+    return hn::BitCast(hn::RebindToSigned<D>(), hn::Add(flip_negative(d, bits), hn::Set(d, kRotation)));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> element(D d, hn::Vec<hn::RebindToSigned<D>> key) {
+    return flip_negative(d, hn::Sub(hn::BitCast(d, key), hn::Set(d, kRotation)));
+  }
+};
+
+template <class Element, ReduceKernel kKernel>
+requires std::is_integral_v<Element>
+struct Order<Element, kKernel> {
+  template <class D>
+  static HWY_INLINE hn::Vec<hn::Rebind<Element, D>> key(D, hn::Vec<D> bits) {
+    return hn::BitCast(hn::Rebind<Element, D>(), bits);
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> element(D d, hn::Vec<hn::Rebind<Element, D>> key) {
+    return hn::BitCast(d, key);
+  }
+};
+
+}  // namespace sccl::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

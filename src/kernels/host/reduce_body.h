@@ -1,0 +1,242 @@
+// The loops of the data mover for one instruction set: operands are read once, vector by vector, reduced in registers
+// and written once to every destination.
+#if defined(SCCL_REDUCE_BODY_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef SCCL_REDUCE_BODY_H
+#undef SCCL_REDUCE_BODY_H
+#else
+#define SCCL_REDUCE_BODY_H
+#endif
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/host/element_lanes.h"
+#include "kernels/host/reduce_loops.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sccl::kernels::HWY_NAMESPACE {
+
+// What happens to vectors between memory and memory: `enter` each operand's, `combine` them, `leave` the result.
+template <class Element>
+struct Scaling {
+  using L = LanesOf<Element>;
+  using Bits = BitsOf<Element>;
+  using Memory = typename L::Memory;
+  using Value = hn::Vec<Memory>;
+  using Factor = typename L::Wide;
+
+  static HWY_INLINE Factor factor(const Operand& operand) {
+    return L::widen(hn::Set(Memory(), static_cast<Bits>(operand.scale_bits)));
+  }
+  static HWY_INLINE Value enter(hn::Vec<Memory> v, Factor factor) {
+    return L::narrow(L::multiply(L::widen(v), factor));
+  }
+  static HWY_INLINE Value combine(Value a, Value) { return a; }
+  static HWY_INLINE hn::Vec<Memory> leave(Value v) { return v; }
+};
+
+struct NoScaling {
+  struct Factor {};
+  static HWY_INLINE Factor factor(const Operand&) { return {}; }
+};
+
+struct Copying : NoScaling {
+  using Bits = std::uint8_t;
+  using Memory = hn::ScalableTag<Bits>;
+  using Value = hn::Vec<Memory>;
+
+  static HWY_INLINE Value enter(Value v, Factor) { return v; }
+  static HWY_INLINE Value combine(Value a, Value) { return a; }
+  static HWY_INLINE Value leave(Value v) { return v; }
+};
+
+template <class Element, ReduceKernel kKernel, bool kScaled>
+struct Arithmetic {
+  using L = LanesOf<Element>;
+  using Bits = BitsOf<Element>;
+  using Memory = typename L::Memory;
+  using Value = typename L::Wide;
+  using Factor = typename std::conditional_t<kScaled, Scaling<Element>, NoScaling>::Factor;
+
+  static HWY_INLINE Factor factor(const Operand& operand) {
+    return std::conditional_t<kScaled, Scaling<Element>, NoScaling>::factor(operand);
+  }
+  static HWY_INLINE Value enter(hn::Vec<Memory> v, [[maybe_unused]] Factor factor) {
+    if constexpr (kScaled) v = Scaling<Element>::enter(v, factor);
+    return L::widen(v);
+  }
+  static HWY_INLINE Value combine(Value a, Value b) {
+    if constexpr (kKernel == ReduceKernel::sum) return L::add(a, b);
+    return L::multiply(a, b);
+  }
+  static HWY_INLINE hn::Vec<Memory> leave(Value v) { return L::narrow(v); }
+};
+
+template <class Element, ReduceKernel kKernel, bool kScaled>
+struct Extremum {
+  using Bits = BitsOf<Element>;
+  using Memory = std::conditional_t<kScaled, typename LanesOf<Element>::Memory, hn::ScalableTag<Bits>>;
+  using O = Order<Element, kKernel>;
+  using Value = decltype(O::key(Memory(), hn::Zero(Memory())));
+  using Factor = typename std::conditional_t<kScaled, Scaling<Element>, NoScaling>::Factor;
+
+  static HWY_INLINE Factor factor(const Operand& operand) {
+    return std::conditional_t<kScaled, Scaling<Element>, NoScaling>::factor(operand);
+  }
+  static HWY_INLINE Value enter(hn::Vec<Memory> v, [[maybe_unused]] Factor factor) {
+    if constexpr (kScaled) v = Scaling<Element>::enter(v, factor);
+    return O::key(Memory(), v);
+  }
+  static HWY_INLINE Value combine(Value a, Value b) {
+    if constexpr (kKernel == ReduceKernel::max) return hn::Max(a, b);
+    return hn::Min(a, b);
+  }
+  static HWY_INLINE hn::Vec<Memory> leave(Value v) { return O::element(Memory(), v); }
+};
+
+template <class Element, ReduceKernel kKernel, bool kScaled>
+using Reduction = std::conditional_t<kKernel == ReduceKernel::sum || kKernel == ReduceKernel::prod,
+                                     Arithmetic<Element, kKernel, kScaled>, Extremum<Element, kKernel, kScaled>>;
+
+// Access to memory: whole vectors, or the few elements that remain.
+struct WholeVector {
+  template <class D, class T = hn::TFromD<D>>
+  HWY_INLINE hn::Vec<D> load(D d, const T* from) const {
+#if HWY_TARGET == HWY_SCALAR
+    T element;  // read as bytes: the caller's type is another
+    std::memcpy(&element, from, sizeof(T));
+    return hn::Set(d, element);
+#else
+    return hn::LoadU(d, from);
+#endif
+  }
+  template <class D, class T = hn::TFromD<D>>
+  HWY_INLINE void store(hn::Vec<D> v, D d, T* to) const {
+#if HWY_TARGET == HWY_SCALAR
+    const T element = hn::GetLane(v);
+    std::memcpy(to, &element, sizeof(T));
+    (void)d;
+#else
+    hn::StoreU(v, d, to);
+#endif
+  }
+};
+struct PartOfVector {
+  std::size_t elements;  // fewer than a vector's
+
+  template <class D, class T = hn::TFromD<D>>
+  HWY_INLINE hn::Vec<D> load(D d, const T* from) const {
+    HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
+    std::memcpy(lanes, from, elements * sizeof(T));
+    return hn::Load(d, lanes);
+  }
+  template <class D, class T = hn::TFromD<D>>
+  HWY_INLINE void store(hn::Vec<D> v, D d, T* to) const {
+    HWY_ALIGN T lanes[hn::MaxLanes(D())];
+    hn::Store(v, d, lanes);
+    std::memcpy(to, lanes, elements * sizeof(T));
+  }
+};
+
+template <class R>
+struct Source {
+  const typename R::Bits* data;
+  typename R::Factor factor;
+
+  explicit HWY_INLINE Source(const Operand& operand)
+      : data(static_cast<const typename R::Bits*>(operand.data)), factor(R::factor(operand)) {}
+};
+
+// The usual cases keep their pointers in registers.
+template <class R>
+struct OneToOne {
+  const Source<R> from;
+  typename R::Bits* const to;
+
+  explicit HWY_INLINE OneToOne(const ReduceCopy& work)
+      : from(work.operands[0]), to(static_cast<typename R::Bits*>(work.destinations[0])) {}
+  static constexpr HWY_INLINE int sources() { return 1; }
+  static constexpr HWY_INLINE int destinations() { return 1; }
+  HWY_INLINE const Source<R>& source(int) const { return from; }
+  HWY_INLINE typename R::Bits* destination(int) const { return to; }
+};
+template <class R>
+struct PairToOne {
+  const Source<R> first, second;
+  typename R::Bits* const to;
+
+  explicit HWY_INLINE PairToOne(const ReduceCopy& work)
+      : first(work.operands[0]), second(work.operands[1]), to(static_cast<typename R::Bits*>(work.destinations[0])) {}
+  static constexpr HWY_INLINE int sources() { return 2; }
+  static constexpr HWY_INLINE int destinations() { return 1; }
+  HWY_INLINE const Source<R>& source(int i) const { return i == 0 ? first : second; }
+  HWY_INLINE typename R::Bits* destination(int) const { return to; }
+};
+template <class R>
+struct AnyToAny {
+  const ReduceCopy& work;
+
+  explicit HWY_INLINE AnyToAny(const ReduceCopy& all) : work(all) {}
+  HWY_INLINE int sources() const { return work.operand_count; }
+  HWY_INLINE int destinations() const { return work.destination_count; }
+  HWY_INLINE Source<R> source(int i) const { return Source<R>(work.operands[i]); }
+  HWY_INLINE typename R::Bits* destination(int i) const { return static_cast<typename R::Bits*>(work.destinations[i]); }
+};
+
+// All of an operand's vectors are loaded before any destination is written, so a destination may be an operand.
+template <class R, int kVectors, class Shape, class Access>
+HWY_INLINE void reduce_vectors(const Shape& shape, std::size_t at, Access access) {
+  using Memory = typename R::Memory;
+  const Memory d;
+  const std::size_t lanes = hn::Lanes(d);
+  typename R::Value values[kVectors];
+  const Source<R>& first = shape.source(0);
+  for (int v = 0; v < kVectors; ++v) values[v] = R::enter(access.load(d, first.data + at + v * lanes), first.factor);
+  for (int i = 1; i < shape.sources(); ++i) {
+    const Source<R>& next = shape.source(i);
+    for (int v = 0; v < kVectors; ++v) {
+      values[v] = R::combine(values[v], R::enter(access.load(d, next.data + at + v * lanes), next.factor));
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    const auto result = R::leave(values[v]);
+    for (int i = 0; i < shape.destinations(); ++i) access.store(result, d, shape.destination(i) + at + v * lanes);
+  }
+}
+
+template <class R, template <class> class Shape>
+void reduce_loop(const ReduceCopy& work) {
+  constexpr int kVectors = 4;
+  const Shape<R> shape(work);
+  const std::size_t lanes = hn::Lanes(typename R::Memory());
+  const std::size_t elements = work.elements;
+  std::size_t at = 0;
+  for (; elements - at >= kVectors * lanes; at += kVectors * lanes) {
+    reduce_vectors<R, kVectors>(shape, at, WholeVector());
+  }
+  for (; elements - at >= lanes; at += lanes) reduce_vectors<R, 1>(shape, at, WholeVector());
+  if (at < elements) reduce_vectors<R, 1>(shape, at, PartOfVector{elements - at});
+}
+
+// Sums and products of signed integers are those of unsigned ones.
+template <class Element, ReduceKernel kKernel>
+using Arithmetical =
+    std::conditional_t<std::is_integral_v<Element> && kKernel <= ReduceKernel::prod, BitsOf<Element>, Element>;
+
+template <class Element, template <class> class Shape, ReduceKernel kKernel>
+constexpr LoopPair kLoopPair = {&reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, Shape>,
+                                &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, true>, Shape>};
+
+template <class Element>
+constexpr Loops kLoops = {
+    &reduce_loop<Scaling<Arithmetical<Element, ReduceKernel::prod>>, AnyToAny>,
+    {kLoopPair<Element, PairToOne, ReduceKernel::sum>, kLoopPair<Element, PairToOne, ReduceKernel::prod>,
+     kLoopPair<Element, PairToOne, ReduceKernel::max>, kLoopPair<Element, PairToOne, ReduceKernel::min>},
+    {kLoopPair<Element, AnyToAny, ReduceKernel::sum>, kLoopPair<Element, AnyToAny, ReduceKernel::prod>,
+     kLoopPair<Element, AnyToAny, ReduceKernel::max>, kLoopPair<Element, AnyToAny, ReduceKernel::min>}};
+
+}  // namespace sccl::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,31 @@
+// The loop of plain copies. The C library's memcpy may choose the processor's string instructions, which fall from tens
+// of GB/s to two or three when source and destination lie unluckily within their pages.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/host/reduce_bytes.cc"
+// How often the rest is compiled must be known first.
+// clang-format off
+#include "kernels/host/reduce_each_target.h"
+#include "kernels/host/reduce_body.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace sccl::kernels::HWY_NAMESPACE {
+
+void copy_bytes(const ReduceCopy& work) { 
+  if (getenv("ANYCOPY")) reduce_loop<Copying, AnyToAny>(work);
+  else
+  reduce_loop<Copying, OneToOne>(work); }
+
+}  // namespace sccl::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sccl::kernels {
+
+Loop copy_loop(InstructionSet set) {
+  static constexpr Loop kSets[kInstructionSetCount] = SCCL_FOR_EACH_INSTRUCTION_SET(copy_bytes);
+  return kSets[static_cast<int>(set)];
+}
+
+}  // namespace sccl::kernels
+#endif

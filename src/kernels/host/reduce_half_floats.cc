@@ -1,0 +1,34 @@
+// The loops of float16 and bfloat16.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/host/reduce_half_floats.cc"
+// How often the rest is compiled must be known first.
+// clang-format off
+#include "kernels/host/reduce_each_target.h"
+#include "kernels/host/reduce_body.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace sccl::kernels::HWY_NAMESPACE {
+
+const Loops& half_float_loops_of(DataType type) {
+  switch (type) {
+    case DataType::float16:
+      return kLoops<Float16>;
+    default:
+      return kLoops<BFloat16>;
+  }
+}
+
+}  // namespace sccl::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sccl::kernels {
+
+const Loops& half_float_loops(InstructionSet set, DataType type) {
+  static constexpr LoopsOf kSets[kInstructionSetCount] = SCCL_FOR_EACH_INSTRUCTION_SET(half_float_loops_of);
+  return kSets[static_cast<int>(set)](type);
+}
+
+}  // namespace sccl::kernels
+#endif

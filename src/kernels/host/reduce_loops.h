@@ -1,0 +1,33 @@
+// The loops compiled for one element type and one instruction set, as the dispatcher sees them.
+#pragma once
+
+#include "kernels/host/reduce_copy.h"
+#include "kernels/host/reduce_instruction_set.h"
+
+namespace sccl::kernels {
+
+using Loop = void (*)(const ReduceCopy& work);
+
+struct LoopPair {
+  Loop plain;
+  Loop scaled;
+};
+
+// By ReduceKernel. The loops ignore the divisor.
+struct Loops {
+  Loop scale;                         // one scaled operand to any number of destinations
+  LoopPair pair[kReduceKernelCount];  // two operands to one destination
+  LoopPair any[kReduceKernelCount];   // at least one operand, any number of destinations
+};
+
+// The family of a type that belongs to another is not defined.
+using LoopsOf = const Loops& (*)(DataType type);
+const Loops& integer_loops(InstructionSet set, DataType type);     // the six integer types
+const Loops& wide_float_loops(InstructionSet set, DataType type);  // float32, float64
+const Loops& half_float_loops(InstructionSet set, DataType type);  // float16, bfloat16
+const Loops& float8_loops(InstructionSet set, DataType type);      // float8e4m3, float8e5m2
+
+// One operand's bytes to one destination: `elements` counts bytes.
+Loop copy_loop(InstructionSet set);
+
+}  // namespace sccl::kernels
