@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -98,6 +99,7 @@ int main(int argc, char** argv) {
       fmt::print("| {} {} | {} | {} | {} | {:.1f} | {:.1f} |\n", info(row.type).name,
                  kKernelNames[static_cast<int>(row.kernel)], row.operands, row.destinations, row.scaled ? "yes" : "no",
                  measure(row, cached_bytes), measure(row, memory_bytes));
+      std::fflush(stdout);
     }
     fmt::print("\n");
   }

@@ -8,7 +8,6 @@
 #endif
 
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 
 #include "kernels/host/element_lanes.h"

@@ -11,10 +11,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace sccl::kernels::HWY_NAMESPACE {
 
-void copy_bytes(const ReduceCopy& work) { 
-  if (getenv("ANYCOPY")) reduce_loop<Copying, AnyToAny>(work);
-  else
-  reduce_loop<Copying, OneToOne>(work); }
+void copy_bytes(const ReduceCopy& work) {
+  if (work.destination_count == 1) return reduce_loop<Copying, OneToOne>(work);
+  reduce_loop<Copying, AnyToAny>(work);
+}
 
 }  // namespace sccl::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,7 +1,6 @@
 // From a request to the loop that serves it: plain copies, scaled copies, reductions, integer averages.
 #include "kernels/host/reduce_copy.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -13,10 +12,7 @@
 namespace sccl::kernels {
 namespace {
 
-// Small enough that the second destination finds the source in the first-level cache.
-constexpr std::size_t kCopyBlockBytes = 16 * 1024;
-
-// Below this the C library's choice for short copies is better, and at its best.
+// Below this the C library copies faster, and never with string instructions.
 constexpr std::size_t kShortCopyBytes = 1024;
 
 void check(const ReduceCopy& work) {
@@ -29,30 +25,17 @@ void check(const ReduceCopy& work) {
   }
 }
 
-void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  if (to == from) return;
-  if (bytes < kShortCopyBytes) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  const Operand operand{from, 0};
-  copy_loop(current_instruction_set())(
-      {DataType::uint8, ReduceKernel::sum, &operand, 1, false, 1, &to, 1, bytes});
-}
-
 void copy(const ReduceCopy& work) {
   const void* from = work.operands[0].data;
   const std::size_t bytes = work.elements * size_bytes(work.type);
-  if (work.destination_count == 1) return copy_bytes(work.destinations[0], from, bytes);
-  if (getenv("ANYCOPY")) {
-    return copy_loop(current_instruction_set())(
-      {DataType::uint8, ReduceKernel::sum, work.operands, 1, false, 1, work.destinations, work.destination_count, bytes});
+  if (work.destination_count == 1 && work.destinations[0] == from) return;
+  if (bytes >= kShortCopyBytes) {
+    ReduceCopy whole = work;
+    whole.elements = bytes;
+    return copy_loop(current_instruction_set())(whole);
   }
-  for (std::size_t at = 0; at < bytes; at += kCopyBlockBytes) {
-    const std::size_t block = std::min(kCopyBlockBytes, bytes - at);
-    for (int i = 0; i < work.destination_count; ++i) {
-      copy_bytes(static_cast<char*>(work.destinations[i]) + at, static_cast<const char*>(from) + at, block);
-    }
+  for (int i = 0; i < work.destination_count; ++i) {
+    if (work.destinations[i] != from) std::memcpy(work.destinations[i], from, bytes);
   }
 }
 

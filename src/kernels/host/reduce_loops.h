@@ -27,7 +27,7 @@ const Loops& wide_float_loops(InstructionSet set, DataType type);  // float32, f
 const Loops& half_float_loops(InstructionSet set, DataType type);  // float16, bfloat16
 const Loops& float8_loops(InstructionSet set, DataType type);      // float8e4m3, float8e5m2
 
-// One operand's bytes to one destination: `elements` counts bytes.
+// One unscaled operand to any number of destinations: `elements` counts bytes.
 Loop copy_loop(InstructionSet set);
 
 }  // namespace sccl::kernels

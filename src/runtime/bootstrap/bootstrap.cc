@@ -1,0 +1,286 @@
+// A rank's side of the bootstrap, and the making of unique ids.
+#include "runtime/bootstrap/bootstrap.h"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <thread>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime/bootstrap/descriptors.h"
+#include "runtime/bootstrap/interfaces.h"
+#include "runtime/bootstrap/root.h"
+#include "runtime/bootstrap/socket.h"
+#include "runtime/bootstrap/wire.h"
+
+namespace sccl::runtime {
+namespace wire {
+namespace {
+
+template <typename T>
+T random_value() {
+  T value;
+  std::span<std::byte> rest = std::as_writable_bytes(std::span(&value, 1));
+  while (!rest.empty()) {
+    const ssize_t count = ::getrandom(rest.data(), rest.size(), 0);
+    if (count > 0)
+      rest = rest.subspan(static_cast<std::size_t>(count));
+    else if (errno != EINTR)
+      fail_errno(errno, "getrandom", "allow the system call");
+  }
+  return value;
+}
+
+}  // namespace
+
+Nonce make_nonce() { return random_value<Nonce>(); }
+Secret make_secret() { return random_value<Secret>(); }
+
+}  // namespace wire
+
+namespace {
+
+using namespace wire;
+
+constexpr std::int64_t kDefaultInitTimeoutMs = 120000;
+constexpr std::chrono::milliseconds kGreetingLimit{2000};
+
+std::chrono::milliseconds init_timeout() {
+  return std::chrono::milliseconds(env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
+}
+
+// Everyone who was told the address can derive it: a fixed address has no secret to protect.
+Secret secret_of(const std::string& comm_id) {
+  const auto bytes = std::as_bytes(std::span(comm_id));
+  return {siphash({1, 2}, bytes), siphash({3, 4}, bytes)};
+}
+
+void open_root(std::vector<Address>& addresses, const Secret& secret) {
+  std::vector<FileDescriptor> listeners;
+  for (Address& address : addresses) listeners.push_back(listen_on(address));
+  start_root(std::move(listeners), secret, init_timeout());
+}
+
+}  // namespace
+
+UniqueId create_unique_id() {
+  IdContent content;
+  if (const auto fixed = env::text("NCCL_COMM_ID")) {
+    content.fixed = true;
+    content.secret = secret_of(*fixed);
+    content.addresses = {parse_address(*fixed)};
+    return encode(content);
+  }
+  content.secret = make_secret();
+  content.addresses = listening_addresses();
+  open_root(content.addresses, content.secret);
+  log::info(log::Subsystem::bootstrap, "bootstrap: root listens on {}", content.addresses.front().text());
+  return encode(content);
+}
+
+struct Bootstrap::Impl {
+  IdContent id;
+  Rank rank;
+  int ranks;
+  const std::atomic<bool>* abort;
+  FileDescriptor socket;
+  bool over = false;  // left or failed: nothing more is to be said
+
+  void join(Deadline deadline);
+  bool try_address(const Address& address, Deadline deadline);
+  void greet(const Patience& patience);
+  Bytes receive_frame(Kind& kind, const Patience& patience);
+  std::vector<Bytes> parse_gathered(const Bytes& payload) const;
+  [[noreturn]] void fail_with(const Bytes& error);
+  [[noreturn]] void explain(SocketFailure failure, const char* during);
+};
+
+// False when nobody, or somebody else, answers there.
+bool Bootstrap::Impl::try_address(const Address& address, Deadline deadline) {
+  const auto limit = std::chrono::milliseconds(deadline.remaining_ms(static_cast<int>(kGreetingLimit.count())));
+  const Patience patience{Deadline::in(limit), abort};
+  try {
+    socket = connect_to(address, patience);
+    greet(patience);
+    return true;
+  } catch (SocketFailure failure) {
+    if (failure == SocketFailure::aborted) throw;
+    socket.reset();
+    return false;
+  }
+}
+
+void Bootstrap::Impl::greet(const Patience& patience) {
+  const Hello hello{kTag, make_nonce()};
+  send_all(socket.get(), bytes_of(hello), patience);
+  Proof proof;
+  receive_all(socket.get(), writable_bytes_of(proof), patience);
+  if (proof.mac != prove(id.secret, hello.nonce, Role::root)) throw SocketFailure::closed;
+  const Join join{prove(id.secret, proof.nonce, Role::rank), rank, ranks};
+  send_all(socket.get(), bytes_of(join), patience);
+}
+
+void Bootstrap::Impl::join(Deadline deadline) {
+  const auto attempts = env::number("NCCL_SOCKET_RETRY_CNT", 34, 0, 1000000);
+  const auto pause_ms = env::number("NCCL_SOCKET_RETRY_SLEEP_MSEC", 100, 0, 100000);
+  for (std::int64_t attempt = 0; attempt <= attempts; ++attempt) {
+    for (const Address& address : id.addresses)
+      if (try_address(address, deadline)) return;
+    if (deadline.passed()) break;
+    const Deadline pause = Deadline::in(std::chrono::milliseconds(pause_ms));
+    while (!pause.passed() && !deadline.passed()) {
+      if (abort->load(std::memory_order_acquire)) throw SocketFailure::aborted;  // pairs with Communicator::abort
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause.remaining_ms(20)));
+    }
+  }
+  std::string tried;
+  for (const Address& address : id.addresses) tried += (tried.empty() ? "" : ", ") + address.text();
+  sccl::fail(ErrorCode::system_error,
+             "rank {} finds no root of this unique id at {}: is the process that made the id still running, and do the "
+             "interfaces reach one another (NCCL_SOCKET_IFNAME)?",
+             rank, tried);
+}
+
+void Bootstrap::Impl::fail_with(const Bytes& error) {
+  over = true;
+  std::int32_t code = static_cast<std::int32_t>(ErrorCode::remote_error);
+  if (error.size() < sizeof code) sccl::fail(ErrorCode::remote_error, "the root reports an error without a text");
+  std::memcpy(&code, error.data(), sizeof code);
+  throw Error(static_cast<ErrorCode>(code),
+              std::string(reinterpret_cast<const char*>(error.data()) + sizeof code, error.size() - sizeof code));
+}
+
+void Bootstrap::Impl::explain(SocketFailure failure, const char* during) {
+  if (failure == SocketFailure::aborted)
+    sccl::fail(ErrorCode::invalid_usage, "rank {} was aborted during {}", rank, during);
+  if (failure == SocketFailure::closed)
+    sccl::fail(ErrorCode::remote_error, "rank {} lost the root during {}: the process that made the unique id ended",
+               rank, during);
+  sccl::fail(ErrorCode::system_error,
+             "rank {} waited too long during {}: look at the other ranks' output (or raise SCCL_INIT_TIMEOUT_MS)", rank,
+             during);
+}
+
+Bytes Bootstrap::Impl::receive_frame(Kind& kind, const Patience& patience) {
+  Header header;
+  receive_all(socket.get(), writable_bytes_of(header), patience);
+  kind = header.kind;
+  const std::uint64_t most = std::uint64_t{kMostFrameBytes} * static_cast<std::uint64_t>(ranks);
+  if (header.length > most) throw SocketFailure::closed;
+  Bytes payload(header.length);
+  receive_all(socket.get(), payload, patience);
+  return payload;
+}
+
+std::vector<Bytes> Bootstrap::Impl::parse_gathered(const Bytes& payload) const {
+  std::vector<Bytes> blobs;
+  std::size_t at = 0;
+  for (int i = 0; i < ranks; ++i) {
+    std::uint64_t length = 0;
+    if (payload.size() - at < sizeof length) throw SocketFailure::closed;
+    std::memcpy(&length, payload.data() + at, sizeof length);
+    at += sizeof length;
+    if (payload.size() - at < length) throw SocketFailure::closed;
+    const auto begin = payload.begin() + static_cast<std::ptrdiff_t>(at);
+    blobs.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(length));
+    at += length;
+  }
+  return blobs;
+}
+
+Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->id = decode(id);
+  impl_->rank = rank;
+  impl_->ranks = ranks;
+  impl_->abort = &abort;
+  if (impl_->id.fixed && rank == 0) open_root(impl_->id.addresses, impl_->id.secret);
+  try {
+    impl_->join(deadline);
+  } catch (SocketFailure failure) {
+    impl_->explain(failure, "the search for the root");
+  }
+}
+
+Bootstrap::~Bootstrap() {
+  if (!impl_->socket.valid() || impl_->over) return;
+  try {
+    send_all(impl_->socket.get(), frame(Kind::leave, {}), {Deadline::in(std::chrono::seconds(1)), nullptr});
+  } catch (...) {
+    // The root is gone, and with it whoever could have been told.
+  }
+}
+
+std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadline deadline) {
+  const Patience patience{deadline, impl_->abort};
+  Kind kind = Kind::gathered;
+  Bytes payload;
+  try {
+    send_all(impl_->socket.get(), frame(Kind::gather, mine), patience);
+    try {
+      payload = impl_->receive_frame(kind, patience);
+    } catch (SocketFailure failure) {
+      if (failure != SocketFailure::timed_out) throw;
+      // The root knows who is missing.
+      const Patience last{Deadline::in(std::chrono::seconds(1)), impl_->abort};
+      send_all(impl_->socket.get(), frame(Kind::missing, {}), last);
+      payload = impl_->receive_frame(kind, last);
+    }
+    if (kind != Kind::error) return impl_->parse_gathered(payload);
+  } catch (SocketFailure failure) {
+    impl_->explain(failure, "init");
+  }
+  impl_->fail_with(payload);
+}
+
+void Bootstrap::fail(const std::string& reason) noexcept {
+  if (!impl_->socket.valid() || impl_->over) return;
+  impl_->over = true;
+  try {
+    const Patience brief{Deadline::in(std::chrono::seconds(1)), nullptr};
+    send_all(impl_->socket.get(), frame(Kind::failed, std::as_bytes(std::span(reason))), brief);
+    send_all(impl_->socket.get(), frame(Kind::leave, {}), brief);
+  } catch (...) {
+    // The root is gone; the others notice that themselves.
+  }
+}
+
+std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> local_ranks,
+                                                                         std::span<const int> mine, Deadline deadline) {
+  const Patience patience{deadline, impl_->abort};
+  try {
+    return exchange({impl_->id.secret, impl_->rank, local_ranks, mine, patience}, [&] { all_gather({}, deadline); });
+  } catch (SocketFailure failure) {
+    impl_->explain(failure, "the exchange of shared memory");
+  }
+}
+
+std::uint64_t host_hash() {
+  std::string identity;
+  if (const auto given = env::text("NCCL_HOSTID")) {
+    identity = *given;
+  } else {
+    std::array<char, 256> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    identity = name.data();
+    if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
+      std::array<char, 64> boot{};
+      if (std::fgets(boot.data(), static_cast<int>(boot.size()), file) != nullptr) identity += boot.data();
+      std::fclose(file);
+    }
+    // Abstract Unix sockets reach no further than the network namespace.
+    struct stat space {};
+    if (::stat("/proc/self/ns/net", &space) == 0) identity += std::to_string(space.st_ino);
+  }
+  return siphash({0x686f7374, 0}, std::as_bytes(std::span(identity)));
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,231 @@
+// The first rank collects everyone's descriptors and hands each rank all of them. It waits for a rank's acknowledgement
+// before it serves the next, because descriptors in flight count against the limit on open files.
+#include "runtime/bootstrap/descriptors.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/bootstrap/wire.h"
+
+namespace sccl::runtime {
+namespace {
+
+// The kernel passes at most 253 in one message.
+constexpr std::size_t kMostPassed = 240;
+
+struct Message {
+  std::uint64_t mac = 0;
+  std::int32_t rank = 0;  // of the sender
+  std::int32_t first = 0; // position of the first rank whose descriptors follow
+};
+
+struct SocketName {
+  sockaddr_un address{};
+  socklen_t length = 0;
+};
+
+SocketName socket_name(const Secret& secret) {
+  SocketName name;
+  name.address.sun_family = AF_UNIX;
+  const wire::Nonce what{0x6e616d65, 0};
+  const std::string text = fmt::format("sccl-{:016x}", wire::prove(secret, what, wire::Role::descriptors));
+  std::memcpy(name.address.sun_path + 1, text.data(), text.size());
+  name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return name;
+}
+
+std::uint64_t proof_of(const Secret& secret, Rank rank) {
+  return wire::prove(secret, {static_cast<std::uint64_t>(rank), 1}, wire::Role::descriptors);
+}
+
+FileDescriptor unix_socket() {
+  FileDescriptor made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made.valid()) fail_errno(errno, "opening a Unix socket", "raise the limit on open files (ulimit -n)");
+  return made;
+}
+
+void send_message(int socket, const Message& message, std::span<const int> descriptors, const Patience& patience) {
+  iovec data{const_cast<Message*>(&message), sizeof message};
+  std::vector<std::byte> control(CMSG_SPACE(descriptors.size_bytes()));
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* passed = CMSG_FIRSTHDR(&header);
+    passed->cmsg_level = SOL_SOCKET;
+    passed->cmsg_type = SCM_RIGHTS;
+    passed->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(passed), descriptors.data(), descriptors.size_bytes());
+  }
+  while (::sendmsg(socket, &header, MSG_NOSIGNAL) < 0) {
+    if (errno == EAGAIN || errno == ETOOMANYREFS)
+      wait_for(socket, POLLOUT, patience);
+    else if (errno != EINTR)
+      throw SocketFailure::closed;
+  }
+}
+
+struct Received {
+  Message message;
+  std::vector<FileDescriptor> descriptors;
+};
+
+Received receive_message(int socket, const Patience& patience) {
+  Received received;
+  iovec data{&received.message, sizeof received.message};
+  std::vector<std::byte> control(CMSG_SPACE(kMostPassed * sizeof(int)));
+  while (true) {
+    msghdr header{};
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    const ssize_t count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      wait_for(socket, POLLIN, patience);
+      continue;
+    }
+    if (count != sizeof received.message) throw SocketFailure::closed;
+    for (cmsghdr* passed = CMSG_FIRSTHDR(&header); passed != nullptr; passed = CMSG_NXTHDR(&header, passed)) {
+      if (passed->cmsg_level != SOL_SOCKET || passed->cmsg_type != SCM_RIGHTS) continue;
+      const std::size_t passed_count = (passed->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < passed_count; ++i) {
+        int descriptor = -1;
+        std::memcpy(&descriptor, CMSG_DATA(passed) + i * sizeof(int), sizeof(int));
+        received.descriptors.emplace_back(descriptor);
+      }
+    }
+    if ((header.msg_flags & MSG_CTRUNC) != 0)
+      fail(ErrorCode::system_error, "no room for the descriptors of other ranks: raise the limit on open files (ulimit -n)");
+    return received;
+  }
+}
+
+FileDescriptor duplicate(int descriptor) {
+  FileDescriptor copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) fail_errno(errno, "duplicating a descriptor", "raise the limit on open files (ulimit -n)");
+  return copy;
+}
+
+using Table = std::vector<std::vector<FileDescriptor>>;
+
+class Server {
+ public:
+  explicit Server(const DescriptorExchange& exchange) : exchange_(exchange), listener_(unix_socket()) {
+    const SocketName name = socket_name(exchange.secret);
+    if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0 ||
+        ::listen(listener_.get(), static_cast<int>(exchange.ranks.size()) + 16) != 0)
+      fail_errno(errno, "listening on an abstract Unix socket", "allow Unix sockets");
+  }
+
+  Table run() {
+    Table table(exchange_.ranks.size());
+    for (const int descriptor : exchange_.mine) table[0].push_back(duplicate(descriptor));
+    std::vector<FileDescriptor> clients(exchange_.ranks.size());
+    for (std::size_t come = 1; come < table.size();) come += accept_one(table, clients) ? 1 : 0;
+    for (std::size_t i = 1; i < clients.size(); ++i) serve(clients[i].get(), table);
+    return table;
+  }
+
+ private:
+  bool accept_one(Table& table, std::vector<FileDescriptor>& clients) {
+    wait_for(listener_.get(), POLLIN, exchange_.patience);
+    FileDescriptor client(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!client.valid()) return false;
+    const Patience brief{Deadline::in(std::chrono::seconds(2)), exchange_.patience.abort};
+    try {
+      Received received = receive_message(client.get(), brief);
+      const auto position = std::find(exchange_.ranks.begin(), exchange_.ranks.end(), received.message.rank);
+      if (position == exchange_.ranks.end() ||
+          received.message.mac != proof_of(exchange_.secret, received.message.rank) ||
+          received.descriptors.size() != exchange_.mine.size())
+        return false;
+      const auto index = static_cast<std::size_t>(position - exchange_.ranks.begin());
+      if (clients[index].valid()) return false;
+      table[index] = std::move(received.descriptors);
+      clients[index] = std::move(client);
+      return true;
+    } catch (SocketFailure failure) {
+      if (failure == SocketFailure::aborted) throw;
+      return false;  // a stranger, or a rank that died: its own absence is noticed by the deadline
+    }
+  }
+
+  void serve(int client, const Table& table) {
+    const std::size_t each = std::max<std::size_t>(1, exchange_.mine.size());
+    const std::size_t batch = std::max<std::size_t>(1, kMostPassed / each);
+    for (std::size_t first = 0; first < table.size(); first += batch) {
+      std::vector<int> passed;
+      for (std::size_t i = first; i < std::min(first + batch, table.size()); ++i)
+        for (const FileDescriptor& descriptor : table[i]) passed.push_back(descriptor.get());
+      const Message message{proof_of(exchange_.secret, exchange_.rank), exchange_.rank, static_cast<std::int32_t>(first)};
+      send_message(client, message, passed, exchange_.patience);
+      receive_message(client, exchange_.patience);
+    }
+  }
+
+  const DescriptorExchange& exchange_;
+  FileDescriptor listener_;
+};
+
+FileDescriptor connect_to_server(const DescriptorExchange& exchange) {
+  const SocketName name = socket_name(exchange.secret);
+  while (true) {
+    FileDescriptor socket = unix_socket();
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0) return socket;
+    if (errno != EAGAIN && errno != EINTR)
+      fail_errno(errno, fmt::format("reaching rank {} through a Unix socket", exchange.ranks.front()),
+                 "run the ranks in one network namespace, or give them different NCCL_HOSTID");
+    const Patience brief{Deadline::in(std::chrono::milliseconds(1)), exchange.patience.abort};
+    try {
+      wait_for(socket.get(), 0, brief);  // the server's queue is full: a moment later there is room
+    } catch (SocketFailure failure) {
+      if (failure == SocketFailure::aborted || exchange.patience.deadline.passed()) throw;
+    }
+  }
+}
+
+Table run_client(const DescriptorExchange& exchange) {
+  const FileDescriptor socket = connect_to_server(exchange);
+  const Message hello{proof_of(exchange.secret, exchange.rank), exchange.rank, 0};
+  send_message(socket.get(), hello, exchange.mine, exchange.patience);
+  Table table(exchange.ranks.size());
+  const std::size_t each = exchange.mine.size();
+  for (std::size_t filled = 0; filled < table.size();) {
+    Received received = receive_message(socket.get(), exchange.patience);
+    if (received.message.mac != proof_of(exchange.secret, exchange.ranks.front()) || each == 0 ||
+        received.descriptors.empty() || received.descriptors.size() % each != 0 ||
+        received.descriptors.size() / each > table.size() - filled)
+      fail(ErrorCode::remote_error, "rank {} sent other descriptors than were agreed: use one library version",
+           exchange.ranks.front());
+    for (std::size_t i = 0; i < received.descriptors.size(); ++i)
+      table[filled + i / each].push_back(std::move(received.descriptors[i]));
+    filled += received.descriptors.size() / each;
+    send_message(socket.get(), hello, {}, exchange.patience);
+  }
+  return table;
+}
+
+}  // namespace
+
+Table exchange(const DescriptorExchange& exchange, const std::function<void()>& barrier) {
+  if (exchange.rank != exchange.ranks.front()) {
+    barrier();
+    return run_client(exchange);
+  }
+  Server server(exchange);
+  barrier();
+  return server.run();
+}
+
+}  // namespace sccl::runtime

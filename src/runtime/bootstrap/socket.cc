@@ -1,0 +1,88 @@
+#include "runtime/bootstrap/socket.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr int kPollSliceMs = 50;
+constexpr int kBacklog = 1024;
+
+FileDescriptor make_socket(int family) {
+  FileDescriptor made(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made.valid()) fail_errno(errno, "opening a socket", "raise the limit on open files (ulimit -n)");
+  return made;
+}
+
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+}  // namespace
+
+FileDescriptor listen_on(Address& address) {
+  FileDescriptor made = make_socket(address.family());
+  const int on = 1;
+  ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(made.get(), reinterpret_cast<sockaddr*>(&address.storage), address.length) != 0)
+    fail_errno(errno, "binding to " + address.text(), "choose another interface (NCCL_SOCKET_IFNAME) or port");
+  if (::listen(made.get(), kBacklog) != 0) fail_errno(errno, "listening on " + address.text(), "allow the system call");
+  ::getsockname(made.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length);
+  return made;
+}
+
+void wait_for(int descriptor, short events, const Patience& patience) {
+  while (true) {
+    if (patience.abort != nullptr && patience.abort->load(std::memory_order_acquire))  // pairs with Communicator::abort
+      throw SocketFailure::aborted;
+    if (patience.deadline.passed()) throw SocketFailure::timed_out;
+    pollfd entry{descriptor, events, 0};
+    const int ready = ::poll(&entry, 1, patience.deadline.remaining_ms(kPollSliceMs) + 1);
+    if (ready > 0) return;
+    if (ready < 0 && errno != EINTR) fail_errno(errno, "poll", "report this");
+  }
+}
+
+FileDescriptor connect_to(const Address& address, const Patience& patience) {
+  FileDescriptor made = make_socket(address.family());
+  const int on = 1;
+  ::setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
+    if (errno != EINPROGRESS && errno != EINTR) throw SocketFailure::closed;
+    wait_for(made.get(), POLLOUT, patience);
+    int error = 0;
+    socklen_t length = sizeof error;
+    ::getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) throw SocketFailure::closed;
+  }
+  return made;
+}
+
+void send_all(int socket, std::span<const std::byte> bytes, const Patience& patience) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent > 0)
+      bytes = bytes.subspan(static_cast<std::size_t>(sent));
+    else if (sent < 0 && would_block(errno))
+      wait_for(socket, POLLOUT, patience);
+    else if (!(sent < 0 && errno == EINTR))
+      throw SocketFailure::closed;
+  }
+}
+
+void receive_all(int socket, std::span<std::byte> bytes, const Patience& patience) {
+  while (!bytes.empty()) {
+    const ssize_t received = ::recv(socket, bytes.data(), bytes.size(), 0);
+    if (received > 0)
+      bytes = bytes.subspan(static_cast<std::size_t>(received));
+    else if (received < 0 && would_block(errno))
+      wait_for(socket, POLLIN, patience);
+    else if (!(received < 0 && errno == EINTR))
+      throw SocketFailure::closed;
+  }
+}
+
+}  // namespace sccl::runtime

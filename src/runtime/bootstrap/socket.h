@@ -1,0 +1,32 @@
+// Sockets with deadlines: every wait looks at the abort flag and the clock.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <span>
+
+#include "base/deadline.h"
+#include "base/fd.h"
+#include "runtime/bootstrap/id_format.h"
+
+namespace sccl::runtime {
+
+// When a blocking call must give up. `abort` may be null.
+struct Patience {
+  Deadline deadline = Deadline::never();
+  const std::atomic<bool>* abort = nullptr;
+};
+
+// Thrown as values by the functions below, so that callers can say what they were waiting for.
+enum class SocketFailure { timed_out, aborted, closed };
+
+// Non-blocking, close-on-exec.
+FileDescriptor listen_on(Address& address);  // stores the port that was given
+// Throws SocketFailure; `closed` when nobody listens there.
+FileDescriptor connect_to(const Address& address, const Patience& patience);
+void send_all(int socket, std::span<const std::byte> bytes, const Patience& patience);
+void receive_all(int socket, std::span<std::byte> bytes, const Patience& patience);
+// Waits until the descriptor is readable or writable (poll events).
+void wait_for(int descriptor, short events, const Patience& patience);
+
+}  // namespace sccl::runtime

@@ -1,0 +1,89 @@
+// The messages between a rank and the root.
+//
+//   rank                                     root
+//   Hello {tag, nonce}            ------->
+//                                 <-------   Proof {MAC(secret, nonce, "root"), nonce'}
+//   Join {MAC(secret, nonce', "rank"), rank, ranks}  ---->
+//   frames, both ways: Header {kind, length} and `length` bytes
+//
+// Neither side sends anything of value before the other has proved that it knows the secret of the unique id. All
+// ranks of this version run on machines of one byte order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/bootstrap/siphash.h"
+
+namespace sccl::runtime::wire {
+
+inline constexpr std::uint64_t kTag = 0x31544f4f424c4353;  // "SCLBOOT1"
+inline constexpr std::uint32_t kMostFrameBytes = 16u << 20;
+
+using Nonce = std::array<std::uint64_t, 2>;
+
+struct Hello {
+  std::uint64_t tag = kTag;
+  Nonce nonce{};
+};
+struct Proof {
+  std::uint64_t mac = 0;
+  Nonce nonce{};
+};
+struct Join {
+  std::uint64_t mac = 0;
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+};
+
+enum class Kind : std::uint32_t {
+  gather,    // rank -> root: this rank's blob
+  gathered,  // root -> rank: all blobs, each with its length before it
+  failed,    // rank -> root: why this rank gives up
+  leave,     // rank -> root: init is over for this rank
+  missing,   // rank -> root: the deadline has passed, who is missing?
+  error,     // root -> rank: ErrorCode and text
+};
+struct Header {
+  Kind kind = Kind::gather;
+  std::uint32_t length = 0;
+};
+
+enum class Role : std::uint64_t { root = 1, rank = 2, descriptors = 3 };
+
+inline std::uint64_t prove(const Secret& secret, const Nonce& nonce, Role role) {
+  const std::array<std::uint64_t, 3> message{nonce[0], nonce[1], static_cast<std::uint64_t>(role)};
+  return siphash(secret, std::as_bytes(std::span(message)));
+}
+
+template <typename T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+template <typename T>
+std::span<std::byte> writable_bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+inline void append(Bytes& to, std::span<const std::byte> bytes) {
+  const std::size_t before = to.size();
+  to.resize(before + bytes.size());
+  if (!bytes.empty()) std::memcpy(to.data() + before, bytes.data(), bytes.size());
+}
+
+inline Bytes frame(Kind kind, std::span<const std::byte> payload) {
+  Bytes bytes;
+  const Header header{kind, static_cast<std::uint32_t>(payload.size())};
+  append(bytes, bytes_of(header));
+  append(bytes, payload);
+  return bytes;
+}
+
+// Random; throws system_error.
+Nonce make_nonce();
+Secret make_secret();
+
+}  // namespace sccl::runtime::wire

@@ -1,0 +1,154 @@
+// Collectives, point-to-point transfers and groups: check, convert, submit.
+#include "runtime/group.h"
+#include "shim/boundary.h"
+#include "shim/handles.h"
+
+using namespace sccl;
+using namespace sccl::shim;
+
+namespace {
+
+DataType checked_type(ncclDataType_t type) {
+  const int value = static_cast<int>(type);
+  if (value < 0 || value >= kDataTypeCount)
+    fail(ErrorCode::invalid_argument, "{} is no data type: types are 0..{}", value, kDataTypeCount - 1);
+  return static_cast<DataType>(value);
+}
+
+// Contract 3.5: communicator, then root or peer, then type, then operation.
+void check_root(const runtime::Communicator& communicator, int root, const char* what) {
+  if (root < 0 || root >= communicator.ranks())
+    fail(ErrorCode::invalid_argument, "rank {}: {} {} is not a rank of 0..{}", communicator.rank(), what, root,
+         communicator.ranks() - 1);
+}
+
+struct Buffers {
+  const void* send;
+  void* recv;
+  size_t count;
+  ncclDataType_t type;
+};
+
+void collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm, cudaStream_t stream) {
+  const auto communicator = communicator_of(comm);
+  communicator->check_usable();
+  check_root(*communicator, root, "root");
+  const DataType type = checked_type(buffers.type);
+  runtime::Reduction reduction;
+  if (info(kind).reduces) reduction = communicator->resolve_redop(op, type);
+  if (buffers.count == 0) return;
+  runtime::submit(communicator, runtime::CollectiveRequest{kind, buffers.send, buffers.recv, buffers.count, type,
+                                                           reduction, root, stream});
+}
+
+void transfer(runtime::Direction direction, void* buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+              cudaStream_t stream) {
+  const auto communicator = communicator_of(comm);
+  communicator->check_usable();
+  check_root(*communicator, peer, "peer");
+  runtime::submit(communicator,
+                  runtime::PointToPointRequest{direction, buffer, count, checked_type(type), peer, stream});
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t pncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return guarded("ncclAllReduce", [&] {
+    collective(Collective::allreduce, {sendbuff, recvbuff, count, datatype}, op, 0, comm, stream);
+  });
+}
+
+ncclResult_t pncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+                         int root, ncclComm_t comm, cudaStream_t stream) {
+  return guarded("ncclReduce", [&] {
+    collective(Collective::reduce, {sendbuff, recvbuff, count, datatype}, op, root, comm, stream);
+  });
+}
+
+ncclResult_t pncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
+                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return guarded("ncclReduceScatter", [&] {
+    collective(Collective::reducescatter, {sendbuff, recvbuff, recvcount, datatype}, op, 0, comm, stream);
+  });
+}
+
+ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
+                            ncclComm_t comm, cudaStream_t stream) {
+  return guarded("ncclAllGather", [&] {
+    collective(Collective::allgather, {sendbuff, recvbuff, sendcount, datatype}, 0, 0, comm, stream);
+  });
+}
+
+ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                            ncclComm_t comm, cudaStream_t stream) {
+  return guarded("ncclBroadcast", [&] {
+    collective(Collective::broadcast, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
+  });
+}
+
+ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return guarded("ncclBcast",
+                 [&] { collective(Collective::broadcast, {buff, buff, count, datatype}, 0, root, comm, stream); });
+}
+
+ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return guarded("ncclAlltoAll", [&] {
+    collective(Collective::alltoall, {sendbuff, recvbuff, count, datatype}, 0, 0, comm, stream);
+  });
+}
+
+ncclResult_t pncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                         ncclComm_t comm, cudaStream_t stream) {
+  return guarded("ncclGather", [&] {
+    collective(Collective::gather, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
+  });
+}
+
+ncclResult_t pncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                          ncclComm_t comm, cudaStream_t stream) {
+  return guarded("ncclScatter", [&] {
+    collective(Collective::scatter, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
+  });
+}
+
+ncclResult_t pncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                       cudaStream_t stream) {
+  return guarded("ncclSend", [&] {
+    transfer(runtime::Direction::send, const_cast<void*>(sendbuff), count, datatype, peer, comm, stream);
+  });
+}
+
+ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                       cudaStream_t stream) {
+  return guarded("ncclRecv",
+                 [&] { transfer(runtime::Direction::recv, recvbuff, count, datatype, peer, comm, stream); });
+}
+
+ncclResult_t pncclGroupStart(void) {
+  return guarded("ncclGroupStart", [] { runtime::group_start(); });
+}
+
+ncclResult_t pncclGroupEnd(void) {
+  return guarded("ncclGroupEnd", [] { runtime::group_end(); });
+}
+
+SCCL_WEAK_NAME(AllReduce);
+SCCL_WEAK_NAME(Reduce);
+SCCL_WEAK_NAME(ReduceScatter);
+SCCL_WEAK_NAME(AllGather);
+SCCL_WEAK_NAME(Broadcast);
+SCCL_WEAK_NAME(Bcast);
+SCCL_WEAK_NAME(AlltoAll);
+SCCL_WEAK_NAME(Gather);
+SCCL_WEAK_NAME(Scatter);
+SCCL_WEAK_NAME(Send);
+SCCL_WEAK_NAME(Recv);
+SCCL_WEAK_NAME(GroupStart);
+SCCL_WEAK_NAME(GroupEnd);
+
+}  // extern "C"

@@ -1,0 +1,76 @@
+// A program was compiled against some version's struct: `size` tells how long it is, `version` which fields it knew.
+// Between two versions of one size, bytes that later became a field were padding and may hold anything.
+#include "shim/config.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace sccl::shim {
+namespace {
+
+constexpr int kUndefined = NCCL_CONFIG_UNDEF_INT;
+
+constexpr unsigned version_code(unsigned minor, unsigned patch = 0) { return 20000 + minor * 100 + patch; }
+
+struct IntField {
+  int ncclConfig_t::*field;
+  const char* name;
+  unsigned since;
+  int low;
+  int high;
+};
+
+constexpr IntField kIntFields[] = {
+    {&ncclConfig_t::blocking, "blocking", version_code(14), 0, 1},
+    {&ncclConfig_t::cgaClusterSize, "cgaClusterSize", version_code(17), 0, INT_MAX},
+    {&ncclConfig_t::minCTAs, "minCTAs", version_code(17), 1, INT_MAX},
+    {&ncclConfig_t::maxCTAs, "maxCTAs", version_code(17), 1, INT_MAX},
+    {&ncclConfig_t::splitShare, "splitShare", version_code(18), 0, 1},
+    {&ncclConfig_t::trafficClass, "trafficClass", version_code(25), INT_MIN, INT_MAX},
+    {&ncclConfig_t::collnetEnable, "collnetEnable", version_code(27), 0, 1},
+    {&ncclConfig_t::CTAPolicy, "CTAPolicy", version_code(27), 0, NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO},
+    {&ncclConfig_t::shrinkShare, "shrinkShare", version_code(27), 0, 1},
+    {&ncclConfig_t::nvlsCTAs, "nvlsCTAs", version_code(27), 1, INT_MAX},
+    {&ncclConfig_t::nChannelsPerNetPeer, "nChannelsPerNetPeer", version_code(28), 1, 64},
+    {&ncclConfig_t::nvlinkCentricSched, "nvlinkCentricSched", version_code(28), 0, 1},
+    {&ncclConfig_t::graphUsageMode, "graphUsageMode", version_code(29), 0, 2},
+    {&ncclConfig_t::numRmaCtx, "numRmaCtx", version_code(29), 1, INT_MAX},
+    {&ncclConfig_t::maxP2pPeers, "maxP2pPeers", version_code(30), INT_MIN, INT_MAX},
+    {&ncclConfig_t::graphStreamOrdering, "graphStreamOrdering", version_code(30, 5), 0, 1},
+};
+
+void check_field(const ncclConfig_t& config, const IntField& field) {
+  const int value = config.*field.field;
+  if (value == kUndefined) return;
+  if (value < field.low || value > field.high)
+    fail(ErrorCode::invalid_argument, "config.{} is {}: give a value of {}..{}, or leave it undefined", field.name, value,
+         field.low, field.high);
+}
+
+}  // namespace
+
+ncclConfig_t read_config(const ncclConfig_t* given) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (given == nullptr) return config;
+  constexpr std::size_t kHeaderBytes = offsetof(ncclConfig_t, blocking);
+  if (given->magic != NCCL_API_MAGIC || given->size < kHeaderBytes)
+    fail(ErrorCode::invalid_argument,
+         "the ncclConfig_t has size {} and magic {:#x}: initialise it with NCCL_CONFIG_INITIALIZER", given->size,
+         given->magic);
+  const unsigned version = given->version;
+  std::memcpy(&config, given, std::min(given->size, sizeof config));
+  config.size = sizeof config;
+  for (const IntField& field : kIntFields)
+    if (version < field.since) config.*field.field = kUndefined;
+  if (version < version_code(17)) config.netName = NCCL_CONFIG_UNDEF_PTR;
+  if (version < version_code(27)) config.commName = NCCL_CONFIG_UNDEF_PTR;
+  for (const IntField& field : kIntFields) check_field(config, field);
+  if (config.minCTAs != kUndefined && config.maxCTAs != kUndefined && config.minCTAs > config.maxCTAs)
+    fail(ErrorCode::invalid_argument, "config.minCTAs {} exceeds config.maxCTAs {}: exchange them", config.minCTAs,
+         config.maxCTAs);
+  return config;
+}
+
+}  // namespace sccl::shim

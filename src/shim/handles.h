@@ -1,0 +1,33 @@
+// What an ncclComm_t points to, and how a handle that is stale or foreign is told from a live one.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "nccl_shim/nccl.h"
+#include "runtime/communicator.h"
+
+// Never freed: a stale handle must stay readable, so that using it is an error and not a crash. It is small; what is
+// large hangs from `communicator` and goes with it.
+struct ncclComm {
+  static constexpr std::uint64_t kLive = 0x5cc1c0335cc1c033;
+  static constexpr std::uint64_t kGone = 0x5cc1dead5cc1dead;
+
+  std::atomic<std::uint64_t> magic{kLive};  // first, as programs expect a magic word there
+  std::mutex mutex;                         // of this handle only: abort may come while another thread makes a call
+  std::shared_ptr<sccl::runtime::Communicator> communicator;
+};
+
+namespace sccl::shim {
+
+ncclComm_t make_handle(std::shared_ptr<runtime::Communicator> communicator);
+
+// The communicator behind a handle. Throws invalid_argument for NULL, foreign and stale handles.
+std::shared_ptr<runtime::Communicator> communicator_of(ncclComm_t handle);
+
+// As above, and makes the handle stale. Exactly one of several concurrent callers gets the communicator.
+std::shared_ptr<runtime::Communicator> take_communicator(ncclComm_t handle);
+
+}  // namespace sccl::shim

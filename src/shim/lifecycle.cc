@@ -1,0 +1,132 @@
+// Communicators come and go.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/bootstrap/unique_id.h"
+#include "shim/boundary.h"
+#include "shim/config.h"
+#include "shim/handles.h"
+
+using namespace sccl;
+using namespace sccl::shim;
+
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == sizeof(runtime::UniqueId));
+
+runtime::UniqueId to_runtime(const ncclUniqueId& id) {
+  runtime::UniqueId converted;
+  std::memcpy(converted.bytes.data(), id.internal, sizeof id);
+  return converted;
+}
+
+ncclUniqueId make_id() {
+  const runtime::UniqueId made = runtime::create_unique_id();
+  ncclUniqueId id;
+  std::memcpy(id.internal, made.bytes.data(), sizeof id);
+  return id;
+}
+
+template <typename T>
+void require_pointer(const T* pointer, const char* name) {
+  if (pointer == nullptr) fail(ErrorCode::invalid_argument, "{} is NULL: pass a place for the result", name);
+}
+
+// The handle is stored before the ranks meet, so that a grouped init has it at once and another thread can abort it.
+// A failed init outside a group takes it back.
+void init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, int device, const ncclConfig_t* config) {
+  require_pointer(comm, "comm");
+  const ncclConfig_t read = read_config(config);
+  runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, "", read.blocking != 0};
+  if (read.commName != nullptr) options.name = read.commName;
+  const auto communicator = std::make_shared<runtime::Communicator>(std::move(options));
+  *comm = make_handle(communicator);
+  try {
+    runtime::submit_init(communicator);
+  } catch (...) {
+    take_communicator(*comm);
+    *comm = nullptr;
+    throw;
+  }
+}
+
+void init_all(ncclComm_t* comms, int count, const int* devices) {
+  require_pointer(comms, "comm");
+  if (count < 1) fail(ErrorCode::invalid_argument, "ndev is {}: give at least 1", count);
+  for (int i = 0; devices != nullptr && i < count; ++i)
+    if (devices[i] < 0) fail(ErrorCode::invalid_argument, "devlist[{}] is {}: devices count from 0", i, devices[i]);
+  const ncclUniqueId id = make_id();
+  runtime::group_start();
+  try {
+    for (int rank = 0; rank < count; ++rank)
+      init_rank(&comms[rank], count, id, rank, devices == nullptr ? rank : devices[rank], nullptr);
+  } catch (const Error& error) {
+    runtime::group_fail(error);
+  }
+  runtime::group_end();
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
+  return guarded("ncclGetUniqueId", [&] {
+    require_pointer(uniqueId, "uniqueId");
+    *uniqueId = make_id();
+  });
+}
+
+ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
+  return guarded("ncclCommInitRank", [&] { init_rank(comm, nranks, commId, rank, 0, nullptr); });
+}
+
+ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+                                     ncclConfig_t* config) {
+  return guarded("ncclCommInitRankConfig", [&] { init_rank(comm, nranks, commId, rank, 0, config); });
+}
+
+// One root serves the ranks of one host well, so the first of several ids is used, by all ranks alike.
+ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
+                                       ncclConfig_t* config) {
+  return guarded("ncclCommInitRankScalable", [&] {
+    if (nId < 1 || nId > nranks)
+      fail(ErrorCode::invalid_argument, "nId is {} for {} ranks: give 1 to the number of ranks", nId, nranks);
+    require_pointer(commIds, "commIds");
+    init_rank(newcomm, nranks, commIds[0], myrank, 0, config);
+  });
+}
+
+ncclResult_t pncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
+  return guarded("ncclCommInitAll", [&] { init_all(comm, ndev, devlist); });
+}
+
+ncclResult_t pncclCommFinalize(ncclComm_t comm) {
+  return guarded("ncclCommFinalize", [&] {
+    if (comm != nullptr) communicator_of(comm)->finalize();
+  });
+}
+
+ncclResult_t pncclCommDestroy(ncclComm_t comm) {
+  return guarded("ncclCommDestroy", [&] {
+    if (comm != nullptr) take_communicator(comm);
+  });
+}
+
+ncclResult_t pncclCommAbort(ncclComm_t comm) {
+  return guarded("ncclCommAbort", [&] {
+    if (comm != nullptr) take_communicator(comm)->abort();
+  });
+}
+
+SCCL_WEAK_NAME(GetUniqueId);
+SCCL_WEAK_NAME(CommInitRank);
+SCCL_WEAK_NAME(CommInitRankConfig);
+SCCL_WEAK_NAME(CommInitRankScalable);
+SCCL_WEAK_NAME(CommInitAll);
+SCCL_WEAK_NAME(CommFinalize);
+SCCL_WEAK_NAME(CommDestroy);
+SCCL_WEAK_NAME(CommAbort);
+
+}  // extern "C"
