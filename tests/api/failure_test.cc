@@ -89,7 +89,7 @@ TEST_CASE("ranks that disagree on a call all get an error naming both calls") {
        {"AllGather", "AllReduce"}},
   };
   for (const Disagreement& disagreement : all)
-    for (const Mode mode : {Mode::threads, Mode::processes}) {
+    for (const Mode mode : modes()) {
       INFO(disagreement.what << ", " << name(mode));
       const auto results = run_world(mode, 3, [&](int rank, ncclComm_t comm) -> std::string {
         std::vector<float> data(100000, 1.0f);
@@ -113,7 +113,7 @@ TEST_CASE("ranks that disagree on a call all get an error naming both calls") {
     }
 }
 
-TEST_CASE("a killed rank is named by every survivor") {
+TEST_CASE("a killed rank is named by every survivor", "[processes]") {
   for (const std::size_t count : {std::size_t{4}, std::size_t{4000000}}) {
     const auto results = run_world(Mode::processes, 4, [&](int rank, ncclComm_t comm) -> std::string {
       std::vector<float> data(count, 1.0f);
@@ -157,7 +157,7 @@ TEST_CASE("abort from another thread ends a call that waits for a missing rank")
   CHECK(failures(bare) == "");
 }
 
-TEST_CASE("a communicator of survivors works after a failure") {
+TEST_CASE("a communicator of survivors works after a failure", "[processes]") {
   // Two ids: the second communicator leaves out the rank that died.
   ncclUniqueId second;
   REQUIRE(ncclGetUniqueId(&second) == ncclSuccess);
@@ -179,7 +179,7 @@ TEST_CASE("a communicator of survivors works after a failure") {
 TEST_CASE("AllReduce gives the same bits on every rank, run after run") {
   for (const char* algorithm : {"auto", "ring", "one-hop", "recursive", "all-pairs", "binomial"}) {
     ::setenv("SCCL_ALGO", algorithm, 1);
-    for (const Mode mode : {Mode::threads, Mode::processes})
+    for (const Mode mode : modes())
       for (const std::size_t count : {1u, 100u, 3000u, 50001u}) {
         INFO(algorithm << " " << name(mode) << " " << count);
         const auto results = run_world(mode, 5, [&](int rank, ncclComm_t comm) -> std::string {

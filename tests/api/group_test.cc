@@ -39,7 +39,7 @@ std::string uneven_all_to_all(int rank, int ranks, ncclComm_t comm, std::size_t 
 }  // namespace
 
 TEST_CASE("an uneven AlltoAll of Send and Recv in one group works at every size") {
-  for (const Mode mode : {Mode::threads, Mode::processes})
+  for (const Mode mode : modes())
     for (const int ranks : {1, 2, 3, 5})
       CHECK(failures(run_world(mode, ranks, [&](int rank, ncclComm_t comm) -> std::string {
               for (const std::size_t unit : {1u, 100u, 10000u, 100000u})
@@ -49,7 +49,7 @@ TEST_CASE("an uneven AlltoAll of Send and Recv in one group works at every size"
             })) == "");
 }
 
-TEST_CASE("collectives and transfers of one group all happen") {
+TEST_CASE("collectives and transfers of one group all happen", "[processes]") {
   CHECK(failures(run_world(Mode::processes, 3, [](int rank, ncclComm_t comm) -> std::string {
           std::vector<float> sum(1000, 1.0f);
           std::vector<float> gathered(3000, -1.0f);
@@ -71,7 +71,7 @@ TEST_CASE("collectives and transfers of one group all happen") {
         })) == "");
 }
 
-TEST_CASE("Send and Recv outside a group meet a peer's") {
+TEST_CASE("Send and Recv outside a group meet a peer's", "[processes]") {
   CHECK(failures(run_world(Mode::processes, 2, [](int rank, ncclComm_t comm) -> std::string {
           for (const std::size_t count : {0u, 1u, 1000u, 1000000u}) {
             std::vector<int> data(count, rank == 0 ? 7 : 0);

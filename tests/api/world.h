@@ -13,6 +13,15 @@ enum class Mode { threads, processes };
 
 inline const char* name(Mode mode) { return mode == Mode::threads ? "threads" : "processes"; }
 
+// ThreadSanitizer does not follow a fork of a process that has threads; under it ranks are threads only.
+inline std::vector<Mode> modes() {
+#if defined(__SANITIZE_THREAD__)
+  return {Mode::threads};
+#else
+  return {Mode::threads, Mode::processes};
+#endif
+}
+
 // What a rank returns: "" or what went wrong. May be used for data as well.
 using RankFunction = std::function<std::string(int rank, ncclComm_t comm)>;
 
