@@ -1,0 +1,65 @@
+// The `sccl` command: finds the verb and calls it.
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "tools/verbs.h"
+
+namespace sccl::tools {
+namespace {
+
+constexpr auto kVerbs = std::to_array<Verb>({
+    {"perf", "measure a collective, in nccl-tests' columns", perf},
+    {"run", "start the ranks of an NCCL program with the library preloaded", run},
+    {"verify", "check a schedule file", verify},
+    {"env", "the table of environment variables", env},
+    {"doctor", "what on this machine helps or hinders", doctor},
+    {"topo", "links between devices", nullptr},
+    {"plan", "candidate schedules with predicted times", nullptr},
+    {"synth", "synthesize schedules", nullptr},
+    {"pack", "pack spanning trees", nullptr},
+    {"simulate", "simulate a schedule", nullptr},
+    {"export", "convert a schedule", nullptr},
+    {"explain", "which schedule serves which size and why", nullptr},
+});
+
+void print_usage() {
+  std::puts("usage: sccl VERB [OPTIONS]   (sccl VERB --help)\n");
+  for (const Verb& verb : kVerbs)
+    if (verb.function != nullptr)
+      std::printf("  %-9s %s\n", std::string(verb.name).c_str(), std::string(verb.summary).c_str());
+}
+
+int dispatch(int argc, char** argv) {
+  const std::string_view wanted = argc > 1 ? argv[1] : "";
+  if (wanted == "--help" || wanted == "-h" || wanted == "help") {
+    print_usage();
+    return kOk;
+  }
+  for (const Verb& verb : kVerbs) {
+    if (verb.name != wanted) continue;
+    if (verb.function != nullptr) return verb.function(argc - 1, argv + 1);
+    std::fprintf(stderr, "sccl %s: not in this version\n", argv[1]);
+    return kBadUsage;
+  }
+  if (!wanted.empty()) std::fprintf(stderr, "sccl: unknown verb '%s'\n", argv[1]);
+  print_usage();
+  return kBadUsage;
+}
+
+}  // namespace
+
+std::span<const Verb> verbs() { return kVerbs; }
+
+}  // namespace sccl::tools
+
+int main(int argc, char** argv) {
+  try {
+    return sccl::tools::dispatch(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sccl: %s\n", error.what());
+    return sccl::tools::kBadUsage;
+  }
+}

@@ -1,0 +1,56 @@
+// What `sccl perf` measures: one row per size, type and operation, with nccl-tests' conventions of size and bandwidth.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+
+namespace sccl::tools {
+
+struct PerfCollective {
+  const char* name;  // "all_reduce"
+  Collective collective;
+  bool reduces;
+  bool rooted;
+  bool has_in_place;
+  // Elements a call moves per `count` of the row's buffer: nccl-tests counts the largest buffer, the call one share.
+  bool divided;
+};
+
+const std::vector<PerfCollective>& perf_collectives();
+
+struct PerfOptions {
+  const PerfCollective* collective = nullptr;
+  int ranks = 2;
+  std::size_t least_bytes = 8;
+  std::size_t most_bytes = std::size_t{32} << 20;
+  double factor = 2;
+  std::vector<DataType> types{DataType::float32};
+  std::vector<ReduceOp> ops{ReduceOp::sum};
+  int warmup = 5;
+  int iterations = 20;
+  bool check = true;
+  bool threads = false;
+};
+
+struct Row {
+  std::size_t bytes = 0;  // of the largest buffer
+  std::size_t count = 0;  // the argument of the call
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+};
+
+std::vector<Row> perf_rows(const PerfOptions& options);
+
+// What one rank measured for one row, out of place and in place.
+struct Measurement {
+  double us[2] = {0, 0};
+  std::size_t wrong[2] = {0, 0};
+};
+
+// busbw = algbw * factor (nccl-tests, PERFORMANCE.md).
+double bus_factor(const PerfCollective& collective, int ranks);
+
+}  // namespace sccl::tools

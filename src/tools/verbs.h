@@ -1,0 +1,31 @@
+// The verbs of the command, in one table.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace sccl::tools {
+
+// Exit codes of every verb.
+inline constexpr int kOk = 0;
+inline constexpr int kNo = 1;        // the answer is no: wrong results, a refused schedule, a failed check
+inline constexpr int kBadUsage = 2;  // or unreadable input
+
+// Arguments begin behind the verb.
+using VerbFunction = int (*)(int argc, char** argv);
+
+int perf(int argc, char** argv);
+int run(int argc, char** argv);
+int verify(int argc, char** argv);
+int env(int argc, char** argv);
+int doctor(int argc, char** argv);
+
+struct Verb {
+  std::string_view name;
+  std::string_view summary;
+  VerbFunction function;  // null: not in this version
+};
+
+std::span<const Verb> verbs();
+
+}  // namespace sccl::tools
