@@ -1,0 +1,89 @@
+"""The rules of the source tree that a compiler does not check. Usage: floors_test.py SOURCE_DIR | --self-test"""
+import pathlib
+import re
+import sys
+import tempfile
+
+# A file includes only files of its own folder and of folders with a smaller number.
+FLOORS = {"base": 0, "topology": 1, "schedule": 2, "synth": 3, "treegen": 3, "planners": 3, "platform": 4, "kernels": 5,
+          "runtime": 6, "shim": 7, "tools": 7}
+MOST_LINES = 600
+SOURCES = {".h", ".cc", ".c", ".py", ".sh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+MACHINE_PATH = re.compile(r"/(?:work|farm)/[a-z]")
+
+
+def folder_of(path):
+    return path.split("/")[0]
+
+
+def check_includes(relative, text):
+    own = folder_of(relative)
+    for kind, name in INCLUDE.findall(text):
+        if relative.startswith("kernels/device/") and (
+                kind == "<" or not name.startswith(("kernels/device/", "base/scalar_types.h"))):
+            yield f"src/{relative} is device code and includes {name}"
+        other = folder_of(name)
+        if kind == "<" or other not in FLOORS or other == own:
+            continue
+        if FLOORS[other] >= FLOORS[own]:
+            yield f"src/{relative} (floor {FLOORS[own]}) includes {name} (floor {FLOORS[other]})"
+
+
+def check_file(root, path):
+    text = path.read_text(errors="replace")
+    relative = path.relative_to(root).as_posix()
+    lines = text.splitlines()
+    if len(lines) > MOST_LINES:
+        yield f"{relative} has {len(lines)} lines: split it"
+    if path.suffix in {".h", ".cc"} and relative.startswith("src/"):
+        if folder_of(relative[4:]) not in FLOORS:
+            yield f"{relative} lies on no floor"
+        yield from check_includes(relative[4:], text)
+        header = path.with_suffix(".h")
+        opens_with_comment = bool(lines) and lines[0].startswith(("//", "/*"))
+        if not opens_with_comment and (path.suffix == ".h" or not header.exists()):
+            yield f"{relative} does not open with a comment that says its idea"
+    if path.name != "floors_test.py" and MACHINE_PATH.search(text):
+        yield f"{relative} names a path of one machine"
+
+
+def check_tree(root):
+    for top in ("src", "include", "tests", "examples", "scripts", "bench", "docs", "cmake"):
+        for path in sorted((root / top).rglob("*")):
+            if path.is_file() and (path.suffix in SOURCES or path.suffix == ".md"):
+                yield from check_file(root, path)
+
+
+VIOLATIONS = {
+    "src/base/up.h": '// Up.\n#include "runtime/group.h"\n',
+    "src/kernels/device/host.h": "// Host.\n#include <vector>\n",
+    "src/planners/side.h": '// Side.\n#include "synth/solver.h"\n',
+    "src/cellar/lost.h": "// No floor.\n",
+    "src/base/silent.h": "#pragma once\n",
+    "tests/long.cc": "// Long.\n" * (MOST_LINES + 1),
+    "docs/path.md": "see /work" + "/main\n",
+}
+
+
+def self_test():
+    missed = []
+    for name, text in VIOLATIONS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / name).parent.mkdir(parents=True)
+            (root / name).write_text(text)
+            if not list(check_tree(root)):
+                missed.append(f"the violation in {name} was not found")
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "src/runtime").mkdir(parents=True)
+        (root / "src/runtime/good.h").write_text('// Good.\n#include "base/error.h"\n#include "runtime/group.h"\n')
+        missed += list(check_tree(root))
+    return missed
+
+
+found = self_test() if sys.argv[1] == "--self-test" else list(check_tree(pathlib.Path(sys.argv[1])))
+for line in found:
+    print(line)
+sys.exit(1 if found else 0)

@@ -1,0 +1,109 @@
+"""The sccl command: exit codes, tables, files. Usage: cli_test.py SCCL GROUP SOURCE_DIR"""
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sccl, group, source = sys.argv[1:4]
+failures = []
+
+
+def run(*arguments, env=None):
+    return subprocess.run([sccl, *arguments], capture_output=True, text=True, timeout=200, env={**os.environ, **(env or {})})
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+
+
+def expect_code(result, code, what):
+    expect(result.returncode == code, f"{what}: exit {result.returncode} instead of {code}: {result.stdout}{result.stderr}")
+
+
+def test_perf():
+    names = "all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv".split()
+    for name in names:
+        for ranks in ("1", "2", "3"):
+            for place in ([], ["--threads"]):
+                result = run("perf", name, "-n", ranks, "-b", "24", "-e", "48K", "-f", "16", "-i", "2", "-w", "1", *place)
+                expect_code(result, 0, f"perf {name} -n {ranks} {place}")
+                rows = [line.split("|") for line in result.stdout.splitlines() if line and not line.startswith("#")]
+                expect(len(rows) == 3, f"perf {name}: {len(rows)} rows")
+                expect(all(row[1].split()[3] == "0" for row in rows), f"perf {name}: wrong elements or no count of them")
+    result = run("perf", "all_reduce", "-n", "2", "-d", "all", "-o", "all", "-b", "64", "-e", "64", "-i", "1", "--json")
+    expect_code(result, 0, "perf with all types and operations")
+    rows = json.loads(result.stdout)["rows"]
+    expect(len(rows) == 12 * 6 * 2, f"{len(rows)} rows for all types and operations")
+    expect(all(row["wrong"] == 0 for row in rows), "wrong elements")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "table.csv")
+        expect_code(run("perf", "broadcast", "-n", "2", "-b", "8", "-e", "64", "-f", "8", "--csv", path), 0, "perf --csv")
+        with open(path, newline="") as file:
+            expect(len(list(csv.DictReader(file))) == 4, "CSV has another number of rows")
+    for wrong in (["perf"], ["perf", "nothing"], ["perf", "all_reduce", "-n", "0"], ["perf", "all_reduce", "-b", "x"],
+                  ["perf", "all_reduce", "-d", "int7"], ["perf", "all_reduce", "-o", "xor"],
+                  ["perf", "all_reduce", "-b", "1M", "-e", "8"], ["perf", "all_reduce", "--no-such-option"]):
+        expect_code(run(*wrong), 2, " ".join(wrong))
+
+
+def test_run():
+    script = 'test "$WORLD_SIZE" = 3 && test -n "$MASTER_PORT" && case "$LD_PRELOAD" in *libsccl.so*) ;; *) exit 9;; esac; echo "r$RANK"'
+    result = run("run", "-n", "3", "--", "sh", "-c", script)
+    expect_code(result, 0, "run")
+    expect(sorted(result.stdout.split()) == ["r0", "r1", "r2"], f"run printed {result.stdout!r}")
+    result = run("run", "-n", "2", "--", "sh", "-c", 'test "$RANK" = 0 && exit 7; exec sleep 60')
+    expect_code(result, 7, "run of a failing rank ends the others and gives its status")
+    expect("rank 0" in result.stderr, "the failing rank is not named")
+    expect_code(run("run", "-n", "2", "--", "/no/such/program"), 127, "run of a missing program")
+    expect_code(run("run", "-n", "0", "--", "true"), 2, "run -n 0")
+    expect_code(run("run", "-n", "2"), 2, "run without a program")
+
+
+def good_schedule():
+    links = [{"src": a, "dst": b} for a in range(2) for b in range(2) if a != b]
+    return {"version": 1, "collective": "allgather", "ranks": 2, "root": 0, "chunks": 2, "chunks_per_rank": 1, "steps": 1,
+            "rounds": [1], "topology": {"name": "pair", "ranks": 2, "switches": 0, "links": links, "shared": []},
+            "sends": [[0, 0, 1, 0, "copy"], [1, 1, 0, 0, "copy"]]}
+
+
+def verify_text(text):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(text)
+        file.flush()
+        return run("verify", file.name)
+
+
+def test_verify():
+    good = good_schedule()
+    expect_code(verify_text(json.dumps(good)), 0, "a right schedule")
+    wrong = good_schedule()
+    wrong["sends"].pop()
+    result = verify_text(json.dumps(wrong))
+    expect_code(result, 1, "a schedule that misses a send")
+    expect("rank 0" in result.stderr, f"what is wrong is not named: {result.stderr}")
+    expect_code(verify_text(json.dumps(good)[:60]), 2, "a truncated file")
+    expect_code(verify_text(json.dumps({**good, "chunks": 10**9})), 2, "a hostile file")
+    expect_code(verify_text("<algo/>"), 2, "XML")
+    expect_code(run("verify", "/no/such/file"), 2, "a missing file")
+
+
+def test_tables():
+    names = [entry["name"] for entry in json.loads(run("env", "--json").stdout)]
+    expect(len(names) == len(set(names)) and "SCCL_ALGO" in names and "NCCL_DEBUG" in names, "the table is not complete")
+    with open(os.path.join(source, "docs", "env.md")) as file:
+        expect(file.read() == run("env", "--markdown").stdout, "docs/env.md is not what `sccl env --markdown` prints")
+    checks = json.loads(run("doctor", "--json").stdout)
+    expect(all({"check", "state", "text", "remedy"} <= set(check) for check in checks), "doctor's JSON lacks a field")
+    expect_code(run("no-such-verb"), 2, "an unknown verb")
+    expect_code(run("synth"), 2, "a verb of a later version")
+    expect_code(run("--help"), 0, "--help")
+    expect_code(run("perf", "--help"), 0, "perf --help")
+
+
+{"perf": test_perf, "run": test_run, "verify": test_verify, "tables": test_tables}[group]()
+for failure in failures:
+    print(failure)
+sys.exit(1 if failures else 0)
