@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs the tests. Usage: scripts/test.sh [PRESET...]
-# Without arguments: release (everything), asan-ubsan, and tsan (what runs with ranks as threads).
+# Without arguments: release. The others: asan-ubsan, and tsan (what runs with ranks as threads).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
 
 presets=("$@")
-[ ${#presets[@]} -gt 0 ] || presets=(asan-ubsan tsan release)
+[ ${#presets[@]} -gt 0 ] || presets=(release)
 jobs=$(nproc)
 
 for preset in "${presets[@]}"; do
