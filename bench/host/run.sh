@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # AllReduce against the MPI libraries installed here, for 2, 4 and 8 processes; prints Markdown.
-# Usage: bench/host/run.sh [BUILD_DIR]   (default build/release, which must hold libsccl.so)
+# Usage: bench/host/run.sh [BUILD_DIR [REPEATS]]   (default build/release, which must hold libsccl.so, and 9)
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$root/build/release}
+repeats=${2:-9}
 library=$build/src/shim/libsccl.so
 [ -f "$library" ] || { echo "$library is missing: build the release preset first" >&2; exit 2; }
 work=$(mktemp -d)
@@ -22,9 +23,9 @@ for mpi in openmpi mpich; do
     if [ "$mpi" = mpich ] && [ "$ranks" -gt "$(nproc)" ]; then continue; fi
     echo; echo '```'
     if [ "$mpi" = openmpi ]; then
-      mpirun.openmpi --allow-run-as-root --oversubscribe -n "$ranks" "$work/compare.$mpi"
+      mpirun.openmpi --allow-run-as-root --oversubscribe -n "$ranks" "$work/compare.$mpi" "$repeats"
     else
-      mpiexec.mpich -n "$ranks" "$work/compare.$mpi"
+      mpiexec.mpich -n "$ranks" "$work/compare.$mpi" "$repeats"
     fi
     echo '```'
   done
