@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
   MPI_Get_library_version(version, &length);
+  *std::find(version, version + length, '\n') = '\0';  // what follows is how it was built
   const int repeats = argc > 1 ? std::atoi(argv[1]) : 9;
   if (rank == 0) {
     std::printf("%s\nAllReduce float sum, %d processes, medians of %d interleaved repeats\n", version, ranks, repeats);

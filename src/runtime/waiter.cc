@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -16,11 +17,12 @@ constexpr std::int64_t kSpinUs = 50;
 constexpr std::int64_t kCrowdedSpinPolls = 32;
 constexpr long kNapNs = 50000;
 
+// Cores that the ranks of this host share. A mask of a single core is a launcher's: it gave every rank one of its own.
 int cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+  const int mine = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return mine > 1 ? mine : std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 }  // namespace
