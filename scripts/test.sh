@@ -8,11 +8,15 @@ scripts/setup.sh
 presets=("$@")
 [ ${#presets[@]} -gt 0 ] || presets=(release)
 jobs=$(nproc)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 
 for preset in "${presets[@]}"; do
   echo "== $preset: build"
   cmake --preset "$preset" >/dev/null
-  cmake --build --preset "$preset" -j "$jobs" | tail -n 1
+  # A failed build shows the compiler's words, a good one its last line.
+  cmake --build --preset "$preset" -j "$jobs" >"$log" 2>&1 || { grep -v '^\[' "$log" | tail -n 60 >&2; exit 1; }
+  tail -n 1 "$log"
   echo "== $preset: tests"
   case $preset in
     # ThreadSanitizer does not follow a fork of a process that has threads.

@@ -1,13 +1,13 @@
-// What the planners share: collecting sends and refusing links that do not exist.
+// What the planners share: collecting sends and refusing sends between ranks that nothing joins.
 #pragma once
 
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "schedule/schedule.h"
+#include "topology/routes.h"
 
 namespace sccl::planners {
 
@@ -20,13 +20,12 @@ class RouteBuilder {
     sends_.push_back({chunk, src, dst, step, schedule::SendKind::reduce});
   }
 
-  // Nothing when a send needs a link that the topology lacks.
+  // Nothing when a send joins ranks between which the topology has no path.
   std::optional<schedule::Schedule> finish(std::string name, Collective collective, Rank root,
                                            const topology::Topology& topology, int chunks_per_rank) && {
-    std::set<std::pair<Rank, Rank>> links;
-    for (const topology::Link& link : topology.links) links.emplace(link.src, link.dst);
+    topology::Routes routes(topology);
     for (const schedule::Send& send : sends_)
-      if (!links.contains({send.src, send.dst})) return std::nullopt;
+      if (!routes.connected(send.src, send.dst)) return std::nullopt;
     return schedule::make_schedule(std::move(name), collective, root, topology, chunks_per_rank, std::move(sends_));
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "topology/routes.h"
 
 namespace sccl::schedule {
 
@@ -57,25 +58,31 @@ std::vector<int> needed_rounds(const Schedule& schedule) {
     auto& needed = rounds[static_cast<std::size_t>(step)];
     needed = std::max(needed, (load + lanes - 1) / lanes);
   };
-  for (const auto& [use, load] : link_loads(schedule))
-    if (const int lanes = schedule.topology.lanes(use.src, use.dst); lanes > 0) raise(use.step, load, lanes);
+  const LinkLoads loads = link_loads(schedule);
+  const auto lanes = topology::edge_lanes(schedule.topology);
+  for (const auto& [use, load] : loads.by_use) raise(use.step, load, lanes.at({use.src, use.dst}));
   for (const topology::SharedSet& set : schedule.topology.shared)
-    for (const auto& [step, load] : set_loads(schedule, set)) raise(step, load, set.lanes);
+    for (const auto& [step, load] : set_loads(loads, set)) raise(step, load, set.lanes);
   return rounds;
 }
 
-std::map<LinkUse, int> link_loads(const Schedule& schedule) {
-  std::map<LinkUse, int> loads;
-  for (const Send& send : schedule.sends) ++loads[{send.step, send.src, send.dst}];
+LinkLoads link_loads(const Schedule& schedule) {
+  LinkLoads loads;
+  topology::Routes routes(schedule.topology);
+  for (const Send& send : schedule.sends) {
+    const auto path = routes.path(send.src, send.dst);
+    if (path.empty()) loads.impossible.push_back(send);
+    for (const auto& [src, dst] : path) ++loads.by_use[{send.step, src, dst}];
+  }
   return loads;
 }
 
-std::map<Step, int> set_loads(const Schedule& schedule, const topology::SharedSet& set) {
-  const std::set<std::pair<topology::Node, topology::Node>> members(set.links.begin(), set.links.end());
-  std::map<Step, int> loads;
-  for (const Send& send : schedule.sends)
-    if (members.contains({send.src, send.dst})) ++loads[send.step];
-  return loads;
+std::map<Step, int> set_loads(const LinkLoads& loads, const topology::SharedSet& set) {
+  const std::set<topology::Edge> members(set.links.begin(), set.links.end());
+  std::map<Step, int> by_step;
+  for (const auto& [use, load] : loads.by_use)
+    if (members.contains({use.src, use.dst})) by_step[use.step] += load;
+  return by_step;
 }
 
 }  // namespace sccl::schedule

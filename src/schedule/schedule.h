@@ -66,14 +66,22 @@ int chunk_count(Collective collective, int ranks, int chunks_per_rank);
 // One direction of one link in one step.
 struct LinkUse {
   Step step = 0;
-  Rank src = 0;
-  Rank dst = 0;
+  topology::Node src = 0;
+  topology::Node dst = 0;
   auto operator<=>(const LinkUse&) const = default;
 };
 
-// Sends over each link in each step, and over all links of a shared set in each step.
-std::map<LinkUse, int> link_loads(const Schedule& schedule);
-std::map<Step, int> set_loads(const Schedule& schedule, const topology::SharedSet& set);
+// What a schedule puts on the links. A send between ranks that only switches join loads each edge of its path
+// (topology::Routes).
+struct LinkLoads {
+  std::map<LinkUse, int> by_use;
+  std::vector<Send> impossible;  // no path joins their ranks
+};
+
+LinkLoads link_loads(const Schedule& schedule);
+
+// Loads of all links of a shared set together, by step.
+std::map<Step, int> set_loads(const LinkLoads& loads, const topology::SharedSet& set);
 
 // The fewest rounds each step can have on the schedule's topology (SCCL 3.2.3, condition C5).
 std::vector<int> needed_rounds(const Schedule& schedule);

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "topology/routes.h"
 
 namespace sccl::schedule {
 namespace {
@@ -84,20 +85,24 @@ void check_send(const Schedule& schedule, const Send& send) {
 
 // SCCL's C5: no link and no shared set carries more than its lanes times the step's rounds.
 void check_bandwidth(const Schedule& schedule) {
-  for (const auto& [use, load] : link_loads(schedule)) {
-    const int lanes = schedule.topology.lanes(use.src, use.dst);
-    if (lanes == 0)
-      fail(ErrorCode::invalid_argument, "schedule '{}': step {} sends from {} to {}, between which topology '{}' has no link",
-           schedule.name, use.step, use.src, use.dst, schedule.topology.name);
-    const int rounds = schedule.rounds[static_cast<std::size_t>(use.step)];
-    if (!schedule.pipelined && load > lanes * rounds)
-      fail(ErrorCode::invalid_argument,
-           "schedule '{}': step {} puts {} chunks on link {}->{}, which carries {} lanes x {} rounds", schedule.name,
-           use.step, load, use.src, use.dst, lanes, rounds);
+  const LinkLoads loads = link_loads(schedule);
+  if (!loads.impossible.empty()) {
+    const Send& send = loads.impossible.front();
+    fail(ErrorCode::invalid_argument, "schedule '{}': step {} sends from {} to {}, between which topology '{}' has no link",
+         schedule.name, send.step, send.src, send.dst, schedule.topology.name);
   }
   if (schedule.pipelined) return;
+  const auto lanes = topology::edge_lanes(schedule.topology);
+  for (const auto& [use, load] : loads.by_use) {
+    const int rounds = schedule.rounds[static_cast<std::size_t>(use.step)];
+    const int width = lanes.at({use.src, use.dst});
+    if (load > width * rounds)
+      fail(ErrorCode::invalid_argument,
+           "schedule '{}': step {} puts {} chunks on link {}->{}, which carries {} lanes x {} rounds", schedule.name,
+           use.step, load, use.src, use.dst, width, rounds);
+  }
   for (const topology::SharedSet& set : schedule.topology.shared)
-    for (const auto& [step, load] : set_loads(schedule, set)) {
+    for (const auto& [step, load] : set_loads(loads, set)) {
       const int rounds = schedule.rounds[static_cast<std::size_t>(step)];
       if (load > set.lanes * rounds)
         fail(ErrorCode::invalid_argument,
