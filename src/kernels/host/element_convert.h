@@ -99,18 +99,13 @@ HWY_INLINE hn::Vec<WideFloat> widened(Float16, hn::Vec<Narrow<std::uint16_t>> v)
 }
 #endif
 
-HWY_INLINE hn::Vec<WideFloat> widened(BFloat16, hn::Vec<Narrow<std::uint16_t>> v) {
-  return hn::BitCast(WideFloat(), hn::ShiftLeft<16>(hn::PromoteTo(WideBits(), v)));
-}
-HWY_INLINE hn::Vec<Narrow<std::uint16_t>> rounded(BFloat16, hn::Vec<WideFloat> v) {
+// A float32's bits with the upper half rounded to bfloat16. A NaN here is an operand's, quieted, or the processor's
+// own: its lower half is zero, so rounding leaves the upper as it is.
+HWY_INLINE hn::Vec<WideBits> rounded_upper_half(hn::Vec<WideFloat> v) {
   const WideBits d;
   const auto bits = hn::BitCast(d, v);
   const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
-  const auto number = hn::Add(hn::Add(bits, last), hn::Set(d, 0x7fffu));
-  // Rounding up could carry a NaN into infinity or zero.
-  const auto nan = hn::Or(bits, hn::Set(d, 0x400000u));
-  const auto both = hn::IfThenElse(hn::RebindMask(d, hn::Ne(v, v)), nan, number);
-  return hn::DemoteTo(Narrow<std::uint16_t>(), hn::BitCast(WideSigned(), hn::ShiftRight<16>(both)));
+  return hn::Add(hn::Add(bits, last), hn::Set(d, 0x7fffu));
 }
 
 // An fp8 number in float16's places; E4M3 means 2^-8 as much there.

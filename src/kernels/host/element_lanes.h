@@ -33,20 +33,23 @@ HWY_INLINE hn::Vec<hn::ScalableTag<std::uint8_t>> product(hn::ScalableTag<std::u
 }
 #endif
 
-// Memory: the tag of vectors as they lie in memory. Wide: what arithmetic is done in.
-template <class Element>
-struct LanesOf {
-  using Memory = Narrow<BitsOf<Element>>;
+// One or two vectors of float32 for each vector in memory.
+struct OneWide {
   using Wide = hn::Vec<WideFloat>;
-  static HWY_INLINE Wide widen(hn::Vec<Memory> v) { return widened(Element(), v); }
-  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) { return rounded(Element(), v); }
   static HWY_INLINE Wide add(Wide a, Wide b) { return hn::Add(a, b); }
   static HWY_INLINE Wide multiply(Wide a, Wide b) { return hn::Mul(a, b); }
 };
+struct TwoWide {
+  struct Wide {
+    hn::Vec<WideFloat> first, second;
+  };
+  static HWY_INLINE Wide add(Wide a, Wide b) { return {hn::Add(a.first, b.first), hn::Add(a.second, b.second)}; }
+  static HWY_INLINE Wide multiply(Wide a, Wide b) { return {hn::Mul(a.first, b.first), hn::Mul(a.second, b.second)}; }
+};
 
+// Memory: the tag of vectors as they lie in memory. Wide: what arithmetic is done in.
 template <class Element>
-requires std::is_arithmetic_v<Element>
-struct LanesOf<Element> {
+struct LanesOf {
   using Memory = hn::ScalableTag<BitsOf<Element>>;
   // Wrapping arithmetic does not depend on the sign.
   using D = hn::ScalableTag<std::conditional_t<std::is_integral_v<Element>, BitsOf<Element>, Element>>;
@@ -57,46 +60,75 @@ struct LanesOf<Element> {
   static HWY_INLINE Wide multiply(Wide a, Wide b) { return product(D(), a, b); }
 };
 
-// fp8 goes through 16-bit lanes, so two vectors of float32 share the first step.
-template <class Element>
-requires(!std::is_arithmetic_v<Element> && sizeof(BitsOf<Element>) == 1) struct LanesOf<Element> {
+template <>
+struct LanesOf<Float16> : OneWide {
+  using Memory = Narrow<std::uint16_t>;
+  static HWY_INLINE Wide widen(hn::Vec<Memory> v) { return widened(Float16(), v); }
+  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) { return rounded(Float16(), v); }
+};
+
 #if HWY_TARGET == HWY_SCALAR
+
+template <>
+struct LanesOf<BFloat16> : OneWide {
+  using Memory = Narrow<std::uint16_t>;
+  static HWY_INLINE Wide widen(hn::Vec<Memory> v) {
+    return hn::BitCast(WideFloat(), hn::ShiftLeft<16>(hn::PromoteTo(WideBits(), v)));
+  }
+  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) {
+    return hn::DemoteTo(Memory(), hn::BitCast(WideSigned(), hn::ShiftRight<16>(rounded_upper_half(v))));
+  }
+};
+
+template <class Element>
+struct Float8Lanes : OneWide {
   using Memory = Narrow<std::uint8_t>;
-  using Wide = hn::Vec<WideFloat>;
   static HWY_INLINE Wide widen(hn::Vec<Memory> v) {
     return widened_from_float16(Element(), float16_of(Element(), Narrow<std::uint16_t>(), Memory(), v));
   }
-  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) {
-    return rounded(Element(), v);
-  }
-  static HWY_INLINE Wide add(Wide a, Wide b) {
-    return hn::Add(a, b);
-  }
-  static HWY_INLINE Wide multiply(Wide a, Wide b) {
-    return hn::Mul(a, b);
-  }
+  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) { return rounded(Element(), v); }
+};
+
 #else
+
+// Even and odd elements are the lower and upper halves of 32-bit lanes, so nothing moves between lanes.
+template <>
+struct LanesOf<BFloat16> : TwoWide {
+  using Memory = hn::ScalableTag<std::uint16_t>;
+  static HWY_INLINE Wide widen(hn::Vec<Memory> v) {
+    const WideBits d;
+    const auto both = hn::BitCast(d, v);
+    return {hn::BitCast(WideFloat(), hn::ShiftLeft<16>(both)),
+            hn::BitCast(WideFloat(), hn::And(both, hn::Set(d, 0xffff0000u)))};
+  }
+  static HWY_INLINE hn::Vec<Memory> narrow(Wide v) {
+    const auto even = hn::ShiftRight<16>(rounded_upper_half(v.first));
+    const auto odd = hn::And(rounded_upper_half(v.second), hn::Set(WideBits(), 0xffff0000u));
+    return hn::BitCast(Memory(), hn::Or(even, odd));
+  }
+};
+
+// fp8 goes through 16-bit lanes; two vectors of float32 share that step.
+template <class Element>
+struct Float8Lanes : TwoWide {
   using Middle = hn::ScalableTag<std::uint16_t>;
   using Memory = hn::Rebind<std::uint8_t, Middle>;
-  struct Wide {
-    hn::Vec<WideFloat> low, high;
-  };
   static HWY_INLINE Wide widen(hn::Vec<Memory> v) {
     const auto middle = float16_of(Element(), Middle(), Memory(), v);
     return {widened_from_float16(Element(), hn::LowerHalf(middle)),
             widened_from_float16(Element(), hn::UpperHalf(hn::Half<Middle>(), middle))};
   }
   static HWY_INLINE hn::Vec<Memory> narrow(Wide v) {
-    return hn::Combine(Memory(), rounded(Element(), v.high), rounded(Element(), v.low));
+    return hn::Combine(Memory(), rounded(Element(), v.second), rounded(Element(), v.first));
   }
-  static HWY_INLINE Wide add(Wide a, Wide b) {
-    return {hn::Add(a.low, b.low), hn::Add(a.high, b.high)};
-  }
-  static HWY_INLINE Wide multiply(Wide a, Wide b) {
-    return {hn::Mul(a.low, b.low), hn::Mul(a.high, b.high)};
-  }
-#endif
 };
+
+#endif
+
+template <>
+struct LanesOf<Float8E4M3> : Float8Lanes<Float8E4M3> {};
+template <>
+struct LanesOf<Float8E5M2> : Float8Lanes<Float8E5M2> {};
 
 // A bijection between an element's bits and integers ordered as the elements are, for `max` with every NaN below every
 // number, for `min` with every NaN above: the larger (smaller) integer is the reduction, and NaN only if all are.

@@ -98,8 +98,8 @@ template <class Element, ReduceKernel kKernel, bool kScaled>
 using Reduction = std::conditional_t<kKernel == ReduceKernel::sum || kKernel == ReduceKernel::prod,
                                      Arithmetic<Element, kKernel, kScaled>, Extremum<Element, kKernel, kScaled>>;
 
-// Access to memory: whole vectors, or the few elements that remain.
-struct WholeVector {
+// Access to memory: whole vectors, or what remains of the elements if that is less.
+struct WholeVectors {
   template <class D, class T = hn::TFromD<D>>
   HWY_INLINE hn::Vec<D> load(D d, const T* from) const {
 #if HWY_TARGET == HWY_SCALAR
@@ -111,30 +111,36 @@ struct WholeVector {
 #endif
   }
   template <class D, class T = hn::TFromD<D>>
-  HWY_INLINE void store(hn::Vec<D> v, D d, T* to) const {
+  HWY_INLINE void store(hn::Vec<D> v, [[maybe_unused]] D d, T* to) const {
 #if HWY_TARGET == HWY_SCALAR
     const T element = hn::GetLane(v);
     std::memcpy(to, &element, sizeof(T));
-    (void)d;
 #else
     hn::StoreU(v, d, to);
 #endif
   }
 };
-struct PartOfVector {
-  std::size_t elements;  // fewer than a vector's
+
+inline HWY_NOINLINE void copy_part(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
+struct Remainder {
+  std::size_t elements;
 
   template <class D, class T = hn::TFromD<D>>
   HWY_INLINE hn::Vec<D> load(D d, const T* from) const {
+    if (elements >= hn::Lanes(d)) return WholeVectors().load(d, from);
     HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
-    std::memcpy(lanes, from, elements * sizeof(T));
+    copy_part(lanes, from, elements * sizeof(T));
     return hn::Load(d, lanes);
   }
   template <class D, class T = hn::TFromD<D>>
   HWY_INLINE void store(hn::Vec<D> v, D d, T* to) const {
+    if (elements >= hn::Lanes(d)) return WholeVectors().store(v, d, to);
     HWY_ALIGN T lanes[hn::MaxLanes(D())];
     hn::Store(v, d, lanes);
-    std::memcpy(to, lanes, elements * sizeof(T));
+    copy_part(to, lanes, elements * sizeof(T));
   }
 };
 
@@ -212,10 +218,9 @@ void reduce_loop(const ReduceCopy& work) {
   const std::size_t elements = work.elements;
   std::size_t at = 0;
   for (; elements - at >= kVectors * lanes; at += kVectors * lanes) {
-    reduce_vectors<R, kVectors>(shape, at, WholeVector());
+    reduce_vectors<R, kVectors>(shape, at, WholeVectors());
   }
-  for (; elements - at >= lanes; at += lanes) reduce_vectors<R, 1>(shape, at, WholeVector());
-  if (at < elements) reduce_vectors<R, 1>(shape, at, PartOfVector{elements - at});
+  for (; at < elements; at += lanes) reduce_vectors<R, 1>(shape, at, Remainder{elements - at});
 }
 
 // Sums and products of signed integers are those of unsigned ones.
@@ -223,17 +228,16 @@ template <class Element, ReduceKernel kKernel>
 using Arithmetical =
     std::conditional_t<std::is_integral_v<Element> && kKernel <= ReduceKernel::prod, BitsOf<Element>, Element>;
 
-template <class Element, template <class> class Shape, ReduceKernel kKernel>
-constexpr LoopPair kLoopPair = {&reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, Shape>,
-                                &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, true>, Shape>};
+template <class Element, ReduceKernel kKernel>
+constexpr KernelLoops kKernelLoops = {
+    &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, PairToOne>,
+    &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, AnyToAny>,
+    &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, true>, AnyToAny>};
 
 template <class Element>
-constexpr Loops kLoops = {
-    &reduce_loop<Scaling<Arithmetical<Element, ReduceKernel::prod>>, AnyToAny>,
-    {kLoopPair<Element, PairToOne, ReduceKernel::sum>, kLoopPair<Element, PairToOne, ReduceKernel::prod>,
-     kLoopPair<Element, PairToOne, ReduceKernel::max>, kLoopPair<Element, PairToOne, ReduceKernel::min>},
-    {kLoopPair<Element, AnyToAny, ReduceKernel::sum>, kLoopPair<Element, AnyToAny, ReduceKernel::prod>,
-     kLoopPair<Element, AnyToAny, ReduceKernel::max>, kLoopPair<Element, AnyToAny, ReduceKernel::min>}};
+constexpr Loops kLoops = {&reduce_loop<Scaling<Arithmetical<Element, ReduceKernel::sum>>, AnyToAny>,
+                          {kKernelLoops<Element, ReduceKernel::sum>, kKernelLoops<Element, ReduceKernel::prod>,
+                           kKernelLoops<Element, ReduceKernel::max>, kKernelLoops<Element, ReduceKernel::min>}};
 
 }  // namespace sccl::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -59,9 +59,9 @@ const Loops& loops(DataType type) {
 Loop loop_for(const ReduceCopy& work) {
   const Loops& all = loops(work.type);
   if (work.operand_count == 1) return all.scale;
-  const bool is_pair = work.operand_count == 2 && work.destination_count == 1;
-  const LoopPair& pair = (is_pair ? all.pair : all.any)[static_cast<int>(work.kernel)];
-  return work.scaled ? pair.scaled : pair.plain;
+  const KernelLoops& kernel = all.kernels[static_cast<int>(work.kernel)];
+  if (work.scaled) return kernel.scaled;
+  return work.operand_count == 2 && work.destination_count == 1 ? kernel.pair : kernel.plain;
 }
 
 void reduce_undivided(const ReduceCopy& work) {

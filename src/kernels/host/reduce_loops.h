@@ -8,16 +8,15 @@ namespace sccl::kernels {
 
 using Loop = void (*)(const ReduceCopy& work);
 
-struct LoopPair {
-  Loop plain;
-  Loop scaled;
+// The loops ignore the divisor.
+struct KernelLoops {
+  Loop pair;    // two unscaled operands to one destination
+  Loop plain;   // unscaled operands to any number of destinations
+  Loop scaled;  // scaled operands to any number of destinations
 };
-
-// By ReduceKernel. The loops ignore the divisor.
 struct Loops {
-  Loop scale;                         // one scaled operand to any number of destinations
-  LoopPair pair[kReduceKernelCount];  // two operands to one destination
-  LoopPair any[kReduceKernelCount];   // at least one operand, any number of destinations
+  Loop scale;                               // one scaled operand to any number of destinations
+  KernelLoops kernels[kReduceKernelCount];  // by ReduceKernel
 };
 
 // The family of a type that belongs to another is not defined.
