@@ -14,9 +14,9 @@ namespace sccl::env {
 enum class Handling : std::uint8_t { honoured, bounded, ignored };
 
 struct Variable {
-  std::string_view name;     // "NCCL_DEBUG"
-  std::string_view values;   // "VERSION|WARN|INFO|TRACE"
-  std::string_view fallback; // the default, in words
+  std::string_view name;      // "NCCL_DEBUG"
+  std::string_view values;    // "VERSION|WARN|INFO|TRACE"
+  std::string_view fallback;  // the default, in words
   Handling handling;
   std::string_view meaning;
 };
@@ -36,7 +36,7 @@ bool flag(std::string_view name, bool fallback);
 // docs/env.md.
 std::string markdown();
 
-// One INFO line for each NCCL_* or SCCL_* variable that is set: honoured, bounded, ignored or unknown. Once per process.
+// Once per process: an INFO line for each NCCL_* or SCCL_* variable that is set: honoured, bounded, ignored or unknown.
 void report_once();
 
 }  // namespace sccl::env

@@ -1,3 +1,4 @@
+// How a failed system call becomes an Error.
 #include "base/error.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Settings are parsed at the first line that might be printed and published through one atomic word, so that a
-// disabled line costs one load.
+// Settings are parsed when the first line asks and kept in one atomic word, so that a line that is not printed costs
+// one load; the output is opened by the first line that is.
 #include "base/log.h"
 
 #include <spdlog/sinks/basic_file_sink.h>
@@ -8,10 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cctype>
-#include <cstring>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 
@@ -25,13 +26,31 @@ struct SubsystemName {
   unsigned bits;
 };
 
+constexpr unsigned bits(Subsystem subsystem) {
+  return static_cast<unsigned>(subsystem);
+}
+
+// NCCL's list. A part this library does not have selects nothing, and is no mistake.
 constexpr SubsystemName kSubsystems[] = {
-    {"INIT", 1u << 0},  {"COLL", 1u << 1},  {"P2P", 1u << 2},        {"SHM", 1u << 3},   {"NET", 1u << 4},
-    {"GRAPH", 1u << 5}, {"TUNING", 1u << 6}, {"ENV", 1u << 7},       {"ALLOC", 1u << 8}, {"CALL", 1u << 9},
-    {"PROXY", 0},       {"NVLS", 0},        {"BOOTSTRAP", 1u << 12}, {"REG", 0},         {"PROFILE", 0},
-    {"RAS", 0},         {"ALL", ~0u},
+    {"INIT", bits(Subsystem::init)},
+    {"COLL", bits(Subsystem::coll)},
+    {"P2P", bits(Subsystem::p2p)},
+    {"SHM", bits(Subsystem::shm)},
+    {"NET", bits(Subsystem::net)},
+    {"GRAPH", bits(Subsystem::graph)},
+    {"TUNING", bits(Subsystem::tuning)},
+    {"ENV", bits(Subsystem::env)},
+    {"ALLOC", bits(Subsystem::alloc)},
+    {"CALL", bits(Subsystem::call)},
+    {"PROXY", 0},
+    {"NVLS", 0},
+    {"BOOTSTRAP", bits(Subsystem::bootstrap)},
+    {"REG", 0},
+    {"PROFILE", 0},
+    {"RAS", 0},
+    {"ALL", bits(Subsystem::all)},
 };
-constexpr unsigned kDefaultSubsystems = 1u << 0 | 1u << 7 | 1u << 12;  // INIT, ENV, BOOTSTRAP
+constexpr unsigned kDefaultSubsystems = bits(Subsystem::init) | bits(Subsystem::bootstrap) | bits(Subsystem::env);
 
 std::string upper(std::string_view text) {
   std::string result;
@@ -42,8 +61,9 @@ std::string upper(std::string_view text) {
 Level parse_level(const std::string& text) {
   const std::string level = upper(text);
   if (level == "VERSION") return Level::version;
-  if (level == "WARN" || level == "ABORT") return Level::warn;
+  if (level == "WARN") return Level::warn;
   if (level == "INFO") return Level::info;
+  if (level == "ABORT") return Level::abort;
   if (level == "TRACE") return Level::trace;
   return Level::none;
 }
@@ -52,15 +72,15 @@ Level parse_level(const std::string& text) {
 unsigned parse_subsystems(std::string_view list) {
   const bool all_but = !list.empty() && list.front() == '^';
   if (all_but) list.remove_prefix(1);
-  unsigned bits = 0;
+  unsigned selected = 0;
   while (!list.empty()) {
     const std::size_t end = list.find(',');
     const std::string name = upper(list.substr(0, end));
     for (const SubsystemName& subsystem : kSubsystems)
-      if (subsystem.name == name) bits |= subsystem.bits;
+      if (subsystem.name == name) selected |= subsystem.bits;
     list = end == std::string_view::npos ? std::string_view{} : list.substr(end + 1);
   }
-  return all_but ? ~bits : bits;
+  return all_but ? ~selected : selected;
 }
 
 std::string host_name() {
@@ -89,54 +109,90 @@ std::string expand_path(const std::string& pattern) {
   return path;
 }
 
-spdlog::sink_ptr make_sink() {
-  const auto path = env::text("NCCL_DEBUG_FILE");
-  if (path) {
-    try {
-      return std::make_shared<spdlog::sinks::basic_file_sink_mt>(expand_path(*path));
-    } catch (const spdlog::spdlog_ex& error) {
-      std::fprintf(stdout, "NCCL_DEBUG_FILE=%s cannot be opened (%s): logging to standard output\n", path->c_str(),
-                   error.what());
-    }
-  }
-  return std::make_shared<spdlog::sinks::stdout_sink_mt>();
+// NCCL's form; the place of its device number stays "-", since a line may belong to no device. A version line is bare.
+std::string line(Level level, std::string_view text) {
+  if (level == Level::version) return std::string(text);
+  const char* name = level == Level::warn ? "WARN" : level == Level::trace ? "TRACE" : "INFO";
+  static const std::string* const host = new std::string(host_name());
+  // Asked for anew with every line: a child of fork() is another process.
+  return fmt::format("{}:{}:{} [-] NCCL {} {}", *host, ::getpid(), ::syscall(SYS_gettid), name, text);
 }
 
-// What the filter decides by, in one word: level in the high half, subsystems in the low. Zero: not parsed yet.
-constexpr std::uint64_t kParsed = std::uint64_t{1} << 63;
+// Where lines go. Never destroyed, since another thread may be writing through it; reset() retires it.
+struct Output {
+  explicit Output(spdlog::sink_ptr sink, Output* older) : logger("sccl", std::move(sink)), previous(older) {
+    logger.set_pattern("%v");
+    logger.flush_on(spdlog::level::info);
+  }
+  spdlog::logger logger;
+  Output* const previous;  // keeps the retired ones reachable, so that leak checkers know them
+};
 
 // Constant-initialised, never destroyed: usable at any time of the process's life.
-constinit std::atomic<std::uint64_t> filter{0};
-constinit std::atomic<spdlog::logger*> logger{nullptr};
 constinit std::mutex mutex;
+constinit std::atomic<Output*> current{nullptr};
+constinit Output* newest = nullptr;  // guarded by mutex
 
-std::uint64_t parsed_filter() {
-  std::uint64_t word = filter.load(std::memory_order_acquire);  // pairs with the store below
-  if (word != 0) return word;
+Output* make_output(spdlog::sink_ptr sink) {
+  return newest = new Output(std::move(sink), newest);
+}
+
+Output* open_output() {
+  const auto pattern = env::text("NCCL_DEBUG_FILE");
+  if (!pattern) return make_output(std::make_shared<spdlog::sinks::stdout_sink_mt>());
+  const std::string path = expand_path(*pattern);
+  try {
+    return make_output(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
+  } catch (const spdlog::spdlog_ex& error) {
+    Output* const instead = make_output(std::make_shared<spdlog::sinks::stdout_sink_mt>());
+    instead->logger.info(line(Level::warn, fmt::format("NCCL_DEBUG_FILE={} cannot be opened ({}): "
+                                                       "logging to standard output instead",
+                                                       path, error.what())));
+    return instead;
+  }
+}
+
+// Opened by the first line that is printed.
+spdlog::logger& current_logger() {
+  if (auto* output = current.load(std::memory_order_acquire)) return output->logger;  // pairs with the store below
+  const std::lock_guard lock(mutex);
+  // The lock orders this load after any other opening.
+  if (auto* output = current.load(std::memory_order_relaxed)) return output->logger;
+  Output* const output = open_output();
+  current.store(output, std::memory_order_release);  // pairs with the load above
+  return output->logger;
+}
+
+// What the filter decides by, in one word: the level above the subsystems. Zero: not parsed yet.
+constexpr std::uint64_t kParsed = std::uint64_t{1} << 63;
+constexpr int kLevelShift = 32;
+constexpr std::uint64_t kLevelMask = 0xff;
+constinit std::atomic<std::uint64_t> filter{0};
+
+// The lock keeps settings that were read before a reset() from being stored after it.
+std::uint64_t parse_filter() {
+  const std::lock_guard lock(mutex);
   const auto level = static_cast<std::uint64_t>(parse_level(env::text("NCCL_DEBUG").value_or("")));
-  const auto subsystems = env::text("NCCL_DEBUG_SUBSYS");
-  const std::uint64_t bits = subsystems ? parse_subsystems(*subsystems) : kDefaultSubsystems;
-  word = kParsed | level << 32 | bits;
-  filter.store(word, std::memory_order_release);
+  const auto list = env::text("NCCL_DEBUG_SUBSYS");
+  const std::uint64_t subsystems = list ? parse_subsystems(*list) : kDefaultSubsystems;
+  const std::uint64_t word = kParsed | level << kLevelShift | subsystems;
+  filter.store(word, std::memory_order_relaxed);  // the word is all there is to see: nothing to order
   return word;
 }
 
-Level current_level() { return static_cast<Level>(parsed_filter() >> 32 & 0xff); }
-
-// Made at the first printed line and never destroyed.
-spdlog::logger& current_logger() {
-  if (auto* made = logger.load(std::memory_order_acquire)) return *made;  // pairs with the store below
-  const std::lock_guard lock(mutex);
-  if (auto* made = logger.load(std::memory_order_relaxed)) return *made;
-  auto* made = new spdlog::logger("sccl", make_sink());
-  made->set_pattern("%v");
-  made->flush_on(spdlog::level::info);
-  logger.store(made, std::memory_order_release);
-  return *made;
+std::uint64_t current_filter() {
+  const std::uint64_t word = filter.load(std::memory_order_relaxed);  // reads parse_filter's or reset's store
+  return word != 0 ? word : parse_filter();
 }
 
-// The last error's text. Readers hold no lock and may keep the pointer, so a text is written into the buffer whose turn
-// it is; a reader sees torn text only when as many errors happen while it reads.
+bool level_passes(std::uint64_t word, Level level) {
+  return static_cast<int>(word >> kLevelShift & kLevelMask) >= static_cast<int>(level);
+}
+
+// The last error's text. A reader takes no lock and may keep its pointer for ever, so nothing is freed and a text is
+// never changed in place: each goes to the next buffer in turn, and is published when it is complete. What a reader
+// holds is overwritten only by the kErrorBuffers-th error after it. Should it still be reading then, it sees parts of
+// two texts, but stays inside the buffer: the last byte of each is zero for ever.
 constexpr std::size_t kErrorBytes = 1024;
 constexpr std::size_t kErrorBuffers = 16;
 constinit std::array<std::array<std::atomic<char>, kErrorBytes>, kErrorBuffers> error_buffers{};
@@ -146,17 +202,13 @@ static_assert(sizeof(std::atomic<char>) == 1);
 }  // namespace
 
 bool enabled(Level level, Subsystem subsystem) {
-  const std::uint64_t word = parsed_filter();
-  return static_cast<int>(word >> 32 & 0xff) >= static_cast<int>(level) &&
-         (word & static_cast<unsigned>(subsystem)) != 0;
+  const std::uint64_t word = current_filter();
+  return level_passes(word, level) && (word & bits(subsystem)) != 0;
 }
 
 void write(Level level, std::string_view text) {
   if (level == Level::warn) set_last_error(text);
-  if (static_cast<int>(current_level()) < static_cast<int>(level)) return;
-  const char* name = level == Level::warn ? "WARN" : level == Level::trace ? "TRACE" : "INFO";
-  static const std::string* const host = new std::string(host_name());
-  current_logger().info("{}:{}:{} [-] NCCL {} {}", *host, ::getpid(), ::syscall(SYS_gettid), name, text);
+  if (level_passes(current_filter(), level)) current_logger().info(line(level, text));
 }
 
 const char* last_error() {
@@ -166,9 +218,10 @@ const char* last_error() {
 
 void set_last_error(std::string_view text) {
   const std::lock_guard lock(mutex);
-  const std::size_t turn = error_turn.load(std::memory_order_relaxed) + 1;
+  const std::size_t turn = error_turn.load(std::memory_order_relaxed) + 1;  // written under the lock only
   auto& buffer = error_buffers[turn % kErrorBuffers];
   const std::size_t length = std::min(text.size(), kErrorBytes - 1);
+  // Published together by the store of the turn.
   for (std::size_t i = 0; i < length; ++i) buffer[i].store(text[i], std::memory_order_relaxed);
   buffer[length].store('\0', std::memory_order_relaxed);
   error_turn.store(turn, std::memory_order_release);  // pairs with last_error
@@ -176,9 +229,8 @@ void set_last_error(std::string_view text) {
 
 void reset() {
   const std::lock_guard lock(mutex);
-  filter.store(0, std::memory_order_release);
-  // The old logger stays: another thread may be writing through it.
-  logger.store(nullptr, std::memory_order_release);
+  filter.store(0, std::memory_order_relaxed);         // read by current_filter
+  current.store(nullptr, std::memory_order_relaxed);  // nothing to publish
 }
 
 }  // namespace sccl::log

@@ -1,4 +1,4 @@
-// NCCL-style log lines: "host:pid:tid NCCL INFO text", by NCCL_DEBUG, NCCL_DEBUG_FILE and NCCL_DEBUG_SUBSYS.
+// NCCL-style log lines: "host:pid:tid [-] NCCL INFO text", by NCCL_DEBUG, NCCL_DEBUG_FILE and NCCL_DEBUG_SUBSYS.
 // Nothing is opened or printed before the first line that passes the filter.
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace sccl::log {
 
-enum class Level : int { none = 0, version = 1, warn = 2, info = 3, trace = 5 };
+// NCCL's numbers: a setting prints its own level and those below it. No line is of level abort.
+enum class Level : int { none = 0, version = 1, warn = 2, info = 3, abort = 4, trace = 5 };
 
 enum class Subsystem : unsigned {
   init = 1u << 0,
