@@ -1,22 +1,25 @@
 // sccl doctor: what on this machine helps or hinders, each with its remedy.
-#include <CLI/CLI.hpp>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <dlfcn.h>
-#include <fstream>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <nlohmann/json.hpp>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
 #include "tools/verbs.h"
 
 namespace sccl::tools {
@@ -31,7 +34,9 @@ struct Finding {
   std::string remedy;
 };
 
-const char* name(State state) { return state == State::ok ? "ok" : state == State::warn ? "warn" : "bad"; }
+const char* name(State state) {
+  return state == State::ok ? "ok" : state == State::warn ? "warn" : "bad";
+}
 
 Finding cores() {
   cpu_set_t set;
@@ -47,38 +52,60 @@ Finding loadable(const char* title, std::initializer_list<const char*> names, co
 }
 
 Finding shared_memory() {
-  const int descriptor = ::memfd_create("sccl-doctor", MFD_CLOEXEC);
-  const bool works = descriptor >= 0 && ::ftruncate(descriptor, 4096) == 0;
-  if (descriptor >= 0) ::close(descriptor);
-  if (works) return {"memfd", State::ok, "shared memory without /dev/shm", ""};
-  return {"memfd", State::bad, "memfd_create does not work", "allow the system call (seccomp profile of the container)"};
+  const FileDescriptor descriptor(::memfd_create("sccl-doctor", MFD_CLOEXEC));
+  if (descriptor.valid() && ::ftruncate(descriptor.get(), 4096) == 0)
+    return {"memfd", State::ok, "shared memory without /dev/shm", ""};
+  return {"memfd", State::bad, "memfd_create does not work",
+          "allow the system call (seccomp profile of the container)"};
 }
 
-// A real read of a child's memory: permission rules and filters are what they do, not what they say.
-Finding single_copy() {
-  static int value = 0;
-  int pipe_ends[2];
-  if (::pipe(pipe_ends) != 0) return {"single copy", State::warn, "could not be tested", "free file descriptors"};
-  const pid_t child = ::fork();
-  if (child == 0) {
-    value = 4711;
-    (void)!::write(pipe_ends[1], "x", 1);
-    ::pause();
-    ::_exit(0);
+// Ends a process of our own; kill() with -1 would end every process there is.
+void end(pid_t process) {
+  if (process <= 0) return;
+  ::kill(process, SIGKILL);
+  while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
   }
-  char ready = 0;
-  (void)!::read(pipe_ends[0], &ready, 1);
+}
+
+// errno of reading `process`'s copy of `value`, 0 when it holds what it must.
+int read_peer(pid_t process, int& value, int wanted) {
   int seen = 0;
   const iovec local{&seen, sizeof seen};
   const iovec remote{&value, sizeof value};
-  const bool works = ::process_vm_readv(child, &local, 1, &remote, 1, 0) == sizeof seen && seen == 4711;
-  const int error = errno;
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  ::close(pipe_ends[0]);
-  ::close(pipe_ends[1]);
-  if (works) return {"single copy", State::ok, "process_vm_readv works between processes of this user", ""};
-  return {"single copy", State::warn, std::string("process_vm_readv: ") + std::strerror(error),
+  if (::process_vm_readv(process, &local, 1, &remote, 1, 0) != sizeof seen) return errno;
+  return seen == wanted ? 0 : EIO;
+}
+
+// A real read between siblings, as ranks are to each other: permission rules and filters are what they do, not what
+// they say, and parents may do what siblings may not.
+Finding single_copy() {
+  constexpr int kWanted = 4711;
+  const char* const title = "single copy";
+  static int value = 0;
+  int ready[2];
+  if (::pipe(ready) != 0) return {title, State::warn, "could not be tested", "free file descriptors"};
+  const FileDescriptor ready_read(ready[0]);
+  FileDescriptor ready_write(ready[1]);
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    value = kWanted;
+    if (::write(ready_write.get(), "x", 1) == 1) ::pause();
+    ::_exit(1);
+  }
+  ready_write.reset();
+  char mark = 0;
+  while (::read(ready_read.get(), &mark, 1) < 0 && errno == EINTR) {
+  }
+  const pid_t reader = owner < 0 ? -1 : ::fork();
+  if (reader == 0) ::_exit(read_peer(owner, value, kWanted));
+  int status = -1;
+  while (reader > 0 && ::waitpid(reader, &status, 0) < 0 && errno == EINTR) {
+  }
+  end(owner);
+  if (reader < 0 || !WIFEXITED(status)) return {title, State::warn, "could not be tested", "allow more processes"};
+  if (WEXITSTATUS(status) == 0) return {title, State::ok, "process_vm_readv works between processes of this user", ""};
+  return {title, State::warn, std::string("process_vm_readv: ") + std::strerror(WEXITSTATUS(status)),
           "large transfers between processes take two copies; allow ptrace (kernel.yama.ptrace_scope=0, "
           "--cap-add=SYS_PTRACE)"};
 }
@@ -88,7 +115,7 @@ Finding ptrace_scope() {
   int scope = 0;
   if (!(file >> scope)) return {"ptrace scope", State::ok, "no yama rules", ""};
   if (scope == 0) return {"ptrace scope", State::ok, "0", ""};
-  return {"ptrace scope", State::warn, std::to_string(scope) + ": processes may not read one another",
+  return {"ptrace scope", State::warn, std::to_string(scope) + ": processes may read their descendants at most",
           "sysctl kernel.yama.ptrace_scope=0"};
 }
 
@@ -103,14 +130,27 @@ Finding seccomp() {
 Finding dev_shm() {
   struct statvfs space {};
   if (::statvfs("/dev/shm", &space) != 0) return {"/dev/shm", State::ok, "not there; it is not needed", ""};
-  return {"/dev/shm", State::ok, std::to_string(space.f_bsize * space.f_bavail >> 20) + " MiB free; it is not needed", ""};
+  return {"/dev/shm", State::ok, std::to_string(space.f_bsize * space.f_bavail >> 20) + " MiB free; it is not needed",
+          ""};
 }
 
-Finding limit(const char* title, int resource, rlim_t wanted, const char* remedy) {
+Finding open_files() {
+  constexpr rlim_t kUseful = 1024;
   rlimit now{};
-  ::getrlimit(static_cast<__rlimit_resource>(resource), &now);
+  ::getrlimit(RLIMIT_NOFILE, &now);
   const std::string text = now.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(now.rlim_cur);
-  return {title, now.rlim_cur >= wanted ? State::ok : State::warn, text, now.rlim_cur >= wanted ? "" : remedy};
+  if (now.rlim_cur >= kUseful) return {"open files", State::ok, text, ""};
+  return {"open files", State::warn, text, "ulimit -n 65536"};
+}
+
+Finding locked_memory() {
+  constexpr rlim_t kUseful = rlim_t{64} << 20;
+  rlimit now{};
+  ::getrlimit(RLIMIT_MEMLOCK, &now);
+  if (now.rlim_cur == RLIM_INFINITY) return {"locked memory", State::ok, "unlimited", ""};
+  const std::string text = std::to_string(now.rlim_cur >> 10) + " KiB; the host platform locks none";
+  if (now.rlim_cur >= kUseful) return {"locked memory", State::ok, text, ""};
+  return {"locked memory", State::warn, text, "ulimit -l unlimited, for devices and network adapters"};
 }
 
 Finding network() {
@@ -128,17 +168,18 @@ Finding network() {
 }
 
 std::vector<Finding> examine() {
-  constexpr rlim_t kFiles = 1024;
   return {cores(),
           shared_memory(),
           single_copy(),
           ptrace_scope(),
           seccomp(),
           network(),
-          limit("open files", RLIMIT_NOFILE, kFiles, "ulimit -n 65536"),
+          open_files(),
+          locked_memory(),
           dev_shm(),
           loadable("CUDA driver", {"libcuda.so.1"}, "install the NVIDIA driver where there is a GPU"),
-          loadable("NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"}, "install the CUDA run-time compiler")};
+          loadable("NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"},
+                   "install the CUDA run-time compiler")};
 }
 
 }  // namespace

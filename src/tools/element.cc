@@ -1,8 +1,8 @@
 #include "tools/element.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 namespace sccl::tools {
 namespace {
@@ -10,16 +10,24 @@ namespace {
 struct Format {
   int exponent_bits;
   int mantissa_bits;
+
+  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
 };
 
 Format format(DataType type) {
   switch (type) {
-    case DataType::float16: return {5, 10};
-    case DataType::float32: return {8, 23};
-    case DataType::bfloat16: return {8, 7};
-    case DataType::float8e4m3: return {4, 3};
-    case DataType::float8e5m2: return {5, 2};
-    default: return {11, 52};
+    case DataType::float16:
+      return {5, 10};
+    case DataType::float32:
+      return {8, 23};
+    case DataType::bfloat16:
+      return {8, 7};
+    case DataType::float8e4m3:
+      return {4, 3};
+    case DataType::float8e5m2:
+      return {5, 2};
+    default:
+      return {11, 52};
   }
 }
 
@@ -27,38 +35,36 @@ bool is_signed(DataType type) {
   return type == DataType::int8 || type == DataType::int32 || type == DataType::int64;
 }
 
-// Of normal values; test data holds no others.
-std::uint64_t encode(const Format& format, double value) {
-  const std::uint64_t sign = std::signbit(value) ? 1 : 0;
-  std::uint64_t magnitude = 0;
-  if (value != 0) {
-    int exponent = 0;
-    const double fraction = std::frexp(std::fabs(value), &exponent);
-    const int bias = (1 << (format.exponent_bits - 1)) - 1;
-    // A carry out of the mantissa moves into the exponent by itself.
-    magnitude = (static_cast<std::uint64_t>(exponent - 1 + bias) << format.mantissa_bits) +
-                static_cast<std::uint64_t>(std::nearbyint(std::ldexp(fraction, format.mantissa_bits + 1))) -
-                (std::uint64_t{1} << format.mantissa_bits);
-  }
-  return sign << (format.exponent_bits + format.mantissa_bits) | magnitude;
+// Small integers are normal values. What does not fit into the mantissa is cut off: most_exact_value says what fits.
+std::uint64_t encode(const Format& format, unsigned value) {
+  if (value == 0) return 0;
+  const int exponent = std::ilogb(static_cast<double>(value));
+  const auto mantissa = static_cast<std::uint64_t>(std::ldexp(value, format.mantissa_bits - exponent));
+  return (static_cast<std::uint64_t>(exponent + format.bias() - 1) << format.mantissa_bits) + mantissa;
 }
 
 double decode(const Format& format, std::uint64_t bits) {
   const auto exponent = static_cast<int>(bits >> format.mantissa_bits & ((1u << format.exponent_bits) - 1));
   const auto mantissa = static_cast<double>(bits & ((std::uint64_t{1} << format.mantissa_bits) - 1));
-  const int bias = (1 << (format.exponent_bits - 1)) - 1;
   const double unit = std::ldexp(1.0, -format.mantissa_bits);
-  const double magnitude = exponent == 0 ? std::ldexp(mantissa * unit, 1 - bias)
-                                         : std::ldexp(1.0 + mantissa * unit, exponent - bias);
+  const double magnitude = exponent == 0 ? std::ldexp(mantissa * unit, 1 - format.bias())
+                                         : std::ldexp(1.0 + mantissa * unit, exponent - format.bias());
   return (bits >> (format.exponent_bits + format.mantissa_bits) & 1) != 0 ? -magnitude : magnitude;
 }
 
 }  // namespace
 
-void store_element(DataType type, std::byte* buffer, std::size_t index, double value) {
-  const std::uint64_t bits =
-      info(type).floating ? encode(format(type), value) : static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
-  std::memcpy(buffer + index * size_bytes(type), &bits, size_bytes(type));  // little endian
+unsigned most_exact_value(DataType type) {
+  if (!info(type).floating) return kMostValue;
+  const int digits = std::min(format(type).mantissa_bits + 1, 7);
+  return std::min(1u << digits, kMostValue);
+}
+
+ElementCodes::ElementCodes(DataType type) : bytes_(size_bytes(type)), codes_{} {
+  for (unsigned value = 0; value <= kMostValue; ++value) {
+    const std::uint64_t bits = info(type).floating ? encode(format(type), value) : value;
+    std::memcpy(codes_[value].data(), &bits, sizeof bits);  // little endian
+  }
 }
 
 double load_element(DataType type, const std::byte* buffer, std::size_t index) {
@@ -70,12 +76,10 @@ double load_element(DataType type, const std::byte* buffer, std::size_t index) {
   return static_cast<double>(static_cast<std::int64_t>(bits << shift) >> shift);
 }
 
-double in_type(DataType type, double value) {
-  std::byte cell[8];
-  store_element(type, cell, 0, value);
-  return load_element(type, cell, 0);
+double half_unit(DataType type, double value) {
+  const Format layout = format(type);
+  const int exponent = value == 0 ? 1 - layout.bias() : std::max(std::ilogb(value), 1 - layout.bias());
+  return std::ldexp(1.0, exponent - layout.mantissa_bits - 1);
 }
-
-double rounding(DataType type) { return std::ldexp(1.0, -format(type).mantissa_bits); }
 
 }  // namespace sccl::tools

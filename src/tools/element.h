@@ -1,19 +1,41 @@
 // Elements of every type from and to plain numbers, for making and checking test data.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstring>
 
 #include "base/types.h"
 
 namespace sccl::tools {
 
-void store_element(DataType type, std::byte* buffer, std::size_t index, double value);
+// Integers up to here are values of every type but the 8-bit floating ones.
+inline constexpr unsigned kMostValue = 127;
+
+// The largest integer such that all from 0 to it are values of the type, kMostValue at most.
+unsigned most_exact_value(DataType type);
+
+// The values 0 .. kMostValue as they lie in memory.
+class ElementCodes {
+ public:
+  explicit ElementCodes(DataType type);
+
+  void store(std::byte* buffer, std::size_t index, unsigned value) const {
+    std::memcpy(buffer + index * bytes_, codes_[value].data(), bytes_);
+  }
+  bool holds(const std::byte* buffer, std::size_t index, unsigned value) const {
+    return std::memcmp(buffer + index * bytes_, codes_[value].data(), bytes_) == 0;
+  }
+
+ private:
+  std::size_t bytes_;
+  std::array<std::array<std::byte, 8>, kMostValue + 1> codes_;
+};
+
+// Any element as a number.
 double load_element(DataType type, const std::byte* buffer, std::size_t index);
 
-// What `value` becomes in the type: integers wrap, floating values round.
-double in_type(DataType type, double value);
-
-// Half a unit in the last place, relative.
-double rounding(DataType type);
+// Half a unit in the last place of a floating type at `value`.
+double half_unit(DataType type, double value);
 
 }  // namespace sccl::tools

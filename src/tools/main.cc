@@ -50,9 +50,6 @@ int dispatch(int argc, char** argv) {
 }
 
 }  // namespace
-
-std::span<const Verb> verbs() { return kVerbs; }
-
 }  // namespace sccl::tools
 
 int main(int argc, char** argv) {

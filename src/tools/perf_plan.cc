@@ -19,14 +19,23 @@ const std::vector<PerfCollective>& perf_collectives() {
   return all;
 }
 
+std::string perf_collective_names() {
+  std::string names;
+  for (const PerfCollective& known : perf_collectives()) names += (names.empty() ? "" : " ") + std::string(known.name);
+  return names;
+}
+
 double bus_factor(const PerfCollective& collective, int ranks) {
-  const double share = ranks > 1 ? static_cast<double>(ranks - 1) / ranks : 1.0;
+  const double share = static_cast<double>(ranks - 1) / ranks;
   switch (collective.collective) {
-    case Collective::allreduce: return 2 * share;
+    case Collective::allreduce:
+      return 2 * share;
     case Collective::broadcast:
     case Collective::reduce:
-    case Collective::sendrecv: return 1.0;
-    default: return share;
+    case Collective::sendrecv:
+      return 1.0;
+    default:
+      return share;
   }
 }
 
@@ -35,8 +44,8 @@ std::vector<Row> perf_rows(const PerfOptions& options) {
   const std::size_t shares = options.collective->divided ? static_cast<std::size_t>(options.ranks) : 1;
   for (const DataType type : options.types)
     for (const ReduceOp op : options.ops)
-      for (double bytes = static_cast<double>(options.least_bytes); bytes <= static_cast<double>(options.most_bytes) + 0.5;
-           bytes *= options.factor) {
+      for (double bytes = static_cast<double>(options.least_bytes);
+           bytes <= static_cast<double>(options.most_bytes) + 0.5; bytes *= options.factor) {
         const std::size_t count = static_cast<std::size_t>(bytes) / size_bytes(type) / shares;
         rows.push_back({count * shares * size_bytes(type), count, type, op});
       }

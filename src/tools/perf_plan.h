@@ -21,6 +21,11 @@ struct PerfCollective {
 
 const std::vector<PerfCollective>& perf_collectives();
 
+// "all_reduce all_gather ..."
+std::string perf_collective_names();
+
+inline constexpr int kPerfOps = 6;  // ReduceOp::sum .. ReduceOp::premul_sum
+
 struct PerfOptions {
   const PerfCollective* collective = nullptr;
   int ranks = 2;
@@ -50,7 +55,7 @@ struct Measurement {
   std::size_t wrong[2] = {0, 0};
 };
 
-// busbw = algbw * factor (nccl-tests, PERFORMANCE.md).
+// busbw = algbw * factor (nccl-tests, PERFORMANCE.md); nothing passes a bus when there is one rank.
 double bus_factor(const PerfCollective& collective, int ranks);
 
 }  // namespace sccl::tools

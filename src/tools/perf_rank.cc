@@ -1,11 +1,13 @@
 #include "tools/perf_rank.h"
 
+#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstring>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <stdexcept>
 
-#include "tools/element.h"
+#include "tools/perf_data.h"
 
 namespace sccl::tools {
 namespace {
@@ -13,38 +15,30 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRoot = 0;
+constexpr std::size_t kPageBytes = 4096;
 
 void require(ncclResult_t result, const char* call) {
   if (result != ncclSuccess) throw std::runtime_error(std::string(call) + ": " + ncclGetLastError(nullptr));
 }
 
-// Small integers: sums, products and extremes of them are exact in every type.
-double input_value(const Row& row, bool reduces, int rank, std::size_t index) {
-  const std::size_t mixed = (index * 31 + static_cast<std::size_t>(rank) * 7) >> 2;
-  if (reduces && row.op == ReduceOp::prod) return 1.0 + static_cast<double>(mixed % 2);
-  if (reduces) return static_cast<double>(rank < 4 ? mixed % 2 : 0);
-  return static_cast<double>(mixed % 4);
-}
-
-double scale_of(int rank) { return rank % 2 == 0 ? 2.0 : 1.0; }
-
-double reduced_value(const Row& row, int ranks, std::size_t index) {
-  const auto value = [&](int rank) {
-    return input_value(row, true, rank, index) * (row.op == ReduceOp::premul_sum ? scale_of(rank) : 1.0);
-  };
-  double result = value(0);
-  for (int rank = 1; rank < ranks; ++rank) {
-    const double next = value(rank);
-    switch (row.op) {
-      case ReduceOp::prod: result *= next; break;
-      case ReduceOp::max: result = std::max(result, next); break;
-      case ReduceOp::min: result = std::min(result, next); break;
-      default: result += next; break;
-    }
+// Page-aligned memory that is kept from row to row, as programs keep theirs.
+class Buffer {
+ public:
+  void reserve(std::size_t bytes) {
+    if (memory_ != nullptr && bytes <= bytes_) return;
+    bytes_ = (bytes / kPageBytes + 1) * kPageBytes;
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, bytes_)));
+    if (memory_ == nullptr) throw std::bad_alloc();
   }
-  if (row.op != ReduceOp::avg) return result;
-  return info(row.type).floating ? result / ranks : std::floor(result / ranks);
-}
+  std::byte* data() const { return memory_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t bytes_ = 0;
+};
 
 class RankRun {
  public:
@@ -52,21 +46,16 @@ class RankRun {
 
   Measurement measure(const Row& row) {
     Measurement result;
-    const int places = options_.collective->has_in_place ? 2 : 1;
-    prepare_op(row);
-    for (int place = 0; place < places; ++place) {
-      prepare_buffers(row, place == 1);
-      for (int i = 0; i < options_.warmup; ++i) call(row);
-      synchronize();
-      const auto begin = Clock::now();
-      for (int i = 0; i < options_.iterations; ++i) call(row);
-      result.us[place] = std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / options_.iterations;
-      if (options_.check) {
-        prepare_buffers(row, place == 1);
-        synchronize();
-        call(row);
-        result.wrong[place] = count_wrong(row);
-      }
+    const PerfData data(row, options_.collective->reduces, options_.ranks);
+    prepare_op(row, data);
+    for (const int place : {0, 1}) {
+      if (place == 1 && !options_.collective->has_in_place) break;
+      prepare_buffers(row, data, place == 1);
+      result.us[place] = time_calls(row);
+      if (!options_.check) continue;
+      prepare_buffers(row, data, place == 1);
+      call(row);
+      result.wrong[place] = count_wrong(row, data);
     }
     if (row.op == ReduceOp::premul_sum) require(ncclRedOpDestroy(op_, comm_), "ncclRedOpDestroy");
     return result;
@@ -88,32 +77,42 @@ class RankRun {
     return all ? row.count * ranks() : row.count;
   }
 
-  void prepare_op(const Row& row) {
+  static ncclDataType_t nccl_type(const Row& row) { return static_cast<ncclDataType_t>(static_cast<int>(row.type)); }
+
+  void prepare_op(const Row& row, const PerfData& data) {
     op_ = static_cast<ncclRedOp_t>(static_cast<int>(row.op));
     if (row.op != ReduceOp::premul_sum) return;
     std::byte scalar[8];
-    store_element(row.type, scalar, 0, scale_of(rank_));
+    data.store_scale(scalar, rank_);
     require(ncclRedOpCreatePreMulSum(&op_, scalar, nccl_type(row), ncclScalarHostImmediate, comm_),
             "ncclRedOpCreatePreMulSum");
   }
 
-  static ncclDataType_t nccl_type(const Row& row) { return static_cast<ncclDataType_t>(static_cast<int>(row.type)); }
-
-  void prepare_buffers(const Row& row, bool in_place) {
+  // In place means, as NCCL documents it: the smaller buffer is this rank's share of the larger one.
+  void prepare_buffers(const Row& row, const PerfData& data, bool in_place) {
     const std::size_t element = size_bytes(row.type);
     const std::size_t send = send_elements(row);
     const std::size_t recv = recv_elements(row);
-    first_.assign((in_place ? std::max(send, recv) : send) * element + 1, std::byte{0});
-    second_.assign(in_place ? 1 : recv * element + 1, std::byte{0xff});
-    send_ = first_.data();
-    recv_ = second_.data();
+    first_.reserve((in_place ? std::max(send, recv) : send) * element);
+    send_ = recv_ = first_.data();
     if (in_place) {
-      const std::size_t shift = static_cast<std::size_t>(rank_) * row.count * element;
-      send_ = first_.data() + (send < recv ? shift : 0);
-      recv_ = first_.data() + (recv < send ? shift : 0);
+      const std::size_t share = static_cast<std::size_t>(rank_) * row.count * element;
+      if (send < recv) send_ += share;
+      if (recv < send) recv_ += share;
+    } else {
+      second_.reserve(recv * element);
+      recv_ = second_.data();
+      std::fill_n(recv_, recv * element, std::byte{0xff});
     }
-    for (std::size_t i = 0; i < send; ++i)
-      store_element(row.type, send_, i, input_value(row, options_.collective->reduces, rank_, i));
+    data.fill(send_, send, rank_, 0);
+  }
+
+  double time_calls(const Row& row) {
+    for (int i = 0; i < options_.warmup; ++i) call(row);
+    synchronize();
+    const auto begin = Clock::now();
+    for (int i = 0; i < options_.iterations; ++i) call(row);
+    return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / options_.iterations;
   }
 
   void call(const Row& row) {
@@ -135,19 +134,20 @@ class RankRun {
         return require(ncclGather(send_, recv_, row.count, type, kRoot, comm_, nullptr), "ncclGather");
       case Collective::scatter:
         return require(ncclScatter(send_, recv_, row.count, type, kRoot, comm_, nullptr), "ncclScatter");
-      case Collective::sendrecv: return send_and_receive(row);
+      case Collective::sendrecv:
+        return send_and_receive(row);
     }
   }
 
   // To the next rank of a ring, from the one before, as nccl-tests does.
   void send_and_receive(const Row& row) {
     const int next = (rank_ + 1) % options_.ranks;
-    const int previous = (rank_ + options_.ranks - 1) % options_.ranks;
     require(ncclGroupStart(), "ncclGroupStart");
     require(ncclSend(send_, row.count, nccl_type(row), next, comm_, nullptr), "ncclSend");
-    require(ncclRecv(recv_, row.count, nccl_type(row), previous, comm_, nullptr), "ncclRecv");
+    require(ncclRecv(recv_, row.count, nccl_type(row), previous(), comm_, nullptr), "ncclRecv");
     require(ncclGroupEnd(), "ncclGroupEnd");
   }
+  int previous() const { return (rank_ + options_.ranks - 1) % options_.ranks; }
 
   // A one-element AllReduce is a barrier.
   void synchronize() {
@@ -155,46 +155,47 @@ class RankRun {
     require(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm_, nullptr), "ncclAllReduce");
   }
 
-  double expected(const Row& row, std::size_t index) const {
-    const auto block = row.count == 0 ? 0 : static_cast<int>(index / row.count);
-    const std::size_t within = row.count == 0 ? 0 : index % row.count;
+  // One block of `count` elements from each rank, in order.
+  std::size_t wrong_blocks(const Row& row, const PerfData& data, std::size_t first) const {
+    std::size_t wrong = 0;
+    for (int from = 0; from < options_.ranks; ++from) {
+      const std::byte* block = recv_ + static_cast<std::size_t>(from) * row.count * size_bytes(row.type);
+      wrong += data.wrong_copies(block, row.count, from, first);
+    }
+    return wrong;
+  }
+
+  std::size_t count_wrong(const Row& row, const PerfData& data) const {
     const std::size_t mine = static_cast<std::size_t>(rank_) * row.count;
     switch (kind()) {
       case Collective::allreduce:
-      case Collective::reduce: return reduced_value(row, options_.ranks, index);
-      case Collective::reducescatter: return reduced_value(row, options_.ranks, mine + index);
-      case Collective::broadcast: return input_value(row, false, kRoot, index);
-      case Collective::alltoall: return input_value(row, false, block, mine + within);
-      case Collective::scatter: return input_value(row, false, kRoot, mine + index);
-      case Collective::sendrecv: return input_value(row, false, (rank_ + options_.ranks - 1) % options_.ranks, index);
-      default: return input_value(row, false, block, within);
+        return data.wrong_results(recv_, row.count, 0);
+      case Collective::reduce:
+        return is_root() ? data.wrong_results(recv_, row.count, 0) : 0;
+      case Collective::reducescatter:
+        return data.wrong_results(recv_, row.count, mine);
+      case Collective::allgather:
+        return wrong_blocks(row, data, 0);
+      case Collective::gather:
+        return is_root() ? wrong_blocks(row, data, 0) : 0;
+      case Collective::alltoall:
+        return wrong_blocks(row, data, mine);
+      case Collective::broadcast:
+        return data.wrong_copies(recv_, row.count, kRoot, 0);
+      case Collective::scatter:
+        return data.wrong_copies(recv_, row.count, kRoot, mine);
+      case Collective::sendrecv:
+        return data.wrong_copies(recv_, row.count, previous(), 0);
     }
-  }
-
-  bool has_result() const {
-    return is_root() || (kind() != Collective::reduce && kind() != Collective::gather);
-  }
-
-  std::size_t count_wrong(const Row& row) const {
-    if (!has_result()) return 0;
-    const bool rounded = options_.collective->reduces && row.op == ReduceOp::avg && info(row.type).floating;
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < recv_elements(row); ++i) {
-      const double wanted = expected(row, i);
-      const double tolerance = rounded ? rounding(row.type) * (std::fabs(wanted) + 1) * options_.ranks : 0;
-      const double got = load_element(row.type, recv_, i);
-      // A product of integers may wrap; then its exact value is compared in the type.
-      if (!(std::fabs(got - in_type(row.type, wanted)) <= tolerance)) ++wrong;
-    }
-    return wrong;
+    return 0;
   }
 
   const PerfOptions& options_;
   int rank_;
   ncclComm_t comm_;
   ncclRedOp_t op_ = ncclSum;
-  std::vector<std::byte> first_;
-  std::vector<std::byte> second_;
+  Buffer first_;
+  Buffer second_;
   std::byte* send_ = nullptr;
   std::byte* recv_ = nullptr;
 };
@@ -205,8 +206,13 @@ void measure_rank(const PerfOptions& options, int rank, const ncclUniqueId& id,
                   const std::function<void(const Measurement&)>& report) {
   ncclComm_t comm = nullptr;
   require(ncclCommInitRank(&comm, options.ranks, id, rank), "ncclCommInitRank");
-  RankRun run(options, rank, comm);
-  for (const Row& row : perf_rows(options)) report(run.measure(row));
+  try {
+    RankRun run(options, rank, comm);
+    for (const Row& row : perf_rows(options)) report(run.measure(row));
+  } catch (...) {
+    ncclCommAbort(comm);  // so that no peer waits for this rank
+    throw;
+  }
   require(ncclCommDestroy(comm), "ncclCommDestroy");
 }
 

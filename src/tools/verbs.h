@@ -1,7 +1,6 @@
-// The verbs of the command, in one table.
+// What a verb of the command is; the table of them is in main.cc.
 #pragma once
 
-#include <span>
 #include <string_view>
 
 namespace sccl::tools {
@@ -25,7 +24,5 @@ struct Verb {
   std::string_view summary;
   VerbFunction function;  // null: not in this version
 };
-
-std::span<const Verb> verbs();
 
 }  // namespace sccl::tools

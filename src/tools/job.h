@@ -1,0 +1,22 @@
+// Processes that are started together, run together and end together.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sccl::tools {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+enum class Output {
+  inherited,
+  tagged,  // each line of a process begins with "[index] "
+};
+
+// Starts `program` once for each environment and waits. The first process that fails ends the others (SIGTERM, and
+// SIGKILL five seconds later); its status, 128 + signal where a signal ended it, is the result, else 0. SIGINT,
+// SIGTERM and SIGHUP go on to the processes. Not thread-safe: it changes the process's signal mask.
+int run_job(const std::vector<std::string>& program, const std::vector<Environment>& environments, Output output);
+
+}  // namespace sccl::tools
