@@ -2,7 +2,6 @@
 // thread back whenever no lane can go on, so that one thread can drive several ranks.
 #pragma once
 
-#include <atomic>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "runtime/plan_cache.h"
 #include "runtime/requests.h"
 #include "runtime/signature.h"
+#include "runtime/stop.h"
 #include "runtime/transfers.h"
 #include "schedule/layout.h"
 
@@ -22,7 +22,8 @@ void apply_reduction(const Reduction& reduction, DataType type, int ranks, devic
 
 class Executor {
  public:
-  Executor(Membership membership, const std::atomic<bool>& abort);
+  // `stop` must outlive it.
+  Executor(Membership membership, const StopFlags& stop);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -63,7 +64,7 @@ class Executor {
   bool waits_for(Rank rank) const;
 
   Membership membership_;
-  const std::atomic<bool>& abort_;
+  const StopFlags& stop_;
   PlanCache plans_;
   std::vector<device::Connection> connections_;
   kernels::HostTarget target_;

@@ -53,10 +53,6 @@ using namespace wire;
 constexpr std::int64_t kDefaultInitTimeoutMs = 120000;
 constexpr std::chrono::milliseconds kGreetingLimit{2000};
 
-std::chrono::milliseconds init_timeout() {
-  return std::chrono::milliseconds(env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
-}
-
 // Everyone who was told the address can derive it: a fixed address has no secret to protect.
 Secret secret_of(const std::string& comm_id) {
   const auto bytes = std::as_bytes(std::span(comm_id));
@@ -71,14 +67,22 @@ void open_root(std::vector<Address>& addresses, const Secret& secret) {
 
 }  // namespace
 
+std::chrono::milliseconds init_timeout() {
+  return std::chrono::milliseconds(env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
+}
+
 UniqueId create_unique_id() {
+  const auto fixed = env::text("NCCL_COMM_ID");
+  if (!fixed) return create_private_id();
   IdContent content;
-  if (const auto fixed = env::text("NCCL_COMM_ID")) {
-    content.fixed = true;
-    content.secret = secret_of(*fixed);
-    content.addresses = {parse_address(*fixed)};
-    return encode(content);
-  }
+  content.fixed = true;
+  content.secret = secret_of(*fixed);
+  content.addresses = {parse_address(*fixed)};
+  return encode(content);
+}
+
+UniqueId create_private_id() {
+  IdContent content;
   content.secret = make_secret();
   content.addresses = listening_addresses();
   open_root(content.addresses, content.secret);

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/wire.h"
 
@@ -338,7 +339,7 @@ class Root {
 }  // namespace
 
 void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit) {
-  std::thread([root = std::make_shared<Root>(std::move(listeners), secret, idle_limit)] {
+  start_thread([root = std::make_shared<Root>(std::move(listeners), secret, idle_limit)] {
     try {
       root->serve();
     } catch (const std::exception& error) {
