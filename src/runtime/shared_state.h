@@ -38,6 +38,9 @@ struct SharedState {
   // ErrorCode of the rank's first failure; stored (release) after the text, loaded (acquire) before it.
   std::atomic<int> fault{0};
   std::array<char, kFaultTextBytes> fault_text{};
+  // How a failed rank gets its buffers back from its peers; the protocol is in executor.cc.
+  std::atomic<std::uint32_t> touching{0};
+  std::atomic<std::uint32_t> withdrawn{0};
 
   void publish_fault(int code, const std::string& text);
 };
