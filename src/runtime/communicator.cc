@@ -125,8 +125,12 @@ int Communicator::async_error() const {
 }
 
 void Communicator::record_failure(const Error& error) noexcept {
-  // Calls that a revocation ends are no failure.
-  if (stop_.revoked.load(std::memory_order_acquire)) return;
+  if (stop_.revoked.load(std::memory_order_acquire)) {
+    // Calls that a revocation ends are no failure, but the caller's buffers are its own again.
+    const std::lock_guard lock(mutex_);
+    if (executor_) executor_->withdraw();
+    return;
+  }
   int none = 0;
   async_error_.compare_exchange_strong(none, static_cast<int>(error.code()), std::memory_order_acq_rel);
   enter(State::ready, State::failed);

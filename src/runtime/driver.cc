@@ -1,6 +1,7 @@
 #include "runtime/driver.h"
 
 #include <deque>
+#include <new>
 #include <optional>
 
 #include "base/error.h"
@@ -21,6 +22,11 @@ auto guarded(Communicator& communicator, Action&& action) {
   } catch (const Error& error) {
     communicator.record_failure(error);
     throw;
+  } catch (const std::bad_alloc&) {
+    const Error error(ErrorCode::system_error,
+                      fmt::format("rank {} is out of memory in a call: free some", communicator.rank()));
+    communicator.record_failure(error);
+    throw error;
   }
 }
 

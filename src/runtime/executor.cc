@@ -1,9 +1,22 @@
+// Leaving a call early. In a direct call a rank reads and writes its peers' own buffers, and a rank that fails returns to
+// its program, which may free them. So a failing rank first gets them back:
+//
+//   peer, around each operation            failing rank
+//   touching = 1                           withdrawn = 1
+//   full fence                             full fence
+//   reads withdrawn; if set, fails         waits until the peer's touching == 0, or the peer has ended
+//   the operation; touching = 0
+//
+// The fences order each side's store before its load: either the peer sees the withdrawal, or the failing rank sees that
+// the peer is at work and waits for one operation, a slice of a chunk.
 #include "runtime/executor.h"
 
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -21,6 +34,7 @@ using device::u8;
 constexpr std::size_t kBounceBudgetBytes = 256 * 1024;
 constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
+constexpr std::chrono::milliseconds kWithdrawalLimit{500};
 
 bool is_integer(DataType type) { return !info(type).floating; }
 
@@ -117,10 +131,11 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
     longest = std::max(longest, place.elements);
   }
   const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
+  touches_peers_ = choice.form == Form::direct;
   std::size_t slice_bytes = membership_.layout.slot_bytes();
   const std::size_t operands = plan.program.most_operands();
   std::size_t bounce_bytes = ll ? device::kLlPayloadBytes : 0;
-  if (choice.form == Form::direct) {
+  if (touches_peers_) {
     slice_bytes = std::clamp(kBounceBudgetBytes / std::max<std::size_t>(1, operands), kLeastDirectSliceBytes,
                              kMostDirectSliceBytes);
     bounce_bytes = slice_bytes;
@@ -162,6 +177,7 @@ void Executor::log_choice(const CollectiveRequest& request, const Choice& choice
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
   collective_ = false;
+  touches_peers_ = membership_.direct;
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.direct);
   const kernels::FlatProgram& program = transfers_.program();
   target_.reserve(program.most_operands(), program.most_destinations(), 0);
@@ -186,10 +202,10 @@ Executor::Progress Executor::step() {
   bool moved = false;
   std::size_t unfinished = 0;
   for (u32 lane = 0; lane < lanes_.size(); ++lane) {
-    Outcome outcome = interpreter.step(lane);
+    Outcome outcome = step_lane(interpreter, lane);
     while (outcome == Outcome::progressed) {
       moved = true;
-      outcome = interpreter.step(lane);
+      outcome = step_lane(interpreter, lane);
     }
     if (outcome == Outcome::mismatch) fail_mismatch(lanes_[lane].blocked_on_peer);
     if (outcome == Outcome::failed) fail_transfer();
@@ -202,6 +218,28 @@ Executor::Progress Executor::step() {
     return Progress::done;
   }
   return moved ? Progress::moved : Progress::idle;
+}
+
+Outcome Executor::step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane) {
+  if (!touches_peers_) return interpreter.step(static_cast<u32>(lane));
+  std::atomic<u32>& touching = membership_.own_state().touching;
+  touching.store(1, std::memory_order_relaxed);
+  host::full_fence();  // pairs with withdraw
+  const auto withdrawn = [&](const Peer& peer) { return peer.state->withdrawn.load(std::memory_order_acquire) != 0; };
+  const auto gone = std::find_if(membership_.peers.begin(), membership_.peers.end(), withdrawn);
+  const Outcome outcome = gone == membership_.peers.end() ? interpreter.step(static_cast<u32>(lane)) : Outcome::blocked;
+  touching.store(0, std::memory_order_release);  // pairs with withdraw
+  if (gone != membership_.peers.end()) check_fault(*gone);
+  return outcome;
+}
+
+void Executor::withdraw() {
+  membership_.own_state().withdrawn.store(1, std::memory_order_release);
+  host::full_fence();  // pairs with step_lane
+  const Deadline limit = Deadline::in(kWithdrawalLimit);
+  for (const Peer& peer : membership_.peers)
+    while (peer.state->touching.load(std::memory_order_acquire) != 0 && !ended(peer) && !limit.passed())  // step_lane
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
 bool Executor::waits_for(Rank rank) const {
@@ -218,16 +256,22 @@ void Executor::check_health() {
     if (rank != membership_.rank) check_peer(rank);
 }
 
-void Executor::check_peer(Rank rank) {
-  Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+void Executor::check_fault(const Peer& peer) const {
   if (const int code = peer.state->fault.load(std::memory_order_acquire); code != 0)  // pairs with publish_fault
     throw Error(static_cast<ErrorCode>(code), std::string(peer.state->fault_text.data()));
+}
+
+bool Executor::ended(const Peer& peer) const {
+  if (!peer.process_handle.valid()) return false;
+  pollfd handle{peer.process_handle.get(), POLLIN, 0};
+  return ::poll(&handle, 1, 0) > 0;
+}
+
+void Executor::check_peer(Rank rank) {
+  const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+  check_fault(peer);
   if (collective_) compare_calls(rank);
-  bool gone = peer.state->presence.load(std::memory_order_acquire) != 0;  // pairs with leave
-  if (!gone && peer.process_handle.valid()) {
-    pollfd handle{peer.process_handle.get(), POLLIN, 0};
-    gone = ::poll(&handle, 1, 0) > 0;
-  }
+  const bool gone = peer.state->presence.load(std::memory_order_acquire) != 0 || ended(peer);  // pairs with leave
   // What the peer sent before it left may have arrived since the lanes were last stepped.
   if (!gone || !waits_for(rank) || step() != Progress::idle || !waits_for(rank)) return;
   const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
@@ -270,6 +314,7 @@ void Executor::fail_mismatch(Rank peer) {
 }
 
 void Executor::fail_transfer() {
+  for (const Peer& peer : membership_.peers) check_fault(peer);  // a rank that gave up took its buffers with it
   fail(ErrorCode::remote_error,
        "rank {} cannot reach the memory of rank {} any more ({}) in {}: look at that rank's output",
        membership_.rank, target_.failed_peer(), std::strerror(target_.error()), waiting_text());
@@ -288,6 +333,7 @@ std::string Executor::waiting_text() const {
 
 void Executor::publish_fault(int code, const std::string& text) {
   membership_.own_state().publish_fault(code, text);
+  withdraw();
   for (const Peer& peer : membership_.peers) peer.state->bell.wake();
 }
 

@@ -44,7 +44,8 @@ class Executor {
   // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
   std::string waiting_text() const;
 
-  // What peers see of a failure of this rank, and of its leaving.
+  // What peers see of a failure of this rank, and of its leaving. When publish_fault returns, no peer reads or writes
+  // this rank's buffers any more, unless it has been stopped in the middle of it for half a second.
   void publish_fault(int code, const std::string& text);
   void leave(Presence how);
 
@@ -56,6 +57,9 @@ class Executor {
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void log_choice(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
+  device::Outcome step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane);
+  bool ended(const Peer& peer) const;
+  void check_fault(const Peer& peer) const;
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();
   void check_peer(Rank rank);
@@ -72,6 +76,7 @@ class Executor {
   // The call in progress.
   CallSignature signature_;
   bool collective_ = false;
+  bool touches_peers_ = false;  // reads and writes their buffers
   device::Program program_{};
   device::Call call_{};
   std::vector<schedule::ChunkPlace> places_;

@@ -55,6 +55,9 @@ struct SharedState {
   // ErrorCode of the rank's first failure; stored (release) after the text, loaded (acquire) before it.
   std::atomic<int> fault{0};
   std::array<char, kFaultTextBytes> fault_text{};
+  // How a failed rank gets its buffers back from its peers; the protocol is in executor.cc.
+  std::atomic<std::uint32_t> touching{0};
+  std::atomic<std::uint32_t> withdrawn{0};
   std::array<Notice, 5> notices;  // by Board
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }

@@ -52,6 +52,7 @@ using namespace wire;
 
 constexpr std::int64_t kDefaultInitTimeoutMs = 120000;
 constexpr std::chrono::milliseconds kGreetingLimit{2000};
+constexpr std::chrono::milliseconds kRootsWordLimit{1000};
 
 // Everyone who was told the address can derive it: a fixed address has no secret to protect.
 Secret secret_of(const std::string& comm_id) {
@@ -104,6 +105,7 @@ struct Bootstrap::Impl {
   Bytes receive_frame(Kind& kind, const Patience& patience);
   std::vector<Bytes> parse_gathered(const Bytes& payload) const;
   [[noreturn]] void fail_with(const Bytes& error);
+  [[noreturn]] void tell_roots_reason(const char* during);
   [[noreturn]] void explain(SocketFailure failure, const char* during);
 };
 
@@ -160,6 +162,20 @@ void Bootstrap::Impl::fail_with(const Bytes& error) {
   std::memcpy(&code, error.data(), sizeof code);
   throw Error(static_cast<ErrorCode>(code),
               std::string(reinterpret_cast<const char*>(error.data()) + sizeof code, error.size() - sizeof code));
+}
+
+// A rank of this host hung up: if it died, the root knows it, or will in a moment.
+void Bootstrap::Impl::tell_roots_reason(const char* during) {
+  Kind kind = Kind::gathered;
+  Bytes payload;
+  try {
+    payload = receive_frame(kind, {Deadline::in(kRootsWordLimit), abort});
+  } catch (SocketFailure failure) {
+    if (failure != SocketFailure::timed_out) explain(failure, during);
+  }
+  if (kind == Kind::error) fail_with(payload);
+  sccl::fail(ErrorCode::remote_error, "rank {} lost another rank of this host during {}: look at the ranks' output", rank,
+             during);
 }
 
 void Bootstrap::Impl::explain(SocketFailure failure, const char* during) {
@@ -259,11 +275,14 @@ void Bootstrap::fail(const std::string& reason) noexcept {
 
 std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> local_ranks,
                                                                          std::span<const int> mine, Deadline deadline) {
-  const Patience patience{deadline, impl_->abort};
+  // While it goes on, the root speaks only to say that a rank failed or died.
+  const Patience patience{deadline, impl_->abort, impl_->socket.get()};
+  constexpr const char* kDuring = "the exchange of shared memory";
   try {
     return exchange({impl_->id.secret, impl_->rank, local_ranks, mine, patience}, [&] { all_gather({}, deadline); });
   } catch (SocketFailure failure) {
-    impl_->explain(failure, "the exchange of shared memory");
+    if (failure != SocketFailure::closed && failure != SocketFailure::alarmed) impl_->explain(failure, kDuring);
+    impl_->tell_roots_reason(kDuring);
   }
 }
 
