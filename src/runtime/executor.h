@@ -44,8 +44,11 @@ class Executor {
   // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
   std::string waiting_text() const;
 
-  // What peers see of a failure of this rank, and of its leaving. When publish_fault returns, no peer reads or writes
-  // this rank's buffers any more, unless it has been stopped in the middle of it for half a second.
+  // When a call ends early: returns when no peer reads or writes this rank's buffers any more, unless a peer has been
+  // stopped in the middle of it for half a second.
+  void withdraw();
+
+  // What peers see of a failure of this rank (which also withdraws), and of its leaving.
   void publish_fault(int code, const std::string& text);
   void leave(Presence how);
 
