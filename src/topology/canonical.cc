@@ -64,7 +64,7 @@ class Search {
 
  private:
   using Partition = std::shared_ptr<const OrderedPartition>;
-  static constexpr long kMostRefinements = 100'000;
+  static constexpr long kMostRefinements = 300'000;
   static constexpr std::size_t kStay = ~std::size_t{0};
 
   // How the path to a node compares with the best leaf's so far.
@@ -79,6 +79,7 @@ class Search {
     if (all_twins(candidates)) return enter(partition, std::move(candidates), path);
     const std::size_t level = prefix_.size();
     Orbits orbits(graph_.size(), prefix_);
+    keep_greatest(*partition, candidates, orbits);
     std::vector<int> explored;
     for (const int vertex : candidates) {
       const bool repeats = std::any_of(explored.begin(), explored.end(), [&](int known) {
@@ -92,6 +93,28 @@ class Search {
       path = Path::equal;  // the best leaf lies below this node, or this node's path equals its path
     }
     return kStay;
+  }
+
+  // Keeps the candidates whose children have the greatest trace. Without this look ahead, parts that are not equivalent
+  // but look alike would double the work at every level.
+  void keep_greatest(const OrderedPartition& partition, std::vector<int>& candidates, Orbits& orbits) {
+    std::uint64_t greatest = 0;
+    std::vector<int> kept, leaders;
+    std::vector<std::uint64_t> traces;
+    for (const int vertex : candidates) {
+      const auto known = std::find_if(leaders.begin(), leaders.end(), [&](int leader) {
+        return orbits.together(leader, vertex, automorphisms_) || graph_.are_twins(leader, vertex);
+      });
+      if (known != leaders.end()) continue;  // its child repeats the leader's
+      OrderedPartition child = partition;
+      ++refinements_;
+      leaders.push_back(vertex);
+      traces.push_back(child.individualise(graph_, {&vertex, 1}));
+      greatest = std::max(greatest, traces.back());
+    }
+    for (std::size_t i = 0; i < leaders.size(); ++i)
+      if (traces[i] == greatest) kept.push_back(leaders[i]);
+    candidates = std::move(kept);
   }
 
   // Explores the child in which the vertices stand alone.

@@ -144,14 +144,16 @@ bool LabelledGraph::are_twins(int a, int b) const {
   return same_but_for_each_other(out(a), out(b)) && same_but_for_each_other(in(a), in(b));
 }
 
-OrderedPartition::OrderedPartition(const LabelledGraph& graph)
+OrderedPartition::OrderedPartition(const LabelledGraph& graph, std::span<const int> numbers)
     : order_(index(graph.size())), colour_(index(graph.size())), size_(index(graph.size()), 0) {
+  const auto key = [&](int vertex) {
+    return std::pair(graph.colours()[index(vertex)], index(vertex) < numbers.size() ? numbers[index(vertex)] : 0);
+  };
   std::iota(order_.begin(), order_.end(), 0);
-  std::stable_sort(order_.begin(), order_.end(),
-                   [&](int a, int b) { return graph.colours()[index(a)] < graph.colours()[index(b)]; });
+  std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) { return key(a) < key(b); });
   for (std::size_t position = 0; position < order_.size(); ++position) {
     const int vertex = order_[position];
-    const bool first = position == 0 || graph.colours()[index(order_[position - 1])] != graph.colours()[index(vertex)];
+    const bool first = position == 0 || key(order_[position - 1]) != key(vertex);
     colour_[index(vertex)] = first ? static_cast<int>(position) : colour_[index(order_[position - 1])];
     ++size_[index(colour_[index(vertex)])];
     cells_ += first;

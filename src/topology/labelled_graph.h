@@ -53,7 +53,9 @@ class LabelledGraph {
 class OrderedPartition {
  public:
   // The coarsest equitable one that respects the colours, as far as signatures tell.
-  explicit OrderedPartition(const LabelledGraph& graph);
+  explicit OrderedPartition(const LabelledGraph& graph) : OrderedPartition(graph, {}) {}
+  // The first vertices are told apart by these numbers as well.
+  OrderedPartition(const LabelledGraph& graph, std::span<const int> numbers);
 
   bool discrete() const { return cells_ == static_cast<int>(order_.size()); }
   int colour(int vertex) const { return colour_[static_cast<std::size_t>(vertex)]; }
