@@ -7,6 +7,12 @@ namespace sccl::schedule {
 
 using topology::Edge;
 using topology::Link;
+namespace {
+
+// Of one of several parallel links; more is a slip of the pen, and sums must not overflow.
+constexpr int kMostLanes = 1 << 29;
+
+}  // namespace
 
 EdgeIndex::EdgeIndex(const topology::Topology& topology) : first_(static_cast<std::size_t>(topology.nodes()) + 1, 0) {
   edges_.reserve(topology.links.size());
@@ -16,7 +22,7 @@ EdgeIndex::EdgeIndex(const topology::Topology& topology) : first_(static_cast<st
   std::size_t kept = 0;
   for (std::size_t i = 0; i < edges_.size(); ++i) {
     if (kept > 0 && edges_[kept - 1].ends == edges_[i].ends) {
-      edges_[kept - 1].lanes += edges_[i].lanes;
+      edges_[kept - 1].lanes = std::min(kMostLanes, edges_[kept - 1].lanes) + std::min(kMostLanes, edges_[i].lanes);
       edges_[kept - 1].gbytes_per_s += edges_[i].gbytes_per_s;
       edges_[kept - 1].alpha_us = std::min(edges_[kept - 1].alpha_us, edges_[i].alpha_us);
     } else {

@@ -56,7 +56,7 @@ std::vector<int> needed_rounds(const Schedule& schedule) {
   const EdgeIndex edges(schedule.topology);
   for_each_step(schedule, edges, [&](const StepLoads& loads) {
     auto& needed = rounds[static_cast<std::size_t>(loads.step)];
-    const auto raise = [&](int load, int lanes) { needed = std::max(needed, (load + lanes - 1) / lanes); };
+    const auto raise = [&](int load, int lanes) { needed = std::max(needed, load / lanes + (load % lanes != 0 ? 1 : 0)); };
     for (const auto& [edge, chunks] : loads.edges) raise(chunks, edges[edge].lanes);
     for (std::size_t set = 0; set < loads.sets.size(); ++set) raise(loads.sets[set], schedule.topology.shared[set].lanes);
   });
