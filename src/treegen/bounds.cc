@@ -4,10 +4,10 @@
 #include "treegen/bounds.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 #include "base/error.h"
+#include "treegen/partitions.h"
 
 namespace sccl::treegen {
 namespace {
@@ -71,74 +71,6 @@ class SuppliedRanks {
   MaxFlow flow_;
 };
 
-// Finds the partition of the ranks that minimises the sum of q * B+(set) - 2p by Dilworth truncation: ranks are
-// taken one after the other, each with the cheapest set among those before it (a minimum cut), and sets that meet are
-// joined (Cunningham 1985).
-class Partitions {
- public:
-  explicit Partitions(const Links& links)
-      : links_(links), source_(links.nodes()), sink_(links.nodes() + 1), flow_(links.nodes() + 2, arcs(links)) {}
-
-  std::vector<std::vector<Node>> cheapest(Amount p, Amount q) {
-    prices_.assign(static_cast<std::size_t>(links_.ranks()), 0);
-    for (std::size_t edge = 0; edge < links_.edges().size(); ++edge)
-      flow_.set_capacity(edge, links_.capacities()[edge].amount * q);
-    std::vector<std::vector<Node>> sets;
-    for (Rank rank = 0; rank < links_.ranks(); ++rank) {
-      std::vector<Node> set = cheapest_with(rank, p);
-      std::vector<std::vector<Node>> apart;
-      for (auto& other : sets) {
-        const bool meets = std::any_of(other.begin(), other.end(), [&](Node node) {
-          return node < links_.ranks() && std::find(set.begin(), set.end(), node) != set.end();
-        });
-        if (meets)
-          set.insert(set.end(), other.begin(), other.end());
-        else
-          apart.push_back(std::move(other));
-      }
-      std::sort(set.begin(), set.end());
-      set.erase(std::unique(set.begin(), set.end()), set.end());
-      apart.push_back(std::move(set));
-      sets = std::move(apart);
-    }
-    return sets;
-  }
-
- private:
-  static constexpr Amount kNever = std::numeric_limits<Amount>::max() / 1024;
-
-  static std::vector<Arc> arcs(const Links& links) {
-    std::vector<Arc> all = arcs_of(links);
-    for (Rank rank = 0; rank < links.ranks(); ++rank) {
-      all.push_back({links.nodes(), rank});
-      all.push_back({rank, links.nodes() + 1});
-    }
-    return all;
-  }
-
-  // The set A of `last` and ranks before it that minimises q * B+(A) - 2p - prices(A - last); fixes the price of `last`.
-  std::vector<Node> cheapest_with(Rank last, Amount p) {
-    Amount rewards = 0;
-    for (Rank rank = 0; rank < links_.ranks(); ++rank) {
-      const Amount price = prices_[static_cast<std::size_t>(rank)];
-      const std::size_t enter = links_.edges().size() + 2 * static_cast<std::size_t>(rank);
-      const bool before = rank < last;
-      if (before && price > 0) rewards += price;
-      flow_.set_capacity(enter, rank == last ? kNever : before ? std::max<Amount>(0, price) : 0);
-      flow_.set_capacity(enter + 1, rank > last ? kNever : before ? std::max<Amount>(0, -price) : 0);
-    }
-    const Amount cut = flow_.run(source_, sink_);
-    prices_[static_cast<std::size_t>(last)] = cut - rewards - 2 * p;
-    return chosen(flow_.source_side(), links_.nodes());
-  }
-
-  const Links& links_;
-  int source_;
-  int sink_;
-  MaxFlow flow_;
-  std::vector<Amount> prices_;
-};
-
 }  // namespace
 
 Amount leaving(const Links& links, const std::vector<Node>& nodes) {
@@ -184,12 +116,16 @@ Bound all_reduce_bound(const Links& links) {
   std::vector<std::vector<Node>> singletons;
   for (Rank rank = 0; rank < links.ranks(); ++rank) singletons.push_back({rank});
   Bound best = bound_of(links, std::move(singletons), 2 * (links.ranks() - 1));
-  Partitions partitions(links);
+  CheapestPartition partitions(links);
   while (true) {
-    auto sets = partitions.cheapest(best.rate.numerator(), best.rate.denominator());
-    const int crossings = 2 * (static_cast<int>(sets.size()) - 1);
+    PartitionCost cost;
+    for (std::size_t edge = 0; edge < links.edges().size(); ++edge)
+      cost.capacity_by_edge.push_back(links.capacities()[edge].amount * best.rate.denominator());
+    cost.reward_per_set = 2 * best.rate.numerator();
+    auto partition = partitions.run(cost);
+    const int crossings = 2 * (static_cast<int>(partition.sets.size()) - 1);
     if (crossings == 0) return best;
-    Bound found = bound_of(links, std::move(sets), crossings);
+    Bound found = bound_of(links, std::move(partition.sets), crossings);
     if (found.rate >= best.rate) return best;
     best = std::move(found);
   }

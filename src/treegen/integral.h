@@ -1,9 +1,9 @@
-// Optimal packings in whole numbers, grown hop by hop with maximum flows as the proof that nothing is given away.
+// Optimal packings in whole numbers, grown hop by hop with cuts as the proof that nothing is given away.
 //
-// Edmonds' theorem in Frank's form: out-trees with given weights can be completed and all further demands be packed if
-// and only if every rank still gets, in a maximum flow, as much as all roots and unfinished trees together have to
-// offer. A hop is taken only if that stays true. With switches this asks for paths that can be split off one at a
-// time; where that fails the packer says so (nothing), and the caller takes the linear program.
+// A theorem says whether unfinished trees can be completed and all further demand be met: Edmonds' (in Frank's form)
+// for out-trees, by maximum flows; Tutte's and Nash-Williams' for trees used both ways, by the cheapest partition. A
+// hop is taken only if that stays true. Where switches lie between ranks the theorems ask for paths that can be split
+// off one at a time; should that fail, the answer is nothing and the caller takes the linear program.
 #pragma once
 
 #include <optional>
@@ -19,9 +19,12 @@ struct WholeTree {
 };
 
 // Every root's demand, in whole units of capacities multiplied by `scale`, as weighted out-trees: the heaviest trees
-// that are found first, shallow ones preferred. Nothing for topologies with shared sets, or when a demand cannot be
+// that are found first, shallow hops preferred. Nothing for topologies with shared sets, or when a demand cannot be
 // met. O(trees * ranks^2) maximum flows.
 std::optional<std::vector<WholeTree>> pack_whole(const Links& links, const std::vector<Amount>& demand_by_root,
                                                  Amount scale);
+
+// The same for trees that are used in both directions, which may have any root. Links must be symmetric.
+std::optional<std::vector<WholeTree>> pack_whole_both_ways(const Links& links, Amount demand, Amount scale);
 
 }  // namespace sccl::treegen
