@@ -24,6 +24,12 @@ std::vector<double> limits_of(const Links& links) {
   return limits;
 }
 
+std::vector<Amount> demands_of(const Links& links, Rank root, Amount rate) {
+  std::vector<Amount> demands(static_cast<std::size_t>(links.ranks()), 0);
+  demands[static_cast<std::size_t>(root)] = rate;
+  return demands;
+}
+
 Amount width(const Links& links, const Hop& hop) {
   Amount least = 0;
   for (const Use& use : hop.uses) {
@@ -204,15 +210,21 @@ std::optional<std::vector<Tree>> all_trees(const Links& links, Rank root, std::s
   return trees;
 }
 
+std::optional<std::vector<WholeTree>> unit_trees(const Links& links, Rank root, Amount rate) {
+  return pack_whole(links, demands_of(links, root, rate), 1, 1);
+}
+
 std::optional<FewestTrees> fewest_trees(const Links& links, Rank root, Amount rate) {
-  std::vector<Amount> demands(static_cast<std::size_t>(links.ranks()), 0);
-  demands[static_cast<std::size_t>(root)] = rate;
-  auto trees = pack_whole(links, demands, 1);
+  auto trees = pack_whole(links, demands_of(links, root, rate), 1);
   if (!trees) return std::nullopt;
   FewestTrees result;
   result.trees = std::move(*trees);
+  result.listed = result.trees.size();
   result.least = least_number(links, root, rate);
-  if (auto listed = all_trees(links, root, kMostListedTrees)) improve(Improver(links, rate, std::move(*listed)), result);
+  if (auto listed = all_trees(links, root, kMostListedTrees)) {
+    result.listed = listed->size();
+    improve(Improver(links, rate, std::move(*listed)), result);
+  }
   result.fewest_proved = static_cast<int>(result.trees.size()) == result.least;
   return result;
 }

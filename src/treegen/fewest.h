@@ -8,6 +8,7 @@ namespace sccl::treegen {
 
 struct FewestTrees {
   std::vector<WholeTree> trees;  // weights in capacity units
+  std::size_t listed = 0;        // trees looked at
   int least = 0;                 // no packing of this rate has fewer trees, whatever its weights
   bool fewest_proved = false;    // trees.size() == least
   bool least_depth_proved = false;  // among packings of that many trees with whole weights
@@ -15,6 +16,9 @@ struct FewestTrees {
 
 // `rate` is the optimum in whole capacity units (Edmonds: it is whole). Nothing when pack_whole() finds no packing.
 std::optional<FewestTrees> fewest_trees(const Links& links, Rank root, Amount rate);
+
+// As many trees of weight 1 as the rate. Nothing when pack_whole() finds none.
+std::optional<std::vector<WholeTree>> unit_trees(const Links& links, Rank root, Amount rate);
 
 // All spanning out-trees; nothing when there are more than `most`.
 std::optional<std::vector<Tree>> all_trees(const Links& links, Rank root, std::size_t most);

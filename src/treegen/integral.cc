@@ -204,8 +204,8 @@ class BothWays : public Packer {
 };
 
 template <typename Attempt>
-std::optional<std::vector<WholeTree>> first_success(Amount demand, Attempt&& attempt) {
-  for (Amount heaviest = demand; heaviest > 0; heaviest /= 2)
+std::optional<std::vector<WholeTree>> first_success(Amount most, Attempt&& attempt) {
+  for (Amount heaviest = most; heaviest > 0; heaviest /= 2)
     for (const HopPreference preference : {HopPreference::shallow, HopPreference::short_path})
       if (auto trees = attempt({preference, heaviest})) return trees;
   return std::nullopt;
@@ -214,9 +214,9 @@ std::optional<std::vector<WholeTree>> first_success(Amount demand, Attempt&& att
 }  // namespace
 
 std::optional<std::vector<WholeTree>> pack_whole(const Links& links, const std::vector<Amount>& demand_by_root,
-                                                 Amount scale) {
+                                                 Amount scale, Amount heaviest) {
   if (links.has_shared_sets()) return std::nullopt;
-  return first_success(*std::max_element(demand_by_root.begin(), demand_by_root.end()),
+  return first_success(std::min(heaviest, *std::max_element(demand_by_root.begin(), demand_by_root.end())),
                        [&](Effort effort) { return OutTrees(links, demand_by_root, scale, effort).run(); });
 }
 

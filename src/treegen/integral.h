@@ -6,6 +6,7 @@
 // off one at a time; should that fail, the answer is nothing and the caller takes the linear program.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -18,11 +19,13 @@ struct WholeTree {
   Amount weight = 0;  // in units of 1 / scale of a capacity unit
 };
 
+inline constexpr Amount kAnyWeight = std::numeric_limits<Amount>::max();
+
 // Every root's demand, in whole units of capacities multiplied by `scale`, as weighted out-trees: the heaviest trees
-// that are found first, shallow hops preferred. Nothing for topologies with shared sets, or when a demand cannot be
+// that are found first, none heavier than `heaviest`, shallow hops preferred. Nothing for topologies with shared sets, or when a demand cannot be
 // met. O(trees * ranks^2) maximum flows.
 std::optional<std::vector<WholeTree>> pack_whole(const Links& links, const std::vector<Amount>& demand_by_root,
-                                                 Amount scale);
+                                                 Amount scale, Amount heaviest = kAnyWeight);
 
 // The same for trees that are used in both directions, which may have any root. Links must be symmetric.
 std::optional<std::vector<WholeTree>> pack_whole_both_ways(const Links& links, Amount demand, Amount scale);

@@ -58,6 +58,26 @@ int depth(const Tree& tree) {
   return *std::max_element(depths.begin(), depths.end());
 }
 
+Tree rerooted(const Tree& tree, Rank root) {
+  Tree result = tree;
+  result.root = root;
+  Rank child = -1;
+  for (Rank at = root; at >= 0;) {
+    const Rank parent = tree.parent[static_cast<std::size_t>(at)];
+    result.parent[static_cast<std::size_t>(at)] = child;
+    child = at;
+    at = parent;
+  }
+  return result;
+}
+
+Tree rerooted_at_centre(const Tree& tree) {
+  Tree best = tree;
+  for (Rank root = 0; root < static_cast<Rank>(tree.parent.size()); ++root)
+    if (Tree other = rerooted(tree, root); depth(other) < depth(best)) best = std::move(other);
+  return best;
+}
+
 Links::Links(const Topology& topology, CapacityUnit unit)
     : name_(topology.name), ranks_(topology.ranks), nodes_(topology.nodes()) {
   topology::validate(topology);

@@ -47,6 +47,9 @@ struct Tree {
 
 int depth(const Tree& tree);
 std::vector<int> depth_by_rank(const Tree& tree);
+// The same undirected tree with another root, or the one that makes it shallowest.
+Tree rerooted(const Tree& tree, Rank root);
+Tree rerooted_at_centre(const Tree& tree);
 
 enum class CapacityUnit {
   lanes,           // Link::lanes

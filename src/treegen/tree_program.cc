@@ -4,16 +4,18 @@
 #include "treegen/tree_program.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "treegen/exact.h"
 
 namespace sccl::treegen {
 namespace {
 
-std::vector<Rational> limits_of(const Links& links, const std::vector<Rational>& limit_by_root) {
+std::vector<Rational> limits_of(const Links& links, Goal goal) {
   std::vector<Rational> limits;
   for (const Capacity& capacity : links.capacities()) limits.emplace_back(capacity.amount);
-  limits.insert(limits.end(), limit_by_root.begin(), limit_by_root.end());
+  if (goal == Goal::from_all) limits.resize(limits.size() + static_cast<std::size_t>(links.ranks()), 0);
   return limits;
 }
 
@@ -45,52 +47,44 @@ Tree shallowest(const Links& links, Rank root) {
   return tree;
 }
 
-Tree rerooted(const Tree& tree, Rank root) {
-  Tree result = tree;
-  result.root = root;
-  Rank child = -1;
-  for (Rank at = root; at >= 0;) {
-    const Rank parent = tree.parent[static_cast<std::size_t>(at)];
-    result.parent[static_cast<std::size_t>(at)] = child;
-    child = at;
-    at = parent;
-  }
-  return result;
-}
-
 }  // namespace
 
-std::vector<Use> uses(const Links& links, const Route& route) {
+std::vector<Use> uses(const Links& links, const Links& reversed, const Route& route) {
   std::vector<Use> result;
   if (route.copies()) result = links.uses(route.out);
-  if (route.reduces()) result = merged(std::move(result), links.reversed().uses(route.in));
+  if (route.reduces()) result = merged(std::move(result), reversed.uses(route.in));
   return result;
 }
 
-TreeProgram::TreeProgram(const Links& links, RouteKind kind, std::vector<Rational> limit_by_root)
+TreeProgram::TreeProgram(const Links& links, Goal goal, Rank root)
     : links_(links),
       reversed_(links.reversed()),
-      kind_(kind),
+      goal_(goal),
+      root_(root),
       symmetric_(links.symmetric()),
-      limits_(limits_of(links, limit_by_root)),
+      limits_(limits_of(links, goal)),
       program_(as_doubles(limits_)),
       out_search_(links_),
       in_search_(reversed_) {
-  for (const Rational& limit : limit_by_root) may_root_.push_back(limit > 0);
+  if (goal_ == Goal::from_all) {
+    Column rate;
+    for (Rank rank = 0; rank < links_.ranks(); ++rank) rate.entries.emplace_back(row_of_root(rank), 1);
+    rate_column_ = program_.add(std::move(rate));
+  }
   add_shallow_routes();
 }
 
-bool TreeProgram::may_root(Rank rank) const { return may_root_.empty() || may_root_[static_cast<std::size_t>(rank)]; }
-
-double TreeProgram::root_price(Rank rank, const std::vector<double>& prices) const {
-  return may_root_.empty() ? 0 : prices[links_.capacities().size() + static_cast<std::size_t>(rank)];
+std::vector<Rank> TreeProgram::roots() const {
+  if (goal_ == Goal::from_root) return {root_};
+  std::vector<Rank> all(static_cast<std::size_t>(links_.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 void TreeProgram::add_shallow_routes() {
-  for (Rank root = 0; root < links_.ranks(); ++root) {
-    if (!may_root(root)) continue;
+  for (const Rank root : roots()) {
     const Tree out = shallowest(links_, root);
-    if (kind_ == RouteKind::out)
+    if (goal_ != Goal::both_ways)
       add({{}, out});
     else if (symmetric_)
       add({out, out});
@@ -100,69 +94,67 @@ void TreeProgram::add_shallow_routes() {
 }
 
 int TreeProgram::add(const Route& route) {
-  if (column_of_.contains(route)) return 0;
+  if (!known_.insert(route).second) return 0;
   Column column;
-  std::vector<Use> all;
-  if (route.copies()) all = links_.uses(route.out);
-  if (route.reduces()) all = merged(std::move(all), reversed_.uses(route.in));
-  for (const Use& use : all) column.entries.emplace_back(use.capacity, use.times);
-  if (!may_root_.empty())
-    column.entries.emplace_back(static_cast<int>(links_.capacities().size()) + route.root(), 1);
-  column_of_.emplace(route, program_.add(std::move(column)));
-  routes_.push_back(route);
+  for (const Use& use : uses(links_, reversed_, route)) column.entries.emplace_back(use.capacity, use.times);
+  if (goal_ == Goal::from_all) {
+    column.gain = 0;
+    column.entries.emplace_back(row_of_root(route.root()), -1);
+  }
+  route_of_.emplace(program_.add(std::move(column)), route);
   return 1;
 }
 
 int TreeProgram::generate(const std::vector<double>& prices) {
-  if (kind_ == RouteKind::out) return generate_out(prices);
-  return symmetric_ && may_root_.empty() ? generate_both_ways(prices) : generate_in_and_out(prices);
+  if (goal_ != Goal::both_ways) return generate_out(prices);
+  return symmetric_ ? generate_symmetric(prices) : generate_in_and_out(prices);
 }
 
 int TreeProgram::generate_out(const std::vector<double>& prices) {
   const auto hop_prices = out_search_.hop_prices(prices);
   int added = 0;
-  for (Rank root = 0; root < links_.ranks(); ++root) {
-    if (!may_root(root)) continue;
+  for (const Rank root : roots()) {
     const auto [tree, cost] = out_search_.run_hops(root, hop_prices);
-    if (cost + root_price(root, prices) < 1 - PackingProgram::kTolerance) added += add({{}, tree});
+    const double gain = goal_ == Goal::from_all ? prices[static_cast<std::size_t>(row_of_root(root))] : 1;
+    if (gain - cost > PackingProgram::kTolerance) added += add({{}, tree});
   }
   return added;
 }
 
 // With equal capacities both ways the best in-tree is the best out-tree turned round, and the root does not matter: a
 // minimum spanning tree of the sums over both directions.
-int TreeProgram::generate_both_ways(const std::vector<double>& prices) {
-  auto hop_prices = out_search_.hop_prices(prices);
-  const auto one_way = hop_prices;
+int TreeProgram::generate_symmetric(const std::vector<double>& prices) {
+  const auto one_way = out_search_.hop_prices(prices);
+  auto both = one_way;
   for (const Hop& hop : links_.hops())
-    hop_prices[static_cast<std::size_t>(links_.hop(hop.src, hop.dst))] +=
+    both[static_cast<std::size_t>(links_.hop(hop.src, hop.dst))] +=
         one_way[static_cast<std::size_t>(links_.hop(hop.dst, hop.src))];
-  const auto [tree, cost] = out_search_.run_hops(0, hop_prices);
-  return cost < 1 - PackingProgram::kTolerance ? add(both_ways(tree)) : 0;
+  const auto [tree, cost] = out_search_.run_hops(0, both);
+  return 1 - cost > PackingProgram::kTolerance ? add(symmetric_route(tree)) : 0;
 }
 
 int TreeProgram::generate_in_and_out(const std::vector<double>& prices) {
   const auto out_prices = out_search_.hop_prices(prices);
   const auto in_prices = in_search_.hop_prices(prices);
   int added = 0;
-  for (Rank root = 0; root < links_.ranks(); ++root) {
-    if (!may_root(root)) continue;
+  for (const Rank root : roots()) {
     const auto out = out_search_.run_hops(root, out_prices);
     const auto in = in_search_.run_hops(root, in_prices);
-    if (out.cost + in.cost + root_price(root, prices) < 1 - PackingProgram::kTolerance) added += add({in.tree, out.tree});
+    if (1 - out.cost - in.cost > PackingProgram::kTolerance) added += add({in.tree, out.tree});
   }
   return added;
 }
 
-Route TreeProgram::both_ways(const Tree& tree) const {
-  Tree best = tree;
-  for (Rank root = 0; root < links_.ranks(); ++root)
-    if (Tree other = rerooted(tree, root); depth(other) < depth(best)) best = std::move(other);
+Route TreeProgram::symmetric_route(const Tree& tree) const {
+  const Tree best = rerooted_at_centre(tree);
   return {best, best};
 }
 
-double TreeProgram::maximise(double target) {
-  program_.maximise(target, [this](const std::vector<double>& prices) { return generate(prices); });
+double TreeProgram::maximise(double target, Trees trees) {
+  if (trees == Trees::shallow)
+    program_.maximise(target);
+  else
+    program_.maximise(target, [this](const std::vector<double>& prices) { return generate(prices); });
   return program_.value();
 }
 
@@ -171,10 +163,20 @@ std::optional<std::vector<WeightedRoute>> TreeProgram::exact() const {
   if (!values) return std::nullopt;
   std::vector<WeightedRoute> result;
   for (const BasicValue& value : *values)
-    if (value.value > 0) result.push_back({routes_[static_cast<std::size_t>(value.column)], value.value});
-  std::sort(result.begin(), result.end(), [](const WeightedRoute& a, const WeightedRoute& b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.route < b.route;
-  });
+    if (value.column != rate_column_ && value.value > 0) result.push_back({route_of_.at(value.column), value.value});
+  return result;
+}
+
+std::vector<WeightedRoute> TreeProgram::rounded() const {
+  constexpr std::int64_t kGrid = 1 << 20;
+  constexpr double kRoundingError = 1e-9;
+  std::vector<WeightedRoute> result;
+  const auto solution = program_.solution();
+  for (const auto& [column, route] : route_of_) {
+    const double value = solution[static_cast<std::size_t>(column)];
+    const auto whole = static_cast<std::int64_t>(std::floor((value - kRoundingError) * static_cast<double>(kGrid)));
+    if (whole > 0) result.push_back({route, Rational(whole, kGrid)});
+  }
   return result;
 }
 
