@@ -17,8 +17,9 @@ if(SCCL_SANITIZE)
   endif()
   target_link_options(sccl_options INTERFACE -fsanitize=${SCCL_SANITIZE})
 endif()
-# Header-only fmt and spdlog: the shared Debian builds would bring a second C++ runtime into the process.
-target_compile_definitions(sccl_options INTERFACE FMT_HEADER_ONLY=1 SPDLOG_FMT_EXTERNAL=1)
+# Header-only spdlog, and fmt compiled by base/fmt_once.cc: the shared Debian builds would bring a second C++ runtime
+# into the process.
+target_compile_definitions(sccl_options INTERFACE SPDLOG_FMT_EXTERNAL=1)
 target_link_libraries(sccl_options INTERFACE Threads::Threads)
 
 function(sccl_floor name)
