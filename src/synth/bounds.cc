@@ -139,27 +139,62 @@ Bounds::Bounds(const Problem& problem) : problem_(problem) {
   add_demands();
   for (const Demand& demand : demands_)
     least_rounds_per_piece_ = std::max(least_rounds_per_piece_, rounds_per_piece(demand));
-  least_rounds_per_piece_ = std::max(least_rounds_per_piece_, ratio(volume(), most_chunks_a_round(0, kUnreachable)));
+  add_kinds();
+  for (const std::vector<bool>& counted : kinds_)
+    least_rounds_per_piece_ = std::max(
+        least_rounds_per_piece_, ratio(volume(counted), most_chunks_a_round(counted, 0, kUnreachable)));
 }
 
-// Hops that one piece of every commodity takes at the least, together: its distance, or one for each of its sinks.
-int Bounds::volume() const {
+// Hops whose share of the tightest capacity they are under is at most so much, for each such share.
+void Bounds::add_kinds() {
+  std::vector<Ratio> shares(problem_.hops.size(), Ratio{kUnreachable, 1});
+  for (const Capacity& capacity : problem_.capacities)
+    for (const Capacity::Term& term : capacity.terms)
+      shares[at(term.hop)] =
+          std::min(shares[at(term.hop)], ratio(capacity.lanes, static_cast<std::int64_t>(capacity.terms.size())));
+  for (const Ratio& most : std::set<Ratio>(shares.begin(), shares.end())) {
+    std::vector<bool> counted;
+    for (const Ratio& share : shares) counted.push_back(share <= most);
+    kinds_.push_back(std::move(counted));
+  }
+}
+
+// Counted hops that one piece of every commodity takes at the least, together: as many as lie on the way to its farthest
+// sink, and one into each group of sinks that other hops join.
+int Bounds::volume(const std::vector<bool>& counted) const {
+  const auto ranks = at(problem_.ranks);
+  std::vector<int> group(ranks);
+  std::iota(group.begin(), group.end(), 0);
+  std::vector<std::vector<int>> distance(ranks, std::vector<int>(ranks, kUnreachable));
+  for (std::size_t rank = 0; rank < ranks; ++rank) distance[rank][rank] = 0;
+  for (std::size_t i = 0; i < problem_.hops.size(); ++i) {
+    const auto [src, dst] = problem_.hops[i];
+    distance[at(src)][at(dst)] = counted[i] ? 1 : 0;
+    if (counted[i] || group[at(src)] == group[at(dst)]) continue;
+    std::replace(group.begin(), group.end(), int{group[at(src)]}, int{group[at(dst)]});
+  }
+  for (std::size_t via = 0; via < ranks; ++via)
+    for (std::size_t from = 0; from < ranks; ++from)
+      for (std::size_t to = 0; to < ranks; ++to)
+        distance[from][to] = std::min(distance[from][to], distance[from][via] + distance[via][to]);
   int hops = 0;
   for (const Commodity& commodity : problem_.commodities) {
     int farthest = 0;
-    int sinks = 0;
+    std::set<int> groups;
     for (Rank rank = 0; rank < problem_.ranks; ++rank) {
       if (!commodity.sinks[at(rank)]) continue;
-      ++sinks;
-      farthest = std::max(farthest, problem_.distance[at(commodity.source)][at(rank)]);
+      farthest = std::max(farthest, distance[at(commodity.source)][at(rank)]);
+      groups.insert(group[at(rank)]);
     }
-    hops += std::max(sinks, farthest);
+    groups.erase(group[at(commodity.source)]);
+    hops += std::max(farthest, static_cast<int>(groups.size()));
   }
   return hops;
 }
 
-// What the hops that some chunk could use in this step carry in a round, together; `steps` unreachable: in any step.
-int Bounds::most_chunks_a_round(int step, int steps) const {
+// What the counted hops that some chunk could use in this step carry in a round, together; `steps` unreachable: in any
+// step.
+int Bounds::most_chunks_a_round(const std::vector<bool>& counted, int step, int steps) const {
   std::vector<bool> usable(problem_.hops.size(), steps == kUnreachable);
   for (const Commodity& commodity : problem_.commodities) {
     if (steps == kUnreachable) break;
@@ -184,7 +219,7 @@ int Bounds::most_chunks_a_round(int step, int steps) const {
   const auto under = capacities_by_hop(problem_);
   std::set<std::pair<int, int>> joined;
   for (std::size_t hop = 0; hop < usable.size(); ++hop) {
-    if (!usable[hop]) continue;
+    if (!usable[hop] || !counted[hop]) continue;
     int last = problem_.hops[hop].src;
     const auto go = [&](int node) {
       if (joined.emplace(last, node).second) arcs.push_back({last, node, kUnbounded});
@@ -323,8 +358,11 @@ bool Bounds::refutes(int pieces, int steps, int rounds) {
   std::vector<Cut>& pool = cuts_[steps];
   if (!networks_.contains(steps)) {
     for (const Demand& demand : demands_) networks_[steps].push_back(network(demand, steps));
-    Cut& all_hops = pool.emplace_back(Cut{{}, volume()});
-    for (int step = 0; step < steps; ++step) all_hops.coefficients.push_back(most_chunks_a_round(step, steps));
+    for (const std::vector<bool>& counted : kinds_) {
+      Cut& use = pool.emplace_back(Cut{{}, volume(counted)});
+      for (int step = 0; step < steps; ++step)
+        use.coefficients.push_back(most_chunks_a_round(counted, step, steps));
+    }
   }
   int tried = 0;
   return !Distribution(steps, rounds).any(pool, pieces, [&](const std::vector<int>& chosen) {

@@ -6,7 +6,8 @@
 //   - one sink that wants chunks of everyone (chunks that are copied can serve several sinks at once, so sinks are
 //     looked at one by one: the network-coding bound), or
 //   - all chunks that must leave a set of ranks (chunks with one sink each),
-// and one more inequality counts all hops that all chunks need against what the hops usable in a step can carry.
+// and further inequalities count the hops that all chunks need, of all kinds or of the scarcer kinds, against what the
+// hops usable in a step can carry.
 // Cuts are found by maximum flow where the rounds tried last violate them; rounds are whole numbers, so a small search
 // decides whether any distribution of R rounds over S steps meets all cuts. Everything is exact.
 #pragma once
@@ -75,8 +76,9 @@ class Bounds {
   };
 
   void add_demands();
-  int volume() const;
-  int most_chunks_a_round(int step, int steps) const;
+  void add_kinds();
+  int volume(const std::vector<bool>& counted) const;
+  int most_chunks_a_round(const std::vector<bool>& counted, int step, int steps) const;
   void add_sets_of_ranks();
   void keep_tightest(std::vector<Demand> candidates, std::size_t most);
   Network network(const Demand& demand, int steps) const;
@@ -87,6 +89,7 @@ class Bounds {
   int least_steps_ = 0;
   Ratio least_rounds_per_piece_;
   std::vector<Demand> demands_;
+  std::vector<std::vector<bool>> kinds_;  // sets of hops, by hop, whose use is counted
   std::map<int, std::vector<Network>> networks_;  // by steps; one for each demand
   std::map<int, std::vector<Cut>> cuts_;
 };

@@ -106,15 +106,20 @@ class Search {
         image_(at(ranks_), -1),
         taken_(at(ranks_), false) {}
 
-  // Elements all of whose cycles have `length` ranks, and that map rank 0 to `first`.
-  void cycles(int length, Rank first, std::set<Permutation>& found) {
+  // Elements that fix `fixed` (-1: no rank), all of whose other cycles have `length` ranks, and that map the first
+  // other rank to `first`.
+  void cycles(int length, Rank fixed, Rank first, std::set<Permutation>& found) {
     visits_ = 0;
     length_ = length;
     limit_ = found.size() + 2;
-    if (!fits(0, first)) return;
-    assign(0, first);
-    extend_cycle(0, first, 1, found);
-    undo(0, first);
+    if (fixed >= 0) assign(fixed, fixed);
+    const Rank start = fixed == 0 ? 1 : 0;
+    if (first > start && first != fixed && fits(start, first)) {
+      assign(start, first);
+      extend_cycle(start, first, 1, found);
+      undo(start, first);
+    }
+    if (fixed >= 0) undo(fixed, fixed);
   }
 
   // Elements that fix `root`.
@@ -261,13 +266,19 @@ std::vector<Group> groups_without_fixed_ranks(const Structure& structure) {
   for (int length = ranks; length >= 2 && elements.size() < kMostElements; --length) {
     if (ranks % length != 0) continue;
     for (Rank first = 1; first < ranks && elements.size() < kMostElements; ++first)
-      Search(structure).cycles(length, first, elements);
+      Search(structure).cycles(length, -1, first, elements);
   }
   return generated(elements, at(ranks), free_of_fixed_ranks);
 }
 
 std::vector<Group> groups_that_fix(const Structure& structure, Rank root) {
+  const int ranks = structure.problem().ranks;
   std::set<Permutation> elements;
+  for (int length = ranks - 1; length >= 2 && elements.size() < kMostElements / 2; --length) {
+    if ((ranks - 1) % length != 0) continue;
+    for (Rank first = 1; first < ranks && elements.size() < kMostElements / 2; ++first)
+      Search(structure).cycles(length, root, first, elements);
+  }
   Search(structure).stabilizer(root, elements);
   elements.erase(identity(structure.problem().ranks));
   constexpr std::size_t kMostOrder = 16;  // pieces of one commodity are seldom more

@@ -29,6 +29,7 @@ class Synthesizer {
 
   // C is a multiple of this.
   int chunk_multiple() const { return multiple_; }
+  int phases() const { return collective_ == Collective::allreduce ? 2 : 1; }
   bool connected();
   int least_steps();
   // Rounds divided by C, however many steps are taken.
