@@ -31,8 +31,9 @@ void Communicator::connect() {
   try {
     Membership membership = meet(options_.id, options_.rank, options_.ranks,
                                  Deadline::in(std::chrono::milliseconds(timeout_ms)), abort_);
-    log::info(log::Subsystem::init, "rank {} of {} ready: host platform, {} KiB slots, {}", options_.rank, options_.ranks,
-              membership.layout.slot_bytes() / 1024, membership.direct ? "single copy" : "no single copy");
+    log::info(log::Subsystem::init, "rank {} of {} ready: host platform, {} KiB slots, up to {} bytes of memory, {}",
+              options_.rank, options_.ranks, membership.layout.slot_bytes() / 1024, membership.layout.total_bytes(),
+              membership.direct ? "single copy" : "no single copy");
     const std::lock_guard lock(executor_mutex_);
     executor_ = std::make_unique<Executor>(std::move(membership), abort_);
     if (abort_.load(std::memory_order_acquire)) {
@@ -44,6 +45,10 @@ void Communicator::connect() {
   } catch (const Error& error) {
     record_failure(error);
     throw;
+  } catch (const std::exception& error) {
+    const Error failure(ErrorCode::system_error, fmt::format("rank {}: init: {}: free some", options_.rank, error.what()));
+    record_failure(failure);
+    throw failure;
   }
 }
 
