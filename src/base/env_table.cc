@@ -126,6 +126,7 @@ constexpr auto kTable = std::to_array<Variable>({
      "How long a waiting rank spins before it yields its core."},
     {"SCCL_STALL_NOTICE_MS", "milliseconds", "10000", kHonoured,
      "After this a waiting call says who is missing, and again every minute."},
+    {"SCCL_STATUS", "0 | 1", "0", kHonoured, "1: sccl status PID shows this process's communicators, over a Unix socket."},
     {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},
 });
 

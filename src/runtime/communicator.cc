@@ -34,6 +34,7 @@ void Communicator::connect() {
     log::info(log::Subsystem::init, "rank {} of {} ready: host platform, {} KiB slots, up to {} bytes of memory, {}",
               options_.rank, options_.ranks, membership.layout.slot_bytes() / 1024, membership.layout.total_bytes(),
               membership.direct ? "single copy" : "no single copy");
+    membership.name = options_.name;
     const std::lock_guard lock(executor_mutex_);
     executor_ = std::make_unique<Executor>(std::move(membership), abort_);
     if (abort_.load(std::memory_order_acquire)) {

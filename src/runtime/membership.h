@@ -26,6 +26,7 @@ struct Peer {
 };
 
 struct Membership {
+  std::string name;  // of the communicator, may be empty
   Rank rank = 0;
   int ranks = 1;
   Settings settings;  // rank 0's
