@@ -117,6 +117,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv)."},
     {"SCCL_INIT_TIMEOUT_MS", "milliseconds", "120000", kHonoured,
      "Deadline of each step in which ranks wait for one another at communicator init."},
+    {"SCCL_MEM_LIMIT", "bytes", "32000000", kHonoured,
+     "Most memory of a communicator at one rank: its slots shrink until it holds them."},
     {"SCCL_PROTO", "auto | simple | ll | direct", "auto", kHonoured,
      "Protocol: slots, flagged words, or single copies."},
     {"SCCL_SLOT_BYTES", "4096 .. 16777216", "131072", kHonoured, "Bytes of one slot; a connection has four."},
@@ -124,6 +126,7 @@ constexpr auto kTable = std::to_array<Variable>({
      "How long a waiting rank spins before it yields its core."},
     {"SCCL_STALL_NOTICE_MS", "milliseconds", "10000", kHonoured,
      "After this a waiting call says who is missing, and again every minute."},
+    {"SCCL_STATUS", "0 | 1", "0", kHonoured, "1: sccl status PID shows this process's communicators, over a Unix socket."},
     {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},
 });
 

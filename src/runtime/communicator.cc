@@ -32,8 +32,10 @@ void Communicator::connect() {
   try {
     Membership membership = meet(options_.id, options_.rank, options_.ranks,
                                  Deadline::in(init_timeout()), stop_.abort);
-    log::info(log::Subsystem::init, "rank {} of {} ready: host platform, {} KiB slots, {}", options_.rank, options_.ranks,
-              membership.layout.slot_bytes() / 1024, membership.direct ? "single copy" : "no single copy");
+    log::info(log::Subsystem::init, "rank {} of {} ready: host platform, {} KiB slots, up to {} bytes of memory, {}",
+              options_.rank, options_.ranks, membership.layout.slot_bytes() / 1024, membership.layout.total_bytes(),
+              membership.direct ? "single copy" : "no single copy");
+    membership.name = options_.name;
     const std::lock_guard lock(mutex_);
     executor_ = std::make_unique<Executor>(std::move(membership), stop_);
     assembly_ = std::make_unique<Assembly>(executor_->membership(), stop_.abort);
@@ -46,6 +48,10 @@ void Communicator::connect() {
   } catch (const Error& error) {
     record_failure(error);
     throw;
+  } catch (const std::exception& error) {
+    const Error failure(ErrorCode::system_error, fmt::format("rank {}: init: {}: free some", options_.rank, error.what()));
+    record_failure(failure);
+    throw failure;
   }
 }
 

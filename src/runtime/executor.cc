@@ -111,6 +111,7 @@ void Executor::begin(const CollectiveRequest& request) {
   if (!info(request.collective).rooted) signature_.root = 0;
   collective_ = true;
   membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
+  membership_.own_state().activity.entered.store(calls_, std::memory_order_relaxed);
 
   const std::size_t bytes = request.count * size_bytes(request.type);
   const Choice choice = choose({request.collective, bytes, membership_.ranks}, membership_.settings, membership_.direct);
@@ -177,6 +178,7 @@ void Executor::log_choice(const CollectiveRequest& request, const Choice& choice
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
   collective_ = false;
+  membership_.own_state().activity.transfers.store(1, std::memory_order_relaxed);
   touches_peers_ = membership_.direct;
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.direct);
   const kernels::FlatProgram& program = transfers_.program();
@@ -213,8 +215,14 @@ Executor::Progress Executor::step() {
   }
   if (unfinished < unfinished_lanes_) moved = true;
   unfinished_lanes_ = unfinished;
+  if (moved) note_motion();
   if (unfinished == 0) {
     if (collective_ && info(signature_.collective).rooted) compare_all_calls();
+    Activity& activity = membership_.own_state().activity;
+    if (collective_)
+      activity.completed.store(calls_, std::memory_order_relaxed);
+    else
+      activity.transfers.store(0, std::memory_order_relaxed);
     return Progress::done;
   }
   return moved ? Progress::moved : Progress::idle;
@@ -252,8 +260,26 @@ void Executor::check_health() {
     fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", membership_.rank, waiting_text());
   if (stop_.revoked.load(std::memory_order_acquire))  // pairs with Communicator::revoke
     fail(ErrorCode::invalid_usage, "rank {} was revoked while in {}", membership_.rank, waiting_text());
+  note_wait();
   for (Rank rank = 0; rank < membership_.ranks; ++rank)
     if (rank != membership_.rank) check_peer(rank);
+}
+
+// Only where a call waits long enough to ask for its peers' health, so that others can see it.
+void Executor::note_wait() {
+  Activity& activity = membership_.own_state().activity;
+  if (activity.waits_since_us.load(std::memory_order_relaxed) == 0)
+    activity.waits_since_us.store(monotonic_us(), std::memory_order_relaxed);
+  const std::vector<Rank> peers = awaited();
+  for (std::size_t i = 0; i < Activity::kMostAwaited; ++i)
+    activity.waits_for[i].store(i < peers.size() ? peers[i] : -1, std::memory_order_relaxed);
+}
+
+void Executor::note_motion() {
+  Activity& activity = membership_.own_state().activity;
+  if (activity.waits_since_us.load(std::memory_order_relaxed) == 0) return;
+  activity.waits_since_us.store(0, std::memory_order_relaxed);
+  for (auto& rank : activity.waits_for) rank.store(-1, std::memory_order_relaxed);
 }
 
 void Executor::check_fault(const Peer& peer) const {
@@ -320,14 +346,19 @@ void Executor::fail_transfer() {
        membership_.rank, target_.failed_peer(), std::strerror(target_.error()), waiting_text());
 }
 
-std::string Executor::waiting_text() const {
-  std::string text = collective_ ? fmt::format("{} as call {}", signature_.text(), signature_.sequence)
-                                 : std::string("a group of Send and Recv");
+std::vector<Rank> Executor::awaited() const {
   std::vector<Rank> peers;
   for (const device::LaneState& lane : lanes_)
     if (lane.blocked_on_peer >= 0) peers.push_back(lane.blocked_on_peer);
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+std::string Executor::waiting_text() const {
+  const std::string text = collective_ ? fmt::format("{} as call {}", signature_.text(), signature_.sequence)
+                                       : std::string("a group of Send and Recv");
+  const std::vector<Rank> peers = awaited();
   return peers.empty() ? text : fmt::format("{}, waiting for rank {}", text, fmt::join(peers, ", "));
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/plan_cache.h"
 #include "runtime/requests.h"
 #include "runtime/signature.h"
+#include "runtime/status.h"
 #include "runtime/stop.h"
 #include "runtime/transfers.h"
 #include "schedule/layout.h"
@@ -69,8 +70,13 @@ class Executor {
   void compare_calls(Rank rank);
   void compare_all_calls();
   bool waits_for(Rank rank) const;
+  std::vector<Rank> awaited() const;
+
+  void note_wait();
+  void note_motion();
 
   Membership membership_;
+  StatusEntry status_{membership_};
   const StopFlags& stop_;
   PlanCache plans_;
   std::vector<device::Connection> connections_;

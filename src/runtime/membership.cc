@@ -1,8 +1,10 @@
 #include "runtime/membership.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
@@ -98,9 +100,20 @@ class Meeting {
  private:
   Peer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
 
+  // What peers watch for this process's end: a pidfd, or where the kernel has none (before 5.3, or behind a filter)
+  // the reading end of a pipe whose writing end stays here. Forked children hold that end open, too.
+  FileDescriptor own_process_handle() {
+    FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    if (handle.valid()) return handle;
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno(errno, "opening a pipe", "raise the limit on open files (ulimit -n)");
+    membership_.life_line = FileDescriptor(ends[1]);
+    return FileDescriptor(ends[0]);
+  }
+
   // Settings first: the size of the shared memory depends on rank 0's.
   void introduce() {
-    const Settings mine = settings_from_environment();
+    const Settings mine = settings_from_environment(membership_.ranks);
     probe_.cells.assign(static_cast<std::size_t>(membership_.ranks), 0);
     probe_.cells_address = reinterpret_cast<std::uint64_t>(probe_.cells.data());
     probe_.pattern = 0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe_) ^
@@ -141,6 +154,8 @@ class Meeting {
              rank, card.host_name.data(), membership_.rank, own.host_name.data());
     }
     membership_.settings = settings_of(cards_.front());
+    for (const Card& card : cards_)  // as large as every rank's memory limit allows
+      membership_.settings.slot_bytes = std::min<std::size_t>(membership_.settings.slot_bytes, card.slot_bytes);
     if (!(membership_.settings == mine))
       log::info(log::Subsystem::init, "rank {}: SCCL_ settings differ from rank 0's; rank 0's are used", membership_.rank);
   }
@@ -149,12 +164,10 @@ class Meeting {
     membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes);
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
-    const FileDescriptor own_process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    const FileDescriptor own_process = own_process_handle();
     std::vector<Rank> all(static_cast<std::size_t>(membership_.ranks));
     std::iota(all.begin(), all.end(), 0);
-    // Without pidfds (before Linux 5.3) the segment's descriptor travels twice and deaths are not seen.
-    const bool handles = own_process.valid();
-    const std::array<int, 2> mine{segment->descriptor(), handles ? own_process.get() : segment->descriptor()};
+    const std::array<int, 2> mine{segment->descriptor(), own_process.get()};
     auto descriptors = bootstrap_.exchange_descriptors(all, mine, deadline_);
     segment->close_descriptor();
 
@@ -172,7 +185,7 @@ class Meeting {
       entry.shares_address_space = entry.segment != nullptr;
       if (!entry.segment) {
         entry.segment = host::Segment::map(theirs.at(0), membership_.layout.total_bytes());
-        if (handles) entry.process_handle = std::move(theirs.at(1));
+        entry.process_handle = std::move(theirs.at(1));
       }
       entry.state = &membership_.layout.state(entry.segment->data());
     }

@@ -21,16 +21,18 @@ struct Peer {
   SharedState* state = nullptr;
   int process = 0;                    // id, for reading its memory
   bool shares_address_space = false;  // a thread of this process
-  FileDescriptor process_handle;      // pidfd; readable when the process has ended
+  FileDescriptor process_handle;      // pidfd or pipe; poll reports it when the process has ended
   std::string host;
 };
 
 struct Membership {
+  std::string name;  // of the communicator, may be empty
   Rank rank = 0;
   int ranks = 1;
   Settings settings;  // rank 0's
   MemoryLayout layout{1, 0};
   std::vector<Peer> peers;  // by rank, this rank included
+  FileDescriptor life_line;  // where there are no pidfds: closed by this process's end
   bool direct = false;      // every rank can read and write every other rank's buffers
 
   Membership() = default;

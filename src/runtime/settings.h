@@ -23,7 +23,8 @@ struct Settings {
   std::string algorithm(Collective collective) const;
 };
 
-// From the environment; a value that is not understood is named in one warning and ignored.
-Settings settings_from_environment();
+// From the environment, for a communicator of `ranks`; a value that is not understood is named in one warning and
+// ignored. Slots shrink until SCCL_MEM_LIMIT holds them; system_error when not even the smallest fit.
+Settings settings_from_environment(int ranks);
 
 }  // namespace sccl::runtime

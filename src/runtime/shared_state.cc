@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 
 namespace sccl::runtime {
@@ -17,6 +18,11 @@ std::uint64_t pack(const CallSignature& call) {
 }
 
 }  // namespace
+
+std::uint64_t monotonic_us() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
+}
 
 void CallRecord::publish(const CallSignature& call) {
   // The stores after it must not be seen before the zero: release on each of them pairs with the acquire loads of

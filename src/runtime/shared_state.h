@@ -44,6 +44,24 @@ enum class Board : std::uint8_t { even, odd, split, shrink, grow };
 // revoked: takes part in making new communicators, but in no call any more.
 enum class Presence : std::uint32_t { present = 0, revoked = 1, destroyed = 2, aborted = 3 };
 
+// Of the clock that all processes of a host share.
+std::uint64_t monotonic_us();
+
+// What `sccl status` shows of a rank. Each value stands for itself: nothing is ordered by them.
+struct Activity {
+  static constexpr std::size_t kMostAwaited = 8;
+
+  std::atomic<std::uint64_t> entered{0};    // collectives begun
+  std::atomic<std::uint64_t> completed{0};  // number of the last one that was completed
+  std::atomic<std::uint32_t> transfers{0};  // 1 while a batch of Send and Recv is under way
+  std::array<std::atomic<std::int32_t>, kMostAwaited> waits_for;  // ranks, then -1
+  std::atomic<std::uint64_t> waits_since_us{0};                   // 0: does not wait
+
+  Activity() {
+    for (auto& rank : waits_for) rank.store(-1, std::memory_order_relaxed);
+  }
+};
+
 struct SharedState {
   static constexpr std::size_t kRecords = 64;
   static constexpr std::size_t kFaultTextBytes = 1024;
@@ -61,6 +79,7 @@ struct SharedState {
   std::array<Notice, 5> notices;  // by Board
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
+  Activity activity;
 
   void publish_fault(int code, const std::string& text);
 };

@@ -53,6 +53,7 @@ using namespace wire;
 constexpr std::int64_t kDefaultInitTimeoutMs = 120000;
 constexpr std::chrono::milliseconds kGreetingLimit{2000};
 constexpr std::chrono::milliseconds kRootsWordLimit{1000};
+constexpr std::chrono::milliseconds kRootsEndLimit{10000};
 
 // Everyone who was told the address can derive it: a fixed address has no secret to protect.
 Secret secret_of(const std::string& comm_id) {
@@ -98,6 +99,9 @@ struct Bootstrap::Impl {
   const std::atomic<bool>* abort;
   FileDescriptor socket;
   bool over = false;  // left or failed: nothing more is to be said
+  bool root_is_here = false;  // in this process
+
+  void wait_for_roots_end() const;
 
   void join(Deadline deadline);
   bool try_address(const Address& address, Deadline deadline);
@@ -130,6 +134,7 @@ void Bootstrap::Impl::greet(const Patience& patience) {
   Proof proof;
   receive_all(socket.get(), writable_bytes_of(proof), patience);
   if (proof.mac != prove(id.secret, hello.nonce, Role::root)) throw SocketFailure::closed;
+  root_is_here = proof.process == static_cast<std::uint64_t>(::getpid());
   const Join join{prove(id.secret, proof.nonce, Role::rank), rank, ranks};
   send_all(socket.get(), bytes_of(join), patience);
 }
@@ -234,9 +239,17 @@ Bootstrap::~Bootstrap() {
   if (!impl_->socket.valid() || impl_->over) return;
   try {
     send_all(impl_->socket.get(), frame(Kind::leave, {}), {Deadline::in(std::chrono::seconds(1)), nullptr});
+    if (impl_->root_is_here) impl_->wait_for_roots_end();
   } catch (...) {
     // The root is gone, and with it whoever could have been told.
   }
+}
+
+// The process may end as soon as this rank is done, and would take the root's last words to other ranks with it.
+void Bootstrap::Impl::wait_for_roots_end() const {
+  std::array<std::byte, 64> rest;
+  const Patience patience{Deadline::in(kRootsEndLimit), abort};
+  while (true) receive_all(socket.get(), rest, patience);  // until the connection is closed
 }
 
 std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadline deadline) {
@@ -298,6 +311,9 @@ std::uint64_t host_hash() {
       std::array<char, 64> boot{};
       if (std::fgets(boot.data(), static_cast<int>(boot.size()), file) != nullptr) identity += boot.data();
       std::fclose(file);
+    } else if (errno == EMFILE || errno == ENFILE) {
+      // Without it this rank would seem to run on another host.
+      fail_errno(errno, "reading the host's boot id", "raise the limit on open files (ulimit -n)");
     }
     // Abstract Unix sockets reach no further than the network namespace.
     struct stat space {};

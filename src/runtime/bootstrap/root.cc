@@ -7,12 +7,13 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <list>
-#include <system_error>
-#include <thread>
+#include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -156,11 +157,12 @@ class Root {
     std::array<std::byte, kReadBytes> buffer;
     while (!link.broken) {
       // A stranger may send no more than an introduction.
-      const std::size_t room = link.stage == Stage::member ? buffer.size() : sizeof(Hello) + sizeof(Join) - link.in.size();
+      const bool stranger = is_stranger(link);
+      const std::size_t room = stranger ? sizeof(Hello) + sizeof(Join) - link.in.size() : buffer.size();
       if (room == 0 || room > buffer.size()) return;
       const ssize_t count = ::recv(link.socket.get(), buffer.data(), room, 0);
       if (count > 0) {
-        append(link.in, std::span(buffer).first(static_cast<std::size_t>(count)));
+        if (link.stage != Stage::left) append(link.in, std::span(buffer).first(static_cast<std::size_t>(count)));
         if (link.stage == Stage::member) last_activity_ = Clock::now();
         if (static_cast<std::size_t>(count) < room) return;
         continue;
@@ -191,7 +193,7 @@ class Root {
       return false;
     }
     link.nonce = make_nonce();
-    const Proof proof{prove(secret_, hello.nonce, Role::root), link.nonce};
+    const Proof proof{prove(secret_, hello.nonce, Role::root), link.nonce, static_cast<std::uint64_t>(::getpid())};
     append(link.out, bytes_of(proof));
     link.stage = Stage::join;
     return true;
@@ -328,8 +330,8 @@ class Root {
 
   void drop_broken() {
     for (auto link = links_.begin(); link != links_.end();) {
-      const bool gone = link->broken || (link->stage == Stage::left && link->out.empty());
-      if (!gone) {
+      // Who left may be waiting for the others to leave, too: the end of the connection tells it (~Bootstrap).
+      if (!link->broken) {
         ++link;
         continue;
       }
