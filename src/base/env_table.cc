@@ -113,7 +113,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_WIN_ENABLE", "0 | 1", "1", kIgnored, "Symmetric memory windows."},
     {"NCCL_WORK_FIFO_BYTES", "bytes", "1048576", kIgnored, "Queue from host to kernel."},
     {"SCCL_ALGO", "auto, planner, or collective:planner;...", "auto", kHonoured,
-     "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial."},
+     "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with SCCL_TOPO "
+     "also trees, synth."},
     {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv)."},
     {"SCCL_INIT_TIMEOUT_MS", "milliseconds", "120000", kHonoured,
      "Deadline of each step in which ranks wait for one another at communicator init."},
@@ -128,6 +129,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "After this a waiting call says who is missing, and again every minute."},
     {"SCCL_STATUS", "0 | 1", "0", kHonoured, "1: sccl status PID shows this process's communicators, over a Unix socket."},
     {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},
+    {"SCCL_TOPO", "preset, JSON file, NCCL XML file", "unset", kHonoured,
+     "The links that calls may use, to rehearse another machine; rank 0's counts."},
 });
 
 // Strictly ascending: sorted, and no name twice.

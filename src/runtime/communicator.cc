@@ -30,8 +30,7 @@ Communicator::~Communicator() = default;
 void Communicator::connect() {
   env::report_once();
   try {
-    Membership membership = meet(options_.id, options_.rank, options_.ranks,
-                                 Deadline::in(init_timeout()), stop_.abort);
+    Membership membership = meet({options_.id, options_.rank, options_.ranks, options_.place}, Deadline::in(init_timeout()), stop_.abort);
     log::info(log::Subsystem::init, "rank {} of {} ready: host platform, {} KiB slots, up to {} bytes of memory, {}",
               options_.rank, options_.ranks, membership.layout.slot_bytes() / 1024, membership.layout.total_bytes(),
               membership.direct ? "single copy" : "no single copy");
@@ -119,6 +118,8 @@ MemoryUse Communicator::memory_use() const {
   const MemoryLayout& layout = executor_->membership().layout;
   return {layout.payloads_bytes(), layout.payloads_offset(), now == State::suspended};
 }
+
+int Communicator::place() const { return executor_ ? executor_->membership().place : options_.place; }
 
 OneSided& Communicator::one_sided() {
   if (!one_sided_) fail_unusable(state());

@@ -21,6 +21,7 @@ struct CommunicatorOptions {
   Rank rank = 0;
   int ranks = 1;
   int device = 0;    // what ncclCommCuDevice reports
+  int place = -1;    // of this rank in the topology of SCCL_TOPO; negative: not known
   std::string name;  // commName of the configuration, may be empty
   bool blocking = true;
 };
@@ -73,6 +74,7 @@ class Communicator {
   Rank rank() const { return options_.rank; }
   int ranks() const { return options_.ranks; }
   int device() const { return options_.device; }
+  int place() const;  // after init
   const std::string& name() const { return options_.name; }
   bool blocking() const { return options_.blocking; }
   State state() const { return state_.load(std::memory_order_acquire); }

@@ -50,7 +50,7 @@ std::shared_ptr<Communicator> meet_members(Communicator& parent, const std::stri
                                            const ChildOptions& options) {
   const auto own = std::find(members.begin(), members.end(), parent.rank());
   CommunicatorOptions made{{}, static_cast<Rank>(own - members.begin()), static_cast<int>(members.size()),
-                           parent.device(), options.name, options.blocking};
+                           parent.device(), parent.place(), options.name, options.blocking};
   if (own == members.begin()) {
     made.id = create_private_id();
     parent.assembly().announce(board, tag, made.id.bytes);
@@ -125,7 +125,7 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
          parent.rank(), ranks, parent.ranks());
   Assembly& assembly = parent.assembly();
   const std::uint64_t number = assembly.next_number(1);
-  CommunicatorOptions made{{}, parent.rank(), ranks, parent.device(), options.name, options.blocking};
+  CommunicatorOptions made{{}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking};
   if (id) {
     made.id = *id;
     assembly.announce(Board::grow, number, made.id.bytes);

@@ -75,6 +75,11 @@ void apply_reduction(const Reduction& reduction, DataType type, int ranks, devic
 
 Executor::Executor(Membership membership, const StopFlags& stop)
     : membership_(std::move(membership)), stop_(stop), plans_(membership_.rank, membership_.ranks) {
+  if (membership_.topology && membership_.ranks > 1) {
+    const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
+    rehearsal_ = std::make_unique<Rehearsal>(*membership_.topology,
+                                             portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+  }
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
   connect_channel(MemoryLayout::Channel::collective);
@@ -113,12 +118,19 @@ void Executor::begin(const CollectiveRequest& request) {
   membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
   membership_.own_state().activity.entered.store(calls_, std::memory_order_relaxed);
 
-  const std::size_t bytes = request.count * size_bytes(request.type);
-  const Choice choice = choose({request.collective, bytes, membership_.ranks}, membership_.settings, membership_.direct);
-  const Plan& plan = plans_.find(request.collective, signature_.root, choice);
+  const Choice choice = choose_plan(request);
+  const Plan& plan = plans_.find(request.collective, signature_.root, choice, rehearsal_.get());
   fill_call(request, choice, plan);
   log_choice(request, choice, plan);
   start_lanes(plan.program);
+}
+
+Choice Executor::choose_plan(const CollectiveRequest& request) {
+  const std::size_t element_bytes = size_bytes(request.type);
+  if (rehearsal_)
+    return rehearsal_->choose({request.collective, signature_.root, request.count, element_bytes}, membership_.settings);
+  return choose({request.collective, request.count * element_bytes, membership_.ranks}, membership_.settings,
+                membership_.direct);
 }
 
 void Executor::fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {

@@ -9,6 +9,7 @@
 #include "kernels/host/target.h"
 #include "runtime/membership.h"
 #include "runtime/plan_cache.h"
+#include "runtime/rehearsal.h"
 #include "runtime/requests.h"
 #include "runtime/signature.h"
 #include "runtime/status.h"
@@ -58,6 +59,7 @@ class Executor {
 
  private:
   void connect_channel(MemoryLayout::Channel channel);
+  Choice choose_plan(const CollectiveRequest& request);
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void log_choice(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
@@ -79,6 +81,7 @@ class Executor {
   StatusEntry status_{membership_};
   const StopFlags& stop_;
   PlanCache plans_;
+  std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
   std::vector<device::Connection> connections_;
   kernels::HostTarget target_;
 

@@ -9,12 +9,16 @@
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/registry.h"
+#include "topology/json.h"
+#include "topology/load.h"
+#include "topology/presets.h"
 
 namespace sccl::runtime {
 namespace {
@@ -34,6 +38,8 @@ struct Card {
   std::uint64_t slot_bytes = 0;
   std::uint8_t protocol = 0;
   std::uint8_t direct_allowed = 0;
+  std::uint8_t names_topology = 0;
+  std::int32_t place = -1;
   std::array<char, kAlgorithmTextBytes> algorithms{};
   std::array<char, kHostNameBytes> host_name{};
 };
@@ -79,15 +85,17 @@ Settings settings_of(const Card& card) {
 
 class Meeting {
  public:
-  Meeting(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort)
-      : deadline_(deadline), bootstrap_(id, rank, ranks, deadline, abort) {
-    membership_.rank = rank;
-    membership_.ranks = ranks;
+  Meeting(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort)
+      : deadline_(deadline), bootstrap_(attendance.id, attendance.rank, attendance.ranks, deadline, abort) {
+    membership_.rank = attendance.rank;
+    membership_.ranks = attendance.ranks;
+    membership_.place = attendance.place;
   }
 
   Membership run() {
     try {
       introduce();
+      agree_on_topology();
       share_memory();
       probe_direct_access();
       return std::move(membership_);
@@ -126,6 +134,8 @@ class Meeting {
     card.slot_bytes = mine.slot_bytes;
     card.protocol = static_cast<std::uint8_t>(mine.protocol);
     card.direct_allowed = mine.direct_allowed ? 1 : 0;
+    card.names_topology = mine.topology.empty() ? 0 : 1;
+    card.place = membership_.place;
     copy_text(mine.algorithms, card.algorithms.data(), card.algorithms.size());
     ::gethostname(card.host_name.data(), card.host_name.size() - 1);
     cards_ = exchange(card);
@@ -154,10 +164,53 @@ class Meeting {
              rank, card.host_name.data(), membership_.rank, own.host_name.data());
     }
     membership_.settings = settings_of(cards_.front());
+    membership_.settings.topology = mine.topology;  // agreed upon in a step of its own
     for (const Card& card : cards_)  // as large as every rank's memory limit allows
       membership_.settings.slot_bytes = std::min<std::size_t>(membership_.settings.slot_bytes, card.slot_bytes);
     if (!(membership_.settings == mine))
       log::info(log::Subsystem::init, "rank {}: SCCL_ settings differ from rank 0's; rank 0's are used", membership_.rank);
+  }
+
+  // Rank 0's SCCL_TOPO, whatever the others' say: the links that calls may use.
+  void agree_on_topology() {
+    if (cards_.front().names_topology == 0) return;
+    std::string text;
+    if (membership_.rank == 0) text = named_topology();
+    const std::vector<Bytes> blobs = bootstrap_.all_gather(std::as_bytes(std::span(text)), deadline_);
+    if (blobs.front().empty()) return;
+    const Bytes& json = blobs.front();
+    const auto machine =
+        topology::from_json(nlohmann::json::parse(reinterpret_cast<const char*>(json.data()),
+                                                  reinterpret_cast<const char*>(json.data() + json.size())));
+    const std::vector<int> places = places_in(machine);
+    membership_.place = places[static_cast<std::size_t>(membership_.rank)];
+    membership_.topology = topology::subset(machine, places);
+  }
+
+  // "" when it cannot serve, which is said in one line.
+  std::string named_topology() const {
+    const std::string name = settings_from_environment(membership_.ranks).topology;
+    try {
+      const topology::Topology machine = topology::from_setting(name);
+      if (machine.ranks >= membership_.ranks) return topology::to_json(machine).dump();
+      log::warn("SCCL_TOPO={} has {} devices and the communicator {} ranks: continuing with the host's own links", name,
+                machine.ranks, membership_.ranks);
+    } catch (const Error& error) {
+      log::warn("SCCL_TOPO={}: {}; continuing with the host's own links", name, error.what());
+    }
+    return "";
+  }
+
+  // Ranks of a communicator that was made from another one keep their places; else rank r is device r.
+  std::vector<int> places_in(const topology::Topology& machine) const {
+    std::vector<int> places;
+    std::set<int> distinct;
+    for (const Card& card : cards_) {
+      places.push_back(card.place);
+      if (card.place >= 0 && card.place < machine.ranks) distinct.insert(card.place);
+    }
+    if (distinct.size() != places.size()) std::iota(places.begin(), places.end(), 0);
+    return places;
   }
 
   void share_memory() {
@@ -243,8 +296,8 @@ class Meeting {
 
 }  // namespace
 
-Membership meet(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort) {
-  return Meeting(id, rank, ranks, deadline, abort).run();
+Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort) {
+  return Meeting(attendance, deadline, abort).run();
 }
 
 }  // namespace sccl::runtime

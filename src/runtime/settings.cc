@@ -27,7 +27,9 @@ void for_each_item(std::string_view list, char separator, Visit&& visit) {
   }
 }
 
-bool known_algorithm(std::string_view name) { return name == "auto" || planners::find(name) != nullptr; }
+bool known_algorithm(std::string_view name) {
+  return name == "auto" || name == "trees" || name == "synth" || planners::find(name) != nullptr;
+}
 
 // "ring" or "allreduce:ring;broadcast:binomial"
 bool valid_algorithms(std::string_view list) {
@@ -85,6 +87,7 @@ std::string Settings::algorithm(Collective collective) const {
 
 Settings settings_from_environment(int ranks) {
   Settings settings;
+  settings.topology = env::text("SCCL_TOPO").value_or("");
   settings.algorithms = env::text("SCCL_ALGO").value_or("");
   if (!valid_algorithms(settings.algorithms)) {
     log::warn("SCCL_ALGO={} is not understood: give a planner's name or a list such as allreduce:ring;broadcast:binomial"

@@ -12,6 +12,7 @@ namespace sccl::runtime {
 enum class ProtocolChoice : std::uint8_t { automatic, simple, ll, direct };
 
 struct Settings {
+  std::string topology;    // SCCL_TOPO as given; empty: the host's own links
   std::string algorithms;  // SCCL_ALGO as given; empty: automatic
   ProtocolChoice protocol = ProtocolChoice::automatic;
   std::size_t slot_bytes = 0;

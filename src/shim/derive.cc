@@ -74,7 +74,7 @@ runtime::Completion join(int ranks, const ncclUniqueId* id, int rank, ncclComm_t
   if (id == nullptr) fail(ErrorCode::invalid_argument, "uniqueId is NULL: a new rank needs the id of the growing ranks");
   const auto options = child_options(nullptr, config);
   const auto child = std::make_shared<runtime::Communicator>(
-      runtime::CommunicatorOptions{to_runtime(*id), rank, ranks, 0, options.name, options.blocking});
+      runtime::CommunicatorOptions{to_runtime(*id), rank, ranks, 0, -1, options.name, options.blocking});
   *newcomm = make_handle(child);
   try {
     return runtime::submit_init(child);

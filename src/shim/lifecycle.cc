@@ -39,7 +39,7 @@ void require_pointer(const T* pointer, const char* name) {
 runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, int device, const ncclConfig_t* config) {
   require_pointer(comm, "comm");
   const ncclConfig_t read = read_config(config);
-  runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, "", read.blocking != 0};
+  runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", read.blocking != 0};
   options.blocking = env::flag("NCCL_COMM_BLOCKING", options.blocking);
   if (read.commName != nullptr) options.name = read.commName;
   const auto communicator = std::make_shared<runtime::Communicator>(std::move(options));
