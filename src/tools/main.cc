@@ -16,7 +16,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"verify", "check a schedule file", verify},
     {"env", "the table of environment variables", env},
     {"doctor", "what on this machine helps or hinders", doctor},
-    {"topo", "links between devices", nullptr},
+    {"topo", "links between devices", topo},
     {"plan", "candidate schedules with predicted times", nullptr},
     {"synth", "synthesize schedules", nullptr},
     {"pack", "pack spanning trees", nullptr},
