@@ -1,16 +1,21 @@
 // sccl topo: the links between devices, as a table, JSON, picture or NCCL XML.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "tools/topo_report.h"
 #include "tools/topo_svg.h"
 #include "tools/verbs.h"
 #include "topology/json.h"
 #include "topology/nccl_xml.h"
+#include "topology/probe/probe.h"
 #include "topology/system_topology.h"
 
 namespace sccl::tools {
@@ -36,8 +41,18 @@ std::string dumped(const topology::Machine& machine, const std::string& path) {
   return topology::system_to_xml(machine.system ? *machine.system : topology::system_from_topology(machine.topology));
 }
 
+topology::Machine this_machine() {
+  const topology::probe::Found found = topology::probe::look();
+  for (const std::string& note : found.notes) std::fprintf(stderr, "sccl topo: %s\n", note.c_str());
+  std::optional<topology::Element> file;
+  if (const std::optional<std::string> path = env::text("NCCL_TOPO_FILE")) file = topology::load(*path).system;
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return topology::probe::detect(found, file, {}, cores);
+}
+
 topology::Machine chosen(const Options& options) {
-  topology::Machine machine = topology::load(options.topology, options.nic_gbits_per_s);
+  topology::Machine machine =
+      options.topology.empty() ? this_machine() : topology::load(options.topology, options.nic_gbits_per_s);
   return options.devices.empty() ? machine : topology::part_of(machine, options.devices);
 }
 
@@ -60,7 +75,8 @@ void answer(const Options& options) {
 int topo(int argc, char** argv) {
   Options options;
   CLI::App app("Links between devices: what there is, how far apart they are, what that bounds.", "sccl topo");
-  app.add_option("--topo", options.topology, "preset, A*PRESET, host:N, or a JSON or NCCL XML file")->required();
+  app.add_option("--topo", options.topology,
+                 "preset, A*PRESET, host:N, or a JSON or NCCL XML file; none: this machine");
   app.add_option("--devices", options.devices, "only these, renumbered in this order")->delimiter(',');
   app.add_option("--nic-gbps", options.nic_gbits_per_s, "Gbit/s of each device's NIC in A*PRESET")
       ->capture_default_str();

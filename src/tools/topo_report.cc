@@ -16,7 +16,7 @@ namespace {
 using namespace topology;
 
 constexpr int kWidestMatrix = 32;           // ranks that a terminal shows side by side
-constexpr std::size_t kMostCounted = 1000;  // automorphisms
+constexpr std::size_t kMostCounted = 2000;  // automorphisms
 
 std::string text_of(const Ratio& ratio) {
   return ratio.denominator() == 1 ? std::to_string(ratio.numerator())
@@ -52,13 +52,13 @@ std::string matrix_text(const Machine& machine) {
   const Topology& topology = machine.topology;
   const auto matrix = path_matrix(topology);
   const std::vector<NicPaths> nics = machine.system ? nic_paths(*machine.system) : std::vector<NicPaths>{};
-  std::string text = fmt::format("{:>9} ", topology.devices.empty() ? "rank" : "rank (dev)");
+  std::string text = fmt::format("{:>10}", topology.devices.empty() ? "rank" : "rank (dev)");
   for (Rank rank = 0; rank < topology.ranks; ++rank) text += fmt::format("{:>6}", rank);
   for (std::size_t nic = 0; nic < nics.size(); ++nic) text += fmt::format("{:>6}", fmt::format("nic{}", nic));
   text += '\n';
   std::set<PathType> used;
   for (Rank src = 0; src < topology.ranks; ++src) {
-    text += fmt::format("{:>9} ", row_name(topology, src));
+    text += fmt::format("{:>10}", row_name(topology, src));
     for (const Path& path : matrix[static_cast<std::size_t>(src)]) {
       text += fmt::format("{:>6}", cell(path));
       used.insert(path.type);
@@ -105,7 +105,7 @@ std::vector<std::string> describe_links(const Topology& topology) {
   for (const auto& [key, group] : groups) {
     const bool one_lane = group.lanes == std::set<int>{1};
     lines.push_back(fmt::format("{}: {} links{}, {} GB/s a lane, {} us ({})", name(key.first), group.links,
-                                one_lane ? "" : fmt::format(" of {} lanes", fmt::join(group.lanes, ", ")),
+                                one_lane ? "" : fmt::format(" of {} lanes", fmt::join(group.lanes, " or ")),
                                 range(group.least_gbytes_per_s, group.most_gbytes_per_s),
                                 range(group.least_alpha_us, group.most_alpha_us),
                                 key.second == Source::measured ? "measured" : "assumed"));
@@ -117,8 +117,8 @@ std::string describe_bounds(const Topology& topology) {
   const std::optional<int> hops = diameter(topology);
   if (topology.ranks > 1 && !hops) return "not every rank reaches every other";
   const std::optional<Ratio> bound = inverse_bisection_bound(topology, Collective::allgather);
-  return fmt::format("diameter {}; AllGather takes at least {} rounds a chunk; {} automorphisms", *hops,
-                     bound ? text_of(*bound) : "?", automorphism_count(automorphisms(topology, kMostCounted)));
+  return fmt::format("diameter {}; AllGather R/C at least {}; automorphisms: {}", *hops, bound ? text_of(*bound) : "?",
+                     automorphism_count(automorphisms(topology, kMostCounted)));
 }
 
 std::string topo_table(const Machine& machine) {

@@ -13,7 +13,7 @@ namespace sccl::tools {
 // Links of one class taken together: "nvlink: 32 links of 1 or 2 lanes, 25 GB/s a lane, 1.5 us (assumed)".
 std::vector<std::string> describe_links(const topology::Topology& topology);
 
-// "diameter 2; AllGather takes at least 7/6 rounds a chunk; 4 automorphisms".
+// "diameter 2; AllGather R/C at least 7/6; automorphisms: 4".
 std::string describe_bounds(const topology::Topology& topology);
 
 std::string topo_table(const topology::Machine& machine);

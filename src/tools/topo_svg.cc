@@ -25,7 +25,7 @@ constexpr double kMargin = 40;
 constexpr double kTitle = 64;
 constexpr double kLegendLine = 24;
 constexpr double kRankRadius = 21;
-constexpr double kLaneGap = 6;
+constexpr double kLaneGap = 5.5;
 constexpr int kMostLines = 4;  // lanes drawn side by side; more become one line with a number
 
 struct Style {
@@ -251,7 +251,7 @@ std::string legend(const Topology& topology, double left, double top) {
 
 std::string topo_svg(const Topology& topology) {
   const std::vector<Stroke> strokes = strokes_of(topology);
-  const double radius = std::clamp(topology.ranks * 62 / (2 * std::numbers::pi), 170.0, 1600.0);
+  const double radius = std::clamp(topology.ranks * 90 / (2 * std::numbers::pi), 170.0, 1600.0);
   const double width = std::max(2 * (radius + kMargin + kRankRadius), 760.0);
   const double legend_lines = static_cast<double>(describe_links(topology).size()) + 1.5;
   const double legend_top = kTitle + 2 * (radius + kRankRadius) + 2 * kMargin;
