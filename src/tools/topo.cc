@@ -29,6 +29,11 @@ struct Options {
   int smallest = 3, largest = 8;
 };
 
+// Names come from files, whose bytes need not be UTF-8.
+std::string text_of(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
@@ -37,7 +42,7 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 std::string dumped(const topology::Machine& machine, const std::string& path) {
-  if (path.ends_with(".json")) return topology::to_json(machine.topology).dump(1) + "\n";
+  if (path.ends_with(".json")) return text_of(topology::to_json(machine.topology));
   return topology::system_to_xml(machine.system ? *machine.system : topology::system_from_topology(machine.topology));
 }
 
@@ -63,10 +68,10 @@ void answer(const Options& options) {
   if (options.classes) {
     const auto classes = topology::subset_classes(machine.topology, options.smallest, options.largest);
     const std::string text =
-        options.as_json ? classes_json(machine.topology, classes).dump() + "\n" : classes_table(classes);
+        options.as_json ? text_of(classes_json(machine.topology, classes)) : classes_table(classes);
     std::fputs(text.c_str(), stdout);
   } else {
-    std::fputs((options.as_json ? topo_json(machine).dump() + "\n" : topo_table(machine)).c_str(), stdout);
+    std::fputs((options.as_json ? text_of(topo_json(machine)) : topo_table(machine)).c_str(), stdout);
   }
 }
 
