@@ -5,15 +5,19 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <list>
-#include <thread>
+#include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/wire.h"
 
@@ -26,6 +30,9 @@ using namespace wire;
 constexpr std::chrono::seconds kHandshakeLimit{5};
 // The oldest stranger makes room for a new one, so that a flood cannot keep ranks out for longer than it lasts.
 constexpr std::size_t kMostStrangers = 512;
+// A flood of connections shares the loop with the ranks that have come.
+constexpr int kMostAcceptedATurn = 64;
+constexpr int kPauseWithoutDescriptorsMs = 20;
 constexpr std::size_t kReadBytes = 64 * 1024;
 
 enum class Stage { hello, join, member, left };
@@ -43,6 +50,13 @@ struct Link {
   Bytes out;
   bool broken = false;
 };
+
+// Strangers may take a quarter of the descriptors that this process may have.
+std::size_t stranger_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMostStrangers;
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, 1, kMostStrangers);
+}
 
 template <typename T>
 bool take(Bytes& from, T& value) {
@@ -73,7 +87,7 @@ class Root {
   }
 
  private:
-  bool finished() const { return ranks_ > 0 && left_ == ranks_; }
+  bool finished() const { return ranks_ > 0 && left_ >= ranks_; }
 
   std::size_t members() const {
     return static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(),
@@ -82,33 +96,45 @@ class Root {
 
   void wait() {
     std::vector<pollfd> entries;
-    for (const FileDescriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
+    // Without a free descriptor the listeners would be ready for ever, and the loop would turn in vain.
+    if (!starved_)
+      for (const FileDescriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
     for (const Link& link : links_)
       entries.push_back({link.socket.get(), static_cast<short>(link.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
-    ::poll(entries.data(), entries.size(), 200);
+    ::poll(entries.data(), entries.size(), starved_ ? kPauseWithoutDescriptorsMs : 200);
+    starved_ = false;
   }
 
   void accept_all(const FileDescriptor& listener) {
-    while (true) {
+    for (int accepted = 0; accepted < kMostAcceptedATurn; ++accepted) {
       Address address;
       address.length = sizeof address.storage;
       FileDescriptor socket(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length,
                                       SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!socket.valid()) return;  // none waits, or no descriptor is free: both pass
+      if (!socket.valid()) {
+        starved_ = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        if (starved_) drop_oldest_stranger("no descriptor is free");
+        return;
+      }
       const int on = 1;
       ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      make_room();
+      if (strangers() >= most_strangers_) drop_oldest_stranger("too many strangers");
       links_.emplace_back();
       links_.back().socket = std::move(socket);
       links_.back().peer = address.text();
     }
   }
 
-  void make_room() {
-    const auto stranger = [](const Link& link) { return link.stage == Stage::hello || link.stage == Stage::join; };
-    if (static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(), stranger)) < kMostStrangers) return;
-    const auto oldest = std::find_if(links_.begin(), links_.end(), stranger);
-    refuse(*oldest, "too many strangers");
+  static bool is_stranger(const Link& link) { return link.stage == Stage::hello || link.stage == Stage::join; }
+
+  std::size_t strangers() const {
+    return static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(), is_stranger));
+  }
+
+  void drop_oldest_stranger(const char* why) {
+    const auto oldest = std::find_if(links_.begin(), links_.end(), is_stranger);
+    if (oldest == links_.end()) return;
+    refuse(*oldest, why);
     links_.erase(oldest);
   }
 
@@ -131,11 +157,12 @@ class Root {
     std::array<std::byte, kReadBytes> buffer;
     while (!link.broken) {
       // A stranger may send no more than an introduction.
-      const std::size_t room = link.stage == Stage::member ? buffer.size() : sizeof(Hello) + sizeof(Join) - link.in.size();
+      const bool stranger = is_stranger(link);
+      const std::size_t room = stranger ? sizeof(Hello) + sizeof(Join) - link.in.size() : buffer.size();
       if (room == 0 || room > buffer.size()) return;
       const ssize_t count = ::recv(link.socket.get(), buffer.data(), room, 0);
       if (count > 0) {
-        append(link.in, std::span(buffer).first(static_cast<std::size_t>(count)));
+        if (link.stage != Stage::left) append(link.in, std::span(buffer).first(static_cast<std::size_t>(count)));
         if (link.stage == Stage::member) last_activity_ = Clock::now();
         if (static_cast<std::size_t>(count) < room) return;
         continue;
@@ -166,7 +193,7 @@ class Root {
       return false;
     }
     link.nonce = make_nonce();
-    const Proof proof{prove(secret_, hello.nonce, Role::root), link.nonce};
+    const Proof proof{prove(secret_, hello.nonce, Role::root), link.nonce, static_cast<std::uint64_t>(::getpid())};
     append(link.out, bytes_of(proof));
     link.stage = Stage::join;
     return true;
@@ -177,6 +204,10 @@ class Root {
     if (!take(link.in, join)) return false;
     if (join.mac != prove(secret_, link.nonce, Role::rank)) {
       refuse(link, "it does not know the unique id's secret");
+      return false;
+    }
+    if (join.ranks < 1 || join.rank < 0 || join.rank >= join.ranks) {
+      refuse(link, "it is no rank of its own communicator");
       return false;
     }
     link.stage = Stage::member;
@@ -299,8 +330,8 @@ class Root {
 
   void drop_broken() {
     for (auto link = links_.begin(); link != links_.end();) {
-      const bool gone = link->broken || (link->stage == Stage::left && link->out.empty());
-      if (!gone) {
+      // Who left may be waiting for the others to leave, too: the end of the connection tells it (~Bootstrap).
+      if (!link->broken) {
         ++link;
         continue;
       }
@@ -329,6 +360,8 @@ class Root {
   Secret secret_;
   std::chrono::milliseconds idle_limit_;
   std::list<Link> links_;
+  bool starved_ = false;  // of descriptors
+  const std::size_t most_strangers_ = stranger_limit();
   int ranks_ = 0;
   int left_ = 0;
   std::optional<Bytes> failed_;
@@ -338,7 +371,7 @@ class Root {
 }  // namespace
 
 void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit) {
-  std::thread([root = std::make_shared<Root>(std::move(listeners), secret, idle_limit)] {
+  start_thread([root = std::make_shared<Root>(std::move(listeners), secret, idle_limit)] {
     try {
       root->serve();
     } catch (const std::exception& error) {
