@@ -17,7 +17,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"env", "the table of environment variables", env},
     {"doctor", "what on this machine helps or hinders", doctor},
     {"status", "who is in which call and waits for whom, of a running process", status},
-    {"topo", "links between devices", nullptr},
+    {"topo", "links between devices", topo},
     {"plan", "candidate schedules with predicted times", nullptr},
     {"synth", "synthesize schedules", nullptr},
     {"pack", "pack spanning trees", nullptr},

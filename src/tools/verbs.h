@@ -19,6 +19,7 @@ int verify(int argc, char** argv);
 int env(int argc, char** argv);
 int doctor(int argc, char** argv);
 int status(int argc, char** argv);
+int topo(int argc, char** argv);
 
 struct Verb {
   std::string_view name;

@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <cstdlib>
 #include <tuple>
 
 namespace sccl::topology {
@@ -118,6 +117,10 @@ double Element::number(std::string_view name, double fallback) const {
   double value = fallback;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && value == value && end != text.data() ? value : fallback;
+}
+
+int Element::integer(std::string_view name, int fallback, int low, int high) const {
+  return static_cast<int>(std::clamp<double>(number(name, fallback), low, high));
 }
 
 Element& Element::child(std::string_view wanted, std::string_view key, std::string_view value) {

@@ -22,6 +22,8 @@ struct Element {
   void set(std::string_view name, std::string value);
   void set_if_missing(std::string_view name, std::string value);
   double number(std::string_view name, double fallback) const;
+  // The number brought into [low, high]; `fallback` where there is none.
+  int integer(std::string_view name, int fallback, int low, int high) const;
 
   // The child with this tag and this value of the attribute; added when there is none.
   Element& child(std::string_view tag, std::string_view key, std::string_view value);

@@ -114,13 +114,13 @@ class Builder {
     const auto known = rank_of_.find(busid);
     if (known == rank_of_.end()) return;
     const Rank rank = known->second;
-    topology_.devices[static_cast<std::size_t>(rank)] = static_cast<int>(gpu.number("dev", rank));
+    topology_.devices[static_cast<std::size_t>(rank)] = gpu.integer("dev", rank, 0, 1 << 20);
     for (const Element& link : gpu.children) {
       const bool xgmi = link.tag == "xgmi";
       if (!xgmi && link.tag != "nvlink") continue;
       const Node peer = other_end(link);
       if (peer < 0 || peer == rank) continue;
-      const int lanes = static_cast<int>(std::clamp(link.number("count", 1), 1.0, 64.0));
+      const int lanes = link.integer("count", 1, 1, 64);
       const double of_one = xgmi ? xgmi_gbytes_per_s(gpu.get("gcn")) : nvlink_gbytes_per_s(gpu.number("sm", 0));
       // Either end may name the link; where both do and differ, the greater number is the one that is up.
       Own& own = own_[{std::min<Node>(rank, peer), std::max<Node>(rank, peer)}];

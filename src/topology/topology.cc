@@ -69,7 +69,8 @@ void validate(const Topology& topology) {
     lanes += link.lanes;
   }
   if (lanes > std::numeric_limits<int>::max())
-    fail(ErrorCode::invalid_argument, "topology '{}' has {} lanes in all: give fewer, larger ones", topology.name, lanes);
+    fail(ErrorCode::invalid_argument, "topology '{}' has {} lanes in all: give fewer, larger ones", topology.name,
+         lanes);
   std::set<std::pair<Node, Node>> edges;
   if (!topology.shared.empty())
     for (const Link& link : topology.links) edges.emplace(link.src, link.dst);

@@ -192,6 +192,18 @@ TEST_CASE("what NCCL's format cannot hold is not written") {
   CHECK(mentions(refusal([&] { system_from_topology(shared); }), "share bandwidth"));
 }
 
+TEST_CASE("numbers that are none, or too large, become the nearest sensible ones") {
+  const Topology topology = topology_from_system(system_from_xml(R"(<system><cpu numaid="0">
+ <pci busid="0000:0a:00.0" link_width="1e9" link_speed="nan"><gpu dev="1e300" sm="inf"><nvlink target="0000:0b:00.0" count="-5"/></gpu></pci>
+ <pci busid="0000:0b:00.0"><gpu dev="x"/></pci></cpu></system>)"));
+  CHECK(topology.ranks == 2);
+  CHECK(topology.lanes(0, 1) == 1);
+  for (const char* wrong :
+       {R"({"ranks":1e300,"links":[]})", R"({"ranks":4294967297,"links":[]})", R"({"ranks":2.5,"links":[]})",
+        R"({"ranks":-3000000000,"links":[]})", R"({"ranks":2,"links":[{"src":0,"dst":1,"lanes":1e9}]})"})
+    CHECK(mentions(refusal([&] { from_json(nlohmann::json::parse(wrong)); }), "small integer"));
+}
+
 TEST_CASE("a setting is a preset, a JSON file or an XML file") {
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / "sccl-load-test";
   std::filesystem::create_directories(folder);
