@@ -73,8 +73,8 @@ void apply_reduction(const Reduction& reduction, DataType type, int ranks, devic
   }
 }
 
-Executor::Executor(Membership membership, const std::atomic<bool>& abort)
-    : membership_(std::move(membership)), abort_(abort), plans_(membership_.rank, membership_.ranks) {
+Executor::Executor(Membership membership, const StopFlags& stop)
+    : membership_(std::move(membership)), stop_(stop), plans_(membership_.rank, membership_.ranks) {
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
   connect_channel(MemoryLayout::Channel::collective);
@@ -256,8 +256,10 @@ bool Executor::waits_for(Rank rank) const {
 }
 
 void Executor::check_health() {
-  if (abort_.load(std::memory_order_acquire))  // pairs with Communicator::abort
+  if (stop_.abort.load(std::memory_order_acquire))  // pairs with Communicator::abort
     fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", membership_.rank, waiting_text());
+  if (stop_.revoked.load(std::memory_order_acquire))  // pairs with Communicator::revoke
+    fail(ErrorCode::invalid_usage, "rank {} was revoked while in {}", membership_.rank, waiting_text());
   note_wait();
   for (Rank rank = 0; rank < membership_.ranks; ++rank)
     if (rank != membership_.rank) check_peer(rank);
@@ -301,6 +303,7 @@ void Executor::check_peer(Rank rank) {
   const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
   const char* how = presence == Presence::aborted     ? "was aborted"
                     : presence == Presence::destroyed ? "destroyed its communicator"
+                    : presence == Presence::revoked   ? "revoked its communicator"
                                                       : "ended";
   fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
                                 "abort this communicator and make a new one",
@@ -367,7 +370,7 @@ void Executor::publish_fault(int code, const std::string& text) {
 
 void Executor::leave(Presence how) {
   auto& presence = membership_.own_state().presence;
-  if (presence.load(std::memory_order_relaxed) != 0) return;
+  if (presence.load(std::memory_order_relaxed) >= static_cast<std::uint32_t>(how)) return;
   presence.store(static_cast<std::uint32_t>(how), std::memory_order_release);  // pairs with check_peer
   for (const Peer& peer : membership_.peers) peer.state->bell.wake();
 }

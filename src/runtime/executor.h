@@ -2,7 +2,6 @@
 // thread back whenever no lane can go on, so that one thread can drive several ranks.
 #pragma once
 
-#include <atomic>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "runtime/requests.h"
 #include "runtime/signature.h"
 #include "runtime/status.h"
+#include "runtime/stop.h"
 #include "runtime/transfers.h"
 #include "schedule/layout.h"
 
@@ -23,7 +23,8 @@ void apply_reduction(const Reduction& reduction, DataType type, int ranks, devic
 
 class Executor {
  public:
-  Executor(Membership membership, const std::atomic<bool>& abort);
+  // `stop` must outlive it.
+  Executor(Membership membership, const StopFlags& stop);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -44,8 +45,11 @@ class Executor {
   // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
   std::string waiting_text() const;
 
-  // What peers see of a failure of this rank, and of its leaving. When publish_fault returns, no peer reads or writes
-  // this rank's buffers any more, unless it has been stopped in the middle of it for half a second.
+  // When a call ends early: returns when no peer reads or writes this rank's buffers any more, unless a peer has been
+  // stopped in the middle of it for half a second.
+  void withdraw();
+
+  // What peers see of a failure of this rank (which also withdraws), and of its leaving.
   void publish_fault(int code, const std::string& text);
   void leave(Presence how);
 
@@ -58,7 +62,6 @@ class Executor {
   void log_choice(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
   device::Outcome step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane);
-  void withdraw();
   bool ended(const Peer& peer) const;
   void check_fault(const Peer& peer) const;
   [[noreturn]] void fail_mismatch(Rank peer);
@@ -74,7 +77,7 @@ class Executor {
 
   Membership membership_;
   StatusEntry status_{membership_};
-  const std::atomic<bool>& abort_;
+  const StopFlags& stop_;
   PlanCache plans_;
   std::vector<device::Connection> connections_;
   kernels::HostTarget target_;

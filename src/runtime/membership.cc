@@ -79,8 +79,9 @@ Settings settings_of(const Card& card) {
 
 class Meeting {
  public:
-  Meeting(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort)
-      : deadline_(deadline), bootstrap_(id, rank, ranks, deadline, abort) {
+  Meeting(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
+          const std::function<void()>& watch)
+      : deadline_(deadline), bootstrap_(id, rank, ranks, deadline, abort, watch) {
     membership_.rank = rank;
     membership_.ranks = ranks;
   }
@@ -243,8 +244,9 @@ class Meeting {
 
 }  // namespace
 
-Membership meet(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort) {
-  return Meeting(id, rank, ranks, deadline, abort).run();
+Membership meet(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
+                const std::function<void()>& watch) {
+  return Meeting(id, rank, ranks, deadline, abort, watch).run();
 }
 
 }  // namespace sccl::runtime

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,7 +43,8 @@ struct Membership {
   SharedState& own_state() { return *peers[static_cast<std::size_t>(rank)].state; }
 };
 
-// Meets the other ranks (see Communicator::connect).
-Membership meet(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort);
+// Meets the other ranks (see Communicator::connect; `watch`: see Bootstrap).
+Membership meet(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
+                const std::function<void()>& watch = {});
 
 }  // namespace sccl::runtime

@@ -18,7 +18,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/quiet_thread.h"
+#include "base/thread.h"
 #include "runtime/membership.h"
 
 namespace sccl::runtime {
@@ -49,6 +49,7 @@ std::string doing(const SharedState& state) {
 const char* presence_name(const SharedState& state) {
   switch (static_cast<Presence>(state.presence.load(std::memory_order_acquire))) {  // pairs with Executor::leave
     case Presence::present: return "present";
+    case Presence::revoked: return "revoked";
     case Presence::destroyed: return "destroyed";
     case Presence::aborted: return "aborted";
   }
@@ -145,7 +146,7 @@ void start_serving() {
   static std::atomic<pid_t> serving{0};
   if (serving.exchange(::getpid(), std::memory_order_relaxed) == ::getpid()) return;
   try {
-    start_quiet_thread("starting the status thread", [listener = open_listener()] { serve(listener); });
+    start_thread([listener = open_listener()] { serve(listener); }).detach();
   } catch (const Error& error) {
     log::info(log::Subsystem::init, "SCCL_STATUS=1 shows nothing: {}", error.what());
   }

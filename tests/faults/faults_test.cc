@@ -23,6 +23,9 @@ const Expectation kNamed{{ncclRemoteError}, {"rank # (process", "memory of rank 
 const Expectation kNamedOrMissing{{ncclRemoteError, ncclSystemError},
                                   {"rank # (", "memory of rank # ", "rank # did not come"},
                                   4};
+// In a child's init its ranks are numbered anew; the error then tells which of the parent they are.
+const Expectation kNamedInChild{{ncclRemoteError}, {"rank # (process", "memory of rank # ", "of its parent"}, 2};
+const Expectation kAbortedInChild{{ncclInvalidUsage, ncclRemoteError}, {"rank #", "of its parent"}, 2};
 const Expectation kUnnoticed{{ncclSuccess}, {""}, kAnyTime};
 // Who disagrees is told, and so are those who are told by a rank that was told.
 const Expectation kDisagreement{{ncclInvalidUsage}, {"rank #"}, 2};
@@ -44,6 +47,11 @@ std::vector<Row> table() {
     rows.push_back({Fault::leave, moment, kNamed});
     rows.push_back({Fault::mismatch, moment, kDisagreement});
   }
+  rows.push_back({Fault::kill, splits(), kNamedInChild});
+  rows.push_back({Fault::stop, splits(), kUnnoticed});
+  rows.push_back({Fault::exit, splits(), kNamedInChild});
+  rows.push_back({Fault::abort, splits(), kAbortedInChild});
+  rows.push_back({Fault::leave, splits(), kNamedInChild});
   rows.push_back({Fault::kill, init_moment(), kNamedOrMissing});
   rows.push_back({Fault::stop, init_moment(), kUnnoticed});
   rows.push_back({Fault::exit, init_moment(), kNamed});

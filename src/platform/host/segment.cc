@@ -59,6 +59,11 @@ std::shared_ptr<Segment> Segment::map(const FileDescriptor& descriptor, std::siz
   return std::shared_ptr<Segment>(new Segment(map_shared(descriptor.get(), bytes), bytes, {}));
 }
 
+void Segment::release(std::size_t offset, std::size_t bytes) {
+  if (::madvise(data_ + offset, bytes, MADV_REMOVE) != 0)
+    fail_errno(errno, fmt::format("giving back {} bytes of shared memory", bytes), "allow the system call");
+}
+
 Segment::~Segment() { ::munmap(data_, bytes_); }
 
 }  // namespace sccl::host

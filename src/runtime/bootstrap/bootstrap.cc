@@ -55,10 +55,6 @@ constexpr std::chrono::milliseconds kGreetingLimit{2000};
 constexpr std::chrono::milliseconds kRootsWordLimit{1000};
 constexpr std::chrono::milliseconds kRootsEndLimit{10000};
 
-std::chrono::milliseconds init_timeout() {
-  return std::chrono::milliseconds(env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
-}
-
 // Everyone who was told the address can derive it: a fixed address has no secret to protect.
 Secret secret_of(const std::string& comm_id) {
   const auto bytes = std::as_bytes(std::span(comm_id));
@@ -73,14 +69,22 @@ void open_root(std::vector<Address>& addresses, const Secret& secret) {
 
 }  // namespace
 
+std::chrono::milliseconds init_timeout() {
+  return std::chrono::milliseconds(env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
+}
+
 UniqueId create_unique_id() {
+  const auto fixed = env::text("NCCL_COMM_ID");
+  if (!fixed) return create_private_id();
   IdContent content;
-  if (const auto fixed = env::text("NCCL_COMM_ID")) {
-    content.fixed = true;
-    content.secret = secret_of(*fixed);
-    content.addresses = {parse_address(*fixed)};
-    return encode(content);
-  }
+  content.fixed = true;
+  content.secret = secret_of(*fixed);
+  content.addresses = {parse_address(*fixed)};
+  return encode(content);
+}
+
+UniqueId create_private_id() {
+  IdContent content;
   content.secret = make_secret();
   content.addresses = listening_addresses();
   open_root(content.addresses, content.secret);
@@ -93,6 +97,7 @@ struct Bootstrap::Impl {
   Rank rank;
   int ranks;
   const std::atomic<bool>* abort;
+  std::function<void()> watch;
   FileDescriptor socket;
   bool over = false;  // left or failed: nothing more is to be said
   bool root_is_here = false;  // in this process
@@ -107,12 +112,14 @@ struct Bootstrap::Impl {
   [[noreturn]] void fail_with(const Bytes& error);
   [[noreturn]] void tell_roots_reason(const char* during);
   [[noreturn]] void explain(SocketFailure failure, const char* during);
+
+  Patience until(Deadline deadline) const { return {deadline, abort, -1, &watch}; }
 };
 
 // False when nobody, or somebody else, answers there.
 bool Bootstrap::Impl::try_address(const Address& address, Deadline deadline) {
   const auto limit = std::chrono::milliseconds(deadline.remaining_ms(static_cast<int>(kGreetingLimit.count())));
-  const Patience patience{Deadline::in(limit), abort};
+  const Patience patience = until(Deadline::in(limit));
   try {
     socket = connect_to(address, patience);
     greet(patience);
@@ -145,6 +152,7 @@ void Bootstrap::Impl::join(Deadline deadline) {
     const Deadline pause = Deadline::in(std::chrono::milliseconds(pause_ms));
     while (!pause.passed() && !deadline.passed()) {
       if (abort->load(std::memory_order_acquire)) throw SocketFailure::aborted;  // pairs with Communicator::abort
+      if (watch) watch();
       std::this_thread::sleep_for(std::chrono::milliseconds(pause.remaining_ms(20)));
     }
   }
@@ -217,12 +225,14 @@ std::vector<Bytes> Bootstrap::Impl::parse_gathered(const Bytes& payload) const {
   return blobs;
 }
 
-Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort)
+Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
+                     std::function<void()> watch)
     : impl_(std::make_unique<Impl>()) {
   impl_->id = decode(id);
   impl_->rank = rank;
   impl_->ranks = ranks;
   impl_->abort = &abort;
+  impl_->watch = std::move(watch);
   if (impl_->id.fixed && rank == 0) open_root(impl_->id.addresses, impl_->id.secret);
   try {
     impl_->join(deadline);
@@ -249,7 +259,7 @@ void Bootstrap::Impl::wait_for_roots_end() const {
 }
 
 std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadline deadline) {
-  const Patience patience{deadline, impl_->abort};
+  const Patience patience = impl_->until(deadline);
   Kind kind = Kind::gathered;
   Bytes payload;
   try {
@@ -285,7 +295,7 @@ void Bootstrap::fail(const std::string& reason) noexcept {
 std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> local_ranks,
                                                                          std::span<const int> mine, Deadline deadline) {
   // While it goes on, the root speaks only to say that a rank failed or died.
-  const Patience patience{deadline, impl_->abort, impl_->socket.get()};
+  const Patience patience{deadline, impl_->abort, impl_->socket.get(), &impl_->watch};
   constexpr const char* kDuring = "the exchange of shared memory";
   try {
     return exchange({impl_->id.secret, impl_->rank, local_ranks, mine, patience}, [&] { all_gather({}, deadline); });

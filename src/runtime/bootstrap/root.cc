@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/quiet_thread.h"
+#include "base/thread.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/wire.h"
 
@@ -371,13 +371,13 @@ class Root {
 }  // namespace
 
 void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit) {
-  start_quiet_thread("starting the root's thread", [root = std::make_shared<Root>(std::move(listeners), secret, idle_limit)] {
+  start_thread([root = std::make_shared<Root>(std::move(listeners), secret, idle_limit)] {
     try {
       root->serve();
     } catch (const std::exception& error) {
       log::info(log::Subsystem::bootstrap, "bootstrap: the root ended: {}", error.what());
     }
-  });
+  }).detach();
 }
 
 }  // namespace sccl::runtime
