@@ -57,7 +57,8 @@ class Assembly {
   const Peer& peer(Rank rank) const { return membership_.peers[static_cast<std::size_t>(rank)]; }
   void wake_all();
   void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const;
-  void check_present(const std::string& purpose, Rank rank, Presence first_bad) const;
+  void check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const;
+  std::string absence(Rank rank, Presence first_bad) const;
 
   const Membership& membership_;
   const std::atomic<bool>& abort_;

@@ -18,6 +18,7 @@ Link link_from_json(const json& entry) {
   link.gbytes_per_s = entry.value("gbytes_per_s", 0.0);
   link.alpha_us = entry.value("alpha_us", 0.0);
   link.link_class = link_class_from_name(entry.value("class", "shm"));
+  if (entry.value("source", "assumed") == "measured") link.source = Source::measured;
   return link;
 }
 
@@ -39,6 +40,9 @@ Topology parse(const json& source) {
   for (const json& entry : source.at("links")) topology.links.push_back(link_from_json(entry));
   if (source.contains("shared"))
     for (const json& entry : source.at("shared")) topology.shared.push_back(shared_from_json(entry));
+  if (source.contains("switch_kinds"))
+    for (const json& kind : source.at("switch_kinds"))
+      topology.switch_kinds.push_back(switch_kind_from_name(kind.get<std::string>()));
   if (source.contains("devices")) topology.devices = source.at("devices").get<std::vector<int>>();
   return topology;
 }
@@ -47,13 +51,15 @@ Topology parse(const json& source) {
 
 nlohmann::json to_json(const Topology& topology) {
   json links = json::array();
-  for (const Link& link : topology.links)
+  for (const Link& link : topology.links) {
     links.push_back({{"src", link.src},
                      {"dst", link.dst},
                      {"lanes", link.lanes},
                      {"gbytes_per_s", link.gbytes_per_s},
                      {"alpha_us", link.alpha_us},
                      {"class", name(link.link_class)}});
+    if (link.source == Source::measured) links.back()["source"] = "measured";
+  }
   json shared = json::array();
   for (const SharedSet& set : topology.shared) {
     json pairs = json::array();
@@ -65,6 +71,7 @@ nlohmann::json to_json(const Topology& topology) {
                  {"switches", topology.switches},
                  {"links", links},
                  {"shared", shared}};
+  for (const SwitchKind kind : topology.switch_kinds) result["switch_kinds"].push_back(name(kind));
   if (!topology.devices.empty()) result["devices"] = topology.devices;
   return result;
 }

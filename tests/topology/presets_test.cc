@@ -41,6 +41,14 @@ TEST_CASE("every preset is valid, symmetric and joins all its ranks") {
   }
 }
 
+TEST_CASE("thousands of devices on a switch have two links each") {
+  const Topology many = preset("switch:2048");
+  CHECK(many.ranks == 2048);
+  CHECK(many.links.size() == 4096);
+  CHECK(Routes(many).path(5, 2047).size() == 2);
+  CHECK_THAT(refusal([] { preset("switch:0"); }), Catch::Contains("switch:N"));
+}
+
 TEST_CASE("devices of a DGX-1 have six and four NVLinks") {
   for (Node node = 0; node < 8; ++node) {
     CHECK(degree(preset("dgx1v"), node) == 6);
@@ -115,4 +123,24 @@ TEST_CASE("unknown names and devices are refused with what is known") {
   CHECK_THAT(refusal([] { subset(preset("dgx2"), std::vector<int>{16}); }), Catch::Contains("device 16"));
   CHECK_THAT(refusal([] { subset(preset("dgx2"), std::vector<int>{1, 1}); }), Catch::Contains("twice"));
   CHECK_THAT(refusal([] { subset(preset("dgx2"), std::vector<int>{}); }), Catch::Contains("at least one"));
+}
+
+TEST_CASE("a GCD of an MI250X server has four links to its twin and three outwards") {
+  const Topology topology = preset("mi250x");
+  for (Rank gcd = 0; gcd < 16; ++gcd) {
+    CHECK(topology.lanes(gcd, gcd ^ 1) == 4);
+    CHECK(degree(topology, gcd) == 7);
+  }
+}
+
+TEST_CASE("kinds of switches go with them into parts and files") {
+  const std::vector<int> devices{1, 5};
+  const Topology part = subset(preset("pcie8"), devices);
+  CHECK(part.switch_kinds == std::vector{SwitchKind::cpu, SwitchKind::cpu});
+  CHECK(from_json(to_json(part)).switch_kinds == part.switch_kinds);
+  CHECK(preset("2*dgx2").switch_kinds ==
+        std::vector{SwitchKind::nvswitch, SwitchKind::nvswitch, SwitchKind::fabric});
+  nlohmann::json broken = to_json(part);
+  broken["switch_kinds"] = {"cpu"};
+  CHECK(refusal([&] { from_json(broken); }).find("tells the kinds of 1") != std::string::npos);
 }

@@ -28,6 +28,8 @@ using Clock = Deadline::Clock;
 using namespace wire;
 
 constexpr std::chrono::seconds kHandshakeLimit{5};
+// So long a root tells ranks that come late why init failed.
+constexpr std::chrono::seconds kAfterFailure{10};
 // The oldest stranger makes room for a new one, so that a flood cannot keep ranks out for longer than it lasts.
 constexpr std::size_t kMostStrangers = 512;
 // A flood of connections shares the loop with the ranks that have come.
@@ -78,6 +80,7 @@ class Root {
       for (Link& link : links_) pump(link);
       drop_broken();
       for (const FileDescriptor& listener : listeners_) accept_all(listener);
+      if (failed_ && Clock::now() - failed_at_ > kAfterFailure) break;
       if (Clock::now() - last_activity_ > idle_limit_) {
         fail_all(ErrorCode::system_error, missing_text());
         break;
@@ -295,6 +298,7 @@ class Root {
     append(payload, bytes_of(number));
     append(payload, std::as_bytes(std::span(text)));
     failed_ = frame(Kind::error, payload);
+    failed_at_ = Clock::now();
     for (Link& link : links_) {
       if (link.stage != Stage::member) continue;
       append(link.out, *failed_);
@@ -365,6 +369,7 @@ class Root {
   int ranks_ = 0;
   int left_ = 0;
   std::optional<Bytes> failed_;
+  Clock::time_point failed_at_;
   Clock::time_point last_activity_;
 };
 

@@ -1,0 +1,305 @@
+#include "topology/metrics.h"
+
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/push_relabel_max_flow.hpp>
+#include <deque>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "topology/routes.h"
+
+namespace sccl::topology {
+namespace {
+
+constexpr int kSmall = 14;  // nodes of which all subsets are looked at
+
+std::size_t index(int node) {
+  return static_cast<std::size_t>(node);
+}
+
+struct Capacity {
+  Node src, dst;
+  std::int64_t lanes;
+};
+
+// Maximum flow by push-relabel, and the nodes the source still reaches when all of it runs: the cut nearest the source.
+struct Flow {
+  std::int64_t lanes;
+  std::vector<Node> source_side;
+};
+
+Flow flow(int nodes, const std::vector<Capacity>& capacities, Node src, Node dst) {
+  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
+  struct EdgeData {
+    std::int64_t capacity = 0, residual = 0;
+    Traits::edge_descriptor reverse;
+  };
+  using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, EdgeData>;
+  Graph graph(index(nodes));
+  for (const Capacity& one : capacities) {
+    const auto forth = boost::add_edge(index(one.src), index(one.dst), graph).first;
+    const auto back = boost::add_edge(index(one.dst), index(one.src), graph).first;
+    graph[forth].capacity = one.lanes;
+    graph[forth].reverse = back;
+    graph[back].reverse = forth;
+  }
+  Flow result;
+  result.lanes = boost::push_relabel_max_flow(
+      graph, index(src), index(dst), boost::get(&EdgeData::capacity, graph), boost::get(&EdgeData::residual, graph),
+      boost::get(&EdgeData::reverse, graph), boost::get(boost::vertex_index, graph));
+  std::vector<bool> seen(index(nodes), false);
+  std::deque<Node> waiting{src};
+  seen[index(src)] = true;
+  while (!waiting.empty()) {
+    const Node at = waiting.front();
+    waiting.pop_front();
+    result.source_side.push_back(at);
+    for (auto [edge, end] = boost::out_edges(index(at), graph); edge != end; ++edge) {
+      const auto to = boost::target(*edge, graph);
+      if (graph[*edge].residual <= 0 || seen[to]) continue;
+      seen[to] = true;
+      waiting.push_back(static_cast<Node>(to));
+    }
+  }
+  std::sort(result.source_side.begin(), result.source_side.end());
+  return result;
+}
+
+std::vector<Capacity> capacities_of(const Topology& topology) {
+  std::vector<Capacity> result;
+  for (const auto& [edge, lanes] : edge_lanes(topology)) result.push_back({edge.first, edge.second, lanes});
+  return result;
+}
+
+Topology reversed(Topology topology) {
+  for (Link& link : topology.links) std::swap(link.src, link.dst);
+  for (SharedSet& set : topology.shared)
+    for (auto& [src, dst] : set.links) std::swap(src, dst);
+  return topology;
+}
+
+// Chunks that must enter a set of nodes, for each chunk of a rank's buffer (the C of schedule files).
+struct Demand {
+  int ranks;
+  Collective collective;
+  Rank root;
+
+  Ratio of(const std::vector<bool>& inside) const {
+    const int within = static_cast<int>(std::count(inside.begin(), inside.begin() + ranks, true));
+    const int without = ranks - within;
+    if (within == 0 || without == 0) return 0;
+    const bool root_inside = inside[index(root)];
+    switch (collective) {
+      case Collective::allgather:
+        return without;
+      case Collective::gather:
+        return root_inside ? without : 0;
+      case Collective::alltoall:
+        return Ratio(without) * within / ranks;
+      case Collective::broadcast:
+        return root_inside ? 0 : 1;
+      case Collective::scatter:
+        return root_inside ? Ratio(0) : Ratio(within, ranks);
+      default:
+        return 1;  // allreduce: each part needs the other's sum
+    }
+  }
+};
+
+// Greatest ratio over all sets of nodes. Every shared set lowers what its crossing links can carry together; a link
+// counts in the first of its sets only, which keeps the bound true where sets overlap.
+std::optional<Ratio> bound_over_all_cuts(const Topology& topology, const Demand& demand) {
+  const std::vector<Capacity> capacities = capacities_of(topology);
+  std::vector<int> set_of(capacities.size(), -1);
+  for (std::size_t set = 0; set < topology.shared.size(); ++set)
+    for (const auto& [src, dst] : topology.shared[set].links)
+      for (std::size_t i = 0; i < capacities.size(); ++i)
+        if (capacities[i].src == src && capacities[i].dst == dst && set_of[i] < 0) set_of[i] = static_cast<int>(set);
+  Ratio greatest = 0;
+  std::vector<bool> inside(index(topology.nodes()));
+  for (unsigned members = 1; members + 1 < 1u << topology.nodes(); ++members) {
+    for (Node node = 0; node < topology.nodes(); ++node) inside[index(node)] = members >> node & 1u;
+    const Ratio needed = demand.of(inside);
+    // Comparing with an int recurses for ever in C++20 (Boost 1.74 and its reversed operator).
+    if (needed.numerator() == 0) continue;
+    std::int64_t lanes = 0;
+    std::vector<std::int64_t> of_set(topology.shared.size(), 0);
+    for (std::size_t i = 0; i < capacities.size(); ++i) {
+      if (inside[index(capacities[i].src)] || !inside[index(capacities[i].dst)]) continue;
+      (set_of[i] < 0 ? lanes : of_set[index(set_of[i])]) += capacities[i].lanes;
+    }
+    for (std::size_t set = 0; set < of_set.size(); ++set)
+      lanes += std::min<std::int64_t>(of_set[set], topology.shared[set].lanes);
+    if (lanes == 0) return std::nullopt;
+    greatest = std::max(greatest, needed / lanes);
+  }
+  return greatest;
+}
+
+// Every rank sends the same to `sink`: the greatest (ranks outside) / (lanes inwards) over sets with the sink. Newton's
+// method for ratios (Dinkelbach): each minimum cut at the present ratio gives a greater one, or proves it greatest.
+std::optional<Ratio> gather_bound(const Topology& topology, Rank sink, Ratio at_least) {
+  const std::vector<Capacity> links = capacities_of(topology);
+  const Node source = topology.nodes();
+  Ratio bound = at_least;
+  for (;;) {
+    // A rank gives `denominator` units, a lane carries `numerator`.
+    std::vector<Capacity> capacities = links;
+    for (Capacity& one : capacities) one.lanes *= bound.numerator();
+    for (Rank rank = 0; rank < topology.ranks; ++rank)
+      if (rank != sink) capacities.push_back({source, rank, bound.denominator()});
+    const Flow found = flow(topology.nodes() + 1, capacities, source, sink);
+    if (found.lanes == bound.denominator() * (topology.ranks - 1)) return bound;
+    const auto outside = [&](Node node) {
+      return std::binary_search(found.source_side.begin(), found.source_side.end(), node);
+    };
+    std::int64_t senders = 0, lanes = 0;
+    for (Rank rank = 0; rank < topology.ranks; ++rank) senders += outside(rank);
+    for (const Capacity& link : links)
+      if (outside(link.src) && !outside(link.dst)) lanes += link.lanes;
+    if (lanes == 0) return std::nullopt;
+    bound = Ratio(senders, lanes);
+  }
+}
+
+std::optional<Ratio> allgather_bound(const Topology& topology) {
+  Ratio bound(1, std::numeric_limits<std::int32_t>::max());
+  for (Rank sink = 0; sink < topology.ranks; ++sink) {
+    const std::optional<Ratio> one = gather_bound(topology, sink, bound);
+    if (!one) return std::nullopt;
+    bound = *one;
+  }
+  return bound;
+}
+
+// 1 / the least flow from the root to a rank.
+std::optional<Ratio> broadcast_bound(const Topology& topology, Rank root) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (Rank rank = 0; rank < topology.ranks; ++rank)
+    if (rank != root) least = std::min<std::int64_t>(least, max_flow(topology, root, rank).lanes);
+  if (least == 0) return std::nullopt;
+  return Ratio(1, least);
+}
+
+std::int64_t lanes_into(const Topology& topology, auto&& counts) {
+  std::int64_t lanes = 0;
+  for (const Link& link : topology.links)
+    if (counts(link.dst)) lanes += link.lanes;
+  return lanes;
+}
+
+std::optional<Ratio> alltoall_bound(const Topology& topology) {
+  Ratio bound = 0;
+  std::int64_t ways = 0;
+  for (Rank rank = 0; rank < topology.ranks; ++rank) {
+    const std::int64_t lanes = lanes_into(topology, [&](Node node) { return node == rank; });
+    if (lanes == 0) return std::nullopt;
+    bound = std::max(bound, Ratio(topology.ranks - 1, topology.ranks) / lanes);
+    for (const int hops : hops_from(topology, rank)) {
+      if (hops < 0) return std::nullopt;
+      ways += hops;
+    }
+  }
+  // Every hop ends on a link into a rank.
+  const std::int64_t all = lanes_into(topology, [&](Node node) { return node < topology.ranks; });
+  return std::max(bound, Ratio(ways, topology.ranks) / all);
+}
+
+std::optional<Ratio> bound_by_cuts(const Topology& topology, Collective collective, Rank root) {
+  if (topology.nodes() <= kSmall) return bound_over_all_cuts(topology, {topology.ranks, collective, root});
+  switch (collective) {
+    case Collective::allgather:
+      return allgather_bound(topology);
+    case Collective::gather:
+      return gather_bound(topology, root, Ratio(1, std::numeric_limits<std::int32_t>::max()));
+    case Collective::alltoall:
+      return alltoall_bound(topology);
+    case Collective::broadcast:
+      return broadcast_bound(topology, root);
+    case Collective::scatter: {
+      const auto gathered = gather_bound(reversed(topology), root, Ratio(1, std::numeric_limits<std::int32_t>::max()));
+      return gathered ? std::optional(*gathered / topology.ranks) : std::nullopt;
+    }
+    default: {
+      const auto out = broadcast_bound(topology, 0);
+      const auto back = broadcast_bound(reversed(topology), 0);
+      return out && back ? std::optional(std::max(*out, *back)) : std::nullopt;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<int> hops_from(const Topology& topology, Rank src) {
+  std::vector<std::vector<Node>> next(index(topology.nodes()));
+  for (const Link& link : topology.links) next[index(link.src)].push_back(link.dst);
+  std::vector<int> hops(index(topology.nodes()), -1);
+  // A switch is as near as the rank before it, so it goes to the front: breadth first with edges of length 0 and 1.
+  std::deque<Node> waiting{src};
+  std::vector<bool> done(hops.size(), false);
+  hops[index(src)] = 0;
+  while (!waiting.empty()) {
+    const Node at = waiting.front();
+    waiting.pop_front();
+    if (done[index(at)]) continue;
+    done[index(at)] = true;
+    for (const Node to : next[index(at)]) {
+      // Entering a switch costs nothing; the hop is counted where it ends.
+      const int length = to < topology.ranks ? 1 : 0;
+      if (hops[index(to)] >= 0 && hops[index(to)] <= hops[index(at)] + length) continue;
+      hops[index(to)] = hops[index(at)] + length;
+      length == 0 ? waiting.push_front(to) : waiting.push_back(to);
+    }
+  }
+  hops.resize(index(topology.ranks));
+  return hops;
+}
+
+std::optional<int> diameter(const Topology& topology) {
+  int most = 0;
+  for (Rank rank = 0; rank < topology.ranks; ++rank)
+    for (const int hops : hops_from(topology, rank)) {
+      if (hops < 0) return std::nullopt;
+      most = std::max(most, hops);
+    }
+  return most;
+}
+
+Cut max_flow(const Topology& topology, Node src, Node dst) {
+  const auto known = [&](Node node) { return node >= 0 && node < topology.nodes(); };
+  if (!known(src) || !known(dst) || src == dst)
+    fail(ErrorCode::invalid_argument, "a flow from node {} to node {}: name two different nodes of 0..{}", src, dst,
+         topology.nodes() - 1);
+  Flow found = flow(topology.nodes(), capacities_of(topology), src, dst);
+  return {static_cast<int>(found.lanes), std::move(found.source_side)};
+}
+
+std::optional<Ratio> inverse_bisection_bound(const Topology& topology, Collective collective, Rank root) {
+  if (root < 0 || root >= topology.ranks)
+    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{}", root, topology.ranks - 1);
+  if (topology.ranks == 1) return Ratio(0);
+  switch (collective) {
+    case Collective::reduce:
+      return bound_by_cuts(reversed(topology), Collective::broadcast, root);
+    case Collective::reducescatter: {
+      // The allgather of the reversed links, whose C counts one rank's part.
+      const auto bound = bound_by_cuts(reversed(topology), Collective::allgather, root);
+      return bound ? std::optional(*bound / topology.ranks) : std::nullopt;
+    }
+    case Collective::allreduce: {
+      const auto bound = bound_by_cuts(topology, collective, root);
+      // Telling all of all takes 2 (ranks - 1) messages a chunk.
+      const std::int64_t lanes = lanes_into(topology, [&](Node node) { return node < topology.ranks; });
+      return bound ? std::optional(std::max(*bound, Ratio(2 * (topology.ranks - 1), lanes))) : std::nullopt;
+    }
+    case Collective::sendrecv:
+      fail(ErrorCode::invalid_argument,
+           "send and receive have no bound of their own: ask for the flow between two ranks");
+    default:
+      return bound_by_cuts(topology, collective, root);
+  }
+}
+
+}  // namespace sccl::topology
