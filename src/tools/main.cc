@@ -20,7 +20,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"topo", "links between devices", topo},
     {"plan", "candidate schedules with predicted times", nullptr},
     {"synth", "synthesize schedules", nullptr},
-    {"pack", "pack spanning trees", nullptr},
+    {"pack", "pack spanning trees into links", pack},
     {"simulate", "simulate a schedule", nullptr},
     {"export", "convert a schedule", nullptr},
     {"explain", "which schedule serves which size and why", nullptr},
