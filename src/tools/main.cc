@@ -18,7 +18,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"doctor", "what on this machine helps or hinders", doctor},
     {"topo", "links between devices", nullptr},
     {"plan", "candidate schedules with predicted times", nullptr},
-    {"synth", "synthesize schedules", nullptr},
+    {"synth", "synthesize schedules", synth},
     {"pack", "pack spanning trees", nullptr},
     {"simulate", "simulate a schedule", nullptr},
     {"export", "convert a schedule", nullptr},

@@ -18,6 +18,7 @@ int run(int argc, char** argv);
 int verify(int argc, char** argv);
 int env(int argc, char** argv);
 int doctor(int argc, char** argv);
+int synth(int argc, char** argv);
 
 struct Verb {
   std::string_view name;
