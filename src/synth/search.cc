@@ -1,6 +1,7 @@
 #include "synth/search.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/error.h"
 
@@ -134,16 +135,21 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
   return {Outcome::sat, asked.found, ""};
 }
 
+// Memory that runs out closes the attempt like a formula that is known to be too large.
 Outcome Search::attempt_once(Asked& asked, Attempt& attempt, std::int64_t conflicts, const Limits& limits) {
-  if (!attempt.encoding) {
-    if (Encoding::estimate(asked.problem, *attempt.action, attempt.ranges) > kMostLiterals) {
-      attempt.closed = true;
-      return Outcome::unknown;
+  Outcome outcome = Outcome::unknown;
+  try {
+    if (!attempt.encoding) {
+      if (Encoding::estimate(asked.problem, *attempt.action, attempt.ranges) > kMostLiterals) throw std::bad_alloc();
+      attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
     }
-    attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
+    outcome = attempt.encoding->solve(conflicts, limits);
+    if (outcome == Outcome::sat) asked.found = attempt.encoding->solution();
+  } catch (const std::bad_alloc&) {
+    attempt.encoding.reset();
+    attempt.closed = true;
+    return Outcome::unknown;
   }
-  const Outcome outcome = attempt.encoding->solve(conflicts, limits);
-  if (outcome == Outcome::sat) asked.found = attempt.encoding->solution();
   if (outcome != Outcome::unsat) {
     if (attempt.encoding->literals() > kKeptLiterals) attempt.encoding.reset();
     return outcome;
