@@ -32,34 +32,34 @@ struct Row {
 
 // The labels of the printed tables come one collective too late in places; these are the rows as they must be.
 const std::vector<Row> kTables{
-    {"dgx1v", allgather, {1, 2, 2}, 0.3},     {"dgx1v", allgather, {2, 3, 3}, 0.8},
-    {"dgx1v", allgather, {3, 4, 4}, 1.5},     {"dgx1v", allgather, {4, 5, 5}, 2.3},
-    {"dgx1v", allgather, {5, 6, 6}, 3.3},     {"dgx1v", allgather, {6, 7, 7}, 4.6},
-    {"dgx1v", allgather, {6, 3, 7}, 6.6},     {"dgx1v", allgather, {2, 2, 3}, 0.9},
-    {"dgx1v", allreduce, {8, 4, 4}, 0.3},     {"dgx1v", allreduce, {16, 6, 6}, 0.6},
-    {"dgx1v", allreduce, {24, 8, 8}, 1.3},    {"dgx1v", allreduce, {32, 10, 10}, 2.9},
-    {"dgx1v", allreduce, {40, 12, 12}, 5.6},  {"dgx1v", allreduce, {48, 14, 14}, 12.8},
-    {"dgx1v", allreduce, {48, 6, 14}, 23.0},  {"dgx1v", allreduce, {16, 4, 6}, 0.8},
-    {"dgx1v", broadcast, {2, 2, 2}, 0.1},     {"dgx1v", broadcast, {6, 3, 3}, 0.3},
-    {"dgx1v", broadcast, {12, 4, 4}, 1.0},    {"dgx1v", broadcast, {18, 5, 5}, 8.5},
-    {"dgx1v", broadcast, {6, 3, 5}, 0.9},     {"dgx1v", gather, {1, 2, 2}, 0.3},
-    {"dgx1v", gather, {2, 3, 3}, 0.9},        {"dgx1v", gather, {3, 4, 4}, 1.6},
-    {"dgx1v", gather, {4, 5, 5}, 2.7},        {"dgx1v", gather, {5, 6, 6}, 3.8},
-    {"dgx1v", gather, {6, 7, 7}, 6.0},        {"dgx1v", gather, {6, 3, 7}, 11.4},
-    {"dgx1v", gather, {2, 2, 3}, 1.0},        {"dgx1v", alltoall, {8, 3, 3}, 2.6},
-    {"dgx1v", alltoall, {8, 2, 3}, 3.0},      {"dgx1v", alltoall, {24, 8, 8}, 133.7},
-    {"dgx1v", alltoall, {24, 2, 8}, 24.3},    {"z52", allgather, {1, 4, 4}, 0.5},
-    {"z52", allgather, {2, 7, 7}, 1.3},       {"z52", allgather, {2, 4, 7}, 1.7},
-    {"z52", allreduce, {8, 8, 8}, 0.4},       {"z52", allreduce, {16, 14, 14}, 0.9},
-    {"z52", allreduce, {16, 8, 14}, 1.6},     {"z52", broadcast, {2, 4, 4}, 0.1},
-    {"z52", broadcast, {4, 5, 5}, 0.2},       {"z52", broadcast, {6, 6, 6}, 0.3},
-    {"z52", broadcast, {8, 7, 7}, 0.5},       {"z52", broadcast, {10, 8, 8}, 0.6},
-    {"z52", gather, {1, 4, 4}, 0.4},          {"z52", gather, {2, 4, 7}, 1.8},
+    {"dgx1v", allgather, {1, 2, 2}, 0.3},    {"dgx1v", allgather, {2, 3, 3}, 0.8},
+    {"dgx1v", allgather, {3, 4, 4}, 1.5},    {"dgx1v", allgather, {4, 5, 5}, 2.3},
+    {"dgx1v", allgather, {5, 6, 6}, 3.3},    {"dgx1v", allgather, {6, 7, 7}, 4.6},
+    {"dgx1v", allgather, {6, 3, 7}, 6.6},    {"dgx1v", allgather, {2, 2, 3}, 0.9},
+    {"dgx1v", allreduce, {8, 4, 4}, 0.3},    {"dgx1v", allreduce, {16, 6, 6}, 0.6},
+    {"dgx1v", allreduce, {24, 8, 8}, 1.3},   {"dgx1v", allreduce, {32, 10, 10}, 2.9},
+    {"dgx1v", allreduce, {40, 12, 12}, 5.6}, {"dgx1v", allreduce, {48, 14, 14}, 12.8},
+    {"dgx1v", allreduce, {48, 6, 14}, 23.0}, {"dgx1v", allreduce, {16, 4, 6}, 0.8},
+    {"dgx1v", broadcast, {2, 2, 2}, 0.1},    {"dgx1v", broadcast, {6, 3, 3}, 0.3},
+    {"dgx1v", broadcast, {12, 4, 4}, 1.0},   {"dgx1v", broadcast, {18, 5, 5}, 8.5},
+    {"dgx1v", broadcast, {6, 3, 5}, 0.9},    {"dgx1v", gather, {1, 2, 2}, 0.3},
+    {"dgx1v", gather, {2, 3, 3}, 0.9},       {"dgx1v", gather, {3, 4, 4}, 1.6},
+    {"dgx1v", gather, {4, 5, 5}, 2.7},       {"dgx1v", gather, {5, 6, 6}, 3.8},
+    {"dgx1v", gather, {6, 7, 7}, 6.0},       {"dgx1v", gather, {6, 3, 7}, 11.4},
+    {"dgx1v", gather, {2, 2, 3}, 1.0},       {"dgx1v", alltoall, {8, 3, 3}, 2.6},
+    {"dgx1v", alltoall, {8, 2, 3}, 3.0},     {"dgx1v", alltoall, {24, 8, 8}, 133.7},
+    {"dgx1v", alltoall, {24, 2, 8}, 24.3},   {"z52", allgather, {1, 4, 4}, 0.5},
+    {"z52", allgather, {2, 7, 7}, 1.3},      {"z52", allgather, {2, 4, 7}, 1.7},
+    {"z52", allreduce, {8, 8, 8}, 0.4},      {"z52", allreduce, {16, 14, 14}, 0.9},
+    {"z52", allreduce, {16, 8, 14}, 1.6},    {"z52", broadcast, {2, 4, 4}, 0.1},
+    {"z52", broadcast, {4, 5, 5}, 0.2},      {"z52", broadcast, {6, 6, 6}, 0.3},
+    {"z52", broadcast, {8, 7, 7}, 0.5},      {"z52", broadcast, {10, 8, 8}, 0.6},
+    {"z52", gather, {1, 4, 4}, 0.4},         {"z52", gather, {2, 4, 7}, 1.8},
     {"z52", alltoall, {8, 4, 8}, 8.2},
 };
 
 const std::vector<Row> kBeyond{
-    {"dgx1v", allgather, {3, 3, 4}, 0},  {"dgx1v", broadcast, {7, 3, 3}, 0},  {"dgx1v", broadcast, {13, 4, 4}, 0},
+    {"dgx1v", allgather, {3, 3, 4}, 0},  {"dgx1v", broadcast, {7, 3, 3}, 0}, {"dgx1v", broadcast, {13, 4, 4}, 0},
     {"dgx1v", broadcast, {25, 6, 6}, 0}, {"dgx1v", gather, {6, 2, 7}, 0},
 };
 
@@ -71,7 +71,9 @@ const std::vector<Row> kRefuted{
     {"z52", broadcast, {9, 7, 7}, 0},   {"z52", broadcast, {11, 8, 8}, 0},  {"z52", alltoall, {8, 4, 7}, 0},
 };
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 Limits limits(double seconds) {
   return {Deadline::in(std::chrono::milliseconds(static_cast<int>(1000 * seconds))), nullptr};
@@ -102,7 +104,9 @@ Measured measure(const Row& row, int repeats) {
   return result;
 }
 
-std::string text(const Size& size) { return fmt::format("{},{},{}", size.chunks, size.steps, size.rounds); }
+std::string text(const Size& size) {
+  return fmt::format("{},{},{}", size.chunks, size.steps, size.rounds);
+}
 
 std::string outcome_text(const Answer& answer) {
   if (answer.outcome == Outcome::unsat) return "UNSAT: " + answer.reason;
@@ -111,10 +115,12 @@ std::string outcome_text(const Answer& answer) {
 }
 
 void tables(int repeats) {
-  fmt::print("\n## Rows of the paper's Tables 4 and 5\n\nA schedule of C chunks with at most S steps and R rounds, "
-             "verified; encoding and solving. Median and worst of {} runs.\n\n"
-             "| machine | collective | C,S,R | found | seconds | worst | the paper, seconds |\n|---|---|---|---|---|---|---|\n",
-             repeats);
+  fmt::print(
+      "\n## Rows of the paper's Tables 4 and 5\n\nA schedule of C chunks with at most S steps and R rounds, "
+      "verified; encoding and solving. Median and worst of {} runs.\n\n"
+      "| machine | collective | C,S,R | found | seconds | worst | the paper, seconds "
+      "|\n|---|---|---|---|---|---|---|\n",
+      repeats);
   double ours = 0;
   double theirs = 0;
   double worst = 0;
@@ -131,7 +137,8 @@ void tables(int repeats) {
 }
 
 void rows(const char* title, const std::vector<Row>& rows, int repeats) {
-  fmt::print("\n## {}\n\n| machine | collective | C,S,R | answer | seconds | worst |\n|---|---|---|---|---|---|\n", title);
+  fmt::print("\n## {}\n\n| machine | collective | C,S,R | answer | seconds | worst |\n|---|---|---|---|---|---|\n",
+             title);
   for (const Row& row : rows) {
     const Measured measured = measure(row, repeats);
     fmt::print("| {} | {} | {} | {} | {:.4f} | {:.4f} |\n", row.machine, info(row.collective).name, text(row.size),
@@ -174,9 +181,11 @@ bool bandwidth_proved(const Frontier& frontier) {
 
 void frontiers(const std::vector<std::pair<const char*, std::vector<Collective>>>& machines, const char* title,
                double budget_s) {
-  fmt::print("\n## {}\n\nBudget {} s each. Points C,S,R of the plane of steps and rounds per chunk; \"?\": something "
-             "better is not excluded.\n\n| machine | collective | points | latency end, s | all, s | proved |\n"
-             "|---|---|---|---|---|---|\n", title, budget_s);
+  fmt::print(
+      "\n## {}\n\nBudget {} s each. Points C,S,R of the plane of steps and rounds per chunk; \"?\": something "
+      "better is not excluded.\n\n| machine | collective | points | latency end, s | all, s | proved |\n"
+      "|---|---|---|---|---|---|\n",
+      title, budget_s);
   for (const auto& [machine, collectives] : machines)
     for (const Collective collective : collectives) {
       const Timed timed = timed_frontier(topology::preset(machine), collective, budget_s);
@@ -189,11 +198,13 @@ void frontiers(const std::vector<std::pair<const char*, std::vector<Collective>>
 void parts(double budget_s) {
   const topology::Topology machine = topology::preset("dgx1v");
   const auto classes = topology::subset_classes(machine, 3, 7);
-  fmt::print("\n## Partial allocations: the {} classes of 3 to 7 devices of a DGX-1V\n\nBudget {} s each. \"Both ends "
-             "proved\": the fewest steps by distance, the fewest rounds per chunk by a cut. Elsewhere the bandwidth end "
-             "is open, and every frontier says by how much.\n\n| collective | classes | latency end, worst s | both ends proved | "
-             "whole frontier proved | all, median s | all, worst s |\n|---|---|---|---|---|---|---|\n",
-             classes.size(), budget_s);
+  fmt::print(
+      "\n## Partial allocations: the {} classes of 3 to 7 devices of a DGX-1V\n\nBudget {} s each. \"Both ends "
+      "proved\": the fewest steps by distance, the fewest rounds per chunk by a cut. Elsewhere the bandwidth end "
+      "is open, and every frontier says by how much.\n\n| collective | classes | latency end, worst s | both ends "
+      "proved | "
+      "whole frontier proved | all, median s | all, worst s |\n|---|---|---|---|---|---|---|\n",
+      classes.size(), budget_s);
   for (const Collective collective : {allgather, allreduce, broadcast}) {
     double latency_worst = 0;
     int both = 0;
@@ -207,8 +218,8 @@ void parts(double budget_s) {
       seconds.push_back(timed.seconds);
     }
     std::sort(seconds.begin(), seconds.end());
-    fmt::print("| {} | {} | {:.3f} | {} | {} | {:.3f} | {:.2f} |\n", info(collective).name, classes.size(), latency_worst,
-               both, whole, seconds[seconds.size() / 2], seconds.back());
+    fmt::print("| {} | {} | {:.3f} | {} | {} | {:.3f} | {:.2f} |\n", info(collective).name, classes.size(),
+               latency_worst, both, whole, seconds[seconds.size() / 2], seconds.back());
     std::fflush(stdout);
   }
 }
@@ -231,8 +242,10 @@ std::string load() {
 
 int main(int argc, char** argv) {
   const int repeats = argc > 1 ? std::max(1, std::atoi(argv[1])) : 3;
-  fmt::print("# Synthesis\n\nCommand: `bench/synthesis/run.sh`, one thread of {} cores ({}); load average at the start "
-             "{}.\n", std::thread::hardware_concurrency(), processor(), load());
+  fmt::print(
+      "# Synthesis\n\nCommand: `bench/synthesis/run.sh`, one thread of {} cores ({}); load average at the start "
+      "{}.\n",
+      std::thread::hardware_concurrency(), processor(), load());
   tables(repeats);
   rows("Points that dominate rows of the paper", kBeyond, repeats);
   rows("What is refuted", kRefuted, repeats);

@@ -34,7 +34,9 @@ std::uint64_t checksum(std::string_view text) {
   return sum;
 }
 
-std::string header(std::string_view body) { return fmt::format("{}{:016x}\n", kMagic, checksum(body)); }
+std::string header(std::string_view body) {
+  return fmt::format("{}{:016x}\n", kMagic, checksum(body));
+}
 
 // The body of a file whose checksum is right.
 std::optional<std::string> read(const std::filesystem::path& path) {
@@ -63,7 +65,8 @@ bool write(int descriptor, std::string_view text) {
 // Beside its name first, under a name no other thread or process uses.
 bool replace(const std::filesystem::path& path, std::string_view text) {
   static std::atomic<unsigned> serial{0};
-  const std::string beside = fmt::format("{}.{}.{}", path.string(), ::getpid(), serial.fetch_add(1, std::memory_order_relaxed));
+  const std::string beside =
+      fmt::format("{}.{}.{}", path.string(), ::getpid(), serial.fetch_add(1, std::memory_order_relaxed));
   bool good = false;
   {
     const FileDescriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -87,7 +90,9 @@ std::vector<int> inverse(std::span<const int> number) {
   return result;
 }
 
-bool rooted(Collective collective) { return info(collective).rooted; }
+bool rooted(Collective collective) {
+  return info(collective).rooted;
+}
 
 Frontier under_new_numbers(Frontier frontier, std::span<const int> number, const topology::Topology& topology) {
   for (Point& point : frontier.points) point.schedule = synth::renumbered(point.schedule, number, topology);
@@ -112,12 +117,14 @@ schedule::Schedule renumbered(const schedule::Schedule& schedule, std::span<cons
     const int ranks = schedule.ranks;
     switch (schedule.collective) {
       case Collective::broadcast:
-      case Collective::reduce: return chunk;
+      case Collective::reduce:
+        return chunk;
       case Collective::alltoall: {
         const int piece = chunk / ranks / ranks;
         return (piece * ranks + new_rank(chunk / ranks % ranks)) * ranks + new_rank(chunk % ranks);
       }
-      default: return chunk / ranks * ranks + new_rank(chunk % ranks);
+      default:
+        return chunk / ranks * ranks + new_rank(chunk % ranks);
     }
   };
   schedule::Schedule result = schedule;
@@ -176,8 +183,8 @@ bool Cache::store(const topology::Topology& topology, Collective collective, Ran
                   const Frontier& frontier) const {
   const topology::CanonicalForm form = topology::canonical_form(topology);
   const topology::Topology canonical = topology::relabelled(topology, form.number);
-  const std::string body = json{{"topology", form.text},
-                                {"found", to_json(under_new_numbers(frontier, form.number, canonical))}}.dump();
+  const std::string body =
+      json{{"topology", form.text}, {"found", to_json(under_new_numbers(frontier, form.number, canonical))}}.dump();
   return make_folder(folder_) && replace(path(topology, collective, root), header(body) + body);
 }
 

@@ -65,8 +65,7 @@ json to_json(const Frontier& frontier) {
   return {{"frontier", points},
           {"seconds", frontier.seconds},
           {"k", frontier.k},
-          {"bounds",
-           {{"steps", frontier.least_steps}, {"rounds_per_chunk", {bound.numerator, bound.denominator}}}},
+          {"bounds", {{"steps", frontier.least_steps}, {"rounds_per_chunk", {bound.numerator, bound.denominator}}}},
           {"open", open},
           {"complete", frontier.complete},
           {"proved", frontier.statement()}};

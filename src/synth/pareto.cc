@@ -18,7 +18,9 @@ constexpr int kRounds = 4;          // of the sweep
 constexpr int kFirstSliceMs = 250;  // for one question in the first round
 constexpr int kSliceGrowth = 5;
 
-Ratio cost(const Size& size) { return ratio(size.rounds, size.chunks); }
+Ratio cost(const Size& size) {
+  return ratio(size.rounds, size.chunks);
+}
 
 bool no_worse(const Size& one, const Size& other) {
   return one.steps <= other.steps && cost(one) <= cost(other) && one.chunks <= other.chunks;
@@ -56,8 +58,8 @@ class Sweep {
     const std::int64_t unit = std::int64_t{synthesizer_.chunk_multiple()} * phases;
     const std::int64_t chunks = std::lcm(bound.denominator, unit);
     const std::int64_t rounds = bound.numerator * (chunks / bound.denominator);
-    return static_cast<int>(std::clamp<std::int64_t>(rounds - frontier_.least_steps, kLeastDefaultK * phases,
-                                                     kMostDefaultK * phases));
+    return static_cast<int>(
+        std::clamp<std::int64_t>(rounds - frontier_.least_steps, kLeastDefaultK * phases, kMostDefaultK * phases));
   }
 
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -73,9 +75,8 @@ class Sweep {
 
   // Enough steps are those with which some schedule is bandwidth-optimal.
   bool meets_bound(int steps) const {
-    return std::any_of(frontier_.points.begin(), frontier_.points.end(), [&](const Point& point) {
-      return point.bandwidth_optimal && point.size.steps <= steps;
-    });
+    return std::any_of(frontier_.points.begin(), frontier_.points.end(),
+                       [&](const Point& point) { return point.bandwidth_optimal && point.size.steps <= steps; });
   }
 
   // The largest number of chunks for these steps and rounds: from what the bounds leave open, and where that takes too
@@ -133,16 +134,16 @@ class Sweep {
     if (options_.found) options_.found(frontier_.points.back());
   }
 
-  // Something to have at once: one piece in the fewest steps, or as few more as it takes, in any number of rounds.
+  // Something to have at once: one piece along shortest paths, then in the fewest rounds that a short search finds.
   void seed() {
     const int chunks = synthesizer_.chunk_multiple();
-    for (int steps = frontier_.least_steps; steps <= frontier_.least_steps + options_.more_steps; ++steps) {
-      int rounds = steps;
-      while (synthesizer_.refutes({chunks, steps, rounds})) ++rounds;
-      constexpr int kDoublings = 8;
-      for (int i = 0, more = 1; i < kDoublings && !limits_.reached(); ++i, more *= 2)
-        if (ask({chunks, steps, rounds + more - 1}) == Outcome::sat) return;
-    }
+    constexpr int kAnyRounds = 1 << 20;
+    if (ask({chunks, frontier_.least_steps, kAnyRounds}) != Outcome::sat) return;
+    const int most = frontier_.points.front().size.rounds;
+    int rounds = frontier_.least_steps;
+    while (rounds < most && synthesizer_.refutes({chunks, frontier_.least_steps, rounds})) ++rounds;
+    for (int more = 1; rounds < most && !limits_.reached(); rounds += more, more *= 2)
+      if (ask({chunks, frontier_.least_steps, rounds}) == Outcome::sat) return;
   }
 
   void drop_dominated() {
@@ -187,7 +188,7 @@ class Sweep {
   Clock::time_point start_ = Clock::now();
   Frontier frontier_;
   int round_ = 0;
-  std::vector<Size> unknown_;                            // of the last sweep
+  std::vector<Size> unknown_;                         // of the last sweep
   std::map<std::pair<int, int>, int> least_refuted_;  // by steps and rounds: pieces
 };
 
@@ -200,9 +201,12 @@ std::string_view optimality(const Point& point) {
 
 std::string_view name(Standing standing) {
   switch (standing) {
-    case Standing::proved: return "proved";
-    case Standing::open: return "open";
-    case Standing::dominated: break;
+    case Standing::proved:
+      return "proved";
+    case Standing::open:
+      return "open";
+    case Standing::dominated:
+      break;
   }
   return "dominated";
 }
@@ -220,10 +224,12 @@ std::string Frontier::statement() const {
                              : fmt::format("no schedule of {} steps, the distance bound, was found", least_steps);
   const Ratio bound = least_rounds_per_chunk;
   if (bandwidth)
-    text += fmt::format("; bandwidth-optimal: {}/{} rounds per chunk are the cut bound", bound.numerator, bound.denominator);
+    text += fmt::format("; bandwidth-optimal: {}/{} rounds per chunk are the cut bound", bound.numerator,
+                        bound.denominator);
   else if (least.denominator != 0)
     text += fmt::format("; bandwidth open: {}/{} rounds per chunk found, {}/{} is the cut bound", least.numerator,
                         least.denominator, bound.numerator, bound.denominator);
+  if (!complete && open.empty()) return text + "; the budget ended before other sizes were looked at";
   text += open.empty() ? fmt::format("; nothing with at most {} more rounds than steps is left open", k)
                        : fmt::format("; best within the budget: {} sizes are left open", open.size());
   return text;

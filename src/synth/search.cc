@@ -51,7 +51,8 @@ Search::Search(const topology::Topology& topology, Collective collective, Rank r
       orientation_(orientation),
       chunks_per_piece_(synth::chunks_per_piece(collective, topology.ranks)),
       unit_(problem(1)),
-      bounds_(unit_) {}
+      bounds_(unit_),
+      groups_(groups(unit_)) {}
 
 Search::~Search() = default;
 
@@ -68,18 +69,32 @@ Found Search::find(int pieces, int steps, int rounds, Effort effort, const Limit
   if (!bounds_.connected())
     return {Outcome::unsat, {}, "some rank cannot be reached over the links: the topology is not connected"};
   if (steps < bounds_.least_steps())
-    return {Outcome::unsat, {},
+    return {Outcome::unsat,
+            {},
             fmt::format("some chunk has {} hops to go, more than {} steps", bounds_.least_steps(), steps)};
   if (rounds < bounds_.least_steps())
-    return {Outcome::unsat, {},
+    return {Outcome::unsat,
+            {},
             fmt::format("{} steps are needed and have a round each, more than {}", bounds_.least_steps(), rounds)};
   steps = std::min(steps, rounds);
   if (bounds_.refutes(pieces, steps, rounds)) return {Outcome::unsat, {}, "a cut of the time-expanded network"};
-  if (std::int64_t{pieces} * static_cast<std::int64_t>(unit_.commodities.size()) > kMostChunks)
+  if (!searchable(pieces))
     return {Outcome::unknown, {}, fmt::format("more than {} chunks are not searched", kMostChunks)};
+  if (const Routed& routed = easy(pieces); routed.steps <= steps && routed.rounds <= rounds)
+    return {Outcome::sat, routed.sends, ""};
   auto& asked = asked_[{pieces, steps, rounds}];
   if (!asked) asked = ask(pieces, steps, rounds);
   return go_on(*asked, effort, limits);
+}
+
+bool Search::searchable(int pieces) const {
+  return std::int64_t{pieces} * static_cast<std::int64_t>(unit_.commodities.size()) <= kMostChunks;
+}
+
+const Routed& Search::easy(int pieces) {
+  const auto [at, fresh] = easy_.try_emplace(pieces);
+  if (fresh) at->second = shortest_paths(problem(pieces));
+  return at->second;
 }
 
 std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
@@ -87,7 +102,7 @@ std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
   asked->problem = problem(pieces);
   asked->steps = steps;
   asked->rounds = rounds;
-  asked->actions = actions(asked->problem);
+  asked->actions = actions(asked->problem, groups_);
   while (asked->actions.size() > kMostActions) asked->actions.erase(asked->actions.end() - 2);
   const int first = std::max(bounds_.least_steps(), 1);
   int turn = 0;
@@ -128,8 +143,7 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
       if (asked.refuted) return {Outcome::unsat, {}, proof};
       open = open || !attempt.closed;
     }
-    if (asked.found.empty() && !open)
-      return {Outcome::unknown, {}, "the formulas that are left are too large"};
+    if (asked.found.empty() && !open) return {Outcome::unknown, {}, "the formulas that are left are too large"};
     ++asked.turn;
   }
   return {Outcome::sat, asked.found, ""};

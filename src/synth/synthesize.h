@@ -41,6 +41,7 @@ class Synthesizer {
   Answer find(const Size& size, Effort effort, const Limits& limits);
 
  private:
+  std::optional<Answer> easy(int pieces, const Size& size);
   Answer compose(const Size& size, Effort effort, const Limits& limits);
   Answer compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits);
   int least_rounds(std::optional<Search>& half, int pieces, int steps);

@@ -59,8 +59,7 @@ void write_file(const std::string& path, const nlohmann::json& json) {
 // The paper's own encoding, for comparison: collectives that combine nothing, the number of steps as given.
 synth::Answer ask_reference(const topology::Topology& topology, Collective collective, const Options& options) {
   const synth::Problem problem = synth::make_problem(topology, collective, options.root, options.size.chunks);
-  const synth::Found found =
-      synth::solve_reference(problem, options.size.steps, options.size.rounds, limits(options));
+  const synth::Found found = synth::solve_reference(problem, options.size.steps, options.size.rounds, limits(options));
   if (found.outcome != Outcome::sat) return {found.outcome, std::nullopt, found.reason};
   std::vector<schedule::Send> sends;
   for (const synth::TimedHop& one : found.sends) {
@@ -125,7 +124,8 @@ int frontier(const topology::Topology& topology, Collective collective, const Op
   if (!synthesizer.connected()) {
     const char* reason = "some rank cannot be reached over the links: there is no schedule";
     if (options.as_json)
-      std::puts(nlohmann::json{{"frontier", nlohmann::json::array()}, {"seconds", 0}, {"reason", reason}}.dump().c_str());
+      std::puts(
+          nlohmann::json{{"frontier", nlohmann::json::array()}, {"seconds", 0}, {"reason", reason}}.dump().c_str());
     else
       std::printf("none: %s\n", reason);
     return kNo;
@@ -158,14 +158,18 @@ int synth(int argc, char** argv) {
   auto* rounds = app.add_option("--rounds", options.size.rounds, "at most so many rounds in all");
   auto* pareto = app.add_flag("--pareto", options.pareto, "all between least latency and least bandwidth");
   app.add_option("--k", options.k, "with --pareto: at most so many rounds more than steps")
-      ->check(CLI::NonNegativeNumber)->needs(pareto);
+      ->check(CLI::NonNegativeNumber)
+      ->needs(pareto);
   app.add_option("--more-steps", options.more_steps, "with --pareto: steps beyond the fewest possible")
-      ->check(CLI::NonNegativeNumber)->needs(pareto);
-  app.add_flag("--cache", options.cached, "with --pareto: look in the cache (SCCL_CACHE_DIR) first, and keep the answer")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(pareto);
+  app.add_flag("--cache", options.cached,
+               "with --pareto: look in the cache (SCCL_CACHE_DIR) first, and keep the answer")
       ->needs(pareto);
   app.add_option("--root", options.root, "of a rooted collective");
   app.add_option("--budget", options.budget_s, "seconds after which the best so far is the answer")
-      ->check(CLI::Range(0.0, 1e6))->capture_default_str();
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
   app.add_option("--out", options.out, "file for the schedule, or for the frontier with its schedules (JSON)");
   app.add_flag("--reference", options.reference, "the SMT encoding of the paper (slow; nothing that combines)")
       ->excludes(pareto);

@@ -1,6 +1,6 @@
 // The fast encoding and the paper's own agree wherever both finish.
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <random>
 #include <set>
 
@@ -14,13 +14,15 @@ using namespace sccl::synth;
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kPatience = std::chrono::seconds(1);
 
-Limits patience() { return Limits{Deadline::in(kPatience), nullptr}; }
+Limits patience() {
+  return Limits{Deadline::in(kPatience), nullptr};
+}
 
 // What SAT says without bounds and symmetries.
 Outcome plain_outcome(const Problem& problem, int steps, int rounds) {
-  const std::vector<Action> all = actions(problem);
+  const std::vector<Action> all = actions(problem, {});
   Encoding encoding(problem, all.back(), rounds,
                     std::vector<RoundsRange>(static_cast<std::size_t>(steps), {1, rounds - steps + 1}));
   return encoding.solve(0, patience());
@@ -130,7 +132,8 @@ TEST_CASE("both encodings agree on random topologies with switches and shared se
     const topology::Topology topology = random_topology(random, 3 + static_cast<int>(random() % 3));
     const Collective collective = collectives[random() % collectives.size()];
     const int pieces = 1 + static_cast<int>(random() % 2);
-    const int least = Bounds(make_problem(topology, collective, 0, chunks_per_piece(collective, topology.ranks))).least_steps();
+    const int least =
+        Bounds(make_problem(topology, collective, 0, chunks_per_piece(collective, topology.ranks))).least_steps();
     const int steps = least + static_cast<int>(random() % 2);
     for (int rounds = steps; rounds < steps + 4; ++rounds) compare(topology, collective, pieces, steps, rounds, tally);
   }

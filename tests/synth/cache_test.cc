@@ -1,4 +1,6 @@
 // The cache gives back what was stored, to every job on equivalent devices, and nothing that is damaged or foreign.
+#include "synth/cache.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +13,6 @@
 #include <vector>
 
 #include "schedule/verify.h"
-#include "synth/cache.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -42,14 +43,18 @@ Frontier frontier(const topology::Topology& topology, Collective collective, Ran
   return pareto(synthesizer, options, Limits{Deadline::in(std::chrono::seconds(20)), nullptr});
 }
 
-topology::Topology part(std::vector<int> devices) { return topology::subset(topology::preset("dgx1v"), devices); }
+topology::Topology part(std::vector<int> devices) {
+  return topology::subset(topology::preset("dgx1v"), devices);
+}
 
 std::string content(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-void overwrite(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+void overwrite(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
 
 }  // namespace
 

@@ -1,12 +1,13 @@
 // The frontier between least latency and least bandwidth: what is found, what is proved, and that it ends in time.
-#include <catch2/catch.hpp>
+#include "synth/pareto.h"
+
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <vector>
 
 #include "base/error.h"
 #include "schedule/verify.h"
-#include "synth/pareto.h"
 #include "topology/presets.h"
 
 using namespace sccl;

@@ -9,7 +9,9 @@
 namespace sccl::synth {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
 
 class Reference {
  public:
@@ -59,7 +61,7 @@ class Reference {
       if (rank == commodity.source)
         solver_.add(time.back() == 0);  // C1
       else
-        solver_.add(time.back() >= 1);  // not in the precondition
+        solver_.add(time.back() >= 1);                                    // not in the precondition
       if (commodity.sinks[at(rank)]) solver_.add(time.back() <= steps_);  // C2
     }
     z3::expr_vector sent(context_);
@@ -96,8 +98,7 @@ class Reference {
         for (const Capacity::Term& term : capacity.terms)
           for (std::size_t chunk = 0; chunk < time_.size(); ++chunk)
             for (int i = 0; i < term.times; ++i)
-              uses.push_back(sent_[chunk][at(term.hop)] &&
-                             time_[chunk][at(problem_.hops[at(term.hop)].dst)] == step);
+              uses.push_back(sent_[chunk][at(term.hop)] && time_[chunk][at(problem_.hops[at(term.hop)].dst)] == step);
         for (int r = 1; r <= rounds_ - steps_ + 1; ++r)
           if (static_cast<int>(uses.size()) > capacity.lanes * r)
             solver_.add(z3::implies(rounds == r, z3::atmost(uses, static_cast<unsigned>(capacity.lanes * r))));
@@ -130,9 +131,12 @@ Found solve_reference(const Problem& problem, int steps, int rounds, const Limit
     Reference reference(problem, steps, rounds);
     reference.build();
     switch (reference.solve(limits)) {
-      case z3::sat: return {Outcome::sat, reference.solution(), ""};
-      case z3::unsat: return {Outcome::unsat, {}, "Z3 refuted the reference encoding"};
-      case z3::unknown: break;
+      case z3::sat:
+        return {Outcome::sat, reference.solution(), ""};
+      case z3::unsat:
+        return {Outcome::unsat, {}, "Z3 refuted the reference encoding"};
+      case z3::unknown:
+        break;
     }
     return {Outcome::unknown, {}, "Z3 gave up"};
   } catch (const z3::exception& error) {
