@@ -65,6 +65,7 @@ json to_json(const Frontier& frontier) {
   return {{"frontier", points},
           {"seconds", frontier.seconds},
           {"k", frontier.k},
+          {"most_steps", frontier.most_steps},
           {"bounds", {{"steps", frontier.least_steps}, {"rounds_per_chunk", {bound.numerator, bound.denominator}}}},
           {"open", open},
           {"complete", frontier.complete},
@@ -77,6 +78,7 @@ Frontier frontier_from_json(const json& json) {
     for (const auto& point : json.at("frontier")) frontier.points.push_back(point_from(point));
     frontier.seconds = json.at("seconds").get<double>();
     frontier.k = json.at("k").get<int>();
+    frontier.most_steps = json.at("most_steps").get<int>();
     frontier.least_steps = json.at("bounds").at("steps").get<int>();
     frontier.least_rounds_per_chunk = ratio_from(json.at("bounds").at("rounds_per_chunk"));
     for (const auto& size : json.at("open")) frontier.open.push_back(size_from(size));

@@ -33,6 +33,7 @@ class Sweep {
     frontier_.least_steps = std::max(1, synthesizer.least_steps());
     frontier_.least_rounds_per_chunk = synthesizer.least_rounds_per_chunk();
     frontier_.k = options.k >= 0 ? options.k : default_k();
+    frontier_.most_steps = frontier_.least_steps + options.more_steps;
   }
 
   Frontier run() {
@@ -66,7 +67,7 @@ class Sweep {
 
   void sweep() {
     unknown_.clear();
-    for (int steps = frontier_.least_steps; steps <= frontier_.least_steps + options_.more_steps; ++steps) {
+    for (int steps = frontier_.least_steps; steps <= frontier_.most_steps; ++steps) {
       for (int rounds = steps; rounds <= steps + frontier_.k && !limits_.reached(); ++rounds)
         most_chunks(steps, rounds);
       if (meets_bound(steps)) return;
@@ -134,11 +135,18 @@ class Sweep {
     if (options_.found) options_.found(frontier_.points.back());
   }
 
-  // Something to have at once: one piece along shortest paths, then in the fewest rounds that a short search finds.
+  // Something to have at once: what needs no search, for more and more chunks; then one piece in the fewest steps and
+  // as few rounds as a short search finds.
   void seed() {
     const int chunks = synthesizer_.chunk_multiple();
-    constexpr int kAnyRounds = 1 << 20;
-    if (ask({chunks, frontier_.least_steps, kAnyRounds}) != Outcome::sat) return;
+    constexpr int kMostPieces = 64;
+    constexpr int kShareOfBudget = 4;
+    const int share_ms = std::max(1, limits_.deadline.remaining_ms(kFirstSliceMs * kShareOfBudget) / kShareOfBudget);
+    const Deadline enough = Deadline::in(std::chrono::milliseconds(share_ms));
+    for (int pieces = 1; pieces <= kMostPieces && !enough.passed(); pieces *= 2)
+      for (const Size& size : synthesizer_.easy_sizes(pieces * chunks))
+        if (!known_no_better(size)) ask(size);
+    if (frontier_.points.empty()) return;
     const int most = frontier_.points.front().size.rounds;
     int rounds = frontier_.least_steps;
     while (rounds < most && synthesizer_.refutes({chunks, frontier_.least_steps, rounds})) ++rounds;
@@ -178,7 +186,9 @@ class Sweep {
     };
     for (const Point& other : frontier_.points)
       if (beats(other.size)) return Standing::dominated;
-    if (limits_.reached() && round_ == 0) return Standing::open;
+    const bool looked_at =
+        point.size.steps <= frontier_.most_steps && point.size.rounds - point.size.steps <= frontier_.k;
+    if (!looked_at || (limits_.reached() && round_ == 0)) return Standing::open;
     return std::any_of(unknown_.begin(), unknown_.end(), beats) ? Standing::open : Standing::proved;
   }
 
@@ -230,8 +240,10 @@ std::string Frontier::statement() const {
     text += fmt::format("; bandwidth open: {}/{} rounds per chunk found, {}/{} is the cut bound", least.numerator,
                         least.denominator, bound.numerator, bound.denominator);
   if (!complete && open.empty()) return text + "; the budget ended before other sizes were looked at";
-  text += open.empty() ? fmt::format("; nothing with at most {} more rounds than steps is left open", k)
-                       : fmt::format("; best within the budget: {} sizes are left open", open.size());
+  if (open.empty())
+    text += fmt::format("; nothing of at most {} steps and {} more rounds is left open", most_steps, k);
+  else
+    text += fmt::format("; best within the budget: {} sizes are left open", open.size());
   return text;
 }
 

@@ -38,6 +38,7 @@ struct Frontier {
   int least_steps = 0;        // bounds
   Ratio least_rounds_per_chunk;
   int k = 0;
+  int most_steps = 0;      // that were looked at, beyond what needs no search
   std::vector<Size> open;  // would be better than what was found, and are neither found nor refuted
   bool complete = false;   // the sweep ended before the budget did
   double seconds = 0;

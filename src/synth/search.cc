@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "synth/flooding.h"
 
 namespace sccl::synth {
 namespace {
@@ -80,8 +81,8 @@ Found Search::find(int pieces, int steps, int rounds, Effort effort, const Limit
   if (bounds_.refutes(pieces, steps, rounds)) return {Outcome::unsat, {}, "a cut of the time-expanded network"};
   if (!searchable(pieces))
     return {Outcome::unknown, {}, fmt::format("more than {} chunks are not searched", kMostChunks)};
-  if (const Routed& routed = easy(pieces); routed.steps <= steps && routed.rounds <= rounds)
-    return {Outcome::sat, routed.sends, ""};
+  for (const Routed& routed : easy(pieces))
+    if (routed.steps <= steps && routed.rounds <= rounds) return {Outcome::sat, routed.sends, ""};
   auto& asked = asked_[{pieces, steps, rounds}];
   if (!asked) asked = ask(pieces, steps, rounds);
   return go_on(*asked, effort, limits);
@@ -91,10 +92,15 @@ bool Search::searchable(int pieces) const {
   return std::int64_t{pieces} * static_cast<std::int64_t>(unit_.commodities.size()) <= kMostChunks;
 }
 
-const Routed& Search::easy(int pieces) {
-  const auto [at, fresh] = easy_.try_emplace(pieces);
-  if (fresh) at->second = shortest_paths(problem(pieces));
-  return at->second;
+const std::vector<Routed>& Search::easy(int pieces) {
+  std::vector<Routed>& known = easy_[pieces];
+  if (known.empty()) known.push_back(shortest_paths(problem(pieces)));
+  return known;
+}
+
+void Search::flood(int pieces) {
+  if (easy(pieces).size() > 1) return;
+  if (std::optional<Routed> routed = flooding(problem(pieces))) easy_[pieces].push_back(std::move(*routed));
 }
 
 std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {

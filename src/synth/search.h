@@ -35,8 +35,10 @@ class Search {
   const std::vector<Hop>& hops() const { return unit_.hops; }
   int chunks_per_piece() const { return chunks_per_piece_; }
 
-  // What needs no search. The topology must be connected, and the pieces no more than are searched.
-  const Routed& easy(int pieces);
+  // What needs no search: along shortest paths, and by flooding once that was asked for. The topology must be
+  // connected, and the pieces no more than are searched.
+  const std::vector<Routed>& easy(int pieces);
+  void flood(int pieces);
   bool searchable(int pieces) const;
 
   // At most `steps` steps and `rounds` rounds. Fewer steps are tried first: cutting a step of several rounds in two
@@ -60,7 +62,7 @@ class Search {
   Problem unit_;  // with one piece
   Bounds bounds_;
   std::vector<Group> groups_;
-  std::map<int, Routed> easy_;                                // by pieces
+  std::map<int, std::vector<Routed>> easy_;                   // by pieces
   std::map<std::vector<int>, std::unique_ptr<Asked>> asked_;  // by pieces, steps, rounds
 };
 

@@ -154,16 +154,36 @@ Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limit
   return answer;
 }
 
-// Both phases along shortest paths, where that fits.
+std::vector<Size> Synthesizer::easy_sizes(int chunks) {
+  const int pieces = chunks / multiple_;
+  std::vector<Size> sizes;
+  for (std::optional<Search>* half : {&copies_, &inverses_}) {
+    if (!*half) continue;
+    if (topology_.ranks == 1 || !(*half)->searchable(pieces)) return {};
+    (*half)->flood(pieces);
+    std::vector<Size> longer;
+    for (const Routed& routed : (*half)->easy(pieces)) {
+      if (sizes.empty()) longer.push_back({chunks, routed.steps, routed.rounds});
+      for (const Size& size : sizes) longer.push_back({chunks, size.steps + routed.steps, size.rounds + routed.rounds});
+    }
+    sizes = std::move(longer);
+  }
+  return sizes;
+}
+
+// Both phases without a search, where that fits.
 std::optional<Answer> Synthesizer::easy(int pieces, const Size& size) {
-  if (!copies_->searchable(pieces)) return std::nullopt;
-  const Routed& gather = copies_->easy(pieces);
-  const Routed& reduce = inverses_->easy(pieces);
-  if (gather.steps + reduce.steps > size.steps || gather.rounds + reduce.rounds > size.rounds) return std::nullopt;
-  std::vector<Send> sends = inverted(*inverses_, reduce.sends);
-  const std::vector<Send> after = copies(*copies_, gather.sends, reduce.steps);
-  sends.insert(sends.end(), after.begin(), after.end());
-  return checked(schedule::make_schedule("synth", collective_, root_, topology_, size.chunks, std::move(sends)), size);
+  if (!copies_->searchable(pieces) || topology_.ranks == 1) return std::nullopt;
+  for (const Routed& gather : copies_->easy(pieces))
+    for (const Routed& reduce : inverses_->easy(pieces)) {
+      if (gather.steps + reduce.steps > size.steps || gather.rounds + reduce.rounds > size.rounds) continue;
+      std::vector<Send> sends = inverted(*inverses_, reduce.sends);
+      const std::vector<Send> after = copies(*copies_, gather.sends, reduce.steps);
+      sends.insert(sends.end(), after.begin(), after.end());
+      return checked(schedule::make_schedule("synth", collective_, root_, topology_, size.chunks, std::move(sends)),
+                     size);
+    }
+  return std::nullopt;
 }
 
 // The AllGather in `gather.steps` steps and as few rounds as can be, then the ReduceScatter in what is left.
