@@ -51,7 +51,7 @@ class Windows {
 
 }  // namespace
 
-// The solver's configuration for unsatisfiable formulas finds schedules faster, too (docs/results/synthesis.md).
+// The solver's configuration for unsatisfiable formulas finds schedules faster, too (docs/decisions.md, 10).
 Encoding::Encoding(const Problem& problem, const Action& action, int rounds, const std::vector<RoundsRange>& ranges)
     : problem_(problem),
       action_(action),
