@@ -19,7 +19,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"status", "who is in which call and waits for whom, of a running process", status},
     {"topo", "links between devices", topo},
     {"plan", "candidate schedules with predicted times", nullptr},
-    {"synth", "synthesize schedules", nullptr},
+    {"synth", "synthesize schedules", synth},
     {"pack", "pack spanning trees into links", pack},
     {"simulate", "simulate a schedule", nullptr},
     {"export", "convert a schedule", nullptr},
