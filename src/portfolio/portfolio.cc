@@ -72,6 +72,9 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
 }  // namespace
 
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root) {
+  if (root < 0 || root >= topology.ranks)
+    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root, topology.ranks - 1,
+         topology.name);
   std::vector<Candidate> result;
   add_planners(result, topology, collective, root);
   if (result.empty())

@@ -23,7 +23,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"pack", "pack spanning trees into links", pack},
     {"simulate", "simulate a schedule", nullptr},
     {"export", "convert a schedule", nullptr},
-    {"explain", "which schedule serves which size and why", nullptr},
+    {"explain", "which schedule serves which size and why", explain},
 });
 
 void print_usage() {

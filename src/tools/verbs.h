@@ -22,6 +22,7 @@ int status(int argc, char** argv);
 int topo(int argc, char** argv);
 int pack(int argc, char** argv);
 int synth(int argc, char** argv);
+int explain(int argc, char** argv);
 
 struct Verb {
   std::string_view name;

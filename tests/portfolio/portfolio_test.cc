@@ -63,4 +63,5 @@ TEST_CASE("ranks that nothing joins have no schedule") {
   apart.name = "apart";
   apart.ranks = 2;
   CHECK_THROWS_AS(portfolio::candidates(apart, Collective::allreduce, 0), Error);
+  CHECK_THROWS_AS(portfolio::candidates(topology::preset("dgx1v"), Collective::broadcast, 8), Error);
 }

@@ -137,7 +137,20 @@ def test_topo():
         expect_code(run("topo", *wrong), 2, f"topo {wrong}")
 
 
-{"perf": test_perf, "run": test_run, "verify": test_verify, "tables": test_tables, "topo": test_topo}[group]()
+def test_explain():
+    rows = json.loads(run("explain", "--topo", "dgx1v", "--collective", "broadcast", "--json").stdout)
+    expect([row["bytes"] for row in rows] == [8 * 8**i for i in range(8)], "sizes of explain")
+    for row in rows:
+        expect(row["predicted_us"] <= row["second"]["predicted_us"], f"the second is faster: {row}")
+    expect(rows[0]["schedule"] != rows[-1]["schedule"], "one schedule serves all sizes of a broadcast on a DGX-1V")
+    table = run("explain", "-n", "4", "--collective", "allreduce")
+    expect_code(table, 0, "explain")
+    expect("thresholds measured" in table.stdout, f"explain printed {table.stdout}")
+    for wrong in (["--topo", "dgx9"], ["--collective", "nothing"], ["--topo", "dgx1v", "--root", "9"]):
+        expect_code(run("explain", *wrong), 2, f"explain {wrong}")
+
+
+{"perf": test_perf, "explain": test_explain, "run": test_run, "verify": test_verify, "tables": test_tables, "topo": test_topo}[group]()
 for failure in failures:
     print(failure)
 sys.exit(1 if failures else 0)
