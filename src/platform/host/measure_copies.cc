@@ -20,9 +20,10 @@ double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
+// The quarter that was disturbed least tells what the machine does when left alone.
+double lower_quartile(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4), values.end());
+  return values[values.size() / 4];
 }
 
 // A word that two threads hand to each other. Spins, and gives way now and then in case both share a core.
@@ -42,16 +43,19 @@ struct Buffer {
   std::unique_ptr<std::byte[]> data;
 };
 
-// Round trips of a transfer of `bytes` and an answer without data, until the time is up.
-std::vector<double> round_trips(std::size_t bytes, std::chrono::microseconds budget) {
+// Transfers of `bytes`, one after the other until the time is up: from before the sender's flag to behind the
+// receiver's copy. The clock is the same on all cores.
+std::vector<double> transfer_times(std::size_t bytes, std::chrono::microseconds budget) {
   constexpr std::uint64_t kStop = ~std::uint64_t{0};
   Turn forth, back;
-  Buffer source(std::max<std::size_t>(bytes, 1)), target(std::max<std::size_t>(bytes, 1));
+  Buffer source(bytes), target(bytes);
+  Clock::time_point received;  // written before `back` is given, read after
   std::thread receiver([&] {
     for (std::uint64_t turn = 1;; ++turn) {
       forth.await(turn);
       if (forth.word.load(std::memory_order_relaxed) == kStop) return;
       std::memcpy(target.data.get(), source.data.get(), bytes);
+      received = Clock::now();
       back.give(turn);
     }
   });
@@ -59,12 +63,12 @@ std::vector<double> round_trips(std::size_t bytes, std::chrono::microseconds bud
   const Clock::time_point end = Clock::now() + budget;
   constexpr std::size_t kFewest = 5, kMost = 20000;
   for (std::uint64_t turn = 1; times.size() < kFewest || (Clock::now() < end && times.size() < kMost); ++turn) {
-    // The sender's cores have the data, as they do when a collective's operand was just computed.
-    if (bytes > 0) std::memset(source.data.get(), static_cast<int>(turn), bytes);
+    // The sender's caches have the data, as they do when a collective's operand was just computed.
+    std::memset(source.data.get(), static_cast<int>(turn), bytes);
     const Clock::time_point start = Clock::now();
     forth.give(turn);
     back.await(turn);
-    times.push_back(us_since(start));
+    times.push_back(std::chrono::duration<double, std::micro>(received - start).count());
   }
   forth.give(kStop);
   receiver.join();
@@ -105,14 +109,10 @@ double all_at_once(int threads, std::chrono::microseconds budget) {
 }  // namespace
 
 CopyMeasurement measure_copies(int threads, std::chrono::milliseconds budget) {
-  const auto share = std::chrono::duration_cast<std::chrono::microseconds>(budget) / (kSizes.size() + 2);
-  // Half of an empty round trip is the way of the answer, which is no part of a transfer.
-  const double answer_us = median(round_trips(0, share)) / 2;
+  const auto share = std::chrono::duration_cast<std::chrono::microseconds>(budget) / (kSizes.size() + 1);
   CopyMeasurement result{};
-  for (const std::size_t bytes : kSizes) {
-    const double us = median(round_trips(bytes, share)) - answer_us;
-    result.alone.push_back({static_cast<double>(bytes), std::max(us, 1e-3)});
-  }
+  for (const std::size_t bytes : kSizes)
+    result.alone.push_back({static_cast<double>(bytes), std::max(lower_quartile(transfer_times(bytes, share)), 1e-3)});
   result.all_gbytes_per_s = all_at_once(std::max(1, threads), share);
   return result;
 }

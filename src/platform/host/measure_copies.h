@@ -12,7 +12,7 @@ struct CopyTime {
 };
 
 struct CopyMeasurement {
-  std::vector<CopyTime> alone;  // between two threads, medians
+  std::vector<CopyTime> alone;  // between two threads, lower quartiles
   double all_gbytes_per_s;      // of all threads copying at once, together
 };
 
