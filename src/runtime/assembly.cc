@@ -114,27 +114,38 @@ void Assembly::wake_all() {
 void Assembly::check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const {
   if (abort_.load(std::memory_order_acquire))  // pairs with Communicator::abort
     fail(ErrorCode::invalid_usage, "{}: rank {} was aborted", purpose, membership_.rank);
-  for (const Rank rank : watched)
-    if (rank != membership_.rank) check_present(purpose, rank);
+  check_present(purpose, watched, Presence::destroyed);
   if (!deadline.passed()) return;
   fail(ErrorCode::system_error, "{}: rank {} waited in vain for rank {}: let all ranks make this call, or raise "
                                 "SCCL_INIT_TIMEOUT_MS",
        purpose, membership_.rank, fmt::join(watched, ", "));
 }
 
-void Assembly::check_present(const std::string& purpose, Rank rank) const {
+void Assembly::check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const {
+  check_present(purpose, ranks, Presence::aborted);
+}
+
+// All that are gone are named: the first one may be gone only because of another.
+void Assembly::check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const {
+  std::string gone;
+  for (const Rank rank : ranks)
+    if (const std::string how = rank == membership_.rank ? "" : absence(rank, first_bad); !how.empty())
+      gone += (gone.empty() ? "" : ", ") + how;
+  if (!gone.empty()) fail(ErrorCode::remote_error, "{}: {}: look at the output there", purpose, gone);
+}
+
+// "" when the rank is there. `first_bad` and what comes after it is no presence.
+std::string Assembly::absence(Rank rank, Presence first_bad) const {
   const Peer& entry = peer(rank);
   const auto presence = static_cast<Presence>(entry.state->presence.load(std::memory_order_acquire));
-  const char* how = presence == Presence::aborted     ? "was aborted"
-                    : presence == Presence::destroyed ? "destroyed its communicator"
-                                                      : nullptr;
+  const char* how = presence < first_bad            ? nullptr
+                    : presence == Presence::aborted ? "was aborted"
+                                                    : "destroyed its communicator";
   if (how == nullptr && entry.process_handle.valid()) {
     pollfd handle{entry.process_handle.get(), POLLIN, 0};
     if (::poll(&handle, 1, 0) > 0) how = "ended";
   }
-  if (how != nullptr)
-    fail(ErrorCode::remote_error, "{}: rank {} (process {} on {}) {}: look at that rank's output", purpose, rank,
-         entry.process, entry.host, how);
+  return how == nullptr ? "" : fmt::format("rank {} (process {} on {}) {}", rank, entry.process, entry.host, how);
 }
 
 }  // namespace sccl::runtime

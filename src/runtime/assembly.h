@@ -44,6 +44,9 @@ class Assembly {
   // How often this was called with `key`, from 1: a number that equals the peers' when they make the same calls.
   std::uint64_t next_number(std::uint64_t key) { return ++numbers_[key]; }
 
+  // Throws remote_error when one of `ranks` died or was aborted; it may have left its communicator.
+  void check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const;
+
   // Calls `done` until it returns true, waiting as calls do; the ranks that are in `watched` then must stay. Throws as
   // above.
   void wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
@@ -54,7 +57,8 @@ class Assembly {
   const Peer& peer(Rank rank) const { return membership_.peers[static_cast<std::size_t>(rank)]; }
   void wake_all();
   void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const;
-  void check_present(const std::string& purpose, Rank rank) const;
+  void check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const;
+  std::string absence(Rank rank, Presence first_bad) const;
 
   const Membership& membership_;
   const std::atomic<bool>& abort_;

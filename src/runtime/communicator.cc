@@ -30,11 +30,13 @@ Communicator::~Communicator() = default;
 void Communicator::connect() {
   env::report_once();
   try {
-    Membership membership = meet({options_.id, options_.rank, options_.ranks, options_.place}, Deadline::in(init_timeout()), stop_.abort);
+    Membership membership = meet({options_.id, options_.rank, options_.ranks, options_.place, options_.watch},
+                                 Deadline::in(init_timeout()), stop_.abort);
+    options_.watch = nullptr;
+    membership.name = options_.name;
     log::info(log::Subsystem::init, "rank {} of {} ready: host platform, {} KiB slots, up to {} bytes of memory, {}",
               options_.rank, options_.ranks, membership.layout.slot_bytes() / 1024, membership.layout.total_bytes(),
               membership.direct ? "single copy" : "no single copy");
-    membership.name = options_.name;
     const std::lock_guard lock(mutex_);
     executor_ = std::make_unique<Executor>(std::move(membership), stop_);
     assembly_ = std::make_unique<Assembly>(executor_->membership(), stop_.abort);

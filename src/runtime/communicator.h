@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,7 @@ struct CommunicatorOptions {
   int place = -1;    // of this rank in the topology of SCCL_TOPO; negative: not known
   std::string name;  // commName of the configuration, may be empty
   bool blocking = true;
+  std::function<void()> watch{};  // called while init waits; throws when the ranks cannot all come any more
 };
 
 class Assembly;

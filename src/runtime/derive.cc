@@ -30,11 +30,23 @@ T from_payload(const Assembly::Payload& payload) {
   return value;
 }
 
-std::shared_ptr<Communicator> connect_child(Communicator& parent, CommunicatorOptions options) {
+// Errors of its init number the ranks as the new communicator does; who reads them knows the parent's numbers.
+Error translated(const Error& error, const std::string& purpose, const std::vector<Rank>& members) {
+  return Error(error.code(), fmt::format("{} ({}: ranks 0.. of the new communicator are ranks {} of its parent)",
+                                         error.what(), purpose, fmt::join(members, ", ")));
+}
+
+// `members`: the ranks of `parent` that are to come; their death ends the wait for them.
+std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::string& purpose,
+                                            const std::vector<Rank>& members, CommunicatorOptions options) {
+  options.watch = [&] { parent.assembly().check_alive(purpose, members); };
   const auto child = std::make_shared<Communicator>(std::move(options));
   parent.set_pending_child(child);
   try {
     child->connect();
+  } catch (const Error& error) {
+    parent.set_pending_child(nullptr);
+    throw translated(error, purpose, members);
   } catch (...) {
     parent.set_pending_child(nullptr);
     throw;
@@ -58,7 +70,7 @@ std::shared_ptr<Communicator> meet_members(Communicator& parent, const std::stri
     made.id = from_payload<UniqueId>(
         parent.assembly().await(purpose, board, tag, {members.front()}, Deadline::in(init_timeout())));
   }
-  return connect_child(parent, std::move(made));
+  return connect_child(parent, purpose, members, std::move(made));
 }
 
 // Not zero, and different for lists that differ, for all that matters.
@@ -126,16 +138,16 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
   Assembly& assembly = parent.assembly();
   const std::uint64_t number = assembly.next_number(1);
   CommunicatorOptions made{{}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking};
+  std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
+  std::iota(all.begin(), all.end(), 0);
   if (id) {
     made.id = *id;
     assembly.announce(Board::grow, number, made.id.bytes);
   } else {
-    std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
-    std::iota(all.begin(), all.end(), 0);
     made.id = from_payload<UniqueId>(
         assembly.await("ncclCommGrow", Board::grow, number, all, Deadline::in(init_timeout())));
   }
-  auto child = connect_child(parent, std::move(made));
+  auto child = connect_child(parent, "ncclCommGrow", all, std::move(made));
   parent.grow_id_was_used();
   return child;
 }

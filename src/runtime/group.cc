@@ -169,7 +169,10 @@ Completion group_end() {
 
 std::vector<Workload> group_discard() {
   std::optional<Group> closed = close_group();
-  return closed ? std::move(closed->work) : std::vector<Workload>{};
+  if (!closed) return {};
+  if (!closed->setups.empty())
+    fail(ErrorCode::invalid_usage, "the making of communicators cannot be simulated: end such a group with ncclGroupEnd");
+  return std::move(closed->work);
 }
 
 Completion submit_setup(const Subject& subject, std::function<void()> setup) {

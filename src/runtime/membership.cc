@@ -86,7 +86,8 @@ Settings settings_of(const Card& card) {
 class Meeting {
  public:
   Meeting(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort)
-      : deadline_(deadline), bootstrap_(attendance.id, attendance.rank, attendance.ranks, deadline, abort) {
+      : deadline_(deadline),
+        bootstrap_(attendance.id, attendance.rank, attendance.ranks, deadline, abort, attendance.watch) {
     membership_.rank = attendance.rank;
     membership_.ranks = attendance.ranks;
     membership_.place = attendance.place;

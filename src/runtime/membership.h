@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,7 +52,8 @@ struct Attendance {
   UniqueId id;
   Rank rank = 0;
   int ranks = 1;
-  int place = -1;  // see CommunicatorOptions
+  int place = -1;               // see CommunicatorOptions
+  std::function<void()> watch;  // see Bootstrap
 };
 
 // Meets the other ranks (see Communicator::connect).

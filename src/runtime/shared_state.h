@@ -76,10 +76,10 @@ struct SharedState {
   // How a failed rank gets its buffers back from its peers; the protocol is in executor.cc.
   std::atomic<std::uint32_t> touching{0};
   std::atomic<std::uint32_t> withdrawn{0};
+  Activity activity;
   std::array<Notice, 5> notices;  // by Board
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
-  Activity activity;
 
   void publish_fault(int code, const std::string& text);
 };

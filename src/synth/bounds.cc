@@ -8,14 +8,18 @@ namespace sccl::synth {
 namespace {
 
 constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
-constexpr int kEveryStep = 0;   // of networks without time
+constexpr int kEveryStep = 0;  // of networks without time
 constexpr int kPieces = -1;
 constexpr int kFree = -2;
 constexpr int kMostSearched = 20000;  // partial distributions of rounds
 constexpr int kMostTried = 300;       // complete ones
 constexpr int kMostSteps = 64;        // with more, only cuts without time are looked at
+// Of the networks of all demands together. On large machines the demands are alike, and a few of them say it all.
+constexpr std::size_t kMostArcs = 200'000;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
 
 // Sets of ranks across which all-to-all traffic is worth measuring: all of them on small machines, else neighbourhoods
 // and runs of consecutive ranks.
@@ -43,7 +47,8 @@ std::set<std::vector<bool>> candidate_sets(const Problem& problem) {
     }
     for (int radius = 1; radius < problem.ranks; ++radius) {
       std::vector<bool> ball(ranks);
-      for (Rank rank = 0; rank < problem.ranks; ++rank) ball[at(rank)] = problem.distance[at(first)][at(rank)] <= radius;
+      for (Rank rank = 0; rank < problem.ranks; ++rank)
+        ball[at(rank)] = problem.distance[at(first)][at(rank)] <= radius;
       const bool whole = std::find(ball.begin(), ball.end(), false) == ball.end();
       add(std::move(ball));
       if (whole) break;
@@ -141,8 +146,8 @@ Bounds::Bounds(const Problem& problem) : problem_(problem) {
     least_rounds_per_piece_ = std::max(least_rounds_per_piece_, rounds_per_piece(demand));
   add_kinds();
   for (const std::vector<bool>& counted : kinds_)
-    least_rounds_per_piece_ = std::max(
-        least_rounds_per_piece_, ratio(volume(counted), most_chunks_a_round(counted, 0, kUnreachable)));
+    least_rounds_per_piece_ =
+        std::max(least_rounds_per_piece_, ratio(volume(counted), most_chunks_a_round(counted, 0, kUnreachable)));
 }
 
 // Hops whose share of the tightest capacity they are under is at most so much, for each such share.
@@ -159,8 +164,8 @@ void Bounds::add_kinds() {
   }
 }
 
-// Counted hops that one piece of every commodity takes at the least, together: as many as lie on the way to its farthest
-// sink, and one into each group of sinks that other hops join.
+// Counted hops that one piece of every commodity takes at the least, together: as many as lie on the way to its
+// farthest sink, and one into each group of sinks that other hops join.
 int Bounds::volume(const std::vector<bool>& counted) const {
   const auto ranks = at(problem_.ranks);
   std::vector<int> group(ranks);
@@ -240,9 +245,9 @@ void Bounds::add_demands() {
   const bool one_source = std::all_of(problem_.commodities.begin(), problem_.commodities.end(), [&](const auto& one) {
     return one.source == problem_.commodities.front().source;
   });
-  const bool one_sink = !copied && std::all_of(problem_.commodities.begin(), problem_.commodities.end(), [&](const auto& one) {
-    return one.sinks == problem_.commodities.front().sinks;
-  });
+  const bool one_sink =
+      !copied && std::all_of(problem_.commodities.begin(), problem_.commodities.end(),
+                             [&](const auto& one) { return one.sinks == problem_.commodities.front().sinks; });
   if (!copied && !one_source && !one_sink) return add_sets_of_ranks();
   const auto ranks = at(problem_.ranks);
   std::vector<Demand> found;
@@ -267,8 +272,8 @@ void Bounds::add_sets_of_ranks() {
   for (const std::vector<bool>& set : candidate_sets(problem_)) {
     Demand demand{std::vector<int>(ranks, 0), std::vector<int>(ranks, 0), 0};
     for (const Commodity& commodity : problem_.commodities) {
-      const auto sink =
-          static_cast<std::size_t>(std::find(commodity.sinks.begin(), commodity.sinks.end(), true) - commodity.sinks.begin());
+      const auto sink = static_cast<std::size_t>(std::find(commodity.sinks.begin(), commodity.sinks.end(), true) -
+                                                 commodity.sinks.begin());
       if (!set[at(commodity.source)] || set[sink]) continue;
       ++demand.supply[at(commodity.source)];
       ++demand.demand[sink];
@@ -281,10 +286,14 @@ void Bounds::add_sets_of_ranks() {
 }
 
 void Bounds::keep_tightest(std::vector<Demand> candidates, std::size_t most) {
+  const std::size_t arcs = 4 * problem_.hops.size() + problem_.capacities.size();
+  candidates.resize(std::min(candidates.size(), std::max<std::size_t>(1, 4 * kMostArcs / arcs)));
   std::vector<std::pair<Ratio, std::size_t>> order;
   for (std::size_t i = 0; i < candidates.size(); ++i) order.emplace_back(rounds_per_piece(candidates[i]), i);
-  std::stable_sort(order.begin(), order.end(), [](const auto& one, const auto& other) { return one.first > other.first; });
-  for (std::size_t i = 0; i < std::min(most, order.size()); ++i) demands_.push_back(std::move(candidates[order[i].second]));
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& one, const auto& other) { return one.first > other.first; });
+  for (std::size_t i = 0; i < std::min(most, order.size()); ++i)
+    demands_.push_back(std::move(candidates[order[i].second]));
 }
 
 // steps = 0: without time, as if steps were free.
@@ -310,7 +319,8 @@ Bounds::Network Bounds::network(const Demand& demand, int steps) const {
   const auto under = capacities_by_hop(problem_);
   for (int layer = 0; layer < layers; ++layer) {
     std::set<std::pair<int, int>> joined;
-    for (int c = 0; c < gadgets; ++c) add(gadget_in(c, layer), gadget_in(c, layer) + 1, problem_.capacities[at(c)].lanes, layer);
+    for (int c = 0; c < gadgets; ++c)
+      add(gadget_in(c, layer), gadget_in(c, layer) + 1, problem_.capacities[at(c)].lanes, layer);
     for (std::size_t hop = 0; hop < problem_.hops.size(); ++hop) {
       int last = rank_node(problem_.hops[hop].src, layer);
       for (const int c : under[hop]) {
@@ -357,11 +367,16 @@ bool Bounds::refutes(int pieces, int steps, int rounds) {
   if (steps > kMostSteps) return false;
   std::vector<Cut>& pool = cuts_[steps];
   if (!networks_.contains(steps)) {
-    for (const Demand& demand : demands_) networks_[steps].push_back(network(demand, steps));
+    std::size_t arcs = 0;
+    for (const Demand& demand : demands_) {
+      Network one = network(demand, steps);
+      arcs += one.arcs.size();
+      if (arcs > kMostArcs) break;
+      networks_[steps].push_back(std::move(one));
+    }
     for (const std::vector<bool>& counted : kinds_) {
       Cut& use = pool.emplace_back(Cut{{}, volume(counted)});
-      for (int step = 0; step < steps; ++step)
-        use.coefficients.push_back(most_chunks_a_round(counted, step, steps));
+      for (int step = 0; step < steps; ++step) use.coefficients.push_back(most_chunks_a_round(counted, step, steps));
     }
   }
   int tried = 0;
@@ -392,7 +407,7 @@ std::vector<RoundsRange> Bounds::ranges(int pieces, int steps, int rounds) {
 
 // Adds a cut to the pool that the distribution of rounds violates, if there is one.
 bool Bounds::violated(int pieces, int steps, const std::vector<int>& rounds, std::vector<Cut>& pool) {
-  const std::vector<Network>& networks = networks_.at(steps);
+  const std::vector<Network>& networks = networks_[steps];
   for (std::size_t d = 0; d < networks.size(); ++d) {
     const Network& net = networks[d];
     std::vector<Arc> arcs = net.arcs;

@@ -89,7 +89,7 @@ class Bounds {
   int least_steps_ = 0;
   Ratio least_rounds_per_piece_;
   std::vector<Demand> demands_;
-  std::vector<std::vector<bool>> kinds_;  // sets of hops, by hop, whose use is counted
+  std::vector<std::vector<bool>> kinds_;          // sets of hops, by hop, whose use is counted
   std::map<int, std::vector<Network>> networks_;  // by steps; one for each demand
   std::map<int, std::vector<Cut>> cuts_;
 };

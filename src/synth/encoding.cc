@@ -6,7 +6,9 @@
 namespace sccl::synth {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
 
 // The hop each hop is the image of, by element.
 std::vector<Permutation> inverses(const std::vector<Permutation>& permutations) {
@@ -49,7 +51,7 @@ class Windows {
 
 }  // namespace
 
-// The solver's configuration for unsatisfiable formulas finds schedules faster, too (docs/results/synthesis.md).
+// The solver's configuration for unsatisfiable formulas finds schedules faster, too (docs/decisions.md, 10).
 Encoding::Encoding(const Problem& problem, const Action& action, int rounds, const std::vector<RoundsRange>& ranges)
     : problem_(problem),
       action_(action),
@@ -201,8 +203,8 @@ std::vector<TimedHop> Encoding::solution() const {
         if (literal == 0 || !cnf_.value(literal)) continue;
         for (std::size_t g = 0; g < action_.hops.size(); ++g) {
           const Action::Piece piece = action_.orbits[orbit].images[g];
-          sends.push_back({problem_.commodities[at(piece.commodity)].chunks[at(piece.piece)],
-                           action_.hops[g][at(hop)], step});
+          sends.push_back(
+              {problem_.commodities[at(piece.commodity)].chunks[at(piece.piece)], action_.hops[g][at(hop)], step});
         }
       }
   return pruned(problem_, std::move(sends));

@@ -10,23 +10,15 @@
 // cuts leave open.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "synth/bounds.h"
 #include "synth/cnf.h"
 #include "synth/problem.h"
+#include "synth/shortest_paths.h"
 #include "synth/symmetry.h"
 
 namespace sccl::synth {
-
-// One chunk over one hop; `chunk` is the schedule's number of it.
-struct TimedHop {
-  schedule::ChunkId chunk = 0;
-  int hop = 0;
-  int step = 0;
-};
 
 // One question: is there an invariant schedule of `steps` steps and at most `rounds` rounds? No for a group of order 1
 // means no schedule; for a larger group it means nothing.

@@ -7,14 +7,14 @@ namespace sccl::synth {
 namespace {
 
 using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
-using EdgeProperties = boost::property<
-    boost::edge_capacity_t, std::int64_t,
-    boost::property<boost::edge_residual_capacity_t, std::int64_t,
-                    boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>;
-using VertexProperties = boost::property<
-    boost::vertex_color_t, boost::default_color_type,
-    boost::property<boost::vertex_distance_t, long,
-                    boost::property<boost::vertex_predecessor_t, Traits::edge_descriptor>>>;
+using EdgeProperties =
+    boost::property<boost::edge_capacity_t, std::int64_t,
+                    boost::property<boost::edge_residual_capacity_t, std::int64_t,
+                                    boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>;
+using VertexProperties =
+    boost::property<boost::vertex_color_t, boost::default_color_type,
+                    boost::property<boost::vertex_distance_t, long,
+                                    boost::property<boost::vertex_predecessor_t, Traits::edge_descriptor>>>;
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, VertexProperties, EdgeProperties>;
 
 }  // namespace
@@ -34,8 +34,8 @@ FlowCut max_flow(int nodes, const std::vector<Arc>& arcs, int source, int sink) 
     reverse[back] = forth;
   }
   FlowCut result;
-  result.value = boost::boykov_kolmogorov_max_flow(graph, static_cast<std::size_t>(source),
-                                                   static_cast<std::size_t>(sink));
+  result.value =
+      boost::boykov_kolmogorov_max_flow(graph, static_cast<std::size_t>(source), static_cast<std::size_t>(sink));
   // Boykov and Kolmogorov's search tree of the source ends black: what the residual network still reaches.
   const auto colour = boost::get(boost::vertex_color, graph);
   for (std::size_t node = 0; node < static_cast<std::size_t>(nodes); ++node)

@@ -18,7 +18,9 @@ constexpr int kRounds = 4;          // of the sweep
 constexpr int kFirstSliceMs = 250;  // for one question in the first round
 constexpr int kSliceGrowth = 5;
 
-Ratio cost(const Size& size) { return ratio(size.rounds, size.chunks); }
+Ratio cost(const Size& size) {
+  return ratio(size.rounds, size.chunks);
+}
 
 bool no_worse(const Size& one, const Size& other) {
   return one.steps <= other.steps && cost(one) <= cost(other) && one.chunks <= other.chunks;
@@ -31,6 +33,7 @@ class Sweep {
     frontier_.least_steps = std::max(1, synthesizer.least_steps());
     frontier_.least_rounds_per_chunk = synthesizer.least_rounds_per_chunk();
     frontier_.k = options.k >= 0 ? options.k : default_k();
+    frontier_.most_steps = frontier_.least_steps + options.more_steps;
   }
 
   Frontier run() {
@@ -56,15 +59,15 @@ class Sweep {
     const std::int64_t unit = std::int64_t{synthesizer_.chunk_multiple()} * phases;
     const std::int64_t chunks = std::lcm(bound.denominator, unit);
     const std::int64_t rounds = bound.numerator * (chunks / bound.denominator);
-    return static_cast<int>(std::clamp<std::int64_t>(rounds - frontier_.least_steps, kLeastDefaultK * phases,
-                                                     kMostDefaultK * phases));
+    return static_cast<int>(
+        std::clamp<std::int64_t>(rounds - frontier_.least_steps, kLeastDefaultK * phases, kMostDefaultK * phases));
   }
 
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   void sweep() {
     unknown_.clear();
-    for (int steps = frontier_.least_steps; steps <= frontier_.least_steps + options_.more_steps; ++steps) {
+    for (int steps = frontier_.least_steps; steps <= frontier_.most_steps; ++steps) {
       for (int rounds = steps; rounds <= steps + frontier_.k && !limits_.reached(); ++rounds)
         most_chunks(steps, rounds);
       if (meets_bound(steps)) return;
@@ -73,9 +76,8 @@ class Sweep {
 
   // Enough steps are those with which some schedule is bandwidth-optimal.
   bool meets_bound(int steps) const {
-    return std::any_of(frontier_.points.begin(), frontier_.points.end(), [&](const Point& point) {
-      return point.bandwidth_optimal && point.size.steps <= steps;
-    });
+    return std::any_of(frontier_.points.begin(), frontier_.points.end(),
+                       [&](const Point& point) { return point.bandwidth_optimal && point.size.steps <= steps; });
   }
 
   // The largest number of chunks for these steps and rounds: from what the bounds leave open, and where that takes too
@@ -133,16 +135,23 @@ class Sweep {
     if (options_.found) options_.found(frontier_.points.back());
   }
 
-  // Something to have at once: one piece in the fewest steps, or as few more as it takes, in any number of rounds.
+  // Something to have at once: what needs no search, for more and more chunks; then one piece in the fewest steps and
+  // as few rounds as a short search finds.
   void seed() {
     const int chunks = synthesizer_.chunk_multiple();
-    for (int steps = frontier_.least_steps; steps <= frontier_.least_steps + options_.more_steps; ++steps) {
-      int rounds = steps;
-      while (synthesizer_.refutes({chunks, steps, rounds})) ++rounds;
-      constexpr int kDoublings = 8;
-      for (int i = 0, more = 1; i < kDoublings && !limits_.reached(); ++i, more *= 2)
-        if (ask({chunks, steps, rounds + more - 1}) == Outcome::sat) return;
-    }
+    constexpr int kMostPieces = 64;
+    constexpr int kShareOfBudget = 4;
+    const int share_ms = std::max(1, limits_.deadline.remaining_ms(kFirstSliceMs * kShareOfBudget) / kShareOfBudget);
+    const Deadline enough = Deadline::in(std::chrono::milliseconds(share_ms));
+    for (int pieces = 1; pieces <= kMostPieces && !enough.passed(); pieces *= 2)
+      for (const Size& size : synthesizer_.easy_sizes(pieces * chunks))
+        if (!known_no_better(size)) ask(size);
+    if (frontier_.points.empty()) return;
+    const int most = frontier_.points.front().size.rounds;
+    int rounds = frontier_.least_steps;
+    while (rounds < most && synthesizer_.refutes({chunks, frontier_.least_steps, rounds})) ++rounds;
+    for (int more = 1; rounds < most && !limits_.reached(); rounds += more, more *= 2)
+      if (ask({chunks, frontier_.least_steps, rounds}) == Outcome::sat) return;
   }
 
   void drop_dominated() {
@@ -177,7 +186,9 @@ class Sweep {
     };
     for (const Point& other : frontier_.points)
       if (beats(other.size)) return Standing::dominated;
-    if (limits_.reached() && round_ == 0) return Standing::open;
+    const bool looked_at =
+        point.size.steps <= frontier_.most_steps && point.size.rounds - point.size.steps <= frontier_.k;
+    if (!looked_at || (limits_.reached() && round_ == 0)) return Standing::open;
     return std::any_of(unknown_.begin(), unknown_.end(), beats) ? Standing::open : Standing::proved;
   }
 
@@ -187,7 +198,7 @@ class Sweep {
   Clock::time_point start_ = Clock::now();
   Frontier frontier_;
   int round_ = 0;
-  std::vector<Size> unknown_;                            // of the last sweep
+  std::vector<Size> unknown_;                         // of the last sweep
   std::map<std::pair<int, int>, int> least_refuted_;  // by steps and rounds: pieces
 };
 
@@ -200,9 +211,12 @@ std::string_view optimality(const Point& point) {
 
 std::string_view name(Standing standing) {
   switch (standing) {
-    case Standing::proved: return "proved";
-    case Standing::open: return "open";
-    case Standing::dominated: break;
+    case Standing::proved:
+      return "proved";
+    case Standing::open:
+      return "open";
+    case Standing::dominated:
+      break;
   }
   return "dominated";
 }
@@ -220,12 +234,16 @@ std::string Frontier::statement() const {
                              : fmt::format("no schedule of {} steps, the distance bound, was found", least_steps);
   const Ratio bound = least_rounds_per_chunk;
   if (bandwidth)
-    text += fmt::format("; bandwidth-optimal: {}/{} rounds per chunk are the cut bound", bound.numerator, bound.denominator);
+    text += fmt::format("; bandwidth-optimal: {}/{} rounds per chunk are the cut bound", bound.numerator,
+                        bound.denominator);
   else if (least.denominator != 0)
     text += fmt::format("; bandwidth open: {}/{} rounds per chunk found, {}/{} is the cut bound", least.numerator,
                         least.denominator, bound.numerator, bound.denominator);
-  text += open.empty() ? fmt::format("; nothing with at most {} more rounds than steps is left open", k)
-                       : fmt::format("; best within the budget: {} sizes are left open", open.size());
+  if (!complete && open.empty()) return text + "; the budget ended before other sizes were looked at";
+  if (open.empty())
+    text += fmt::format("; nothing of at most {} steps and {} more rounds is left open", most_steps, k);
+  else
+    text += fmt::format("; best within the budget: {} sizes are left open", open.size());
   return text;
 }
 

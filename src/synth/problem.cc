@@ -120,8 +120,7 @@ Problem make_problem(const Topology& topology, Collective collective, Rank root,
          info(collective).call_name);
   if (root < 0 || root >= topology.ranks)
     fail(ErrorCode::invalid_argument, "root {} is not a rank of 0..{}", root, topology.ranks - 1);
-  if (chunks_per_rank < 1)
-    fail(ErrorCode::invalid_argument, "{} chunks: give at least 1", chunks_per_rank);
+  if (chunks_per_rank < 1) fail(ErrorCode::invalid_argument, "{} chunks: give at least 1", chunks_per_rank);
   if (chunks_per_rank % chunks_per_piece(collective, topology.ranks) != 0)
     fail(ErrorCode::invalid_argument, "{} chunks of a {} on {} ranks: give a multiple of {}", chunks_per_rank,
          info(collective).name, topology.ranks, topology.ranks);

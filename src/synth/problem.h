@@ -1,8 +1,8 @@
 // What is synthesized, freed of topologies and collectives: SCCL's SynColl instance (section 3.2).
 //
 // Chunks start at one rank and must reach others; a hop carries chunks from one rank to another in one step, over a
-// link or through switches; capacities bound what hops carry together in a round (the paper's relation B). A hop through
-// switches loads every edge of its path, as schedule::verify counts it.
+// link or through switches; capacities bound what hops carry together in a round (the paper's relation B). A hop
+// through switches loads every edge of its path, as schedule::verify counts it.
 #pragma once
 
 #include <utility>

@@ -1,8 +1,10 @@
 #include "synth/search.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/error.h"
+#include "synth/flooding.h"
 
 namespace sccl::synth {
 namespace {
@@ -50,7 +52,8 @@ Search::Search(const topology::Topology& topology, Collective collective, Rank r
       orientation_(orientation),
       chunks_per_piece_(synth::chunks_per_piece(collective, topology.ranks)),
       unit_(problem(1)),
-      bounds_(unit_) {}
+      bounds_(unit_),
+      groups_(groups(unit_)) {}
 
 Search::~Search() = default;
 
@@ -67,18 +70,37 @@ Found Search::find(int pieces, int steps, int rounds, Effort effort, const Limit
   if (!bounds_.connected())
     return {Outcome::unsat, {}, "some rank cannot be reached over the links: the topology is not connected"};
   if (steps < bounds_.least_steps())
-    return {Outcome::unsat, {},
+    return {Outcome::unsat,
+            {},
             fmt::format("some chunk has {} hops to go, more than {} steps", bounds_.least_steps(), steps)};
   if (rounds < bounds_.least_steps())
-    return {Outcome::unsat, {},
+    return {Outcome::unsat,
+            {},
             fmt::format("{} steps are needed and have a round each, more than {}", bounds_.least_steps(), rounds)};
   steps = std::min(steps, rounds);
   if (bounds_.refutes(pieces, steps, rounds)) return {Outcome::unsat, {}, "a cut of the time-expanded network"};
-  if (std::int64_t{pieces} * static_cast<std::int64_t>(unit_.commodities.size()) > kMostChunks)
+  if (!searchable(pieces))
     return {Outcome::unknown, {}, fmt::format("more than {} chunks are not searched", kMostChunks)};
+  for (const Routed& routed : easy(pieces))
+    if (routed.steps <= steps && routed.rounds <= rounds) return {Outcome::sat, routed.sends, ""};
   auto& asked = asked_[{pieces, steps, rounds}];
   if (!asked) asked = ask(pieces, steps, rounds);
   return go_on(*asked, effort, limits);
+}
+
+bool Search::searchable(int pieces) const {
+  return std::int64_t{pieces} * static_cast<std::int64_t>(unit_.commodities.size()) <= kMostChunks;
+}
+
+const std::vector<Routed>& Search::easy(int pieces) {
+  std::vector<Routed>& known = easy_[pieces];
+  if (known.empty()) known.push_back(shortest_paths(problem(pieces)));
+  return known;
+}
+
+void Search::flood(int pieces) {
+  if (easy(pieces).size() > 1) return;
+  if (std::optional<Routed> routed = flooding(problem(pieces))) easy_[pieces].push_back(std::move(*routed));
 }
 
 std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
@@ -86,7 +108,7 @@ std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
   asked->problem = problem(pieces);
   asked->steps = steps;
   asked->rounds = rounds;
-  asked->actions = actions(asked->problem);
+  asked->actions = actions(asked->problem, groups_);
   while (asked->actions.size() > kMostActions) asked->actions.erase(asked->actions.end() - 2);
   const int first = std::max(bounds_.least_steps(), 1);
   int turn = 0;
@@ -127,23 +149,27 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
       if (asked.refuted) return {Outcome::unsat, {}, proof};
       open = open || !attempt.closed;
     }
-    if (asked.found.empty() && !open)
-      return {Outcome::unknown, {}, "the formulas that are left are too large"};
+    if (asked.found.empty() && !open) return {Outcome::unknown, {}, "the formulas that are left are too large"};
     ++asked.turn;
   }
   return {Outcome::sat, asked.found, ""};
 }
 
+// Memory that runs out closes the attempt like a formula that is known to be too large.
 Outcome Search::attempt_once(Asked& asked, Attempt& attempt, std::int64_t conflicts, const Limits& limits) {
-  if (!attempt.encoding) {
-    if (Encoding::estimate(asked.problem, *attempt.action, attempt.ranges) > kMostLiterals) {
-      attempt.closed = true;
-      return Outcome::unknown;
+  Outcome outcome = Outcome::unknown;
+  try {
+    if (!attempt.encoding) {
+      if (Encoding::estimate(asked.problem, *attempt.action, attempt.ranges) > kMostLiterals) throw std::bad_alloc();
+      attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
     }
-    attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
+    outcome = attempt.encoding->solve(conflicts, limits);
+    if (outcome == Outcome::sat) asked.found = attempt.encoding->solution();
+  } catch (const std::bad_alloc&) {
+    attempt.encoding.reset();
+    attempt.closed = true;
+    return Outcome::unknown;
   }
-  const Outcome outcome = attempt.encoding->solve(conflicts, limits);
-  if (outcome == Outcome::sat) asked.found = attempt.encoding->solution();
   if (outcome != Outcome::unsat) {
     if (attempt.encoding->literals() > kKeptLiterals) attempt.encoding.reset();
     return outcome;

@@ -35,6 +35,12 @@ class Search {
   const std::vector<Hop>& hops() const { return unit_.hops; }
   int chunks_per_piece() const { return chunks_per_piece_; }
 
+  // What needs no search: along shortest paths, and by flooding once that was asked for. The topology must be
+  // connected, and the pieces no more than are searched.
+  const std::vector<Routed>& easy(int pieces);
+  void flood(int pieces);
+  bool searchable(int pieces) const;
+
   // At most `steps` steps and `rounds` rounds. Fewer steps are tried first: cutting a step of several rounds in two
   // makes a schedule of more steps from any such schedule, so "unsat" speaks of every smaller number of steps, too.
   // Remembers what it proved and how far it got: asking again goes on.
@@ -55,6 +61,8 @@ class Search {
   int chunks_per_piece_;
   Problem unit_;  // with one piece
   Bounds bounds_;
+  std::vector<Group> groups_;
+  std::map<int, std::vector<Routed>> easy_;                   // by pieces
   std::map<std::vector<int>, std::unique_ptr<Asked>> asked_;  // by pieces, steps, rounds
 };
 

@@ -10,11 +10,14 @@ namespace sccl::synth {
 namespace {
 
 // Bounds of the search for elements and groups: ample for machines of 16 devices, cheap for larger ones.
-constexpr int kMostVisits = 20000;
+constexpr int kMostVisits = 20000;     // of one search
+constexpr int kMostWork = 20'000'000;  // comparisons of all searches together
 constexpr std::size_t kMostElements = 48;
 constexpr std::size_t kMostGroups = 4;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
 
 Permutation identity(int size) {
   Permutation permutation(at(size));
@@ -100,8 +103,9 @@ class Structure {
 // Depth-first search for automorphisms; each assignment is checked against all earlier ones.
 class Search {
  public:
-  explicit Search(const Structure& structure)
+  Search(const Structure& structure, int& work)
       : structure_(structure),
+        work_(work),
         ranks_(structure.problem().ranks),
         image_(at(ranks_), -1),
         taken_(at(ranks_), false) {}
@@ -134,6 +138,7 @@ class Search {
 
  private:
   bool fits(Rank from, Rank to) const {
+    work_ += ranks_;
     if (taken_[at(to)] || structure_.colour(from, from) != structure_.colour(to, to)) return false;
     for (Rank other = 0; other < ranks_; ++other) {
       const Rank image = other == from ? to : image_[at(other)];
@@ -152,7 +157,7 @@ class Search {
     taken_[at(to)] = false;
   }
   bool exhausted(const std::set<Permutation>& found) const {
-    return found.size() >= limit_ || visits_ > kMostVisits;
+    return found.size() >= limit_ || visits_ > kMostVisits || work_ > kMostWork;
   }
   void complete(std::set<Permutation>& found) const {
     if (structure_.keeps(image_)) found.insert(image_);
@@ -205,6 +210,7 @@ class Search {
   }
 
   const Structure& structure_;
+  int& work_;
   int ranks_;
   Permutation image_;
   std::vector<bool> taken_;
@@ -261,25 +267,27 @@ std::vector<Group> generated(const std::set<Permutation>& elements, std::size_t 
 }
 
 std::vector<Group> groups_without_fixed_ranks(const Structure& structure) {
+  int work = 0;
   const int ranks = structure.problem().ranks;
   std::set<Permutation> elements;
   for (int length = ranks; length >= 2 && elements.size() < kMostElements; --length) {
     if (ranks % length != 0) continue;
     for (Rank first = 1; first < ranks && elements.size() < kMostElements; ++first)
-      Search(structure).cycles(length, -1, first, elements);
+      Search(structure, work).cycles(length, -1, first, elements);
   }
   return generated(elements, at(ranks), free_of_fixed_ranks);
 }
 
 std::vector<Group> groups_that_fix(const Structure& structure, Rank root) {
+  int work = 0;
   const int ranks = structure.problem().ranks;
   std::set<Permutation> elements;
   for (int length = ranks - 1; length >= 2 && elements.size() < kMostElements / 2; --length) {
     if ((ranks - 1) % length != 0) continue;
     for (Rank first = 1; first < ranks && elements.size() < kMostElements / 2; ++first)
-      Search(structure).cycles(length, root, first, elements);
+      Search(structure, work).cycles(length, root, first, elements);
   }
-  Search(structure).stabilizer(root, elements);
+  Search(structure, work).stabilizer(root, elements);
   elements.erase(identity(structure.problem().ranks));
   constexpr std::size_t kMostOrder = 16;  // pieces of one commodity are seldom more
   return generated(elements, kMostOrder, [](const auto&) { return true; });
@@ -297,8 +305,7 @@ std::optional<std::vector<Permutation>> on_commodities(const Problem& problem, c
       std::vector<bool> sinks(commodity.sinks.size());
       for (std::size_t rank = 0; rank < sinks.size(); ++rank) sinks[at(element[rank])] = commodity.sinks[rank];
       const auto found = known.find({element[at(commodity.source)], sinks});
-      if (found == known.end() ||
-          problem.commodities[at(found->second)].chunks.size() != commodity.chunks.size())
+      if (found == known.end() || problem.commodities[at(found->second)].chunks.size() != commodity.chunks.size())
         return std::nullopt;
       images.push_back(found->second);
     }
@@ -362,23 +369,24 @@ std::optional<Action> action_of(const Structure& structure, Group group) {
 
 }  // namespace
 
-std::vector<Action> actions(const Problem& problem) {
+std::vector<Group> groups(const Problem& problem) {
+  if (problem.ranks < 2 || problem.commodities.empty()) return {};
   const Structure structure(problem);
-  std::vector<Group> groups;
-  if (problem.ranks > 1 && !problem.commodities.empty()) {
-    // Where one rank is the source or the sink of everything, only groups that fix it keep the commodities.
-    const Commodity& first = problem.commodities.front();
-    const auto alike = [&](auto same) {
-      return std::all_of(problem.commodities.begin(), problem.commodities.end(), same);
-    };
-    const auto only_sink = std::find(first.sinks.begin(), first.sinks.end(), true) - first.sinks.begin();
-    if (alike([&](const Commodity& one) { return one.source == first.source; }))
-      groups = groups_that_fix(structure, first.source);
-    else if (alike([&](const Commodity& one) { return one.sinks == first.sinks; }))
-      groups = groups_that_fix(structure, static_cast<Rank>(only_sink));
-    else
-      groups = groups_without_fixed_ranks(structure);
-  }
+  // Where one rank is the source or the sink of everything, only groups that fix it keep the commodities.
+  const Commodity& first = problem.commodities.front();
+  const auto alike = [&](auto same) {
+    return std::all_of(problem.commodities.begin(), problem.commodities.end(), same);
+  };
+  if (alike([&](const Commodity& one) { return one.source == first.source; }))
+    return groups_that_fix(structure, first.source);
+  if (alike([&](const Commodity& one) { return one.sinks == first.sinks; }))
+    return groups_that_fix(
+        structure, static_cast<Rank>(std::find(first.sinks.begin(), first.sinks.end(), true) - first.sinks.begin()));
+  return groups_without_fixed_ranks(structure);
+}
+
+std::vector<Action> actions(const Problem& problem, std::vector<Group> groups) {
+  const Structure structure(problem);
   groups.push_back(Group{{identity(problem.ranks)}});
   std::vector<Action> result;
   std::map<int, std::size_t> of_order;

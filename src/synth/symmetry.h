@@ -38,8 +38,11 @@ struct Action {
   std::vector<Orbit> orbits;
 };
 
-// Groups worth trying, largest first, the trivial one last. The search is cut short on large symmetric problems, so
-// the groups are right but need not be all there are.
-std::vector<Action> actions(const Problem& problem);
+// Groups of a problem worth trying, without the trivial one. The search is cut short on large symmetric problems, so
+// the groups are right but need not be all there are. They do not depend on the number of pieces.
+std::vector<Group> groups(const Problem& problem);
+
+// What those groups that act freely on the problem's chunks do, largest first, the trivial group last.
+std::vector<Action> actions(const Problem& problem, std::vector<Group> groups);
 
 }  // namespace sccl::synth

@@ -16,10 +16,13 @@ using schedule::SendKind;
 // The collective whose schedules, inverted, are this one's.
 std::optional<Collective> inverse_of(Collective collective) {
   switch (collective) {
-    case Collective::reduce: return Collective::broadcast;
+    case Collective::reduce:
+      return Collective::broadcast;
     case Collective::reducescatter:
-    case Collective::allreduce: return Collective::allgather;
-    default: return std::nullopt;
+    case Collective::allreduce:
+      return Collective::allgather;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -131,6 +134,7 @@ Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limit
     return {Outcome::unsat, std::nullopt,
             fmt::format("ReduceScatter and AllGather take {} steps at the least", least_steps())};
   const int pieces = size.chunks / multiple_;
+  if (std::optional<Answer> answer = easy(pieces, size)) return std::move(*answer);
   // Both halves alike first.
   std::vector<int> gather_steps;
   for (int steps = 0; steps <= size.steps; ++steps) gather_steps.push_back(steps);
@@ -150,6 +154,38 @@ Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limit
   return answer;
 }
 
+std::vector<Size> Synthesizer::easy_sizes(int chunks) {
+  const int pieces = chunks / multiple_;
+  std::vector<Size> sizes;
+  for (std::optional<Search>* half : {&copies_, &inverses_}) {
+    if (!*half) continue;
+    if (topology_.ranks == 1 || !(*half)->searchable(pieces)) return {};
+    (*half)->flood(pieces);
+    std::vector<Size> longer;
+    for (const Routed& routed : (*half)->easy(pieces)) {
+      if (sizes.empty()) longer.push_back({chunks, routed.steps, routed.rounds});
+      for (const Size& size : sizes) longer.push_back({chunks, size.steps + routed.steps, size.rounds + routed.rounds});
+    }
+    sizes = std::move(longer);
+  }
+  return sizes;
+}
+
+// Both phases without a search, where that fits.
+std::optional<Answer> Synthesizer::easy(int pieces, const Size& size) {
+  if (!copies_->searchable(pieces) || topology_.ranks == 1) return std::nullopt;
+  for (const Routed& gather : copies_->easy(pieces))
+    for (const Routed& reduce : inverses_->easy(pieces)) {
+      if (gather.steps + reduce.steps > size.steps || gather.rounds + reduce.rounds > size.rounds) continue;
+      std::vector<Send> sends = inverted(*inverses_, reduce.sends);
+      const std::vector<Send> after = copies(*copies_, gather.sends, reduce.steps);
+      sends.insert(sends.end(), after.begin(), after.end());
+      return checked(schedule::make_schedule("synth", collective_, root_, topology_, size.chunks, std::move(sends)),
+                     size);
+    }
+  return std::nullopt;
+}
+
 // The AllGather in `gather.steps` steps and as few rounds as can be, then the ReduceScatter in what is left.
 Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits) {
   const int other_steps = both.steps - gather.steps;
@@ -165,12 +201,14 @@ Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Ef
       for (const Send& send : reductions) steps = std::max(steps, send.step + 1);
       const std::vector<Send> after = copies(*copies_, copied.sends, steps);
       reductions.insert(reductions.end(), after.begin(), after.end());
-      return schedule::make_schedule("synth", Collective::allreduce, root_, topology_, both.chunks, std::move(reductions));
+      return schedule::make_schedule("synth", Collective::allreduce, root_, topology_, both.chunks,
+                                     std::move(reductions));
     };
     // Where links come in pairs, the AllGather inverted in place is the ReduceScatter.
     bool paired = true;
     std::vector<Send> mirrored = inverted(*copies_, copied.sends);
-    for (const Send& send : mirrored) paired = paired && std::binary_search(copies_->hops().begin(), copies_->hops().end(), Hop{send.src, send.dst});
+    for (const Send& send : mirrored)
+      paired = paired && std::binary_search(copies_->hops().begin(), copies_->hops().end(), Hop{send.src, send.dst});
     if (paired) {
       Schedule whole = joined(std::move(mirrored));
       if (whole.steps <= both.steps && total_rounds(whole) <= both.rounds) return checked(std::move(whole), both);

@@ -37,10 +37,15 @@ class Synthesizer {
   // Proved impossible by cuts, without a search.
   bool refutes(const Size& size);
 
+  // Sizes that find() answers without a search, beginning with one of least_steps(); more chunks than are searched have
+  // none. Making them takes time in proportion to chunks * hops.
+  std::vector<Size> easy_sizes(int chunks);
+
   // Throws invalid_argument when C is no multiple of chunk_multiple() or something is negative.
   Answer find(const Size& size, Effort effort, const Limits& limits);
 
  private:
+  std::optional<Answer> easy(int pieces, const Size& size);
   Answer compose(const Size& size, Effort effort, const Limits& limits);
   Answer compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits);
   int least_rounds(std::optional<Search>& half, int pieces, int steps);

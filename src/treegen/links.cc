@@ -79,7 +79,7 @@ Tree rerooted_at_centre(const Tree& tree) {
 }
 
 Links::Links(const Topology& topology, CapacityUnit unit)
-    : name_(topology.name), ranks_(topology.ranks), nodes_(topology.nodes()) {
+    : name_(topology.name), devices_(topology.devices), ranks_(topology.ranks), nodes_(topology.nodes()) {
   topology::validate(topology);
   units_per_lane_ = unit == CapacityUnit::lanes ? 1 : kHundredths;
   for (const auto& [edge, amount] : amounts(topology, unit)) {
@@ -177,15 +177,22 @@ void Links::require_reachable(Rank root) const {
       waiting.push_back(next);
     }
   }
-  std::string missing;
+  std::vector<Rank> missing;
   for (Rank rank = 0; rank < ranks_; ++rank)
-    if (!reached[static_cast<std::size_t>(rank)]) missing += fmt::format("{}{}", missing.empty() ? "" : ",", rank);
+    if (!reached[static_cast<std::size_t>(rank)]) missing.push_back(rank);
   if (missing.empty()) return;
-  if (direction_ == Direction::forward)
-    fail(ErrorCode::invalid_argument, "topology '{}': no path leads from rank {} to {}: add links or leave those out",
-         name_, root, missing);
-  fail(ErrorCode::invalid_argument, "topology '{}': no path leads to rank {} from {}: add links or leave those out",
-       name_, root, missing);
+  const bool forward = direction_ == Direction::forward;
+  fail(ErrorCode::invalid_argument, "topology '{}': no path leads {} rank {} {} {}: add links or leave those out", name_,
+       forward ? "from" : "to", list({root}), forward ? "to" : "from", list(missing));
+}
+
+std::string Links::list(const std::vector<Rank>& ranks) const {
+  std::string text;
+  for (const Rank rank : ranks) {
+    text += fmt::format("{}{}", text.empty() ? "" : ",", rank);
+    if (!devices_.empty()) text += fmt::format(" (device {})", devices_[static_cast<std::size_t>(rank)]);
+  }
+  return text;
 }
 
 std::vector<Use> merged(std::vector<Use> a, std::span<const Use> b) {

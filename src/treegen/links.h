@@ -87,8 +87,10 @@ class Links {
  private:
   Links() = default;
   void add_hops(const Topology& topology);
+  std::string list(const std::vector<Rank>& ranks) const;  // with their devices, where some were kept
 
   std::string name_;
+  std::vector<int> devices_;
   int ranks_ = 0;
   int nodes_ = 0;
   Amount units_per_lane_ = 1;

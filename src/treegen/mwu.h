@@ -6,7 +6,7 @@
 namespace sccl::treegen {
 
 struct MwuOptions {
-  double epsilon = 0.1;
+  double epsilon = 0.05;
   int most_iterations = 200000;
 };
 

@@ -23,6 +23,9 @@ const Expectation kNamed{{ncclRemoteError}, {"rank # (process", "memory of rank 
 const Expectation kNamedOrMissing{{ncclRemoteError, ncclSystemError},
                                   {"rank # (", "memory of rank # ", "rank # did not come"},
                                   4};
+// In a child ranks are numbered anew ("@" stands for the victim); of its init the error tells both numbers.
+const Expectation kNamedInChild{{ncclRemoteError}, {"rank # (process", "rank @ (process", "memory of rank @ ", "of its parent"}, 2};
+const Expectation kAbortedInChild{{ncclInvalidUsage, ncclRemoteError}, {"rank #", "rank @", "of its parent"}, 2};
 const Expectation kUnnoticed{{ncclSuccess}, {""}, kAnyTime};
 // Who disagrees is told, and so are those who are told by a rank that was told.
 const Expectation kDisagreement{{ncclInvalidUsage}, {"rank #"}, 2};
@@ -44,6 +47,11 @@ std::vector<Row> table() {
     rows.push_back({Fault::leave, moment, kNamed});
     rows.push_back({Fault::mismatch, moment, kDisagreement});
   }
+  rows.push_back({Fault::kill, splits(), kNamedInChild});
+  rows.push_back({Fault::stop, splits(), kUnnoticed});
+  rows.push_back({Fault::exit, splits(), kNamedInChild});
+  rows.push_back({Fault::abort, splits(), kAbortedInChild});
+  rows.push_back({Fault::leave, splits(), kNamedInChild});
   rows.push_back({Fault::kill, init_moment(), kNamedOrMissing});
   rows.push_back({Fault::stop, init_moment(), kUnnoticed});
   rows.push_back({Fault::exit, init_moment(), kNamed});
@@ -52,6 +60,7 @@ std::vector<Row> table() {
 
 std::string with_victim(std::string text, int victim) {
   if (const std::size_t place = text.find('#'); place != std::string::npos) text.replace(place, 1, std::to_string(victim));
+  if (const std::size_t place = text.find('@'); place != std::string::npos) text.replace(place, 1, std::to_string(victim / 2));
   return text;
 }
 
@@ -116,6 +125,7 @@ TEST_CASE("an aborted call gives its buffers back before it returns", "[processe
     plan.ranks = 4;
     plan.seed = random_seed();
     plan.recover = false;
+    plan.abort_within_us = 50000;
     const Outcome outcome = run(plan);
     INFO("seed " << plan.seed << " " << outcome.places);
     CHECK_FALSE(outcome.hung);

@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kMostRanks = 64;
-constexpr std::chrono::seconds kPatience{20};
+constexpr std::chrono::seconds kPatience{40};
 
 enum Phase : int { starting, ready, in_moment, after_moment, recovering, finished };
 
@@ -114,7 +114,8 @@ class RankProcess {
       result = ncclCommInitRank(&comm, plan_.ranks, board_.first, rank_);
     // After init come calls, so that a victim that died behind the others' backs is met.
     std::mt19937 random(plan_.seed);
-    const int strike_round = static_cast<int>(random() % static_cast<unsigned>(std::max(1, plan_.moment.rounds)));
+    // Early enough that rounds are left when the strike shows.
+    const int strike_round = static_cast<int>(random() % static_cast<unsigned>(std::max(1, plan_.moment.rounds / 4)));
     std::thread aborter;
     for (int round = 0; result == ncclSuccess && round < plan_.moment.rounds; ++round) {
       const bool strike = is_victim() && round == strike_round;
@@ -142,7 +143,7 @@ class RankProcess {
     }
     if (plan_.fault == Fault::abort)
       aborter = std::thread([this, comm] {
-        std::this_thread::sleep_for(std::chrono::microseconds(plan_.seed * 37 % 50000));
+        std::this_thread::sleep_for(std::chrono::microseconds(plan_.seed * 37u % static_cast<unsigned>(plan_.abort_within_us)));
         board_.struck_at = now();
         ncclCommAbort(comm);
       });
@@ -291,7 +292,7 @@ std::string Census::difference(const Census& before) const {
 
 Census settled_census(const Census& before) {
   Census counted;
-  wait_until([&] { return (counted = census()).difference(before).empty(); }, 2s);
+  wait_until([&] { return (counted = census()).difference(before).empty(); }, 13s);
   return counted;
 }
 

@@ -40,6 +40,7 @@ struct Plan {
   int ranks = 4;
   int victim = 2;
   unsigned seed = 1;
+  int abort_within_us = 3000;  // of the beginning of the victim's round
   bool recover = true;  // survivors make a communicator of their own afterwards
   std::vector<std::pair<std::string, std::string>> environment{};
 };
@@ -68,7 +69,7 @@ struct Census {
   std::string difference(const Census& before) const;
 };
 Census census();
-// As census(), but waits up to two seconds for helper threads to end.
+// As census(), but waits for helper threads to end: a root stays some ten seconds to tell latecomers of a failure.
 Census settled_census(const Census& before);
 
 }  // namespace faults_test

@@ -147,7 +147,8 @@ TEST_CASE("an absurd question is answered at once") {
 }
 
 TEST_CASE("one rank has nothing to send") {
-  for (const Collective collective : {allgather, allreduce, broadcast, reduce, gather, scatter, alltoall, reducescatter}) {
+  for (const Collective collective :
+       {allgather, allreduce, broadcast, reduce, gather, scatter, alltoall, reducescatter}) {
     const Answer answer = synthesize(topology::host(1), collective, 0, {1, 0, 0}, Limits{});
     REQUIRE(answer.outcome == Outcome::sat);
     CHECK(answer.schedule->sends.empty());
@@ -156,7 +157,8 @@ TEST_CASE("one rank has nothing to send") {
 
 TEST_CASE("a search that may not go on says unknown") {
   std::atomic<bool> stop = true;
-  const Answer stopped = synthesize(topology::preset("dgx1v"), allgather, 0, {6, 3, 7}, Limits{Deadline::never(), &stop});
+  const Answer stopped =
+      synthesize(topology::preset("dgx1v"), allgather, 0, {6, 3, 7}, Limits{Deadline::never(), &stop});
   CHECK(stopped.outcome == Outcome::unknown);
   const Answer late = synthesize(topology::preset("dgx1v"), allreduce, 0, {48, 6, 14},
                                  Limits{Deadline::in(std::chrono::milliseconds(0)), nullptr});

@@ -97,6 +97,7 @@ struct Bootstrap::Impl {
   Rank rank;
   int ranks;
   const std::atomic<bool>* abort;
+  std::function<void()> watch;
   FileDescriptor socket;
   bool over = false;  // left or failed: nothing more is to be said
   bool root_is_here = false;  // in this process
@@ -111,12 +112,14 @@ struct Bootstrap::Impl {
   [[noreturn]] void fail_with(const Bytes& error);
   [[noreturn]] void tell_roots_reason(const char* during);
   [[noreturn]] void explain(SocketFailure failure, const char* during);
+
+  Patience until(Deadline deadline) const { return {deadline, abort, -1, &watch}; }
 };
 
 // False when nobody, or somebody else, answers there.
 bool Bootstrap::Impl::try_address(const Address& address, Deadline deadline) {
   const auto limit = std::chrono::milliseconds(deadline.remaining_ms(static_cast<int>(kGreetingLimit.count())));
-  const Patience patience{Deadline::in(limit), abort};
+  const Patience patience = until(Deadline::in(limit));
   try {
     socket = connect_to(address, patience);
     greet(patience);
@@ -149,6 +152,7 @@ void Bootstrap::Impl::join(Deadline deadline) {
     const Deadline pause = Deadline::in(std::chrono::milliseconds(pause_ms));
     while (!pause.passed() && !deadline.passed()) {
       if (abort->load(std::memory_order_acquire)) throw SocketFailure::aborted;  // pairs with Communicator::abort
+      if (watch) watch();
       std::this_thread::sleep_for(std::chrono::milliseconds(pause.remaining_ms(20)));
     }
   }
@@ -221,12 +225,14 @@ std::vector<Bytes> Bootstrap::Impl::parse_gathered(const Bytes& payload) const {
   return blobs;
 }
 
-Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort)
+Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
+                     std::function<void()> watch)
     : impl_(std::make_unique<Impl>()) {
   impl_->id = decode(id);
   impl_->rank = rank;
   impl_->ranks = ranks;
   impl_->abort = &abort;
+  impl_->watch = std::move(watch);
   if (impl_->id.fixed && rank == 0) open_root(impl_->id.addresses, impl_->id.secret);
   try {
     impl_->join(deadline);
@@ -253,7 +259,7 @@ void Bootstrap::Impl::wait_for_roots_end() const {
 }
 
 std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadline deadline) {
-  const Patience patience{deadline, impl_->abort};
+  const Patience patience = impl_->until(deadline);
   Kind kind = Kind::gathered;
   Bytes payload;
   try {
@@ -289,7 +295,7 @@ void Bootstrap::fail(const std::string& reason) noexcept {
 std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> local_ranks,
                                                                          std::span<const int> mine, Deadline deadline) {
   // While it goes on, the root speaks only to say that a rank failed or died.
-  const Patience patience{deadline, impl_->abort, impl_->socket.get()};
+  const Patience patience{deadline, impl_->abort, impl_->socket.get(), &impl_->watch};
   constexpr const char* kDuring = "the exchange of shared memory";
   try {
     return exchange({impl_->id.secret, impl_->rank, local_ranks, mine, patience}, [&] { all_gather({}, deadline); });

@@ -233,7 +233,7 @@ class Server {
 
 // Throws when it comes, when the call is aborted or its deadline passes; else returns after `span`.
 void wait_for_alarm(const DescriptorExchange& exchange, std::chrono::milliseconds span) {
-  const Patience brief{Deadline::in(span), exchange.patience.abort, exchange.patience.alarm};
+  const Patience brief{Deadline::in(span), exchange.patience.abort, exchange.patience.alarm, exchange.patience.watch};
   try {
     wait_for_any({}, brief);
   } catch (SocketFailure failure) {

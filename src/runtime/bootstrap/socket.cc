@@ -44,6 +44,7 @@ void wait_for_any(std::span<pollfd> entries, const Patience& patience) {
     if (patience.deadline.passed()) throw SocketFailure::timed_out;
     const int ready = ::poll(all.data(), all.size(), patience.deadline.remaining_ms(kPollSliceMs) + 1);
     if (ready < 0 && errno != EINTR) fail_errno(errno, "poll", "raise the limit on open files (ulimit -n)");
+    if (ready == 0 && patience.watch != nullptr && *patience.watch) (*patience.watch)();
     if (ready <= 0) continue;
     std::copy(all.begin(), all.end() - 1, entries.begin());
     if (std::any_of(entries.begin(), entries.end(), [](const pollfd& entry) { return entry.revents != 0; })) return;

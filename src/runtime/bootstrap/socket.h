@@ -4,7 +4,9 @@
 #include <poll.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <span>
 
 #include "base/deadline.h"
@@ -14,11 +16,13 @@
 namespace sccl::runtime {
 
 // When a blocking call must give up. `abort` may be null. `alarm` is a descriptor that becomes readable when there is
-// worse news than the call waits for; -1: none.
+// worse news than the call waits for; -1: none. `watch` may be null; it is called when nothing has come for a while, and
+// may throw.
 struct Patience {
   Deadline deadline = Deadline::never();
   const std::atomic<bool>* abort = nullptr;
   int alarm = -1;
+  const std::function<void()>* watch = nullptr;
 };
 
 // Thrown as values by the functions below, so that callers can say what they were waiting for.
