@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building and testing need (Debian 12, Ubuntu). --bench adds the MPI libraries of bench/host.
+# Installs what building and testing need (Debian 12, Ubuntu). --bench adds the MPI libraries of bench/host,
+# --fuzz what the preset fuzz needs.
 set -euo pipefail
 
 packages=(cmake ninja-build g++ ccache pkg-config git libspdlog-dev libfmt-dev libhwloc-dev libz3-dev
@@ -7,8 +8,10 @@ packages=(cmake ninja-build g++ ccache pkg-config git libspdlog-dev libfmt-dev l
   iproute2 python3-numpy python3-sklearn)
 if [ "${1:-}" = --bench ]; then
   packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
+elif [ "${1:-}" = --fuzz ]; then
+  packages+=(clang libclang-rt-dev)
 elif [ $# -gt 0 ]; then
-  echo "usage: scripts/setup.sh [--bench]" >&2
+  echo "usage: scripts/setup.sh [--bench | --fuzz]" >&2
   exit 2
 fi
 

@@ -81,10 +81,11 @@ bool is_own(const Edges& edges, Node src, Node dst) {
   return edge != edges.end() && edge->second.fastest <= LinkClass::xgmi;
 }
 
-Path through_a_peer(const Topology& topology, const Edges& edges, Rank src, Rank dst) {
+// `peers`: the ranks that `src` has own links to.
+Path through_a_peer(const std::vector<Rank>& peers, const Edges& edges, Rank src, Rank dst) {
   Path best;
-  for (Rank peer = 0; peer < topology.ranks; ++peer) {
-    if (!is_own(edges, src, peer) || !is_own(edges, peer, dst)) continue;
+  for (const Rank peer : peers) {
+    if (!is_own(edges, peer, dst)) continue;
     const EdgeData& in = edges.at({src, peer});
     const EdgeData& out = edges.at({peer, dst});
     const double gbytes_per_s = std::min(in.gbytes_per_s, out.gbytes_per_s);
@@ -136,6 +137,9 @@ std::vector<std::vector<Path>> path_matrix(const Topology& topology) {
   std::vector<std::vector<Path>> matrix(ranks, std::vector<Path>(ranks));
   for (Rank src = 0; src < topology.ranks; ++src) {
     const std::vector<int> hops = hops_from(topology, src);
+    std::vector<Rank> peers;
+    for (Rank peer = 0; peer < topology.ranks; ++peer)
+      if (peer != src && is_own(edges, src, peer)) peers.push_back(peer);
     for (Rank dst = 0; dst < topology.ranks; ++dst) {
       Path& path = matrix[static_cast<std::size_t>(src)][static_cast<std::size_t>(dst)];
       if (src == dst) {
@@ -145,7 +149,7 @@ std::vector<std::vector<Path>> path_matrix(const Topology& topology) {
       if (const std::span<const Edge> way = routes.path(src, dst); !way.empty())
         path = path_along(topology, edges, way);
       if (path.type <= PathType::xgmi) continue;
-      if (const Path peer = through_a_peer(topology, edges, src, dst); peer.type < path.type) path = peer;
+      if (const Path peer = through_a_peer(peers, edges, src, dst); peer.type < path.type) path = peer;
       const int distance = hops[static_cast<std::size_t>(dst)];
       if (path.type == PathType::none && distance > 0) path = {PathType::hops, distance, 0};
     }

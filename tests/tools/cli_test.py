@@ -131,7 +131,15 @@ def test_topo():
         expect_code(run("topo", "--topo", "dgx1v", "--svg", "/no/such/folder/x.svg"), 2, "a picture that cannot be written")
     result = run("topo", "--topo", "2*dgx1v", "--nic-gbps", "200", "--json")
     expect(max(link["gbytes_per_s"] for link in json.loads(result.stdout)["links"] if link["class"] == "net") == 25, "--nic-gbps")
-    expect_code(run("topo"), 0, "topo of this machine")
+    with tempfile.TemporaryDirectory() as cache:
+        places = {"XDG_CACHE_HOME": cache}
+        assumed, measured, kept = (run("topo", *extra, env=places) for extra in ([], ["--measure"], []))
+        expect_code(measured, 0, "topo --measure")
+        expect("assumed" in assumed.stdout, f"topo of this machine printed {assumed.stdout}")
+        # A machine with one core has no links to measure.
+        expect("measured" in measured.stdout or os.cpu_count() == 1, f"topo --measure printed {measured.stdout}")
+        expect(kept.stdout == measured.stdout, "the measurement is not kept")
+    expect_code(run("topo", "--topo", "dgx1v", "--measure"), 2, "measuring another machine")
     for wrong in (["--topo", "dgx9"], ["--topo", "dgx1v", "--devices", "9"], ["--topo", "dgx1v", "--devices", "0,0"],
                   ["--topo", "/no/such.xml"], ["--no-such-option"]):
         expect_code(run("topo", *wrong), 2, f"topo {wrong}")
