@@ -17,7 +17,7 @@ double fullest(const Links& links, const MwuPacking& packing) {
   std::vector<double> load(links.capacities().size(), 0);
   for (std::size_t tree = 0; tree < packing.trees.size(); ++tree)
     for (const Use& use : links.uses(packing.trees[tree]))
-      load[static_cast<std::size_t>(use.capacity)] += packing.weights[tree] * use.times * static_cast<double>(links.units_per_lane());
+      load[static_cast<std::size_t>(use.capacity)] += packing.weights[tree] * use.times * to_double(links.units_per_lane());
   double most = 0;
   for (std::size_t index = 0; index < load.size(); ++index)
     most = std::max(most, load[index] / static_cast<double>(links.capacities()[index].amount));
