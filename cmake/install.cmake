@@ -12,3 +12,12 @@ if(TARGET sccl_cli)
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/sccl.pc.in ${PROJECT_BINARY_DIR}/sccl.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/sccl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# The catalogue of synthesized schedules for well-known machines takes minutes: built when asked for (target
+# sccl_catalogue), installed when it is there.
+if(TARGET sccl_cli)
+  add_custom_target(sccl_catalogue
+    COMMAND ${PROJECT_SOURCE_DIR}/scripts/catalogue.sh $<TARGET_FILE:sccl_cli> ${PROJECT_BINARY_DIR}/catalogue
+    DEPENDS sccl_cli USES_TERMINAL VERBATIM)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/catalogue DESTINATION ${CMAKE_INSTALL_DATADIR}/sccl OPTIONAL
+    FILES_MATCHING PATTERN "*.frontier")
+endif()

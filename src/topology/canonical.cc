@@ -326,6 +326,9 @@ Topology relabelled(const Topology& topology, std::span<const Node> number) {
   std::sort(result.shared.begin(), result.shared.end(), [](const SharedSet& a, const SharedSet& b) {
     return std::tie(a.links, a.lanes) < std::tie(b.links, b.lanes);
   });
+  if (!topology.switch_kinds.empty())
+    for (Node node = topology.ranks; node < topology.nodes(); ++node)
+      result.switch_kinds[index(number[index(node)] - topology.ranks)] = topology.switch_kind(node);
   for (std::size_t rank = 0; rank < topology.devices.size(); ++rank)
     result.devices[index(number[rank])] = topology.devices[rank];
   return result;

@@ -42,11 +42,12 @@ void join(Topology& topology, Node a, Node b, int lanes, const LinkKind& kind) {
   topology.links.push_back({b, a, lanes, gbytes_per_s, kind.alpha_us, kind.link_class});
 }
 
-Topology empty(std::string_view name, int ranks, int switches = 0) {
+Topology empty(std::string_view name, int ranks, std::vector<SwitchKind> switches = {}) {
   Topology topology;
   topology.name = name;
   topology.ranks = ranks;
-  topology.switches = switches;
+  topology.switches = static_cast<int>(switches.size());
+  topology.switch_kinds = std::move(switches);
   return topology;
 }
 
@@ -66,7 +67,8 @@ Topology dgx1v() { return cube_mesh("dgx1v", 2, kNvlink2); }
 
 // Every device joined to one non-blocking switch by all its links.
 Topology switched(std::string_view name, int ranks, int lanes, const LinkKind& kind) {
-  Topology topology = empty(name, ranks, 1);
+  Topology topology =
+      empty(name, ranks, {kind.link_class == LinkClass::nvlink ? SwitchKind::nvswitch : SwitchKind::cpu});
   for (Rank rank = 0; rank < ranks; ++rank) join(topology, rank, ranks, lanes, kind);
   return topology;
 }
@@ -113,21 +115,21 @@ Topology mi300x() {
   return topology;
 }
 
-// Eight MI250X modules of two GCDs (2m, 2m+1). A GCD has four links to its twin and three outwards; the outward ones
-// form the cycle of modules twice over and the diagonals: an assumption, since boards differ.
+// Eight MI250X modules of two GCDs (2m, 2m+1), four links within a module and three outwards from each GCD: the
+// connection matrix RCCL keeps for the 16-GCD servers it knows (models 56, 59 and 65 of its rome_models.cc). The four
+// modules of a half form a board; 4..7 and 12..15 have the links between the boards.
 Topology mi250x() {
+  struct Pair {
+    Rank a, b;
+    int lanes;
+  };
+  constexpr std::array<Pair, 7> kBoard{{{0, 2, 1}, {1, 2, 1}, {1, 3, 1}, {0, 4, 2}, {1, 5, 1}, {2, 6, 1}, {3, 7, 2}}};
+  constexpr std::array<Pair, 6> kBetween{{{4, 12, 1}, {5, 13, 1}, {5, 14, 1}, {6, 13, 1}, {6, 14, 1}, {7, 15, 1}}};
   Topology topology = empty("mi250x", 16);
-  constexpr int kModules = 8;
-  for (int module = 0; module < kModules; ++module) {
-    const int next = (module + 1) % kModules;
-    join(topology, 2 * module, 2 * module + 1, 4, kXgmi2);
-    join(topology, 2 * module, 2 * next, 1, kXgmi2);
-    join(topology, 2 * module + 1, 2 * next + 1, 1, kXgmi2);
-    if (module < kModules / 2) {
-      join(topology, 2 * module, 2 * (module + kModules / 2), 1, kXgmi2);
-      join(topology, 2 * module + 1, 2 * (module + kModules / 2) + 1, 1, kXgmi2);
-    }
-  }
+  for (Rank gcd = 0; gcd < 16; gcd += 2) join(topology, gcd, gcd + 1, 4, kXgmi2);
+  for (const Rank board : {0, 8})
+    for (const Pair& pair : kBoard) join(topology, board + pair.a, board + pair.b, pair.lanes, kXgmi2);
+  for (const Pair& pair : kBetween) join(topology, pair.a, pair.b, pair.lanes, kXgmi2);
   return topology;
 }
 
@@ -136,7 +138,7 @@ Topology pcie4() { return switched("pcie4", 4, 1, kPcie4Half); }
 
 // Two sockets of four cards; what crosses shares the link between the sockets.
 Topology pcie8() {
-  Topology topology = empty("pcie8", 8, 2);
+  Topology topology = empty("pcie8", 8, {SwitchKind::cpu, SwitchKind::cpu});
   for (Rank rank = 0; rank < 8; ++rank) join(topology, rank, rank < 4 ? 8 : 9, 1, kPcie4Half);
   join(topology, 8, 9, 1, kSocket);
   return topology;
@@ -144,7 +146,7 @@ Topology pcie8() {
 
 // Two pairs of cards with NVLink bridges (four links a pair), joined by PCIe.
 Topology nvpairs4() {
-  Topology topology = empty("nvpairs4", 4, 1);
+  Topology topology = empty("nvpairs4", 4, {SwitchKind::cpu});
   for (Rank rank = 0; rank < 4; ++rank) join(topology, rank, 4, 1, kPcie4Half);
   join(topology, 0, 1, 4, kNvlink2);
   join(topology, 2, 3, 4, kNvlink2);
@@ -194,7 +196,11 @@ Topology cluster(int hosts, const Topology& host, double nic_gbits_per_s) {
   const double nic_gbytes_per_s = nic_gbits_per_s / 8;
   double unit = nic_gbytes_per_s;
   for (const Link& link : host.links) unit = std::min(unit, link.gbytes_per_s / link.lanes);
-  Topology topology = empty(fmt::format("{}*{}", hosts, host.name), hosts * host.ranks, hosts * host.switches + 1);
+  std::vector<SwitchKind> switches;
+  for (int at = 0; at < hosts; ++at)
+    for (Node node = host.ranks; node < host.nodes(); ++node) switches.push_back(host.switch_kind(node));
+  switches.push_back(SwitchKind::fabric);
+  Topology topology = empty(fmt::format("{}*{}", hosts, host.name), hosts * host.ranks, std::move(switches));
   const Node fabric = topology.nodes() - 1;
   for (int at = 0; at < hosts; ++at) {
     const auto place = [&](Node node) {

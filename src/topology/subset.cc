@@ -54,6 +54,9 @@ Topology subset(const Topology& topology, std::span<const int> devices) {
   // Devices of a subset of a subset are named as in the whole.
   for (const int device : devices)
     result.devices.push_back(topology.devices.empty() ? device : topology.devices[static_cast<std::size_t>(device)]);
+  if (!topology.switch_kinds.empty())
+    for (Node node = topology.ranks; node < topology.nodes(); ++node)
+      if (number.contains(node)) result.switch_kinds.push_back(topology.switch_kind(node));
   for (Link link : topology.links) {
     const auto src = number.find(link.src);
     const auto dst = number.find(link.dst);

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
+#include <set>
 
 #include "base/error.h"
 
@@ -9,6 +11,7 @@ namespace sccl::topology {
 namespace {
 
 constexpr std::array<std::string_view, 5> kLinkClasses{"nvlink", "xgmi", "pcie", "shm", "net"};
+constexpr std::array<std::string_view, 6> kSwitchKinds{"unknown", "nvswitch", "pcie", "cpu", "nic", "fabric"};
 
 void validate_link(const Topology& topology, const Link& link) {
   const auto in_range = [&](Node node) { return node >= 0 && node < topology.nodes(); };
@@ -29,6 +32,14 @@ void validate_link(const Topology& topology, const Link& link) {
 
 std::string_view name(LinkClass link_class) { return kLinkClasses[static_cast<std::size_t>(link_class)]; }
 
+std::string_view name(SwitchKind kind) { return kSwitchKinds[static_cast<std::size_t>(kind)]; }
+
+SwitchKind switch_kind_from_name(std::string_view name) {
+  for (std::size_t i = 0; i < kSwitchKinds.size(); ++i)
+    if (kSwitchKinds[i] == name) return static_cast<SwitchKind>(i);
+  return SwitchKind::unknown;
+}
+
 LinkClass link_class_from_name(std::string_view name) {
   for (std::size_t i = 0; i < kLinkClasses.size(); ++i)
     if (kLinkClasses[i] == name) return static_cast<LinkClass>(i);
@@ -46,13 +57,29 @@ void validate(const Topology& topology) {
   if (topology.ranks < 1 || topology.switches < 0)
     fail(ErrorCode::invalid_argument, "topology '{}' has {} ranks and {} switches: give at least one rank",
          topology.name, topology.ranks, topology.switches);
-  for (const Link& link : topology.links) validate_link(topology, link);
+  if (!topology.switch_kinds.empty() && topology.switch_kinds.size() != static_cast<std::size_t>(topology.switches))
+    fail(ErrorCode::invalid_argument, "topology '{}' has {} switches and tells the kinds of {}: tell all or none",
+         topology.name, topology.switches, topology.switch_kinds.size());
+  if (!topology.devices.empty() && topology.devices.size() != static_cast<std::size_t>(topology.ranks))
+    fail(ErrorCode::invalid_argument, "topology '{}' has {} ranks and names {} devices: name one for each rank",
+         topology.name, topology.ranks, topology.devices.size());
+  std::int64_t lanes = 0;
+  for (const Link& link : topology.links) {
+    validate_link(topology, link);
+    lanes += link.lanes;
+  }
+  if (lanes > std::numeric_limits<int>::max())
+    fail(ErrorCode::invalid_argument, "topology '{}' has {} lanes in all: give fewer, larger ones", topology.name,
+         lanes);
+  std::set<std::pair<Node, Node>> edges;
+  if (!topology.shared.empty())
+    for (const Link& link : topology.links) edges.emplace(link.src, link.dst);
   for (const SharedSet& set : topology.shared) {
     if (set.lanes < 1)
       fail(ErrorCode::invalid_argument, "topology '{}': a shared set has {} lanes: give at least 1", topology.name,
            set.lanes);
     for (const auto& [src, dst] : set.links)
-      if (topology.lanes(src, dst) == 0)
+      if (!edges.contains({src, dst}))
         fail(ErrorCode::invalid_argument, "topology '{}': a shared set names link {}->{}, which does not exist",
              topology.name, src, dst);
   }

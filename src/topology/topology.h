@@ -1,6 +1,7 @@
 // The links between the devices of one communicator: a directed multigraph with latency, bandwidth and sharing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ enum class LinkClass : std::uint8_t { nvlink, xgmi, pcie, shm, net };
 std::string_view name(LinkClass link_class);
 LinkClass link_class_from_name(std::string_view name);  // throws invalid_argument
 
+// Where the figures of a link come from: data sheets, or this machine.
+enum class Source : std::uint8_t { assumed, measured };
+
 // One direction of a connection between two nodes.
 struct Link {
   Node src = 0;
@@ -27,6 +31,7 @@ struct Link {
   double gbytes_per_s = 0;         // of the whole link, all lanes
   double alpha_us = 0;             // latency of one transfer
   LinkClass link_class = LinkClass::shm;
+  Source source = Source::assumed;
 };
 
 // SCCL's bandwidth relation B: over these links together at most `lanes` chunks a round.
@@ -34,6 +39,12 @@ struct SharedSet {
   int lanes = 1;
   std::vector<std::pair<Node, Node>> links;
 };
+
+// What a switch is on the machine; only names and pictures depend on it.
+enum class SwitchKind : std::uint8_t { unknown, nvswitch, pcie, cpu, nic, fabric };
+
+std::string_view name(SwitchKind kind);
+SwitchKind switch_kind_from_name(std::string_view name);  // unknown for what is none
 
 struct Topology {
   std::string name;
@@ -43,7 +54,12 @@ struct Topology {
   std::vector<SharedSet> shared;
   std::vector<int> devices;  // ids that `--devices` kept, by rank; empty when all were kept
 
+  std::vector<SwitchKind> switch_kinds;  // by switch; empty when none is known
+
   int nodes() const { return ranks + switches; }
+  SwitchKind switch_kind(Node node) const {
+    return switch_kinds.empty() ? SwitchKind::unknown : switch_kinds[static_cast<std::size_t>(node - ranks)];
+  }
   // Lanes from src to dst over all parallel links; 0 when there is none.
   int lanes(Node src, Node dst) const;
 };

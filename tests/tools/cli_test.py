@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as xml_tree
 
 sccl, group, source = sys.argv[1:4]
 failures = []
@@ -98,12 +99,45 @@ def test_tables():
     checks = json.loads(run("doctor", "--json").stdout)
     expect(all({"check", "state", "text", "remedy"} <= set(check) for check in checks), "doctor's JSON lacks a field")
     expect_code(run("no-such-verb"), 2, "an unknown verb")
-    expect_code(run("synth"), 2, "a verb of a later version")
+    expect_code(run("pack"), 2, "a verb of a later version")
     expect_code(run("--help"), 0, "--help")
     expect_code(run("perf", "--help"), 0, "perf --help")
 
 
-{"perf": test_perf, "run": test_run, "verify": test_verify, "tables": test_tables}[group]()
+def test_topo():
+    expected = {"dgx1p": 14, "dgx1v": 46}
+    for name, count in expected.items():
+        answer = json.loads(run("topo", "--topo", name, "--classes", "--json").stdout)
+        expect(answer["count"] == count and len(answer["classes"]) == count, f"{answer['count']} classes of {name}")
+    with tempfile.TemporaryDirectory() as folder:
+        xml, text, picture = (os.path.join(folder, name) for name in ("m.xml", "m.json", "m.svg"))
+        result = run("topo", "--topo", "dgx1v", "--devices", "3,0,1", "--dump", xml, "--svg", picture)
+        expect_code(result, 0, "topo --dump --svg")
+        expect("NVL2" in result.stdout and "assumed" in result.stdout and "0 (3)" in result.stdout, f"topo printed {result.stdout}")
+        whole = json.loads(run("topo", "--topo", "dgx1v", "--devices", "3,0,1", "--json").stdout)
+        again = json.loads(run("topo", "--topo", xml, "--json").stdout)
+        expect(whole["devices"] == again["devices"] == [3, 0, 1], f"devices {whole['devices']} and {again['devices']}")
+        expect(whole["diameter"] == again["diameter"] == 1, f"diameter {whole['diameter']}")
+        expect(whole["paths"] == again["paths"] == [["-", "NVL2", "NVL1"], ["NVL2", "-", "NVL1"], ["NVL1", "NVL1", "-"]],
+               f"paths {whole['paths']}")
+        root = xml_tree.parse(picture).getroot()
+        nodes = [one for one in root.iter() if one.get("class") == "node"]
+        expect(len(nodes) == 3, f"{len(nodes)} nodes in the picture")
+        with open(text, "w") as file:
+            file.write(json.dumps(whole))
+        expect(json.loads(run("topo", "--topo", text, "--json").stdout) == whole, "--json is no topology file")
+        expect_code(run("topo", "--topo", "z52", "--dump", xml), 2, "what XML cannot hold")
+        expect_code(run("topo", "--topo", "z52", "--dump", os.path.join(folder, "z.json")), 0, "--dump to JSON")
+        expect_code(run("topo", "--topo", "dgx1v", "--svg", "/no/such/folder/x.svg"), 2, "a picture that cannot be written")
+    result = run("topo", "--topo", "2*dgx1v", "--nic-gbps", "200", "--json")
+    expect(max(link["gbytes_per_s"] for link in json.loads(result.stdout)["links"] if link["class"] == "net") == 25, "--nic-gbps")
+    expect_code(run("topo"), 0, "topo of this machine")
+    for wrong in (["--topo", "dgx9"], ["--topo", "dgx1v", "--devices", "9"], ["--topo", "dgx1v", "--devices", "0,0"],
+                  ["--topo", "/no/such.xml"], ["--no-such-option"]):
+        expect_code(run("topo", *wrong), 2, f"topo {wrong}")
+
+
+{"perf": test_perf, "run": test_run, "verify": test_verify, "tables": test_tables, "topo": test_topo}[group]()
 for failure in failures:
     print(failure)
 sys.exit(1 if failures else 0)

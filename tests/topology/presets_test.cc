@@ -124,3 +124,23 @@ TEST_CASE("unknown names and devices are refused with what is known") {
   CHECK_THAT(refusal([] { subset(preset("dgx2"), std::vector<int>{1, 1}); }), Catch::Contains("twice"));
   CHECK_THAT(refusal([] { subset(preset("dgx2"), std::vector<int>{}); }), Catch::Contains("at least one"));
 }
+
+TEST_CASE("a GCD of an MI250X server has four links to its twin and three outwards") {
+  const Topology topology = preset("mi250x");
+  for (Rank gcd = 0; gcd < 16; ++gcd) {
+    CHECK(topology.lanes(gcd, gcd ^ 1) == 4);
+    CHECK(degree(topology, gcd) == 7);
+  }
+}
+
+TEST_CASE("kinds of switches go with them into parts and files") {
+  const std::vector<int> devices{1, 5};
+  const Topology part = subset(preset("pcie8"), devices);
+  CHECK(part.switch_kinds == std::vector{SwitchKind::cpu, SwitchKind::cpu});
+  CHECK(from_json(to_json(part)).switch_kinds == part.switch_kinds);
+  CHECK(preset("2*dgx2").switch_kinds ==
+        std::vector{SwitchKind::nvswitch, SwitchKind::nvswitch, SwitchKind::fabric});
+  nlohmann::json broken = to_json(part);
+  broken["switch_kinds"] = {"cpu"};
+  CHECK(refusal([&] { from_json(broken); }).find("tells the kinds of 1") != std::string::npos);
+}

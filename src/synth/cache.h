@@ -1,0 +1,45 @@
+// Frontiers on disk, shared by all jobs on equivalent devices.
+//
+// An entry belongs to the canonical form of a topology, a collective and a root: jobs on devices that differ only in
+// their numbers find the same entry and get its schedules in their own numbers. A file is written beside its name and
+// renamed, so that readers see all of it or nothing; it opens with a checksum. What is damaged, of another version, of
+// another topology, or holds a schedule that does not verify on the job's links counts as absent. Nothing here throws
+// for what the disk does; a cache that cannot be used costs time only.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+
+#include "synth/pareto.h"
+
+namespace sccl::synth {
+
+class Cache {
+ public:
+  explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  // SCCL_CACHE_DIR, else sccl in the user's cache folder (XDG); nothing when there is no such place.
+  static std::optional<Cache> of_user();
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+  // Ranks, root and chunks as of `topology`.
+  std::optional<Frontier> load(const topology::Topology& topology, Collective collective, Rank root) const;
+
+  // True when it is on disk. The folder is made for the user alone (0700).
+  bool store(const topology::Topology& topology, Collective collective, Rank root, const Frontier& frontier) const;
+
+  // The file of an entry, whether it exists or not.
+  std::filesystem::path path(const topology::Topology& topology, Collective collective, Rank root) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// The same schedule for ranks under new numbers: rank v becomes number[v], and chunks follow their ranks. `topology` is
+// the schedule's own under the new numbers.
+schedule::Schedule renumbered(const schedule::Schedule& schedule, std::span<const int> number,
+                              const topology::Topology& topology);
+
+}  // namespace sccl::synth

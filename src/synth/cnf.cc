@@ -1,0 +1,49 @@
+#include "synth/cnf.h"
+
+#include <algorithm>
+#include <cadical.hpp>
+#include <limits>
+
+namespace sccl::synth {
+
+struct Cnf::Solver {
+  // Read by the solver between conflicts.
+  struct Clock : CaDiCaL::Terminator {
+    const Limits* limits = nullptr;
+    bool terminate() override { return limits != nullptr && limits->reached(); }
+  };
+  Clock clock;  // outlives the solver, which holds a pointer to it
+  mutable CaDiCaL::Solver cadical;
+};
+
+Cnf::Cnf(Aim aim) : solver_(std::make_unique<Solver>()) {
+  if (aim != Aim::either) solver_->cadical.configure(aim == Aim::sat ? "sat" : "unsat");
+  solver_->cadical.set("quiet", 1);
+  solver_->cadical.connect_terminator(&solver_->clock);
+}
+
+Cnf::~Cnf() {
+  solver_->cadical.disconnect_terminator();
+}
+
+void Cnf::clause(std::span<const int> literals) {
+  for (const int literal : literals) solver_->cadical.add(literal);
+  solver_->cadical.add(0);
+  literals_ += static_cast<std::int64_t>(literals.size());
+}
+
+Outcome Cnf::solve(std::int64_t conflicts, const Limits& limits) {
+  solver_->clock.limits = &limits;
+  if (conflicts > 0)
+    solver_->cadical.limit("conflicts",
+                           static_cast<int>(std::min<std::int64_t>(conflicts, std::numeric_limits<int>::max())));
+  const int result = solver_->cadical.solve();
+  solver_->clock.limits = nullptr;
+  return result == 10 ? Outcome::sat : result == 20 ? Outcome::unsat : Outcome::unknown;
+}
+
+bool Cnf::value(int literal) const {
+  return solver_->cadical.val(literal) > 0;
+}
+
+}  // namespace sccl::synth

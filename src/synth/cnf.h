@@ -1,0 +1,52 @@
+// A formula in conjunctive normal form and its solver: the one place that knows which SAT solver is used.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+
+#include "base/deadline.h"
+
+namespace sccl::synth {
+
+enum class Outcome : std::uint8_t { sat, unsat, unknown };
+
+// When a search has to end without an answer.
+struct Limits {
+  Deadline deadline = Deadline::never();
+  const std::atomic<bool>* stop = nullptr;  // set by another thread; null: never
+
+  bool reached() const { return deadline.passed() || (stop != nullptr && stop->load(std::memory_order_relaxed)); }
+};
+
+// What the search is tuned for.
+enum class Aim : std::uint8_t { either, sat, unsat };
+
+// Variables are positive numbers, a literal is a variable or its negative.
+class Cnf {
+ public:
+  explicit Cnf(Aim aim);
+  ~Cnf();
+  Cnf(const Cnf&) = delete;
+  Cnf& operator=(const Cnf&) = delete;
+
+  int fresh() { return ++variables_; }
+  void clause(std::span<const int> literals);
+  void clause(std::initializer_list<int> literals) { clause(std::span(literals.begin(), literals.size())); }
+
+  std::int64_t literals() const { return literals_; }  // of all clauses: what memory goes with
+
+  // At most `conflicts` conflicts (0: no limit). May be called again to go on.
+  Outcome solve(std::int64_t conflicts, const Limits& limits);
+  bool value(int literal) const;  // after sat
+
+ private:
+  struct Solver;
+  std::unique_ptr<Solver> solver_;
+  int variables_ = 0;
+  std::int64_t literals_ = 0;
+};
+
+}  // namespace sccl::synth

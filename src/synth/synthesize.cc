@@ -1,0 +1,238 @@
+#include "synth/synthesize.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "schedule/verify.h"
+
+namespace sccl::synth {
+namespace {
+
+using schedule::Schedule;
+using schedule::Send;
+using schedule::SendKind;
+
+// The collective whose schedules, inverted, are this one's.
+std::optional<Collective> inverse_of(Collective collective) {
+  switch (collective) {
+    case Collective::reduce:
+      return Collective::broadcast;
+    case Collective::reducescatter:
+    case Collective::allreduce:
+      return Collective::allgather;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::vector<Send> copies(const Search& search, const std::vector<TimedHop>& hops, int first_step) {
+  std::vector<Send> sends;
+  for (const TimedHop& one : hops) {
+    const Hop hop = search.hops()[static_cast<std::size_t>(one.hop)];
+    sends.push_back({one.chunk, hop.src, hop.dst, first_step + one.step, SendKind::copy});
+  }
+  return sends;
+}
+
+// Backwards in time and against the hops: where a copy went to two ranks, their partials meet.
+std::vector<Send> inverted(const Search& search, const std::vector<TimedHop>& hops) {
+  int last = 0;
+  for (const TimedHop& one : hops) last = std::max(last, one.step);
+  std::vector<Send> sends;
+  for (const TimedHop& one : hops) {
+    const Hop hop = search.hops()[static_cast<std::size_t>(one.hop)];
+    sends.push_back({one.chunk, hop.dst, hop.src, last - one.step, SendKind::reduce});
+  }
+  return sends;
+}
+
+int total_rounds(const Schedule& schedule) {
+  return std::accumulate(schedule.rounds.begin(), schedule.rounds.end(), 0);
+}
+
+}  // namespace
+
+Synthesizer::Synthesizer(const topology::Topology& topology, Collective collective, Rank root)
+    : topology_(topology), collective_(collective), root_(root) {
+  if (collective == Collective::sendrecv)
+    fail(ErrorCode::invalid_argument, "{} has no schedule: point-to-point transfers are planned per pair",
+         info(collective).call_name);
+  const std::optional<Collective> dual = inverse_of(collective);
+  if (!dual || collective == Collective::allreduce)
+    copies_.emplace(topology, dual.value_or(collective), root, Orientation::forward);
+  if (dual) inverses_.emplace(topology, *dual, root, Orientation::reversed);
+  const bool by_rank = collective == Collective::scatter || collective == Collective::alltoall ||
+                       collective == Collective::reducescatter || collective == Collective::allreduce;
+  multiple_ = by_rank ? topology.ranks : 1;
+}
+
+bool Synthesizer::connected() {
+  return (!copies_ || copies_->bounds().connected()) && (!inverses_ || inverses_->bounds().connected());
+}
+
+int Synthesizer::least_steps() {
+  int steps = 0;
+  for (std::optional<Search>* half : {&copies_, &inverses_})
+    if (*half) steps += (*half)->bounds().least_steps();
+  return steps;
+}
+
+Ratio Synthesizer::least_rounds_per_chunk() {
+  Ratio sum{0, 1};
+  for (std::optional<Search>* half : {&copies_, &inverses_}) {
+    if (!*half) continue;
+    const Ratio own = (*half)->bounds().least_rounds_per_piece();
+    sum = ratio(sum.numerator * own.denominator + own.numerator * sum.denominator, sum.denominator * own.denominator);
+  }
+  return ratio(sum.numerator, sum.denominator * multiple_);
+}
+
+// The fewest rounds that the cuts leave open.
+int Synthesizer::least_rounds(std::optional<Search>& half, int pieces, int steps) {
+  const auto [at, fresh] = least_rounds_.emplace(std::vector{&half == &copies_ ? 0 : 1, pieces, steps}, 0);
+  if (!fresh) return at->second;
+  Bounds& bounds = half->bounds();
+  if (steps < bounds.least_steps()) return at->second = kUnreachable;
+  const Ratio per_piece = bounds.least_rounds_per_piece();
+  const std::int64_t floor = (per_piece.numerator * pieces + per_piece.denominator - 1) / per_piece.denominator;
+  int rounds = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(floor, steps), kUnreachable));
+  while (rounds < kUnreachable && bounds.refutes(pieces, steps, rounds)) ++rounds;
+  return at->second = rounds;
+}
+
+bool Synthesizer::refutes(const Size& size) {
+  const int pieces = size.chunks / multiple_;
+  if (collective_ != Collective::allreduce)
+    return (copies_ ? copies_ : inverses_)->bounds().refutes(pieces, size.steps, size.rounds);
+  if (topology_.ranks == 1) return false;
+  for (int gather = copies_->bounds().least_steps(); gather < size.steps; ++gather)
+    if (least_rounds(copies_, pieces, gather) + least_rounds(inverses_, pieces, size.steps - gather) <= size.rounds)
+      return false;
+  return true;
+}
+
+Answer Synthesizer::find(const Size& size, Effort effort, const Limits& limits) {
+  if (size.chunks < 1 || size.chunks % multiple_ != 0)
+    fail(ErrorCode::invalid_argument, "{} chunks of a {} on {} ranks: give a positive multiple of {}", size.chunks,
+         info(collective_).name, topology_.ranks, multiple_);
+  if (size.steps < 0 || size.rounds < 0)
+    fail(ErrorCode::invalid_argument, "{} steps and {} rounds: neither can be negative", size.steps, size.rounds);
+  if (collective_ == Collective::allreduce) return compose(size, effort, limits);
+  Search& search = copies_ ? *copies_ : *inverses_;
+  const Found found = search.find(size.chunks / multiple_, size.steps, size.rounds, effort, limits);
+  if (found.outcome != Outcome::sat) return {found.outcome, std::nullopt, found.reason};
+  return checked(schedule::make_schedule("synth", collective_, root_, topology_, size.chunks,
+                                         copies_ ? copies(search, found.sends, 0) : inverted(search, found.sends)),
+                 size);
+}
+
+Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limits) {
+  if (!connected())
+    return {Outcome::unsat, std::nullopt, "some rank cannot be reached over the links: the topology is not connected"};
+  if (size.steps < least_steps())
+    return {Outcome::unsat, std::nullopt,
+            fmt::format("ReduceScatter and AllGather take {} steps at the least", least_steps())};
+  const int pieces = size.chunks / multiple_;
+  if (std::optional<Answer> answer = easy(pieces, size)) return std::move(*answer);
+  // Both halves alike first.
+  std::vector<int> gather_steps;
+  for (int steps = 0; steps <= size.steps; ++steps) gather_steps.push_back(steps);
+  std::stable_sort(gather_steps.begin(), gather_steps.end(), [&](int one, int other) {
+    return std::abs(2 * one - size.steps) < std::abs(2 * other - size.steps);
+  });
+  Answer answer{Outcome::unsat, std::nullopt, "a cut of the time-expanded network of each split into two phases"};
+  for (const int steps : gather_steps) {
+    if (topology_.ranks > 1 &&
+        least_rounds(copies_, pieces, steps) + least_rounds(inverses_, pieces, size.steps - steps) > size.rounds)
+      continue;
+    if (limits.reached()) return {Outcome::unknown, std::nullopt, "the time was up"};
+    Answer split = compose(pieces, {size.chunks, steps, 0}, size, effort, limits);
+    if (split.outcome == Outcome::sat) return split;
+    if (answer.outcome != Outcome::unknown) answer = std::move(split);
+  }
+  return answer;
+}
+
+std::vector<Size> Synthesizer::easy_sizes(int chunks) {
+  const int pieces = chunks / multiple_;
+  std::vector<Size> sizes;
+  for (std::optional<Search>* half : {&copies_, &inverses_}) {
+    if (!*half) continue;
+    if (topology_.ranks == 1 || !(*half)->searchable(pieces)) return {};
+    (*half)->flood(pieces);
+    std::vector<Size> longer;
+    for (const Routed& routed : (*half)->easy(pieces)) {
+      if (sizes.empty()) longer.push_back({chunks, routed.steps, routed.rounds});
+      for (const Size& size : sizes) longer.push_back({chunks, size.steps + routed.steps, size.rounds + routed.rounds});
+    }
+    sizes = std::move(longer);
+  }
+  return sizes;
+}
+
+// Both phases without a search, where that fits.
+std::optional<Answer> Synthesizer::easy(int pieces, const Size& size) {
+  if (!copies_->searchable(pieces) || topology_.ranks == 1) return std::nullopt;
+  for (const Routed& gather : copies_->easy(pieces))
+    for (const Routed& reduce : inverses_->easy(pieces)) {
+      if (gather.steps + reduce.steps > size.steps || gather.rounds + reduce.rounds > size.rounds) continue;
+      std::vector<Send> sends = inverted(*inverses_, reduce.sends);
+      const std::vector<Send> after = copies(*copies_, gather.sends, reduce.steps);
+      sends.insert(sends.end(), after.begin(), after.end());
+      return checked(schedule::make_schedule("synth", collective_, root_, topology_, size.chunks, std::move(sends)),
+                     size);
+    }
+  return std::nullopt;
+}
+
+// The AllGather in `gather.steps` steps and as few rounds as can be, then the ReduceScatter in what is left.
+Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits) {
+  const int other_steps = both.steps - gather.steps;
+  const int first = topology_.ranks > 1 ? least_rounds(copies_, pieces, gather.steps) : 0;
+  const int last = both.rounds - (topology_.ranks > 1 ? least_rounds(inverses_, pieces, other_steps) : 0);
+  Answer answer{Outcome::unsat, std::nullopt, "no AllGather is left that the solver did not refute"};
+  for (int rounds = first; rounds <= last; ++rounds) {
+    const Found copied = copies_->find(pieces, gather.steps, rounds, effort, limits);
+    if (copied.outcome == Outcome::unknown) answer = {Outcome::unknown, std::nullopt, copied.reason};
+    if (copied.outcome != Outcome::sat) continue;
+    const auto joined = [&](std::vector<Send> reductions) {
+      int steps = 0;
+      for (const Send& send : reductions) steps = std::max(steps, send.step + 1);
+      const std::vector<Send> after = copies(*copies_, copied.sends, steps);
+      reductions.insert(reductions.end(), after.begin(), after.end());
+      return schedule::make_schedule("synth", Collective::allreduce, root_, topology_, both.chunks,
+                                     std::move(reductions));
+    };
+    // Where links come in pairs, the AllGather inverted in place is the ReduceScatter.
+    bool paired = true;
+    std::vector<Send> mirrored = inverted(*copies_, copied.sends);
+    for (const Send& send : mirrored)
+      paired = paired && std::binary_search(copies_->hops().begin(), copies_->hops().end(), Hop{send.src, send.dst});
+    if (paired) {
+      Schedule whole = joined(std::move(mirrored));
+      if (whole.steps <= both.steps && total_rounds(whole) <= both.rounds) return checked(std::move(whole), both);
+    }
+    const Found reduced = inverses_->find(pieces, other_steps, both.rounds - rounds, effort, limits);
+    if (reduced.outcome == Outcome::sat) return checked(joined(inverted(*inverses_, reduced.sends)), both);
+    if (reduced.outcome == Outcome::unknown) answer = {Outcome::unknown, std::nullopt, reduced.reason};
+    // More rounds for the AllGather leave fewer for the ReduceScatter.
+    break;
+  }
+  return answer;
+}
+
+Answer Synthesizer::checked(Schedule schedule, const Size& size) const {
+  schedule::verify(schedule);
+  if (schedule.steps > size.steps || total_rounds(schedule) > size.rounds)
+    fail(ErrorCode::internal_error, "a synthesized {} takes {} steps and {} rounds where {} and {} were asked for",
+         info(collective_).name, schedule.steps, total_rounds(schedule), size.steps, size.rounds);
+  return {Outcome::sat, std::move(schedule), ""};
+}
+
+Answer synthesize(const topology::Topology& topology, Collective collective, Rank root, const Size& size,
+                  const Limits& limits) {
+  return Synthesizer(topology, collective, root).find(size, Effort{}, limits);
+}
+
+}  // namespace sccl::synth

@@ -1,0 +1,68 @@
+// Synthesis of schedules for every collective: what combines is the inverse of what does not (SCCL 3.5).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "synth/search.h"
+
+namespace sccl::synth {
+
+struct Size {
+  int chunks = 0;  // C of the paper: pieces of one rank's buffer
+  int steps = 0;
+  int rounds = 0;
+};
+
+struct Answer {
+  Outcome outcome = Outcome::unknown;
+  std::optional<schedule::Schedule> schedule;  // verified; of at most the steps and rounds asked for
+  std::string reason;                          // why there is none
+};
+
+// All questions about one collective on one topology. AllReduce is searched as ReduceScatter followed by AllGather, so
+// its bounds and its "unsat" speak of such compositions only. Not thread-safe; a search ends early by its limits.
+class Synthesizer {
+ public:
+  // Throws invalid_argument for a broken topology, a root that is no rank, or a collective without chunk routes.
+  Synthesizer(const topology::Topology& topology, Collective collective, Rank root);
+
+  // C is a multiple of this.
+  int chunk_multiple() const { return multiple_; }
+  int phases() const { return collective_ == Collective::allreduce ? 2 : 1; }
+  bool connected();
+  int least_steps();
+  // Rounds divided by C, however many steps are taken.
+  Ratio least_rounds_per_chunk();
+  // Proved impossible by cuts, without a search.
+  bool refutes(const Size& size);
+
+  // Sizes that find() answers without a search, beginning with one of least_steps(); more chunks than are searched have
+  // none. Making them takes time in proportion to chunks * hops.
+  std::vector<Size> easy_sizes(int chunks);
+
+  // Throws invalid_argument when C is no multiple of chunk_multiple() or something is negative.
+  Answer find(const Size& size, Effort effort, const Limits& limits);
+
+ private:
+  std::optional<Answer> easy(int pieces, const Size& size);
+  Answer compose(const Size& size, Effort effort, const Limits& limits);
+  Answer compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits);
+  int least_rounds(std::optional<Search>& half, int pieces, int steps);
+  Answer checked(schedule::Schedule schedule, const Size& size) const;
+
+  topology::Topology topology_;
+  Collective collective_;
+  Rank root_;
+  int multiple_ = 1;
+  // Searches for copies on the links as they are, and for what is inverted on the reversed links; AllReduce needs both.
+  std::optional<Search> copies_;
+  std::optional<Search> inverses_;
+  std::map<std::vector<int>, int> least_rounds_;  // by half, pieces, steps
+};
+
+// One question, answered at once: effort is bounded by the limits only.
+Answer synthesize(const topology::Topology& topology, Collective collective, Rank root, const Size& size,
+                  const Limits& limits);
+
+}  // namespace sccl::synth
