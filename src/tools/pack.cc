@@ -75,7 +75,7 @@ json blink_steps(const treegen::Links& links, const Packing& packing, double eps
           {"rate", approximate.rate},
           {"bound", approximate.bound},
           {"trees", approximate.trees.size()},
-          {"selected_rate", selected.rate / static_cast<double>(links.units_per_lane())},
+          {"selected_rate", selected.rate / to_double(links.units_per_lane())},
           {"selected_trees", selected.trees.size()}};
 }
 

@@ -17,6 +17,7 @@ namespace sccl::treegen {
 namespace {
 
 constexpr std::size_t kMostListedTrees = 10000;
+constexpr std::size_t kMostWays = 50;  // to write a rate as a sum of weights, that are tried
 
 std::vector<double> limits_of(const Links& links) {
   std::vector<double> limits;
@@ -105,6 +106,7 @@ void partitions_of(Amount rate, int parts, Amount heaviest, std::map<Amount, int
     return;
   }
   for (Amount weight = std::min(heaviest, rate - (parts - 1)); weight * parts >= rate && weight > 0; --weight) {
+    if (found.size() > kMostWays) return;
     ++now[weight];
     partitions_of(rate - weight, parts - 1, weight, now, found);
     if (--now[weight] == 0) now.erase(weight);
@@ -136,6 +138,7 @@ class Improver {
       tree_of.push_back(static_cast<int>(index));
       question.candidates.push_back(uses_[index]);
     }
+    if (ways.size() > kMostWays) return Verdict::gave_up;
     Verdict worst = Verdict::impossible;
     for (const auto& way : ways) {
       question.trees_by_weight = way;

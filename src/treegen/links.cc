@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -81,7 +82,8 @@ Tree rerooted_at_centre(const Tree& tree) {
 Links::Links(const Topology& topology, CapacityUnit unit)
     : name_(topology.name), devices_(topology.devices), ranks_(topology.ranks), nodes_(topology.nodes()) {
   topology::validate(topology);
-  units_per_lane_ = unit == CapacityUnit::lanes ? 1 : kHundredths;
+  const Amount units = unit == CapacityUnit::lanes ? 1 : kHundredths;
+  units_per_lane_ = units;
   for (const auto& [edge, amount] : amounts(topology, unit)) {
     edges_.push_back(edge);
     capacities_.push_back({amount, {edge}});
@@ -90,9 +92,19 @@ Links::Links(const Topology& topology, CapacityUnit unit)
     std::vector<Edge> members(set.links.begin(), set.links.end());
     std::sort(members.begin(), members.end());
     members.erase(std::unique(members.begin(), members.end()), members.end());
-    capacities_.push_back({set.lanes * units_per_lane_, std::move(members)});
+    capacities_.push_back({set.lanes * units, std::move(members)});
   }
+  if (unit == CapacityUnit::gbytes_per_s) choose_largest_unit();
   add_hops(topology);
+}
+
+// Fewer units are fewer weights to choose from.
+void Links::choose_largest_unit() {
+  Amount common = 0;
+  for (const Capacity& capacity : capacities_) common = std::gcd(common, capacity.amount);
+  if (common <= 1) return;
+  for (Capacity& capacity : capacities_) capacity.amount /= common;
+  units_per_lane_ /= common;
 }
 
 void Links::add_hops(const Topology& topology) {

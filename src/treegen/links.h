@@ -21,7 +21,7 @@ using topology::Topology;
 
 // What may flow over one edge, or over the edges of a shared set together.
 struct Capacity {
-  Amount amount = 0;  // in units of 1 / Links::units_per_lane()
+  Amount amount = 0;  // in units of 1 / Links::units_per_lane(): lanes, or a common part of all bandwidths
   std::vector<Edge> edges;
 };
 
@@ -66,7 +66,7 @@ class Links {
 
   int ranks() const { return ranks_; }
   int nodes() const { return nodes_; }
-  Amount units_per_lane() const { return units_per_lane_; }
+  Rational units_per_lane() const { return units_per_lane_; }
   std::span<const Capacity> capacities() const { return capacities_; }
   std::span<const Hop> hops() const { return hops_; }
   int hop(Rank src, Rank dst) const { return hop_of_[static_cast<std::size_t>(src * ranks_ + dst)]; }  // -1: none
@@ -86,6 +86,7 @@ class Links {
 
  private:
   Links() = default;
+  void choose_largest_unit();
   void add_hops(const Topology& topology);
   std::string list(const std::vector<Rank>& ranks) const;  // with their devices, where some were kept
 
@@ -93,7 +94,7 @@ class Links {
   std::vector<int> devices_;
   int ranks_ = 0;
   int nodes_ = 0;
-  Amount units_per_lane_ = 1;
+  Rational units_per_lane_ = 1;
   std::vector<Edge> edges_;
   std::vector<Capacity> capacities_;
   std::vector<Hop> hops_;
@@ -103,8 +104,5 @@ class Links {
 
 // The uses of a tree's hops together with those of another tree: ascending indices.
 std::vector<Use> merged(std::vector<Use> a, std::span<const Use> b);
-
-// A rate or weight in capacity units, in lanes.
-inline Rational in_lanes(const Links& links, const Rational& units) { return units / links.units_per_lane(); }
 
 }  // namespace sccl::treegen

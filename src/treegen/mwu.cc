@@ -71,9 +71,9 @@ MwuPacking pack_by_weights(const Links& links, Rank root, const MwuOptions& opti
     if (worth > kTooDear)
       for (double& one : price) one /= worth;
   }
-  const double scale = fullest(links, load) * static_cast<double>(links.units_per_lane());
+  const double scale = fullest(links, load) * to_double(links.units_per_lane());
   result.rate = total / scale;
-  result.bound /= static_cast<double>(links.units_per_lane());
+  result.bound /= to_double(links.units_per_lane());
   for (const auto& [tree, weight] : weights) {
     result.trees.push_back(tree);
     result.weights.push_back(weight / scale);

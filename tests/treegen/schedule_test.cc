@@ -3,10 +3,13 @@
 #include <map>
 #include <numeric>
 
+#include "base/error.h"
 #include "machines.h"
 #include "schedule/check_program.h"
 #include "schedule/lower.h"
 #include "schedule/prepare.h"
+#include "schedule/simulate.h"
+#include "treegen/frames.h"
 #include "treegen/to_schedule.h"
 
 using namespace sccl;
@@ -106,4 +109,38 @@ TEST_CASE("there is no plan for collectives without trees, one rank, or ranks th
   auto apart = topology::host(3);
   std::erase_if(apart.links, [](const topology::Link& link) { return link.src == 2 || link.dst == 2; });
   for (const Collective collective : kPacked) CHECK_FALSE(plan(apart, collective, 0));
+}
+
+TEST_CASE("frames keep a schedule's meaning and its load on the links") {
+  for (const Collective collective : kPacked)
+    for (const char* name : {"dgx1v", "nvpairs4"}) {
+      INFO(name << " " << info(collective).name);
+      const auto plain = plan(topology::preset(name), collective, 0);
+      REQUIRE(plain);
+      const auto framed = in_frames(*plain, 3);
+      CHECK(flowing_rate(framed) == Approx(flowing_rate(*plain)));
+      CHECK(framed.chunks == 3 * plain->chunks);
+      CHECK(framed.steps == plain->steps + 2);
+      const auto program = schedule::prepare(framed, 4);
+      CHECK_NOTHROW(schedule::check_program(framed, program, {4, 3, schedule::Placement::in_place, 1}));
+    }
+  CHECK_THROWS_AS(in_frames(*plan(topology::host(2), Collective::broadcast, 0), 0), Error);
+}
+
+TEST_CASE("in frames, large transfers come near to the packing's rate, where slices alone do not") {
+  const auto machine = topology::preset("dgx1v");
+  constexpr double kBytes = 5e8;
+  constexpr double kLaneBytesPerUs = 25e3;
+  for (const Collective collective : {Collective::broadcast, Collective::allreduce, Collective::allgather}) {
+    INFO(info(collective).name);
+    const Packing packing = pack(machine, collective, 0);
+    const auto schedule = to_schedule(machine, packing);
+    const double ideal_us = kBytes / (to_double(packing.rate) * kLaneBytesPerUs);
+    schedule::SimulationOptions options;
+    options.bytes = kBytes;
+    options.detail = schedule::Detail::totals;
+    const double framed_us = schedule::simulate(in_frames(schedule, 96), options).time_us;
+    CHECK(framed_us < 1.07 * ideal_us);
+    CHECK(framed_us >= ideal_us);
+  }
 }
