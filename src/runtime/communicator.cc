@@ -140,17 +140,19 @@ void Communicator::record_failure(const Error& error) noexcept {
     if (executor_) executor_->withdraw();
     return;
   }
-  int none = 0;
-  async_error_.compare_exchange_strong(none, static_cast<int>(error.code()), std::memory_order_acq_rel);
-  enter(State::ready, State::failed);
-  enter(State::created, State::failed);
+  // Who sees the code may ask for the text, and may free the buffers: both must be ready by then.
   try {
+    log::set_last_error(error.what());
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) failure_ = error.what();
     if (executor_) executor_->publish_fault(static_cast<int>(error.code()), error.what());
   } catch (const std::bad_alloc&) {
     // The code is recorded; only the text is lost.
   }
+  int none = 0;
+  async_error_.compare_exchange_strong(none, static_cast<int>(error.code()), std::memory_order_acq_rel);
+  enter(State::ready, State::failed);
+  enter(State::created, State::failed);
 }
 
 void Communicator::check_usable() const {

@@ -16,7 +16,7 @@ constexpr std::int64_t kLeastSlotBytes = 4096;
 constexpr std::int64_t kMostSlotBytes = 16 * 1024 * 1024;
 constexpr std::int64_t kDefaultMemoryLimit = 32000000;
 // Of the limit, for what a rank allocates for itself: bounce buffers, scratch, plans.
-constexpr std::int64_t kPrivateBytes = 2000000;
+constexpr std::int64_t kPrivateBytes = 4000000;
 
 template <typename Visit>
 void for_each_item(std::string_view list, char separator, Visit&& visit) {

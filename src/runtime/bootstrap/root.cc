@@ -31,6 +31,9 @@ constexpr std::size_t kMostStrangers = 512;
 constexpr int kMostAcceptedATurn = 64;
 constexpr int kPauseWithoutDescriptorsMs = 20;
 constexpr std::size_t kReadBytes = 64 * 1024;
+// Who knows the secret may still lie about the number of ranks, which costs the root memory and time.
+constexpr int kMostRanks = 1 << 20;
+constexpr std::size_t kMostNamed = 32;
 
 // Strangers may take a quarter of the descriptors that this process may have.
 std::size_t stranger_limit() {
@@ -195,7 +198,7 @@ bool Root::take_join(Link& link) {
     refuse(link, "it does not know the unique id's secret");
     return false;
   }
-  if (join.ranks < 1 || join.rank < 0 || join.rank >= join.ranks) {
+  if (join.ranks < 1 || join.ranks > kMostRanks || join.rank < 0 || join.rank >= join.ranks) {
     refuse(link, "it is no rank of its own communicator");
     return false;
   }
@@ -294,14 +297,18 @@ void Root::fail_all(ErrorCode code, const std::string& text) {
 
 std::string Root::missing_text() const {
   if (ranks_ == 0) return "no rank came";
-  std::string list;
+  std::vector<bool> came(static_cast<std::size_t>(ranks_), false);
+  for (const Link& link : links_)
+    if (link.rank >= 0 && link.rank < ranks_) came[static_cast<std::size_t>(link.rank)] = true;
+  std::vector<Rank> missing;
   for (Rank rank = 0; rank < ranks_; ++rank)
-    if (std::none_of(links_.begin(), links_.end(), [&](const Link& link) { return link.rank == rank; }))
-      list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
-  if (list.empty()) return "all ranks came, but one stopped answering during init: look at the ranks' output";
-  return fmt::format("rank {} did not come in time: look whether it was started and can reach the root (or raise "
+    if (!came[static_cast<std::size_t>(rank)]) missing.push_back(rank);
+  if (missing.empty()) return "all ranks came, but one stopped answering during init: look at the ranks' output";
+  const std::size_t named = std::min(missing.size(), kMostNamed);
+  return fmt::format("rank {}{} did not come in time: look whether it was started and can reach the root (or raise "
                      "SCCL_INIT_TIMEOUT_MS)",
-                     list);
+                     fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+                     named == missing.size() ? "" : fmt::format(" and {} more", missing.size() - named));
 }
 
 void Root::write(Link& link) {
