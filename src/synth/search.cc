@@ -15,6 +15,13 @@ constexpr int kMostChunks = 20000;
 constexpr int kMostStepsTried = 24;
 constexpr std::size_t kMostActions = 5;
 
+// A formula takes time to write down, too.
+std::int64_t literals_in(const Limits& limits) {
+  constexpr std::int64_t kLiteralsAMs = 3000;
+  constexpr int kLongMs = 100'000;
+  return kLiteralsAMs * limits.deadline.remaining_ms(kLongMs);
+}
+
 // Turns get longer, so that most of the work is in the last one.
 std::int64_t conflicts_of_turn(int turn) {
   constexpr std::int64_t kFirst = 5000;
@@ -30,6 +37,7 @@ struct Search::Attempt {
   std::vector<RoundsRange> ranges;
   std::int64_t share = 1;  // of the conflicts of a turn, as a divisor
   int first_turn = 0;
+  std::int64_t literals = 0;  // about
   std::unique_ptr<Encoding> encoding;
   bool closed = false;  // refuted, or too large to try
 };
@@ -117,7 +125,8 @@ std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
     std::vector<RoundsRange> ranges = bounds_.ranges(pieces, tried, rounds);
     std::int64_t share = 1;
     for (const Action& action : asked->actions)
-      asked->attempts.push_back({&action, tried, ranges, share++, turn, nullptr, false});
+      asked->attempts.push_back(
+          {&action, tried, ranges, share++, turn, Encoding::estimate(asked->problem, action, ranges), nullptr, false});
     ++turn;
   }
   return asked;
@@ -138,18 +147,23 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
     if (effort.conflicts > 0 && conflicts > effort.conflicts)
       return {Outcome::unknown, {}, "the search gave up within its effort"};
     bool open = false;
+    bool tried = false;
     for (Attempt& attempt : asked.attempts) {
-      if (attempt.closed || attempt.first_turn > asked.turn) {
-        open = open || !attempt.closed;
+      if (attempt.closed) continue;
+      open = true;
+      if (attempt.first_turn > asked.turn) {
+        tried = true;  // in a later turn
         continue;
       }
       if (limits.reached()) return {Outcome::unknown, {}, "the time was up"};
+      if (!attempt.encoding && attempt.literals > literals_in(limits)) continue;
+      tried = true;
       const Outcome outcome = attempt_once(asked, attempt, conflicts / attempt.share, limits);
       if (outcome == Outcome::sat) break;
       if (asked.refuted) return {Outcome::unsat, {}, proof};
-      open = open || !attempt.closed;
     }
     if (asked.found.empty() && !open) return {Outcome::unknown, {}, "the formulas that are left are too large"};
+    if (asked.found.empty() && !tried) return {Outcome::unknown, {}, "too little time for the formulas that are left"};
     ++asked.turn;
   }
   return {Outcome::sat, asked.found, ""};
@@ -160,7 +174,7 @@ Outcome Search::attempt_once(Asked& asked, Attempt& attempt, std::int64_t confli
   Outcome outcome = Outcome::unknown;
   try {
     if (!attempt.encoding) {
-      if (Encoding::estimate(asked.problem, *attempt.action, attempt.ranges) > kMostLiterals) throw std::bad_alloc();
+      if (attempt.literals > kMostLiterals) throw std::bad_alloc();
       attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
     }
     outcome = attempt.encoding->solve(conflicts, limits);
