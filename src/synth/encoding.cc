@@ -51,14 +51,8 @@ class Windows {
 
 }  // namespace
 
-// The solver's configuration for unsatisfiable formulas finds schedules faster, too (docs/decisions.md, 10).
 Encoding::Encoding(const Problem& problem, const Action& action, int rounds, const std::vector<RoundsRange>& ranges)
-    : problem_(problem),
-      action_(action),
-      steps_(static_cast<int>(ranges.size())),
-      rounds_(rounds),
-      ranges_(ranges),
-      cnf_(Aim::unsat) {
+    : problem_(problem), action_(action), steps_(static_cast<int>(ranges.size())), rounds_(rounds), ranges_(ranges) {
   sent_.assign(action.orbits.size() * problem.hops.size() * at(steps_), 0);
   for (const Action::Orbit& orbit : action.orbits) add_chunk(orbit);
   add_rounds();
