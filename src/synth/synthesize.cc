@@ -96,9 +96,18 @@ int Synthesizer::least_rounds(std::optional<Search>& half, int pieces, int steps
   if (steps < bounds.least_steps()) return at->second = kUnreachable;
   const Ratio per_piece = bounds.least_rounds_per_piece();
   const std::int64_t floor = (per_piece.numerator * pieces + per_piece.denominator - 1) / per_piece.denominator;
-  int rounds = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(floor, steps), kUnreachable));
-  while (rounds < kUnreachable && bounds.refutes(pieces, steps, rounds)) ++rounds;
-  return at->second = rounds;
+  // What refutes a number of rounds refutes fewer: gallop past the last refuted number, then halve.
+  int refuted = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(floor, steps), kUnreachable)) - 1;
+  int open = refuted + 1;
+  for (int stride = 1; open < kUnreachable && bounds.refutes(pieces, steps, open); stride *= 2) {
+    refuted = open;
+    open = std::min(open + stride, kUnreachable);
+  }
+  while (open - refuted > 1) {
+    const int middle = refuted + (open - refuted) / 2;
+    (bounds.refutes(pieces, steps, middle) ? refuted : open) = middle;
+  }
+  return at->second = open;
 }
 
 bool Synthesizer::refutes(const Size& size) {
