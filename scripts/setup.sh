@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Installs what building and testing need (Debian 12, Ubuntu). --bench adds the MPI libraries of bench/host.
+# Installs what building and testing need (Debian 12, Ubuntu). --bench adds the MPI libraries of bench/host,
+# --fuzz what the preset fuzz needs.
 set -euo pipefail
 
 packages=(cmake ninja-build g++ ccache pkg-config git libspdlog-dev libfmt-dev libhwloc-dev libz3-dev
-  nlohmann-json3-dev libcli11-dev libpugixml-dev libboost-dev libcadical-dev libhwy-dev catch2 python3 python3-numpy python3-sklearn)
+  nlohmann-json3-dev libcli11-dev libpugixml-dev libboost-dev libcadical-dev libhwy-dev liblemon-dev catch2 python3
+  iproute2 python3-numpy python3-sklearn)
 if [ "${1:-}" = --bench ]; then
   packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
+elif [ "${1:-}" = --fuzz ]; then
+  packages+=(clang libclang-rt-dev)
 elif [ $# -gt 0 ]; then
-  echo "usage: scripts/setup.sh [--bench]" >&2
+  echo "usage: scripts/setup.sh [--bench | --fuzz]" >&2
   exit 2
 fi
 

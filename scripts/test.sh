@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs the tests. Usage: scripts/test.sh [PRESET...]
-# Without arguments: release. The others: asan-ubsan, and tsan (what runs with ranks as threads).
+# Without arguments: release. The others: asan-ubsan, tsan (what runs with ranks as threads), and fuzz (each fuzzer of the
+# readers for some seconds).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
@@ -12,6 +13,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 for preset in "${presets[@]}"; do
+  [ "$preset" != fuzz ] || scripts/setup.sh --fuzz
   echo "== $preset: build"
   cmake --preset "$preset" >/dev/null
   # A failed build shows the compiler's words, a good one its last line.

@@ -2,12 +2,14 @@
 #include "base/env.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
 
+#include "base/conf_file.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -51,6 +53,16 @@ std::optional<std::int64_t> parse_number(const std::string& text) {
   return value;
 }
 
+bool is_ours(std::string_view name) {
+  return name.starts_with("NCCL_") || name.starts_with("SCCL_");
+}
+
+// Of "NAME" or "NAME=VALUE".
+const char* handling_of(std::string_view line) {
+  const Variable* variable = find(line.substr(0, line.find('=')));
+  return variable == nullptr ? "unknown" : handling_text(variable->handling);
+}
+
 void append_section(std::string& page, std::string_view title, std::string_view prefix) {
   page += fmt::format("\n## {}\n\n| variable | values | default | today | meaning |\n|---|---|---|---|---|\n", title);
   for (const Variable& variable : table()) {
@@ -73,12 +85,31 @@ const Variable* find(std::string_view name) {
   return nullptr;
 }
 
-std::optional<std::string> text(std::string_view name) {
+std::optional<Value> value(std::string_view name) {
   if (find(name) == nullptr)
     fail(ErrorCode::internal_error, "{} is read but is not in the table of environment variables", name);
-  const char* value = std::getenv(std::string(name).c_str());
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return std::string(value);
+  if (const char* set = std::getenv(std::string(name).c_str())) {
+    if (*set == '\0') return std::nullopt;
+    return Value{set, "environment"};
+  }
+  const ConfSetting* setting = conf_table().find(name);
+  if (setting == nullptr || setting->value.empty()) return std::nullopt;
+  return Value{setting->value, setting->origin};
+}
+
+std::optional<std::string> text(std::string_view name) {
+  auto found = value(name);
+  if (!found) return std::nullopt;
+  return std::move(found->text);
+}
+
+Kind kind(const Variable& variable) {
+  constexpr auto kNumbers = std::to_array<std::string_view>({"number", "bytes", "milliseconds", "microseconds"});
+  const bool named = std::any_of(kNumbers.begin(), kNumbers.end(),
+                                 [&](std::string_view word) { return variable.values.starts_with(word); });
+  // "0 | 1", "64 .. 640"
+  return named || variable.values.find_first_not_of("0123456789|. ") == std::string_view::npos ? Kind::number
+                                                                                                 : Kind::text;
 }
 
 std::int64_t number(std::string_view name, std::int64_t fallback, std::int64_t low, std::int64_t high) {
@@ -111,13 +142,16 @@ void report_once() {
   if (!log::enabled(log::Level::info, log::Subsystem::env)) return;
   // One caller wins; nothing else is shared, so there is nothing to order or pair with.
   if (reported.exchange(true, std::memory_order_relaxed)) return;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view line(*entry);
-    if (!line.starts_with("NCCL_") && !line.starts_with("SCCL_")) continue;
-    const std::string_view name = line.substr(0, line.find('='));
-    const Variable* variable = find(name);
-    log::info(log::Subsystem::env, "{}: {}", line, variable == nullptr ? "unknown" : handling_text(variable->handling));
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    if (is_ours(*entry)) log::info(log::Subsystem::env, "{}: {}", *entry, handling_of(*entry));
+  for (const ConfSetting& setting : conf_table().settings) {
+    const bool overridden = std::getenv(setting.name.c_str()) != nullptr;
+    const char* fate = !is_ours(setting.name) ? "ignored, only NCCL_ and SCCL_ variables are read from files"
+                       : overridden           ? "ignored, the environment sets it"
+                                              : handling_of(setting.name);
+    log::info(log::Subsystem::env, "{}={} ({}): {}", setting.name, setting.value, setting.origin, fate);
   }
+  for (const std::string& complaint : conf_table().complaints) log::info(log::Subsystem::env, "{}", complaint);
 }
 
 }  // namespace sccl::env

@@ -24,9 +24,20 @@ struct Variable {
 std::span<const Variable> table();
 const Variable* find(std::string_view name);
 
-// The value of a variable of the table; nothing when unset or empty. A name that is not in the table is a
-// programming error and throws internal_error.
+struct Value {
+  std::string text;
+  std::string origin;  // "environment", or the path of a configuration file
+};
+
+// The value of a variable of the table; nothing when unset or empty. The environment, even with an empty value, wins
+// over the configuration files (conf_file.h). A name that is not in the table is a programming error and throws
+// internal_error.
+std::optional<Value> value(std::string_view name);
 std::optional<std::string> text(std::string_view name);
+
+// What `values` says of a variable: a whole number, or text.
+enum class Kind : std::uint8_t { text, number };
+Kind kind(const Variable& variable);
 
 // As text(), parsed. A value that is no number, or lies outside [low, high], is reported once at WARN with the
 // default that is used instead.
@@ -36,7 +47,8 @@ bool flag(std::string_view name, bool fallback);
 // docs/env.md.
 std::string markdown();
 
-// Once per process: an INFO line for each NCCL_* or SCCL_* variable that is set: honoured, bounded, ignored or unknown.
+// Once per process: an INFO line for each NCCL_* or SCCL_* variable that is set, in the environment or in a file:
+// honoured, bounded, ignored or unknown; and one for each line of a file that is not used.
 void report_once();
 
 }  // namespace sccl::env

@@ -27,7 +27,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "A shrunk communicator shares its parent's resources."},
     {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "0 | 1", "unset", kIgnored,
      "A split communicator shares its parent's resources."},
-    {"NCCL_CONF_FILE", "path", "~/.nccl.conf", kIgnored, "File of settings; no such file is read."},
+    {"NCCL_CONF_FILE", "path", "~/.nccl.conf", kHonoured,
+     "File of lines NAME=VALUE, before /etc/nccl.conf; the environment wins over both."},
     {"NCCL_CROSS_NIC", "0 | 1 | 2", "2", kIgnored, "Whether a ring may change the NIC between hosts."},
     {"NCCL_CTA_POLICY", "0 | 1 | 2", "0", kIgnored, "How many blocks of the device kernels may take."},
     {"NCCL_CUMEM_ENABLE", "0 | 1", "auto", kIgnored, "Device buffers from the driver's virtual memory calls."},
@@ -112,12 +113,15 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_WIN_ENABLE", "0 | 1", "1", kIgnored, "Symmetric memory windows."},
     {"NCCL_WORK_FIFO_BYTES", "bytes", "1048576", kIgnored, "Queue from host to kernel."},
     {"SCCL_ALGO", "auto, planner, or collective:planner;...", "auto", kHonoured,
-     "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial."},
+     "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with SCCL_TOPO "
+     "also trees, synth."},
     {"SCCL_CACHE_DIR", "path", "$XDG_CACHE_HOME/sccl or ~/.cache/sccl", kHonoured,
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices (today: `sccl synth --cache`)."},
     {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv)."},
     {"SCCL_INIT_TIMEOUT_MS", "milliseconds", "120000", kHonoured,
      "Deadline of each step in which ranks wait for one another at communicator init."},
+    {"SCCL_MEM_LIMIT", "bytes", "32000000", kHonoured,
+     "Most memory of a communicator at one rank: its slots shrink until it holds them."},
     {"SCCL_PROTO", "auto | simple | ll | direct", "auto", kHonoured,
      "Protocol: slots, flagged words, or single copies."},
     {"SCCL_SLOT_BYTES", "4096 .. 16777216", "131072", kHonoured, "Bytes of one slot; a connection has four."},
@@ -125,7 +129,10 @@ constexpr auto kTable = std::to_array<Variable>({
      "How long a waiting rank spins before it yields its core."},
     {"SCCL_STALL_NOTICE_MS", "milliseconds", "10000", kHonoured,
      "After this a waiting call says who is missing, and again every minute."},
+    {"SCCL_STATUS", "0 | 1", "0", kHonoured, "1: sccl status PID shows this process's communicators, over a Unix socket."},
     {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},
+    {"SCCL_TOPO", "preset, JSON file, NCCL XML file", "unset", kHonoured,
+     "The links that calls may use, to rehearse another machine; rank 0's counts."},
 });
 
 // Strictly ascending: sorted, and no name twice.

@@ -206,6 +206,10 @@ bool enabled(Level level, Subsystem subsystem) {
   return level_passes(word, level) && (word & bits(subsystem)) != 0;
 }
 
+std::uint64_t subsystem_mask() {
+  return current_filter() & bits(Subsystem::all);
+}
+
 void write(Level level, std::string_view text) {
   if (level == Level::warn) set_last_error(text);
   if (level_passes(current_filter(), level)) current_logger().info(line(level, text));

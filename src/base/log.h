@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,8 @@ enum class Subsystem : unsigned {
 };
 
 bool enabled(Level level, Subsystem subsystem);
+// The subsystems that NCCL_DEBUG_SUBSYS selects, as bits.
+std::uint64_t subsystem_mask();
 
 // Writes one line; also remembered as the last error's text when `level` is warn.
 void write(Level level, std::string_view text);

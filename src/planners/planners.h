@@ -16,8 +16,8 @@ using topology::Topology;
 // it does not handle). Results are correct by construction but still pass schedule::verify before they run.
 using Plan = std::optional<Schedule> (*)(const Topology& topology, Collective collective, Rank root);
 
-// Chunks travel along a Hamiltonian cycle of ranks 0, 1, 2, ... (Patarasu and Yuan's bandwidth-optimal ring for the
-// unrooted collectives, a pipelined chain for the rooted ones). Serves every collective.
+// Chunks travel along a Hamiltonian cycle (Patarasu and Yuan's bandwidth-optimal ring for the unrooted collectives, a
+// chain for the rooted ones). Serves every collective where the links have such a cycle.
 std::optional<Schedule> ring(const Topology& topology, Collective collective, Rank root);
 
 // Every chunk takes one hop to or from its owner: ReduceScatter and AllGather directly between all pairs, AllReduce as
@@ -33,6 +33,9 @@ std::optional<Schedule> recursive(const Topology& topology, Collective collectiv
 
 // Binomial trees: Broadcast, Reduce, Gather, Scatter, and AllReduce as Reduce then Broadcast.
 std::optional<Schedule> binomial(const Topology& topology, Collective collective, Rank root);
+
+// Every chunk takes shortest paths, in breadth-first trees. Serves every collective on links that join all ranks.
+std::optional<Schedule> shortest(const Topology& topology, Collective collective, Rank root);
 
 struct Planner {
   std::string_view name;  // as in SCCL_ALGO and --algo

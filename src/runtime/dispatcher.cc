@@ -9,9 +9,7 @@ namespace {
 // Measured on two cores (bench/host). From here on one system call a slice costs less than the second copy through
 // slots, which by then no longer stay in the second-level cache.
 constexpr std::size_t kDirectBytes = 128 * 1024;
-// On the host a flag of its own is as fast as a flag in every word beyond a cache line or two.
-constexpr std::size_t kLlBytes = 64;
-static_assert(kLlBytes <= device::kLlPayloadBytes);
+static_assert(kAutomaticLlBytes <= device::kLlPayloadBytes);
 // Up to here sending everything to everyone beats sending shares twice.
 constexpr std::size_t kAllPairsBytes = 8 * 1024;
 // All-pairs costs every rank a message to every other; beyond this many ranks a logarithmic exchange costs less.
@@ -64,7 +62,7 @@ Choice choose(const CallShape& call, const Settings& settings, bool direct) {
       return choice;
     }
   }
-  const std::size_t limit = settings.protocol == ProtocolChoice::ll ? device::kLlPayloadBytes : kLlBytes;
+  const std::size_t limit = settings.protocol == ProtocolChoice::ll ? device::kLlPayloadBytes : kAutomaticLlBytes;
   if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= limit)
     choice.protocol = ProtocolChoice::ll;
   return choice;

@@ -17,6 +17,10 @@ struct Choice {
   ProtocolChoice protocol = ProtocolChoice::simple;  // simple or ll when form is slots
 };
 
+// Up to so many bytes `ll` serves without being asked for: on the host a flag of its own is as fast as a flag in every
+// word beyond a cache line or two.
+inline constexpr std::size_t kAutomaticLlBytes = 64;
+
 struct CallShape {
   Collective collective;
   std::size_t bytes;  // of `count` elements

@@ -1,49 +1,18 @@
 #include "runtime/driver.h"
 
+#include <deque>
+#include <new>
 #include <optional>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "runtime/communicator.h"
 #include "runtime/executor.h"
+#include "runtime/one_sided.h"
+#include "runtime/stall_watch.h"
 #include "runtime/waiter.h"
 
 namespace sccl::runtime {
 namespace {
-
-constexpr std::int64_t kLongestMs = std::int64_t{1} << 40;
-constexpr std::int64_t kNoticeEveryMs = 60000;
-
-// Tells who is missing when a call stalls, and ends it when the user set a limit.
-class StallWatch {
- public:
-  void check(const Executor& executor, std::chrono::milliseconds waited) {
-    if (waited.count() < next_ms_) return;
-    if (!limits_) limits_ = Limits{env::number("SCCL_STALL_NOTICE_MS", 10000, 1, kLongestMs),
-                                   env::number("SCCL_TIMEOUT_MS", 0, 0, kLongestMs)};
-    if (limits_->timeout_ms > 0 && waited.count() >= limits_->timeout_ms)
-      fail(ErrorCode::remote_error, "rank {} gave up after {} ms in {}: SCCL_TIMEOUT_MS={} allows no more",
-           executor.membership().rank, waited.count(), executor.waiting_text(), limits_->timeout_ms);
-    if (next_notice_ms_ == 0) next_notice_ms_ = limits_->notice_ms;
-    if (waited.count() >= next_notice_ms_) {
-      log::warn("rank {} has been waiting for {} s in {}", executor.membership().rank, waited.count() / 1000,
-                executor.waiting_text());
-      next_notice_ms_ += kNoticeEveryMs;
-    }
-    next_ms_ = waited.count() + 1;
-  }
-  void reset() { next_ms_ = next_notice_ms_ = 0; }
-
- private:
-  struct Limits {
-    std::int64_t notice_ms;
-    std::int64_t timeout_ms;
-  };
-  std::optional<Limits> limits_;
-  std::int64_t next_ms_ = 0;
-  std::int64_t next_notice_ms_ = 0;
-};
 
 // Steps one executor; a failure is published to the peers before it is passed on.
 template <typename Action>
@@ -53,6 +22,11 @@ auto guarded(Communicator& communicator, Action&& action) {
   } catch (const Error& error) {
     communicator.record_failure(error);
     throw;
+  } catch (const std::bad_alloc&) {
+    const Error error(ErrorCode::system_error,
+                      fmt::format("rank {} is out of memory in a call: free some", communicator.rank()));
+    communicator.record_failure(error);
+    throw error;
   }
 }
 
@@ -78,7 +52,7 @@ void finish(Communicator& communicator) {
       if (waiter.pause(&executor.bell(), poll) == Waiter::Next::check_health) {
         if (progress == Executor::Progress::done) return;
         executor.check_health();
-        watch.check(executor, waiter.waited());
+        watch.check(communicator.rank(), waiter.waited(), [&] { return executor.waiting_text(); });
       }
     }
     progress = executor.step();
@@ -88,7 +62,7 @@ void finish(Communicator& communicator) {
 // One communicator's way through its workload, when several share the thread.
 class Course {
  public:
-  explicit Course(Workload& work) : work_(work) {}
+  explicit Course(Workload& work) : work_(work), running_call_(*work.communicator) {}
 
   bool finished() const { return finished_; }
   Communicator& communicator() { return *work_.communicator; }
@@ -109,11 +83,23 @@ class Course {
     if (finished_ || !running_) return;
     guarded(communicator(), [&] {
       communicator().executor().check_health();
-      watch_.check(communicator().executor(), waited);
+      watch_.check(communicator().rank(), waited, [&] { return communicator().executor().waiting_text(); });
     });
   }
 
-  void give_up() { finished_ = true; }
+  void give_up() { finished_ = given_up_ = true; }
+
+  // What is one-sided waits for nobody, so that it comes before everything that does.
+  void put() {
+    guarded(communicator(), [&] {
+      for (const auto& put : work_.puts) put();
+    });
+  }
+  // No other communicator of this thread has anything left to do that the signals could depend on.
+  void wait_for_signals() {
+    if (given_up_ || work_.waits.empty()) return;
+    guarded(communicator(), [&] { communicator().one_sided().wait(work_.waits); });
+  }
 
  private:
   bool start_next() {
@@ -133,11 +119,13 @@ class Course {
   }
 
   Workload& work_;
+  Communicator::RunningCall running_call_;
   StallWatch watch_;
   std::size_t next_ = 0;
   bool transfers_begun_ = false;
   bool running_ = false;
   bool finished_ = false;
+  bool given_up_ = false;
 };
 
 class Courses {
@@ -150,6 +138,14 @@ class Courses {
   }
 
   void run() {
+    for (Course& course : courses_) attempt(course, [&] { course.put(); });
+    move_data();
+    for (Course& course : courses_) attempt(course, [&] { course.wait_for_signals(); });
+    if (first_error_) throw Error(*first_error_);
+  }
+
+ private:
+  void move_data() {
     Waiter& waiter = waiter_for(ranks_);
     while (unfinished() > 0) {
       if (turn()) {
@@ -164,10 +160,8 @@ class Courses {
       else
         for (Course& course : courses_) attempt(course, [&] { course.check_health(waiter.waited()); });
     }
-    if (first_error_) throw Error(*first_error_);
   }
 
- private:
   std::size_t unfinished() const {
     std::size_t count = 0;
     for (const Course& course : courses_) count += course.finished() ? 0 : 1;
@@ -197,7 +191,7 @@ class Courses {
     }
   }
 
-  std::vector<Course> courses_;
+  std::deque<Course> courses_;  // a course does not move
   int ranks_ = 1;
   std::optional<Error> first_error_;
 };
@@ -205,6 +199,7 @@ class Courses {
 }  // namespace
 
 void drive(Communicator& communicator, const CollectiveRequest& request) {
+  const Communicator::RunningCall running(communicator);
   guarded(communicator, [&] {
     communicator.executor().begin(request);
     finish(communicator);

@@ -1,9 +1,11 @@
 // Drives the calls of one thread to their end, for one communicator or for several at once.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "runtime/one_sided.h"
 #include "runtime/requests.h"
 
 namespace sccl::runtime {
@@ -11,11 +13,13 @@ namespace sccl::runtime {
 class Communicator;
 
 // What one communicator has to do, in the order of contract 3.6: collectives one after another, then all transfers
-// together.
+// together. One-sided work goes round both.
 struct Workload {
   std::shared_ptr<Communicator> communicator;
   std::vector<CollectiveRequest> collectives;
   std::vector<PointToPointRequest> transfers;
+  std::vector<std::function<void()>> puts;  // before the others
+  std::vector<SignalWait> waits;            // after the others
 };
 
 // Returns when everything is done. A communicator that fails is marked so and its work dropped; the others' work still

@@ -1,9 +1,22 @@
+// Leaving a call early. In a direct call a rank reads and writes its peers' own buffers, and a rank that fails returns to
+// its program, which may free them. So a failing rank first gets them back:
+//
+//   peer, around each operation            failing rank
+//   touching = 1                           withdrawn = 1
+//   full fence                             full fence
+//   reads withdrawn; if set, fails         waits until the peer's touching == 0, or the peer has ended
+//   the operation; touching = 0
+//
+// The fences order each side's store before its load: either the peer sees the withdrawal, or the failing rank sees that
+// the peer is at work and waits for one operation, a slice of a chunk.
 #include "runtime/executor.h"
 
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -21,6 +34,7 @@ using device::u8;
 constexpr std::size_t kBounceBudgetBytes = 256 * 1024;
 constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
+constexpr std::chrono::milliseconds kWithdrawalLimit{500};
 
 bool is_integer(DataType type) { return !info(type).floating; }
 
@@ -59,8 +73,13 @@ void apply_reduction(const Reduction& reduction, DataType type, int ranks, devic
   }
 }
 
-Executor::Executor(Membership membership, const std::atomic<bool>& abort)
-    : membership_(std::move(membership)), abort_(abort), plans_(membership_.rank, membership_.ranks) {
+Executor::Executor(Membership membership, const StopFlags& stop)
+    : membership_(std::move(membership)), stop_(stop), plans_(membership_.rank, membership_.ranks) {
+  if (membership_.topology && membership_.ranks > 1) {
+    const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
+    rehearsal_ = std::make_unique<Rehearsal>(*membership_.topology,
+                                             portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+  }
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
   connect_channel(MemoryLayout::Channel::collective);
@@ -97,13 +116,21 @@ void Executor::begin(const CollectiveRequest& request) {
   if (!info(request.collective).rooted) signature_.root = 0;
   collective_ = true;
   membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
+  membership_.own_state().activity.entered.store(calls_, std::memory_order_relaxed);
 
-  const std::size_t bytes = request.count * size_bytes(request.type);
-  const Choice choice = choose({request.collective, bytes, membership_.ranks}, membership_.settings, membership_.direct);
-  const Plan& plan = plans_.find(request.collective, signature_.root, choice);
+  const Choice choice = choose_plan(request);
+  const Plan& plan = plans_.find(request.collective, signature_.root, choice, rehearsal_.get());
   fill_call(request, choice, plan);
   log_choice(request, choice, plan);
   start_lanes(plan.program);
+}
+
+Choice Executor::choose_plan(const CollectiveRequest& request) {
+  const std::size_t element_bytes = size_bytes(request.type);
+  if (rehearsal_)
+    return rehearsal_->choose({request.collective, signature_.root, request.count, element_bytes}, membership_.settings);
+  return choose({request.collective, request.count * element_bytes, membership_.ranks}, membership_.settings,
+                membership_.direct);
 }
 
 void Executor::fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
@@ -117,10 +144,11 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
     longest = std::max(longest, place.elements);
   }
   const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
+  touches_peers_ = choice.form == Form::direct;
   std::size_t slice_bytes = membership_.layout.slot_bytes();
   const std::size_t operands = plan.program.most_operands();
   std::size_t bounce_bytes = ll ? device::kLlPayloadBytes : 0;
-  if (choice.form == Form::direct) {
+  if (touches_peers_) {
     slice_bytes = std::clamp(kBounceBudgetBytes / std::max<std::size_t>(1, operands), kLeastDirectSliceBytes,
                              kMostDirectSliceBytes);
     bounce_bytes = slice_bytes;
@@ -162,6 +190,8 @@ void Executor::log_choice(const CollectiveRequest& request, const Choice& choice
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
   collective_ = false;
+  membership_.own_state().activity.transfers.store(1, std::memory_order_relaxed);
+  touches_peers_ = membership_.direct;
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.direct);
   const kernels::FlatProgram& program = transfers_.program();
   target_.reserve(program.most_operands(), program.most_destinations(), 0);
@@ -186,10 +216,10 @@ Executor::Progress Executor::step() {
   bool moved = false;
   std::size_t unfinished = 0;
   for (u32 lane = 0; lane < lanes_.size(); ++lane) {
-    Outcome outcome = interpreter.step(lane);
+    Outcome outcome = step_lane(interpreter, lane);
     while (outcome == Outcome::progressed) {
       moved = true;
-      outcome = interpreter.step(lane);
+      outcome = step_lane(interpreter, lane);
     }
     if (outcome == Outcome::mismatch) fail_mismatch(lanes_[lane].blocked_on_peer);
     if (outcome == Outcome::failed) fail_transfer();
@@ -197,11 +227,39 @@ Executor::Progress Executor::step() {
   }
   if (unfinished < unfinished_lanes_) moved = true;
   unfinished_lanes_ = unfinished;
+  if (moved) note_motion();
   if (unfinished == 0) {
     if (collective_ && info(signature_.collective).rooted) compare_all_calls();
+    Activity& activity = membership_.own_state().activity;
+    if (collective_)
+      activity.completed.store(calls_, std::memory_order_relaxed);
+    else
+      activity.transfers.store(0, std::memory_order_relaxed);
     return Progress::done;
   }
   return moved ? Progress::moved : Progress::idle;
+}
+
+Outcome Executor::step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane) {
+  if (!touches_peers_) return interpreter.step(static_cast<u32>(lane));
+  std::atomic<u32>& touching = membership_.own_state().touching;
+  touching.store(1, std::memory_order_relaxed);
+  host::full_fence();  // pairs with withdraw
+  const auto withdrawn = [&](const Peer& peer) { return peer.state->withdrawn.load(std::memory_order_acquire) != 0; };
+  const auto gone = std::find_if(membership_.peers.begin(), membership_.peers.end(), withdrawn);
+  const Outcome outcome = gone == membership_.peers.end() ? interpreter.step(static_cast<u32>(lane)) : Outcome::blocked;
+  touching.store(0, std::memory_order_release);  // pairs with withdraw
+  if (gone != membership_.peers.end()) check_fault(*gone);
+  return outcome;
+}
+
+void Executor::withdraw() {
+  membership_.own_state().withdrawn.store(1, std::memory_order_release);
+  host::full_fence();  // pairs with step_lane
+  const Deadline limit = Deadline::in(kWithdrawalLimit);
+  for (const Peer& peer : membership_.peers)
+    while (peer.state->touching.load(std::memory_order_acquire) != 0 && !ended(peer) && !limit.passed())  // step_lane
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
 bool Executor::waits_for(Rank rank) const {
@@ -210,27 +268,54 @@ bool Executor::waits_for(Rank rank) const {
 }
 
 void Executor::check_health() {
-  if (abort_.load(std::memory_order_acquire))  // pairs with Communicator::abort
+  if (stop_.abort.load(std::memory_order_acquire))  // pairs with Communicator::abort
     fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", membership_.rank, waiting_text());
+  if (stop_.revoked.load(std::memory_order_acquire))  // pairs with Communicator::revoke
+    fail(ErrorCode::invalid_usage, "rank {} was revoked while in {}", membership_.rank, waiting_text());
+  note_wait();
   for (Rank rank = 0; rank < membership_.ranks; ++rank)
     if (rank != membership_.rank) check_peer(rank);
 }
 
-void Executor::check_peer(Rank rank) {
-  Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+// Only where a call waits long enough to ask for its peers' health, so that others can see it.
+void Executor::note_wait() {
+  Activity& activity = membership_.own_state().activity;
+  if (activity.waits_since_us.load(std::memory_order_relaxed) == 0)
+    activity.waits_since_us.store(monotonic_us(), std::memory_order_relaxed);
+  const std::vector<Rank> peers = awaited();
+  for (std::size_t i = 0; i < Activity::kMostAwaited; ++i)
+    activity.waits_for[i].store(i < peers.size() ? peers[i] : -1, std::memory_order_relaxed);
+}
+
+void Executor::note_motion() {
+  Activity& activity = membership_.own_state().activity;
+  if (activity.waits_since_us.load(std::memory_order_relaxed) == 0) return;
+  activity.waits_since_us.store(0, std::memory_order_relaxed);
+  for (auto& rank : activity.waits_for) rank.store(-1, std::memory_order_relaxed);
+}
+
+void Executor::check_fault(const Peer& peer) const {
   if (const int code = peer.state->fault.load(std::memory_order_acquire); code != 0)  // pairs with publish_fault
     throw Error(static_cast<ErrorCode>(code), std::string(peer.state->fault_text.data()));
+}
+
+bool Executor::ended(const Peer& peer) const {
+  if (!peer.process_handle.valid()) return false;
+  pollfd handle{peer.process_handle.get(), POLLIN, 0};
+  return ::poll(&handle, 1, 0) > 0;
+}
+
+void Executor::check_peer(Rank rank) {
+  const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+  check_fault(peer);
   if (collective_) compare_calls(rank);
-  bool gone = peer.state->presence.load(std::memory_order_acquire) != 0;  // pairs with leave
-  if (!gone && peer.process_handle.valid()) {
-    pollfd handle{peer.process_handle.get(), POLLIN, 0};
-    gone = ::poll(&handle, 1, 0) > 0;
-  }
+  const bool gone = peer.state->presence.load(std::memory_order_acquire) != 0 || ended(peer);  // pairs with leave
   // What the peer sent before it left may have arrived since the lanes were last stepped.
   if (!gone || !waits_for(rank) || step() != Progress::idle || !waits_for(rank)) return;
   const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
   const char* how = presence == Presence::aborted     ? "was aborted"
                     : presence == Presence::destroyed ? "destroyed its communicator"
+                    : presence == Presence::revoked   ? "revoked its communicator"
                                                       : "ended";
   fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
                                 "abort this communicator and make a new one",
@@ -267,30 +352,37 @@ void Executor::fail_mismatch(Rank peer) {
 }
 
 void Executor::fail_transfer() {
+  for (const Peer& peer : membership_.peers) check_fault(peer);  // a rank that gave up took its buffers with it
   fail(ErrorCode::remote_error,
        "rank {} cannot reach the memory of rank {} any more ({}) in {}: look at that rank's output",
        membership_.rank, target_.failed_peer(), std::strerror(target_.error()), waiting_text());
 }
 
-std::string Executor::waiting_text() const {
-  std::string text = collective_ ? fmt::format("{} as call {}", signature_.text(), signature_.sequence)
-                                 : std::string("a group of Send and Recv");
+std::vector<Rank> Executor::awaited() const {
   std::vector<Rank> peers;
   for (const device::LaneState& lane : lanes_)
     if (lane.blocked_on_peer >= 0) peers.push_back(lane.blocked_on_peer);
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+std::string Executor::waiting_text() const {
+  const std::string text = collective_ ? fmt::format("{} as call {}", signature_.text(), signature_.sequence)
+                                       : std::string("a group of Send and Recv");
+  const std::vector<Rank> peers = awaited();
   return peers.empty() ? text : fmt::format("{}, waiting for rank {}", text, fmt::join(peers, ", "));
 }
 
 void Executor::publish_fault(int code, const std::string& text) {
   membership_.own_state().publish_fault(code, text);
+  withdraw();
   for (const Peer& peer : membership_.peers) peer.state->bell.wake();
 }
 
 void Executor::leave(Presence how) {
   auto& presence = membership_.own_state().presence;
-  if (presence.load(std::memory_order_relaxed) != 0) return;
+  if (presence.load(std::memory_order_relaxed) >= static_cast<std::uint32_t>(how)) return;
   presence.store(static_cast<std::uint32_t>(how), std::memory_order_release);  // pairs with check_peer
   for (const Peer& peer : membership_.peers) peer.state->bell.wake();
 }

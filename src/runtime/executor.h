@@ -2,7 +2,6 @@
 // thread back whenever no lane can go on, so that one thread can drive several ranks.
 #pragma once
 
-#include <atomic>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,8 +9,11 @@
 #include "kernels/host/target.h"
 #include "runtime/membership.h"
 #include "runtime/plan_cache.h"
+#include "runtime/rehearsal.h"
 #include "runtime/requests.h"
 #include "runtime/signature.h"
+#include "runtime/status.h"
+#include "runtime/stop.h"
 #include "runtime/transfers.h"
 #include "schedule/layout.h"
 
@@ -22,7 +24,8 @@ void apply_reduction(const Reduction& reduction, DataType type, int ranks, devic
 
 class Executor {
  public:
-  Executor(Membership membership, const std::atomic<bool>& abort);
+  // `stop` must outlive it.
+  Executor(Membership membership, const StopFlags& stop);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -43,7 +46,11 @@ class Executor {
   // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
   std::string waiting_text() const;
 
-  // What peers see of a failure of this rank, and of its leaving.
+  // When a call ends early: returns when no peer reads or writes this rank's buffers any more, unless a peer has been
+  // stopped in the middle of it for half a second.
+  void withdraw();
+
+  // What peers see of a failure of this rank (which also withdraws), and of its leaving.
   void publish_fault(int code, const std::string& text);
   void leave(Presence how);
 
@@ -52,25 +59,36 @@ class Executor {
 
  private:
   void connect_channel(MemoryLayout::Channel channel);
+  Choice choose_plan(const CollectiveRequest& request);
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void log_choice(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
+  device::Outcome step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane);
+  bool ended(const Peer& peer) const;
+  void check_fault(const Peer& peer) const;
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();
   void check_peer(Rank rank);
   void compare_calls(Rank rank);
   void compare_all_calls();
   bool waits_for(Rank rank) const;
+  std::vector<Rank> awaited() const;
+
+  void note_wait();
+  void note_motion();
 
   Membership membership_;
-  const std::atomic<bool>& abort_;
+  StatusEntry status_{membership_};
+  const StopFlags& stop_;
   PlanCache plans_;
+  std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
   std::vector<device::Connection> connections_;
   kernels::HostTarget target_;
 
   // The call in progress.
   CallSignature signature_;
   bool collective_ = false;
+  bool touches_peers_ = false;  // reads and writes their buffers
   device::Program program_{};
   device::Call call_{};
   std::vector<schedule::ChunkPlace> places_;

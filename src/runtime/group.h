@@ -1,21 +1,32 @@
 // Thread-local groups: what is submitted between start and end runs at the outermost end (contract 3.6).
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/error.h"
+#include "runtime/driver.h"
 #include "runtime/requests.h"
 
 namespace sccl::runtime {
 
 class Communicator;
 
+// Whether what was asked for is done when the call returns. Work of non-blocking communicators goes on after it; the
+// communicators tell when it has ended (Communicator::async_error).
+enum class Completion : std::uint8_t { done, in_progress };
+
 void group_start();
 
-// At the outermost end: connects the communicators submitted for init (each in a thread of its own), then runs all
-// queued work of this thread. Throws the group's first error after discarding what was queued; invalid_usage when no
-// group is open. The group is closed in every case.
-void group_end();
+// At the outermost end: makes the communicators that were asked for (those of different subjects at the same time), or
+// runs all queued work of this thread. Throws the group's first error after discarding what was queued; invalid_usage
+// when no group is open. The group is closed in every case.
+Completion group_end();
+
+// Closes the group as group_end() does, but runs nothing; returns what was queued.
+std::vector<Workload> group_discard();
 
 bool in_group();
 
@@ -24,8 +35,16 @@ void group_fail(const Error& error);
 
 // Outside a group these act at once; inside they queue. Arguments have been checked by the caller for NULL
 // communicators and enum ranges; rank, root and peer ranges are checked here.
-void submit_init(const std::shared_ptr<Communicator>& communicator);
-void submit(const std::shared_ptr<Communicator>& communicator, const CollectiveRequest& request);
-void submit(const std::shared_ptr<Communicator>& communicator, const PointToPointRequest& request);
+Completion submit_init(const std::shared_ptr<Communicator>& communicator);
+Completion submit(const std::shared_ptr<Communicator>& communicator, const CollectiveRequest& request);
+Completion submit(const std::shared_ptr<Communicator>& communicator, const PointToPointRequest& request);
+
+// One-sided work: writing into a peer's window or signalling, and waiting for signals.
+Completion submit_put(const std::shared_ptr<Communicator>& communicator, std::function<void()> put);
+Completion submit(const std::shared_ptr<Communicator>& communicator, std::vector<SignalWait> waits);
+
+// Anything else that needs all ranks, such as making a communicator from `subject`. What concerns one subject happens
+// in the order of submission.
+Completion submit_setup(const std::shared_ptr<Communicator>& subject, std::function<void()> setup);
 
 }  // namespace sccl::runtime

@@ -1,18 +1,24 @@
 #include "runtime/membership.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/registry.h"
+#include "topology/json.h"
+#include "topology/load.h"
+#include "topology/presets.h"
 
 namespace sccl::runtime {
 namespace {
@@ -32,6 +38,8 @@ struct Card {
   std::uint64_t slot_bytes = 0;
   std::uint8_t protocol = 0;
   std::uint8_t direct_allowed = 0;
+  std::uint8_t names_topology = 0;
+  std::int32_t place = -1;
   std::array<char, kAlgorithmTextBytes> algorithms{};
   std::array<char, kHostNameBytes> host_name{};
 };
@@ -77,15 +85,18 @@ Settings settings_of(const Card& card) {
 
 class Meeting {
  public:
-  Meeting(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort)
-      : deadline_(deadline), bootstrap_(id, rank, ranks, deadline, abort) {
-    membership_.rank = rank;
-    membership_.ranks = ranks;
+  Meeting(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort)
+      : deadline_(deadline),
+        bootstrap_(attendance.id, attendance.rank, attendance.ranks, deadline, abort, attendance.watch) {
+    membership_.rank = attendance.rank;
+    membership_.ranks = attendance.ranks;
+    membership_.place = attendance.place;
   }
 
   Membership run() {
     try {
       introduce();
+      agree_on_topology();
       share_memory();
       probe_direct_access();
       return std::move(membership_);
@@ -98,9 +109,20 @@ class Meeting {
  private:
   Peer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
 
+  // What peers watch for this process's end: a pidfd, or where the kernel has none (before 5.3, or behind a filter)
+  // the reading end of a pipe whose writing end stays here. Forked children hold that end open, too.
+  FileDescriptor own_process_handle() {
+    FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    if (handle.valid()) return handle;
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno(errno, "opening a pipe", "raise the limit on open files (ulimit -n)");
+    membership_.life_line = FileDescriptor(ends[1]);
+    return FileDescriptor(ends[0]);
+  }
+
   // Settings first: the size of the shared memory depends on rank 0's.
   void introduce() {
-    const Settings mine = settings_from_environment();
+    const Settings mine = settings_from_environment(membership_.ranks);
     probe_.cells.assign(static_cast<std::size_t>(membership_.ranks), 0);
     probe_.cells_address = reinterpret_cast<std::uint64_t>(probe_.cells.data());
     probe_.pattern = 0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe_) ^
@@ -113,6 +135,8 @@ class Meeting {
     card.slot_bytes = mine.slot_bytes;
     card.protocol = static_cast<std::uint8_t>(mine.protocol);
     card.direct_allowed = mine.direct_allowed ? 1 : 0;
+    card.names_topology = mine.topology.empty() ? 0 : 1;
+    card.place = membership_.place;
     copy_text(mine.algorithms, card.algorithms.data(), card.algorithms.size());
     ::gethostname(card.host_name.data(), card.host_name.size() - 1);
     cards_ = exchange(card);
@@ -141,20 +165,63 @@ class Meeting {
              rank, card.host_name.data(), membership_.rank, own.host_name.data());
     }
     membership_.settings = settings_of(cards_.front());
+    membership_.settings.topology = mine.topology;  // agreed upon in a step of its own
+    for (const Card& card : cards_)  // as large as every rank's memory limit allows
+      membership_.settings.slot_bytes = std::min<std::size_t>(membership_.settings.slot_bytes, card.slot_bytes);
     if (!(membership_.settings == mine))
       log::info(log::Subsystem::init, "rank {}: SCCL_ settings differ from rank 0's; rank 0's are used", membership_.rank);
+  }
+
+  // Rank 0's SCCL_TOPO, whatever the others' say: the links that calls may use.
+  void agree_on_topology() {
+    if (cards_.front().names_topology == 0) return;
+    std::string text;
+    if (membership_.rank == 0) text = named_topology();
+    const std::vector<Bytes> blobs = bootstrap_.all_gather(std::as_bytes(std::span(text)), deadline_);
+    if (blobs.front().empty()) return;
+    const Bytes& json = blobs.front();
+    const auto machine =
+        topology::from_json(nlohmann::json::parse(reinterpret_cast<const char*>(json.data()),
+                                                  reinterpret_cast<const char*>(json.data() + json.size())));
+    const std::vector<int> places = places_in(machine);
+    membership_.place = places[static_cast<std::size_t>(membership_.rank)];
+    membership_.topology = topology::subset(machine, places);
+  }
+
+  // "" when it cannot serve, which is said in one line.
+  std::string named_topology() const {
+    const std::string name = settings_from_environment(membership_.ranks).topology;
+    try {
+      const topology::Topology machine = topology::from_setting(name);
+      if (machine.ranks >= membership_.ranks) return topology::to_json(machine).dump();
+      log::warn("SCCL_TOPO={} has {} devices and the communicator {} ranks: continuing with the host's own links", name,
+                machine.ranks, membership_.ranks);
+    } catch (const Error& error) {
+      log::warn("SCCL_TOPO={}: {}; continuing with the host's own links", name, error.what());
+    }
+    return "";
+  }
+
+  // Ranks of a communicator that was made from another one keep their places; else rank r is device r.
+  std::vector<int> places_in(const topology::Topology& machine) const {
+    std::vector<int> places;
+    std::set<int> distinct;
+    for (const Card& card : cards_) {
+      places.push_back(card.place);
+      if (card.place >= 0 && card.place < machine.ranks) distinct.insert(card.place);
+    }
+    if (distinct.size() != places.size()) std::iota(places.begin(), places.end(), 0);
+    return places;
   }
 
   void share_memory() {
     membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes);
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
-    const FileDescriptor own_process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    const FileDescriptor own_process = own_process_handle();
     std::vector<Rank> all(static_cast<std::size_t>(membership_.ranks));
     std::iota(all.begin(), all.end(), 0);
-    // Without pidfds (before Linux 5.3) the segment's descriptor travels twice and deaths are not seen.
-    const bool handles = own_process.valid();
-    const std::array<int, 2> mine{segment->descriptor(), handles ? own_process.get() : segment->descriptor()};
+    const std::array<int, 2> mine{segment->descriptor(), own_process.get()};
     auto descriptors = bootstrap_.exchange_descriptors(all, mine, deadline_);
     segment->close_descriptor();
 
@@ -172,7 +239,7 @@ class Meeting {
       entry.shares_address_space = entry.segment != nullptr;
       if (!entry.segment) {
         entry.segment = host::Segment::map(theirs.at(0), membership_.layout.total_bytes());
-        if (handles) entry.process_handle = std::move(theirs.at(1));
+        entry.process_handle = std::move(theirs.at(1));
       }
       entry.state = &membership_.layout.state(entry.segment->data());
     }
@@ -230,8 +297,8 @@ class Meeting {
 
 }  // namespace
 
-Membership meet(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort) {
-  return Meeting(id, rank, ranks, deadline, abort).run();
+Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort) {
+  return Meeting(attendance, deadline, abort).run();
 }
 
 }  // namespace sccl::runtime

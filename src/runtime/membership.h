@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/settings.h"
 #include "runtime/shared_state.h"
+#include "topology/topology.h"
 
 namespace sccl::runtime {
 
@@ -21,17 +24,22 @@ struct Peer {
   SharedState* state = nullptr;
   int process = 0;                    // id, for reading its memory
   bool shares_address_space = false;  // a thread of this process
-  FileDescriptor process_handle;      // pidfd; readable when the process has ended
+  FileDescriptor process_handle;      // pidfd or pipe; poll reports it when the process has ended
   std::string host;
 };
 
 struct Membership {
+  std::string name;  // of the communicator, may be empty
   Rank rank = 0;
   int ranks = 1;
   Settings settings;  // rank 0's
   MemoryLayout layout{1, 0};
   std::vector<Peer> peers;  // by rank, this rank included
+  FileDescriptor life_line;  // where there are no pidfds: closed by this process's end
   bool direct = false;      // every rank can read and write every other rank's buffers
+  // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
+  std::optional<topology::Topology> topology;
+  int place = -1;  // of this rank in the machine that SCCL_TOPO names
 
   Membership() = default;
   Membership(Membership&&) = default;
@@ -40,7 +48,15 @@ struct Membership {
   SharedState& own_state() { return *peers[static_cast<std::size_t>(rank)].state; }
 };
 
+struct Attendance {
+  UniqueId id;
+  Rank rank = 0;
+  int ranks = 1;
+  int place = -1;               // see CommunicatorOptions
+  std::function<void()> watch;  // see Bootstrap
+};
+
 // Meets the other ranks (see Communicator::connect).
-Membership meet(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort);
+Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort);
 
 }  // namespace sccl::runtime

@@ -44,15 +44,17 @@ void bind_connections(schedule::RankProgram& program, int channel, int ranks) {
     }
 }
 
-const Plan& PlanCache::find(Collective collective, Rank root, const Choice& choice) {
+const Plan& PlanCache::find(Collective collective, Rank root, const Choice& choice, Rehearsal* rehearsal) {
   auto& plan = plans_[{collective, root, choice.planner, choice.form}];
-  if (!plan) plan = make(collective, root, choice);
+  if (!plan) plan = make(collective, root, choice, rehearsal);
   return *plan;
 }
 
-std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Choice& choice) const {
+std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Choice& choice,
+                                      Rehearsal* rehearsal) const {
   auto plan = std::make_unique<Plan>();
-  plan->schedule = plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
+  plan->schedule = rehearsal != nullptr ? rehearsal->schedule(collective, root, choice.planner)
+                                        : plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
   schedule::Program program;
   if (choice.form == Form::direct) {
     schedule::verify(plan->schedule);
@@ -68,7 +70,7 @@ std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Ch
   schedule::RankProgram& mine = program.ranks[static_cast<std::size_t>(rank_)];
   bind_connections(mine, 0, ranks_);
   plan->program.assign(mine);
-  plan->text = fmt::format("{}, {}", plan->schedule.name, choice.form == Form::direct ? "direct" : "slots");
+  plan->text = fmt::format("{}, {}", rehearsal != nullptr ? choice.planner : plan->schedule.name, choice.form == Form::direct ? "direct" : "slots");
   return plan;
 }
 

@@ -9,6 +9,7 @@
 
 #include "kernels/host/flat_program.h"
 #include "runtime/dispatcher.h"
+#include "runtime/rehearsal.h"
 #include "schedule/schedule.h"
 
 namespace sccl::runtime {
@@ -29,12 +30,12 @@ class PlanCache {
  public:
   PlanCache(Rank rank, int ranks) : rank_(rank), ranks_(ranks) {}
 
-  // The choice's plan, or where its planner has none for this collective, the ring's. Throws invalid_argument when
-  // verification refuses a schedule.
-  const Plan& find(Collective collective, Rank root, const Choice& choice);
+  // The choice's plan, or where its planner has none for this collective, the ring's; a rehearsal, when given, knows
+  // the schedule. Throws invalid_argument when verification refuses a schedule.
+  const Plan& find(Collective collective, Rank root, const Choice& choice, Rehearsal* rehearsal);
 
  private:
-  std::unique_ptr<Plan> make(Collective collective, Rank root, const Choice& choice) const;
+  std::unique_ptr<Plan> make(Collective collective, Rank root, const Choice& choice, Rehearsal* rehearsal) const;
 
   Rank rank_;
   int ranks_;

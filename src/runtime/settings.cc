@@ -3,8 +3,10 @@
 #include <string_view>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "planners/planners.h"
+#include "runtime/shared_state.h"
 
 namespace sccl::runtime {
 namespace {
@@ -12,6 +14,9 @@ namespace {
 constexpr std::int64_t kDefaultSlotBytes = 128 * 1024;
 constexpr std::int64_t kLeastSlotBytes = 4096;
 constexpr std::int64_t kMostSlotBytes = 16 * 1024 * 1024;
+constexpr std::int64_t kDefaultMemoryLimit = 32000000;
+// Of the limit, for what a rank allocates for itself: bounce buffers, scratch, plans.
+constexpr std::int64_t kPrivateBytes = 2000000;
 
 template <typename Visit>
 void for_each_item(std::string_view list, char separator, Visit&& visit) {
@@ -22,7 +27,9 @@ void for_each_item(std::string_view list, char separator, Visit&& visit) {
   }
 }
 
-bool known_algorithm(std::string_view name) { return name == "auto" || planners::find(name) != nullptr; }
+bool known_algorithm(std::string_view name) {
+  return name == "auto" || name == "trees" || name == "synth" || planners::find(name) != nullptr;
+}
 
 // "ring" or "allreduce:ring;broadcast:binomial"
 bool valid_algorithms(std::string_view list) {
@@ -47,6 +54,21 @@ ProtocolChoice protocol_from_environment() {
   return ProtocolChoice::automatic;
 }
 
+std::size_t slot_bytes_within_limit(int ranks) {
+  const auto asked = env::number("SCCL_SLOT_BYTES", kDefaultSlotBytes, kLeastSlotBytes, kMostSlotBytes) / 4096 * 4096;
+  const auto limit = env::number("SCCL_MEM_LIMIT", kDefaultMemoryLimit, 1, std::int64_t{1} << 50);
+  const std::int64_t slots = std::int64_t{MemoryLayout::kChannels} * ranks * device::kSlotCount;
+  const auto fixed = static_cast<std::int64_t>(MemoryLayout(ranks, 0).total_bytes()) + kPrivateBytes;
+  const std::int64_t most = (limit - fixed) / slots / 4096 * 4096;
+  if (most >= asked) return static_cast<std::size_t>(asked);
+  if (most < kLeastSlotBytes)
+    fail(ErrorCode::system_error, "SCCL_MEM_LIMIT={} does not hold a communicator of {} ranks: allow {} bytes at least",
+         limit, ranks, fixed + slots * kLeastSlotBytes);
+  log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}", limit, ranks, most,
+            asked);
+  return static_cast<std::size_t>(most);
+}
+
 }  // namespace
 
 std::string Settings::algorithm(Collective collective) const {
@@ -63,8 +85,9 @@ std::string Settings::algorithm(Collective collective) const {
   return wanted == "auto" ? "" : wanted;
 }
 
-Settings settings_from_environment() {
+Settings settings_from_environment(int ranks) {
   Settings settings;
+  settings.topology = env::text("SCCL_TOPO").value_or("");
   settings.algorithms = env::text("SCCL_ALGO").value_or("");
   if (!valid_algorithms(settings.algorithms)) {
     log::warn("SCCL_ALGO={} is not understood: give a planner's name or a list such as allreduce:ring;broadcast:binomial"
@@ -73,8 +96,7 @@ Settings settings_from_environment() {
     settings.algorithms.clear();
   }
   settings.protocol = protocol_from_environment();
-  const auto slot_bytes = env::number("SCCL_SLOT_BYTES", kDefaultSlotBytes, kLeastSlotBytes, kMostSlotBytes);
-  settings.slot_bytes = static_cast<std::size_t>(slot_bytes) / 4096 * 4096;
+  settings.slot_bytes = slot_bytes_within_limit(ranks);
   settings.direct_allowed = env::flag("SCCL_DIRECT", true);
   return settings;
 }

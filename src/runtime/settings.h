@@ -12,6 +12,7 @@ namespace sccl::runtime {
 enum class ProtocolChoice : std::uint8_t { automatic, simple, ll, direct };
 
 struct Settings {
+  std::string topology;    // SCCL_TOPO as given; empty: the host's own links
   std::string algorithms;  // SCCL_ALGO as given; empty: automatic
   ProtocolChoice protocol = ProtocolChoice::automatic;
   std::size_t slot_bytes = 0;
@@ -23,7 +24,8 @@ struct Settings {
   std::string algorithm(Collective collective) const;
 };
 
-// From the environment; a value that is not understood is named in one warning and ignored.
-Settings settings_from_environment();
+// From the environment, for a communicator of `ranks`; a value that is not understood is named in one warning and
+// ignored. Slots shrink until SCCL_MEM_LIMIT holds them; system_error when not even the smallest fit.
+Settings settings_from_environment(int ranks);
 
 }  // namespace sccl::runtime

@@ -1,6 +1,8 @@
 #include "runtime/shared_state.h"
 
 #include <algorithm>
+#include <bit>
+#include <chrono>
 #include <cstring>
 
 namespace sccl::runtime {
@@ -16,6 +18,11 @@ std::uint64_t pack(const CallSignature& call) {
 }
 
 }  // namespace
+
+std::uint64_t monotonic_us() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
+}
 
 void CallRecord::publish(const CallSignature& call) {
   // The stores after it must not be seen before the zero: release on each of them pairs with the acquire loads of
@@ -38,6 +45,19 @@ bool CallRecord::read(std::uint64_t wanted, CallSignature& call) const {
   return sequence.load(std::memory_order_acquire) == wanted;
 }
 
+void Notice::post(std::uint64_t new_tag, std::span<const std::byte> bytes) {
+  std::array<std::uint64_t, kBytes / 8> values{};
+  std::memcpy(values.data(), bytes.data(), std::min(bytes.size(), kBytes));
+  for (std::size_t i = 0; i < values.size(); ++i) words[i].store(values[i], std::memory_order_relaxed);
+  tag.store(new_tag, std::memory_order_release);  // pairs with the load of the tag in Assembly
+}
+
+std::array<std::byte, Notice::kBytes> Notice::read() const {
+  std::array<std::uint64_t, kBytes / 8> values{};
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = words[i].load(std::memory_order_relaxed);
+  return std::bit_cast<std::array<std::byte, kBytes>>(values);
+}
+
 void SharedState::publish_fault(int code, const std::string& text) {
   if (fault.load(std::memory_order_relaxed) != 0) return;
   const std::size_t length = std::min(text.size(), fault_text.size() - 1);
@@ -49,7 +69,9 @@ void SharedState::publish_fault(int code, const std::string& text) {
 MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes) : ranks_(ranks), slot_bytes_(slot_bytes) {
   const std::size_t rings = static_cast<std::size_t>(kChannels) * static_cast<std::size_t>(ranks);
   rings_offset_ = round_up(sizeof(SharedState), kPageBytes);
-  payloads_offset_ = round_up(rings_offset_ + rings * sizeof(device::Ring), kPageBytes);
+  signals_offset_ = rings_offset_ + rings * sizeof(device::Ring);
+  const std::size_t signals = static_cast<std::size_t>(ranks) * kSignals * kContexts;
+  payloads_offset_ = round_up(signals_offset_ + signals * sizeof(std::atomic<std::uint64_t>), kPageBytes);
   total_bytes_ = payloads_offset_ + rings * device::kSlotCount * slot_bytes;
 }
 
@@ -60,6 +82,11 @@ device::Ring& MemoryLayout::ring(std::byte* base, Channel channel, Rank source) 
 device::u8* MemoryLayout::payload(std::byte* base, Channel channel, Rank source) const {
   return reinterpret_cast<device::u8*>(base + payloads_offset_) +
          index(channel, source) * device::kSlotCount * slot_bytes_;
+}
+
+std::atomic<std::uint64_t>& MemoryLayout::signal(std::byte* base, Rank source, int signal, int context) const {
+  const int index = (source * kSignals + signal) * kContexts + context;
+  return reinterpret_cast<std::atomic<std::uint64_t>*>(base + signals_offset_)[index];
 }
 
 }  // namespace sccl::runtime

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "kernels/device/connection.h"
@@ -25,7 +27,40 @@ struct CallRecord {
   bool read(std::uint64_t sequence, CallSignature& call) const;
 };
 
-enum class Presence : std::uint32_t { present = 0, destroyed = 1, aborted = 2 };
+// A small message to all peers, outside of calls. Stays until the next one; runtime/assembly.h tells why nobody can
+// still be reading it then.
+struct Notice {
+  static constexpr std::size_t kBytes = 192;
+
+  std::atomic<std::uint64_t> tag{0};  // stored last (release), loaded first (acquire)
+  std::array<std::atomic<std::uint64_t>, kBytes / 8> words{};
+
+  void post(std::uint64_t new_tag, std::span<const std::byte> bytes);
+  std::array<std::byte, kBytes> read() const;
+};
+
+enum class Board : std::uint8_t { even, odd, split, shrink, grow };
+
+// revoked: takes part in making new communicators, but in no call any more.
+enum class Presence : std::uint32_t { present = 0, revoked = 1, destroyed = 2, aborted = 3 };
+
+// Of the clock that all processes of a host share.
+std::uint64_t monotonic_us();
+
+// What `sccl status` shows of a rank. Each value stands for itself: nothing is ordered by them.
+struct Activity {
+  static constexpr std::size_t kMostAwaited = 8;
+
+  std::atomic<std::uint64_t> entered{0};    // collectives begun
+  std::atomic<std::uint64_t> completed{0};  // number of the last one that was completed
+  std::atomic<std::uint32_t> transfers{0};  // 1 while a batch of Send and Recv is under way
+  std::array<std::atomic<std::int32_t>, kMostAwaited> waits_for;  // ranks, then -1
+  std::atomic<std::uint64_t> waits_since_us{0};                   // 0: does not wait
+
+  Activity() {
+    for (auto& rank : waits_for) rank.store(-1, std::memory_order_relaxed);
+  }
+};
 
 struct SharedState {
   static constexpr std::size_t kRecords = 64;
@@ -38,6 +73,13 @@ struct SharedState {
   // ErrorCode of the rank's first failure; stored (release) after the text, loaded (acquire) before it.
   std::atomic<int> fault{0};
   std::array<char, kFaultTextBytes> fault_text{};
+  // How a failed rank gets its buffers back from its peers; the protocol is in executor.cc.
+  std::atomic<std::uint32_t> touching{0};
+  std::atomic<std::uint32_t> withdrawn{0};
+  Activity activity;
+  std::array<Notice, 5> notices;  // by Board
+
+  Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
 
   void publish_fault(int code, const std::string& text);
 };
@@ -47,6 +89,8 @@ class MemoryLayout {
  public:
   enum class Channel : int { collective = 0, point_to_point = 1 };
   static constexpr int kChannels = 2;
+  static constexpr int kSignals = 16;  // one-sided signals a rank can get from each other rank, by index
+  static constexpr int kContexts = 4;
 
   MemoryLayout(int ranks, std::size_t slot_bytes);
 
@@ -56,6 +100,13 @@ class MemoryLayout {
   // The ring through which the owner of `base` receives from `source`.
   device::Ring& ring(std::byte* base, Channel channel, Rank source) const;
   device::u8* payload(std::byte* base, Channel channel, Rank source) const;
+  // Counts the signals that `source` has sent to the owner of `base`: added to (release) after the data they announce,
+  // loaded (acquire) by who waits for them.
+  std::atomic<std::uint64_t>& signal(std::byte* base, Rank source, int signal, int context) const;
+
+  // The part that holds no state between calls.
+  std::size_t payloads_offset() const { return payloads_offset_; }
+  std::size_t payloads_bytes() const { return total_bytes_ - payloads_offset_; }
 
  private:
   std::size_t index(Channel channel, Rank source) const {
@@ -65,6 +116,7 @@ class MemoryLayout {
   int ranks_;
   std::size_t slot_bytes_;
   std::size_t rings_offset_;
+  std::size_t signals_offset_;
   std::size_t payloads_offset_;
   std::size_t total_bytes_;
 };

@@ -1,7 +1,6 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -54,35 +53,57 @@ Schedule make_schedule(std::string name, Collective collective, Rank root, const
 
 std::vector<int> needed_rounds(const Schedule& schedule) {
   std::vector<int> rounds(static_cast<std::size_t>(schedule.steps), 1);
-  const auto raise = [&](Step step, int load, int lanes) {
-    auto& needed = rounds[static_cast<std::size_t>(step)];
-    needed = std::max(needed, (load + lanes - 1) / lanes);
-  };
-  const LinkLoads loads = link_loads(schedule);
-  const auto lanes = topology::edge_lanes(schedule.topology);
-  for (const auto& [use, load] : loads.by_use) raise(use.step, load, lanes.at({use.src, use.dst}));
-  for (const topology::SharedSet& set : schedule.topology.shared)
-    for (const auto& [step, load] : set_loads(loads, set)) raise(step, load, set.lanes);
+  const EdgeIndex edges(schedule.topology);
+  for_each_step(schedule, edges, [&](const StepLoads& loads) {
+    auto& needed = rounds[static_cast<std::size_t>(loads.step)];
+    const auto raise = [&](int load, int lanes) { needed = std::max(needed, load / lanes + (load % lanes != 0 ? 1 : 0)); };
+    for (const auto& [edge, chunks] : loads.edges) raise(chunks, edges[edge].lanes);
+    for (std::size_t set = 0; set < loads.sets.size(); ++set) raise(loads.sets[set], schedule.topology.shared[set].lanes);
+  });
   return rounds;
 }
 
-LinkLoads link_loads(const Schedule& schedule) {
-  LinkLoads loads;
-  topology::Routes routes(schedule.topology);
-  for (const Send& send : schedule.sends) {
-    const auto path = routes.path(send.src, send.dst);
-    if (path.empty()) loads.impossible.push_back(send);
-    for (const auto& [src, dst] : path) ++loads.by_use[{send.step, src, dst}];
-  }
-  return loads;
+std::vector<int> order_by_step(const Schedule& schedule) {
+  std::vector<int> next(static_cast<std::size_t>(schedule.steps) + 1, 0);
+  for (const Send& send : schedule.sends) ++next[static_cast<std::size_t>(send.step) + 1];
+  for (std::size_t step = 1; step < next.size(); ++step) next[step] += next[step - 1];
+  std::vector<int> order(schedule.sends.size());
+  for (std::size_t i = 0; i < schedule.sends.size(); ++i)
+    order[static_cast<std::size_t>(next[static_cast<std::size_t>(schedule.sends[i].step)]++)] = static_cast<int>(i);
+  return order;
 }
 
-std::map<Step, int> set_loads(const LinkLoads& loads, const topology::SharedSet& set) {
-  const std::set<topology::Edge> members(set.links.begin(), set.links.end());
-  std::map<Step, int> by_step;
-  for (const auto& [use, load] : loads.by_use)
-    if (members.contains({use.src, use.dst})) by_step[use.step] += load;
-  return by_step;
+std::optional<Send> for_each_step(const Schedule& schedule, const EdgeIndex& edges,
+                                  const std::function<void(const StepLoads&)>& visit) {
+  topology::Routes routes(schedule.topology);
+  std::optional<Send> impossible;
+  const std::vector<int> order = order_by_step(schedule);
+  std::vector<int> chunks(static_cast<std::size_t>(edges.size()), 0);
+  std::vector<EdgeId> touched;
+  StepLoads loads;
+  for (std::size_t at = 0; at < order.size();) {
+    loads.step = schedule.sends[static_cast<std::size_t>(order[at])].step;
+    for (; at < order.size() && schedule.sends[static_cast<std::size_t>(order[at])].step == loads.step; ++at) {
+      const Send& send = schedule.sends[static_cast<std::size_t>(order[at])];
+      const auto path = routes.path(send.src, send.dst);
+      if (path.empty() && !impossible) impossible = send;
+      for (const topology::Edge& ends : path) {
+        const EdgeId edge = edges.find(ends);
+        if (chunks[static_cast<std::size_t>(edge)]++ == 0) touched.push_back(edge);
+      }
+    }
+    std::sort(touched.begin(), touched.end());
+    loads.edges.clear();
+    loads.sets.assign(schedule.topology.shared.size(), 0);
+    for (const EdgeId edge : touched) {
+      const int load = std::exchange(chunks[static_cast<std::size_t>(edge)], 0);
+      loads.edges.push_back({edge, load});
+      for (const int set : edges.sets_of(edge)) loads.sets[static_cast<std::size_t>(set)] += load;
+    }
+    touched.clear();
+    visit(loads);
+  }
+  return impossible;
 }
 
 }  // namespace sccl::schedule

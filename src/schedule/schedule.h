@@ -6,13 +6,14 @@
 // all values of this type.
 #pragma once
 
-#include <compare>
 #include <cstdint>
-#include <map>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/types.h"
+#include "schedule/edge_index.h"
 #include "topology/topology.h"
 
 namespace sccl::schedule {
@@ -63,25 +64,25 @@ ChunkEnds ends(const Schedule& schedule, ChunkId chunk);
 // alltoall, C otherwise.
 int chunk_count(Collective collective, int ranks, int chunks_per_rank);
 
-// One direction of one link in one step.
-struct LinkUse {
-  Step step = 0;
-  topology::Node src = 0;
-  topology::Node dst = 0;
-  auto operator<=>(const LinkUse&) const = default;
-};
-
-// What a schedule puts on the links. A send between ranks that only switches join loads each edge of its path
+// What one step puts on the links, in chunks. A send between ranks that only switches join loads each edge of its path
 // (topology::Routes).
-struct LinkLoads {
-  std::map<LinkUse, int> by_use;
-  std::vector<Send> impossible;  // no path joins their ranks
+struct StepLoads {
+  struct EdgeLoad {
+    EdgeId edge;
+    int chunks;
+  };
+  Step step = 0;
+  std::vector<EdgeLoad> edges;  // those with a load, ascending
+  std::vector<int> sets;        // by shared set
 };
 
-LinkLoads link_loads(const Schedule& schedule);
+// Visits the steps that have sends, in ascending order; returns a send whose ranks no path joins, if there is one.
+// Ranks and steps must be in range. Takes O(sends) memory and O(sends + steps) time for paths of bounded length.
+std::optional<Send> for_each_step(const Schedule& schedule, const EdgeIndex& edges,
+                                  const std::function<void(const StepLoads&)>& visit);
 
-// Loads of all links of a shared set together, by step.
-std::map<Step, int> set_loads(const LinkLoads& loads, const topology::SharedSet& set);
+// Positions in `sends`, sorted by step; sends of one step keep their order.
+std::vector<int> order_by_step(const Schedule& schedule);
 
 // The fewest rounds each step can have on the schedule's topology (SCCL 3.2.3, condition C5).
 std::vector<int> needed_rounds(const Schedule& schedule);

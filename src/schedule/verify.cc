@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "topology/routes.h"
 
 namespace sccl::schedule {
 namespace {
@@ -84,31 +83,30 @@ void check_send(const Schedule& schedule, const Send& send) {
 }
 
 // SCCL's C5: no link and no shared set carries more than its lanes times the step's rounds.
-void check_bandwidth(const Schedule& schedule) {
-  const LinkLoads loads = link_loads(schedule);
-  if (!loads.impossible.empty()) {
-    const Send& send = loads.impossible.front();
-    fail(ErrorCode::invalid_argument, "schedule '{}': step {} sends from {} to {}, between which topology '{}' has no link",
-         schedule.name, send.step, send.src, send.dst, schedule.topology.name);
-  }
-  if (schedule.pipelined) return;
-  const auto lanes = topology::edge_lanes(schedule.topology);
-  for (const auto& [use, load] : loads.by_use) {
-    const int rounds = schedule.rounds[static_cast<std::size_t>(use.step)];
-    const int width = lanes.at({use.src, use.dst});
-    if (load > width * rounds)
+void check_step(const Schedule& schedule, const EdgeIndex& edges, const StepLoads& loads) {
+  const std::int64_t rounds = schedule.rounds[static_cast<std::size_t>(loads.step)];
+  for (const auto& [edge, chunks] : loads.edges) {
+    const EdgeInfo& link = edges[edge];
+    if (chunks > link.lanes * rounds)
       fail(ErrorCode::invalid_argument,
            "schedule '{}': step {} puts {} chunks on link {}->{}, which carries {} lanes x {} rounds", schedule.name,
-           use.step, load, use.src, use.dst, width, rounds);
+           loads.step, chunks, link.ends.first, link.ends.second, link.lanes, rounds);
   }
-  for (const topology::SharedSet& set : schedule.topology.shared)
-    for (const auto& [step, load] : set_loads(loads, set)) {
-      const int rounds = schedule.rounds[static_cast<std::size_t>(step)];
-      if (load > set.lanes * rounds)
-        fail(ErrorCode::invalid_argument,
-             "schedule '{}': step {} puts {} chunks on a shared set, which carries {} lanes x {} rounds", schedule.name,
-             step, load, set.lanes, rounds);
-    }
+  for (std::size_t set = 0; set < loads.sets.size(); ++set)
+    if (const int lanes = schedule.topology.shared[set].lanes; loads.sets[set] > lanes * rounds)
+      fail(ErrorCode::invalid_argument,
+           "schedule '{}': step {} puts {} chunks on a shared set, which carries {} lanes x {} rounds", schedule.name,
+           loads.step, loads.sets[set], lanes, rounds);
+}
+
+void check_bandwidth(const Schedule& schedule) {
+  const EdgeIndex edges(schedule.topology);
+  const auto impossible = for_each_step(schedule, edges, [&](const StepLoads& loads) {
+    if (!schedule.pipelined) check_step(schedule, edges, loads);
+  });
+  if (impossible)
+    fail(ErrorCode::invalid_argument, "schedule '{}': step {} sends from {} to {}, between which topology '{}' has no link",
+         schedule.name, impossible->step, impossible->src, impossible->dst, schedule.topology.name);
 }
 
 // One chunk's values at all ranks, advanced step by step.

@@ -5,7 +5,6 @@ namespace sccl::shim {
 ncclResult_t report(const char* call, const Error& error) noexcept {
   try {
     log::warn("{}: {}", call, error.what());
-    runtime::group_fail(error);
   } catch (const std::exception&) {
     log::set_last_error("out of memory while an error was reported");
   }

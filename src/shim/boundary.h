@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <new>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -16,15 +17,23 @@
 
 namespace sccl::shim {
 
-// What ncclGetLastError tells from now on; inside a group the error also waits for the group's end.
+// What ncclGetLastError tells from now on.
 ncclResult_t report(const char* call, const Error& error) noexcept;
 
-// Runs the body of a C function. What it throws becomes a result.
+inline ncclResult_t to_result(runtime::Completion completion) {
+  return completion == runtime::Completion::done ? ncclSuccess : ncclInProgress;
+}
+
+// Runs the body of a C function, which returns nothing or a runtime::Completion. What it throws becomes a result.
 template <typename Body>
 ncclResult_t guarded(const char* call, Body&& body) noexcept {
   try {
-    body();
-    return ncclSuccess;
+    if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
+      body();
+      return ncclSuccess;
+    } else {
+      return to_result(body());
+    }
   } catch (const Error& error) {
     return report(call, error);
   } catch (const std::bad_alloc&) {
@@ -32,6 +41,19 @@ ncclResult_t guarded(const char* call, Body&& body) noexcept {
   } catch (const std::exception& error) {
     return report(call, Error(ErrorCode::internal_error, error.what()));
   }
+}
+
+// The same for a function whose work a group queues: inside one its error also waits for the group's end.
+template <typename Body>
+ncclResult_t queued(const char* call, Body&& body) noexcept {
+  return guarded(call, [&] {
+    try {
+      return body();
+    } catch (const Error& error) {
+      runtime::group_fail(error);
+      throw;
+    }
+  });
 }
 
 }  // namespace sccl::shim

@@ -29,25 +29,25 @@ struct Buffers {
   ncclDataType_t type;
 };
 
-void collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm, cudaStream_t stream) {
+runtime::Completion collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm, cudaStream_t stream) {
   const auto communicator = communicator_of(comm);
   communicator->check_usable();
   check_root(*communicator, root, "root");
   const DataType type = checked_type(buffers.type);
   runtime::Reduction reduction;
   if (info(kind).reduces) reduction = communicator->resolve_redop(op, type);
-  if (buffers.count == 0) return;
-  runtime::submit(communicator, runtime::CollectiveRequest{kind, buffers.send, buffers.recv, buffers.count, type,
-                                                           reduction, root, stream});
+  if (buffers.count == 0) return runtime::Completion::done;
+  return runtime::submit(communicator, runtime::CollectiveRequest{kind, buffers.send, buffers.recv, buffers.count, type,
+                                                                  reduction, root, stream});
 }
 
-void transfer(runtime::Direction direction, void* buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-              cudaStream_t stream) {
+runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t count, ncclDataType_t type, int peer,
+                             ncclComm_t comm, cudaStream_t stream) {
   const auto communicator = communicator_of(comm);
   communicator->check_usable();
   check_root(*communicator, peer, "peer");
-  runtime::submit(communicator,
-                  runtime::PointToPointRequest{direction, buffer, count, checked_type(type), peer, stream});
+  return runtime::submit(communicator,
+                         runtime::PointToPointRequest{direction, buffer, count, checked_type(type), peer, stream});
 }
 
 }  // namespace
@@ -56,77 +56,77 @@ extern "C" {
 
 ncclResult_t pncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                             ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return guarded("ncclAllReduce", [&] {
-    collective(Collective::allreduce, {sendbuff, recvbuff, count, datatype}, op, 0, comm, stream);
+  return queued("ncclAllReduce", [&] {
+    return collective(Collective::allreduce, {sendbuff, recvbuff, count, datatype}, op, 0, comm, stream);
   });
 }
 
 ncclResult_t pncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                          int root, ncclComm_t comm, cudaStream_t stream) {
-  return guarded("ncclReduce", [&] {
-    collective(Collective::reduce, {sendbuff, recvbuff, count, datatype}, op, root, comm, stream);
+  return queued("ncclReduce", [&] {
+    return collective(Collective::reduce, {sendbuff, recvbuff, count, datatype}, op, root, comm, stream);
   });
 }
 
 ncclResult_t pncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
                                 ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return guarded("ncclReduceScatter", [&] {
-    collective(Collective::reducescatter, {sendbuff, recvbuff, recvcount, datatype}, op, 0, comm, stream);
+  return queued("ncclReduceScatter", [&] {
+    return collective(Collective::reducescatter, {sendbuff, recvbuff, recvcount, datatype}, op, 0, comm, stream);
   });
 }
 
 ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                             ncclComm_t comm, cudaStream_t stream) {
-  return guarded("ncclAllGather", [&] {
-    collective(Collective::allgather, {sendbuff, recvbuff, sendcount, datatype}, 0, 0, comm, stream);
+  return queued("ncclAllGather", [&] {
+    return collective(Collective::allgather, {sendbuff, recvbuff, sendcount, datatype}, 0, 0, comm, stream);
   });
 }
 
 ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                             ncclComm_t comm, cudaStream_t stream) {
-  return guarded("ncclBroadcast", [&] {
-    collective(Collective::broadcast, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
+  return queued("ncclBroadcast", [&] {
+    return collective(Collective::broadcast, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
   });
 }
 
 ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                         cudaStream_t stream) {
-  return guarded("ncclBcast",
-                 [&] { collective(Collective::broadcast, {buff, buff, count, datatype}, 0, root, comm, stream); });
+  return queued("ncclBcast",
+                 [&] { return collective(Collective::broadcast, {buff, buff, count, datatype}, 0, root, comm, stream); });
 }
 
 ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                            ncclComm_t comm, cudaStream_t stream) {
-  return guarded("ncclAlltoAll", [&] {
-    collective(Collective::alltoall, {sendbuff, recvbuff, count, datatype}, 0, 0, comm, stream);
+  return queued("ncclAlltoAll", [&] {
+    return collective(Collective::alltoall, {sendbuff, recvbuff, count, datatype}, 0, 0, comm, stream);
   });
 }
 
 ncclResult_t pncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                          ncclComm_t comm, cudaStream_t stream) {
-  return guarded("ncclGather", [&] {
-    collective(Collective::gather, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
+  return queued("ncclGather", [&] {
+    return collective(Collective::gather, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
   });
 }
 
 ncclResult_t pncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                           ncclComm_t comm, cudaStream_t stream) {
-  return guarded("ncclScatter", [&] {
-    collective(Collective::scatter, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
+  return queued("ncclScatter", [&] {
+    return collective(Collective::scatter, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
   });
 }
 
 ncclResult_t pncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-  return guarded("ncclSend", [&] {
-    transfer(runtime::Direction::send, const_cast<void*>(sendbuff), count, datatype, peer, comm, stream);
+  return queued("ncclSend", [&] {
+    return transfer(runtime::Direction::send, const_cast<void*>(sendbuff), count, datatype, peer, comm, stream);
   });
 }
 
 ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-  return guarded("ncclRecv",
-                 [&] { transfer(runtime::Direction::recv, recvbuff, count, datatype, peer, comm, stream); });
+  return queued("ncclRecv",
+                 [&] { return transfer(runtime::Direction::recv, recvbuff, count, datatype, peer, comm, stream); });
 }
 
 ncclResult_t pncclGroupStart(void) {
@@ -134,7 +134,7 @@ ncclResult_t pncclGroupStart(void) {
 }
 
 ncclResult_t pncclGroupEnd(void) {
-  return guarded("ncclGroupEnd", [] { runtime::group_end(); });
+  return guarded("ncclGroupEnd", [] { return runtime::group_end(); });
 }
 
 SCCL_WEAK_NAME(AllReduce);

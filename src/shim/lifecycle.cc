@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/env.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "shim/boundary.h"
 #include "shim/config.h"
@@ -35,15 +36,16 @@ void require_pointer(const T* pointer, const char* name) {
 
 // The handle is stored before the ranks meet, so that a grouped init has it at once and another thread can abort it.
 // A failed init outside a group takes it back.
-void init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, int device, const ncclConfig_t* config) {
+runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, int device, const ncclConfig_t* config) {
   require_pointer(comm, "comm");
   const ncclConfig_t read = read_config(config);
-  runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, "", read.blocking != 0};
+  runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", read.blocking != 0};
+  options.blocking = env::flag("NCCL_COMM_BLOCKING", options.blocking);
   if (read.commName != nullptr) options.name = read.commName;
   const auto communicator = std::make_shared<runtime::Communicator>(std::move(options));
   *comm = make_handle(communicator);
   try {
-    runtime::submit_init(communicator);
+    return runtime::submit_init(communicator);
   } catch (...) {
     take_communicator(*comm);
     *comm = nullptr;
@@ -51,7 +53,7 @@ void init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, in
   }
 }
 
-void init_all(ncclComm_t* comms, int count, const int* devices) {
+runtime::Completion init_all(ncclComm_t* comms, int count, const int* devices) {
   require_pointer(comms, "comm");
   if (count < 1) fail(ErrorCode::invalid_argument, "ndev is {}: give at least 1", count);
   for (int i = 0; devices != nullptr && i < count; ++i)
@@ -64,7 +66,7 @@ void init_all(ncclComm_t* comms, int count, const int* devices) {
   } catch (const Error& error) {
     runtime::group_fail(error);
   }
-  runtime::group_end();
+  return runtime::group_end();
 }
 
 }  // namespace
@@ -79,27 +81,27 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
 }
 
 ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
-  return guarded("ncclCommInitRank", [&] { init_rank(comm, nranks, commId, rank, 0, nullptr); });
+  return queued("ncclCommInitRank", [&] { return init_rank(comm, nranks, commId, rank, 0, nullptr); });
 }
 
 ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
                                      ncclConfig_t* config) {
-  return guarded("ncclCommInitRankConfig", [&] { init_rank(comm, nranks, commId, rank, 0, config); });
+  return queued("ncclCommInitRankConfig", [&] { return init_rank(comm, nranks, commId, rank, 0, config); });
 }
 
 // One root serves the ranks of one host well, so the first of several ids is used, by all ranks alike.
 ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
                                        ncclConfig_t* config) {
-  return guarded("ncclCommInitRankScalable", [&] {
+  return queued("ncclCommInitRankScalable", [&] {
     if (nId < 1 || nId > nranks)
       fail(ErrorCode::invalid_argument, "nId is {} for {} ranks: give 1 to the number of ranks", nId, nranks);
     require_pointer(commIds, "commIds");
-    init_rank(newcomm, nranks, commIds[0], myrank, 0, config);
+    return init_rank(newcomm, nranks, commIds[0], myrank, 0, config);
   });
 }
 
 ncclResult_t pncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
-  return guarded("ncclCommInitAll", [&] { init_all(comm, ndev, devlist); });
+  return queued("ncclCommInitAll", [&] { return init_all(comm, ndev, devlist); });
 }
 
 ncclResult_t pncclCommFinalize(ncclComm_t comm) {
@@ -110,7 +112,7 @@ ncclResult_t pncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t pncclCommDestroy(ncclComm_t comm) {
   return guarded("ncclCommDestroy", [&] {
-    if (comm != nullptr) take_communicator(comm);
+    if (comm != nullptr) take_communicator(comm)->settle();
   });
 }
 

@@ -1,6 +1,7 @@
-// Buffers and their registration on the host platform, where every buffer can be reached without either.
+// Buffers and their registration, and the memory a communicator holds.
 #include <cstdlib>
 
+#include "runtime/one_sided.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
 
@@ -26,26 +27,35 @@ ncclResult_t pncclMemFree(void* ptr) {
   return ncclSuccess;
 }
 
-// A NULL handle is NCCL's own answer for a buffer that gains nothing from registration.
-ncclResult_t pncclCommRegister(const ncclComm_t comm, void*, size_t, void** handle) {
+ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle) {
   return guarded("ncclCommRegister", [&] {
-    communicator_of(comm);
+    const auto communicator = communicator_of(comm);
+    communicator->check_usable();
     if (handle == nullptr) fail(ErrorCode::invalid_argument, "handle is NULL: pass a place for the result");
-    *handle = nullptr;
+    *handle = communicator->one_sided().register_buffer(buff, size);
   });
 }
 
-ncclResult_t pncclCommDeregister(const ncclComm_t, void* handle) {
+// Programs give their registrations back in any state of the communicator, also while another thread aborts it.
+ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
   return guarded("ncclCommDeregister", [&] {
-    if (handle != nullptr) fail(ErrorCode::invalid_usage, "handle {} is not one that ncclCommRegister returned", handle);
+    if (handle != nullptr) communicator_of(comm)->one_sided().deregister_buffer(handle);
   });
 }
 
-ncclResult_t pncclCommWindowDeregister(ncclComm_t, ncclWindow_t win) {
-  return guarded("ncclCommWindowDeregister", [&] {
-    if (win != nullptr)
-      fail(ErrorCode::invalid_usage, "window {} is not one that ncclCommWindowRegister returned",
-           static_cast<void*>(win));
+// What NCCL allocates on the device is shared host memory here.
+ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {
+  return guarded("ncclCommMemStats", [&] {
+    const auto communicator = communicator_of(comm);
+    if (value == nullptr) fail(ErrorCode::invalid_argument, "value is NULL: pass a place for the result");
+    const runtime::MemoryUse use = communicator->memory_use();
+    switch (static_cast<int>(stat)) {
+      case ncclStatGpuMemSuspend: *value = use.suspendable_bytes; return;
+      case ncclStatGpuMemSuspended: *value = use.suspended ? 1 : 0; return;
+      case ncclStatGpuMemPersist: *value = use.persistent_bytes; return;
+      case ncclStatGpuMemTotal: *value = use.suspendable_bytes + use.persistent_bytes; return;
+      default: fail(ErrorCode::invalid_argument, "{} is no statistic of ncclCommMemStat_t", static_cast<int>(stat));
+    }
   });
 }
 
@@ -53,6 +63,6 @@ SCCL_WEAK_NAME(MemAlloc);
 SCCL_WEAK_NAME(MemFree);
 SCCL_WEAK_NAME(CommRegister);
 SCCL_WEAK_NAME(CommDeregister);
-SCCL_WEAK_NAME(CommWindowDeregister);
+SCCL_WEAK_NAME(CommMemStats);
 
 }  // extern "C"

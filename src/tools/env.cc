@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "tools/verbs.h"
@@ -29,10 +28,10 @@ void print_json() {
 void print_text() {
   for (const env::Variable& variable : env::table()) {
     const std::string name(variable.name);
-    const char* value = std::getenv(name.c_str());
-    std::printf("%-32s %-9s %s (default: %s)%s%s\n", name.c_str(), handling(variable.handling),
-                std::string(variable.meaning).c_str(), std::string(variable.fallback).c_str(),
-                value == nullptr ? "" : "  now: ", value == nullptr ? "" : value);
+    const auto value = env::value(name);
+    const std::string now = value ? "  now: " + value->text + " (" + value->origin + ")" : "";
+    std::printf("%-32s %-9s %s (default: %s)%s\n", name.c_str(), handling(variable.handling),
+                std::string(variable.meaning).c_str(), std::string(variable.fallback).c_str(), now.c_str());
   }
 }
 

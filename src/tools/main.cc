@@ -16,13 +16,14 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"verify", "check a schedule file", verify},
     {"env", "the table of environment variables", env},
     {"doctor", "what on this machine helps or hinders", doctor},
-    {"topo", "links between devices", nullptr},
+    {"status", "who is in which call and waits for whom, of a running process", status},
+    {"topo", "links between devices", topo},
     {"plan", "candidate schedules with predicted times", nullptr},
     {"synth", "synthesize schedules", synth},
-    {"pack", "pack spanning trees", nullptr},
+    {"pack", "pack spanning trees into links", pack},
     {"simulate", "simulate a schedule", nullptr},
     {"export", "convert a schedule", nullptr},
-    {"explain", "which schedule serves which size and why", nullptr},
+    {"explain", "which schedule serves which size and why", explain},
 });
 
 void print_usage() {

@@ -18,7 +18,11 @@ int run(int argc, char** argv);
 int verify(int argc, char** argv);
 int env(int argc, char** argv);
 int doctor(int argc, char** argv);
+int status(int argc, char** argv);
+int topo(int argc, char** argv);
+int pack(int argc, char** argv);
 int synth(int argc, char** argv);
+int explain(int argc, char** argv);
 
 struct Verb {
   std::string_view name;

@@ -1,16 +1,13 @@
 // sccl verify: is the schedule in a file right, and does the program it is lowered to keep its meaning?
-#include "schedule/verify.h"
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <sstream>
 
 #include "base/error.h"
-#include "schedule/json.h"
+#include "schedule/msccl_import.h"
 #include "schedule/prepare.h"
+#include "tools/schedule_file.h"
 #include "tools/verbs.h"
 
 namespace sccl::tools {
@@ -29,24 +26,25 @@ std::string describe(const schedule::Schedule& schedule) {
                      schedule.chunks, schedule.steps, rounds);
 }
 
+// A file that does not say what it means is bad input; one that means something wrong gets the answer no.
+schedule::Schedule read_schedule(const std::string& text, Answer& answer) {
+  answer.code = kBadUsage;
+  if (!is_xml(text)) return schedule_from_text(text);
+  const schedule::MscclAlgo algo = schedule::msccl_from_xml(text);
+  answer.code = kNo;
+  return schedule::schedule_from_msccl(algo);
+}
+
 Answer check_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {kBadUsage, "cannot be opened"};
-  std::stringstream content;
-  content << file.rdbuf();
-  const std::string text = content.str();
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && text[first] == '<') return {kBadUsage, "MSCCL XML is not read by this version"};
+  Answer answer{kBadUsage, ""};
   try {
-    const schedule::Schedule schedule = schedule::schedule_from_json_text(text);
-    try {
-      schedule::prepare(schedule, kSlots);
-      return {kOk, describe(schedule)};
-    } catch (const Error& error) {
-      return {kNo, error.what()};
-    }
+    const schedule::Schedule schedule = read_schedule(read_text(path), answer);
+    answer.code = kNo;
+    schedule::prepare(schedule, kSlots);
+    return {kOk, describe(schedule)};
   } catch (const Error& error) {
-    return {kBadUsage, error.what()};
+    answer.text = error.what();
+    return answer;
   }
 }
 
@@ -56,7 +54,7 @@ int verify(int argc, char** argv) {
   CLI::App app("Checks a schedule file: it must compute its collective on its topology.", "sccl verify");
   std::string path;
   bool as_json = false;
-  app.add_option("FILE", path, "schedule (JSON)")->required();
+  app.add_option("FILE", path, "schedule (JSON or MSCCL XML)")->required();
   app.add_flag("--json", as_json, "print JSON");
   try {
     app.parse(argc, argv);

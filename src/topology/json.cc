@@ -1,5 +1,7 @@
 #include "topology/json.h"
 
+#include <limits>
+
 #include "base/error.h"
 
 namespace sccl::topology {
@@ -10,11 +12,26 @@ using nlohmann::json;
 constexpr int kMaxNodes = 65536;
 constexpr std::size_t kMaxLinks = 1u << 22;
 
+// Fractions and numbers that an int cannot hold are errors, not other numbers.
+int integer(const json& value) {
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= std::numeric_limits<int>::max()
+                        : value.is_number_integer() && value.get<std::int64_t>() >= std::numeric_limits<int>::min();
+  if (!fits)
+    fail(ErrorCode::invalid_argument, "topology: {} is given where a small integer is needed",
+         value.dump(-1, ' ', true));
+  return static_cast<int>(value.get<std::int64_t>());
+}
+
+int integer_or(const json& object, const char* name, int fallback) {
+  return object.contains(name) ? integer(object.at(name)) : fallback;
+}
+
 Link link_from_json(const json& entry) {
   Link link;
-  link.src = entry.at("src").get<int>();
-  link.dst = entry.at("dst").get<int>();
-  link.lanes = entry.value("lanes", 1);
+  link.src = integer(entry.at("src"));
+  link.dst = integer(entry.at("dst"));
+  link.lanes = integer_or(entry, "lanes", 1);
   link.gbytes_per_s = entry.value("gbytes_per_s", 0.0);
   link.alpha_us = entry.value("alpha_us", 0.0);
   link.link_class = link_class_from_name(entry.value("class", "shm"));
@@ -24,16 +41,16 @@ Link link_from_json(const json& entry) {
 
 SharedSet shared_from_json(const json& entry) {
   SharedSet set;
-  set.lanes = entry.at("lanes").get<int>();
-  for (const json& pair : entry.at("links")) set.links.emplace_back(pair.at(0).get<int>(), pair.at(1).get<int>());
+  set.lanes = integer(entry.at("lanes"));
+  for (const json& pair : entry.at("links")) set.links.emplace_back(integer(pair.at(0)), integer(pair.at(1)));
   return set;
 }
 
 Topology parse(const json& source) {
   Topology topology;
   topology.name = source.value("name", "unnamed");
-  topology.ranks = source.at("ranks").get<int>();
-  topology.switches = source.value("switches", 0);
+  topology.ranks = integer(source.at("ranks"));
+  topology.switches = integer_or(source, "switches", 0);
   if (topology.ranks > kMaxNodes || topology.switches > kMaxNodes || source.at("links").size() > kMaxLinks)
     fail(ErrorCode::invalid_argument, "topology '{}' has {} ranks, {} switches and {} links: more than is supported",
          topology.name, topology.ranks, topology.switches, source.at("links").size());
@@ -43,7 +60,8 @@ Topology parse(const json& source) {
   if (source.contains("switch_kinds"))
     for (const json& kind : source.at("switch_kinds"))
       topology.switch_kinds.push_back(switch_kind_from_name(kind.get<std::string>()));
-  if (source.contains("devices")) topology.devices = source.at("devices").get<std::vector<int>>();
+  if (source.contains("devices"))
+    for (const json& device : source.at("devices")) topology.devices.push_back(integer(device));
   return topology;
 }
 

@@ -183,6 +183,43 @@ std::optional<Ratio> broadcast_bound(const Topology& topology, Rank root) {
   return Ratio(1, least);
 }
 
+using Neighbours = std::vector<std::vector<Node>>;
+
+Neighbours neighbours_of(const Topology& topology) {
+  Neighbours next(index(topology.nodes()));
+  for (const Link& link : topology.links) next[index(link.src)].push_back(link.dst);
+  return next;
+}
+
+// Breadth first over ranks. All that can be reached over switches from ranks of one distance is one hop further.
+std::vector<int> hops(int ranks, const Neighbours& next, Rank src) {
+  std::vector<int> distance(index(ranks), -1);
+  std::vector<bool> crossed(next.size(), false);  // switches
+  std::vector<Rank> here{src}, further;
+  distance[index(src)] = 0;
+  int missing = ranks - 1;
+  for (int hop = 1; missing > 0 && !here.empty(); ++hop) {
+    further.clear();
+    std::vector<Node> waiting(here.begin(), here.end());
+    while (!waiting.empty() && missing > 0) {
+      const Node at = waiting.back();
+      waiting.pop_back();
+      for (const Node to : next[index(at)]) {
+        if (to >= ranks) {
+          if (!crossed[index(to)]) waiting.push_back(to);
+          crossed[index(to)] = true;
+        } else if (distance[index(to)] < 0) {
+          distance[index(to)] = hop;
+          further.push_back(to);
+          --missing;
+        }
+      }
+    }
+    here.swap(further);
+  }
+  return distance;
+}
+
 std::int64_t lanes_into(const Topology& topology, auto&& counts) {
   std::int64_t lanes = 0;
   for (const Link& link : topology.links)
@@ -233,36 +270,16 @@ std::optional<Ratio> bound_by_cuts(const Topology& topology, Collective collecti
 }  // namespace
 
 std::vector<int> hops_from(const Topology& topology, Rank src) {
-  std::vector<std::vector<Node>> next(index(topology.nodes()));
-  for (const Link& link : topology.links) next[index(link.src)].push_back(link.dst);
-  std::vector<int> hops(index(topology.nodes()), -1);
-  // A switch is as near as the rank before it, so it goes to the front: breadth first with edges of length 0 and 1.
-  std::deque<Node> waiting{src};
-  std::vector<bool> done(hops.size(), false);
-  hops[index(src)] = 0;
-  while (!waiting.empty()) {
-    const Node at = waiting.front();
-    waiting.pop_front();
-    if (done[index(at)]) continue;
-    done[index(at)] = true;
-    for (const Node to : next[index(at)]) {
-      // Entering a switch costs nothing; the hop is counted where it ends.
-      const int length = to < topology.ranks ? 1 : 0;
-      if (hops[index(to)] >= 0 && hops[index(to)] <= hops[index(at)] + length) continue;
-      hops[index(to)] = hops[index(at)] + length;
-      length == 0 ? waiting.push_front(to) : waiting.push_back(to);
-    }
-  }
-  hops.resize(index(topology.ranks));
-  return hops;
+  return hops(topology.ranks, neighbours_of(topology), src);
 }
 
 std::optional<int> diameter(const Topology& topology) {
+  const Neighbours next = neighbours_of(topology);
   int most = 0;
   for (Rank rank = 0; rank < topology.ranks; ++rank)
-    for (const int hops : hops_from(topology, rank)) {
-      if (hops < 0) return std::nullopt;
-      most = std::max(most, hops);
+    for (const int distance : hops(topology.ranks, next, rank)) {
+      if (distance < 0) return std::nullopt;
+      most = std::max(most, distance);
     }
   return most;
 }

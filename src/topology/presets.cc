@@ -168,17 +168,19 @@ constexpr std::array kPresets{
     Preset{"nvpairs4", nvpairs4, "2 NVLink-bridged pairs joined by PCIe"},
 };
 
+constexpr int kMostOnSwitch = 1 << 15;
+
 std::string preset_names() {
   std::string names;
   for (const Preset& one : kPresets) names += fmt::format("{}, ", one.name);
-  return names + "host:N, A*PRESET";
+  return names + "host:N, switch:N, A*PRESET";
 }
 
-// A number of 1..1024; 0 when `text` is none.
-int small_number(std::string_view text) {
+// A number of 1..most; 0 when `text` is none.
+int small_number(std::string_view text, int most = 1024) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() && value >= 1 && value <= 1024 ? value : 0;
+  return error == std::errc{} && end == text.data() + text.size() && value >= 1 && value <= most ? value : 0;
 }
 
 // Lanes count units of the slowest kind, so that a NIC slower than a link is no fraction.
@@ -229,6 +231,8 @@ std::span<const Preset> presets() { return kPresets; }
 Topology preset(std::string_view name, double nic_gbits_per_s) {
   if (name.starts_with("host:"))
     if (const int ranks = small_number(name.substr(5))) return host(ranks);
+  if (name.starts_with("switch:"))
+    if (const int ranks = small_number(name.substr(7), kMostOnSwitch)) return switched(name, ranks, 1, kNvswitch);
   if (const std::size_t star = name.find('*'); star != std::string_view::npos)
     if (const int hosts = small_number(name.substr(0, star)))
       if (const std::string_view inner = name.substr(star + 1); inner.find('*') == std::string_view::npos)

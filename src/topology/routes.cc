@@ -1,64 +1,91 @@
 #include "topology/routes.h"
 
 #include <algorithm>
-#include <deque>
 
 namespace sccl::topology {
+namespace {
+
+void sort_each_once(std::vector<std::vector<Node>>& lists) {
+  for (std::vector<Node>& nodes : lists) {
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  }
+}
+
+}  // namespace
 
 Routes::Routes(const Topology& topology)
     : ranks_(topology.ranks),
-      next_(static_cast<std::size_t>(topology.nodes())),
-      next_on_host_(next_.size()),
-      switched_(static_cast<std::size_t>(topology.ranks)),
-      filled_(static_cast<std::size_t>(topology.ranks), false) {
-  for (const Link& link : topology.links) {
-    next_[static_cast<std::size_t>(link.src)].push_back(link.dst);
-    if (link.link_class != LinkClass::net) next_on_host_[static_cast<std::size_t>(link.src)].push_back(link.dst);
+      next_ranks_(static_cast<std::size_t>(topology.ranks)),
+      reach_on_host_(static_cast<std::size_t>(topology.ranks)),
+      reach_everywhere_(static_cast<std::size_t>(topology.ranks)) {
+  const auto nodes = static_cast<std::size_t>(topology.nodes());
+  for (Web* web : {&on_host_, &everywhere_}) {
+    web->next_switches.resize(nodes);
+    web->previous_switches.resize(nodes);
   }
-  for (Neighbours* neighbours : {&next_, &next_on_host_})
-    for (std::vector<Node>& nodes : *neighbours) {
-      std::sort(nodes.begin(), nodes.end());
-      nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  for (const Link& link : topology.links) {
+    if (link.src < ranks_ && link.dst < ranks_) next_ranks_[static_cast<std::size_t>(link.src)].push_back(link.dst);
+    for (Web* web : {&on_host_, &everywhere_}) {
+      if (web == &on_host_ && link.link_class == LinkClass::net) continue;
+      if (link.dst >= ranks_) web->next_switches[static_cast<std::size_t>(link.src)].push_back(link.dst);
+      if (link.src >= ranks_) web->previous_switches[static_cast<std::size_t>(link.dst)].push_back(link.src);
     }
+  }
+  sort_each_once(next_ranks_);
+  for (Web* web : {&on_host_, &everywhere_}) {
+    sort_each_once(web->next_switches);
+    sort_each_once(web->previous_switches);
+  }
 }
 
 std::span<const Edge> Routes::path(Rank src, Rank dst) {
-  const auto from = static_cast<std::size_t>(src);
+  path_.clear();
   if (src == dst) return {};
-  if (std::binary_search(next_[from].begin(), next_[from].end(), dst)) {
-    direct_ = {src, dst};
-    return {&direct_, 1};
+  const auto from = static_cast<std::size_t>(src);
+  if (std::binary_search(next_ranks_[from].begin(), next_ranks_[from].end(), dst)) {
+    path_.emplace_back(src, dst);
+    return path_;
   }
-  if (!filled_[from]) {
-    through_switches(src, next_on_host_, switched_[from]);
-    through_switches(src, next_, switched_[from]);
-    filled_[from] = true;
+  if (!reach_on_host_[from].searched) {
+    search(on_host_, src, reach_on_host_[from]);
+    search(everywhere_, src, reach_everywhere_[from]);
   }
-  const auto found = switched_[from].find(dst);
-  if (found == switched_[from].end()) return {};
-  return found->second;
+  if (!walk_back(on_host_, reach_on_host_[from], src, dst)) walk_back(everywhere_, reach_everywhere_[from], src, dst);
+  return path_;
 }
 
-void Routes::through_switches(Rank src, const Neighbours& next, std::map<Rank, std::vector<Edge>>& paths) const {
-  std::vector<Node> before(next.size(), -1);
-  std::deque<Node> waiting{src};
-  while (!waiting.empty()) {
-    const Node at = waiting.front();
-    waiting.pop_front();
-    for (const Node node : next[static_cast<std::size_t>(at)]) {
-      if (node == src || before[static_cast<std::size_t>(node)] >= 0) continue;
-      before[static_cast<std::size_t>(node)] = at;
-      if (node >= ranks_) {
-        waiting.push_back(node);
-        continue;
-      }
-      std::vector<Edge>& path = paths[node];
-      if (!path.empty()) continue;
-      for (Node to = node; to != src; to = before[static_cast<std::size_t>(to)])
-        path.emplace_back(before[static_cast<std::size_t>(to)], to);
-      std::reverse(path.begin(), path.end());
+void Routes::search(const Web& web, Rank src, Reach& reach) const {
+  const std::size_t switches = web.next_switches.size() - static_cast<std::size_t>(ranks_);
+  reach.searched = true;
+  reach.before.assign(switches, -1);
+  reach.order.assign(switches, -1);
+  std::vector<Node> reached{src};
+  for (std::size_t at = 0; at < reached.size(); ++at)
+    for (const Node node : web.next_switches[static_cast<std::size_t>(reached[at])]) {
+      const auto index = static_cast<std::size_t>(switch_index(node));
+      if (reach.order[index] >= 0) continue;
+      reach.before[index] = reached[at];
+      reach.order[index] = static_cast<int>(reached.size());
+      reached.push_back(node);
     }
+}
+
+bool Routes::walk_back(const Web& web, const Reach& reach, Rank src, Rank dst) {
+  Node last = -1;
+  int first_reached = 0;
+  for (const Node node : web.previous_switches[static_cast<std::size_t>(dst)]) {
+    const int order = reach.order[static_cast<std::size_t>(switch_index(node))];
+    if (order < 0 || (last >= 0 && order >= first_reached)) continue;
+    last = node;
+    first_reached = order;
   }
+  if (last < 0) return false;
+  path_.emplace_back(last, dst);
+  for (Node to = last; to != src; to = reach.before[static_cast<std::size_t>(switch_index(to))])
+    path_.emplace_back(reach.before[static_cast<std::size_t>(switch_index(to))], to);
+  std::reverse(path_.begin(), path_.end());
+  return true;
 }
 
 std::map<Edge, int> edge_lanes(const Topology& topology) {

@@ -12,14 +12,15 @@ namespace sccl::topology {
 
 using Edge = std::pair<Node, Node>;
 
-// Ranks never forward on the way; a schedule says so by a send of its own. Keeps a reference to the topology.
+// Ranks never forward on the way; a schedule says so by a send of its own. What is kept for a source grows with the
+// number of switches only, so that thousands of ranks on one switch cost next to nothing.
 class Routes {
  public:
   explicit Routes(const Topology& topology);
 
   // The edges from `src` to `dst`: one where a direct link exists, else a shortest path whose inner nodes are switches,
   // over the network only where nothing else leads there (among equals over the lowest switch numbers). Empty when
-  // there is none.
+  // there is none. Valid until the next call.
   std::span<const Edge> path(Rank src, Rank dst);
 
   bool connected(Rank src, Rank dst) { return !path(src, dst).empty(); }
@@ -27,15 +28,30 @@ class Routes {
  private:
   using Neighbours = std::vector<std::vector<Node>>;  // by node, ascending, each once
 
-  // Over switches only, to every rank that is reached from `src` and not in `paths` yet.
-  void through_switches(Rank src, const Neighbours& next, std::map<Rank, std::vector<Edge>>& paths) const;
+  // The links a search may use.
+  struct Web {
+    Neighbours next_switches;
+    Neighbours previous_switches;
+  };
+
+  // The switches that are reached from one source, in the order of a breadth-first search.
+  struct Reach {
+    bool searched = false;
+    std::vector<Node> before;  // by switch
+    std::vector<int> order;    // by switch; -1: not reached
+  };
+
+  void search(const Web& web, Rank src, Reach& reach) const;
+  bool walk_back(const Web& web, const Reach& reach, Rank src, Rank dst);
+  int switch_index(Node node) const { return node - ranks_; }
 
   int ranks_;
-  Neighbours next_;
-  Neighbours next_on_host_;  // without links of class net
-  std::vector<std::map<Rank, std::vector<Edge>>> switched_;  // by source rank; filled when first asked for
-  std::vector<bool> filled_;
-  Edge direct_;  // what path() returned last for a direct link
+  Neighbours next_ranks_;        // direct links between ranks
+  Web on_host_;                  // without links of class net
+  Web everywhere_;
+  std::vector<Reach> reach_on_host_;  // by source rank; searched when first asked for
+  std::vector<Reach> reach_everywhere_;
+  std::vector<Edge> path_;
 };
 
 // Lanes of each edge over all parallel links.

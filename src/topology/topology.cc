@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
@@ -62,7 +63,14 @@ void validate(const Topology& topology) {
   if (!topology.devices.empty() && topology.devices.size() != static_cast<std::size_t>(topology.ranks))
     fail(ErrorCode::invalid_argument, "topology '{}' has {} ranks and names {} devices: name one for each rank",
          topology.name, topology.ranks, topology.devices.size());
-  for (const Link& link : topology.links) validate_link(topology, link);
+  std::int64_t lanes = 0;
+  for (const Link& link : topology.links) {
+    validate_link(topology, link);
+    lanes += link.lanes;
+  }
+  if (lanes > std::numeric_limits<int>::max())
+    fail(ErrorCode::invalid_argument, "topology '{}' has {} lanes in all: give fewer, larger ones", topology.name,
+         lanes);
   std::set<std::pair<Node, Node>> edges;
   if (!topology.shared.empty())
     for (const Link& link : topology.links) edges.emplace(link.src, link.dst);

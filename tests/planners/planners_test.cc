@@ -7,6 +7,7 @@
 #include "schedule/lower.h"
 #include "schedule/prepare.h"
 #include "schedule/verify.h"
+#include "topology/presets.h"
 
 using namespace sccl;
 
@@ -85,7 +86,46 @@ TEST_CASE("a ring AllReduce is one lane a rank") {
 TEST_CASE("a planner returns nothing where a link is missing") {
   auto topology = topology::host(4);
   std::erase_if(topology.links, [](const topology::Link& link) { return link.src == 0 && link.dst == 1; });
-  CHECK_FALSE(planners::ring(topology, Collective::allreduce, 0).has_value());
+  CHECK(planners::ring(topology, Collective::allreduce, 0).has_value());  // another way round
   CHECK_FALSE(planners::one_hop(topology, Collective::allreduce, 0).has_value());
   CHECK(planners::binomial(topology, Collective::broadcast, 1).has_value());
+}
+
+TEST_CASE("on every preset each planner gives a right schedule or none, and shortest paths always serve") {
+  for (const topology::Preset& preset : topology::presets()) {
+    const topology::Topology topology = topology::preset(preset.name);
+    for (const planners::Planner& planner : planners::table())
+      for (const Collective collective : collectives()) {
+        INFO(preset.name << " " << planner.name << " " << info(collective).name);
+        const auto schedule = planner.plan(topology, collective, topology.ranks - 1);
+        if (schedule) schedule::verify(*schedule);
+        if (planner.name == "shortest") CHECK(schedule.has_value());
+      }
+  }
+}
+
+TEST_CASE("a ring follows the links, and the widest of them") {
+  for (const char* name : {"dgx1v", "dgx1p", "z52", "mi250x", "pcie8"}) {
+    INFO(name);
+    CHECK(planners::ring(topology::preset(name), Collective::allgather, 0).has_value());
+  }
+  const auto doubled = planners::ring(topology::preset("dgx1v"), Collective::allgather, 0);
+  for (const auto& send : doubled->sends) CHECK(topology::preset("dgx1v").lanes(send.src, send.dst) == 2);
+}
+
+TEST_CASE("a path of ranks has no ring but shortest paths") {
+  topology::Topology path;
+  path.name = "path";
+  path.ranks = 4;
+  for (Rank rank = 0; rank + 1 < 4; ++rank) {
+    path.links.push_back({rank, rank + 1, 1, 1.0, 1.0, topology::LinkClass::nvlink});
+    path.links.push_back({rank + 1, rank, 1, 1.0, 1.0, topology::LinkClass::nvlink});
+  }
+  CHECK_FALSE(planners::ring(path, Collective::allreduce, 0).has_value());
+  const auto schedule = planners::shortest(path, Collective::allreduce, 0);
+  REQUIRE(schedule.has_value());
+  schedule::verify(*schedule);
+  path.links.resize(4);  // ranks 2 and 3 apart from 0 and 1
+  path.links.pop_back();
+  CHECK_FALSE(planners::shortest(path, Collective::allreduce, 0).has_value());
 }

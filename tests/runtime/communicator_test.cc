@@ -25,7 +25,7 @@ std::vector<std::string> run_ranks(int ranks, const RankBody& body) {
   for (Rank rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        const auto communicator = std::make_shared<Communicator>(CommunicatorOptions{id, rank, ranks, 0, "", true});
+        const auto communicator = std::make_shared<Communicator>(CommunicatorOptions{id, rank, ranks, 0, -1, "", true});
         submit_init(communicator);
         body(communicator);
       } catch (const std::exception& error) {
@@ -141,7 +141,7 @@ TEST_CASE("one thread drives all ranks of a group") {
   std::vector<std::shared_ptr<Communicator>> communicators;
   group_start();
   for (Rank rank = 0; rank < 4; ++rank) {
-    communicators.push_back(std::make_shared<Communicator>(CommunicatorOptions{id, rank, 4, 0, "", true}));
+    communicators.push_back(std::make_shared<Communicator>(CommunicatorOptions{id, rank, 4, 0, -1, "", true}));
     submit_init(communicators.back());
   }
   group_end();

@@ -97,19 +97,38 @@ TEST_CASE("invalid fields are refused by name") {
   CHECK_THAT(refusal([](ncclConfig_t& c) { c.graphStreamOrdering = 2; }), Catch::Contains("graphStreamOrdering"));
 }
 
-TEST_CASE("functions that are not served say so and what to do") {
+TEST_CASE("calls on no communicator are refused by name") {
   ncclComm_t child = nullptr;
-  CHECK(ncclCommSplit(nullptr, 0, 0, &child, nullptr) == ncclInvalidUsage);
-  CHECK_THAT(ncclGetLastError(nullptr), Catch::Contains("ncclCommSplit") && Catch::Contains("ncclCommInitRank"));
+  CHECK(ncclCommSplit(nullptr, 0, 0, &child, nullptr) == ncclInvalidArgument);
+  CHECK_THAT(ncclGetLastError(nullptr), Catch::Contains("ncclCommSplit"));
   ncclWindow_t window = nullptr;
-  CHECK(ncclCommWindowRegister(nullptr, nullptr, 0, &window, 0) == ncclInvalidUsage);
+  CHECK(ncclCommWindowRegister(nullptr, nullptr, 0, &window, 0) == ncclInvalidArgument);
   CHECK_THAT(ncclGetLastError(nullptr), Catch::Contains("ncclCommWindowRegister"));
+  CHECK(ncclCommRevoke(nullptr, NCCL_REVOKE_DEFAULT) == ncclSuccess);
 }
 
-TEST_CASE("a simulated group is closed all the same") {
-  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+TEST_CASE("a simulated group is estimated, closed and not run") {
+  ncclComm_t comms[2];
+  REQUIRE(ncclCommInitAll(comms, 2, nullptr) == ncclSuccess);
+  float small[2] = {1, 2};
+  const auto estimate = [&](std::size_t count) {
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    REQUIRE(ncclGroupStart() == ncclSuccess);
+    for (int rank = 0; rank < 2; ++rank)
+      CHECK(ncclAllReduce(&small[rank], &small[rank], count, ncclFloat32, ncclSum, comms[rank], nullptr) == ncclSuccess);
+    CHECK(ncclGroupSimulateEnd(&info) == ncclSuccess);
+    CHECK(ncclGroupEnd() == ncclInvalidUsage);
+    return info.estimatedTime;
+  };
+  const float short_us = estimate(1);
+  CHECK(short_us > 0);
+  CHECK(estimate(1 << 20) > 10 * short_us);
+  CHECK(small[0] == 1);
+  for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  ncclSimInfo_t wrong = NCCL_SIM_INFO_INITIALIZER;
+  wrong.magic = 1;
   REQUIRE(ncclGroupStart() == ncclSuccess);
-  CHECK(ncclGroupSimulateEnd(&info) == ncclInvalidUsage);
+  CHECK(ncclGroupSimulateEnd(&wrong) == ncclInvalidArgument);
   CHECK(ncclGroupEnd() == ncclInvalidUsage);
 }
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as xml_tree
 
 sccl, group, source = sys.argv[1:4]
 failures = []
@@ -103,7 +104,61 @@ def test_tables():
     expect_code(run("perf", "--help"), 0, "perf --help")
 
 
-{"perf": test_perf, "run": test_run, "verify": test_verify, "tables": test_tables}[group]()
+def test_topo():
+    expected = {"dgx1p": 14, "dgx1v": 46}
+    for name, count in expected.items():
+        answer = json.loads(run("topo", "--topo", name, "--classes", "--json").stdout)
+        expect(answer["count"] == count and len(answer["classes"]) == count, f"{answer['count']} classes of {name}")
+    with tempfile.TemporaryDirectory() as folder:
+        xml, text, picture = (os.path.join(folder, name) for name in ("m.xml", "m.json", "m.svg"))
+        result = run("topo", "--topo", "dgx1v", "--devices", "3,0,1", "--dump", xml, "--svg", picture)
+        expect_code(result, 0, "topo --dump --svg")
+        expect("NVL2" in result.stdout and "assumed" in result.stdout and "0 (3)" in result.stdout, f"topo printed {result.stdout}")
+        whole = json.loads(run("topo", "--topo", "dgx1v", "--devices", "3,0,1", "--json").stdout)
+        again = json.loads(run("topo", "--topo", xml, "--json").stdout)
+        expect(whole["devices"] == again["devices"] == [3, 0, 1], f"devices {whole['devices']} and {again['devices']}")
+        expect(whole["diameter"] == again["diameter"] == 1, f"diameter {whole['diameter']}")
+        expect(whole["paths"] == again["paths"] == [["-", "NVL2", "NVL1"], ["NVL2", "-", "NVL1"], ["NVL1", "NVL1", "-"]],
+               f"paths {whole['paths']}")
+        root = xml_tree.parse(picture).getroot()
+        nodes = [one for one in root.iter() if one.get("class") == "node"]
+        expect(len(nodes) == 3, f"{len(nodes)} nodes in the picture")
+        with open(text, "w") as file:
+            file.write(json.dumps(whole))
+        expect(json.loads(run("topo", "--topo", text, "--json").stdout) == whole, "--json is no topology file")
+        expect_code(run("topo", "--topo", "z52", "--dump", xml), 2, "what XML cannot hold")
+        expect_code(run("topo", "--topo", "z52", "--dump", os.path.join(folder, "z.json")), 0, "--dump to JSON")
+        expect_code(run("topo", "--topo", "dgx1v", "--svg", "/no/such/folder/x.svg"), 2, "a picture that cannot be written")
+    result = run("topo", "--topo", "2*dgx1v", "--nic-gbps", "200", "--json")
+    expect(max(link["gbytes_per_s"] for link in json.loads(result.stdout)["links"] if link["class"] == "net") == 25, "--nic-gbps")
+    with tempfile.TemporaryDirectory() as cache:
+        places = {"XDG_CACHE_HOME": cache}
+        assumed, measured, kept = (run("topo", *extra, env=places) for extra in ([], ["--measure"], []))
+        expect_code(measured, 0, "topo --measure")
+        expect("assumed" in assumed.stdout, f"topo of this machine printed {assumed.stdout}")
+        # A machine with one core has no links to measure.
+        expect("measured" in measured.stdout or os.cpu_count() == 1, f"topo --measure printed {measured.stdout}")
+        expect(kept.stdout == measured.stdout, "the measurement is not kept")
+    expect_code(run("topo", "--topo", "dgx1v", "--measure"), 2, "measuring another machine")
+    for wrong in (["--topo", "dgx9"], ["--topo", "dgx1v", "--devices", "9"], ["--topo", "dgx1v", "--devices", "0,0"],
+                  ["--topo", "/no/such.xml"], ["--no-such-option"]):
+        expect_code(run("topo", *wrong), 2, f"topo {wrong}")
+
+
+def test_explain():
+    rows = json.loads(run("explain", "--topo", "dgx1v", "--collective", "broadcast", "--json").stdout)
+    expect([row["bytes"] for row in rows] == [8 * 8**i for i in range(8)], "sizes of explain")
+    for row in rows:
+        expect(row["predicted_us"] <= row["second"]["predicted_us"], f"the second is faster: {row}")
+    expect(rows[0]["schedule"] != rows[-1]["schedule"], "one schedule serves all sizes of a broadcast on a DGX-1V")
+    table = run("explain", "-n", "4", "--collective", "allreduce")
+    expect_code(table, 0, "explain")
+    expect("thresholds measured" in table.stdout, f"explain printed {table.stdout}")
+    for wrong in (["--topo", "dgx9"], ["--collective", "nothing"], ["--topo", "dgx1v", "--root", "9"]):
+        expect_code(run("explain", *wrong), 2, f"explain {wrong}")
+
+
+{"perf": test_perf, "explain": test_explain, "run": test_run, "verify": test_verify, "tables": test_tables, "topo": test_topo}[group]()
 for failure in failures:
     print(failure)
 sys.exit(1 if failures else 0)

@@ -41,6 +41,14 @@ TEST_CASE("every preset is valid, symmetric and joins all its ranks") {
   }
 }
 
+TEST_CASE("thousands of devices on a switch have two links each") {
+  const Topology many = preset("switch:2048");
+  CHECK(many.ranks == 2048);
+  CHECK(many.links.size() == 4096);
+  CHECK(Routes(many).path(5, 2047).size() == 2);
+  CHECK_THAT(refusal([] { preset("switch:0"); }), Catch::Contains("switch:N"));
+}
+
 TEST_CASE("devices of a DGX-1 have six and four NVLinks") {
   for (Node node = 0; node < 8; ++node) {
     CHECK(degree(preset("dgx1v"), node) == 6);

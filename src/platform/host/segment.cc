@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <csignal>
 
 #include "base/error.h"
 
@@ -19,14 +20,29 @@ std::byte* map_shared(int descriptor, std::size_t bytes) {
   return static_cast<std::byte*>(address);
 }
 
+// A limit on file sizes counts for a memfd, too, and is told by a signal that would end the process.
+void resize(const FileDescriptor& descriptor, std::size_t bytes) {
+  sigset_t too_large;
+  sigset_t before;
+  ::sigemptyset(&too_large);
+  ::sigaddset(&too_large, SIGXFSZ);
+  ::pthread_sigmask(SIG_BLOCK, &too_large, &before);
+  const int error = ::ftruncate(descriptor.get(), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  const timespec at_once{};
+  if (error == EFBIG) ::sigtimedwait(&too_large, nullptr, &at_once);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0)
+    fail_errno(error, fmt::format("sizing shared memory to {} bytes", bytes),
+               error == EFBIG ? "raise the limit on file sizes (ulimit -f)" : "free memory");
+}
+
 }  // namespace
 
 std::shared_ptr<Segment> Segment::create(std::size_t bytes) {
   FileDescriptor descriptor(::memfd_create("sccl", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor.valid())
     fail_errno(errno, "memfd_create", "raise the limit on open files (ulimit -n) or allow the system call");
-  if (::ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0)
-    fail_errno(errno, fmt::format("sizing shared memory to {} bytes", bytes), "free memory");
+  resize(descriptor, bytes);
   // A peer can no longer shrink what others have mapped: that would be SIGBUS for all.
   if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     fail_errno(errno, "sealing shared memory", "use a kernel of version 3.17 or later");
@@ -41,6 +57,11 @@ std::shared_ptr<Segment> Segment::map(const FileDescriptor& descriptor, std::siz
     fail(ErrorCode::internal_error, "a peer's shared memory is {} bytes long instead of {}: use one library version",
          status.st_size, bytes);
   return std::shared_ptr<Segment>(new Segment(map_shared(descriptor.get(), bytes), bytes, {}));
+}
+
+void Segment::release(std::size_t offset, std::size_t bytes) {
+  if (::madvise(data_ + offset, bytes, MADV_REMOVE) != 0)
+    fail_errno(errno, fmt::format("giving back {} bytes of shared memory", bytes), "allow the system call");
 }
 
 Segment::~Segment() { ::munmap(data_, bytes_); }

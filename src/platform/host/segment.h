@@ -19,6 +19,10 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
+  // Gives pages back to the system; whoever maps the segment reads zeros there until something is written. `offset`
+  // must be a multiple of the page size.
+  void release(std::size_t offset, std::size_t bytes);
+
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
   // Valid until close_descriptor(); only in the creating process.

@@ -52,10 +52,8 @@ using namespace wire;
 
 constexpr std::int64_t kDefaultInitTimeoutMs = 120000;
 constexpr std::chrono::milliseconds kGreetingLimit{2000};
-
-std::chrono::milliseconds init_timeout() {
-  return std::chrono::milliseconds(env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
-}
+constexpr std::chrono::milliseconds kRootsWordLimit{1000};
+constexpr std::chrono::milliseconds kRootsEndLimit{10000};
 
 // Everyone who was told the address can derive it: a fixed address has no secret to protect.
 Secret secret_of(const std::string& comm_id) {
@@ -71,14 +69,22 @@ void open_root(std::vector<Address>& addresses, const Secret& secret) {
 
 }  // namespace
 
+std::chrono::milliseconds init_timeout() {
+  return std::chrono::milliseconds(env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
+}
+
 UniqueId create_unique_id() {
+  const auto fixed = env::text("NCCL_COMM_ID");
+  if (!fixed) return create_private_id();
   IdContent content;
-  if (const auto fixed = env::text("NCCL_COMM_ID")) {
-    content.fixed = true;
-    content.secret = secret_of(*fixed);
-    content.addresses = {parse_address(*fixed)};
-    return encode(content);
-  }
+  content.fixed = true;
+  content.secret = secret_of(*fixed);
+  content.addresses = {parse_address(*fixed)};
+  return encode(content);
+}
+
+UniqueId create_private_id() {
+  IdContent content;
   content.secret = make_secret();
   content.addresses = listening_addresses();
   open_root(content.addresses, content.secret);
@@ -91,8 +97,12 @@ struct Bootstrap::Impl {
   Rank rank;
   int ranks;
   const std::atomic<bool>* abort;
+  std::function<void()> watch;
   FileDescriptor socket;
   bool over = false;  // left or failed: nothing more is to be said
+  bool root_is_here = false;  // in this process
+
+  void wait_for_roots_end() const;
 
   void join(Deadline deadline);
   bool try_address(const Address& address, Deadline deadline);
@@ -100,13 +110,16 @@ struct Bootstrap::Impl {
   Bytes receive_frame(Kind& kind, const Patience& patience);
   std::vector<Bytes> parse_gathered(const Bytes& payload) const;
   [[noreturn]] void fail_with(const Bytes& error);
+  [[noreturn]] void tell_roots_reason(const char* during);
   [[noreturn]] void explain(SocketFailure failure, const char* during);
+
+  Patience until(Deadline deadline) const { return {deadline, abort, -1, &watch}; }
 };
 
 // False when nobody, or somebody else, answers there.
 bool Bootstrap::Impl::try_address(const Address& address, Deadline deadline) {
   const auto limit = std::chrono::milliseconds(deadline.remaining_ms(static_cast<int>(kGreetingLimit.count())));
-  const Patience patience{Deadline::in(limit), abort};
+  const Patience patience = until(Deadline::in(limit));
   try {
     socket = connect_to(address, patience);
     greet(patience);
@@ -124,6 +137,7 @@ void Bootstrap::Impl::greet(const Patience& patience) {
   Proof proof;
   receive_all(socket.get(), writable_bytes_of(proof), patience);
   if (proof.mac != prove(id.secret, hello.nonce, Role::root)) throw SocketFailure::closed;
+  root_is_here = proof.process == static_cast<std::uint64_t>(::getpid());
   const Join join{prove(id.secret, proof.nonce, Role::rank), rank, ranks};
   send_all(socket.get(), bytes_of(join), patience);
 }
@@ -138,6 +152,7 @@ void Bootstrap::Impl::join(Deadline deadline) {
     const Deadline pause = Deadline::in(std::chrono::milliseconds(pause_ms));
     while (!pause.passed() && !deadline.passed()) {
       if (abort->load(std::memory_order_acquire)) throw SocketFailure::aborted;  // pairs with Communicator::abort
+      if (watch) watch();
       std::this_thread::sleep_for(std::chrono::milliseconds(pause.remaining_ms(20)));
     }
   }
@@ -156,6 +171,20 @@ void Bootstrap::Impl::fail_with(const Bytes& error) {
   std::memcpy(&code, error.data(), sizeof code);
   throw Error(static_cast<ErrorCode>(code),
               std::string(reinterpret_cast<const char*>(error.data()) + sizeof code, error.size() - sizeof code));
+}
+
+// A rank of this host hung up: if it died, the root knows it, or will in a moment.
+void Bootstrap::Impl::tell_roots_reason(const char* during) {
+  Kind kind = Kind::gathered;
+  Bytes payload;
+  try {
+    payload = receive_frame(kind, {Deadline::in(kRootsWordLimit), abort});
+  } catch (SocketFailure failure) {
+    if (failure != SocketFailure::timed_out) explain(failure, during);
+  }
+  if (kind == Kind::error) fail_with(payload);
+  sccl::fail(ErrorCode::remote_error, "rank {} lost another rank of this host during {}: look at the ranks' output", rank,
+             during);
 }
 
 void Bootstrap::Impl::explain(SocketFailure failure, const char* during) {
@@ -196,12 +225,14 @@ std::vector<Bytes> Bootstrap::Impl::parse_gathered(const Bytes& payload) const {
   return blobs;
 }
 
-Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort)
+Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
+                     std::function<void()> watch)
     : impl_(std::make_unique<Impl>()) {
   impl_->id = decode(id);
   impl_->rank = rank;
   impl_->ranks = ranks;
   impl_->abort = &abort;
+  impl_->watch = std::move(watch);
   if (impl_->id.fixed && rank == 0) open_root(impl_->id.addresses, impl_->id.secret);
   try {
     impl_->join(deadline);
@@ -214,13 +245,21 @@ Bootstrap::~Bootstrap() {
   if (!impl_->socket.valid() || impl_->over) return;
   try {
     send_all(impl_->socket.get(), frame(Kind::leave, {}), {Deadline::in(std::chrono::seconds(1)), nullptr});
+    if (impl_->root_is_here) impl_->wait_for_roots_end();
   } catch (...) {
     // The root is gone, and with it whoever could have been told.
   }
 }
 
+// The process may end as soon as this rank is done, and would take the root's last words to other ranks with it.
+void Bootstrap::Impl::wait_for_roots_end() const {
+  std::array<std::byte, 64> rest;
+  const Patience patience{Deadline::in(kRootsEndLimit), abort};
+  while (true) receive_all(socket.get(), rest, patience);  // until the connection is closed
+}
+
 std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadline deadline) {
-  const Patience patience{deadline, impl_->abort};
+  const Patience patience = impl_->until(deadline);
   Kind kind = Kind::gathered;
   Bytes payload;
   try {
@@ -255,11 +294,14 @@ void Bootstrap::fail(const std::string& reason) noexcept {
 
 std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> local_ranks,
                                                                          std::span<const int> mine, Deadline deadline) {
-  const Patience patience{deadline, impl_->abort};
+  // While it goes on, the root speaks only to say that a rank failed or died.
+  const Patience patience{deadline, impl_->abort, impl_->socket.get(), &impl_->watch};
+  constexpr const char* kDuring = "the exchange of shared memory";
   try {
     return exchange({impl_->id.secret, impl_->rank, local_ranks, mine, patience}, [&] { all_gather({}, deadline); });
   } catch (SocketFailure failure) {
-    impl_->explain(failure, "the exchange of shared memory");
+    if (failure != SocketFailure::closed && failure != SocketFailure::alarmed) impl_->explain(failure, kDuring);
+    impl_->tell_roots_reason(kDuring);
   }
 }
 
@@ -275,6 +317,9 @@ std::uint64_t host_hash() {
       std::array<char, 64> boot{};
       if (std::fgets(boot.data(), static_cast<int>(boot.size()), file) != nullptr) identity += boot.data();
       std::fclose(file);
+    } else if (errno == EMFILE || errno == ENFILE) {
+      // Without it this rank would seem to run on another host.
+      fail_errno(errno, "reading the host's boot id", "raise the limit on open files (ulimit -n)");
     }
     // Abstract Unix sockets reach no further than the network namespace.
     struct stat space {};

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "runtime/bootstrap/wire.h"
@@ -77,37 +78,53 @@ void send_message(int socket, const Message& message, std::span<const int> descr
 struct Received {
   Message message;
   std::vector<FileDescriptor> descriptors;
+  bool truncated = false;
 };
 
-Received receive_message(int socket, const Patience& patience) {
+[[noreturn]] void fail_without_room() {
+  fail(ErrorCode::system_error, "no room for the descriptors of other ranks: raise the limit on open files (ulimit -n)");
+}
+
+std::vector<FileDescriptor> passed_descriptors(msghdr& header) {
+  std::vector<FileDescriptor> descriptors;
+  for (cmsghdr* passed = CMSG_FIRSTHDR(&header); passed != nullptr; passed = CMSG_NXTHDR(&header, passed)) {
+    if (passed->cmsg_level != SOL_SOCKET || passed->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (passed->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(passed) + i * sizeof(int), sizeof(int));
+      descriptors.emplace_back(descriptor);
+    }
+  }
+  return descriptors;
+}
+
+// Nothing while no message is there. Throws SocketFailure::closed for what is no message of ours.
+std::optional<Received> try_receive(int socket) {
   Received received;
   iovec data{&received.message, sizeof received.message};
   std::vector<std::byte> control(CMSG_SPACE(kMostPassed * sizeof(int)));
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  if (count < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
+  if (count < 0) throw SocketFailure::closed;
+  received.descriptors = passed_descriptors(header);
+  if (count != sizeof received.message) throw SocketFailure::closed;
+  received.truncated = (header.msg_flags & MSG_CTRUNC) != 0;
+  return received;
+}
+
+Received receive_message(int socket, const Patience& patience) {
   while (true) {
-    msghdr header{};
-    header.msg_iov = &data;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    const ssize_t count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      wait_for(socket, POLLIN, patience);
-      continue;
+    if (auto received = try_receive(socket)) {
+      if (received->truncated) fail_without_room();
+      return std::move(*received);
     }
-    if (count != sizeof received.message) throw SocketFailure::closed;
-    for (cmsghdr* passed = CMSG_FIRSTHDR(&header); passed != nullptr; passed = CMSG_NXTHDR(&header, passed)) {
-      if (passed->cmsg_level != SOL_SOCKET || passed->cmsg_type != SCM_RIGHTS) continue;
-      const std::size_t passed_count = (passed->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (std::size_t i = 0; i < passed_count; ++i) {
-        int descriptor = -1;
-        std::memcpy(&descriptor, CMSG_DATA(passed) + i * sizeof(int), sizeof(int));
-        received.descriptors.emplace_back(descriptor);
-      }
-    }
-    if ((header.msg_flags & MSG_CTRUNC) != 0)
-      fail(ErrorCode::system_error, "no room for the descriptors of other ranks: raise the limit on open files (ulimit -n)");
-    return received;
+    wait_for(socket, POLLIN, patience);
   }
 }
 
@@ -129,45 +146,77 @@ class Server {
   }
 
   Table run() {
-    Table table(exchange_.ranks.size());
-    for (const int descriptor : exchange_.mine) table[0].push_back(duplicate(descriptor));
-    std::vector<FileDescriptor> clients(exchange_.ranks.size());
-    for (std::size_t come = 1; come < table.size();) come += accept_one(table, clients) ? 1 : 0;
-    for (std::size_t i = 1; i < clients.size(); ++i) serve(clients[i].get(), table);
-    return table;
+    table_.resize(exchange_.ranks.size());
+    clients_.resize(exchange_.ranks.size());
+    for (const int descriptor : exchange_.mine) table_[0].push_back(duplicate(descriptor));
+    while (come_ < table_.size()) {
+      wait_for_callers();
+      hear_callers();
+      accept_caller();
+    }
+    callers_.clear();
+    for (std::size_t i = 1; i < clients_.size(); ++i) serve(clients_[i].get());
+    return std::move(table_);
   }
 
  private:
-  bool accept_one(Table& table, std::vector<FileDescriptor>& clients) {
-    wait_for(listener_.get(), POLLIN, exchange_.patience);
-    FileDescriptor client(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!client.valid()) return false;
-    const Patience brief{Deadline::in(std::chrono::seconds(2)), exchange_.patience.abort};
-    try {
-      Received received = receive_message(client.get(), brief);
-      const auto position = std::find(exchange_.ranks.begin(), exchange_.ranks.end(), received.message.rank);
-      if (position == exchange_.ranks.end() ||
-          received.message.mac != proof_of(exchange_.secret, received.message.rank) ||
-          received.descriptors.size() != exchange_.mine.size())
-        return false;
-      const auto index = static_cast<std::size_t>(position - exchange_.ranks.begin());
-      if (clients[index].valid()) return false;
-      table[index] = std::move(received.descriptors);
-      clients[index] = std::move(client);
-      return true;
-    } catch (SocketFailure failure) {
-      if (failure == SocketFailure::aborted) throw;
-      return false;  // a stranger, or a rank that died: its own absence is noticed by the deadline
-    }
+  // Who connected and has not shown that it is a rank. The socket's name can be read by every process of the host, so
+  // there may be strangers, and they may stay silent: they wait beside each other, and the oldest makes room.
+  struct Caller {
+    FileDescriptor socket;
+    bool readable = false;
+    bool refused = false;
+  };
+  static constexpr std::size_t kMostCallers = 128;
+
+  void wait_for_callers() {
+    std::vector<pollfd> entries{{listener_.get(), POLLIN, 0}};
+    for (const Caller& caller : callers_) entries.push_back({caller.socket.get(), POLLIN, 0});
+    wait_for_any(entries, exchange_.patience);
+    for (std::size_t i = 0; i < callers_.size(); ++i) callers_[i].readable = entries[i + 1].revents != 0;
   }
 
-  void serve(int client, const Table& table) {
+  void hear_callers() {
+    for (Caller& caller : callers_) {
+      if (!caller.readable) continue;
+      try {
+        if (auto received = try_receive(caller.socket.get())) caller.refused = !admit(caller, std::move(*received));
+      } catch (SocketFailure) {
+        caller.refused = true;  // a stranger, or a rank that died: the root tells of those
+      }
+    }
+    std::erase_if(callers_, [](const Caller& caller) { return caller.refused || !caller.socket.valid(); });
+  }
+
+  void accept_caller() {
+    FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const bool starved = !socket.valid() && (errno == EMFILE || errno == ENFILE);
+    if (starved && callers_.empty()) fail_without_room();
+    if (!callers_.empty() && (starved || callers_.size() == kMostCallers)) callers_.erase(callers_.begin());
+    if (socket.valid()) callers_.push_back({std::move(socket)});
+  }
+
+  // Takes the caller's socket over when it is a rank that was awaited.
+  bool admit(Caller& caller, Received received) {
+    const auto position = std::find(exchange_.ranks.begin(), exchange_.ranks.end(), received.message.rank);
+    if (position == exchange_.ranks.end() || received.message.mac != proof_of(exchange_.secret, received.message.rank))
+      return false;
+    if (received.truncated) fail_without_room();
+    const auto index = static_cast<std::size_t>(position - exchange_.ranks.begin());
+    if (received.descriptors.size() != exchange_.mine.size() || index == 0 || clients_[index].valid()) return false;
+    table_[index] = std::move(received.descriptors);
+    clients_[index] = std::move(caller.socket);
+    ++come_;
+    return true;
+  }
+
+  void serve(int client) {
     const std::size_t each = std::max<std::size_t>(1, exchange_.mine.size());
     const std::size_t batch = std::max<std::size_t>(1, kMostPassed / each);
-    for (std::size_t first = 0; first < table.size(); first += batch) {
+    for (std::size_t first = 0; first < table_.size(); first += batch) {
       std::vector<int> passed;
-      for (std::size_t i = first; i < std::min(first + batch, table.size()); ++i)
-        for (const FileDescriptor& descriptor : table[i]) passed.push_back(descriptor.get());
+      for (std::size_t i = first; i < std::min(first + batch, table_.size()); ++i)
+        for (const FileDescriptor& descriptor : table_[i]) passed.push_back(descriptor.get());
       const Message message{proof_of(exchange_.secret, exchange_.rank), exchange_.rank, static_cast<std::int32_t>(first)};
       send_message(client, message, passed, exchange_.patience);
       receive_message(client, exchange_.patience);
@@ -176,22 +225,36 @@ class Server {
 
   const DescriptorExchange& exchange_;
   FileDescriptor listener_;
+  Table table_;
+  std::vector<FileDescriptor> clients_;
+  std::size_t come_ = 1;
+  std::vector<Caller> callers_;
 };
+
+// Throws when it comes, when the call is aborted or its deadline passes; else returns after `span`.
+void wait_for_alarm(const DescriptorExchange& exchange, std::chrono::milliseconds span) {
+  const Patience brief{Deadline::in(span), exchange.patience.abort, exchange.patience.alarm, exchange.patience.watch};
+  try {
+    wait_for_any({}, brief);
+  } catch (SocketFailure failure) {
+    if (failure != SocketFailure::timed_out || exchange.patience.deadline.passed()) throw;
+  }
+}
 
 FileDescriptor connect_to_server(const DescriptorExchange& exchange) {
   const SocketName name = socket_name(exchange.secret);
   while (true) {
     FileDescriptor socket = unix_socket();
     if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0) return socket;
-    if (errno != EAGAIN && errno != EINTR)
-      fail_errno(errno, fmt::format("reaching rank {} through a Unix socket", exchange.ranks.front()),
-                 "run the ranks in one network namespace, or give them different NCCL_HOSTID");
-    const Patience brief{Deadline::in(std::chrono::milliseconds(1)), exchange.patience.abort};
-    try {
-      wait_for(socket.get(), 0, brief);  // the server's queue is full: a moment later there is room
-    } catch (SocketFailure failure) {
-      if (failure == SocketFailure::aborted || exchange.patience.deadline.passed()) throw;
+    const int error = errno;
+    if (error == EAGAIN || error == EINTR) {
+      wait_for_alarm(exchange, std::chrono::milliseconds(1));  // its queue is full: a moment later there is room
+      continue;
     }
+    // It died? Then the root says so in a moment.
+    wait_for_alarm(exchange, std::chrono::milliseconds(500));
+    fail_errno(error, fmt::format("reaching rank {} through a Unix socket", exchange.ranks.front()),
+               "run the ranks in one network namespace, or give them different NCCL_HOSTID");
   }
 }
 

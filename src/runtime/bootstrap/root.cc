@@ -5,44 +5,39 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <list>
-#include <thread>
+#include <memory>
 
-#include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "runtime/bootstrap/id_format.h"
-#include "runtime/bootstrap/wire.h"
 
 namespace sccl::runtime {
 namespace {
 
-using Clock = Deadline::Clock;
 using namespace wire;
 
 constexpr std::chrono::seconds kHandshakeLimit{5};
+// So long a root tells ranks that come late why init failed.
+constexpr std::chrono::seconds kAfterFailure{10};
 // The oldest stranger makes room for a new one, so that a flood cannot keep ranks out for longer than it lasts.
 constexpr std::size_t kMostStrangers = 512;
+// A flood of connections shares the loop with the ranks that have come.
+constexpr int kMostAcceptedATurn = 64;
+constexpr int kPauseWithoutDescriptorsMs = 20;
 constexpr std::size_t kReadBytes = 64 * 1024;
 
-enum class Stage { hello, join, member, left };
-
-struct Link {
-  FileDescriptor socket;
-  std::string peer;
-  Clock::time_point since = Clock::now();
-  Stage stage = Stage::hello;
-  Nonce nonce{};
-  Rank rank = -1;
-  bool gathered = false;  // this round's blob is here
-  Bytes blob;
-  Bytes in;
-  Bytes out;
-  bool broken = false;
-};
+// Strangers may take a quarter of the descriptors that this process may have.
+std::size_t stranger_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMostStrangers;
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, 1, kMostStrangers);
+}
 
 template <typename T>
 bool take(Bytes& from, T& value) {
@@ -52,293 +47,306 @@ bool take(Bytes& from, T& value) {
   return true;
 }
 
-class Root {
- public:
-  Root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit)
-      : listeners_(std::move(listeners)), secret_(secret), idle_limit_(idle_limit) {}
-
-  void serve() {
-    last_activity_ = Clock::now();
-    while (!finished()) {
-      wait();
-      for (Link& link : links_) pump(link);
-      drop_broken();
-      for (const FileDescriptor& listener : listeners_) accept_all(listener);
-      if (Clock::now() - last_activity_ > idle_limit_) {
-        fail_all(ErrorCode::system_error, missing_text());
-        break;
-      }
-    }
-    flush_rest();
-  }
-
- private:
-  bool finished() const { return ranks_ > 0 && left_ == ranks_; }
-
-  std::size_t members() const {
-    return static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(),
-                                                  [](const Link& link) { return link.stage == Stage::member; }));
-  }
-
-  void wait() {
-    std::vector<pollfd> entries;
-    for (const FileDescriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
-    for (const Link& link : links_)
-      entries.push_back({link.socket.get(), static_cast<short>(link.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
-    ::poll(entries.data(), entries.size(), 200);
-  }
-
-  void accept_all(const FileDescriptor& listener) {
-    while (true) {
-      Address address;
-      address.length = sizeof address.storage;
-      FileDescriptor socket(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length,
-                                      SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!socket.valid()) return;  // none waits, or no descriptor is free: both pass
-      const int on = 1;
-      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      make_room();
-      links_.emplace_back();
-      links_.back().socket = std::move(socket);
-      links_.back().peer = address.text();
-    }
-  }
-
-  void make_room() {
-    const auto stranger = [](const Link& link) { return link.stage == Stage::hello || link.stage == Stage::join; };
-    if (static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(), stranger)) < kMostStrangers) return;
-    const auto oldest = std::find_if(links_.begin(), links_.end(), stranger);
-    refuse(*oldest, "too many strangers");
-    links_.erase(oldest);
-  }
-
-  void refuse(Link& link, const char* why) {
-    link.broken = true;
-    log::info(log::Subsystem::bootstrap, "bootstrap: dropped a connection from {}: {}", link.peer, why);
-  }
-
-  void pump(Link& link) {
-    read(link);
-    bool progress = true;
-    while (progress && !link.broken) progress = advance(link);
-    if ((link.stage == Stage::hello || link.stage == Stage::join) && !link.broken &&
-        Clock::now() - link.since > kHandshakeLimit)
-      refuse(link, "it did not introduce itself in time");
-    write(link);
-  }
-
-  void read(Link& link) {
-    std::array<std::byte, kReadBytes> buffer;
-    while (!link.broken) {
-      // A stranger may send no more than an introduction.
-      const std::size_t room = link.stage == Stage::member ? buffer.size() : sizeof(Hello) + sizeof(Join) - link.in.size();
-      if (room == 0 || room > buffer.size()) return;
-      const ssize_t count = ::recv(link.socket.get(), buffer.data(), room, 0);
-      if (count > 0) {
-        append(link.in, std::span(buffer).first(static_cast<std::size_t>(count)));
-        if (link.stage == Stage::member) last_activity_ = Clock::now();
-        if (static_cast<std::size_t>(count) < room) return;
-        continue;
-      }
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      link.broken = true;  // what arrived before the end is still looked at
-      bool progress = true;
-      while (progress) progress = advance(link);
-    }
-  }
-
-  bool advance(Link& link) {
-    switch (link.stage) {
-      case Stage::hello: return take_hello(link);
-      case Stage::join: return take_join(link);
-      case Stage::member: return take_frame(link);
-      case Stage::left: return false;
-    }
-    return false;
-  }
-
-  bool take_hello(Link& link) {
-    Hello hello;
-    if (!take(link.in, hello)) return false;
-    if (hello.tag != kTag) {
-      refuse(link, "it speaks another protocol");
-      return false;
-    }
-    link.nonce = make_nonce();
-    const Proof proof{prove(secret_, hello.nonce, Role::root), link.nonce};
-    append(link.out, bytes_of(proof));
-    link.stage = Stage::join;
-    return true;
-  }
-
-  bool take_join(Link& link) {
-    Join join;
-    if (!take(link.in, join)) return false;
-    if (join.mac != prove(secret_, link.nonce, Role::rank)) {
-      refuse(link, "it does not know the unique id's secret");
-      return false;
-    }
-    link.stage = Stage::member;
-    link.rank = join.rank;
-    last_activity_ = Clock::now();
-    if (failed_) {
-      append(link.out, *failed_);
-      return true;
-    }
-    if (ranks_ == 0) ranks_ = join.ranks;
-    if (join.ranks != ranks_)
-      fail_all(ErrorCode::invalid_usage,
-               fmt::format("rank {} was started for {} ranks and another rank for {}: pass the same count everywhere",
-                           join.rank, join.ranks, ranks_));
-    else if (std::count_if(links_.begin(), links_.end(), [&](const Link& other) { return other.rank == join.rank; }) > 1)
-      fail_all(ErrorCode::invalid_usage,
-               fmt::format("rank {} came twice: give every process or thread a rank of its own", join.rank));
-    return true;
-  }
-
-  bool take_frame(Link& link) {
-    Header header;
-    if (link.in.size() < sizeof header) return false;
-    std::memcpy(&header, link.in.data(), sizeof header);
-    if (header.length > kMostFrameBytes) {
-      refuse(link, "it announced a message that is too long");
-      return false;
-    }
-    if (link.in.size() < sizeof header + header.length) return false;
-    const auto begin = link.in.begin() + sizeof header;
-    const Bytes payload(begin, begin + header.length);
-    link.in.erase(link.in.begin(), begin + header.length);
-    handle(link, header.kind, payload);
-    return true;
-  }
-
-  void handle(Link& link, Kind kind, const Bytes& payload) {
-    switch (kind) {
-      case Kind::gather:
-        link.blob = payload;
-        link.gathered = true;
-        finish_round();
-        break;
-      case Kind::failed:
-        fail_all(ErrorCode::remote_error,
-                 fmt::format("rank {} gave up: {}", link.rank,
-                             std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size())));
-        break;
-      case Kind::missing: fail_all(ErrorCode::system_error, missing_text()); break;
-      case Kind::leave:
-        link.stage = Stage::left;
-        ++left_;
-        break;
-      default: refuse(link, "it sent a message only the root may send");
-    }
-  }
-
-  void finish_round() {
-    if (failed_ || static_cast<int>(members()) != ranks_) return;
-    std::vector<Link*> by_rank(static_cast<std::size_t>(ranks_), nullptr);
-    for (Link& link : links_) {
-      if (link.stage != Stage::member) continue;
-      if (!link.gathered) return;
-      by_rank[static_cast<std::size_t>(link.rank)] = &link;
-    }
-    Bytes all;
-    for (Link* link : by_rank) {
-      const auto length = static_cast<std::uint64_t>(link->blob.size());
-      append(all, bytes_of(length));
-      append(all, link->blob);
-      link->gathered = false;
-    }
-    // Blobs of many ranks together may exceed what one rank may send; the header's length is not bounded this way.
-    const Bytes message = frame(Kind::gathered, all);
-    for (Link* link : by_rank) {
-      append(link->out, message);
-      write(*link);
-    }
-  }
-
-  void fail_all(ErrorCode code, const std::string& text) {
-    if (failed_) return;
-    const auto number = static_cast<std::int32_t>(code);
-    Bytes payload;
-    append(payload, bytes_of(number));
-    append(payload, std::as_bytes(std::span(text)));
-    failed_ = frame(Kind::error, payload);
-    for (Link& link : links_) {
-      if (link.stage != Stage::member) continue;
-      append(link.out, *failed_);
-      write(link);
-    }
-  }
-
-  std::string missing_text() const {
-    if (ranks_ == 0) return "no rank came";
-    std::string list;
-    for (Rank rank = 0; rank < ranks_; ++rank)
-      if (std::none_of(links_.begin(), links_.end(), [&](const Link& link) { return link.rank == rank; }))
-        list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
-    if (list.empty()) return "all ranks came, but one stopped answering during init: look at the ranks' output";
-    return fmt::format("rank {} did not come in time: look whether it was started and can reach the root (or raise "
-                       "SCCL_INIT_TIMEOUT_MS)",
-                       list);
-  }
-
-  void write(Link& link) {
-    while (!link.out.empty()) {
-      const ssize_t sent = ::send(link.socket.get(), link.out.data(), link.out.size(), MSG_NOSIGNAL);
-      if (sent > 0) {
-        link.out.erase(link.out.begin(), link.out.begin() + sent);
-        continue;
-      }
-      if (sent < 0 && errno == EINTR) continue;
-      if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      link.broken = true;
-      return;
-    }
-  }
-
-  void drop_broken() {
-    for (auto link = links_.begin(); link != links_.end();) {
-      const bool gone = link->broken || (link->stage == Stage::left && link->out.empty());
-      if (!gone) {
-        ++link;
-        continue;
-      }
-      const bool died = link->stage == Stage::member;
-      const Rank rank = link->rank;
-      const std::string peer = link->peer;
-      link = links_.erase(link);
-      if (!died) continue;
-      ++left_;
-      fail_all(ErrorCode::remote_error, fmt::format("rank {} ({}) ended during init: look at its output", rank, peer));
-    }
-  }
-
-  // The last messages (an error, say) get a moment to be taken.
-  void flush_rest() {
-    const auto until = Clock::now() + std::chrono::seconds(1);
-    for (Link& link : links_)
-      while (!link.out.empty() && !link.broken && Clock::now() < until) {
-        pollfd entry{link.socket.get(), POLLOUT, 0};
-        ::poll(&entry, 1, 50);
-        write(link);
-      }
-  }
-
-  std::vector<FileDescriptor> listeners_;
-  Secret secret_;
-  std::chrono::milliseconds idle_limit_;
-  std::list<Link> links_;
-  int ranks_ = 0;
-  int left_ = 0;
-  std::optional<Bytes> failed_;
-  Clock::time_point last_activity_;
-};
-
 }  // namespace
 
+Root::Root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit)
+    : listeners_(std::move(listeners)), secret_(secret), idle_limit_(idle_limit), most_strangers_(stranger_limit()) {}
+
+void Root::serve() {
+  last_activity_ = Clock::now();
+  while (!finished()) {
+    wait();
+    turn();
+    for (const FileDescriptor& listener : listeners_) accept_all(listener);
+    if (failed_ && Clock::now() - failed_at_ > kAfterFailure) break;
+    if (Clock::now() - last_activity_ > idle_limit_) {
+      fail_all(ErrorCode::system_error, missing_text());
+      break;
+    }
+  }
+  flush_rest();
+}
+
+void Root::adopt(FileDescriptor socket, std::string peer) {
+  if (strangers() >= most_strangers_) drop_oldest_stranger("too many strangers");
+  links_.emplace_back();
+  links_.back().socket = std::move(socket);
+  links_.back().peer = std::move(peer);
+}
+
+void Root::turn() {
+  for (Link& link : links_) pump(link);
+  drop_broken();
+}
+
+bool Root::finished() const { return ranks_ > 0 && left_ >= ranks_; }
+
+std::size_t Root::members() const {
+  return static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(),
+                                                [](const Link& link) { return link.stage == Stage::member; }));
+}
+
+void Root::wait() {
+  std::vector<pollfd> entries;
+  // Without a free descriptor the listeners would be ready for ever, and the loop would turn in vain.
+  if (!starved_)
+    for (const FileDescriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
+  for (const Link& link : links_)
+    entries.push_back({link.socket.get(), static_cast<short>(link.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+  ::poll(entries.data(), entries.size(), starved_ ? kPauseWithoutDescriptorsMs : 200);
+  starved_ = false;
+}
+
+void Root::accept_all(const FileDescriptor& listener) {
+  for (int accepted = 0; accepted < kMostAcceptedATurn; ++accepted) {
+    Address address;
+    address.length = sizeof address.storage;
+    FileDescriptor socket(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length,
+                                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) {
+      starved_ = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (starved_) drop_oldest_stranger("no descriptor is free");
+      return;
+    }
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    adopt(std::move(socket), address.text());
+  }
+}
+
+bool Root::is_stranger(const Link& link) { return link.stage == Stage::hello || link.stage == Stage::join; }
+
+std::size_t Root::strangers() const {
+  return static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(), is_stranger));
+}
+
+void Root::drop_oldest_stranger(const char* why) {
+  const auto oldest = std::find_if(links_.begin(), links_.end(), is_stranger);
+  if (oldest == links_.end()) return;
+  refuse(*oldest, why);
+  links_.erase(oldest);
+}
+
+void Root::refuse(Link& link, const char* why) {
+  link.broken = true;
+  log::info(log::Subsystem::bootstrap, "bootstrap: dropped a connection from {}: {}", link.peer, why);
+}
+
+void Root::pump(Link& link) {
+  read(link);
+  bool progress = true;
+  while (progress && !link.broken) progress = advance(link);
+  if ((link.stage == Stage::hello || link.stage == Stage::join) && !link.broken &&
+      Clock::now() - link.since > kHandshakeLimit)
+    refuse(link, "it did not introduce itself in time");
+  write(link);
+}
+
+void Root::read(Link& link) {
+  std::array<std::byte, kReadBytes> buffer;
+  while (!link.broken) {
+    // A stranger may send no more than an introduction.
+    const bool stranger = is_stranger(link);
+    const std::size_t room = stranger ? sizeof(Hello) + sizeof(Join) - link.in.size() : buffer.size();
+    if (room == 0 || room > buffer.size()) return;
+    const ssize_t count = ::recv(link.socket.get(), buffer.data(), room, 0);
+    if (count > 0) {
+      if (link.stage != Stage::left) append(link.in, std::span(buffer).first(static_cast<std::size_t>(count)));
+      if (link.stage == Stage::member) last_activity_ = Clock::now();
+      if (static_cast<std::size_t>(count) < room) return;
+      continue;
+    }
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    link.broken = true;  // what arrived before the end is still looked at
+    bool progress = true;
+    while (progress) progress = advance(link);
+  }
+}
+
+bool Root::advance(Link& link) {
+  switch (link.stage) {
+    case Stage::hello: return take_hello(link);
+    case Stage::join: return take_join(link);
+    case Stage::member: return take_frame(link);
+    case Stage::left: return false;
+  }
+  return false;
+}
+
+bool Root::take_hello(Link& link) {
+  Hello hello;
+  if (!take(link.in, hello)) return false;
+  if (hello.tag != kTag) {
+    refuse(link, "it speaks another protocol");
+    return false;
+  }
+  link.nonce = make_nonce();
+  const Proof proof{prove(secret_, hello.nonce, Role::root), link.nonce, static_cast<std::uint64_t>(::getpid())};
+  append(link.out, bytes_of(proof));
+  link.stage = Stage::join;
+  return true;
+}
+
+bool Root::take_join(Link& link) {
+  Join join;
+  if (!take(link.in, join)) return false;
+  if (join.mac != prove(secret_, link.nonce, Role::rank)) {
+    refuse(link, "it does not know the unique id's secret");
+    return false;
+  }
+  if (join.ranks < 1 || join.rank < 0 || join.rank >= join.ranks) {
+    refuse(link, "it is no rank of its own communicator");
+    return false;
+  }
+  link.stage = Stage::member;
+  link.rank = join.rank;
+  last_activity_ = Clock::now();
+  if (failed_) {
+    append(link.out, *failed_);
+    return true;
+  }
+  if (ranks_ == 0) ranks_ = join.ranks;
+  if (join.ranks != ranks_)
+    fail_all(ErrorCode::invalid_usage,
+             fmt::format("rank {} was started for {} ranks and another rank for {}: pass the same count everywhere",
+                         join.rank, join.ranks, ranks_));
+  else if (std::count_if(links_.begin(), links_.end(), [&](const Link& other) { return other.rank == join.rank; }) > 1)
+    fail_all(ErrorCode::invalid_usage,
+             fmt::format("rank {} came twice: give every process or thread a rank of its own", join.rank));
+  return true;
+}
+
+bool Root::take_frame(Link& link) {
+  Header header;
+  if (link.in.size() < sizeof header) return false;
+  std::memcpy(&header, link.in.data(), sizeof header);
+  if (header.length > kMostFrameBytes) {
+    refuse(link, "it announced a message that is too long");
+    return false;
+  }
+  if (link.in.size() < sizeof header + header.length) return false;
+  const auto begin = link.in.begin() + sizeof header;
+  const Bytes payload(begin, begin + header.length);
+  link.in.erase(link.in.begin(), begin + header.length);
+  handle(link, header.kind, payload);
+  return true;
+}
+
+void Root::handle(Link& link, Kind kind, const Bytes& payload) {
+  switch (kind) {
+    case Kind::gather:
+      link.blob = payload;
+      link.gathered = true;
+      finish_round();
+      break;
+    case Kind::failed:
+      fail_all(ErrorCode::remote_error,
+               fmt::format("rank {} gave up: {}", link.rank,
+                           std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size())));
+      break;
+    case Kind::missing: fail_all(ErrorCode::system_error, missing_text()); break;
+    case Kind::leave:
+      link.stage = Stage::left;
+      ++left_;
+      break;
+    default: refuse(link, "it sent a message only the root may send");
+  }
+}
+
+void Root::finish_round() {
+  if (failed_ || static_cast<int>(members()) != ranks_) return;
+  std::vector<Link*> by_rank(static_cast<std::size_t>(ranks_), nullptr);
+  for (Link& link : links_) {
+    if (link.stage != Stage::member) continue;
+    if (!link.gathered) return;
+    by_rank[static_cast<std::size_t>(link.rank)] = &link;
+  }
+  Bytes all;
+  for (Link* link : by_rank) {
+    const auto length = static_cast<std::uint64_t>(link->blob.size());
+    append(all, bytes_of(length));
+    append(all, link->blob);
+    link->gathered = false;
+  }
+  // Blobs of many ranks together may exceed what one rank may send; the header's length is not bounded this way.
+  const Bytes message = frame(Kind::gathered, all);
+  for (Link* link : by_rank) {
+    append(link->out, message);
+    write(*link);
+  }
+}
+
+void Root::fail_all(ErrorCode code, const std::string& text) {
+  if (failed_) return;
+  const auto number = static_cast<std::int32_t>(code);
+  Bytes payload;
+  append(payload, bytes_of(number));
+  append(payload, std::as_bytes(std::span(text)));
+  failed_ = frame(Kind::error, payload);
+  failed_at_ = Clock::now();
+  for (Link& link : links_) {
+    if (link.stage != Stage::member) continue;
+    append(link.out, *failed_);
+    write(link);
+  }
+}
+
+std::string Root::missing_text() const {
+  if (ranks_ == 0) return "no rank came";
+  std::string list;
+  for (Rank rank = 0; rank < ranks_; ++rank)
+    if (std::none_of(links_.begin(), links_.end(), [&](const Link& link) { return link.rank == rank; }))
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
+  if (list.empty()) return "all ranks came, but one stopped answering during init: look at the ranks' output";
+  return fmt::format("rank {} did not come in time: look whether it was started and can reach the root (or raise "
+                     "SCCL_INIT_TIMEOUT_MS)",
+                     list);
+}
+
+void Root::write(Link& link) {
+  while (!link.out.empty()) {
+    const ssize_t sent = ::send(link.socket.get(), link.out.data(), link.out.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      link.out.erase(link.out.begin(), link.out.begin() + sent);
+      continue;
+    }
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    link.broken = true;
+    return;
+  }
+}
+
+void Root::drop_broken() {
+  for (auto link = links_.begin(); link != links_.end();) {
+    // Who left may be waiting for the others to leave, too: the end of the connection tells it (~Bootstrap).
+    if (!link->broken) {
+      ++link;
+      continue;
+    }
+    const bool died = link->stage == Stage::member;
+    const Rank rank = link->rank;
+    const std::string peer = link->peer;
+    link = links_.erase(link);
+    if (!died) continue;
+    ++left_;
+    fail_all(ErrorCode::remote_error, fmt::format("rank {} ({}) ended during init: look at its output", rank, peer));
+  }
+}
+
+void Root::flush_rest() {
+  const auto until = Clock::now() + std::chrono::seconds(1);
+  for (Link& link : links_)
+    while (!link.out.empty() && !link.broken && Clock::now() < until) {
+      pollfd entry{link.socket.get(), POLLOUT, 0};
+      ::poll(&entry, 1, 50);
+      write(link);
+    }
+}
+
 void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit) {
-  std::thread([root = std::make_shared<Root>(std::move(listeners), secret, idle_limit)] {
+  start_thread([root = std::make_shared<Root>(std::move(listeners), secret, idle_limit)] {
     try {
       root->serve();
     } catch (const std::exception& error) {

@@ -2,14 +2,89 @@
 #pragma once
 
 #include <chrono>
+#include <list>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "base/deadline.h"
+#include "base/error.h"
 #include "base/fd.h"
 #include "runtime/bootstrap/siphash.h"
+#include "runtime/bootstrap/wire.h"
 
 namespace sccl::runtime {
 
 // Serves in a thread of its own until all ranks have left, or nothing has happened for `idle_limit`.
 void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit);
+
+// What that thread does. Used by one thread at a time.
+class Root {
+ public:
+  Root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit);
+
+  void serve();
+
+  // A connection that was not accepted here. Non-blocking; `peer` is its name in messages.
+  void adopt(FileDescriptor socket, std::string peer);
+  // Handles what has arrived on all connections, without waiting.
+  void turn();
+  // All ranks have come and left.
+  bool finished() const;
+
+ private:
+  using Clock = Deadline::Clock;
+  enum class Stage { hello, join, member, left };
+
+  struct Link {
+    FileDescriptor socket;
+    std::string peer;
+    Clock::time_point since = Clock::now();
+    Stage stage = Stage::hello;
+    wire::Nonce nonce{};
+    Rank rank = -1;
+    bool gathered = false;  // this round's blob is here
+    Bytes blob;
+    Bytes in;
+    Bytes out;
+    bool broken = false;
+  };
+
+  void wait();
+  void accept_all(const FileDescriptor& listener);
+  static bool is_stranger(const Link& link);
+  std::size_t strangers() const;
+  void drop_oldest_stranger(const char* why);
+  void refuse(Link& link, const char* why);
+
+  void pump(Link& link);
+  void read(Link& link);
+  bool advance(Link& link);  // true when a message was taken
+  bool take_hello(Link& link);
+  bool take_join(Link& link);
+  bool take_frame(Link& link);
+  void handle(Link& link, wire::Kind kind, const Bytes& payload);
+  void write(Link& link);
+  void drop_broken();
+
+  std::size_t members() const;
+  void finish_round();
+  void fail_all(ErrorCode code, const std::string& text);
+  std::string missing_text() const;
+  // The last messages (an error, say) get a moment to be taken.
+  void flush_rest();
+
+  std::vector<FileDescriptor> listeners_;
+  Secret secret_;
+  std::chrono::milliseconds idle_limit_;
+  std::list<Link> links_;
+  bool starved_ = false;  // of descriptors
+  const std::size_t most_strangers_;
+  int ranks_ = 0;
+  int left_ = 0;
+  std::optional<Bytes> failed_;
+  Clock::time_point failed_at_;
+  Clock::time_point last_activity_ = Clock::now();
+};
 
 }  // namespace sccl::runtime

@@ -1,9 +1,10 @@
 #include "runtime/bootstrap/socket.h"
 
 #include <netinet/tcp.h>
-#include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "base/error.h"
 
@@ -34,16 +35,26 @@ FileDescriptor listen_on(Address& address) {
   return made;
 }
 
-void wait_for(int descriptor, short events, const Patience& patience) {
+void wait_for_any(std::span<pollfd> entries, const Patience& patience) {
+  std::vector<pollfd> all(entries.begin(), entries.end());
+  all.push_back({patience.alarm, POLLIN, 0});  // poll passes over -1
   while (true) {
     if (patience.abort != nullptr && patience.abort->load(std::memory_order_acquire))  // pairs with Communicator::abort
       throw SocketFailure::aborted;
     if (patience.deadline.passed()) throw SocketFailure::timed_out;
-    pollfd entry{descriptor, events, 0};
-    const int ready = ::poll(&entry, 1, patience.deadline.remaining_ms(kPollSliceMs) + 1);
-    if (ready > 0) return;
-    if (ready < 0 && errno != EINTR) fail_errno(errno, "poll", "report this");
+    const int ready = ::poll(all.data(), all.size(), patience.deadline.remaining_ms(kPollSliceMs) + 1);
+    if (ready < 0 && errno != EINTR) fail_errno(errno, "poll", "raise the limit on open files (ulimit -n)");
+    if (ready == 0 && patience.watch != nullptr && *patience.watch) (*patience.watch)();
+    if (ready <= 0) continue;
+    std::copy(all.begin(), all.end() - 1, entries.begin());
+    if (std::any_of(entries.begin(), entries.end(), [](const pollfd& entry) { return entry.revents != 0; })) return;
+    throw SocketFailure::alarmed;
   }
+}
+
+void wait_for(int descriptor, short events, const Patience& patience) {
+  pollfd entry{descriptor, events, 0};
+  wait_for_any(std::span(&entry, 1), patience);
 }
 
 FileDescriptor connect_to(const Address& address, const Patience& patience) {

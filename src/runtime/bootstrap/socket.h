@@ -1,8 +1,12 @@
 // Sockets with deadlines: every wait looks at the abort flag and the clock.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <span>
 
 #include "base/deadline.h"
@@ -11,14 +15,18 @@
 
 namespace sccl::runtime {
 
-// When a blocking call must give up. `abort` may be null.
+// When a blocking call must give up. `abort` may be null. `alarm` is a descriptor that becomes readable when there is
+// worse news than the call waits for; -1: none. `watch` may be null; it is called when nothing has come for a while, and
+// may throw.
 struct Patience {
   Deadline deadline = Deadline::never();
   const std::atomic<bool>* abort = nullptr;
+  int alarm = -1;
+  const std::function<void()>* watch = nullptr;
 };
 
 // Thrown as values by the functions below, so that callers can say what they were waiting for.
-enum class SocketFailure { timed_out, aborted, closed };
+enum class SocketFailure { timed_out, aborted, closed, alarmed };
 
 // Non-blocking, close-on-exec.
 FileDescriptor listen_on(Address& address);  // stores the port that was given
@@ -28,5 +36,7 @@ void send_all(int socket, std::span<const std::byte> bytes, const Patience& pati
 void receive_all(int socket, std::span<std::byte> bytes, const Patience& patience);
 // Waits until the descriptor is readable or writable (poll events).
 void wait_for(int descriptor, short events, const Patience& patience);
+// The same for several at once; their `revents` tell which.
+void wait_for_any(std::span<pollfd> entries, const Patience& patience);
 
 }  // namespace sccl::runtime

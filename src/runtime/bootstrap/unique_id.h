@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 
 namespace sccl::runtime {
@@ -14,5 +15,11 @@ struct UniqueId {
 // ends when all have met, or SCCL_INIT_TIMEOUT_MS after the last activity. With NCCL_COMM_ID set the id is made from
 // that address, and rank 0 opens the root when it connects. Throws system_error when no socket can be opened.
 UniqueId create_unique_id();
+
+// The same whatever NCCL_COMM_ID says, for communicators that are made from another one.
+UniqueId create_private_id();
+
+// SCCL_INIT_TIMEOUT_MS: how long ranks wait for one another while a communicator is made.
+std::chrono::milliseconds init_timeout();
 
 }  // namespace sccl::runtime

@@ -2,7 +2,7 @@
 //
 //   rank                                     root
 //   Hello {tag, nonce}            ------->
-//                                 <-------   Proof {MAC(secret, nonce, "root"), nonce'}
+//                                 <-------   Proof {MAC(secret, nonce, "root"), nonce', process}
 //   Join {MAC(secret, nonce', "rank"), rank, ranks}  ---->
 //   frames, both ways: Header {kind, length} and `length` bytes
 //
@@ -32,6 +32,7 @@ struct Hello {
 struct Proof {
   std::uint64_t mac = 0;
   Nonce nonce{};
+  std::uint64_t process = 0;  // the root's
 };
 struct Join {
   std::uint64_t mac = 0;

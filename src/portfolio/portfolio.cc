@@ -1,0 +1,110 @@
+#include "portfolio/portfolio.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "planners/planners.h"
+#include "schedule/cost.h"
+#include "schedule/simulate.h"
+#include "schedule/verify.h"
+#include "synth/synthesize.h"
+#include "treegen/to_schedule.h"
+
+namespace sccl::portfolio {
+namespace {
+
+// Beyond these a search takes longer than a first call may; such machines have a catalogue entry or none.
+constexpr int kSynthesizedRanks = 8;
+constexpr int kMostPieces = 6;
+constexpr int kMoreSteps = 2;
+constexpr std::int64_t kConflicts = 40000;
+
+void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
+  for (const planners::Planner& planner : planners::table())
+    if (auto schedule = planner.plan(topology, collective, root))
+      result.push_back({std::string(planner.name), Origin::planner, *std::move(schedule)});
+}
+
+void add_trees(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
+  if (auto schedule = treegen::plan(topology, collective, root))
+    result.push_back({"trees", Origin::trees, *std::move(schedule)});
+}
+
+// The fewest rounds for so many chunks and steps, among the bound and the next number.
+std::optional<schedule::Schedule> fewest_rounds(synth::Synthesizer& synthesizer, int chunks, int steps) {
+  const synth::Ratio bound = synthesizer.least_rounds_per_chunk();
+  const auto least = static_cast<int>((bound.numerator * chunks + bound.denominator - 1) / bound.denominator);
+  for (int rounds = std::max(steps, least); rounds <= std::max(steps, least) + 1; ++rounds) {
+    const synth::Size size{chunks, steps, rounds};
+    if (synthesizer.refutes(size)) continue;
+    if (auto answer = synthesizer.find(size, {kConflicts}, {}); answer.schedule) return std::move(answer.schedule);
+  }
+  return std::nullopt;
+}
+
+// For each number of steps from the least possible, the schedule of least rounds per chunk that is better than what
+// fewer steps reach (SCCL 3.7).
+void add_synthesized(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
+                     Rank root) {
+  if (topology.ranks > kSynthesizedRanks || topology.ranks < 2) return;
+  synth::Synthesizer synthesizer(topology, collective, root);
+  if (!synthesizer.connected()) return;
+  double best = 1e30;  // rounds per chunk
+  const int least_steps = synthesizer.least_steps();
+  for (int steps = least_steps; steps <= least_steps + kMoreSteps * synthesizer.phases(); ++steps) {
+    std::optional<schedule::Schedule> chosen;
+    for (int pieces = 1; pieces <= kMostPieces; ++pieces) {
+      auto schedule = fewest_rounds(synthesizer, pieces * synthesizer.chunk_multiple(), steps);
+      if (!schedule) continue;
+      const double ratio = schedule::stepped_cost(*schedule).rounds_per_chunk();
+      if (ratio >= best - 1e-9) continue;
+      best = ratio;
+      chosen = std::move(schedule);
+    }
+    if (!chosen) continue;
+    const auto cost = schedule::stepped_cost(*chosen);
+    result.push_back({fmt::format("synth {}/{}/{}", cost.chunks_per_rank, cost.steps, cost.rounds), Origin::synthesis,
+                      *std::move(chosen)});
+  }
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root) {
+  if (root < 0 || root >= topology.ranks)
+    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root, topology.ranks - 1,
+         topology.name);
+  std::vector<Candidate> result;
+  add_planners(result, topology, collective, root);
+  if (result.empty())
+    fail(ErrorCode::invalid_argument, "topology '{}': {} has no schedule, since some rank cannot reach another: add links",
+         topology.name, info(collective).call_name);
+  add_trees(result, topology, collective, root);
+  add_synthesized(result, topology, collective, root);
+  for (const Candidate& candidate : result) schedule::verify(candidate.schedule);
+  return result;
+}
+
+std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
+                                const Pipeline& pipeline) {
+  std::vector<Prediction> predictions;
+  for (std::size_t index = 0; index < candidates.size(); ++index) {
+    const schedule::Schedule& schedule = candidates[index].schedule;
+    schedule::SimulationOptions options;
+    options.bytes = schedule::buffer_bytes(schedule, static_cast<double>(count), static_cast<double>(element_bytes));
+    options.slice_bytes = pipeline.slice_bytes;
+    options.slots = pipeline.slots;
+    options.detail = schedule::Detail::totals;
+    try {
+      predictions.push_back({index, schedule::simulate(schedule, options).time_us});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::invalid_argument) throw;
+    }
+  }
+  std::stable_sort(predictions.begin(), predictions.end(),
+                   [](const Prediction& a, const Prediction& b) { return a.time_us < b.time_us; });
+  return predictions;
+}
+
+}  // namespace sccl::portfolio

@@ -1,0 +1,40 @@
+// All that the planners know for one collective on given links, and what each would take for a number of bytes.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace sccl::portfolio {
+
+enum class Origin : std::uint8_t { planner, trees, synthesis };
+
+struct Candidate {
+  std::string name;  // "ring", "trees", "synth 6/3/7" (chunks per rank, steps, rounds)
+  Origin origin = Origin::planner;
+  schedule::Schedule schedule;  // verified
+};
+
+// A pure function of its arguments: searches are bounded by work, not by time, so that all ranks get the same. Never
+// empty; throws invalid_argument when some rank cannot reach another one.
+std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root);
+
+struct Prediction {
+  std::size_t candidate = 0;  // its index
+  double time_us = 0;
+};
+
+// How the executor moves data: slices of at most `slice_bytes`, `slots` of them under way on a connection.
+struct Pipeline {
+  double slice_bytes = 128 * 1024;
+  int slots = 4;
+};
+
+// Simulated, fastest first; candidates on links without figures are left out. `count` as the C call counts elements.
+std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
+                                const Pipeline& pipeline);
+
+}  // namespace sccl::portfolio

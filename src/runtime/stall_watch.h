@@ -1,0 +1,31 @@
+// Tells who is missing when a wait lasts, and ends it when the user set a limit.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/types.h"
+
+namespace sccl::runtime {
+
+class StallWatch {
+ public:
+  // `waited` without any progress; `text` says in what. Throws remote_error after SCCL_TIMEOUT_MS.
+  void check(Rank rank, std::chrono::milliseconds waited, const std::function<std::string()>& text);
+  // Something moved.
+  void reset() { next_ms_ = next_notice_ms_ = 0; }
+
+ private:
+  struct Limits {
+    std::int64_t notice_ms;
+    std::int64_t timeout_ms;
+  };
+  std::optional<Limits> limits_;  // read from the environment when first needed
+  std::int64_t next_ms_ = 0;
+  std::int64_t next_notice_ms_ = 0;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,62 @@
+// Events in order of time; events of one time in the order they were added.
+//
+// Simulated collectives are symmetric: thousands of events share a time. They share a bucket here, and only different
+// times are sorted.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+namespace sccl::schedule {
+
+template <typename Event>
+class EventQueue {
+ public:
+  using Time = double;  // whole numbers, so that equal times are equal bits
+
+  void add(Time time, const Event& event) {
+    const auto [found, inserted] = bucket_of_.try_emplace(time, 0);
+    if (inserted) {
+      found->second = take_bucket();
+      times_.push_back(time);
+      std::push_heap(times_.begin(), times_.end(), std::greater<>());
+    }
+    buckets_[static_cast<std::size_t>(found->second)].push_back(event);
+  }
+
+  // Calls handle(time, event) for every event, also for those that handling adds; none may be added for the past.
+  template <typename Handle>
+  void run(Handle handle) {
+    while (!times_.empty()) {
+      std::pop_heap(times_.begin(), times_.end(), std::greater<>());
+      const Time time = times_.back();
+      times_.pop_back();
+      const auto bucket = static_cast<std::size_t>(bucket_of_.at(time));
+      // By index: handling an event may add to this very bucket, or make room for others.
+      for (std::size_t i = 0; i < buckets_[bucket].size(); ++i) handle(time, Event(buckets_[bucket][i]));
+      buckets_[bucket].clear();
+      bucket_of_.erase(time);
+      unused_.push_back(static_cast<int>(bucket));
+    }
+  }
+
+ private:
+  int take_bucket() {
+    if (unused_.empty()) {
+      buckets_.emplace_back();
+      return static_cast<int>(buckets_.size()) - 1;
+    }
+    const int bucket = unused_.back();
+    unused_.pop_back();
+    return bucket;
+  }
+
+  std::vector<Time> times_;  // a heap, earliest first
+  std::unordered_map<Time, int> bucket_of_;
+  std::vector<std::vector<Event>> buckets_;
+  std::vector<int> unused_;
+};
+
+}  // namespace sccl::schedule

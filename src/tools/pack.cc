@@ -1,0 +1,189 @@
+// sccl pack: the spanning trees that reach the best rate of a collective on given links.
+#include "treegen/pack.h"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "schedule/json.h"
+#include "schedule/prepare.h"
+#include "tools/topology_argument.h"
+#include "tools/verbs.h"
+#include "treegen/fewest.h"
+#include "treegen/mwu.h"
+#include "treegen/to_schedule.h"
+
+namespace sccl::tools {
+namespace {
+
+using nlohmann::json;
+using treegen::Packing;
+
+constexpr int kSlots = 4;  // of a connection of this library
+
+struct Arguments {
+  std::string topology;
+  std::vector<int> devices;
+  std::string collective = "broadcast";
+  int root = 0;
+  std::string out;
+  std::string capacity = "lanes";
+  double epsilon = treegen::MwuOptions{}.epsilon;
+  bool unit_trees = false;
+  bool as_json = false;
+};
+
+json edges_of(const treegen::Tree& tree) {
+  json edges = json::array();
+  for (Rank rank = 0; rank < static_cast<Rank>(tree.parent.size()); ++rank)
+    if (rank != tree.root) edges.push_back({tree.parent[static_cast<std::size_t>(rank)], rank});
+  return edges;
+}
+
+json trees_of(const Packing& packing) {
+  json trees = json::array();
+  for (const auto& [route, weight] : packing.routes) {
+    json tree = {{"root", route.root()},
+                 {"weight", to_double(weight)},
+                 {"weight_exact", to_text(weight)},
+                 {"depth", route.depth()},
+                 {"edges", edges_of(route.copies() ? route.out : route.in)}};
+    if (route.copies() && route.reduces() && route.in != route.out) tree["in_edges"] = edges_of(route.in);
+    trees.push_back(std::move(tree));
+  }
+  return trees;
+}
+
+std::string_view text(treegen::Proof proof) {
+  switch (proof) {
+    case treegen::Proof::cut: return "cut";
+    case treegen::Proof::linear_program: return "linear program";
+    case treegen::Proof::none: break;
+  }
+  return "none";
+}
+
+// What Blink's own steps give, for comparison; out-trees only.
+json blink_steps(const treegen::Links& links, const Packing& packing, double epsilon) {
+  const auto approximate = treegen::pack_by_weights(links, packing.root, {epsilon});
+  const auto selected = treegen::select_candidates(links, approximate.trees, approximate.rate, 0.05);
+  return {{"epsilon", approximate.epsilon},
+          {"iterations", approximate.iterations},
+          {"rate", approximate.rate},
+          {"bound", approximate.bound},
+          {"trees", approximate.trees.size()},
+          {"selected_rate", selected.rate / to_double(links.units_per_lane())},
+          {"selected_trees", selected.trees.size()}};
+}
+
+json answer_of(const Packing& packing, double seconds) {
+  return {{"collective", info(packing.collective).name},
+          {"root", packing.root},
+          {"rate", to_double(packing.rate)},
+          {"rate_exact", to_text(packing.rate)},
+          {"optimum", to_double(packing.optimum)},
+          {"optimum_exact", to_text(packing.optimum)},
+          {"proof", text(packing.proof)},
+          {"cut",
+           {{"sets", packing.bound.sets},
+            {"crossing", packing.bound.crossing},
+            {"crossings_per_unit", packing.bound.crossings_per_unit},
+            {"bound", to_double(packing.bound.rate)}}},
+          {"trees", trees_of(packing)},
+          {"depth", packing.depth()},
+          {"least_trees", packing.least_trees},
+          {"fewest_proved", packing.fewest_proved},
+          {"least_depth_proved", packing.least_depth_proved},
+          {"candidates", packing.candidates},
+          {"seconds", seconds}};
+}
+
+void print_sets(const Packing& packing) {
+  const bool inward = packing.collective == Collective::reduce || packing.collective == Collective::reducescatter;
+  std::string sets;
+  for (const auto& set : packing.bound.sets) sets += fmt::format(" {{{}}}", fmt::join(set, ","));
+  std::printf("bound   %s lanes: %lld lanes %s%s, %d needed for each\n", to_text(packing.bound.rate).c_str(),
+              static_cast<long long>(packing.bound.crossing), inward ? "enter" : "leave", sets.c_str(),
+              packing.bound.crossings_per_unit);
+}
+
+void print(const Packing& packing, double seconds) {
+  std::printf("rate    %s lanes (%.4f), optimum %s, proof: %s\n", to_text(packing.rate).c_str(), to_double(packing.rate),
+              to_text(packing.optimum).c_str(), std::string(text(packing.proof)).c_str());
+  print_sets(packing);
+  std::printf("trees   %zu of depth %d%s, %d candidates, %.3f s\n", packing.routes.size(), packing.depth(),
+              packing.fewest_proved ? " (fewest, proved)" : "", packing.candidates, seconds);
+  for (const auto& [route, weight] : packing.routes) {
+    std::printf("  %-8s root %d:", to_text(weight).c_str(), route.root());
+    for (const auto& edge : edges_of(route.copies() ? route.out : route.in))
+      std::printf(" %d-%d", edge[0].get<int>(), edge[1].get<int>());
+    std::printf("\n");
+  }
+}
+
+Collective collective_of(const std::string& name) {
+  const auto collective = collective_from_name(name);
+  if (!collective)
+    fail(ErrorCode::invalid_argument,
+         "unknown collective '{}': use broadcast, reduce, allreduce, allgather or reducescatter", name);
+  return *collective;
+}
+
+treegen::PackOptions options_of(const Arguments& arguments) {
+  treegen::PackOptions options;
+  if (arguments.capacity == "bandwidth") options.capacity_unit = treegen::CapacityUnit::gbytes_per_s;
+  if (arguments.unit_trees) options.weights = treegen::TreeWeights::unit;
+  return options;
+}
+
+void write_schedule(const topology::Topology& topology, const Packing& packing, const std::string& path) {
+  const auto schedule = treegen::to_schedule(topology, packing);
+  schedule::prepare(schedule, kSlots);
+  std::ofstream file(path);
+  file << schedule::to_json(schedule).dump() << '\n';
+  if (!file.flush()) fail(ErrorCode::system_error, "{} cannot be written: choose another file", path);
+}
+
+void run_pack(const Arguments& arguments) {
+  const auto topology = topology_argument(arguments.topology, arguments.devices);
+  const auto options = options_of(arguments);
+  const auto begin = std::chrono::steady_clock::now();
+  const Packing packing = treegen::pack(topology, collective_of(arguments.collective), arguments.root, options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!arguments.out.empty()) write_schedule(topology, packing, arguments.out);
+  if (!arguments.as_json) return print(packing, seconds);
+  json answer = answer_of(packing, seconds);
+  if (packing.collective == Collective::broadcast)
+    answer["blink"] = blink_steps(treegen::Links(topology, options.capacity_unit), packing, arguments.epsilon);
+  std::puts(answer.dump().c_str());
+}
+
+}  // namespace
+
+int pack(int argc, char** argv) {
+  CLI::App app("Packs spanning trees into the links of a topology: the best rate, proved, with the fewest trees.",
+               "sccl pack");
+  Arguments arguments;
+  app.add_option("--topo", arguments.topology, "preset or JSON file")->required();
+  app.add_option("--devices", arguments.devices, "keep only these devices")->delimiter(',');
+  app.add_option("--collective", arguments.collective, "broadcast, reduce, allreduce, allgather, reducescatter");
+  app.add_option("--root", arguments.root, "of broadcast and reduce");
+  app.add_option("--out", arguments.out, "write the schedule (JSON), verified");
+  app.add_option("--capacity", arguments.capacity, "what links are worth: their lanes or their bandwidth")
+      ->check(CLI::IsMember({"lanes", "bandwidth"}));
+  app.add_option("--epsilon", arguments.epsilon, "of the multiplicative weights reported for broadcast (--json)");
+  app.add_flag("--unit-trees", arguments.unit_trees, "every tree has the weight of one lane");
+  app.add_flag("--json", arguments.as_json, "print JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kBadUsage;
+  }
+  run_pack(arguments);
+  return kOk;
+}
+
+}  // namespace sccl::tools

@@ -1,0 +1,27 @@
+// What `sccl topo` prints: a matrix of ways between devices, and what bounds every schedule on them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "topology/canonical.h"
+#include "topology/load.h"
+
+namespace sccl::tools {
+
+// Links of one class taken together: "nvlink: 32 links of 1 or 2 lanes, 25 GB/s a lane, 1.5 us (assumed)".
+std::vector<std::string> describe_links(const topology::Topology& topology);
+
+// "diameter 2; AllGather R/C at least 7/6; automorphisms: 4".
+std::string describe_bounds(const topology::Topology& topology);
+
+std::string topo_table(const topology::Machine& machine);
+
+// The topology's own JSON with what follows from it.
+nlohmann::json topo_json(const topology::Machine& machine);
+
+std::string classes_table(const std::vector<topology::SubsetClass>& classes);
+nlohmann::json classes_json(const topology::Topology& topology, const std::vector<topology::SubsetClass>& classes);
+
+}  // namespace sccl::tools

@@ -1,0 +1,40 @@
+// A library that may be missing: opened when asked for, its functions looked up by name.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace sccl::topology::probe {
+
+class SharedLibrary {
+ public:
+  static std::optional<SharedLibrary> open(const std::string& name) {
+    void* handle = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    if (handle == nullptr) return std::nullopt;
+    return SharedLibrary(handle);
+  }
+  SharedLibrary(SharedLibrary&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  SharedLibrary& operator=(SharedLibrary&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~SharedLibrary() {
+    if (handle_ != nullptr) ::dlclose(handle_);
+  }
+
+  // False, and the pointer null, when the library has no such function.
+  template <typename Function>
+  bool find(const char* name, Function*& function) const {
+    function = reinterpret_cast<Function*>(::dlsym(handle_, name));
+    return function != nullptr;
+  }
+
+ private:
+  explicit SharedLibrary(void* handle) : handle_(handle) {}
+  void* handle_;
+};
+
+}  // namespace sccl::topology::probe

@@ -1,0 +1,120 @@
+// Windows, PutSignal, Signal, WaitSignal, and registration of buffers.
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <numeric>
+
+#include "world.h"
+
+using namespace api_test;
+
+namespace {
+
+std::string describe(const char* what, ncclResult_t result) {
+  return std::string(what) + ": " + ncclGetErrorString(result) + ": " + ncclGetLastError(nullptr);
+}
+
+}  // namespace
+
+TEST_CASE("a put arrives before its signal") {
+  for (const Mode mode : modes())
+    CHECK(failures(run_world(mode, 3, [](int rank, ncclComm_t comm) -> std::string {
+            constexpr std::size_t kCount = 100000;
+            std::vector<std::int32_t> inbox(3 * kCount, -1);
+            std::vector<std::int32_t> mine(kCount);
+            ncclWindow_t window = nullptr;
+            if (auto r = ncclCommWindowRegister(comm, inbox.data(), inbox.size() * 4, &window, NCCL_WIN_COLL_SYMMETRIC);
+                r != ncclSuccess)
+              return describe("register", r);
+            if (window == nullptr) return "no window";
+            void* base = nullptr;
+            if (ncclWinGetUserPtr(comm, window, &base) != ncclSuccess || base != inbox.data()) return "user pointer";
+            for (int round = 0; round < 5; ++round) {
+              std::iota(mine.begin(), mine.end(), rank * 1000 + round);
+              const int to = (rank + 1) % 3;
+              const int from = (rank + 2) % 3;
+              if (auto r = ncclPutSignal(mine.data(), kCount, ncclInt32, to, window,
+                                         static_cast<std::size_t>(rank) * kCount * 4, 3, 1, 0, comm, nullptr);
+                  r != ncclSuccess)
+                return describe("put", r);
+              ncclWaitSignalDesc_t wait{1, from, 3, 1};
+              if (auto r = ncclWaitSignal(1, &wait, comm, nullptr); r != ncclSuccess) return describe("wait", r);
+              for (std::size_t i = 0; i < kCount; ++i)
+                if (inbox[static_cast<std::size_t>(from) * kCount + i] != from * 1000 + round + static_cast<int>(i))
+                  return "wrong data";
+              // What was read may be overwritten only now.
+              if (auto r = ncclSignal(from, 0, 0, 0, comm, nullptr); r != ncclSuccess) return describe("signal", r);
+              ncclWaitSignalDesc_t read{1, to, 0, 0};
+              if (auto r = ncclWaitSignal(1, &read, comm, nullptr); r != ncclSuccess) return describe("wait", r);
+            }
+            return ncclCommWindowDeregister(comm, window) == ncclSuccess ? "" : "deregister";
+          })) == "");
+}
+
+TEST_CASE("one-sided calls of all ranks in one group of one thread") {
+  ncclComm_t comms[2];
+  REQUIRE(ncclCommInitAll(comms, 2, nullptr) == ncclSuccess);
+  std::int32_t inbox[2] = {-1, -1};
+  std::int32_t value[2] = {10, 11};
+  ncclWindow_t windows[2] = {};
+  ncclGroupStart();
+  for (int rank = 0; rank < 2; ++rank)
+    CHECK(ncclCommWindowRegister(comms[rank], &inbox[rank], 4, &windows[rank], 0) == ncclSuccess);
+  REQUIRE(ncclGroupEnd() == ncclSuccess);
+  ncclGroupStart();
+  for (int rank = 0; rank < 2; ++rank) {
+    ncclWaitSignalDesc_t twice[2] = {{1, 1 - rank, 0, 0}, {1, 1 - rank, 0, 0}};
+    CHECK(ncclWaitSignal(2, twice, comms[rank], nullptr) == ncclSuccess);
+    CHECK(ncclPutSignal(&value[rank], 1, ncclInt32, 1 - rank, windows[rank], 0, 0, 0, 0, comms[rank], nullptr) ==
+          ncclSuccess);
+    CHECK(ncclSignal(1 - rank, 0, 0, 0, comms[rank], nullptr) == ncclSuccess);
+  }
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(inbox[0] == 11);
+  CHECK(inbox[1] == 10);
+  for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("wrong one-sided calls are refused") {
+  CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
+          std::int32_t data[4] = {};
+          ncclWindow_t window = nullptr;
+          if (ncclCommWindowRegister(comm, data, sizeof data, &window, 64) != ncclInvalidArgument) return "flags";
+          if (ncclCommWindowRegister(comm, data, sizeof data, nullptr, 0) != ncclInvalidArgument) return "NULL";
+          if (ncclCommWindowRegister(comm, data, rank == 0 ? 4 : 8, &window, 0) != ncclInvalidArgument) return "sizes";
+          if (auto r = ncclCommWindowRegister(comm, data, sizeof data, &window, 0); r != ncclSuccess)
+            return describe("register", r);
+          const auto put = [&](std::size_t count, int peer, std::size_t offset, int signal, unsigned flags) {
+            return ncclPutSignal(data, count, ncclInt32, peer, window, offset, signal, 0, flags, comm, nullptr);
+          };
+          if (put(5, 0, 0, 0, 0) != ncclInvalidArgument) return "too long";
+          if (put(1, 0, 16, 0, 0) != ncclInvalidArgument) return "offset";
+          if (put(SIZE_MAX / 2, 0, 4, 0, 0) != ncclInvalidArgument) return "overflow";
+          if (put(1, 2, 0, 0, 0) != ncclInvalidArgument) return "peer";
+          if (put(1, 0, 0, 99, 0) != ncclInvalidArgument) return "signal";
+          if (put(1, 0, 0, 0, 1) != ncclInvalidArgument) return "reserved";
+          ncclWindow_t foreign = reinterpret_cast<ncclWindow_t>(data);
+          if (ncclPutSignal(data, 1, ncclInt32, 0, foreign, 0, 0, 0, 0, comm, nullptr) != ncclInvalidUsage)
+            return "foreign window";
+          if (ncclCommWindowDeregister(comm, foreign) != ncclInvalidUsage) return "foreign deregister";
+          if (ncclCommWindowDeregister(comm, nullptr) != ncclSuccess) return "NULL deregister";
+          if (ncclCommWindowDeregister(comm, window) != ncclSuccess) return "deregister";
+          if (ncclCommWindowDeregister(comm, window) != ncclInvalidUsage) return "deregister twice";
+          return "";
+        })) == "");
+}
+
+TEST_CASE("registration handles are kept, and wrong ones noticed") {
+  ncclComm_t comm = nullptr;
+  REQUIRE(ncclCommInitAll(&comm, 1, nullptr) == ncclSuccess);
+  void* memory = nullptr;
+  REQUIRE(ncclMemAlloc(&memory, 1 << 20) == ncclSuccess);
+  void* handle = nullptr;
+  CHECK(ncclCommRegister(comm, memory, 1 << 20, &handle) == ncclSuccess);
+  CHECK(ncclCommDeregister(comm, nullptr) == ncclSuccess);
+  CHECK(ncclCommDeregister(comm, &handle) == ncclInvalidUsage);
+  CHECK(ncclCommDeregister(comm, handle) == ncclSuccess);
+  CHECK(ncclCommDeregister(comm, handle) == ncclInvalidUsage);
+  CHECK(ncclMemFree(memory) == ncclSuccess);
+  CHECK(ncclMemFree(nullptr) == ncclSuccess);
+  CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}

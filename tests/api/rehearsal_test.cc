@@ -1,0 +1,115 @@
+// SCCL_TOPO: calls keep to the links of another machine and are right all the same.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+#include "world.h"
+
+using namespace api_test;
+
+namespace {
+
+std::string describe(const char* what, ncclResult_t result) {
+  return std::string(what) + ": " + ncclGetErrorString(result) + ": " + ncclGetLastError(nullptr);
+}
+
+// Every collective with data that tells where it came from.
+std::string all_collectives(int rank, int ranks, ncclComm_t comm, std::size_t count) {
+  const auto n = static_cast<std::size_t>(ranks);
+  std::vector<float> one(count, static_cast<float>(rank + 1));
+  std::vector<float> many(count * n, static_cast<float>(rank + 1));
+  std::vector<float> out(count * n, -1);
+  const float sum = static_cast<float>(ranks * (ranks + 1) / 2);
+  const auto all_are = [&](std::size_t begin, std::size_t end, float value) {
+    for (std::size_t i = begin; i < end; ++i)
+      if (out[i] != value) return false;
+    return true;
+  };
+  const auto blocks_are_ranks = [&] {
+    for (std::size_t from = 0; from < n; ++from)
+      if (!all_are(from * count, (from + 1) * count, static_cast<float>(from + 1))) return false;
+    return true;
+  };
+  if (auto r = ncclAllReduce(one.data(), out.data(), count, ncclFloat32, ncclSum, comm, nullptr); r != ncclSuccess)
+    return describe("AllReduce", r);
+  if (!all_are(0, count, sum)) return "AllReduce is wrong";
+  if (auto r = ncclAllGather(one.data(), out.data(), count, ncclFloat32, comm, nullptr); r != ncclSuccess)
+    return describe("AllGather", r);
+  if (!blocks_are_ranks()) return "AllGather is wrong";
+  if (auto r = ncclReduceScatter(many.data(), out.data(), count, ncclFloat32, ncclSum, comm, nullptr); r != ncclSuccess)
+    return describe("ReduceScatter", r);
+  if (!all_are(0, count, sum)) return "ReduceScatter is wrong";
+  if (auto r = ncclAlltoAll(many.data(), out.data(), count, ncclFloat32, comm, nullptr); r != ncclSuccess)
+    return describe("AlltoAll", r);
+  if (!blocks_are_ranks()) return "AlltoAll is wrong";
+  const int root = ranks - 1;
+  if (auto r = ncclBroadcast(one.data(), out.data(), count, ncclFloat32, root, comm, nullptr); r != ncclSuccess)
+    return describe("Broadcast", r);
+  if (!all_are(0, count, static_cast<float>(ranks))) return "Broadcast is wrong";
+  if (auto r = ncclReduce(one.data(), out.data(), count, ncclFloat32, ncclSum, root, comm, nullptr); r != ncclSuccess)
+    return describe("Reduce", r);
+  if (rank == root && !all_are(0, count, sum)) return "Reduce is wrong";
+  return "";
+}
+
+// What a fresh process prints about its choices with these settings.
+std::string choices(const char* topology, int ranks, const std::vector<std::size_t>& counts) {
+  char path[] = "/tmp/sccl-rehearsal-XXXXXX";
+  const int file = ::mkstemp(path);
+  ::close(file);
+  ::setenv("SCCL_TOPO", topology, 1);
+  ::setenv("NCCL_DEBUG", "INFO", 1);
+  ::setenv("NCCL_DEBUG_SUBSYS", "TUNING", 1);
+  ::setenv("NCCL_DEBUG_FILE", path, 1);
+  const auto results = run_world(Mode::processes, ranks, [&](int rank, ncclComm_t comm) -> std::string {
+    for (const std::size_t count : counts)
+      if (auto failure = all_collectives(rank, ranks, comm, count); !failure.empty()) return failure;
+    return "";
+  });
+  for (const char* name : {"SCCL_TOPO", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) ::unsetenv(name);
+  CHECK(failures(results) == "");
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  ::unlink(path);
+  return text.str();
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("on a DGX-1V's links every collective is right, and sizes take different schedules", "[processes]") {
+  const std::string log = choices("dgx1v", 8, {2, 5000, 100000});
+  INFO(log);
+  CHECK(contains(log, ": synth "));
+  CHECK(contains(log, ": recursive"));
+}
+
+TEST_CASE("on rings, switches and PCIe trees every collective is right", "[processes]") {
+  for (const char* topology : {"z52", "pcie8", "nvpairs4"}) {
+    INFO(topology);
+    choices(topology, 4, {1, 3000, 100000});
+  }
+}
+
+TEST_CASE("a topology that does not fit is said so, and calls work", "[processes]") {
+  ::setenv("NCCL_DEBUG", "WARN", 1);
+  const std::string unknown = choices("dgx9", 2, {10});
+  CHECK(contains(unknown, "SCCL_TOPO=dgx9"));
+  CHECK(contains(choices("nvpairs4", 5, {10}), "4 devices"));
+}
+
+TEST_CASE("children of a communicator keep their places in the machine") {
+  ::setenv("SCCL_TOPO", "dgx1v", 1);
+  const auto results = run_world(Mode::threads, 4, [](int rank, ncclComm_t comm) -> std::string {
+    ncclComm_t child = nullptr;
+    if (auto r = ncclCommSplit(comm, rank == 0 ? 1 : 0, -rank, &child, nullptr); r != ncclSuccess) return describe("Split", r);
+    auto failure = rank == 0 ? all_collectives(0, 1, child, 100) : all_collectives(3 - rank, 3, child, 100);
+    ncclCommDestroy(child);
+    return failure;
+  });
+  ::unsetenv("SCCL_TOPO");
+  CHECK(failures(results) == "");
+}

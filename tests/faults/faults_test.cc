@@ -1,0 +1,141 @@
+// The table: which fault, at which moment, with which outcome. No cell may hang, crash, leak, or name nobody.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "harness.h"
+#include "moments.h"
+
+using namespace faults_test;
+
+namespace {
+
+struct Expectation {
+  std::vector<ncclResult_t> results;  // any of them, at every survivor; with ncclSuccess the fault may go unnoticed
+  std::vector<std::string> words;     // one of them in every survivor's last error; "#" stands for the victim
+  double within_seconds;
+};
+
+const double kAnyTime = 1e9;
+
+// A rank that died or left is named within two seconds.
+const Expectation kNamed{{ncclRemoteError}, {"rank # (process", "memory of rank # "}, 2};
+// A rank that died in init is told by the root, or named missing after the deadline, or met in the first call.
+const Expectation kNamedOrMissing{{ncclRemoteError, ncclSystemError},
+                                  {"rank # (", "memory of rank # ", "rank # did not come"},
+                                  4};
+// In a child ranks are numbered anew ("@" stands for the victim); of its init the error tells both numbers.
+const Expectation kNamedInChild{{ncclRemoteError}, {"rank # (process", "rank @ (process", "memory of rank @ ", "of its parent"}, 2};
+const Expectation kAbortedInChild{{ncclInvalidUsage, ncclRemoteError}, {"rank #", "rank @", "of its parent"}, 2};
+const Expectation kUnnoticed{{ncclSuccess}, {""}, kAnyTime};
+// Who disagrees is told, and so are those who are told by a rank that was told.
+const Expectation kDisagreement{{ncclInvalidUsage}, {"rank #"}, 2};
+const Expectation kAborted{{ncclInvalidUsage, ncclRemoteError}, {"rank #"}, 2};
+
+struct Row {
+  Fault fault;
+  Moment moment;
+  Expectation expected;
+};
+
+std::vector<Row> table() {
+  std::vector<Row> rows;
+  for (const Moment& moment : {small_calls(), slot_calls(), large_calls(), grouped_calls()}) {
+    rows.push_back({Fault::kill, moment, kNamed});
+    rows.push_back({Fault::stop, moment, kUnnoticed});
+    rows.push_back({Fault::exit, moment, kNamed});
+    rows.push_back({Fault::abort, moment, kAborted});
+    rows.push_back({Fault::leave, moment, kNamed});
+    rows.push_back({Fault::mismatch, moment, kDisagreement});
+  }
+  rows.push_back({Fault::kill, splits(), kNamedInChild});
+  rows.push_back({Fault::stop, splits(), kUnnoticed});
+  rows.push_back({Fault::exit, splits(), kNamedInChild});
+  rows.push_back({Fault::abort, splits(), kAbortedInChild});
+  rows.push_back({Fault::leave, splits(), kNamedInChild});
+  rows.push_back({Fault::kill, init_moment(), kNamedOrMissing});
+  rows.push_back({Fault::stop, init_moment(), kUnnoticed});
+  rows.push_back({Fault::exit, init_moment(), kNamed});
+  return rows;
+}
+
+std::string with_victim(std::string text, int victim) {
+  if (const std::size_t place = text.find('#'); place != std::string::npos) text.replace(place, 1, std::to_string(victim));
+  if (const std::size_t place = text.find('@'); place != std::string::npos) text.replace(place, 1, std::to_string(victim / 2));
+  return text;
+}
+
+bool contains_any(const std::string& text, const std::vector<std::string>& words, int victim) {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+    return text.find(with_victim(word, victim)) != std::string::npos;
+  });
+}
+
+// "" when the survivor did as expected.
+std::string complaint(const RankReport& report, const Expectation& expected, int victim) {
+  if (!report.finished) return "did not finish. " + report.afterwards;
+  if (std::find(expected.results.begin(), expected.results.end(), report.result) == expected.results.end())
+    return std::string("got ") + ncclGetErrorString(report.result) + ": " + report.text;
+  if (report.result != ncclSuccess && !contains_any(report.text, expected.words, victim))
+    return "does not name the victim: " + report.text;
+  if (report.result != ncclSuccess && report.seconds_after_fault > expected.within_seconds)
+    return "took " + std::to_string(report.seconds_after_fault) + " s: " + report.text;
+  return report.afterwards;
+}
+
+void check(const Plan& plan, const Expectation& expected) {
+  const Outcome outcome = run(plan);
+  INFO(name(plan.fault) << " of rank " << plan.victim << " of " << plan.ranks << " in " << plan.moment.name << ", seed "
+                        << plan.seed);
+  INFO(outcome.places);
+  CHECK_FALSE(outcome.hung);
+  for (int rank = 0; rank < static_cast<int>(outcome.ranks.size()); ++rank) {
+    if (rank == plan.victim && plan.fault != Fault::stop) continue;
+    INFO("rank " << rank);
+    CHECK(complaint(outcome.ranks[static_cast<std::size_t>(rank)], expected, plan.victim) == "");
+  }
+}
+
+unsigned random_seed() { return std::random_device{}(); }
+
+}  // namespace
+
+TEST_CASE("every fault at every moment ends as the table says", "[processes]") {
+  for (const Row& row : table()) {
+    Plan plan{row.fault, row.moment};
+    plan.seed = random_seed();
+    plan.victim = static_cast<int>(plan.seed / 7 % static_cast<unsigned>(plan.ranks));
+    plan.environment = {{"SCCL_INIT_TIMEOUT_MS", "3000"}};
+    check(plan, row.expected);
+  }
+}
+
+TEST_CASE("one of 8 ranks killed in a large AllReduce is named by all, who go on without it", "[processes]") {
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    Plan plan{Fault::kill, all_reduces("an AllReduce of 8 MB", 2000000, 200)};
+    plan.ranks = 8;
+    plan.seed = random_seed();
+    plan.victim = static_cast<int>(plan.seed % 8);
+    check(plan, kNamed);
+  }
+}
+
+TEST_CASE("an aborted call gives its buffers back before it returns", "[processes]") {
+  for (int repeat = 0; repeat < 10; ++repeat) {
+    Plan plan{Fault::abort, all_reduces("an AllReduce of 32 MB", 8000000, 4)};
+    plan.ranks = 4;
+    plan.seed = random_seed();
+    plan.recover = false;
+    plan.abort_within_us = 50000;
+    const Outcome outcome = run(plan);
+    INFO("seed " << plan.seed << " " << outcome.places);
+    CHECK_FALSE(outcome.hung);
+    for (const RankReport& report : outcome.ranks) CHECK(report.result != ncclInternalError);
+  }
+}
+
+TEST_CASE("a killed rank is named without single copies, too", "[processes]") {
+  Plan plan{Fault::kill, large_calls()};
+  plan.seed = random_seed();
+  plan.environment = {{"SCCL_DIRECT", "0"}};
+  check(plan, kNamed);
+}

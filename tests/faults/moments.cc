@@ -1,0 +1,78 @@
+#include "moments.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace faults_test {
+namespace {
+
+// A call that returned, with whatever result, has given the buffer back: nobody writes into it any more.
+bool is_left_alone(std::vector<float>& data) {
+  constexpr float kMark = -7;
+  std::fill(data.begin(), data.end(), kMark);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return std::all_of(data.begin(), data.end(), [&](float value) { return value == kMark; });
+}
+
+// What rank r contributes is r + 1, so that a lost or doubled contribution shows.
+ncclResult_t summed(int rank, int ranks, ncclComm_t comm, std::size_t count, std::vector<float>& data) {
+  data.assign(count, static_cast<float>(rank + 1));
+  const ncclResult_t result = ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr);
+  if (result != ncclSuccess) return is_left_alone(data) ? result : ncclInternalError;
+  const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
+  return std::all_of(data.begin(), data.end(), [&](float value) { return value == sum; }) ? ncclSuccess
+                                                                                         : ncclInternalError;
+}
+
+ncclResult_t group(int rank, int ranks, ncclComm_t comm, std::size_t shift) {
+  const std::size_t count = 3000;
+  std::vector<float> first(count + shift, 1.0f);
+  std::vector<float> second(static_cast<std::size_t>(ranks) * count, 2.0f);
+  std::vector<float> sent(static_cast<std::size_t>(ranks) * count, static_cast<float>(rank));
+  std::vector<float> received(static_cast<std::size_t>(ranks) * count, -1.0f);
+  ncclGroupStart();
+  ncclAllReduce(first.data(), first.data(), count + shift, ncclFloat32, ncclSum, comm, nullptr);
+  ncclAllGather(sent.data(), second.data(), count, ncclFloat32, comm, nullptr);
+  for (int peer = 0; peer < ranks; ++peer) {
+    const std::size_t place = static_cast<std::size_t>(peer) * count;
+    ncclSend(sent.data() + place, count, ncclFloat32, peer, comm, nullptr);
+    ncclRecv(received.data() + place, count, ncclFloat32, peer, comm, nullptr);
+  }
+  if (const ncclResult_t result = ncclGroupEnd(); result != ncclSuccess) return result;
+  for (int peer = 0; peer < ranks; ++peer)
+    if (received[static_cast<std::size_t>(peer) * count] != static_cast<float>(peer)) return ncclInternalError;
+  return first[0] == static_cast<float>(ranks) ? ncclSuccess : ncclInternalError;
+}
+
+ncclResult_t split(int rank, int, ncclComm_t comm, std::size_t) {
+  ncclComm_t child = nullptr;
+  const ncclResult_t result = ncclCommSplit(comm, rank % 2, rank, &child, nullptr);
+  if (child == nullptr) return result;
+  float value = 1;
+  const ncclResult_t called = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, child, nullptr);
+  called == ncclSuccess ? ncclCommDestroy(child) : ncclCommAbort(child);
+  return called;
+}
+
+}  // namespace
+
+Moment all_reduces(const char* name, std::size_t elements, int rounds) {
+  return {name, false, rounds, [elements](int rank, int ranks, ncclComm_t comm, std::size_t shift) {
+            static std::vector<float> data;
+            return summed(rank, ranks, comm, elements + shift, data);
+          }};
+}
+
+Moment init_moment() {
+  Moment moment = all_reduces("init", 16, 20000);
+  moment.makes_communicator = true;
+  return moment;
+}
+Moment small_calls() { return all_reduces("small calls", 16, 20000); }
+Moment slot_calls() { return all_reduces("calls through slots", 20000, 3000); }
+Moment large_calls() { return all_reduces("large calls", 2000000, 40); }
+Moment grouped_calls() { return {"groups", false, 400, group}; }
+Moment splits() { return {"splits", false, 200, split}; }
+
+}  // namespace faults_test

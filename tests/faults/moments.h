@@ -1,0 +1,20 @@
+// The moments at which faults strike: what all ranks are doing just then.
+#pragma once
+
+#include <vector>
+
+#include "harness.h"
+
+namespace faults_test {
+
+Moment init_moment();
+Moment small_calls();   // a cache line
+Moment slot_calls();    // through shared slots
+Moment large_calls();   // single copy, where the machine permits
+Moment grouped_calls(); // two collectives and an exchange between all pairs in one group
+Moment splits();        // children made and destroyed
+
+// `elements` of float on every rank, `rounds` times.
+Moment all_reduces(const char* name, std::size_t elements, int rounds);
+
+}  // namespace faults_test

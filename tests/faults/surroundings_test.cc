@@ -1,0 +1,202 @@
+// Limits, missing file systems, forbidden calls and odd networks: either everything works, or every rank is told why.
+#include <catch2/catch.hpp>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <linux/sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "moments.h"
+#include "sandbox.h"
+#include "world.h"
+
+using namespace api_test;
+using namespace faults_test;
+
+namespace {
+
+const char* const kWorks = "works";
+
+// "works", or the error's text.
+std::string init_and_sum(int rank, int ranks, const ncclUniqueId& id) {
+  ncclComm_t comm = nullptr;
+  if (ncclCommInitRank(&comm, ranks, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+  std::vector<float> data(300000, 1.0f);
+  const bool called = ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess;
+  const std::string text = called ? "" : ncclGetLastError(nullptr);
+  called ? ncclCommDestroy(comm) : ncclCommAbort(comm);
+  if (!called) return text;
+  return data.front() == static_cast<float>(ranks) && data.back() == static_cast<float>(ranks) ? kWorks : "wrong sum";
+}
+
+// Three processes, of which rank 1 changes its surroundings before it begins.
+std::vector<std::string> world_with_odd_rank(const std::function<void()>& change) {
+  return run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
+    ::setenv("SCCL_INIT_TIMEOUT_MS", "5000", 1);
+    if (rank == 1) change();
+    return init_and_sum(rank, 3, id);
+  });
+}
+
+// All work, or all fail and say so: nobody hangs, crashes or computes rubbish.
+std::string one_mind(const std::vector<std::string>& results) {
+  std::size_t working = 0;
+  std::string all;
+  for (const std::string& result : results) {
+    working += result == kWorks ? 1 : 0;
+    all += " | " + result;
+    if (result.empty() || result == "wrong sum" || result.find("status") != std::string::npos) return all;
+  }
+  return working == 0 || working == results.size() ? "" : all;
+}
+
+std::size_t virtual_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t pages = 0;
+  file >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// A world of the child's own, in whatever surroundings it has made for itself.
+std::string whole_world() {
+  const auto results = run_bare_world(Mode::processes, 3, [](int rank, const ncclUniqueId& id) { return init_and_sum(rank, 3, id); });
+  for (const std::string& result : results)
+    if (result != kWorks) return result;
+  return kWorks;
+}
+
+void set_network(const char* family, const char* interfaces) {
+  family == nullptr ? ::unsetenv("NCCL_SOCKET_FAMILY") : ::setenv("NCCL_SOCKET_FAMILY", family, 1);
+  interfaces == nullptr ? ::unsetenv("NCCL_SOCKET_IFNAME") : ::setenv("NCCL_SOCKET_IFNAME", interfaces, 1);
+}
+
+}  // namespace
+
+TEST_CASE("a rank that runs out of descriptors fails with all others", "[processes]") {
+  for (int spare = 0; spare < 24; spare += 1) {
+    INFO(spare << " spare descriptors");
+    const auto results = world_with_odd_rank([&] { limit(RLIMIT_NOFILE, census().descriptors - 3 + static_cast<std::size_t>(spare)); });
+    CHECK(one_mind(results) == "");
+    if (spare == 0) CHECK_THAT(results[1], Catch::Contains("ulimit -n"));
+    if (spare == 23) CHECK(results[1] == kWorks);
+  }
+}
+
+TEST_CASE("a rank that runs out of address space fails with all others", "[processes]") {
+  for (std::size_t spare = std::size_t{64} << 10; spare <= std::size_t{512} << 20; spare *= 2) {
+    INFO(spare << " spare bytes");
+    const auto results = world_with_odd_rank([&] { limit(RLIMIT_AS, virtual_bytes() + spare); });
+    CHECK(one_mind(results) == "");
+    if (spare == std::size_t{512} << 20) CHECK(results[1] == kWorks);
+  }
+}
+
+TEST_CASE("a limit on file sizes is an error and no signal", "[processes]") {
+  const auto results = world_with_odd_rank([] { limit(RLIMIT_FSIZE, 65536); });
+  CHECK(one_mind(results) == "");
+  for (const std::string& result : results) CHECK_THAT(result, Catch::Contains("ulimit -f"));
+}
+
+TEST_CASE("a home that cannot be read, and a log that cannot be written, hinder nothing", "[processes]") {
+  const auto results = world_with_odd_rank([] {
+    ::setenv("HOME", "/proc/1/no-such-home", 1);
+    ::setenv("NCCL_DEBUG_FILE", "/proc/no-such-folder/log", 1);
+    ::setenv("NCCL_CONF_FILE", "/proc/self/mem", 1);
+  });
+  for (const std::string& result : results) CHECK(result == kWorks);
+}
+
+TEST_CASE("nothing needs /proc, a writable disk, or room in /dev/shm", "[processes]") {
+  CHECK_THAT(in_child([] {
+               enter_own_mounts();
+               if (::mount("none", "/dev/shm", "tmpfs", 0, "size=4096") != 0) throw Skip{"/dev/shm cannot be replaced"};
+               if (::mount("none", "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0)
+                 throw Skip{"the root cannot be made read-only"};
+               if (::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) throw Skip{"/proc cannot be covered"};
+               return whole_world();
+             }),
+             Catch::Equals("") || Catch::Equals(kWorks));
+}
+
+TEST_CASE("a death is seen without pidfds", "[processes]") {
+  CHECK(in_child([]() -> std::string {
+          forbid(SYS_pidfd_open);
+          Plan plan{Fault::kill, large_calls()};
+          const Outcome outcome = run(plan);
+          if (outcome.hung) return "hung: " + outcome.places;
+          for (const int rank : {0, 1, 3}) {
+            const RankReport& report = outcome.ranks[static_cast<std::size_t>(rank)];
+            if (report.result != ncclRemoteError || report.seconds_after_fault > 2) return report.text;
+            if (!report.afterwards.empty()) return report.afterwards;
+          }
+          return "";
+        }) == "");
+}
+
+TEST_CASE("ranks meet where there is IPv6 only", "[processes]") {
+  CHECK_THAT(in_child([]() -> std::string {
+               enter_empty_network();
+               command("ip link set lo up && ip addr del 127.0.0.1/8 dev lo");
+               set_network(nullptr, nullptr);
+               const std::string works = whole_world();
+               if (works != kWorks) return works;
+               set_network("AF_INET", nullptr);
+               ncclUniqueId id;
+               if (ncclGetUniqueId(&id) == ncclSuccess) return "an IPv4 address was found";
+               return ncclGetLastError(nullptr);
+             }),
+             Catch::Equals("") || Catch::Contains("NCCL_SOCKET_FAMILY=AF_INET"));
+}
+
+TEST_CASE("a host without any interface that is up is told so", "[processes]") {
+  CHECK_THAT(in_child([]() -> std::string {
+               enter_empty_network();
+               ncclUniqueId id;
+               return ncclGetUniqueId(&id) == ncclSuccess ? "an id was made" : ncclGetLastError(nullptr);
+             }),
+             Catch::Equals("") || Catch::Contains("no network interface that is up"));
+}
+
+TEST_CASE("of several interfaces the named ones are used", "[processes]") {
+  struct Form {
+    const char* pattern;
+    const char* address;  // the first that the root listens on; "" for none
+  };
+  const Form forms[] = {{nullptr, "10."},    {"alpha", "10.1."},     {"=alpha0", "10.1."},     {"=alpha", ""},
+                        {"beta", "10.2."},   {"^alpha", "10.2."},    {"^=alpha0,lo", "10.2."}, {"beta,alpha", "10."},
+                        {"lo", "127.0.0.1"}, {"^alpha,beta,lo", ""}, {"gamma", ""}};
+  CHECK_THAT(in_child([&]() -> std::string {
+               enter_empty_network();
+               command("ip link set lo up && ip link add alpha0 type veth peer name beta0");
+               command("ip addr add 10.1.0.1/24 dev alpha0 && ip addr add 10.2.0.1/24 dev beta0");
+               command("ip link set alpha0 up && ip link set beta0 up");
+               const std::string log = "/tmp/sccl-interfaces-test." + std::to_string(::getpid());
+               ::setenv("NCCL_DEBUG", "INFO", 1);
+               ::setenv("NCCL_DEBUG_FILE", log.c_str(), 1);
+               for (const Form& form : forms) {
+                 set_network("AF_INET", form.pattern);
+                 std::ofstream(log, std::ios::trunc).flush();
+                 ncclResetDebugInit();
+                 ncclUniqueId id;
+                 const bool made = ncclGetUniqueId(&id) == ncclSuccess;
+                 const std::string text = ncclGetLastError(nullptr);
+                 std::ifstream file(log);
+                 const std::string told((std::istreambuf_iterator<char>(file)), {});
+                 const std::string wanted = std::string("root listens on ") + form.address;
+                 const bool right = *form.address == '\0' ? !made && text.find("NCCL_SOCKET_IFNAME") != std::string::npos
+                                                          : made && told.find(wanted) != std::string::npos;
+                 if (!right) return std::string(form.pattern == nullptr ? "unset" : form.pattern) + ": " + told + text;
+                 if (made && whole_world() != kWorks) return std::string(form.pattern) + " does not work";
+               }
+               ::unlink(log.c_str());
+               return "";
+             }),
+             Catch::Equals(""));
+}

@@ -1,0 +1,71 @@
+// Schedules of a thousand ranks are planned and simulated in seconds, and their times are those of the closed form.
+#include <sys/resource.h>
+
+#include <catch2/catch.hpp>
+
+#include "planners/planners.h"
+#include "schedule/cost.h"
+#include "schedule/simulate.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+using schedule::Detail;
+using schedule::Progress;
+
+namespace {
+
+constexpr int kRanks = 1024;
+constexpr double kBytesInAll = 64 << 20;
+constexpr double kAlphaUs = 2;           // two halves of the way through the switch
+constexpr double kUsPerByte = 1 / 25e3;
+
+double simulated_us(const schedule::Schedule& schedule, double bytes) {
+  return schedule::simulate(schedule, {.bytes = bytes, .detail = Detail::totals}).time_us;
+}
+
+}  // namespace
+
+TEST_CASE("1024 ranks on a switch: ring and recursive doubling take seconds and keep to the closed form") {
+  const topology::Topology many = topology::preset("switch:1024");
+  const double share = kBytesInAll / kRanks;
+  const auto ring = planners::ring(many, Collective::allgather, 0);
+  REQUIRE(ring);
+  CHECK(simulated_us(*ring, share) == Approx((kRanks - 1) * (kAlphaUs + share * kUsPerByte)));
+  const auto doubling = planners::recursive(many, Collective::allgather, 0);
+  REQUIRE(doubling);
+  CHECK(doubling->steps == 10);
+  const double volume_us = (kRanks - 1) * share * kUsPerByte;
+  const double time_us = simulated_us(*doubling, share);
+  CHECK(time_us >= volume_us);
+  CHECK(time_us <= 1.1 * volume_us + 10 * kAlphaUs);
+  // Twice the ranks have four times the sends: 2048 must fit into 10 s and 2 GB. Sanitizers need several times that.
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const double seconds = static_cast<double>(usage.ru_utime.tv_sec);
+  INFO(seconds << " s, " << usage.ru_maxrss / 1024 << " MiB");
+  CHECK(seconds < 25);
+  CHECK(usage.ru_maxrss / 1024 < 2048);
+}
+
+TEST_CASE("with a barrier between steps the simulator and the closed form agree, whoever planned") {
+  for (const char* name : {"dgx2", "dgx-a100", "pcie4", "pcie8", "nvpairs4", "mi300x", "host:6", "2*nvpairs4"}) {
+    const topology::Topology machine = topology::preset(name);
+    for (const planners::Planner& planner : planners::table())
+      for (int i = 0; i < kCollectiveCount; ++i) {
+        const auto collective = static_cast<Collective>(i);
+        if (collective == Collective::sendrecv) continue;
+        const auto schedule = planner.plan(machine, collective, 1);
+        if (!schedule) continue;
+        INFO(planner.name << " for " << info(collective).name << " on " << name);
+        const double closed_us = schedule::linear_cost(*schedule).time_us(1e6);
+        const double stepwise_us =
+            schedule::simulate(*schedule, {.bytes = 1e6, .progress = Progress::stepwise}).time_us;
+        const double dataflow_us = schedule::simulate(*schedule, {.bytes = 1e6}).time_us;
+        // The closed form adds the longest latency to the fullest link, which may lie on different ways.
+        CHECK(stepwise_us >= schedule::linear_cost(*schedule).us_per_byte * 1e6 * (1 - 1e-6));
+        CHECK(stepwise_us >= closed_us * 0.9);
+        CHECK(stepwise_us <= closed_us * 1.5);
+        CHECK(dataflow_us <= stepwise_us * (1 + 1e-9));
+      }
+  }
+}

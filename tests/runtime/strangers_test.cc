@@ -1,0 +1,368 @@
+// Connections of strangers to the places where ranks meet: many, slow, lying, repeating what they overheard. And ranks
+// that know the secret but lie or die.
+#include <catch2/catch.hpp>
+#include <arpa/inet.h>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <netinet/in.h>
+#include <random>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/bootstrap/id_format.h"
+#include "runtime/bootstrap/wire.h"
+
+using namespace sccl;
+using namespace sccl::runtime;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+const std::atomic<bool> kNoAbort{false};
+
+Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// Runs `body` for each rank in a thread; returns what each threw.
+std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank)>& body) {
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+// Three ranks meet on this id, within `seconds`.
+void check_meeting(const UniqueId& id, double seconds) {
+  const auto begin = Clock::now();
+  const auto errors = run_ranks(3, [&](Rank rank) {
+    Bootstrap bootstrap(id, rank, 3, soon(), kNoAbort);
+    const auto all = bootstrap.all_gather(wire::bytes_of(rank), soon());
+    for (Rank other = 0; other < 3; ++other)
+      if (std::memcmp(all.at(static_cast<std::size_t>(other)).data(), &other, sizeof other) != 0)
+        throw std::runtime_error("wrong blob");
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+  CHECK(seconds_since(begin) < seconds);
+}
+
+// A stranger's connection; invalid when the root refuses or no descriptor is left.
+FileDescriptor call(const UniqueId& id) {
+  const Address address = decode(id).addresses.back();
+  FileDescriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid() || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0)
+    return {};
+  return socket;
+}
+
+void say(const FileDescriptor& to, std::span<const std::byte> bytes) {
+  (void)!::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+// What is received until `bytes` are there, the other side hangs up, or a second passes.
+Bytes hear(const FileDescriptor& from, std::size_t bytes) {
+  Bytes heard(bytes);
+  std::size_t count = 0;
+  const timeval limit{1, 0};
+  ::setsockopt(from.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  while (count < bytes) {
+    const ssize_t got = ::recv(from.get(), heard.data() + count, bytes - count, 0);
+    if (got <= 0) break;
+    count += static_cast<std::size_t>(got);
+  }
+  heard.resize(count);
+  return heard;
+}
+
+// True when the other side hung up.
+bool hung_up(const FileDescriptor& socket) {
+  std::byte byte{};
+  const timeval limit{2, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  const ssize_t got = ::recv(socket.get(), &byte, 1, 0);
+  return got == 0 || (got < 0 && errno == ECONNRESET);
+}
+
+wire::Proof greet(const FileDescriptor& socket) {
+  const wire::Hello hello{wire::kTag, wire::make_nonce()};
+  say(socket, wire::bytes_of(hello));
+  wire::Proof proof;
+  const Bytes heard = hear(socket, sizeof proof);
+  if (heard.size() == sizeof proof) std::memcpy(&proof, heard.data(), sizeof proof);
+  return proof;
+}
+
+// Joins with the true secret, whatever the numbers say.
+FileDescriptor join_as(const UniqueId& id, Rank rank, int ranks) {
+  FileDescriptor socket = call(id);
+  const wire::Proof proof = greet(socket);
+  const wire::Join join{wire::prove(decode(id).secret, proof.nonce, wire::Role::rank), rank, ranks};
+  say(socket, wire::bytes_of(join));
+  return socket;
+}
+
+// Threads that bother the root until destroyed.
+class Nuisance {
+ public:
+  Nuisance(int threads, const std::function<void(const std::atomic<bool>&)>& body) {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this, body] { body(over_); });
+  }
+  ~Nuisance() {
+    over_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::atomic<bool> over_{false};
+  std::vector<std::thread> threads_;
+};
+
+Bytes random_bytes(std::mt19937& random, std::size_t count) {
+  Bytes bytes(count);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("10,000 strangers on the port do not keep ranks from meeting") {
+  const UniqueId id = create_unique_id();
+  std::atomic<int> strangers{0};
+  {
+    const Nuisance flood(2, [&](const std::atomic<bool>&) {
+      std::mt19937 random(7);
+      std::vector<FileDescriptor> open(100);
+      for (int i = 0; i < 5000; ++i) {
+        FileDescriptor socket = call(id);
+        if (!socket.valid()) continue;
+        ++strangers;
+        if (i % 3 == 0) say(socket, random_bytes(random, 1 + i % 200));
+        open[static_cast<std::size_t>(i) % open.size()] = std::move(socket);
+      }
+    });
+    while (strangers < 1000) std::this_thread::yield();
+    check_meeting(id, 10);
+  }
+}
+
+TEST_CASE("strangers who speak slowly hold nobody up") {
+  const UniqueId id = create_unique_id();
+  const Nuisance slow(1, [&](const std::atomic<bool>& over) {
+    const wire::Hello hello{wire::kTag, {1, 2}};
+    const auto bytes = wire::bytes_of(hello);
+    std::vector<FileDescriptor> sockets;
+    for (int i = 0; i < 200; ++i) sockets.push_back(call(id));
+    for (std::size_t at = 0; !over && at < bytes.size(); ++at) {
+      for (const FileDescriptor& socket : sockets) say(socket, bytes.subspan(at, 1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  check_meeting(id, 5);
+}
+
+TEST_CASE("strangers who never stop speaking hold nobody up") {
+  const UniqueId id = create_unique_id();
+  const Nuisance loud(2, [&](const std::atomic<bool>& over) {
+    std::mt19937 random(3);
+    const Bytes garbage = random_bytes(random, 1 << 20);
+    while (!over) {
+      const FileDescriptor socket = call(id);
+      const timeval limit{0, 100000};
+      ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+      while (!over && ::send(socket.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL) > 0) {
+      }
+    }
+  });
+  check_meeting(id, 5);
+}
+
+TEST_CASE("what was overheard opens nothing when it is repeated") {
+  const UniqueId id = create_unique_id();
+  FileDescriptor honest = call(id);
+  const wire::Proof proof = greet(honest);
+  const wire::Join join{wire::prove(decode(id).secret, proof.nonce, wire::Role::rank), 0, 3};
+  // The same introduction on another connection, and the root's own proof sent back to it.
+  for (const std::uint64_t mac : {join.mac, proof.mac}) {
+    const FileDescriptor thief = call(id);
+    greet(thief);
+    const wire::Join repeated{mac, 0, 3};
+    say(thief, wire::bytes_of(repeated));
+    CHECK(hung_up(thief));
+  }
+  honest.reset();
+  check_meeting(id, 5);
+}
+
+TEST_CASE("an id whose root has ended is refused in time") {
+  const UniqueId id = create_unique_id();
+  check_meeting(id, 5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ::setenv("NCCL_SOCKET_RETRY_CNT", "3", 1);
+  const auto begin = Clock::now();
+  CHECK_THROWS_WITH(Bootstrap(id, 0, 3, soon(), kNoAbort), Catch::Contains("no root of this unique id"));
+  ::unsetenv("NCCL_SOCKET_RETRY_CNT");
+  CHECK(seconds_since(begin) < 3);
+}
+
+TEST_CASE("a rank that is no rank of its communicator is dropped") {
+  const UniqueId id = create_unique_id();
+  const std::pair<Rank, int> lies[] = {{-1, 3}, {3, 3}, {1 << 30, 3}, {0, 0}, {0, -5}, {-1, -1}, {INT32_MIN, INT32_MAX}};
+  for (const auto& [rank, ranks] : lies) {
+    INFO(rank << " of " << ranks);
+    CHECK(hung_up(join_as(id, rank, ranks)));
+  }
+  check_meeting(id, 5);
+}
+
+TEST_CASE("a member that sends rubbish fails the meeting and nothing else") {
+  std::mt19937 random(std::random_device{}());
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    const UniqueId id = create_unique_id();
+    FileDescriptor liar = join_as(id, 1, 3);
+    Bytes rubbish = random_bytes(random, random() % 300);
+    // Often a believable kind and length.
+    if (repeat % 2 == 0 && rubbish.size() > 8) {
+      const wire::Header header{static_cast<wire::Kind>(random() % 7), static_cast<std::uint32_t>(random() % 200)};
+      std::memcpy(rubbish.data(), &header, sizeof header);
+    }
+    say(liar, rubbish);
+    liar.reset();
+    const auto errors = run_ranks(2, [&](Rank rank) {
+      Bootstrap bootstrap(id, rank * 2, 3, soon(), kNoAbort);
+      bootstrap.all_gather({}, Deadline::in(std::chrono::milliseconds(500)));
+    });
+    for (const std::string& error : errors) CHECK(error != "");
+  }
+}
+
+TEST_CASE("a root without descriptors waits for one without burning a core") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // All but the descriptors that the root has are taken; they come free after a second.
+    const UniqueId id = create_unique_id();
+    std::vector<FileDescriptor> taken;
+    const rlimit most{64, 64};
+    ::setrlimit(RLIMIT_NOFILE, &most);
+    FileDescriptor stranger = call(id);
+    for (FileDescriptor next(::dup(0)); next.valid(); next = FileDescriptor(::dup(0))) taken.push_back(std::move(next));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    rusage used{};
+    ::getrusage(RUSAGE_SELF, &used);
+    const bool idle = used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0 && used.ru_utime.tv_usec + used.ru_stime.tv_usec < 300000;
+    taken.clear();
+    bool met = true;
+    for (const std::string& error : run_ranks(2, [&](Rank rank) {
+           Bootstrap bootstrap(id, rank, 2, soon(), kNoAbort);
+           bootstrap.all_gather({}, soon());
+         }))
+      met = met && error.empty();
+    const char verdict = !idle ? 'b' : !met ? 'm' : 'g';
+    (void)!::write(ends[1], &verdict, 1);
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  char verdict = 0;
+  CHECK(::read(ends[0], &verdict, 1) == 1);
+  CHECK(verdict == 'g');
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+}
+
+namespace {
+
+// The abstract sockets of this library that anybody can see.
+std::vector<std::string> visible_sockets() {
+  std::ifstream list("/proc/net/unix");
+  std::vector<std::string> names;
+  for (std::string line; std::getline(list, line);)
+    if (const std::size_t at = line.find("@sccl-"); at != std::string::npos) names.push_back(line.substr(at + 1));
+  return names;
+}
+
+FileDescriptor call_unix(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return {};
+  return socket;
+}
+
+void exchange_descriptors(Bootstrap& bootstrap, int ranks) {
+  const FileDescriptor memory(::memfd_create("test", MFD_CLOEXEC));
+  std::vector<Rank> all;
+  for (Rank rank = 0; rank < ranks; ++rank) all.push_back(rank);
+  const std::array<int, 1> mine{memory.get()};
+  if (bootstrap.exchange_descriptors(all, mine, soon()).size() != all.size()) throw std::runtime_error("wrong table");
+}
+
+}  // namespace
+
+TEST_CASE("strangers on the local socket do not hold up the exchange of descriptors") {
+  const UniqueId id = create_unique_id();
+  std::atomic<int> strangers{0};
+  const Nuisance local(1, [&](const std::atomic<bool>& over) {
+    std::vector<FileDescriptor> silent;
+    while (!over && strangers < 60)
+      for (const std::string& name : visible_sockets())
+        if (FileDescriptor socket = call_unix(name); socket.valid()) {
+          if (strangers % 2 == 0) (void)!::send(socket.get(), "garbage", 7, MSG_NOSIGNAL);
+          silent.push_back(std::move(socket));
+          ++strangers;
+        }
+    while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  const auto begin = Clock::now();
+  const auto errors = run_ranks(3, [&](Rank rank) {
+    Bootstrap bootstrap(id, rank, 3, soon(), kNoAbort);
+    // Rank 2 takes its time, so that the strangers come first.
+    std::vector<Rank> all{0, 1, 2};
+    if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    exchange_descriptors(bootstrap, 3);
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+  CHECK(seconds_since(begin) < 5);
+}
+
+TEST_CASE("a rank that dies in the exchange of descriptors is named at once", "[processes]") {
+  for (const Rank victim : {0, 2}) {
+    const UniqueId id = create_unique_id();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Bootstrap bootstrap(id, victim, 3, soon(), kNoAbort);
+      bootstrap.all_gather({}, soon());  // the exchange begins with one
+      ::_exit(0);
+    }
+    const auto begin = Clock::now();
+    const auto errors = run_ranks(2, [&](Rank index) {
+      const Rank rank = victim == 0 ? index + 1 : index;
+      Bootstrap bootstrap(id, rank, 3, soon(), kNoAbort);
+      exchange_descriptors(bootstrap, 3);
+    });
+    ::waitpid(child, nullptr, 0);
+    for (const std::string& error : errors) CHECK_THAT(error, Catch::Contains("rank " + std::to_string(victim) + " ("));
+    CHECK(seconds_since(begin) < 2);
+  }
+}

@@ -1,0 +1,95 @@
+"""sccl pack, driven as a user drives it. Usage: pack_test.py SCCL"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from fractions import Fraction
+
+SCCL = sys.argv[1]
+failures = []
+
+
+def run(*arguments):
+    return subprocess.run([SCCL, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+
+
+def packed(*arguments):
+    result = run("pack", "--json", *arguments)
+    expect(result.returncode == 0, f"{arguments}: exit {result.returncode}, {result.stderr}")
+    return json.loads(result.stdout)
+
+
+def check_weights(answer, what):
+    """Weights sum up to the rate exactly, and every tree spans."""
+    blocks = len({tree["root"] for tree in answer["trees"]}) if answer["collective"] in ("allgather", "reducescatter") else 1
+    total = sum(Fraction(tree["weight_exact"]) for tree in answer["trees"])
+    expect(total == blocks * Fraction(answer["rate_exact"]), f"{what}: weights sum up to {total}")
+    for tree in answer["trees"]:
+        reached = {tree["root"]}
+        edges = list(tree["edges"])
+        while edges:
+            usable = [edge for edge in edges if edge[0] in reached]
+            if not usable:
+                break
+            reached |= {edge[1] for edge in usable}
+            edges = [edge for edge in edges if edge not in usable]
+        expect(not edges and len(reached) == len(tree["edges"]) + 1, f"{what}: a tree does not span")
+
+
+def test_rates():
+    for arguments, rate, trees in (
+            (("--topo", "dgx1v"), "6", 4),
+            (("--topo", "dgx1v", "--unit-trees"), "6", 6),
+            (("--topo", "dgx1v", "--collective", "allreduce"), "24/7", None),
+            (("--topo", "dgx1p", "--collective", "allreduce"), "16/7", None),
+            (("--topo", "dgx2", "--collective", "allgather"), "2/5", 16),
+            (("--topo", "dgx1v", "--devices", "1,4,5,6", "--collective", "reduce", "--root", "3"), "2", 2),
+            (("--topo", "nvpairs4", "--capacity", "bandwidth"), "54/25", None)):
+        answer = packed(*arguments)
+        expect(answer["rate_exact"] == rate, f"{arguments}: rate {answer['rate_exact']}")
+        expect(answer["optimum"] == answer["rate"] and answer["proof"] == "cut", f"{arguments}: not proved")
+        expect(trees is None or len(answer["trees"]) == trees, f"{arguments}: {len(answer['trees'])} trees")
+        cut = answer["cut"]
+        expect(arguments[-1] == "bandwidth" or
+               Fraction(cut["crossing"], cut["crossings_per_unit"]) == Fraction(rate), f"{arguments}: the cut {cut}")
+        check_weights(answer, arguments)
+
+
+def test_schedule():
+    with tempfile.TemporaryDirectory() as folder:
+        for collective in ("broadcast", "reduce", "allreduce", "allgather", "reducescatter"):
+            path = pathlib.Path(folder) / f"{collective}.json"
+            packed("--topo", "dgx1v", "--devices", "0,1,2,4,6", "--collective", collective, "--out", str(path))
+            expect(run("verify", str(path)).returncode == 0, f"the schedule of {collective} is refused")
+            schedule = json.loads(path.read_text())
+            expect(schedule["pipelined"] and schedule["collective"] == collective, f"{collective}: wrong schedule")
+
+
+def test_bad_input():
+    for arguments, said in (
+            (("--topo", "dgx1v", "--devices", "0,1,6"), "no path leads from rank 0 (device 0) to 2 (device 6)"),
+            (("--topo", "dgx1v", "--root", "8"), "root 8"),
+            (("--topo", "dgx1v", "--collective", "alltoall"), "alltoall"),
+            (("--topo", "dgx1v", "--collective", "sum"), "unknown collective 'sum'"),
+            (("--topo", "dgx1v", "--devices", "3"), "at least two"),
+            (("--topo", "dgx9"), "dgx9"),
+            (("--topo", "dgx1v", "--devices", "1,1"), "twice"),
+            (("--topo", "dgx1v", "--out", "/no/such/folder/file"), "cannot be written"),
+            ((), "--topo")):
+        result = run("pack", *arguments)
+        expect(result.returncode == 2, f"{arguments}: exit {result.returncode}")
+        expect(said in result.stderr + result.stdout, f"{arguments}: {result.stderr}")
+
+
+test_rates()
+test_schedule()
+test_bad_input()
+for failure in failures:
+    print(failure)
+sys.exit(1 if failures else 0)
