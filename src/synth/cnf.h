@@ -21,13 +21,10 @@ struct Limits {
   bool reached() const { return deadline.passed() || (stop != nullptr && stop->load(std::memory_order_relaxed)); }
 };
 
-// What the search is tuned for.
-enum class Aim : std::uint8_t { either, sat, unsat };
-
 // Variables are positive numbers, a literal is a variable or its negative.
 class Cnf {
  public:
-  explicit Cnf(Aim aim);
+  Cnf();
   ~Cnf();
   Cnf(const Cnf&) = delete;
   Cnf& operator=(const Cnf&) = delete;

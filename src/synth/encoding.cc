@@ -51,14 +51,8 @@ class Windows {
 
 }  // namespace
 
-// The solver's configuration for unsatisfiable formulas finds schedules faster, too (docs/decisions.md, 10).
 Encoding::Encoding(const Problem& problem, const Action& action, int rounds, const std::vector<RoundsRange>& ranges)
-    : problem_(problem),
-      action_(action),
-      steps_(static_cast<int>(ranges.size())),
-      rounds_(rounds),
-      ranges_(ranges),
-      cnf_(Aim::unsat) {
+    : problem_(problem), action_(action), steps_(static_cast<int>(ranges.size())), rounds_(rounds), ranges_(ranges) {
   sent_.assign(action.orbits.size() * problem.hops.size() * at(steps_), 0);
   for (const Action::Orbit& orbit : action.orbits) add_chunk(orbit);
   add_rounds();
@@ -211,7 +205,6 @@ std::vector<TimedHop> Encoding::solution() const {
 }
 
 std::int64_t Encoding::estimate(const Problem& problem, const Action& action, const std::vector<RoundsRange>& ranges) {
-  const auto hops = static_cast<std::int64_t>(problem.hops.size());
   const auto orbits = static_cast<std::int64_t>(action.orbits.size());
   const auto order = static_cast<std::int64_t>(action.group.order());
   std::int64_t routes = 0;
@@ -221,15 +214,20 @@ std::int64_t Encoding::estimate(const Problem& problem, const Action& action, co
   }
   // A truncated totalizer over n literals with k outputs has about n * k / 2 ternary clauses in its lower levels and
   // (n / k) * k^2 / 2 in the upper ones.
-  std::int64_t totalizers = 0;
-  for (const Capacity& capacity : problem.capacities) {
-    std::int64_t terms = 0;
-    for (const Capacity::Term& term : capacity.terms) terms += term.times;
-    const std::int64_t inputs = terms * orbits * order;
+  const auto totalizer = [](std::int64_t inputs, std::int64_t most) { return 3 * inputs * std::min(inputs, most); };
+  std::int64_t literals = static_cast<std::int64_t>(ranges.size()) * orbits * routes;
+  std::vector<bool> done(problem.capacities.size(), false);
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    if (done[i]) continue;
+    for (const Permutation& element : action.capacities) done[at(element[i])] = true;
+    std::int64_t inputs = 0;
+    for (const Capacity::Term& term : problem.capacities[i].terms) inputs += term.times * orbits * order;
     for (const RoundsRange& range : ranges)
-      totalizers += 3 * inputs * std::min<std::int64_t>(inputs, std::int64_t{capacity.lanes} * range.most + 1) / order;
+      literals += totalizer(inputs, std::int64_t{problem.capacities[i].lanes} * range.most + 1);
   }
-  return static_cast<std::int64_t>(ranges.size()) * orbits * routes + totalizers + hops;
+  std::int64_t levels = 0;
+  for (const RoundsRange& range : ranges) levels += range.most - range.least;
+  return literals + totalizer(levels, levels);
 }
 
 std::vector<TimedHop> pruned(const Problem& problem, std::vector<TimedHop> sends) {

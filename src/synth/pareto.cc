@@ -40,12 +40,12 @@ class Sweep {
     seed();
     for (round_ = 0; round_ < kRounds; ++round_) {
       sweep();
-      if (limits_.reached() || unknown_.empty()) break;
+      if (limits_.reached() || still_better().empty()) break;
     }
     frontier_.complete = !limits_.reached();
     drop_dominated();
     for (Point& point : frontier_.points) point.standing = standing(point);
-    frontier_.open = still_better(unknown_);
+    frontier_.open = still_better();
     frontier_.seconds = elapsed();
     return std::move(frontier_);
   }
@@ -66,7 +66,6 @@ class Sweep {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   void sweep() {
-    unknown_.clear();
     for (int steps = frontier_.least_steps; steps <= frontier_.most_steps; ++steps) {
       for (int rounds = steps; rounds <= steps + frontier_.k && !limits_.reached(); ++rounds)
         most_chunks(steps, rounds);
@@ -105,7 +104,9 @@ class Sweep {
         tried = pieces;
       if (outcome == Outcome::unsat) refuted = pieces;
     }
-    for (int pieces = refuted - 1; pieces > found; --pieces) unknown_.push_back(size(pieces));
+    std::vector<Size>& unknown = unknown_[{steps, rounds}];
+    unknown.clear();
+    for (int pieces = refuted - 1; pieces > found; --pieces) unknown.push_back(size(pieces));
   }
 
   bool known_no_better(const Size& size) const {
@@ -118,7 +119,7 @@ class Sweep {
     for (int i = 0; i < round_; ++i) slice_ms *= kSliceGrowth;
     const auto left_ms = limits_.deadline.remaining_ms(slice_ms);
     const Limits slice{Deadline::in(std::chrono::milliseconds(left_ms)), limits_.stop};
-    Answer answer = synthesizer_.find(size, Effort{}, slice);
+    Answer answer = synthesizer_.find(size, slice);
     if (answer.outcome == Outcome::sat) add(std::move(*answer.schedule));
     return answer.outcome;
   }
@@ -172,14 +173,17 @@ class Sweep {
     points = std::move(kept);
   }
 
-  std::vector<Size> still_better(const std::vector<Size>& sizes) const {
+  // What is neither found nor refuted, and would be worth having.
+  std::vector<Size> still_better() const {
     std::vector<Size> result;
-    for (const Size& size : sizes)
-      if (!known_no_better(size)) result.push_back(size);
+    for (const auto& [row, sizes] : unknown_)
+      for (const Size& size : sizes)
+        if (!known_no_better(size)) result.push_back(size);
     return result;
   }
 
   Standing standing(const Point& point) const {
+    if (point.latency_optimal && point.bandwidth_optimal) return Standing::proved;
     const auto beats = [&](const Size& size) {
       return size.steps <= point.size.steps && cost(size) <= cost(point.size) &&
              (size.steps < point.size.steps || cost(size) < cost(point.size));
@@ -189,7 +193,9 @@ class Sweep {
     const bool looked_at =
         point.size.steps <= frontier_.most_steps && point.size.rounds - point.size.steps <= frontier_.k;
     if (!looked_at || (limits_.reached() && round_ == 0)) return Standing::open;
-    return std::any_of(unknown_.begin(), unknown_.end(), beats) ? Standing::open : Standing::proved;
+    for (const auto& [row, sizes] : unknown_)
+      if (std::any_of(sizes.begin(), sizes.end(), beats)) return Standing::open;
+    return Standing::proved;
   }
 
   Synthesizer& synthesizer_;
@@ -198,8 +204,8 @@ class Sweep {
   Clock::time_point start_ = Clock::now();
   Frontier frontier_;
   int round_ = 0;
-  std::vector<Size> unknown_;                         // of the last sweep
-  std::map<std::pair<int, int>, int> least_refuted_;  // by steps and rounds: pieces
+  std::map<std::pair<int, int>, std::vector<Size>> unknown_;  // by steps and rounds, of the last look
+  std::map<std::pair<int, int>, int> least_refuted_;          // by steps and rounds: pieces
 };
 
 }  // namespace

@@ -15,6 +15,13 @@ constexpr int kMostChunks = 20000;
 constexpr int kMostStepsTried = 24;
 constexpr std::size_t kMostActions = 5;
 
+// A formula takes time to write down, too.
+std::int64_t literals_in(const Limits& limits) {
+  constexpr std::int64_t kLiteralsAMs = 3000;
+  constexpr int kLongMs = 100'000;
+  return kLiteralsAMs * limits.deadline.remaining_ms(kLongMs);
+}
+
 // Turns get longer, so that most of the work is in the last one.
 std::int64_t conflicts_of_turn(int turn) {
   constexpr std::int64_t kFirst = 5000;
@@ -30,6 +37,7 @@ struct Search::Attempt {
   std::vector<RoundsRange> ranges;
   std::int64_t share = 1;  // of the conflicts of a turn, as a divisor
   int first_turn = 0;
+  std::int64_t literals = 0;  // about
   std::unique_ptr<Encoding> encoding;
   bool closed = false;  // refuted, or too large to try
 };
@@ -62,7 +70,7 @@ Problem Search::problem(int pieces) const {
   return orientation_ == Orientation::forward ? forward : reversed(std::move(forward));
 }
 
-Found Search::find(int pieces, int steps, int rounds, Effort effort, const Limits& limits) {
+Found Search::find(int pieces, int steps, int rounds, const Limits& limits) {
   if (pieces < 1) fail(ErrorCode::invalid_argument, "{} chunks: give at least 1", pieces);
   if (steps < 0 || rounds < 0)
     fail(ErrorCode::invalid_argument, "{} steps and {} rounds: neither can be negative", steps, rounds);
@@ -85,7 +93,7 @@ Found Search::find(int pieces, int steps, int rounds, Effort effort, const Limit
     if (routed.steps <= steps && routed.rounds <= rounds) return {Outcome::sat, routed.sends, ""};
   auto& asked = asked_[{pieces, steps, rounds}];
   if (!asked) asked = ask(pieces, steps, rounds);
-  return go_on(*asked, effort, limits);
+  return go_on(*asked, limits);
 }
 
 bool Search::searchable(int pieces) const {
@@ -117,13 +125,14 @@ std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
     std::vector<RoundsRange> ranges = bounds_.ranges(pieces, tried, rounds);
     std::int64_t share = 1;
     for (const Action& action : asked->actions)
-      asked->attempts.push_back({&action, tried, ranges, share++, turn, nullptr, false});
+      asked->attempts.push_back(
+          {&action, tried, ranges, share++, turn, Encoding::estimate(asked->problem, action, ranges), nullptr, false});
     ++turn;
   }
   return asked;
 }
 
-Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
+Found Search::go_on(Asked& asked, const Limits& limits) {
   const std::string proof = "the solver refuted the formula without symmetries";
   if (asked.refuted) return {Outcome::unsat, {}, proof};
   // What is learnt is kept only while the question is being answered: questions are many, and formulas large.
@@ -135,21 +144,24 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
   } forget{asked};
   while (asked.found.empty()) {
     const std::int64_t conflicts = conflicts_of_turn(asked.turn);
-    if (effort.conflicts > 0 && conflicts > effort.conflicts)
-      return {Outcome::unknown, {}, "the search gave up within its effort"};
     bool open = false;
+    bool tried = false;
     for (Attempt& attempt : asked.attempts) {
-      if (attempt.closed || attempt.first_turn > asked.turn) {
-        open = open || !attempt.closed;
+      if (attempt.closed) continue;
+      open = true;
+      if (attempt.first_turn > asked.turn) {
+        tried = true;  // in a later turn
         continue;
       }
       if (limits.reached()) return {Outcome::unknown, {}, "the time was up"};
+      if (!attempt.encoding && attempt.literals > literals_in(limits)) continue;
+      tried = true;
       const Outcome outcome = attempt_once(asked, attempt, conflicts / attempt.share, limits);
       if (outcome == Outcome::sat) break;
       if (asked.refuted) return {Outcome::unsat, {}, proof};
-      open = open || !attempt.closed;
     }
     if (asked.found.empty() && !open) return {Outcome::unknown, {}, "the formulas that are left are too large"};
+    if (asked.found.empty() && !tried) return {Outcome::unknown, {}, "too little time for the formulas that are left"};
     ++asked.turn;
   }
   return {Outcome::sat, asked.found, ""};
@@ -160,7 +172,7 @@ Outcome Search::attempt_once(Asked& asked, Attempt& attempt, std::int64_t confli
   Outcome outcome = Outcome::unknown;
   try {
     if (!attempt.encoding) {
-      if (Encoding::estimate(asked.problem, *attempt.action, attempt.ranges) > kMostLiterals) throw std::bad_alloc();
+      if (attempt.literals > kMostLiterals) throw std::bad_alloc();
       attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
     }
     outcome = attempt.encoding->solve(conflicts, limits);

@@ -96,9 +96,18 @@ int Synthesizer::least_rounds(std::optional<Search>& half, int pieces, int steps
   if (steps < bounds.least_steps()) return at->second = kUnreachable;
   const Ratio per_piece = bounds.least_rounds_per_piece();
   const std::int64_t floor = (per_piece.numerator * pieces + per_piece.denominator - 1) / per_piece.denominator;
-  int rounds = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(floor, steps), kUnreachable));
-  while (rounds < kUnreachable && bounds.refutes(pieces, steps, rounds)) ++rounds;
-  return at->second = rounds;
+  // What refutes a number of rounds refutes fewer: gallop past the last refuted number, then halve.
+  int refuted = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(floor, steps), kUnreachable)) - 1;
+  int open = refuted + 1;
+  for (int stride = 1; open < kUnreachable && bounds.refutes(pieces, steps, open); stride *= 2) {
+    refuted = open;
+    open = std::min(open + stride, kUnreachable);
+  }
+  while (open - refuted > 1) {
+    const int middle = refuted + (open - refuted) / 2;
+    (bounds.refutes(pieces, steps, middle) ? refuted : open) = middle;
+  }
+  return at->second = open;
 }
 
 bool Synthesizer::refutes(const Size& size) {
@@ -112,22 +121,22 @@ bool Synthesizer::refutes(const Size& size) {
   return true;
 }
 
-Answer Synthesizer::find(const Size& size, Effort effort, const Limits& limits) {
+Answer Synthesizer::find(const Size& size, const Limits& limits) {
   if (size.chunks < 1 || size.chunks % multiple_ != 0)
     fail(ErrorCode::invalid_argument, "{} chunks of a {} on {} ranks: give a positive multiple of {}", size.chunks,
          info(collective_).name, topology_.ranks, multiple_);
   if (size.steps < 0 || size.rounds < 0)
     fail(ErrorCode::invalid_argument, "{} steps and {} rounds: neither can be negative", size.steps, size.rounds);
-  if (collective_ == Collective::allreduce) return compose(size, effort, limits);
+  if (collective_ == Collective::allreduce) return compose(size, limits);
   Search& search = copies_ ? *copies_ : *inverses_;
-  const Found found = search.find(size.chunks / multiple_, size.steps, size.rounds, effort, limits);
+  const Found found = search.find(size.chunks / multiple_, size.steps, size.rounds, limits);
   if (found.outcome != Outcome::sat) return {found.outcome, std::nullopt, found.reason};
   return checked(schedule::make_schedule("synth", collective_, root_, topology_, size.chunks,
                                          copies_ ? copies(search, found.sends, 0) : inverted(search, found.sends)),
                  size);
 }
 
-Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limits) {
+Answer Synthesizer::compose(const Size& size, const Limits& limits) {
   if (!connected())
     return {Outcome::unsat, std::nullopt, "some rank cannot be reached over the links: the topology is not connected"};
   if (size.steps < least_steps())
@@ -147,7 +156,7 @@ Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limit
         least_rounds(copies_, pieces, steps) + least_rounds(inverses_, pieces, size.steps - steps) > size.rounds)
       continue;
     if (limits.reached()) return {Outcome::unknown, std::nullopt, "the time was up"};
-    Answer split = compose(pieces, {size.chunks, steps, 0}, size, effort, limits);
+    Answer split = compose(pieces, {size.chunks, steps, 0}, size, limits);
     if (split.outcome == Outcome::sat) return split;
     if (answer.outcome != Outcome::unknown) answer = std::move(split);
   }
@@ -187,13 +196,13 @@ std::optional<Answer> Synthesizer::easy(int pieces, const Size& size) {
 }
 
 // The AllGather in `gather.steps` steps and as few rounds as can be, then the ReduceScatter in what is left.
-Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits) {
+Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, const Limits& limits) {
   const int other_steps = both.steps - gather.steps;
   const int first = topology_.ranks > 1 ? least_rounds(copies_, pieces, gather.steps) : 0;
   const int last = both.rounds - (topology_.ranks > 1 ? least_rounds(inverses_, pieces, other_steps) : 0);
   Answer answer{Outcome::unsat, std::nullopt, "no AllGather is left that the solver did not refute"};
   for (int rounds = first; rounds <= last; ++rounds) {
-    const Found copied = copies_->find(pieces, gather.steps, rounds, effort, limits);
+    const Found copied = copies_->find(pieces, gather.steps, rounds, limits);
     if (copied.outcome == Outcome::unknown) answer = {Outcome::unknown, std::nullopt, copied.reason};
     if (copied.outcome != Outcome::sat) continue;
     const auto joined = [&](std::vector<Send> reductions) {
@@ -213,7 +222,7 @@ Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Ef
       Schedule whole = joined(std::move(mirrored));
       if (whole.steps <= both.steps && total_rounds(whole) <= both.rounds) return checked(std::move(whole), both);
     }
-    const Found reduced = inverses_->find(pieces, other_steps, both.rounds - rounds, effort, limits);
+    const Found reduced = inverses_->find(pieces, other_steps, both.rounds - rounds, limits);
     if (reduced.outcome == Outcome::sat) return checked(joined(inverted(*inverses_, reduced.sends)), both);
     if (reduced.outcome == Outcome::unknown) answer = {Outcome::unknown, std::nullopt, reduced.reason};
     // More rounds for the AllGather leave fewer for the ReduceScatter.
@@ -232,7 +241,7 @@ Answer Synthesizer::checked(Schedule schedule, const Size& size) const {
 
 Answer synthesize(const topology::Topology& topology, Collective collective, Rank root, const Size& size,
                   const Limits& limits) {
-  return Synthesizer(topology, collective, root).find(size, Effort{}, limits);
+  return Synthesizer(topology, collective, root).find(size, limits);
 }
 
 }  // namespace sccl::synth

@@ -42,12 +42,12 @@ class Synthesizer {
   std::vector<Size> easy_sizes(int chunks);
 
   // Throws invalid_argument when C is no multiple of chunk_multiple() or something is negative.
-  Answer find(const Size& size, Effort effort, const Limits& limits);
+  Answer find(const Size& size, const Limits& limits);
 
  private:
   std::optional<Answer> easy(int pieces, const Size& size);
-  Answer compose(const Size& size, Effort effort, const Limits& limits);
-  Answer compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits);
+  Answer compose(const Size& size, const Limits& limits);
+  Answer compose(int pieces, const Size& gather, const Size& both, const Limits& limits);
   int least_rounds(std::optional<Search>& half, int pieces, int steps);
   Answer checked(schedule::Schedule schedule, const Size& size) const;
 
@@ -61,7 +61,7 @@ class Synthesizer {
   std::map<std::vector<int>, int> least_rounds_;  // by half, pieces, steps
 };
 
-// One question, answered at once: effort is bounded by the limits only.
+// One question, answered within the limits.
 Answer synthesize(const topology::Topology& topology, Collective collective, Rank root, const Size& size,
                   const Limits& limits);
 

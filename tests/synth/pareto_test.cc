@@ -84,6 +84,14 @@ TEST_CASE("AllReduce is two phases, and its bounds are theirs together") {
   CHECK(optimality(*find(found, {16, 8, 14})) == "both");
 }
 
+TEST_CASE("what meets both bounds is proved however small k is") {
+  const Frontier found = frontier(topology::preset("z52-full"), Collective::alltoall, 60, 1);
+  check_points(found);
+  REQUIRE(find(found, {8, 4, 16}) != nullptr);
+  CHECK(optimality(*find(found, {8, 4, 16})) == "both");
+  CHECK(find(found, {8, 4, 16})->standing == Standing::proved);
+}
+
 TEST_CASE("the budget is kept and the best so far returned") {
   const auto start = std::chrono::steady_clock::now();
   const Frontier found = frontier(topology::preset("2*dgx1v"), Collective::broadcast, 0.5);
