@@ -17,6 +17,12 @@ if(SCCL_SANITIZE)
   endif()
   target_link_options(sccl_options INTERFACE -fsanitize=${SCCL_SANITIZE})
 endif()
+if(SCCL_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "SCCL_FUZZ needs libFuzzer, which comes with Clang: use the preset fuzz")
+  endif()
+  target_compile_options(sccl_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 # Header-only spdlog, and fmt compiled by base/fmt_once.cc: the shared Debian builds would bring a second C++ runtime
 # into the process.
 target_compile_definitions(sccl_options INTERFACE SPDLOG_FMT_EXTERNAL=1)

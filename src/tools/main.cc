@@ -17,11 +17,11 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"env", "the table of environment variables", env},
     {"doctor", "what on this machine helps or hinders", doctor},
     {"topo", "links between devices", nullptr},
-    {"plan", "candidate schedules with predicted times", nullptr},
+    {"plan", "candidate schedules with predicted times", plan},
     {"synth", "synthesize schedules", nullptr},
     {"pack", "pack spanning trees", nullptr},
-    {"simulate", "simulate a schedule", nullptr},
-    {"export", "convert a schedule", nullptr},
+    {"simulate", "foresee the time of a schedule, link by link", simulate},
+    {"export", "convert a schedule: MSCCL XML, JSON, a picture", export_schedule},
     {"explain", "which schedule serves which size and why", nullptr},
 });
 

@@ -18,6 +18,9 @@ int run(int argc, char** argv);
 int verify(int argc, char** argv);
 int env(int argc, char** argv);
 int doctor(int argc, char** argv);
+int plan(int argc, char** argv);
+int simulate(int argc, char** argv);
+int export_schedule(int argc, char** argv);
 
 struct Verb {
   std::string_view name;
