@@ -23,6 +23,7 @@ struct Event {
   enum class Kind : std::uint8_t { enter, follow, arrive, applied };
   Picoseconds not_before = 0;  // enter: when the last byte has passed the link before
   int message = 0;
+  int connection = 0;
   int slice = 0;
   std::int16_t hop = 0;  // enter: which link of the way
   Kind kind = Kind::enter;
@@ -35,6 +36,11 @@ struct EdgeState {
   int lanes = 1;
   bool used = false;
   EdgeUse use;
+};
+
+struct Core {
+  Picoseconds free = 0;
+  Rank last = -1;
 };
 
 struct ConnectionState {
@@ -65,7 +71,12 @@ class Engine {
     prepare_links();
     prepare_values();
     prepare_connections();
-    rank_free_.assign(static_cast<std::size_t>(schedule.ranks), 0);
+    const bool shared = options.processors.cores > 0;
+    cores_.resize(static_cast<std::size_t>(shared ? std::min(options.processors.cores, schedule.ranks) : schedule.ranks));
+    const auto ps_per_byte = [](double gbytes_per_s) { return gbytes_per_s > 0 ? 1e3 / gbytes_per_s : 0; };
+    const bool pushed = options.processors.copying == Copying::pushed;
+    add_ps_per_byte_ = shared && !pushed ? 0 : ps_per_byte(options.reduce_gbytes_per_s);
+    store_ps_per_byte_ = shared && pushed ? ps_per_byte(options.processors.copy_gbytes_per_s) : 0;
   }
 
   Simulation run() {
@@ -91,6 +102,7 @@ class Engine {
       chunk_bytes_.push_back(bytes);
       chunk_slices_.push_back(static_cast<int>(std::min(slices, kMostSlices + 1)));
     }
+    if (options_.slice_bytes == 0 && schedule_.weights.empty()) uniform_bytes_ = chunk_bytes_.front();
     most_slices_ = *std::max_element(chunk_slices_.begin(), chunk_slices_.end());
     // Room is kept for the most slices of every message; passing by those that have fewer costs time too.
     if (static_cast<double>(graph_.messages.size()) * most_slices_ > kMostSlices)
@@ -101,6 +113,7 @@ class Engine {
   }
 
   double slice_bytes(int at, int slice) const {
+    if (uniform_bytes_ >= 0) return uniform_bytes_;  // without a look at the message, which is rarely in cache
     const double bytes = chunk_bytes_[static_cast<std::size_t>(message(at).chunk)];
     if (most_slices_ == 1 || slices_of(at) == 1) return bytes;
     return slice + 1 < slices_of(at) ? options_.slice_bytes : bytes - options_.slice_bytes * slice;
@@ -135,15 +148,14 @@ class Engine {
 
   void prepare_values() {
     const auto slices = static_cast<std::size_t>(most_slices_);
-    bool any_replaces = false;
     values_.resize(graph_.values.size() * slices);
     for (std::size_t value = 0; value < graph_.values.size(); ++value) {
       const TransferGraph::Value& from = graph_.values[value];
-      any_replaces = any_replaces || from.replaces;
+      any_replaces_ = any_replaces_ || from.replaces;
       const ValueState state{from.arrivals, from.reads, from.replaces ? ValueState::kNobody : ValueState::kMayReplace, from.next};
       std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(value * slices), slices, state);
     }
-    if (any_replaces) next_waiting_.assign(graph_.messages.size() * slices, ValueState::kNobody);
+    if (any_replaces_) next_waiting_.assign(graph_.messages.size() * slices, ValueState::kNobody);
   }
 
   void prepare_connections() {
@@ -177,7 +189,7 @@ class Engine {
     now_ = now;
     switch (event.kind) {
       case Event::Kind::enter: enter(event); break;
-      case Event::Kind::follow: try_connection(connection_of(event.message)); break;
+      case Event::Kind::follow: try_connection(connections_[static_cast<std::size_t>(event.connection)]); break;
       case Event::Kind::arrive: arrive(event.message, event.slice); break;
       case Event::Kind::applied: applied(event.message, event.slice); break;
     }
@@ -187,12 +199,13 @@ class Engine {
   // begins, so connections that share a link take turns.
   void try_connection(ConnectionState& state) {
     if (state.last_begin > now_ || !may_leave(state)) return;
-    const Event first{now_, state.position, state.slice, 0, Event::Kind::enter};
+    const int connection = static_cast<int>(&state - connections_.data());
+    const Event first{now_, state.position, connection, state.slice, 0, Event::Kind::enter};
     ++state.under_way;
     advance(state);
     state.last_begin = enter(first);
     if (state.last_begin > now_ || may_leave(state))
-      queue_.add(state.last_begin, {0, first.message, 0, 0, Event::Kind::follow});
+      queue_.add(state.last_begin, {0, first.message, connection, 0, 0, Event::Kind::follow});
   }
 
   // Is what the connection's next slice waits for there? Whatever makes it so tries the connection again.
@@ -229,7 +242,7 @@ class Engine {
 
   // Takes the next link of the slice's way; returns when the slice begins to pass it.
   Picoseconds enter(const Event& event) {
-    const auto way = graph_.way_of(message(event.message).connection);
+    const auto way = graph_.way_of(event.connection);
     const EdgeId edge = way[static_cast<std::size_t>(event.hop)];
     EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
     const double bytes = slice_bytes(event.message, event.slice);
@@ -238,16 +251,34 @@ class Engine {
     const auto sets = edges_.sets_of(edge);
     Picoseconds begin = std::max(now_, *lane);
     for (const int set : sets) begin = std::max(begin, *first_free(set));
+    if (options_.processors.cores > 0) begin = core_from(begin, copier(event.message));
     const Picoseconds end = std::max(begin + std::round(bytes * state.ps_per_byte), event.not_before);
+    if (options_.processors.cores > 0) core_of(copier(event.message)).free = end;
     *lane = end;
     for (const int set : sets) *first_free(set) = end;
     record(state, event, static_cast<int>(lane - lanes), bytes, begin, end);
     if (static_cast<std::size_t>(event.hop) + 1 < way.size())
-      queue_.add(begin + state.alpha, {end + state.alpha, event.message, event.slice,
+      queue_.add(begin + state.alpha, {end + state.alpha, event.message, event.connection, event.slice,
                                        static_cast<std::int16_t>(event.hop + 1), Event::Kind::enter});
     else
-      queue_.add(end + state.alpha, {0, event.message, event.slice, 0, Event::Kind::arrive});
+      queue_.add(end + state.alpha, {0, event.message, event.connection, event.slice, 0, Event::Kind::arrive});
     return begin;
+  }
+
+  Core& core_of(Rank rank) { return cores_[static_cast<std::size_t>(rank) % cores_.size()]; }
+
+  // When the rank's core can work for it, at `earliest` or later.
+  Picoseconds core_from(Picoseconds earliest, Rank rank) {
+    Core& core = core_of(rank);
+    const bool switches = core.last != rank && core.last >= 0 && options_.processors.cores > 0;
+    core.last = rank;
+    return std::max(earliest, core.free) + (switches ? std::round(options_.processors.switch_us * kPsPerUs) : 0);
+  }
+
+  Rank copier(int at) const {
+    if (options_.processors.copying == Copying::pushed) return send(at).src;
+    const bool has_result = info(schedule_.collective).reduces && send(at).kind == SendKind::copy;
+    return has_result ? send(at).src : send(at).dst;
   }
 
   std::vector<Picoseconds>::iterator first_free(int set) {
@@ -266,12 +297,16 @@ class Engine {
 
   // The source's value has been read; the slice has reached the other rank's memory.
   void arrive(int at, int slice) {
+    if (!any_replaces_ && receiving_ps_per_byte(at) == 0) {
+      applied(at, slice);
+      return;
+    }
     const int source = message(at).reads;
     if (--value(source, slice).unread == 0) release_successor(value(source, slice), slice);
     ValueState& made = value(message(at).makes, slice);
     if (made.waiting != ValueState::kMayReplace)
       next_waiting_[slice_index(at, slice)] = std::exchange(made.waiting, at);
-    else if (reduces_for(at))
+    else if (receiving_ps_per_byte(at) > 0)
       apply(at, slice);
     else
       applied(at, slice);
@@ -284,17 +319,22 @@ class Engine {
     while (waiting >= 0) apply(std::exchange(waiting, next_waiting_[slice_index(waiting, slice)]), slice);
   }
 
-  bool reduces_for(int at) const { return message(at).kind == SendKind::reduce && options_.reduce_gbytes_per_s > 0; }
+  // What the receiver's thread or adders need for a byte.
+  double receiving_ps_per_byte(int at) const {
+    if (add_ps_per_byte_ == 0 && store_ps_per_byte_ == 0) return 0;
+    return message(at).kind == SendKind::reduce ? add_ps_per_byte_ : store_ps_per_byte_;
+  }
 
   // Through the queue, so that a long chain of values that wait for one another is no deep recursion.
   void apply(int at, int slice) {
-    if (!reduces_for(at)) {
-      queue_.add(now_, {0, at, slice, 0, Event::Kind::applied});
-      return;
+    const double ps_per_byte = receiving_ps_per_byte(at);
+    Picoseconds end = now_;
+    if (ps_per_byte > 0) {
+      const Rank rank = send(at).dst;
+      end = core_from(now_, rank) + std::round(slice_bytes(at, slice) * ps_per_byte);
+      core_of(rank).free = end;
     }
-    Picoseconds& free = rank_free_[static_cast<std::size_t>(send(at).dst)];
-    free = std::max(now_, free) + std::round(slice_bytes(at, slice) / options_.reduce_gbytes_per_s * 1e3);
-    queue_.add(free, {0, at, slice, 0, Event::Kind::applied});
+    queue_.add(end, {0, at, message(at).connection, slice, 0, Event::Kind::applied});
   }
 
   void applied(int at, int slice) {
@@ -303,8 +343,9 @@ class Engine {
     const int made = message(at).makes;
     if (ValueState& state = value(made, slice); --state.missing == 0) {
       release_successor(state, slice);
-      for (const int reader : graph_.readers_of(made))
-        if (ConnectionState& next = connections_[static_cast<std::size_t>(reader)]; next.awaits == made) try_connection(next);
+      if (state.unread > 0)
+        for (const int reader : graph_.readers_of(made))
+          if (ConnectionState& next = connections_[static_cast<std::size_t>(reader)]; next.awaits == made) try_connection(next);
     }
     ConnectionState& connection = connection_of(at);
     --connection.under_way;
@@ -333,6 +374,8 @@ class Engine {
   Picoseconds now_ = 0;
   Picoseconds end_ = 0;
 
+  bool any_replaces_ = false;  // some rank's value is replaced by a later one
+  double uniform_bytes_ = -1;  // of every slice, if all are equal
   std::vector<double> chunk_bytes_;
   std::vector<int> chunk_slices_;
   int most_slices_ = 1;
@@ -343,7 +386,9 @@ class Engine {
   std::vector<Picoseconds> lane_free_;               // when each lane of each link is free again
   std::vector<std::vector<Picoseconds>> set_lanes_;  // of each shared set
   std::vector<ConnectionState> connections_;
-  std::vector<Picoseconds> rank_free_;               // when a rank's reductions so far are done
+  std::vector<Core> cores_;                          // of ranks, or each rank's adders
+  double add_ps_per_byte_ = 0;
+  double store_ps_per_byte_ = 0;
 
   std::vector<ValueState> values_;  // by value and slice
   std::vector<int> next_waiting_;   // by message and slice: lists of arrivals that wait to replace a value
@@ -355,11 +400,16 @@ class Engine {
 };
 
 void check(const SimulationOptions& options) {
-  for (const double figure : {options.bytes, options.slice_bytes, options.reduce_gbytes_per_s})
+  for (const double figure : {options.bytes, options.slice_bytes, options.reduce_gbytes_per_s,
+                              options.processors.copy_gbytes_per_s, options.processors.switch_us})
     if (!(figure >= 0) || !std::isfinite(figure))
-      fail(ErrorCode::invalid_argument, "simulation of {} bytes in slices of {} with {} GB/s of reduction: give finite figures",
-           options.bytes, options.slice_bytes, options.reduce_gbytes_per_s);
-  if (options.slots < 0) fail(ErrorCode::invalid_argument, "simulation with {} slots: give 0 (no bound) or more", options.slots);
+      fail(ErrorCode::invalid_argument, "simulation of {} bytes in slices of {}, adding at {} GB/s, copying at {} GB/s, switching in {} us: give "
+           "finite figures that are not negative",
+           options.bytes, options.slice_bytes, options.reduce_gbytes_per_s, options.processors.copy_gbytes_per_s,
+           options.processors.switch_us);
+  if (options.slots < 0 || options.processors.cores < 0)
+    fail(ErrorCode::invalid_argument, "simulation with {} slots on {} cores: give 0 (no bound) or more slots, 0 (not modelled) or more cores",
+         options.slots, options.processors.cores);
 }
 
 }  // namespace

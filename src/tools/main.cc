@@ -18,11 +18,11 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"doctor", "what on this machine helps or hinders", doctor},
     {"status", "who is in which call and waits for whom, of a running process", status},
     {"topo", "links between devices", topo},
-    {"plan", "candidate schedules with predicted times", nullptr},
+    {"plan", "candidate schedules with predicted times", plan},
     {"synth", "synthesize schedules", synth},
     {"pack", "pack spanning trees into links", pack},
-    {"simulate", "simulate a schedule", nullptr},
-    {"export", "convert a schedule", nullptr},
+    {"simulate", "foresee the time of a schedule, link by link", simulate},
+    {"export", "convert a schedule: MSCCL XML, JSON, a picture", export_schedule},
     {"explain", "which schedule serves which size and why", explain},
 });
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "planners/planners.h"
+#include "tools/byte_size.h"
 #include "tools/perf_launch.h"
 #include "tools/perf_plan.h"
 #include "tools/perf_report.h"
@@ -16,7 +17,6 @@ namespace sccl::tools {
 namespace {
 
 constexpr int kMostRanks = 1024;
-constexpr double kMostBytes = 1e15;
 
 struct CommandLine {
   PerfOptions options;
@@ -25,26 +25,6 @@ struct CommandLine {
   std::string csv_path;
   bool as_json = false;
 };
-
-// "64", "8K", "1.5M", "2G"
-std::size_t parse_size(const std::string& text) {
-  const auto refuse = [&] { throw CLI::ValidationError("'" + text + "' is no size: use 8, 64K, 32M, 2G"); };
-  char* suffix = nullptr;
-  const double number = std::strtod(text.c_str(), &suffix);
-  std::string unit_name(suffix);
-  if (unit_name.size() == 2 && (unit_name.back() == 'B' || unit_name.back() == 'b')) unit_name.pop_back();
-  double unit = 1;
-  if (unit_name == "K" || unit_name == "k")
-    unit = 1 << 10;
-  else if (unit_name == "M" || unit_name == "m")
-    unit = 1 << 20;
-  else if (unit_name == "G" || unit_name == "g")
-    unit = 1 << 30;
-  else if (!unit_name.empty() && unit_name != "B")
-    refuse();
-  if (suffix == text.c_str() || !(number > 0) || number * unit > kMostBytes) refuse();
-  return static_cast<std::size_t>(number * unit);
-}
 
 template <typename T, typename Parse>
 std::vector<T> parse_list(const std::string& text, int count, const char* what, Parse&& parse) {

@@ -91,6 +91,79 @@ def test_verify():
     expect_code(run("verify", "/no/such/file"), 2, "a missing file")
 
 
+def ring_xml(ranks):
+    """AllReduce over a ring, as MSCCL's tools write it."""
+    text = f'<algo name="ring" proto="Simple" nchannels="1" nchunksperloop="{ranks}" ngpus="{ranks}" coll="allreduce" inplace="1">\n'
+    for rank in range(ranks):
+        chunks = [(rank - behind) % ranks for behind in range(ranks)]
+        kinds = ["s"] + ["rrs"] * (ranks - 2) + ["rrcs"] + ["rcs"] * (ranks - 2) + ["r"]
+        text += f'<gpu id="{rank}" i_chunks="{ranks}" o_chunks="{ranks}" s_chunks="0">\n<tb id="0" send="{(rank + 1) % ranks}" '
+        text += f'recv="{(rank - 1) % ranks}" chan="0">\n'
+        for index, (kind, chunk) in enumerate(zip(kinds, (chunks + chunks)[:len(kinds)])):
+            text += f'<step s="{index}" type="{kind}" srcbuf="i" srcoff="{chunk}" dstbuf="i" dstoff="{chunk}" cnt="1" depid="-1" '
+            text += 'deps="-1" hasdep="0"/>\n'
+        text += "</tb>\n</gpu>\n"
+    return text + "</algo>\n"
+
+
+def test_schedules():
+    with tempfile.TemporaryDirectory() as folder:
+        path = lambda name: os.path.join(folder, name)
+        with open(path("ring.xml"), "w") as file:
+            file.write(ring_xml(4))
+        expect_code(run("verify", path("ring.xml")), 0, "verify of MSCCL XML")
+        with open(path("wrong.xml"), "w") as file:
+            file.write(ring_xml(4).replace('type="rrcs"', 'type="rcs"', 1))
+        result = run("verify", path("wrong.xml"))
+        expect_code(result, 1, "verify of a wrong algorithm in MSCCL XML")
+        expect("line" in result.stderr and "<gpu" in result.stderr, f"line and element are not named: {result.stderr}")
+        with open(path("broken.xml"), "w") as file:
+            file.write(ring_xml(4).replace('chan="0"', 'chan="9"', 1))
+        result = run("verify", path("broken.xml"))
+        expect_code(result, 2, "verify of MSCCL XML that breaks a rule")
+        expect("line 3, <tb>" in result.stderr, f"line and element are not named: {result.stderr}")
+        # There and back again, through both formats.
+        expect_code(run("export", "--schedule", path("ring.xml"), "--format", "json", "--out", path("ring.json")), 0, "export json")
+        expect_code(run("export", "--schedule", path("ring.json"), "--format", "msccl-xml", "--out", path("back.xml")), 0, "export xml")
+        expect_code(run("verify", path("back.xml")), 0, "verify of what was exported")
+        expect_code(run("export", "--schedule", path("ring.json"), "--format", "svg", "--out", path("ring.svg")), 0, "export svg")
+        picture = xml_tree.parse(path("ring.svg")).getroot()
+        words = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+        expect(sum(word.startswith("step ") for word in words) == 6, "the picture has not one panel a step")
+        expect_code(run("export", "--schedule", path("wrong.xml"), "--format", "json"), 2, "export of a wrong file")
+        expect_code(run("export", "--schedule", path("ring.json"), "--format", "pdf"), 2, "export to an unknown format")
+        # Four ranks of 1 MiB in 4 chunks: 6 steps of 1.5 us and a quarter at 25 GB/s.
+        result = run("simulate", "--schedule", path("ring.xml"), "--bytes", "1M", "--slice", "0", "--json")
+        expect_code(result, 0, "simulate a file")
+        expect(abs(json.loads(result.stdout)["time_us"] - 6 * (1.5 + (1 << 20) / 4 / 25e3)) < 1e-3, result.stdout)
+
+
+def test_simulate():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "gantt.svg")
+        call = ["--topo", "dgx-a100", "--collective", "allgather", "--bytes", "1M"]
+        result = run("simulate", *call, "--algo", "ring", "--svg", path, "--timeline", "--json")
+        expect_code(result, 0, "simulate")
+        answer = json.loads(result.stdout)
+        expect(answer["steps"] == 7 and answer["rounds"] == 7, "steps and rounds of a ring of 8")
+        expect(len(answer["timeline"]) == 2 * answer["slices"] and len(answer["links"]) == 16, "timeline or links")
+        expect(all(entry["end_us"] <= answer["time_us"] for entry in answer["timeline"]), "a transfer ends after the call")
+        expect(xml_tree.parse(path).getroot().tag.endswith("svg"), "no picture")
+        stepwise = json.loads(run("simulate", *call, "--algo", "ring", "--stepwise", "--json").stdout)
+        expect(abs(stepwise["time_us"] - stepwise["closed_form_us"]) < 1e-6 * stepwise["time_us"], "stepwise is not the closed form")
+        expect(run("simulate", *call, "--algo", "ring").stdout == run("simulate", *call, "--algo", "ring").stdout, "not deterministic")
+        plan = json.loads(run("plan", *call, "--json").stdout)
+        times = [candidate["time_us"] for candidate in plan["candidates"]]
+        expect(times == sorted(times) and plan["chosen"] == plan["candidates"][0]["algo"], "the plan's order")
+        expect_code(run("plan", *call, "--devices", "0,3,5"), 0, "plan for a part of a machine")
+        for wrong in (["plan"], ["plan", "--topo", "nothing", *call[2:]], ["plan", *call[:2], "--collective", "x", "--bytes", "8"],
+                      ["simulate", *call[:4]], ["simulate", *call, "--algo", "x"], ["simulate", *call, "--slots", "-1"],
+                      ["simulate", *call, "--root", "8"], ["simulate", "--schedule", "/no/such/file", "--bytes", "8"],
+                      ["simulate", *call, "--svg", "/no/such/folder/picture.svg"],
+                      ["simulate", "--topo", "dgx1v", "--collective", "allgather", "--bytes", "1M", "--algo", "ring"]):
+            expect_code(run(*wrong), 2, " ".join(wrong))
+
+
 def test_tables():
     names = [entry["name"] for entry in json.loads(run("env", "--json").stdout)]
     expect(len(names) == len(set(names)) and "SCCL_ALGO" in names and "NCCL_DEBUG" in names, "the table is not complete")
@@ -158,7 +231,8 @@ def test_explain():
         expect_code(run("explain", *wrong), 2, f"explain {wrong}")
 
 
-{"perf": test_perf, "explain": test_explain, "run": test_run, "verify": test_verify, "tables": test_tables, "topo": test_topo}[group]()
+{"perf": test_perf, "explain": test_explain, "run": test_run, "verify": test_verify, "tables": test_tables,
+ "topo": test_topo, "schedules": test_schedules, "simulate": test_simulate}[group]()
 for failure in failures:
     print(failure)
 sys.exit(1 if failures else 0)

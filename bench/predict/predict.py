@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Predicted against measured on the host platform; prints Markdown.
+
+Calibration moves data one way only: `broadcast` and `reduce` between two ranks give, for each size, the rates at which
+a rank copies, adds, reads a peer's memory; `sendrecv` of eight bytes gives the latency, on one core that of a switch.
+What is predicted is AllReduce and AllGather, which are not among these, by `sccl simulate`. Measurements are interleaved
+and repeated; the median counts. Usage: bench/predict/predict.py [BUILD_DIR [REPEATS]]
+"""
+import itertools
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+root = pathlib.Path(__file__).resolve().parents[2]
+sccl = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else root / "build/release") / "src/tools/sccl"
+repeats = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+cores = len(os.sched_getaffinity(0))
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = [64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
+RANKS = [2, 3, 4, 8]
+ALGORITHMS = {"all_reduce": ["ring", "one-hop", "recursive"], "all_gather": ["ring", "one-hop", "recursive"]}
+COLLECTIVES = {"all_reduce": "allreduce", "all_gather": "allgather"}
+DIRECT_BYTES = 128 * KIB  # from here on one-hop programs read and write the peer's buffers (src/runtime/dispatcher.cc)
+
+
+def perf(collective, ranks, size, algorithm=None, core_list=None):
+    """Microseconds of a call, out of place. Sizes are those of the largest buffer, as in nccl-tests."""
+    iterations = max(5, min(200, (32 * MIB) // (size * ranks)))
+    command = [str(sccl), "perf", collective, "-n", str(ranks), "-b", str(size), "-e", str(size), "-i", str(iterations),
+               "-w", "3", "-c", "0", "--json"]
+    if algorithm:
+        command += ["--algo", algorithm]
+    if core_list is not None:
+        command = ["taskset", "-c", core_list, *command]
+    rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"]
+    return min(row["us"] for row in rows if row["place"] == "out-of-place")
+
+
+def calibrate():
+    alpha = perf("sendrecv", 2, 8)
+    switch = perf("sendrecv", 2, 8, core_list="0") / 2
+    rates = {}
+    for size in SIZES:
+        gbytes = lambda us: size / max(us - alpha, 0.2 * us) / 1e3
+        rates[size] = {"copy": gbytes(perf("broadcast", 2, size, "ring")), "add": gbytes(perf("reduce", 2, size, "ring")),
+                       "read": gbytes(perf("broadcast", 2, max(size, DIRECT_BYTES), "one-hop")) * max(1, DIRECT_BYTES / size),
+                       "fused": gbytes(perf("reduce", 2, max(size, DIRECT_BYTES), "one-hop")) * max(1, DIRECT_BYTES / size)}
+    return {"alpha": alpha, "switch": switch, "rates": rates}
+
+
+def nearest(rates, size):
+    return rates[min(rates, key=lambda known: abs(known - size))]
+
+
+def predict(collective, algorithm, ranks, size, figures, folder):
+    call_bytes = size if collective == "all_reduce" else size // ranks
+    direct = algorithm == "one-hop" and call_bytes >= DIRECT_BYTES
+    rates = nearest(figures["rates"], size)
+    link = rates["copy"]
+    if direct:
+        # An AllReduce reads and writes as much as the calibrating Reduce does at the rank that is not the root.
+        link = rates["fused"] if collective == "all_reduce" else rates["read"]
+    topology = {"name": f"host:{ranks}", "ranks": ranks, "switches": 0, "links": [
+        {"src": a, "dst": b, "lanes": 1, "gbytes_per_s": link, "alpha_us": figures["alpha"], "class": "shm"}
+        for a in range(ranks) for b in range(ranks) if a != b]}
+    path = os.path.join(folder, "topology.json")
+    with open(path, "w") as file:
+        json.dump(topology, file)
+    command = [str(sccl), "simulate", "--topo", path, "--collective", COLLECTIVES[collective], "--bytes", str(call_bytes),
+               "--algo", algorithm, "--cores", str(min(cores, ranks)), "--copy-gbytes-per-s", str(rates["copy"]),
+               "--reduce-gbytes-per-s", str(rates["add"]), "--json"]
+    if ranks > cores:
+        command += ["--switch-us", str(figures["switch"])]
+    if direct:
+        command += ["--in-place"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["time_us"]
+
+
+def cases():
+    for collective, ranks, size in itertools.product(ALGORITHMS, RANKS, SIZES):
+        for algorithm in ALGORITHMS[collective]:
+            if collective == "all_gather" and algorithm == "recursive" and ranks & (ranks - 1):
+                continue
+            yield collective, ranks, size, algorithm
+
+
+def median_figures(all_figures):
+    middle = lambda get: statistics.median(get(one) for one in all_figures)
+    return {"alpha": middle(lambda one: one["alpha"]), "switch": middle(lambda one: one["switch"]),
+            "rates": {size: {kind: middle(lambda one: one["rates"][size][kind]) for kind in all_figures[0]["rates"][size]}
+                      for size in SIZES}}
+
+
+def size_text(size):
+    return f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
+
+
+def ordered_right(measured, predicted, tolerance=0.05):
+    """Pairs of algorithms in the measured order; pairs closer than the tolerance have none."""
+    right = pairs = 0
+    for a, b in itertools.combinations(sorted(measured), 2):
+        if abs(measured[a] - measured[b]) < tolerance * max(measured[a], measured[b]):
+            continue
+        pairs += 1
+        right += (measured[a] < measured[b]) == (predicted[a] < predicted[b])
+    return right, pairs
+
+
+def main():
+    measured = {case: [] for case in cases()}
+    calibrations = []
+    for _ in range(repeats):
+        calibrations.append(calibrate())
+        for case in measured:
+            collective, ranks, size, algorithm = case
+            measured[case].append(perf(collective, ranks, size, algorithm))
+    figures = median_figures(calibrations)
+    with tempfile.TemporaryDirectory() as folder:
+        predicted = {case: predict(*case[:1], case[3], case[1], case[2], figures, folder) for case in measured}
+    medians = {case: statistics.median(times) for case, times in measured.items()}
+    report(figures, medians, predicted)
+
+
+def report(figures, measured, predicted):
+    with open("/proc/cpuinfo") as file:
+        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
+    print("# Predicted against measured on the host\n")
+    print(f"Command: `bench/predict/predict.py`, {repeats} interleaved repetitions, medians, on {cores} cores ({model}).")
+    print("Figures of the model are measured with transfers one way between two ranks (`broadcast`, `reduce`, `sendrecv`); "
+          "AllReduce and AllGather are predicted from them by `sccl simulate`.\n")
+    print(f"alpha {figures['alpha']:.2f} us; on one core, a switch of ranks {figures['switch']:.2f} us.\n")
+    print("| bytes | copy GB/s | add GB/s | read in place GB/s | read, add, write in place GB/s |\n|---|---|---|---|---|")
+    for size, rates in figures["rates"].items():
+        print(f"| {size_text(size)} | {rates['copy']:.2f} | {rates['add']:.2f} | {rates['read']:.2f} | {rates['fused']:.2f} |")
+    errors = {case: abs(predicted[case] / measured[case] - 1) for case in measured}
+    groups = {"ranks <= cores": [case for case in measured if case[1] <= cores],
+              "ranks > cores": [case for case in measured if case[1] > cores]}
+    print("\n| | cases | median error | within 25 % | order of algorithms right |\n|---|---|---|---|---|")
+    for name, group in groups.items():
+        if not group:
+            continue
+        right = pairs = 0
+        for collective, ranks, size in sorted({case[:3] for case in group}):
+            of = [case for case in group if case[:3] == (collective, ranks, size)]
+            more = ordered_right({case[3]: measured[case] for case in of}, {case[3]: predicted[case] for case in of})
+            right, pairs = right + more[0], pairs + more[1]
+        within = sum(errors[case] <= 0.25 for case in group)
+        print(f"| {name} | {len(group)} | {100 * statistics.median(errors[case] for case in group):.0f} % | "
+              f"{within} of {len(group)} | {right} of {pairs} pairs |")
+    print("\nPairs of algorithms whose measured times differ by less than 5 % have no order.\n")
+    print("| collective | ranks | bytes | algorithm | measured us | predicted us | error |\n|---|---|---|---|---|---|---|")
+    for case in measured:
+        collective, ranks, size, algorithm = case
+        print(f"| {collective} | {ranks} | {size_text(size)} | {algorithm} | {measured[case]:.1f} | {predicted[case]:.1f} | "
+              f"{100 * (predicted[case] / measured[case] - 1):+.0f} % |")
+
+
+if __name__ == "__main__":
+    main()

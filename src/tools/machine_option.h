@@ -1,0 +1,25 @@
+// The options that name a machine, --topo, --devices and --nic-gbps, of the verbs that plan for one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "topology/topology.h"
+
+namespace sccl::tools {
+
+class MachineOption {
+ public:
+  void add_to(CLI::App& app);
+  bool given() const { return !name_.empty(); }
+  // Throws invalid_argument when the name, the file or a device is wrong.
+  topology::Topology machine() const;
+
+ private:
+  std::string name_;
+  std::vector<int> devices_;
+  double nic_gbits_per_s_ = 100;
+};
+
+}  // namespace sccl::tools
