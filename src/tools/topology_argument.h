@@ -8,8 +8,8 @@
 
 namespace sccl::tools {
 
-// `text`: a preset's name, or a JSON file. `devices`: those to keep, in that order; empty: all. Throws invalid_argument
-// for what is neither, is broken, or has no such device.
+// `text`: a preset's name, or a file (JSON, NCCL's XML). `devices`: those to keep, in that order; empty: all. Throws
+// invalid_argument for what is neither, is broken, or has no such device.
 topology::Topology topology_argument(const std::string& text, const std::vector<int>& devices);
 
 }  // namespace sccl::tools
