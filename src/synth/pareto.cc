@@ -119,7 +119,7 @@ class Sweep {
     for (int i = 0; i < round_; ++i) slice_ms *= kSliceGrowth;
     const auto left_ms = limits_.deadline.remaining_ms(slice_ms);
     const Limits slice{Deadline::in(std::chrono::milliseconds(left_ms)), limits_.stop};
-    Answer answer = synthesizer_.find(size, slice);
+    Answer answer = synthesizer_.find(size, Effort{}, slice);
     if (answer.outcome == Outcome::sat) add(std::move(*answer.schedule));
     return answer.outcome;
   }

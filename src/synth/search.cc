@@ -70,7 +70,7 @@ Problem Search::problem(int pieces) const {
   return orientation_ == Orientation::forward ? forward : reversed(std::move(forward));
 }
 
-Found Search::find(int pieces, int steps, int rounds, const Limits& limits) {
+Found Search::find(int pieces, int steps, int rounds, Effort effort, const Limits& limits) {
   if (pieces < 1) fail(ErrorCode::invalid_argument, "{} chunks: give at least 1", pieces);
   if (steps < 0 || rounds < 0)
     fail(ErrorCode::invalid_argument, "{} steps and {} rounds: neither can be negative", steps, rounds);
@@ -93,7 +93,7 @@ Found Search::find(int pieces, int steps, int rounds, const Limits& limits) {
     if (routed.steps <= steps && routed.rounds <= rounds) return {Outcome::sat, routed.sends, ""};
   auto& asked = asked_[{pieces, steps, rounds}];
   if (!asked) asked = ask(pieces, steps, rounds);
-  return go_on(*asked, limits);
+  return go_on(*asked, effort, limits);
 }
 
 bool Search::searchable(int pieces) const {
@@ -132,7 +132,7 @@ std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
   return asked;
 }
 
-Found Search::go_on(Asked& asked, const Limits& limits) {
+Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
   const std::string proof = "the solver refuted the formula without symmetries";
   if (asked.refuted) return {Outcome::unsat, {}, proof};
   // What is learnt is kept only while the question is being answered: questions are many, and formulas large.
@@ -144,6 +144,8 @@ Found Search::go_on(Asked& asked, const Limits& limits) {
   } forget{asked};
   while (asked.found.empty()) {
     const std::int64_t conflicts = conflicts_of_turn(asked.turn);
+    if (effort.conflicts > 0 && conflicts > effort.conflicts)
+      return {Outcome::unknown, {}, "the search gave up within its effort"};
     bool open = false;
     bool tried = false;
     for (Attempt& attempt : asked.attempts) {

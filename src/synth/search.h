@@ -15,6 +15,12 @@ namespace sccl::synth {
 // Which way the hops lead; a combining collective is the inverse of another one on the reversed topology (SCCL 3.5).
 enum class Orientation : std::uint8_t { forward, reversed };
 
+// How much work a search may take before it answers "unknown", in conflicts of its largest formula: unlike time, the
+// same on every machine, so that ranks which ask alike are answered alike.
+struct Effort {
+  std::int64_t conflicts = 0;  // 0: until the limits are reached
+};
+
 struct Found {
   Outcome outcome = Outcome::unknown;
   std::vector<TimedHop> sends;  // when sat
@@ -39,14 +45,14 @@ class Search {
   // At most `steps` steps and `rounds` rounds. Fewer steps are tried first: cutting a step of several rounds in two
   // makes a schedule of more steps from any such schedule, so "unsat" speaks of every smaller number of steps, too.
   // Remembers what it proved and how far it got: asking again goes on.
-  Found find(int pieces, int steps, int rounds, const Limits& limits);
+  Found find(int pieces, int steps, int rounds, Effort effort, const Limits& limits);
 
  private:
   struct Attempt;  // one formula
   struct Asked;    // all formulas of one question
   Problem problem(int pieces) const;
   std::unique_ptr<Asked> ask(int pieces, int steps, int rounds);
-  Found go_on(Asked& asked, const Limits& limits);
+  Found go_on(Asked& asked, Effort effort, const Limits& limits);
   Outcome attempt_once(Asked& asked, Attempt& attempt, std::int64_t conflicts, const Limits& limits);
 
   topology::Topology topology_;

@@ -121,22 +121,22 @@ bool Synthesizer::refutes(const Size& size) {
   return true;
 }
 
-Answer Synthesizer::find(const Size& size, const Limits& limits) {
+Answer Synthesizer::find(const Size& size, Effort effort, const Limits& limits) {
   if (size.chunks < 1 || size.chunks % multiple_ != 0)
     fail(ErrorCode::invalid_argument, "{} chunks of a {} on {} ranks: give a positive multiple of {}", size.chunks,
          info(collective_).name, topology_.ranks, multiple_);
   if (size.steps < 0 || size.rounds < 0)
     fail(ErrorCode::invalid_argument, "{} steps and {} rounds: neither can be negative", size.steps, size.rounds);
-  if (collective_ == Collective::allreduce) return compose(size, limits);
+  if (collective_ == Collective::allreduce) return compose(size, effort, limits);
   Search& search = copies_ ? *copies_ : *inverses_;
-  const Found found = search.find(size.chunks / multiple_, size.steps, size.rounds, limits);
+  const Found found = search.find(size.chunks / multiple_, size.steps, size.rounds, effort, limits);
   if (found.outcome != Outcome::sat) return {found.outcome, std::nullopt, found.reason};
   return checked(schedule::make_schedule("synth", collective_, root_, topology_, size.chunks,
                                          copies_ ? copies(search, found.sends, 0) : inverted(search, found.sends)),
                  size);
 }
 
-Answer Synthesizer::compose(const Size& size, const Limits& limits) {
+Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limits) {
   if (!connected())
     return {Outcome::unsat, std::nullopt, "some rank cannot be reached over the links: the topology is not connected"};
   if (size.steps < least_steps())
@@ -156,7 +156,7 @@ Answer Synthesizer::compose(const Size& size, const Limits& limits) {
         least_rounds(copies_, pieces, steps) + least_rounds(inverses_, pieces, size.steps - steps) > size.rounds)
       continue;
     if (limits.reached()) return {Outcome::unknown, std::nullopt, "the time was up"};
-    Answer split = compose(pieces, {size.chunks, steps, 0}, size, limits);
+    Answer split = compose(pieces, {size.chunks, steps, 0}, size, effort, limits);
     if (split.outcome == Outcome::sat) return split;
     if (answer.outcome != Outcome::unknown) answer = std::move(split);
   }
@@ -196,13 +196,13 @@ std::optional<Answer> Synthesizer::easy(int pieces, const Size& size) {
 }
 
 // The AllGather in `gather.steps` steps and as few rounds as can be, then the ReduceScatter in what is left.
-Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, const Limits& limits) {
+Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits) {
   const int other_steps = both.steps - gather.steps;
   const int first = topology_.ranks > 1 ? least_rounds(copies_, pieces, gather.steps) : 0;
   const int last = both.rounds - (topology_.ranks > 1 ? least_rounds(inverses_, pieces, other_steps) : 0);
   Answer answer{Outcome::unsat, std::nullopt, "no AllGather is left that the solver did not refute"};
   for (int rounds = first; rounds <= last; ++rounds) {
-    const Found copied = copies_->find(pieces, gather.steps, rounds, limits);
+    const Found copied = copies_->find(pieces, gather.steps, rounds, effort, limits);
     if (copied.outcome == Outcome::unknown) answer = {Outcome::unknown, std::nullopt, copied.reason};
     if (copied.outcome != Outcome::sat) continue;
     const auto joined = [&](std::vector<Send> reductions) {
@@ -222,7 +222,7 @@ Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, co
       Schedule whole = joined(std::move(mirrored));
       if (whole.steps <= both.steps && total_rounds(whole) <= both.rounds) return checked(std::move(whole), both);
     }
-    const Found reduced = inverses_->find(pieces, other_steps, both.rounds - rounds, limits);
+    const Found reduced = inverses_->find(pieces, other_steps, both.rounds - rounds, effort, limits);
     if (reduced.outcome == Outcome::sat) return checked(joined(inverted(*inverses_, reduced.sends)), both);
     if (reduced.outcome == Outcome::unknown) answer = {Outcome::unknown, std::nullopt, reduced.reason};
     // More rounds for the AllGather leave fewer for the ReduceScatter.
@@ -241,7 +241,7 @@ Answer Synthesizer::checked(Schedule schedule, const Size& size) const {
 
 Answer synthesize(const topology::Topology& topology, Collective collective, Rank root, const Size& size,
                   const Limits& limits) {
-  return Synthesizer(topology, collective, root).find(size, limits);
+  return Synthesizer(topology, collective, root).find(size, Effort{}, limits);
 }
 
 }  // namespace sccl::synth

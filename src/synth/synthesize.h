@@ -42,12 +42,12 @@ class Synthesizer {
   std::vector<Size> easy_sizes(int chunks);
 
   // Throws invalid_argument when C is no multiple of chunk_multiple() or something is negative.
-  Answer find(const Size& size, const Limits& limits);
+  Answer find(const Size& size, Effort effort, const Limits& limits);
 
  private:
   std::optional<Answer> easy(int pieces, const Size& size);
-  Answer compose(const Size& size, const Limits& limits);
-  Answer compose(int pieces, const Size& gather, const Size& both, const Limits& limits);
+  Answer compose(const Size& size, Effort effort, const Limits& limits);
+  Answer compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits);
   int least_rounds(std::optional<Search>& half, int pieces, int steps);
   Answer checked(schedule::Schedule schedule, const Size& size) const;
 

@@ -150,7 +150,7 @@ int frontier(const topology::Topology& topology, Collective collective, const Op
 int synth(int argc, char** argv) {
   CLI::App app("Synthesizes schedules for the links of a topology.", "sccl synth");
   Options options;
-  app.add_option("--topo", options.topology, "a preset's name, or a file (JSON)")->required();
+  app.add_option("--topo", options.topology, "a preset's name, or a file (JSON, NCCL's XML)")->required();
   app.add_option("--devices", options.devices, "only these devices, e.g. 0,1,4")->delimiter(',');
   app.add_option("--collective", options.collective, "allgather, allreduce, broadcast, ...")->required();
   auto* chunks = app.add_option("--chunks", options.size.chunks, "pieces of one rank's buffer");

@@ -1,4 +1,5 @@
 // Synthesis finds what the paper's tables promise, refutes what cuts and solver refute, and says so.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <string>
@@ -164,6 +165,23 @@ TEST_CASE("a search that may not go on says unknown") {
                                  Limits{Deadline::in(std::chrono::milliseconds(0)), nullptr});
   CHECK(late.outcome == Outcome::unknown);
   CHECK(!late.schedule);
+}
+
+TEST_CASE("effort that is counted in conflicts gives the same answer every time") {
+  const Effort little{1};
+  const Effort some{20000};
+  Synthesizer first(topology::preset("dgx1v"), allgather, 0);
+  CHECK(first.find({6, 3, 7}, little, {}).outcome == Outcome::unknown);
+  const Answer one = first.find({6, 3, 7}, some, {});
+  Synthesizer second(topology::preset("dgx1v"), allgather, 0);
+  const Answer other = second.find({6, 3, 7}, some, {});
+  REQUIRE(one.outcome == Outcome::sat);
+  REQUIRE(other.outcome == Outcome::sat);
+  REQUIRE(one.schedule->sends.size() == other.schedule->sends.size());
+  const auto same = [](const schedule::Send& a, const schedule::Send& b) {
+    return a.chunk == b.chunk && a.src == b.src && a.dst == b.dst && a.step == b.step;
+  };
+  CHECK(std::equal(one.schedule->sends.begin(), one.schedule->sends.end(), other.schedule->sends.begin(), same));
 }
 
 TEST_CASE("links that lead one way only are used backwards by what combines") {

@@ -172,7 +172,7 @@ def test_tables():
     checks = json.loads(run("doctor", "--json").stdout)
     expect(all({"check", "state", "text", "remedy"} <= set(check) for check in checks), "doctor's JSON lacks a field")
     expect_code(run("no-such-verb"), 2, "an unknown verb")
-    expect_code(run("pack"), 2, "a verb of a later version")
+    expect_code(run("export"), 2, "a verb of a later version")
     expect_code(run("--help"), 0, "--help")
     expect_code(run("perf", "--help"), 0, "perf --help")
 
