@@ -4,26 +4,31 @@
 Calibration moves data one way only: `broadcast` and `reduce` between two ranks give, for each size, the rates at which
 a rank copies, adds, reads a peer's memory; `sendrecv` of eight bytes gives the latency, on one core that of a switch.
 What is predicted is AllReduce and AllGather, which are not among these, by `sccl simulate`. Measurements are interleaved
-and repeated; the best of each counts, because other programs only ever slow a call down. Usage: bench/predict/predict.py [BUILD_DIR [REPEATS [PREFIX]]]
-PREFIX is put before every measurement, e.g. "nice -n -15" where others use the machine.
+and repeated; the best of each counts, because other programs only ever slow a call down. See --help.
 """
+import argparse
 import itertools
 import json
 import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 
 root = pathlib.Path(__file__).resolve().parents[2]
-sccl = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else root / "build/release") / "src/tools/sccl"
-repeats = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-prefix = sys.argv[3].split() if len(sys.argv) > 3 else []
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("build", nargs="?", default=root / "build/release", type=pathlib.Path)
+parser.add_argument("--repeats", type=int, default=5)
+parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4, 8])
+parser.add_argument("--most-mib", type=float, default=64, help="of the sizes 64 KiB, 256 KiB, ... 64 MiB")
+parser.add_argument("--most-iterations", type=int, default=20, help="calls of one measurement: few find the quiet moments of a busy machine")
+arguments = parser.parse_args()
+sccl = arguments.build / "src/tools/sccl"
+repeats = arguments.repeats
 cores = len(os.sched_getaffinity(0))
 KIB, MIB = 1 << 10, 1 << 20
-SIZES = [64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
-RANKS = [2, 3, 4, 8]
+SIZES = [size for size in (64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB) if size <= arguments.most_mib * MIB]
+RANKS = arguments.ranks
 ALGORITHMS = {"all_reduce": ["ring", "one-hop", "recursive"], "all_gather": ["ring", "one-hop", "recursive"]}
 COLLECTIVES = {"all_reduce": "allreduce", "all_gather": "allgather"}
 DIRECT_BYTES = 128 * KIB  # from here on one-hop programs read and write the peer's buffers (src/runtime/dispatcher.cc)
@@ -31,14 +36,13 @@ DIRECT_BYTES = 128 * KIB  # from here on one-hop programs read and write the pee
 
 def perf(collective, ranks, size, algorithm=None, core_list=None):
     """Microseconds of a call, out of place. Sizes are those of the largest buffer, as in nccl-tests."""
-    iterations = max(2, min(20, (16 * MIB) // (size * ranks)))
+    iterations = max(2, min(arguments.most_iterations, (16 * MIB) // (size * ranks)))
     command = [str(sccl), "perf", collective, "-n", str(ranks), "-b", str(size), "-e", str(size), "-i", str(iterations),
                "-w", "2", "-c", "0", "--json"]
     if algorithm:
         command += ["--algo", algorithm]
     if core_list is not None:
         command = ["taskset", "-c", core_list, *command]
-    command = [*prefix, *command]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"]
     return min(row["us"] for row in rows if row["place"] == "out-of-place")
 
