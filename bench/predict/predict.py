@@ -4,24 +4,31 @@
 Calibration moves data one way only: `broadcast` and `reduce` between two ranks give, for each size, the rates at which
 a rank copies, adds, reads a peer's memory; `sendrecv` of eight bytes gives the latency, on one core that of a switch.
 What is predicted is AllReduce and AllGather, which are not among these, by `sccl simulate`. Measurements are interleaved
-and repeated; the median counts. Usage: bench/predict/predict.py [BUILD_DIR [REPEATS]]
+and repeated; the best of each counts, because other programs only ever slow a call down. See --help.
 """
+import argparse
 import itertools
 import json
 import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 
 root = pathlib.Path(__file__).resolve().parents[2]
-sccl = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else root / "build/release") / "src/tools/sccl"
-repeats = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("build", nargs="?", default=root / "build/release", type=pathlib.Path)
+parser.add_argument("--repeats", type=int, default=5)
+parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4, 8])
+parser.add_argument("--most-mib", type=float, default=64, help="of the sizes 64 KiB, 256 KiB, ... 64 MiB")
+parser.add_argument("--most-iterations", type=int, default=20, help="calls of one measurement: few find the quiet moments of a busy machine")
+arguments = parser.parse_args()
+sccl = arguments.build / "src/tools/sccl"
+repeats = arguments.repeats
 cores = len(os.sched_getaffinity(0))
 KIB, MIB = 1 << 10, 1 << 20
-SIZES = [64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
-RANKS = [2, 3, 4, 8]
+SIZES = [size for size in (64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB) if size <= arguments.most_mib * MIB]
+RANKS = arguments.ranks
 ALGORITHMS = {"all_reduce": ["ring", "one-hop", "recursive"], "all_gather": ["ring", "one-hop", "recursive"]}
 COLLECTIVES = {"all_reduce": "allreduce", "all_gather": "allgather"}
 DIRECT_BYTES = 128 * KIB  # from here on one-hop programs read and write the peer's buffers (src/runtime/dispatcher.cc)
@@ -29,9 +36,9 @@ DIRECT_BYTES = 128 * KIB  # from here on one-hop programs read and write the pee
 
 def perf(collective, ranks, size, algorithm=None, core_list=None):
     """Microseconds of a call, out of place. Sizes are those of the largest buffer, as in nccl-tests."""
-    iterations = max(5, min(200, (32 * MIB) // (size * ranks)))
+    iterations = max(2, min(arguments.most_iterations, (16 * MIB) // (size * ranks)))
     command = [str(sccl), "perf", collective, "-n", str(ranks), "-b", str(size), "-e", str(size), "-i", str(iterations),
-               "-w", "3", "-c", "0", "--json"]
+               "-w", "2", "-c", "0", "--json"]
     if algorithm:
         command += ["--algo", algorithm]
     if core_list is not None:
@@ -88,10 +95,11 @@ def cases():
             yield collective, ranks, size, algorithm
 
 
-def median_figures(all_figures):
-    middle = lambda get: statistics.median(get(one) for one in all_figures)
-    return {"alpha": middle(lambda one: one["alpha"]), "switch": middle(lambda one: one["switch"]),
-            "rates": {size: {kind: middle(lambda one: one["rates"][size][kind]) for kind in all_figures[0]["rates"][size]}
+def best_figures(all_figures):
+    least = lambda get: min(get(one) for one in all_figures)
+    most = lambda get: max(get(one) for one in all_figures)
+    return {"alpha": least(lambda one: one["alpha"]), "switch": least(lambda one: one["switch"]),
+            "rates": {size: {kind: most(lambda one: one["rates"][size][kind]) for kind in all_figures[0]["rates"][size]}
                       for size in SIZES}}
 
 
@@ -118,18 +126,19 @@ def main():
         for case in measured:
             collective, ranks, size, algorithm = case
             measured[case].append(perf(collective, ranks, size, algorithm))
-    figures = median_figures(calibrations)
+    figures = best_figures(calibrations)
     with tempfile.TemporaryDirectory() as folder:
         predicted = {case: predict(*case[:1], case[3], case[1], case[2], figures, folder) for case in measured}
-    medians = {case: statistics.median(times) for case, times in measured.items()}
-    report(figures, medians, predicted)
+    best = {case: min(times) for case, times in measured.items()}
+    report(figures, best, predicted)
 
 
 def report(figures, measured, predicted):
     with open("/proc/cpuinfo") as file:
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
     print("# Predicted against measured on the host\n")
-    print(f"Command: `bench/predict/predict.py`, {repeats} interleaved repetitions, medians, on {cores} cores ({model}).")
+    print(f"Command: `bench/predict/predict.py`, {repeats} interleaved repetitions, the best of each, on {cores} cores ({model}); "
+          f"load average {os.getloadavg()[2]:.0f}.")
     print("Figures of the model are measured with transfers one way between two ranks (`broadcast`, `reduce`, `sendrecv`); "
           "AllReduce and AllGather are predicted from them by `sccl simulate`.\n")
     print(f"alpha {figures['alpha']:.2f} us; on one core, a switch of ranks {figures['switch']:.2f} us.\n")

@@ -285,7 +285,8 @@ class RankLowering {
   // Waiting for the last of a lane's operations includes waiting for the ones before it, and a lane need not wait for
   // itself.
   void link(RankProgram& program, const std::vector<std::pair<int, int>>& position, int index) {
-    const auto [lane, op] = position[static_cast<std::size_t>(index)];
+    const int lane = position[static_cast<std::size_t>(index)].first;
+    const int op = position[static_cast<std::size_t>(index)].second;
     auto& dependencies =
         program.lanes[static_cast<std::size_t>(lane)].ops[static_cast<std::size_t>(op)].dependencies;
     const auto add = [&](const std::vector<int>& tasks, int distance) {

@@ -18,6 +18,7 @@ namespace {
 // Slots of a connection in NCCL's simple protocol; a program that needs more may hang there.
 constexpr std::size_t kSlots = 8;
 // Chunks of messages beyond this are hostile: each keeps a set of ranks.
+constexpr int kMostChunks = 1 << 20;  // as in schedules in JSON
 constexpr std::size_t kMostMessages = std::size_t{1} << 22;
 
 enum class Aliasing : std::uint8_t { out_of_place, in_place };
@@ -47,6 +48,9 @@ Schedule frame_of(const MscclAlgo& algo) {
   const bool gathers = frame.collective == Collective::allgather || frame.collective == Collective::gather;
   frame.chunks_per_rank = gathers ? algo.chunks_per_loop / frame.ranks : algo.chunks_per_loop;
   frame.chunks = chunk_count(frame.collective, frame.ranks, frame.chunks_per_rank);
+  if (frame.chunks > kMostChunks)
+    fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: {} chunks of all gpus are more than the {} that are read",
+         algo.line, frame.chunks, kMostChunks);
   return frame;
 }
 

@@ -1,6 +1,7 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -30,7 +31,9 @@ int chunk_count(Collective collective, int ranks, int chunks_per_rank) {
   switch (collective) {
     case Collective::allgather:
     case Collective::gather:
-    case Collective::alltoall: return chunks_per_rank * ranks;
+    case Collective::alltoall:
+      // A file may name any two numbers.
+      return static_cast<int>(std::min<std::int64_t>(std::int64_t{chunks_per_rank} * ranks, std::numeric_limits<int>::max()));
     default: return chunks_per_rank;
   }
 }

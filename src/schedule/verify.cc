@@ -57,7 +57,8 @@ void check_fields(const Schedule& schedule) {
     bad(fmt::format("{} chunks do not fit {} chunks per rank", schedule.chunks, schedule.chunks_per_rank));
   const bool by_owner = schedule.collective == Collective::scatter || schedule.collective == Collective::reducescatter;
   const bool by_pair = schedule.collective == Collective::alltoall;
-  const int multiple = by_pair ? schedule.ranks * schedule.ranks : by_owner ? schedule.ranks : 1;
+  const std::int64_t ranks = schedule.ranks;
+  const std::int64_t multiple = by_pair ? ranks * ranks : by_owner ? ranks : 1;
   if (schedule.chunks % multiple != 0)
     bad(fmt::format("{} chunks of a {} must be a multiple of {}", schedule.chunks, info(schedule.collective).name,
                     multiple));

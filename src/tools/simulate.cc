@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "schedule/cost.h"
+#include "schedule/json.h"
 #include "schedule/verify.h"
 #include "tools/byte_size.h"
 #include "tools/candidates.h"
@@ -38,6 +39,7 @@ struct Options {
   bool stepwise = false;
   bool timeline = false;
   std::string svg_path;
+  std::string out_path;
   bool as_json = false;
 };
 
@@ -59,6 +61,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--stepwise", options.stepwise, "a barrier between steps, as in SCCL's model; no slices");
   app.add_flag("--timeline", options.timeline, "list every transfer in the JSON");
   app.add_option("--svg", options.svg_path, "draw what passes which link when into this file");
+  app.add_option("--out", options.out_path, "write the schedule (JSON) into this file, for sccl export");
   app.add_flag("--json", options.as_json, "print JSON");
 }
 
@@ -181,6 +184,7 @@ void run_simulation(const Options& options) {
   outcome.simulation = schedule::simulate(outcome.schedule, simulated);
   outcome.stepped = schedule::stepped_cost(outcome.schedule);
   outcome.closed_form_us = schedule::linear_cost(outcome.schedule).time_us(options.call.bytes);
+  if (!options.out_path.empty()) write_text(options.out_path, schedule::to_json(outcome.schedule).dump() + "\n");
   if (!options.svg_path.empty())
     write_text(options.svg_path, gantt_svg(outcome.schedule, outcome.simulation, title(outcome, options)));
   options.as_json ? print_json(outcome, options) : print_text(outcome, options);
