@@ -13,6 +13,7 @@
 #include "tools/topology_argument.h"
 #include "tools/verbs.h"
 #include "treegen/fewest.h"
+#include "treegen/frames.h"
 #include "treegen/mwu.h"
 #include "treegen/to_schedule.h"
 
@@ -32,6 +33,7 @@ struct Arguments {
   std::string out;
   std::string capacity = "lanes";
   double epsilon = treegen::MwuOptions{}.epsilon;
+  int frames = 1;
   bool unit_trees = false;
   bool as_json = false;
 };
@@ -139,8 +141,8 @@ treegen::PackOptions options_of(const Arguments& arguments) {
   return options;
 }
 
-void write_schedule(const topology::Topology& topology, const Packing& packing, const std::string& path) {
-  const auto schedule = treegen::to_schedule(topology, packing);
+void write_schedule(const topology::Topology& topology, const Packing& packing, int frames, const std::string& path) {
+  const auto schedule = treegen::in_frames(treegen::to_schedule(topology, packing), frames);
   schedule::prepare(schedule, kSlots);
   std::ofstream file(path);
   file << schedule::to_json(schedule).dump() << '\n';
@@ -153,7 +155,7 @@ void run_pack(const Arguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   const Packing packing = treegen::pack(topology, collective_of(arguments.collective), arguments.root, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!arguments.out.empty()) write_schedule(topology, packing, arguments.out);
+  if (!arguments.out.empty()) write_schedule(topology, packing, arguments.frames, arguments.out);
   if (!arguments.as_json) return print(packing, seconds);
   json answer = answer_of(packing, seconds);
   if (packing.collective == Collective::broadcast)
@@ -172,6 +174,8 @@ int pack(int argc, char** argv) {
   app.add_option("--collective", arguments.collective, "broadcast, reduce, allreduce, allgather, reducescatter");
   app.add_option("--root", arguments.root, "of broadcast and reduce");
   app.add_option("--out", arguments.out, "write the schedule (JSON), verified");
+  app.add_option("--frames", arguments.frames, "cut the data of the schedule into frames one step apart")
+      ->check(CLI::Range(1, 4096));
   app.add_option("--capacity", arguments.capacity, "what links are worth: their lanes or their bandwidth")
       ->check(CLI::IsMember({"lanes", "bandwidth"}));
   app.add_option("--epsilon", arguments.epsilon, "of the multiplicative weights reported for broadcast (--json)");

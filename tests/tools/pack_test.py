@@ -69,6 +69,9 @@ def test_schedule():
             expect(run("verify", str(path)).returncode == 0, f"the schedule of {collective} is refused")
             schedule = json.loads(path.read_text())
             expect(schedule["pipelined"] and schedule["collective"] == collective, f"{collective}: wrong schedule")
+        packed("--topo", "dgx1p", "--out", str(path), "--frames", "8")
+        expect(run("verify", str(path)).returncode == 0, "the schedule in frames is refused")
+        expect(json.loads(path.read_text())["chunks"] == 4 * 8, "four trees in eight frames are not 32 chunks")
 
 
 def test_bad_input():
@@ -81,6 +84,7 @@ def test_bad_input():
             (("--topo", "dgx9"), "dgx9"),
             (("--topo", "dgx1v", "--devices", "1,1"), "twice"),
             (("--topo", "dgx1v", "--out", "/no/such/folder/file"), "cannot be written"),
+            (("--topo", "dgx1v", "--frames", "0"), "--frames"),
             ((), "--topo")):
         result = run("pack", *arguments)
         expect(result.returncode == 2, f"{arguments}: exit {result.returncode}")
