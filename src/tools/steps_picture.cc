@@ -112,6 +112,11 @@ class Picture {
     const int rounds = schedule_.rounds[static_cast<std::size_t>(step)];
     std::string heading = fmt::format("step {}", step);
     if (!schedule_.pipelined) heading += fmt::format(" · {} round{}", rounds, rounds == 1 ? "" : "s");
+    const Traffic& traffic = traffic_[static_cast<std::size_t>(step)];
+    numbered_ = std::any_of(traffic.begin(), traffic.end(),
+                            [&](const auto& one) { return one.second.size() != traffic.begin()->second.size(); });
+    if (!numbered_ && !all_alike() && !traffic.empty())
+      heading += fmt::format(" · {} chunk{} each", traffic.begin()->second.size(), traffic.begin()->second.size() == 1 ? "" : "s");
     drawing_.text(x, y + 12, "", heading);
     if (circle())
       on_circle(traffic_[static_cast<std::size_t>(step)], {x + kPanel / 2, y + kPanel / 2 + 8});
@@ -174,7 +179,7 @@ class Picture {
     drawing_.path(fmt::format("M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}Z", tip.x, tip.y, back.x + wing.x, back.y + wing.y,
                               back.x - wing.x, back.y - wing.y),
                   kind == SendKind::copy ? "copyfill" : "reducefill", 0);
-    if (!all_alike() && chunks > 1 && clearance > 0)
+    if (numbered_ && chunks > 1 && clearance > 0)
       drawing_.text((from.x + to.x) / 2 + 1.7 * bend * side.x, (from.y + to.y) / 2 + 1.7 * bend * side.y + 3, "small",
                     std::to_string(chunks), "middle");
   }
@@ -209,6 +214,7 @@ class Picture {
   std::size_t most_chunks_ = 1;
   std::size_t least_chunks_ = 1;
   std::size_t most_arrows_ = 0;
+  bool numbered_ = false;  // the arrows of this panel, since they differ
   Drawing drawing_{0, 0, ""};
 };
 
