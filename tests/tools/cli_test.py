@@ -163,7 +163,7 @@ def test_simulate():
                       ["simulate", *call[:4]], ["simulate", *call, "--algo", "x"], ["simulate", *call, "--slots", "-1"],
                       ["simulate", *call, "--root", "8"], ["simulate", "--schedule", "/no/such/file", "--bytes", "8"],
                       ["simulate", *call, "--svg", "/no/such/folder/picture.svg"],
-                      ["simulate", "--topo", "dgx1v", "--collective", "allgather", "--bytes", "1M", "--algo", "ring"]):
+                      ["simulate", "--topo", "dgx1v", "--collective", "allgather", "--bytes", "1M", "--algo", "one-hop"]):
             expect_code(run(*wrong), 2, " ".join(wrong))
 
 
