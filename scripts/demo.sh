@@ -6,7 +6,7 @@ scripts/setup.sh
 
 build=build/demo
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSCCL_BUILD_TESTS=OFF >/dev/null
-cmake --build "$build" -j "$(nproc)" | tail -n 1
+cmake --build "$build" -j "$(nproc)" --target sccl sccl_cli | tail -n 1
 library=$PWD/$build/src/shim/libsccl.so
 
 logs=$(mktemp -d)
