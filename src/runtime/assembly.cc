@@ -1,7 +1,5 @@
 #include "runtime/assembly.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -141,10 +139,7 @@ std::string Assembly::absence(Rank rank, Presence first_bad) const {
   const char* how = presence < first_bad            ? nullptr
                     : presence == Presence::aborted ? "was aborted"
                                                     : "destroyed its communicator";
-  if (how == nullptr && entry.process_handle.valid()) {
-    pollfd handle{entry.process_handle.get(), POLLIN, 0};
-    if (::poll(&handle, 1, 0) > 0) how = "ended";
-  }
+  if (how == nullptr && entry.has_ended()) how = "ended";
   return how == nullptr ? "" : fmt::format("rank {} (process {} on {}) {}", rank, entry.process, entry.host, how);
 }
 

@@ -11,8 +11,6 @@
 // the peer is at work and waits for one operation, a slice of a chunk.
 #include "runtime/executor.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -258,7 +256,7 @@ void Executor::withdraw() {
   host::full_fence();  // pairs with step_lane
   const Deadline limit = Deadline::in(kWithdrawalLimit);
   for (const Peer& peer : membership_.peers)
-    while (peer.state->touching.load(std::memory_order_acquire) != 0 && !ended(peer) && !limit.passed())  // step_lane
+    while (peer.state->touching.load(std::memory_order_acquire) != 0 && !peer.has_ended() && !limit.passed())  // step_lane
       std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
@@ -299,17 +297,11 @@ void Executor::check_fault(const Peer& peer) const {
     throw Error(static_cast<ErrorCode>(code), std::string(peer.state->fault_text.data()));
 }
 
-bool Executor::ended(const Peer& peer) const {
-  if (!peer.process_handle.valid()) return false;
-  pollfd handle{peer.process_handle.get(), POLLIN, 0};
-  return ::poll(&handle, 1, 0) > 0;
-}
-
 void Executor::check_peer(Rank rank) {
   const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
   check_fault(peer);
   if (collective_) compare_calls(rank);
-  const bool gone = peer.state->presence.load(std::memory_order_acquire) != 0 || ended(peer);  // pairs with leave
+  const bool gone = peer.state->presence.load(std::memory_order_acquire) != 0 || peer.has_ended();  // pairs with leave
   // What the peer sent before it left may have arrived since the lanes were last stepped.
   if (!gone || !waits_for(rank) || step() != Progress::idle || !waits_for(rank)) return;
   const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));

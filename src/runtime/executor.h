@@ -64,7 +64,6 @@ class Executor {
   void log_choice(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
   device::Outcome step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane);
-  bool ended(const Peer& peer) const;
   void check_fault(const Peer& peer) const;
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();

@@ -1,6 +1,7 @@
 #include "runtime/membership.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -190,7 +191,7 @@ class Meeting {
 
   // "" when it cannot serve, which is said in one line.
   std::string named_topology() const {
-    const std::string name = settings_from_environment(membership_.ranks).topology;
+    const std::string& name = membership_.settings.topology;
     try {
       const topology::Topology machine = topology::from_setting(name);
       if (machine.ranks >= membership_.ranks) return topology::to_json(machine).dump();
@@ -296,6 +297,12 @@ class Meeting {
 };
 
 }  // namespace
+
+bool Peer::has_ended() const {
+  if (!process_handle.valid()) return false;
+  pollfd handle{process_handle.get(), POLLIN, 0};
+  return ::poll(&handle, 1, 0) > 0;
+}
 
 Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort) {
   return Meeting(attendance, deadline, abort).run();

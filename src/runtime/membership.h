@@ -26,6 +26,9 @@ struct Peer {
   bool shares_address_space = false;  // a thread of this process
   FileDescriptor process_handle;      // pidfd or pipe; poll reports it when the process has ended
   std::string host;
+
+  // Not seen of ranks of this process, and of none where the system tells no deaths.
+  bool has_ended() const;
 };
 
 struct Membership {

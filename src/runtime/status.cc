@@ -56,11 +56,6 @@ const char* presence_name(const SharedState& state) {
   return "";
 }
 
-bool has_ended(const Peer& peer) {
-  pollfd handle{peer.process_handle.get(), POLLIN, 0};
-  return peer.process_handle.valid() && ::poll(&handle, 1, 0) > 0;
-}
-
 json describe(const Peer& peer, Rank rank) {
   const SharedState& state = *peer.state;
   json waits = json::array();
@@ -71,7 +66,7 @@ json describe(const Peer& peer, Rank rank) {
   json entry{{"rank", rank},
              {"process", peer.process},
              {"host", peer.host},
-             {"state", has_ended(peer) ? "ended" : presence_name(state)},
+             {"state", peer.has_ended() ? "ended" : presence_name(state)},
              {"call", state.activity.entered.load(std::memory_order_relaxed)},
              {"doing", doing(state)},
              {"waits_for", std::move(waits)},

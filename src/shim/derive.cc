@@ -11,6 +11,7 @@
 #include "shim/boundary.h"
 #include "shim/config.h"
 #include "shim/handles.h"
+#include "shim/join.h"
 
 using namespace sccl;
 using namespace sccl::shim;
@@ -64,31 +65,16 @@ runtime::Completion shrink(ncclComm_t comm, const int* excluded, int count, nccl
   return runtime::submit_setup(parent, [=] { deliver(newcomm, runtime::shrink(*parent, list, options)); });
 }
 
-runtime::UniqueId to_runtime(const ncclUniqueId& id) {
-  runtime::UniqueId converted;
-  std::memcpy(converted.bytes.data(), id.internal, sizeof id);
-  return converted;
-}
-
-runtime::Completion join(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm, const ncclConfig_t* config) {
+runtime::Completion join_grown(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm, const ncclConfig_t* config) {
   if (id == nullptr) fail(ErrorCode::invalid_argument, "uniqueId is NULL: a new rank needs the id of the growing ranks");
   const auto options = child_options(nullptr, config);
-  const auto child = std::make_shared<runtime::Communicator>(
-      runtime::CommunicatorOptions{to_runtime(*id), rank, ranks, 0, -1, options.name, options.blocking});
-  *newcomm = make_handle(child);
-  try {
-    return runtime::submit_init(child);
-  } catch (...) {
-    take_communicator(*newcomm);
-    *newcomm = nullptr;
-    throw;
-  }
+  return join(newcomm, {to_runtime(*id), rank, ranks, 0, -1, options.name, options.blocking});
 }
 
 runtime::Completion grow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm,
                          const ncclConfig_t* config) {
   require_place(newcomm);
-  if (comm == nullptr) return join(ranks, id, rank, newcomm, config);
+  if (comm == nullptr) return join_grown(ranks, id, rank, newcomm, config);
   const Parent parent = communicator_of(comm);
   if (rank != -1 && rank != parent->rank())
     fail(ErrorCode::invalid_argument, "rank {} keeps its number: pass -1 instead of {}", parent->rank(), rank);

@@ -8,19 +8,12 @@
 #include "shim/boundary.h"
 #include "shim/config.h"
 #include "shim/handles.h"
+#include "shim/join.h"
 
 using namespace sccl;
 using namespace sccl::shim;
 
 namespace {
-
-static_assert(sizeof(ncclUniqueId) == sizeof(runtime::UniqueId));
-
-runtime::UniqueId to_runtime(const ncclUniqueId& id) {
-  runtime::UniqueId converted;
-  std::memcpy(converted.bytes.data(), id.internal, sizeof id);
-  return converted;
-}
 
 ncclUniqueId make_id() {
   const runtime::UniqueId made = runtime::create_unique_id();
@@ -34,23 +27,13 @@ void require_pointer(const T* pointer, const char* name) {
   if (pointer == nullptr) fail(ErrorCode::invalid_argument, "{} is NULL: pass a place for the result", name);
 }
 
-// The handle is stored before the ranks meet, so that a grouped init has it at once and another thread can abort it.
-// A failed init outside a group takes it back.
 runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, int device, const ncclConfig_t* config) {
   require_pointer(comm, "comm");
   const ncclConfig_t read = read_config(config);
   runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", read.blocking != 0};
   options.blocking = env::flag("NCCL_COMM_BLOCKING", options.blocking);
   if (read.commName != nullptr) options.name = read.commName;
-  const auto communicator = std::make_shared<runtime::Communicator>(std::move(options));
-  *comm = make_handle(communicator);
-  try {
-    return runtime::submit_init(communicator);
-  } catch (...) {
-    take_communicator(*comm);
-    *comm = nullptr;
-    throw;
-  }
+  return join(comm, std::move(options));
 }
 
 runtime::Completion init_all(ncclComm_t* comms, int count, const int* devices) {

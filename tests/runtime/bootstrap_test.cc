@@ -1,4 +1,5 @@
 // Ranks meet, strangers do not, and every way in which a meeting can fail has an end and a name.
+#include "runtime/rank_threads.h"
 #include "runtime/bootstrap/bootstrap.h"
 
 #include <arpa/inet.h>
@@ -29,22 +30,6 @@ Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
 Bytes text(const std::string& content) {
   const auto bytes = std::as_bytes(std::span(content));
   return Bytes(bytes.begin(), bytes.end());
-}
-
-// Runs `body` for each rank in a thread; returns what each threw.
-std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank)>& body) {
-  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (Rank rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        body(rank);
-      } catch (const std::exception& error) {
-        errors[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return errors;
 }
 
 void check_no_errors(const std::vector<std::string>& errors) {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "runtime/rank_threads.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/wire.h"
@@ -33,22 +34,6 @@ const std::atomic<bool> kNoAbort{false};
 Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-// Runs `body` for each rank in a thread; returns what each threw.
-std::vector<std::string> run_ranks(int ranks, const std::function<void(Rank)>& body) {
-  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (Rank rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        body(rank);
-      } catch (const std::exception& error) {
-        errors[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
 
 // Three ranks meet on this id, within `seconds`.
 void check_meeting(const UniqueId& id, double seconds) {

@@ -1,0 +1,17 @@
+// How a rank enters a communicator that is named by a unique id.
+#pragma once
+
+#include "nccl_shim/nccl.h"
+#include "runtime/bootstrap/unique_id.h"
+#include "runtime/communicator.h"
+#include "runtime/group.h"
+
+namespace sccl::shim {
+
+runtime::UniqueId to_runtime(const ncclUniqueId& id);
+
+// Stores the handle before the ranks meet, so that a grouped init has it at once and another thread can abort it. A
+// failed init outside a group takes it back.
+runtime::Completion join(ncclComm_t* comm, runtime::CommunicatorOptions options);
+
+}  // namespace sccl::shim
