@@ -304,6 +304,13 @@ bool Peer::has_ended() const {
   return ::poll(&handle, 1, 0) > 0;
 }
 
+Reach Membership::reach() const {
+  if (!direct) return Reach::none;
+  const auto shares = [](const Peer& peer) { return peer.shares_address_space; };
+  // Alike at all ranks: one process holds all of them or does not.
+  return std::all_of(peers.begin(), peers.end(), shares) ? Reach::shared_space : Reach::through_system;
+}
+
 Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort) {
   return Meeting(attendance, deadline, abort).run();
 }

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "platform/host/segment.h"
 #include "runtime/bootstrap/unique_id.h"
+#include "runtime/dispatcher.h"
 #include "runtime/settings.h"
 #include "runtime/shared_state.h"
 #include "topology/topology.h"
@@ -48,6 +49,7 @@ struct Membership {
   Membership(Membership&&) = default;
   Membership& operator=(Membership&&) = default;
 
+  Reach reach() const;
   SharedState& own_state() { return *peers[static_cast<std::size_t>(rank)].state; }
 };
 

@@ -73,9 +73,11 @@ std::vector<Row> predicted_rows(const Options& options) {
 std::vector<Row> measured_rows(const Options& options) {
   std::vector<Row> rows;
   const runtime::Settings settings = runtime::settings_from_environment(options.ranks);
+  // Of ranks as processes.
+  const runtime::Reach reach = settings.direct_allowed ? runtime::Reach::through_system : runtime::Reach::none;
   for (const Collective collective : collectives_of(options))
     for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 8) {
-      const runtime::Choice choice = runtime::choose({collective, bytes, options.ranks}, settings, settings.direct_allowed);
+      const runtime::Choice choice = runtime::choose({collective, bytes, options.ranks}, settings, reach);
       const char* protocol = choice.form == runtime::Form::direct                ? "single copy"
                              : choice.protocol == runtime::ProtocolChoice::ll ? "ll"
                                                                                  : "simple";
