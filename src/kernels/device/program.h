@@ -86,6 +86,35 @@ struct LaneState {
   int blocked_on_peer;  // whom the last unsuccessful step waited for; -1: another lane
 };
 
+// The part of a chunk that one channel moves. Every rank computes the same parts from the chunk's size alone, whatever
+// else is in its call, so both ends of a transfer agree on how many channels it takes.
+struct Split {
+  u32 channels;     // there are so many
+  u64 least_bytes;  // a channel is used when every part has at least so much
+};
+
+inline constexpr u32 kPartUnitBytes = 512;  // parts begin at multiples of it, so that vectors stay whole
+
+inline u32 parts_of(const Split& split, u64 bytes) {
+  const u64 wanted = bytes / split.least_bytes;
+  if (wanted <= 1) return 1;
+  return wanted < split.channels ? static_cast<u32>(wanted) : split.channels;
+}
+
+// Nothing is left for channels beyond the parts.
+inline Chunk part_of(const Chunk& chunk, u32 element_bytes, u32 parts, u32 channel) {
+  if (parts <= 1 && channel == 0) return chunk;
+  const u64 unit = kPartUnitBytes / element_bytes;
+  const u64 units = (chunk.elements + unit - 1) / unit;
+  const u64 each = (units + parts - 1) / parts * unit;
+  const u64 begin = channel < parts ? each * channel : chunk.elements;
+  Chunk part = chunk;
+  part.input_offset += begin;
+  part.output_offset += begin;
+  part.elements = begin >= chunk.elements ? 0 : chunk.elements - begin < each ? chunk.elements - begin : each;
+  return part;
+}
+
 // Of the lane's last step. After `mismatch` and `failed` the lane must not be stepped again.
 enum class Outcome : u8 { progressed, blocked, finished, mismatch, failed };
 
