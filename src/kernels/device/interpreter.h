@@ -4,17 +4,16 @@
 // to. A GPU block calls step() in a loop; the host calls it in turn for all lanes of a thread.
 //
 // On a GPU all threads of a block walk through step() together: the leader decides what is ready, everybody moves data,
-// and the leader tells peers and other lanes. What the leader alone may do stands inside agree(), commit() or the
+// and the leader tells peers and other lanes. What the leader alone may do stands inside await(), commit() or the
 // protocol's leader functions; on the host the one thread is the leader and the members of it cost nothing.
 //
 // Target offers, besides the memory vocabulary of protocol.h:
-//   T agree(f)                           the leader's f(), after which all threads see what the leader wrote
+//   Outcome await(f)                     the leader's f(), after which all threads see what the leader wrote; may call
+//                                        f again while it is blocked
 //   bool leads(), kAlone                 whether this thread is the leader; whether there are no others
 //   bool all(f)                          whether f() holds for every thread
 //   void commit(f)                       the leader's f(), after all threads have moved their data
 //   void sync()                          all threads see what any of them wrote in the block
-//   Chunk part(call, chunk)              what this lane moves of a chunk
-//   bool takes_part(call, chunk)         whether control operations of the chunk are this lane's
 //   static void reduce_copy(const Call&, Span of operands, Span of destinations, elements, divisor)
 //   u8* bounce(i)                        one slice of private memory for operand i; bounce(kResult) for a result
 //   bool fetch(connection, to, address, bytes), bool put(connection, address, from, bytes)
@@ -42,7 +41,7 @@ class Interpreter {
     const Lane& lane = program_.lanes[lane_index];
     LaneState& state = lanes_[lane_index];
     Turn turn{};
-    const Outcome ready = target_.agree([&] {
+    const Outcome ready = target_.await([&] {
       if (is_finished(lane, state)) return Outcome::finished;
       turn = turn_of(lane, state);
       return readiness(turn, state);
@@ -52,8 +51,10 @@ class Interpreter {
     Motion motion = Motion::none;
     if (turn.acts) {
       const Op& op = *turn.op;
-      if (!Target::kAlone && uses_words(op) && !target_.all([&] { return words_arrived(op, turn.elements); }))
-        return target_.agree([&] { return blocked(state, first_sender(op)); });
+      if (!Target::kAlone && uses_words(op) && !target_.all([&] { return words_arrived(op, turn.elements); })) {
+        target_.commit([&] { blocked(state, first_sender(op)); });
+        return Outcome::blocked;
+      }
       motion = execute(op, turn.slice, turn.elements);
       if (motion == Motion::failed) return Outcome::failed;
     }
@@ -83,7 +84,7 @@ class Interpreter {
 
   Turn turn_of(const Lane& lane, const LaneState& state) const {
     const Op& op = program_.ops[lane.op_begin + state.op];
-    if (op.kind != OpKind::move) return {&op, state.slice, 0, target_.takes_part(call_, call_.chunks[op.chunk])};
+    if (op.kind != OpKind::move) return {&op, state.slice, 0, call_.chunks[op.chunk].absent == 0};
     const u64 elements = slice_elements(op, state.slice);
     return {&op, state.slice, elements, elements > 0};
   }
@@ -93,11 +94,9 @@ class Interpreter {
     return lane.op_count == 0 || state.slice == call_.slice_count;
   }
 
-  decltype(auto) chunk(u32 index) const { return target_.part(call_, call_.chunks[index]); }
-
   u64 slice_elements(const Op& op, u64 slice) const {
     const u64 begin = slice * call_.slice_elements;
-    const u64 total = chunk(op.chunk).elements;
+    const u64 total = call_.chunks[op.chunk].elements;
     if (begin >= total) return 0;
     return total - begin < call_.slice_elements ? total - begin : call_.slice_elements;
   }
@@ -114,14 +113,14 @@ class Interpreter {
     }
     // An operation of this lane runs over its own chunk's slices only.
     ++state.slice;
-    if (op.kind != OpKind::move || state.slice * call_.slice_elements >= chunk(op.chunk).elements) {
+    if (op.kind != OpKind::move || state.slice * call_.slice_elements >= call_.chunks[op.chunk].elements) {
       state.slice = 0;
       ++state.op;
     }
   }
 
   bool dependencies_met(const Op& op, const LaneState& state) const {
-    for (u32 i = 0; i < op.dependency_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.dependency_count; ++i) {
       const Dependency& wait = program_.dependencies[op.dependency_begin + i];
       if (state.slice < wait.distance) continue;
       const u64 needed = (state.slice - wait.distance) * program_.lanes[wait.lane].op_count + wait.op + 1;
@@ -148,13 +147,13 @@ class Interpreter {
   }
 
   Outcome messages_ready(const Op& op, LaneState& state, u64 elements) {
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via == Via::local) continue;
       const Outcome arrival = arrived(op, operand, state, elements);
       if (arrival != Outcome::progressed) return arrival;
     }
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via == Via::local) continue;
       Connection& connection = connections_[destination.connection];
@@ -191,7 +190,7 @@ class Interpreter {
   // All words of the messages that have begun, each thread's share of them.
   bool words_arrived(const Op& op, u64 elements) {
     const u64 bytes = elements * call_.element_bytes;
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via == Via::slot && !Ll::arrived(connections_[operand.connection], bytes)) return false;
     }
@@ -245,7 +244,7 @@ class Interpreter {
 
   u64 offset_bytes(const Access& access, u64 slice) const {
     if (access.buffer == Buffer::scratch) return access.index * call_.scratch_slot_bytes;
-    const Chunk& moved = chunk(access.index);
+    const Chunk& moved = call_.chunks[access.index];
     const u64 base = access.buffer == Buffer::input ? moved.input_offset : moved.output_offset;
     return (base + slice * call_.slice_elements) * call_.element_bytes;
   }
@@ -279,7 +278,7 @@ class Interpreter {
   }
 
   bool reads_input(const Op& op) const {
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via != Via::slot && operand.buffer == Buffer::input) return true;
     }
@@ -309,7 +308,7 @@ class Interpreter {
 
   // Every thread unpacks its share of the `ll` words; the leader notes where the operands are.
   bool gather_operands(const Op& op, u64 slice, u64 bytes) {
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       const bool original = operand.buffer == Buffer::input && operand.via != Via::slot;
       Source source{nullptr, original ? call_.scale_bits : Target::one_bits(call_.type)};
@@ -353,7 +352,7 @@ class Interpreter {
       if (Target::leads()) target_.sinks()[count] = sink;
       ++count;
     };
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (needs_delivery(destination))
         deliveries = true;
@@ -370,7 +369,7 @@ class Interpreter {
 
   bool deliver(const Op& op, u64 slice, u64 bytes) {
     bool result_seen = false;
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (!needs_delivery(destination)) continue;
       Connection& connection = connections_[destination.connection];
@@ -387,7 +386,7 @@ class Interpreter {
 
   void finish_messages(const Op& op, u64 bytes) {
     const bool simple = call_.protocol == Protocol::simple;
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via != Via::slot) continue;
       Connection& connection = connections_[destination.connection];
@@ -396,7 +395,7 @@ class Interpreter {
       else
         Ll::sent(connection);
     }
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via != Via::slot) continue;
       Connection& connection = connections_[operand.connection];
@@ -410,11 +409,11 @@ class Interpreter {
 
   void wake_peers(const Op& op) {
     Target::fence();
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via == Via::slot) target_.ring_after_fence(connections_[destination.connection]);
     }
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via == Via::slot) target_.ring_after_fence(connections_[operand.connection]);
     }

@@ -3,6 +3,13 @@
 
 #include "base/scalar_types.h"
 
+// Before a loop of few rounds: copies of its body cost a GPU more registers than its branch costs time.
+#if defined(__CUDACC__) || defined(__HIP__)
+#define SCCL_ROLLED _Pragma("unroll 1")
+#else
+#define SCCL_ROLLED
+#endif
+
 namespace sccl::device {
 
 using u8 = unsigned char;
@@ -48,7 +55,8 @@ struct Chunk {
   u64 input_offset;
   u64 output_offset;
   u64 elements;
-  u32 tag;  // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
+  u32 tag;     // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
+  u32 absent;  // 1: another channel's (see part_of), neither moved nor announced by this one
 };
 
 struct Program {
@@ -101,14 +109,13 @@ inline u32 parts_of(const Split& split, u64 bytes) {
   return wanted < split.channels ? static_cast<u32>(wanted) : split.channels;
 }
 
-// Nothing is left for channels beyond the parts.
 inline Chunk part_of(const Chunk& chunk, u32 element_bytes, u32 parts, u32 channel) {
-  if (parts <= 1 && channel == 0) return chunk;
   const u64 unit = kPartUnitBytes / element_bytes;
   const u64 units = (chunk.elements + unit - 1) / unit;
   const u64 each = (units + parts - 1) / parts * unit;
   const u64 begin = channel < parts ? each * channel : chunk.elements;
   Chunk part = chunk;
+  part.absent = channel < parts ? 0 : 1;
   part.input_offset += begin;
   part.output_offset += begin;
   part.elements = begin >= chunk.elements ? 0 : chunk.elements - begin < each ? chunk.elements - begin : each;

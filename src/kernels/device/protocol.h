@@ -63,7 +63,7 @@ struct LowLatency {
     const u64 flag = ll_flag(connection.ll_position);
     u64* slot = words(connection);
     const u64 count = word_count(bytes);
-    for (u64 i = Target::thread(); i < count; i += Target::threads())
+    SCCL_ROLLED for (u64 i = Target::thread(); i < count; i += Target::threads())
       if (Target::load_relaxed(&slot[i]) >> 32 != flag) return false;
     return true;
   }
@@ -84,7 +84,7 @@ struct LowLatency {
 
   static void unpack(Connection& connection, u8* to, u64 bytes) {
     const u64* slot = words(connection) + 1;
-    for (u64 at = Target::thread() * 4ull; at < bytes; at += Target::threads() * 4ull) {
+    SCCL_ROLLED for (u64 at = Target::thread() * 4ull; at < bytes; at += Target::threads() * 4ull) {
       const u32 word = static_cast<u32>(Target::load_relaxed(&slot[at / 4]));
       Target::copy_word(to + at, &word, bytes - at < 4 ? bytes - at : 4);
     }
@@ -95,7 +95,7 @@ struct LowLatency {
     u64* slot = words(connection);
     if (Target::leads()) Target::store_relaxed(slot, flag | signature);
     ++slot;
-    for (u64 at = Target::thread() * 4ull; at < bytes; at += Target::threads() * 4ull) {
+    SCCL_ROLLED for (u64 at = Target::thread() * 4ull; at < bytes; at += Target::threads() * 4ull) {
       u32 word = 0;
       Target::copy_word(&word, from + at, bytes - at < 4 ? bytes - at : 4);
       Target::store_relaxed(&slot[at / 4], flag | word);

@@ -44,15 +44,11 @@ class HostTarget {
   static constexpr bool leads() { return true; }
   static constexpr void sync() {}
   template <typename Function>
-  static auto agree(Function&& function) { return function(); }
+  static device::Outcome await(Function&& function) { return function(); }
   template <typename Function>
   static bool all(Function&& function) { return function(); }
   template <typename Function>
   static void commit(Function&& function) { function(); }
-
-  // A rank has one channel here.
-  static const device::Chunk& part(const device::Call&, const device::Chunk& chunk) { return chunk; }
-  static constexpr bool takes_part(const device::Call&, const device::Chunk&) { return true; }
 
   device::Source* sources() { return sources_.data(); }
   u8** sinks() { return sinks_.data(); }
