@@ -6,8 +6,10 @@
 // Before a loop of few rounds: copies of its body cost a GPU more registers than its branch costs time.
 #if defined(__CUDACC__) || defined(__HIP__)
 #define SCCL_ROLLED _Pragma("unroll 1")
+#define SCCL_UNROLLED _Pragma("unroll")
 #else
 #define SCCL_ROLLED
+#define SCCL_UNROLLED
 #endif
 
 namespace sccl::device {

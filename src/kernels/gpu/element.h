@@ -60,7 +60,7 @@ inline float widened(u32 bits) {
   return float_of(result | sign);
 }
 
-// Adding the power of two whose last place is the wanted unit makes the addition round; the unit is that of the
+// For formats of a smaller range than float32's. Adding the power of two whose last place is the wanted unit makes the addition round; the unit is that of the
 // number's binade, or of the smallest normal one, below which all numbers share it.
 template <class F>
 inline u32 rounded(float value) {
@@ -144,13 +144,17 @@ template <> struct Element<DataType::float16> : NarrowFloat<u16, Half> {
 };
 template <> struct Element<DataType::bfloat16> : NarrowFloat<u16, Brain> {
   static float widen(u16 m) { return float_of(static_cast<u32>(m) << 16); }
-#if SCCL_GPU_CUDA && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   static u16 narrow(float v) {
+#if SCCL_GPU_CUDA && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     u16 m;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(m) : "f"(v));
     return m;
-  }
+#else
+    const u32 bits = bits_of(v);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<u16>(bits >> 16 | 0x40u);
+    return static_cast<u16>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 #endif
+  }
 };
 
 // The bits of one.

@@ -38,12 +38,10 @@ inline void copy_units(const Work& work, u64 begin, u64 end) {
   u64 at = work.thread;
   SCCL_ROLLED for (; at + (kUnroll - 1) * static_cast<u64>(work.threads) < units; at += static_cast<u64>(kUnroll) * work.threads) {
     Unit values[kUnroll];
-#pragma unroll
-    for (u32 u = 0; u < kUnroll; ++u) values[u] = from[at + u * static_cast<u64>(work.threads)];
+    SCCL_UNROLLED for (u32 u = 0; u < kUnroll; ++u) values[u] = from[at + u * static_cast<u64>(work.threads)];
     SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i) {
       Unit* const to = reinterpret_cast<Unit*>(work.sinks[i] + begin);
-#pragma unroll
-      for (u32 u = 0; u < kUnroll; ++u) to[at + u * static_cast<u64>(work.threads)] = values[u];
+      SCCL_UNROLLED for (u32 u = 0; u < kUnroll; ++u) to[at + u * static_cast<u64>(work.threads)] = values[u];
     }
   }
   SCCL_ROLLED for (; at < units; at += work.threads) {
@@ -128,22 +126,17 @@ inline void reduce_vectors(const Work& work, u64 begin, u64 first_vector) {
     const Vector* const from = reinterpret_cast<const Vector*>(source.data + begin) + first_vector;
     const Memory factor = static_cast<Memory>(source.scale_bits);
     Vector loaded[kVectors];
-#pragma unroll
-    for (u32 u = 0; u < kVectors; ++u) loaded[u] = from[u * static_cast<u64>(work.threads)];
-#pragma unroll
-    for (u32 u = 0; u < kVectors; ++u) {
-#pragma unroll
-      for (u32 i = 0; i < kLanes; ++i) {
+    SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) loaded[u] = from[u * static_cast<u64>(work.threads)];
+    SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) {
+      SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) {
         const auto next = R::enter(lane_of<Memory>(loaded[u], i), factor);
         values[u][i] = s == 0 ? next : R::combine(values[u][i], next);
       }
     }
   }
-#pragma unroll
-  for (u32 u = 0; u < kVectors; ++u) {
+  SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) {
     Vector result{};
-#pragma unroll
-    for (u32 i = 0; i < kLanes; ++i) set_lane<Memory>(result, i, R::leave(values[u][i], work.divisor));
+    SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) set_lane<Memory>(result, i, R::leave(values[u][i], work.divisor));
     SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i)
       (reinterpret_cast<Vector*>(work.sinks[i] + begin) + first_vector)[u * static_cast<u64>(work.threads)] = result;
   }
