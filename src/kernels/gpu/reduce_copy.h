@@ -63,7 +63,7 @@ inline void copy_bytes(const Work& work, u64 bytes) {
   const u64 head = missing == 0 ? 0 : 16 - missing < bytes ? 16 - missing : bytes;
   const u64 whole = head + (bytes - head) / 16 * 16;
   copy_units<u8, 1>(work, 0, head);
-  copy_units<Vector, 8>(work, head, whole);
+  copy_units<Vector, 4>(work, head, whole);
   copy_units<u8, 1>(work, whole, bytes);
 }
 
@@ -162,7 +162,7 @@ template <class R>
 inline void reduce(const Work& work) {
   using Memory = typename R::Memory;
   constexpr u32 kLanes = 16 / sizeof(Memory);
-  constexpr u32 kVectors = kLanes <= 4 ? 4 : 16 / kLanes;  // sixteen values at a time stay in registers
+  constexpr u32 kVectors = kLanes == 2 ? 3 : 16 / kLanes;  // so many stay in registers, in every kernel
   const u32 missing = common_misalignment(work);
   if (missing == 16 || missing % sizeof(Memory) != 0) return reduce_elements<R>(work, 0, work.elements);
   const u64 head_wanted = missing == 0 ? 0 : (16 - missing) / sizeof(Memory);
