@@ -19,7 +19,7 @@ class Cache {
  public:
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  // SCCL_CACHE_DIR, else sccl in the user's cache folder (XDG); nothing when there is no such place.
+  // In cache_folder() (base/sealed_file.h); nothing when there is no such place.
   static std::optional<Cache> of_user();
 
   const std::filesystem::path& folder() const { return folder_; }
