@@ -15,11 +15,17 @@ struct Choice {
   std::string planner;  // of planners::table()
   Form form = Form::slots;
   ProtocolChoice protocol = ProtocolChoice::simple;  // simple or ll when form is slots
+  std::size_t slice_bytes = 0;                       // 0: the usual size
+
+  bool operator==(const Choice&) const = default;
 };
 
 // Up to so many bytes `ll` serves without being asked for: on the host a flag of its own is as fast as a flag in every
 // word beyond a cache line or two.
 inline constexpr std::size_t kAutomaticLlBytes = 64;
+
+// "one-hop (single copy)"
+std::string text(const Choice& choice);
 
 struct CallShape {
   Collective collective;

@@ -85,20 +85,6 @@ TEST_CASE("where timing is impossible nothing is explored") {
   }
 }
 
-TEST_CASE("who cannot serve leaves the race") {
-  Race race({SliceRange{}, SliceRange{}});
-  for (int call = 0; call < 1000 && !race.settled(); ++call) {
-    const Race::Turn turn = race.next(Race::Timing::possible);
-    if (turn.entrant == 1)
-      race.withdraw(1);
-    else if (turn.timed)
-      race.measured(100);
-  }
-  CHECK(race.settled());
-  CHECK(race.winner().entrant == 0);
-  CHECK(race.second().entrant == -1);
-}
-
 TEST_CASE("slices of the first entrant are tuned on the first calls, those of others on theirs") {
   const SliceRange range{16 * 1024, 256 * 1024};
   Race race({range, range});

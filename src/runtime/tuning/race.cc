@@ -59,13 +59,6 @@ void Race::measured(std::uint64_t ns) {
   review();
 }
 
-void Race::withdraw(int entrant) {
-  std::erase_if(unanswered_, [&](const Turn& turn) { return turn.entrant == entrant; });
-  entrants_[static_cast<std::size_t>(entrant)].finished = true;
-  entrants_[static_cast<std::size_t>(entrant)].least_ns = 0;
-  review();
-}
-
 void Race::review() {
   const Entrant& first = entrants_.front();
   for (std::size_t i = 1; i < entrants_.size(); ++i) {

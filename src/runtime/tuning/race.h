@@ -37,10 +37,6 @@ class Race {
   // What the oldest timed turn without an answer took, in nanoseconds.
   void measured(std::uint64_t ns);
 
-  // An entrant that turned out unable to serve, just after next() named it: its turn is taken back. The first one
-  // must be able to.
-  void withdraw(int entrant);
-
   bool settled() const { return settled_; }
   Miad::Phase phase() const { return entrants_.front().miad.phase(); }
 
