@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <stdexcept>
+#include <vector>
 
 namespace sccl::tools {
 namespace {
@@ -16,8 +18,10 @@ namespace {
 constexpr std::size_t kFields = 6;  // collective, size class, call, schedule, slice, microseconds
 constexpr int kBarWidth = 40;
 
-std::array<std::string, kFields> fields_of(const std::string& line) {
-  std::array<std::string, kFields> fields;
+using Fields = std::array<std::string, kFields>;
+
+Fields fields_of(const std::string& line) {
+  Fields fields;
   std::stringstream text(line);
   for (std::string& field : fields) std::getline(text, field, ',');
   return fields;
@@ -38,22 +42,22 @@ TuningTrace::~TuningTrace() { ::unlink(path_.c_str()); }
 
 void TuningTrace::print(std::FILE* to) const {
   std::ifstream file(path_);
-  std::string group;
-  double longest = 0;
+  std::map<std::string, std::vector<Fields>> groups;
   for (std::string line; std::getline(file, line);) {
-    const auto fields = fields_of(line);
-    const double us = std::atof(fields[5].c_str());
-    if (fields[0] + fields[1] != group) {
-      group = fields[0] + fields[1];
-      longest = us;
-      std::fprintf(to, "# tuning %s of %s\n# %8s %-24s %10s %12s\n", fields[0].c_str(), fields[1].c_str(), "call", "schedule",
-                   "slice", "us");
-    }
-    const auto bar = static_cast<std::size_t>(std::min(1.0, longest > 0 ? us / longest : 0) * kBarWidth);
-    std::fprintf(to, "  %8s %-24s %10s %12.2f %s\n", fields[2].c_str(), fields[3].c_str(),
-                 fields[4] == "0" ? "-" : fields[4].c_str(), us, std::string(bar, '*').c_str());
+    const Fields fields = fields_of(line);
+    groups[fields[0] + " of " + fields[1]].push_back(fields);
   }
-  if (group.empty()) std::fprintf(to, "# no call was timed: everything was measured before (SCCL_CACHE_DIR), or nothing differs\n");
+  for (const auto& [name, course] : groups) {
+    std::fprintf(to, "# tuning %s\n# %8s %-24s %10s %12s\n", name.c_str(), "call", "schedule", "slice", "us");
+    const double longest = std::atof(course.front()[5].c_str());
+    for (const Fields& fields : course) {
+      const double us = std::atof(fields[5].c_str());
+      const auto bar = static_cast<std::size_t>(std::min(1.0, longest > 0 ? us / longest : 0) * kBarWidth);
+      std::fprintf(to, "  %8s %-24s %10s %12.2f %s\n", fields[2].c_str(), fields[3].c_str(),
+                   fields[4] == "0" ? "-" : fields[4].c_str(), us, std::string(bar, '*').c_str());
+    }
+  }
+  if (groups.empty()) std::fprintf(to, "# no call was timed: everything was measured before (SCCL_CACHE_DIR), or nothing differs\n");
 }
 
 }  // namespace sccl::tools

@@ -12,7 +12,7 @@ namespace sccl::runtime {
 namespace {
 
 constexpr std::size_t kLeastSlicedBytes = 16 * 1024;
-constexpr std::size_t kLeastSlotSlice = 8 * 1024;
+constexpr std::size_t kSlotParts = 4;  // the least slice is such a part of a slot
 constexpr std::size_t kMostDirectSlice = 1024 * 1024;
 // Everything to everyone costs the square of the ranks; a ring its length.
 constexpr std::size_t kMostAllPairsBytes = 128 * 1024;
@@ -100,7 +100,7 @@ SliceRange slices_of(const Question& question, const Choice& choice, const sched
   if (choice.slice_bytes != 0 || choice.protocol == ProtocolChoice::ll || longest < 2 * kLeastSlicedBytes) return {};
   const std::size_t most = std::bit_ceil(longest);
   if (choice.form == Form::direct) return {kLeastSlicedBytes, std::min(most, kMostDirectSlice)};
-  return {kLeastSlotSlice, std::min(most, std::bit_floor(slot_bytes))};
+  return {std::bit_floor(slot_bytes) / kSlotParts, std::min(most, std::bit_floor(slot_bytes))};
 }
 
 }  // namespace sccl::runtime
