@@ -49,6 +49,12 @@ std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
 
 }  // namespace
 
+std::string text(const Choice& choice) {
+  return choice.planner + (choice.form == Form::direct                  ? " (single copy)"
+                           : choice.protocol == ProtocolChoice::ll ? " (ll)"
+                                                                   : " (simple)");
+}
+
 Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   Choice choice;
   if (call.ranks == 1) {
@@ -58,7 +64,9 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   const bool direct =
       (settings.protocol == ProtocolChoice::direct && reach != Reach::none) ||
       (settings.protocol == ProtocolChoice::automatic && reach == Reach::shared_space && call.bytes >= kDirectBytes);
-  const std::string asked = settings.algorithm(call.collective);
+  // Trees and synthesis belong to links that are named (SCCL_TOPO); the host's own join every rank to every other.
+  std::string asked = settings.algorithm(call.collective);
+  if (planners::find(asked) == nullptr) asked.clear();
   choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
   if (direct && (choice.planner == "one-hop" || choice.planner == "binomial")) {
     // Only one-hop routes are stars; a binomial tree asked for by name keeps its slots.
