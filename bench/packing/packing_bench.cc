@@ -19,6 +19,7 @@
 #include "treegen/frames.h"
 #include "treegen/hybrid.h"
 #include "treegen/mwu.h"
+#include "treegen/rings.h"
 #include "treegen/to_schedule.h"
 #include "treegen/three_phase.h"
 
@@ -47,17 +48,27 @@ std::string list(const std::vector<int>& devices) {
   return text;
 }
 
+double simulated_once_us(const schedule::Schedule& schedule, double bytes) {
+  schedule::SimulationOptions options;
+  options.bytes = bytes;
+  options.detail = schedule::Detail::totals;
+  return schedule::simulate(schedule, options).time_us;
+}
+
 // The best of several numbers of frames: few lose time to filling the trees, many to latency.
 double simulated_us(const schedule::Schedule& schedule, double bytes) {
   schedule::verify(schedule);
   double best = std::numeric_limits<double>::infinity();
-  for (const int frames : {1, 8, 32, 96, 256}) {
-    schedule::SimulationOptions options;
-    options.bytes = bytes;
-    options.detail = schedule::Detail::totals;
-    best = std::min(best, schedule::simulate(in_frames(schedule, frames), options).time_us);
-  }
+  for (const int frames : {1, 8, 32, 96, 256})
+    best = std::min(best, simulated_once_us(in_frames(schedule, frames), bytes));
   return best;
+}
+
+// What the planner offers for these links: the packed trees in frames, or rings where all links lie on them.
+double offered_us(const topology::Topology& part, const Packing& packing) {
+  const double trees = simulated_us(to_schedule(part, packing), kBytes);
+  const auto around = rings(part, packing.collective, packing.root);
+  return around ? std::min(trees, simulated_us(*around, kBytes)) : trees;
 }
 
 double geometric_mean(const std::vector<double>& values) {
@@ -90,7 +101,7 @@ std::string class_row(const topology::Topology& part, const std::vector<int>& de
   const SelectedTrees selected = select_candidates(links, mwu.trees, mwu.rate, 0.05);
   const bench::RingRates rings = bench::ring_rates(part);
   const auto faster = [&](Collective collective, const Packing& packing) {
-    return simulated_us(bench::ring_schedule(part, collective), kBytes) / simulated_us(to_schedule(part, packing), kBytes);
+    return simulated_us(bench::ring_schedule(part, collective, 0), kBytes) / offered_us(part, packing);
   };
   speedups.broadcast.push_back(to_double(broadcast.rate) / rings.broadcast);
   speedups.allreduce.push_back(to_double(allreduce.rate) / rings.allreduce);

@@ -35,10 +35,6 @@ SharedCandidates& shared_candidates() {
   return *instance;
 }
 
-bool asked_for(const portfolio::Candidate& candidate, const std::string& algorithm) {
-  return candidate.name == algorithm || (algorithm == "synth" && candidate.origin == portfolio::Origin::synthesis);
-}
-
 }  // namespace
 
 Rehearsal::Rehearsal(topology::Topology topology, const portfolio::Pipeline& pipeline)
@@ -63,7 +59,7 @@ Choice Rehearsal::choose(const Call& call, const Settings& settings) {
     const auto predictions = portfolio::predict(all, count_class, call.element_bytes, pipeline_);
     const std::string asked = settings.algorithm(call.collective);
     for (const portfolio::Prediction& prediction : predictions)
-      if (chosen.empty() && (asked.empty() || asked_for(all[prediction.candidate], asked)))
+      if (chosen.empty() && (asked.empty() || portfolio::answers_to(all[prediction.candidate], asked)))
         chosen = all[prediction.candidate].name;
     if (chosen.empty()) chosen = all[predictions.empty() ? 0 : predictions.front().candidate].name;
     if (predictions.size() > 1)
