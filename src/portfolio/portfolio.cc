@@ -95,14 +95,20 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
 
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
                                 const Pipeline& pipeline) {
+  if (candidates.empty()) return {};
+  schedule::SimulationOptions options;
+  options.bytes = schedule::buffer_bytes(candidates.front().schedule, static_cast<double>(count),
+                                         static_cast<double>(element_bytes));
+  options.slice_bytes = pipeline.slice_bytes;
+  options.slots = pipeline.slots;
+  options.detail = schedule::Detail::totals;
+  return predict(candidates, options);
+}
+
+std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options) {
   std::vector<Prediction> predictions;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
     const schedule::Schedule& schedule = candidates[index].schedule;
-    schedule::SimulationOptions options;
-    options.bytes = schedule::buffer_bytes(schedule, static_cast<double>(count), static_cast<double>(element_bytes));
-    options.slice_bytes = pipeline.slice_bytes;
-    options.slots = pipeline.slots;
-    options.detail = schedule::Detail::totals;
     const bool crumbs = candidates[index].frames > 1 && options.bytes / schedule.chunks < kLeastFrameBytes;
     if (crumbs) continue;
     try {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "schedule/schedule.h"
+#include "schedule/simulate.h"
 
 namespace sccl::portfolio {
 
@@ -41,5 +42,8 @@ struct Pipeline {
 // C call counts elements.
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
                                 const Pipeline& pipeline);
+
+// The same with `options.bytes` for the L of schedule/cost.h.
+std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options);
 
 }  // namespace sccl::portfolio

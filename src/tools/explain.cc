@@ -8,17 +8,16 @@
 #include "base/error.h"
 #include "portfolio/portfolio.h"
 #include "runtime/dispatcher.h"
+#include "tools/candidates.h"
+#include "tools/machine_option.h"
 #include "tools/verbs.h"
-#include "topology/load.h"
 
 namespace sccl::tools {
 namespace {
 
 struct Options {
-  std::string topology;
-  std::vector<int> devices;
+  MachineOption machine;
   std::string collective;
-  double nic_gbits_per_s = 100;
   int ranks = 8;
   int root = 0;
   bool as_json = false;
@@ -48,15 +47,13 @@ std::vector<Collective> collectives_of(const Options& options) {
 
 // As with SCCL_TOPO.
 std::vector<Row> predicted_rows(const Options& options) {
-  topology::Machine machine = topology::load(options.topology, options.nic_gbits_per_s);
-  if (!options.devices.empty()) machine = topology::part_of(machine, options.devices);
+  const topology::Topology machine = options.machine.machine();
   std::vector<Row> rows;
   for (const Collective collective : collectives_of(options)) {
-    const auto candidates = portfolio::candidates(machine.topology, collective, options.root);
+    const auto candidates = portfolio::candidates(machine, collective, options.root);
     for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 8) {
       const auto predictions = portfolio::predict(candidates, bytes, 1, {});
-      if (predictions.empty())
-        fail(ErrorCode::invalid_argument, "topology '{}' has no bandwidths: nothing can be predicted", machine.topology.name);
+      require_predictions(predictions, machine);
       Row row{collective, bytes, candidates[predictions[0].candidate].name, "predicted fastest", predictions[0].time_us,
               "", 0};
       if (predictions.size() > 1) {
@@ -112,10 +109,8 @@ void print_json(const std::vector<Row>& rows) {
 
 int explain(int argc, char** argv) {
   Options options;
-  CLI::App app("Which schedule serves which size, and why: on the host's links, or on those of a topology.", "sccl explain");
-  app.add_option("--topo", options.topology, "preset, A*PRESET, or a JSON or NCCL XML file; none: this host's own links");
-  app.add_option("--devices", options.devices, "only these, renumbered in this order")->delimiter(',');
-  app.add_option("--nic-gbps", options.nic_gbits_per_s, "Gbit/s of each device's NIC in A*PRESET")->capture_default_str();
+  CLI::App app("Which schedule serves which size, and why: on this host's own links, or on those of --topo.", "sccl explain");
+  options.machine.add_to(app);
   app.add_option("-n,--ranks", options.ranks, "ranks on this host, without --topo")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--collective", options.collective, "only this one");
   app.add_option("--root", options.root, "of rooted collectives")->capture_default_str();
@@ -126,7 +121,7 @@ int explain(int argc, char** argv) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }
   try {
-    const std::vector<Row> rows = options.topology.empty() ? measured_rows(options) : predicted_rows(options);
+    const std::vector<Row> rows = !options.machine.given() ? measured_rows(options) : predicted_rows(options);
     options.as_json ? print_json(rows) : print_table(rows);
     return kOk;
   } catch (const Error& error) {
