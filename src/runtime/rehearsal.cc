@@ -56,7 +56,7 @@ std::vector<Rehearsal::Ranked> Rehearsal::ranking(Collective collective, Rank ro
   }
   if (ranked.empty())
     for (const portfolio::Candidate& candidate : all)
-      ranked.push_back({candidate.name, 0, !asked.empty() && asked_for(candidate, asked)});
+      ranked.push_back({candidate.name, 0, !asked.empty() && portfolio::answers_to(candidate, asked)});
   std::stable_partition(ranked.begin(), ranked.end(), [](const Ranked& one) { return one.asked; });
   return ranked;
 }

@@ -58,7 +58,7 @@ struct Chunk {
   u64 output_offset;
   u64 elements;
   u32 tag;     // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
-  u32 absent;  // 1: another channel's (see part_of), neither moved nor announced by this one
+  u32 absent = 0;  // 1: another channel's (see part_of), neither moved nor announced by this one
 };
 
 struct Program {
