@@ -58,7 +58,7 @@ struct Chunk {
   u64 output_offset;
   u64 elements;
   u32 tag;     // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
-  u32 absent = 0;  // 1: another channel's (see part_of), neither moved nor announced by this one
+  u32 absent;  // 1: another channel's (see part_of), neither moved nor announced by this one
 };
 
 struct Program {
@@ -87,6 +87,7 @@ struct Call {
   u64 slice_elements;
   u64 slice_count;
   u32 signature;     // of the call; a message of another call is a mismatch among the ranks
+  u64 streamed_bytes;  // of the output from its beginning: too much to stay in the caches; 0 for what does
 };
 
 struct LaneState {
