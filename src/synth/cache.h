@@ -1,7 +1,7 @@
 // Frontiers on disk, shared by all jobs on equivalent devices.
 //
 // An entry belongs to the canonical form of a topology, a collective and a root: jobs on devices that differ only in
-// their numbers find the same entry and get its schedules in their own numbers. A file is written beside its name and
+// their numbers, or whose roots a symmetry exchanges, find the same entry and get its schedules in their own numbers. A file is written beside its name and
 // renamed, so that readers see all of it or nothing; it opens with a checksum. What is damaged, of another version, of
 // another topology, or holds a schedule that does not verify on the job's links counts as absent. Nothing here throws
 // for what the disk does; a cache that cannot be used costs time only.
@@ -22,6 +22,11 @@ class Cache {
   // SCCL_CACHE_DIR, else sccl in the user's cache folder (XDG); nothing when there is no such place.
   static std::optional<Cache> of_user();
 
+  // The catalogue that was installed with the library or command this code is in (share/sccl/catalogue); read only.
+  static std::optional<Cache> installed();
+  // The same for a library or command at this path.
+  static std::optional<Cache> beside(const std::filesystem::path& binary);
+
   const std::filesystem::path& folder() const { return folder_; }
 
   // Ranks, root and chunks as of `topology`.
@@ -36,6 +41,17 @@ class Cache {
  private:
   std::filesystem::path folder_;
 };
+
+enum class Source : std::uint8_t { user, catalogue };
+
+struct Known {
+  Frontier frontier;
+  Source source = Source::user;
+};
+
+// From the user's cache, else from the installed catalogue. The answer depends on this host's disk: ranks of several
+// hosts that must choose alike have one of them look.
+std::optional<Known> known(const topology::Topology& topology, Collective collective, Rank root);
 
 // The same schedule for ranks under new numbers: rank v becomes number[v], and chunks follow their ranks. `topology` is
 // the schedule's own under the new numbers.

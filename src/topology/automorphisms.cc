@@ -213,6 +213,14 @@ Automorphisms automorphisms(const Topology& topology, std::size_t at_most, Figur
   return result;
 }
 
+std::optional<Permutation> automorphism_moving(const Topology& topology, Rank from, Rank to, Figures figures) {
+  if (from == to) return identity(topology.nodes());
+  const LabelledGraph graph(topology, figures);
+  std::set<Permutation> found;
+  Search(graph).moving(from, to, 1, found);
+  return found.empty() ? std::nullopt : std::optional(*found.begin());
+}
+
 std::vector<FreeGroup> free_groups(const Topology& topology, const FreeGroupLimits& limits, Figures figures) {
   const LabelledGraph graph(topology, figures);
   const std::vector<Permutation> elements = free_elements(topology, graph, limits.automorphisms);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "topology/labelled_graph.h"
@@ -20,6 +21,10 @@ struct Automorphisms {
 
 // Time grows with the number found: about one refinement each.
 Automorphisms automorphisms(const Topology& topology, std::size_t at_most = 4096, Figures figures = Figures::ignored);
+
+// One that moves rank `from` to rank `to`; nothing when there is none.
+std::optional<Permutation> automorphism_moving(const Topology& topology, Rank from, Rank to,
+                                               Figures figures = Figures::ignored);
 
 // A group of automorphisms of which only the identity leaves a rank where it is (semiregular on the ranks; regular when
 // its order is the number of ranks). Its order divides the number of ranks.
