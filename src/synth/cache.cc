@@ -1,21 +1,11 @@
 #include "synth/cache.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <charconv>
-#include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/sealed_file.h"
 #include "schedule/verify.h"
 #include "synth/frontier_json.h"
 #include "topology/automorphisms.h"
@@ -27,65 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kMagic = "sccl-frontier 2 ";
-constexpr std::uintmax_t kMostBytes = 64u << 20;
-
-// FNV-1a: against torn and flipped bytes, not against malice.
-std::uint64_t checksum(std::string_view text) {
-  std::uint64_t sum = 0xcbf29ce484222325u;
-  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return sum;
-}
-
-std::string header(std::string_view body) {
-  return fmt::format("{}{:016x}\n", kMagic, checksum(body));
-}
-
-// The body of a file whose checksum is right.
-std::optional<std::string> read(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
-  if (ignored || bytes > kMostBytes) return std::nullopt;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const std::size_t end = text.find('\n');
-  if (!file || end == std::string::npos) return std::nullopt;
-  std::string body = text.substr(end + 1);
-  if (text.compare(0, end + 1, header(body)) != 0) return std::nullopt;
-  return body;
-}
-
-bool write(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-// Beside its name first, under a name no other thread or process uses.
-bool replace(const std::filesystem::path& path, std::string_view text) {
-  static std::atomic<unsigned> serial{0};
-  const std::string beside =
-      fmt::format("{}.{}.{}", path.string(), ::getpid(), serial.fetch_add(1, std::memory_order_relaxed));
-  bool good = false;
-  {
-    const FileDescriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    good = file.valid() && write(file.get(), text) && ::fsync(file.get()) == 0;
-  }
-  if (good && ::rename(beside.c_str(), path.c_str()) == 0) return true;
-  ::unlink(beside.c_str());
-  return false;
-}
-
-bool make_folder(const std::filesystem::path& folder) {
-  std::error_code error;
-  if (std::filesystem::is_directory(folder, error)) return true;
-  if (folder.has_parent_path() && folder.parent_path() != folder && !make_folder(folder.parent_path())) return false;
-  return ::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
-}
+constexpr std::string_view kKind = "sccl-frontier 2";
 
 std::vector<int> inverse(std::span<const int> number) {
   std::vector<int> result(number.size());
@@ -169,14 +101,7 @@ schedule::Schedule renumbered(const schedule::Schedule& schedule, std::span<cons
 }
 
 std::optional<Cache> Cache::of_user() {
-  if (const auto own = env::text("SCCL_CACHE_DIR")) return Cache(*own);
-  const auto folder = [](const char* variable) -> std::optional<std::filesystem::path> {
-    const char* value = std::getenv(variable);
-    if (value == nullptr || *value != '/') return std::nullopt;
-    return std::filesystem::path(value);
-  };
-  if (const auto cache = folder("XDG_CACHE_HOME")) return Cache(*cache / "sccl");
-  if (const auto home = folder("HOME")) return Cache(*home / ".cache" / "sccl");
+  if (auto folder = cache_folder()) return Cache(*std::move(folder));
   return std::nullopt;
 }
 
@@ -210,9 +135,9 @@ std::optional<Frontier> Cache::load(const topology::Topology& topology, Collecti
   try {
     const Place place = place_of(topology, collective, root);
     const topology::CanonicalForm& form = place.form;
-    const auto body = read(folder_ / file_name(place, collective));
-    if (!body) return std::nullopt;
-    json entry = json::parse(*body);
+    const SealedText file = read_sealed(folder_ / file_name(place, collective), kKind);
+    if (file.state != SealedState::whole) return std::nullopt;
+    json entry = json::parse(file.text);
     if (entry.at("topology").get<std::string>() != form.text) return std::nullopt;
     const json canonical = topology::to_json(topology::relabelled(topology, form.number));
     for (json& point : entry.at("found").at("frontier")) point.at("schedule")["topology"] = canonical;
@@ -241,7 +166,7 @@ bool Cache::store(const topology::Topology& topology, Collective collective, Ran
   // It follows from the entry's own topology, and would be most of a file.
   for (json& point : found.at("frontier")) point.at("schedule").erase("topology");
   const std::string body = json{{"topology", form.text}, {"found", std::move(found)}}.dump();
-  return make_folder(folder_) && replace(folder_ / file_name(place, collective), header(body) + body);
+  return write_sealed(folder_ / file_name(place, collective), kKind, body);
 }
 
 std::optional<Known> known(const topology::Topology& topology, Collective collective, Rank root) {

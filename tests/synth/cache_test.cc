@@ -200,6 +200,49 @@ TEST_CASE("a catalogue is found beside the library or command it was installed w
   CHECK(!Cache::beside(folder.path() / "bin" / "sccl"));
 }
 
+TEST_CASE("the catalogue that is installed answers for well-known machines, whatever the root") {
+  const auto catalogue = Cache::installed();
+  REQUIRE(catalogue);
+  for (const char* name : {"dgx1p", "dgx1v", "dgx2", "dgx-a100", "z52", "mi300x", "nvpairs4"}) {
+    const topology::Topology topology = topology::preset(name);
+    for (const Collective collective :
+         {Collective::allgather, Collective::allreduce, Collective::broadcast, Collective::scatter}) {
+      INFO(name << " " << sccl::info(collective).name);
+      const auto found = catalogue->load(topology, collective, topology.ranks - 1);
+      REQUIRE(found);
+      CHECK(!found->points.empty());
+    }
+  }
+}
+
+TEST_CASE("the user's entry comes before the catalogue's, and a damaged one counts as absent in either") {
+  const Folder folder;
+  const topology::Topology topology = topology::preset("nvpairs4");
+  ::setenv("SCCL_CACHE_DIR", (folder.path() / "user").c_str(), 1);
+  auto found = known(topology, Collective::allgather, 0);
+  REQUIRE(found);
+  CHECK(found->source == Source::catalogue);
+  REQUIRE(Cache::of_user()->store(topology, Collective::allgather, 0, found->frontier));
+  CHECK(known(topology, Collective::allgather, 0)->source == Source::user);
+  overwrite(Cache::of_user()->path(topology, Collective::allgather, 0), "damaged");
+  CHECK(known(topology, Collective::allgather, 0)->source == Source::catalogue);
+  ::unsetenv("SCCL_CACHE_DIR");
+
+  const fs::path prefix = folder.path() / "prefix";
+  fs::create_directories(prefix / "bin");
+  fs::create_directories(prefix / "share" / "sccl" / "catalogue");
+  overwrite(prefix / "bin" / "sccl", "");
+  const auto other = Cache::beside(prefix / "bin" / "sccl");
+  REQUIRE(other);
+  const fs::path entry = other->path(topology, Collective::allgather, 0);
+  fs::copy_file(Cache::installed()->path(topology, Collective::allgather, 0), entry);
+  CHECK(other->load(topology, Collective::allgather, 0));
+  std::string text = content(entry);
+  text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
+  overwrite(entry, text);
+  CHECK(!other->load(topology, Collective::allgather, 0));
+}
+
 TEST_CASE("SCCL_CACHE_DIR names the place") {
   ::setenv("SCCL_CACHE_DIR", "/nowhere/at/all", 1);
   REQUIRE(Cache::of_user());
