@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/sealed_file.h"
 #include "platform/host/peer_memory.h"
+#include "runtime/blackboard.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/registry.h"
 #include "topology/json.h"
@@ -222,9 +223,11 @@ class Meeting {
   }
 
   void share_memory() {
-    membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes);
+    membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes,
+                                      membership_.topology ? Blackboard::kBytes : 0);
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
+    if (membership_.topology) new (membership_.layout.blackboard(segment->data())) Blackboard;
     const FileDescriptor own_process = own_process_handle();
     std::vector<Rank> all(static_cast<std::size_t>(membership_.ranks));
     std::iota(all.begin(), all.end(), 0);

@@ -25,6 +25,9 @@ class Rehearsal {
   // there are any, come before the others. Never empty.
   std::vector<Ranked> ranking(Collective collective, Rank root, std::size_t bytes, const Settings& settings);
 
+  // More of them, where their names are new. True when there was one.
+  bool add(Collective collective, Rank root, std::vector<portfolio::Candidate> more);
+
   const schedule::Schedule& schedule(Collective collective, Rank root, const std::string& name);
 
  private:

@@ -1,5 +1,7 @@
 #include "synth/cache.h"
 
+#include <dlfcn.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -71,6 +73,20 @@ schedule::Schedule renumbered(const schedule::Schedule& schedule, std::span<cons
 
 std::optional<Cache> Cache::of_user() {
   if (auto folder = cache_folder()) return Cache(*std::move(folder));
+  return std::nullopt;
+}
+
+// Beside the file that holds this code: lib/libsccl.so or bin/sccl.
+std::optional<Cache> Cache::installed() {
+  static const char here = 0;
+  Dl_info file{};
+  std::error_code error;
+  if (::dladdr(&here, &file) == 0 || file.dli_fname == nullptr) return std::nullopt;
+  const std::filesystem::path own = std::filesystem::canonical(file.dli_fname, error);
+  if (error) return std::nullopt;
+  for (std::filesystem::path folder = own.parent_path(); folder.has_relative_path(); folder = folder.parent_path())
+    if (const auto catalogue = folder / "share" / "sccl" / "catalogue"; std::filesystem::is_directory(catalogue, error))
+      return Cache(catalogue);
   return std::nullopt;
 }
 

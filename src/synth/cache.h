@@ -22,6 +22,10 @@ class Cache {
   // In cache_folder() (base/sealed_file.h); nothing when there is no such place.
   static std::optional<Cache> of_user();
 
+  // The catalogue of well-known machines that was installed with the library (scripts/catalogue.sh); nothing when it was
+  // not.
+  static std::optional<Cache> installed();
+
   const std::filesystem::path& folder() const { return folder_; }
 
   // Ranks, root and chunks as of `topology`.
