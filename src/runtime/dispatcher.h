@@ -20,6 +20,9 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
+// How the ranks get at one another's buffers.
+enum class Reach : std::uint8_t { none, through_system, shared_space };
+
 // Up to so many bytes `ll` serves without being asked for: on the host a flag of its own is as fast as a flag in every
 // word beyond a cache line or two.
 inline constexpr std::size_t kAutomaticLlBytes = 64;
@@ -33,8 +36,8 @@ struct CallShape {
   int ranks;
 };
 
-// `direct` tells whether the ranks can reach one another's buffers. An algorithm or protocol asked for by the settings
-// that cannot serve the call is replaced; the plan cache logs what serves it.
-Choice choose(const CallShape& call, const Settings& settings, bool direct);
+// An algorithm or protocol asked for by the settings that cannot serve the call is replaced; the plan cache logs what
+// serves it.
+Choice choose(const CallShape& call, const Settings& settings, Reach reach);
 
 }  // namespace sccl::runtime

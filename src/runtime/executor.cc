@@ -274,7 +274,10 @@ void Executor::check_fault(const Peer& peer) const {
 void Executor::check_peer(Rank rank) {
   const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
   check_fault(peer);
-  if (collective_) compare_calls(rank);
+  if (collective_) {
+    compare_calls(rank);
+    check_gathering(peer, rank);
+  }
   const bool gone = peer.state->presence.load(std::memory_order_acquire) != 0 || peer.has_ended();  // pairs with leave
   // What the peer sent before it left may have arrived since the lanes were last stepped.
   if (!gone || !waits_for(rank) || step() != Progress::idle || !waits_for(rank)) return;
@@ -286,6 +289,19 @@ void Executor::check_peer(Rank rank) {
   fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
                                 "abort this communicator and make a new one",
        rank, peer.process, peer.host, how, membership_.rank, waiting_text());
+}
+
+// A peer that waits for this rank in a Split or the like, and has not made this call, never will.
+void Executor::check_gathering(const Peer& peer, Rank rank) const {
+  const std::uint64_t card = peer.state->gathering.load(std::memory_order_acquire);  // pairs with Gathering
+  const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_relaxed));
+  if (presence != Presence::present || card <= membership_.peers[static_cast<std::size_t>(membership_.rank)].state->cards_shown ||
+      peer.state->activity.entered.load(std::memory_order_relaxed) >= signature_.sequence)
+    return;
+  fail(ErrorCode::invalid_usage,
+       "rank {} called {} as call {} of this communicator while rank {} splits it, registers a window or suspends it: make "
+       "the ranks' calls equal, in the same order",
+       membership_.rank, signature_.text(), signature_.sequence, rank);
 }
 
 // A rank that only sends in a rooted call meets no message of its peers that could disagree. Of two ranks that disagree,

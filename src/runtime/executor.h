@@ -66,6 +66,7 @@ class Executor {
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();
   void check_peer(Rank rank);
+  void check_gathering(const Peer& peer, Rank rank) const;
   void compare_calls(Rank rank);
   void compare_all_calls();
   bool waits_for(Rank rank) const;

@@ -93,9 +93,9 @@ class Meeting {
     try {
       introduce();
       agree_on_topology();
-      share_tuning();
       share_memory();
       probe_direct_access();
+      share_tuning();
       return std::move(membership_);
     } catch (const std::exception& error) {
       bootstrap_.fail(error.what());
@@ -184,8 +184,11 @@ class Meeting {
 
   // Measured times of rank 0's cache. One exchange more, only when there may be some.
   void share_tuning() {
-    const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
-    membership_.tuning_place = tuning_place(links, membership_.ranks);
+    const bool keeps = membership_.rank == 0 && membership_.settings.tune == TuneMode::online;
+    if (keeps || (membership_.rank == 0 && cards_.front().has_tuning != 0)) {
+      const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
+      membership_.tuning_place = tuning_place(links, membership_.ranks, membership_.reach());
+    }
     if (cards_.front().has_tuning == 0) return;
     std::string text;
     if (membership_.rank == 0)
@@ -311,6 +314,13 @@ bool Peer::has_ended() const {
   if (!process_handle.valid()) return false;
   pollfd handle{process_handle.get(), POLLIN, 0};
   return ::poll(&handle, 1, 0) > 0;
+}
+
+Reach Membership::reach() const {
+  if (!direct) return Reach::none;
+  const auto shares = [](const Peer& peer) { return peer.shares_address_space; };
+  // Alike at all ranks: one process holds all of them or does not.
+  return std::all_of(peers.begin(), peers.end(), shares) ? Reach::shared_space : Reach::through_system;
 }
 
 Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort) {

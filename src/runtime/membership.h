@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "platform/host/segment.h"
 #include "runtime/bootstrap/unique_id.h"
+#include "runtime/dispatcher.h"
 #include "runtime/settings.h"
 #include "runtime/shared_state.h"
 #include "runtime/tuning/tuning_file.h"
@@ -46,12 +47,13 @@ struct Membership {
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
   // Measured choices that rank 0 found in the cache, the same on all ranks.
   TuningTable tuning;
-  TuningPlace tuning_place;
+  TuningPlace tuning_place;  // rank 0's, which keeps what is measured
 
   Membership() = default;
   Membership(Membership&&) = default;
   Membership& operator=(Membership&&) = default;
 
+  Reach reach() const;
   SharedState& own_state() { return *peers[static_cast<std::size_t>(rank)].state; }
 };
 

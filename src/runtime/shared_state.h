@@ -88,6 +88,11 @@ struct SharedState {
   Activity activity;
   std::array<TrialRecord, kTrials> trials;  // by number
   std::array<Notice, 5> notices;  // by Board
+  // Number of the card this rank waits for all ranks to show (assembly.h), 0 when it does not. Stored (release) after
+  // the calls it has entered, loaded (acquire) before them by who is in a call: until that one shows the card, too, the
+  // rank can make no call.
+  std::atomic<std::uint64_t> gathering{0};
+  std::uint64_t cards_shown = 0;  // the owner's own affair
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
 

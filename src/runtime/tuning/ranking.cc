@@ -36,7 +36,7 @@ bool sensible(const std::string& planner, std::size_t bytes, int ranks) {
 }
 
 // Besides the first.
-void add_others(std::vector<Ranked>& ranked, const Question& question, const Settings& settings, bool direct) {
+void add_others(std::vector<Ranked>& ranked, const Question& question, const Settings& settings, Reach reach) {
   const std::size_t bytes = question.size.typical_bytes();
   const topology::Topology links = topology::host(question.ranks);
   std::vector<Ranked> others;
@@ -55,7 +55,7 @@ void add_others(std::vector<Ranked>& ranked, const Question& question, const Set
       if (choice != ranked.front().choice) others.push_back({choice, us, "next by the simulator"});
     };
     if (settings.protocol == ProtocolChoice::automatic) {
-      if (direct && name == "one-hop" && bytes >= kLeastDirectBytes) add(Form::direct, ProtocolChoice::simple);
+      if (reach != Reach::none && name == "one-hop" && bytes >= kLeastDirectBytes) add(Form::direct, ProtocolChoice::simple);
       add(Form::slots, ProtocolChoice::simple);
       if (longest <= device::kLlPayloadBytes) add(Form::slots, ProtocolChoice::ll);
     } else {
@@ -69,12 +69,12 @@ void add_others(std::vector<Ranked>& ranked, const Question& question, const Set
 
 }  // namespace
 
-std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, bool direct) {
+std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach) {
   std::vector<Ranked> ranked;
   const CallShape shape{question.collective, question.size.typical_bytes(), question.ranks};
   const bool asked = planners::find(settings.algorithm(question.collective)) != nullptr;
-  ranked.push_back({choose(shape, settings, direct), 0, asked ? "asked for by SCCL_ALGO" : "thresholds measured on the host"});
-  if (!asked && settings.tune == TuneMode::online) add_others(ranked, question, settings, direct);
+  ranked.push_back({choose(shape, settings, reach), 0, asked ? "asked for by SCCL_ALGO" : "thresholds measured on the host"});
+  if (!asked && settings.tune == TuneMode::online) add_others(ranked, question, settings, reach);
   for (Ranked& one : ranked) one.choice.slice_bytes = settings.chunk_bytes;
   return ranked;
 }

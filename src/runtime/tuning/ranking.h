@@ -30,7 +30,7 @@ inline constexpr std::size_t kMostEntrants = 5;
 
 // On the host's own links: first what choose() says, then the other planners and protocols by the simulator, as many as
 // a race has. What the settings ask for bounds them.
-std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, bool direct);
+std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach);
 
 // On links that the user has named: as the simulator says.
 std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal);
