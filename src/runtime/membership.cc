@@ -182,21 +182,42 @@ class Meeting {
     membership_.topology = topology::subset(machine, places);
   }
 
-  // Measured times of rank 0's cache. One exchange more, only when there may be some.
+  // What rank 0's cache holds of measured times and of what was learned. One exchange for each, only when there may be
+  // some.
   void share_tuning() {
-    const bool keeps = membership_.rank == 0 && membership_.settings.tune == TuneMode::online;
-    if (keeps || (membership_.rank == 0 && cards_.front().has_tuning != 0)) {
+    const Settings& settings = membership_.settings;
+    const bool first = membership_.rank == 0;
+    const bool has_tuning = cards_.front().has_tuning != 0;
+    if (first && (has_tuning || settings.tune == TuneMode::online)) {
       const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
       membership_.tuning_place = tuning_place(links, membership_.ranks, membership_.reach());
     }
-    if (cards_.front().has_tuning == 0) return;
-    std::string text;
-    if (membership_.rank == 0)
-      text = to_text(membership_.tuning_place, load_tuning(*cache_folder(), membership_.tuning_place));
-    const std::vector<Bytes> blobs = bootstrap_.all_gather(std::as_bytes(std::span(text)), deadline_);
-    const std::string first(reinterpret_cast<const char*>(blobs.front().data()), blobs.front().size());
     std::string why;
-    if (auto table = from_text(first, nullptr, why)) membership_.tuning = *std::move(table);
+    if (has_tuning) {
+      const std::string text = from_rank_0([&] { return to_text(membership_.tuning_place, load_tuning(*cache_folder(), membership_.tuning_place)); });
+      if (auto table = from_text(text, nullptr, why)) membership_.tuning = *std::move(table);
+    }
+    if (settings.dispatch == Dispatch::learned) {
+      const std::string text = from_rank_0([&] { return learned_text(); });
+      if (auto learned = learned_from_text(text, why)) membership_.learned = *std::move(learned);
+    }
+  }
+
+  template <typename Make>
+  std::string from_rank_0(Make&& make) {
+    const std::string mine = membership_.rank == 0 ? make() : "";
+    const Bytes text = bootstrap_.all_gather(std::as_bytes(std::span(mine)), deadline_).front();
+    return {reinterpret_cast<const char*>(text.data()), text.size()};
+  }
+
+  // What was learned with ranks as processes, the usual case, serves all.
+  std::string learned_text() const {
+    const auto folder = cache_folder();
+    const std::string machine = tuning_place("", membership_.ranks, Reach::through_system).machine;
+    const LearnedDispatcher learned = folder ? load_learned(*folder, machine) : LearnedDispatcher{};
+    if (learned.empty())
+      log::info(log::Subsystem::tuning, "SCCL_DISPATCH=learned: nothing was learned on this machine: run sccl tune; continuing with the model");
+    return to_text(learned);
   }
 
   // "" when it cannot serve, which is said in one line.

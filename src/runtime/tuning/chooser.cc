@@ -92,7 +92,7 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
   entry->question = {key.collective, key.root, membership_.ranks, key.size};
   const Settings& settings = membership_.settings;
   entry->ranked = rehearsal_ ? rank_on_links(entry->question, settings, *rehearsal_)
-                             : rank_on_host(entry->question, settings, membership_.reach());
+                             : rank_on_host(entry->question, settings, membership_.reach(), membership_.learned);
   want_better(key);
   if (take_measured(*entry)) return entry;
   if (settings.tune == TuneMode::online) {
