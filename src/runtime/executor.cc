@@ -375,6 +375,7 @@ void Executor::publish_fault(int code, const std::string& text) {
 }
 
 void Executor::leave(Presence how) {
+  if (how == Presence::aborted) chooser_.interrupt();
   auto& presence = membership_.own_state().presence;
   if (presence.load(std::memory_order_relaxed) >= static_cast<std::uint32_t>(how)) return;
   presence.store(static_cast<std::uint32_t>(how), std::memory_order_release);  // pairs with check_peer

@@ -16,6 +16,7 @@
 #include "runtime/dispatcher.h"
 #include "runtime/settings.h"
 #include "runtime/shared_state.h"
+#include "runtime/tuning/learned.h"
 #include "runtime/tuning/tuning_file.h"
 #include "topology/topology.h"
 
@@ -47,7 +48,8 @@ struct Membership {
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
   // Measured choices that rank 0 found in the cache, the same on all ranks.
   TuningTable tuning;
-  TuningPlace tuning_place;
+  LearnedDispatcher learned;  // with SCCL_DISPATCH=learned, likewise
+  TuningPlace tuning_place;  // rank 0's, which keeps what is measured
 
   Membership() = default;
   Membership(Membership&&) = default;

@@ -23,6 +23,7 @@ int topo(int argc, char** argv);
 int pack(int argc, char** argv);
 int synth(int argc, char** argv);
 int explain(int argc, char** argv);
+int tune(int argc, char** argv);
 int plan(int argc, char** argv);
 int simulate(int argc, char** argv);
 int export_schedule(int argc, char** argv);
