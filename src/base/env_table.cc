@@ -117,6 +117,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "also trees, synth."},
     {"SCCL_CACHE_DIR", "path", "$XDG_CACHE_HOME/sccl or ~/.cache/sccl", kHonoured,
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices (today: `sccl synth --cache`)."},
+    {"SCCL_DEVICE_MEM_LIMIT", "bytes", "268435456", kHonoured,
+     "Most device memory of a communicator at one rank: slots, then channels are fewer until it holds them."},
     {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv)."},
     {"SCCL_INIT_TIMEOUT_MS", "milliseconds", "120000", kHonoured,
      "Deadline of each step in which ranks wait for one another at communicator init."},

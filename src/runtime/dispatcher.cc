@@ -15,6 +15,7 @@ constexpr std::size_t kAllPairsBytes = 8 * 1024;
 // All-pairs costs every rank a message to every other; beyond this many ranks a logarithmic exchange costs less.
 constexpr int kAllPairsRanks = 8;
 constexpr int kManyRanks = 16;
+constexpr std::size_t kDeviceLlBytes = 1024;
 
 std::string automatic_planner(const CallShape& call, bool direct) {
   const bool many = call.ranks > kManyRanks;
@@ -64,6 +65,22 @@ Choice choose(const CallShape& call, const Settings& settings, bool direct) {
   }
   const std::size_t limit = settings.protocol == ProtocolChoice::ll ? device::kLlPayloadBytes : kAutomaticLlBytes;
   if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= limit)
+    choice.protocol = ProtocolChoice::ll;
+  return choice;
+}
+
+Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct) {
+  Choice choice;
+  const std::string asked = settings.algorithm(call.collective);
+  choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
+  const bool may_be_direct = direct && settings.protocol != ProtocolChoice::simple && settings.protocol != ProtocolChoice::ll;
+  const bool wanted = settings.protocol == ProtocolChoice::direct || call.bytes > kDeviceLlBytes;
+  if (may_be_direct && wanted && (asked.empty() || asked == "one-hop")) {
+    choice.planner = "one-hop";
+    choice.form = Form::direct;
+    return choice;
+  }
+  if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= device::kLlPayloadBytes)
     choice.protocol = ProtocolChoice::ll;
   return choice;
 }

@@ -31,4 +31,8 @@ struct CallShape {
 // that cannot serve the call is replaced; the plan cache logs what serves it.
 Choice choose(const CallShape& call, const Settings& settings, bool direct);
 
+// The same where kernels move the data: launching costs more than any message, so that direct access pays earlier, and
+// flagged words spare a fence on the way there and back.
+Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct);
+
 }  // namespace sccl::runtime

@@ -138,7 +138,7 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   chunks_.clear();
   std::size_t longest = 1;
   for (const schedule::ChunkPlace& place : places_) {
-    chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0});
+    chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
     longest = std::max(longest, place.elements);
   }
   const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;

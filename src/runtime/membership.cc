@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/bootstrap.h"
+#include "runtime/gpu/device_exchange.h"
 #include "runtime/registry.h"
 #include "topology/json.h"
 #include "topology/load.h"
@@ -25,7 +26,7 @@ namespace sccl::runtime {
 namespace {
 
 // What every rank tells the others, as plain bytes: all ranks run the same library version on the same machine type.
-constexpr std::uint32_t kProtocolVersion = 1;
+constexpr std::uint32_t kProtocolVersion = 2;
 constexpr std::size_t kAlgorithmTextBytes = 256;
 constexpr std::size_t kHostNameBytes = 64;
 
@@ -43,6 +44,7 @@ struct Card {
   std::int32_t place = -1;
   std::array<char, kAlgorithmTextBytes> algorithms{};
   std::array<char, kHostNameBytes> host_name{};
+  DeviceCard device;
 };
 static_assert(std::is_trivially_copyable_v<Card>);
 
@@ -92,6 +94,7 @@ class Meeting {
     membership_.rank = attendance.rank;
     membership_.ranks = attendance.ranks;
     membership_.place = attendance.place;
+    device_ = attendance.device;
   }
 
   Membership run() {
@@ -100,6 +103,7 @@ class Meeting {
       agree_on_topology();
       share_memory();
       probe_direct_access();
+      share_devices();
       return std::move(membership_);
     } catch (const std::exception& error) {
       bootstrap_.fail(error.what());
@@ -138,6 +142,7 @@ class Meeting {
     card.direct_allowed = mine.direct_allowed ? 1 : 0;
     card.names_topology = mine.topology.empty() ? 0 : 1;
     card.place = membership_.place;
+    if (device_) card.device = card_of(*device_);
     copy_text(mine.algorithms, card.algorithms.data(), card.algorithms.size());
     ::gethostname(card.host_name.data(), card.host_name.size() - 1);
     cards_ = exchange(card);
@@ -246,6 +251,13 @@ class Meeting {
     }
   }
 
+  void share_devices() {
+    std::vector<DeviceCard> devices;
+    for (const Card& card : cards_) devices.push_back(card.device);
+    if (!all_have_devices(devices)) return;
+    membership_.on_device = share_device_memory(membership_.rank, *device_, devices, bootstrap_, deadline_);
+  }
+
   // Believed only after data went both ways: permission, seccomp filters and process namespaces all decide.
   void probe_direct_access() {
     std::string obstacle = membership_.settings.direct_allowed ? "" : "SCCL_DIRECT=0";
@@ -293,6 +305,7 @@ class Meeting {
   Bootstrap bootstrap_;
   Membership membership_;
   std::vector<Card> cards_;
+  std::optional<gpu::Device> device_;
   Probe probe_;
 };
 

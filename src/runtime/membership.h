@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "platform/host/segment.h"
 #include "runtime/bootstrap/unique_id.h"
+#include "runtime/gpu/device_membership.h"
 #include "runtime/settings.h"
 #include "runtime/shared_state.h"
 #include "topology/topology.h"
@@ -43,6 +44,7 @@ struct Membership {
   // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
   std::optional<topology::Topology> topology;
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
+  std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
 
   Membership() = default;
   Membership(Membership&&) = default;
@@ -57,6 +59,7 @@ struct Attendance {
   int ranks = 1;
   int place = -1;               // see CommunicatorOptions
   std::function<void()> watch;  // see Bootstrap
+  std::optional<gpu::Device> device{};  // of this rank
 };
 
 // Meets the other ranks (see Communicator::connect).
