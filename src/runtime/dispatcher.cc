@@ -73,7 +73,7 @@ Choice choose_on_device(const CallShape& call, const Settings& settings, bool di
   Choice choice;
   const std::string asked = settings.algorithm(call.collective);
   choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
-  const bool may_be_direct = direct && settings.protocol != ProtocolChoice::simple && settings.protocol != ProtocolChoice::ll;
+  const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple && settings.protocol != ProtocolChoice::ll;
   const bool wanted = settings.protocol == ProtocolChoice::direct || call.bytes > kDeviceLlBytes;
   if (may_be_direct && wanted && (asked.empty() || asked == "one-hop")) {
     choice.planner = "one-hop";
