@@ -218,8 +218,13 @@ void launch(Workload& work) {
   if (!work.transfers.empty()) device.launch(work.transfers);
 }
 
-// Of the communicators that fail, the first one's error; the others' kernels are enqueued all the same.
+// Throws before anything is enqueued when a buffer is wrong. Of the communicators that fail later, the first one's error; the others' kernels are enqueued all the same.
 std::optional<Error> launch_all(const std::vector<Workload*>& all) {
+  for (const Workload* work : all) {
+    const DeviceExecutor& device = *work->communicator->on_device();
+    for (const CollectiveRequest& request : work->collectives) device.check(request);
+    device.check(work->transfers);
+  }
   std::optional<Error> first;
   const auto attempt = [&](Workload& work, const auto& action) {
     try {
@@ -242,8 +247,10 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
 
 void drive(Communicator& communicator, const CollectiveRequest& request) {
   const Communicator::RunningCall running(communicator);
-  if (DeviceExecutor* const device = communicator.on_device())
+  if (DeviceExecutor* const device = communicator.on_device()) {
+    device->check(request);
     return guarded(communicator, [&] { device->launch(request); });
+  }
   guarded(communicator, [&] {
     communicator.executor().begin(request);
     finish(communicator);

@@ -38,6 +38,7 @@ struct UserObject {
 
 struct Graph {
   u64 id = 0;
+  int mode = 0;
   std::vector<std::function<void()>> work;
   std::vector<std::shared_ptr<UserObject>> objects;
 };
@@ -129,7 +130,7 @@ struct State {
   std::map<void*, std::shared_ptr<Graph>> executables;
   std::map<void*, std::shared_ptr<UserObject>> objects;
   u64 next = 1;
-  int captures = 0;
+  int global_captures = 0;
   std::atomic<long> kernels{0};
 };
 
@@ -141,6 +142,7 @@ State& state() {
 
 thread_local void* current = nullptr;
 thread_local int capture_mode = 0;
+thread_local int thread_captures = 0;  // begun in this thread, for itself only
 char context_of_device_0;
 
 // Records the call; its injected failure, if any.
@@ -161,7 +163,9 @@ int enter_unsafe(const char* name) {
   if (const int code = enter(name)) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (s.captures == 0 || capture_mode == 2) return kSuccess;
+  const bool forbidden = capture_mode == 0 ? s.global_captures + thread_captures > 0
+                                           : capture_mode == 1 && thread_captures > 0;
+  if (!forbidden) return kSuccess;
   ++s.violations;
   return kCaptureUnsupported;
 }
@@ -523,14 +527,16 @@ int cuThreadExchangeStreamCaptureMode(int* mode) {
   std::swap(*mode, capture_mode);
   return enter("cuThreadExchangeStreamCaptureMode");
 }
-int cuStreamBeginCapture_v2(void* stream, int) {
+int cuStreamBeginCapture_v2(void* stream, int mode) {
   State& s = state();
   const auto found = stream_of(stream);
   const std::lock_guard lock(s.mutex);
   found->capture = std::make_shared<Graph>();
   found->capture->id = s.next++;
   s.graphs[found->capture.get()] = found->capture;
-  ++s.captures;
+  found->capture->mode = mode;
+  if (mode == 0) ++s.global_captures;
+  if (mode == 1) ++thread_captures;
   return kSuccess;
 }
 int cuStreamEndCapture(void* stream, void** graph) {
@@ -538,8 +544,9 @@ int cuStreamEndCapture(void* stream, void** graph) {
   const auto found = stream_of(stream);
   const std::lock_guard lock(s.mutex);
   *graph = found->capture.get();
+  if (found->capture->mode == 0) --s.global_captures;
+  if (found->capture->mode == 1) --thread_captures;
   found->capture = nullptr;
-  --s.captures;
   return kSuccess;
 }
 int cuGraphInstantiateWithFlags(void** executable, void* graph, u64) {

@@ -14,7 +14,7 @@ struct Captured {
 
   template <typename Calls>
   std::string capture(const OnDevice& device, Calls&& calls) {
-    cuStreamBeginCapture_v2(device.stream(), 0);
+    cuStreamBeginCapture_v2(device.stream(), 1);
     std::string wrong = calls();
     cuStreamEndCapture(device.stream(), &graph);
     cuGraphInstantiateWithFlags(&executable, graph, 0);

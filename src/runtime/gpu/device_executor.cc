@@ -105,10 +105,16 @@ void DeviceExecutor::check_buffer(const void* buffer, const char* which) const {
          membership_.rank, which, buffer, ordinal, on_device_.device.ordinal);
 }
 
-void DeviceExecutor::check_buffers(const CollectiveRequest& request) const {
+void DeviceExecutor::check(const CollectiveRequest& request) const {
   if (uses_send(request, membership_.rank)) check_buffer(request.send, "the send buffer");
   if (uses_recv(request, membership_.rank) && request.recv != request.send)
     check_buffer(request.recv, "the receive buffer");
+}
+
+void DeviceExecutor::check(std::span<const PointToPointRequest> batch) const {
+  for (const PointToPointRequest& request : batch)
+    if (request.count > 0)
+      check_buffer(request.buffer, request.direction == Direction::send ? "the buffer of Send" : "the buffer of Recv");
 }
 
 void DeviceExecutor::begin(const CollectiveRequest& request) {
@@ -141,7 +147,6 @@ DeviceExecutor::KnownProgram DeviceExecutor::program_of(const Plan& plan) {
 
 void DeviceExecutor::launch(const CollectiveRequest& request) {
   watch_.check();
-  check_buffers(request);
   const gpu::Current current(on_device_.device);
   begin(request);
   const Choice choice = choose_plan(request);
@@ -198,9 +203,6 @@ void DeviceExecutor::fill_scale(Arguments& arguments, const Reduction& reduction
 
 void DeviceExecutor::launch(std::span<const PointToPointRequest> batch) {
   watch_.check();
-  for (const PointToPointRequest& request : batch)
-    if (request.count > 0)
-      check_buffer(request.buffer, request.direction == Direction::send ? "the buffer of Send" : "the buffer of Recv");
   const gpu::Current current(on_device_.device);
   transfers_.lower(batch, membership_.rank, membership_.ranks, on_device_.direct);
   Arguments arguments{};

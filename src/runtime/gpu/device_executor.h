@@ -29,8 +29,11 @@ class DeviceExecutor {
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
 
-  // Enqueue. Legal while the stream is being captured. Throw invalid_argument for buffers that the device cannot use, and
-  // the error of an earlier call that could not end.
+  // Throw invalid_argument for buffers that the device cannot use. Nothing is begun by then, and the call may be made again.
+  void check(const CollectiveRequest& request) const;
+  void check(std::span<const PointToPointRequest> batch) const;
+
+  // Enqueue. Legal while the stream is being captured. Throw the error of an earlier call that could not end.
   void launch(const CollectiveRequest& request);
   void launch(std::span<const PointToPointRequest> batch);
 
@@ -65,7 +68,6 @@ class DeviceExecutor {
   void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
   void keep_for_graph(const gpu::CaptureState& capture);
   void check_buffer(const void* buffer, const char* which) const;
-  void check_buffers(const CollectiveRequest& request) const;
 
   Membership& membership_;
   const DeviceMembership& on_device_;
