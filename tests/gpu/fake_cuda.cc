@@ -346,6 +346,11 @@ int cuMemcpyDtoHAsync_v2(void* to, u64 from, unsigned long bytes, void* stream) 
   stream_of(stream)->push([=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return kSuccess;
 }
+int cuMemcpyDtoDAsync_v2(u64 to, u64 from, unsigned long bytes, void* stream) {
+  if (const int code = enter("cuMemcpyDtoDAsync_v2")) return code;
+  stream_of(stream)->push([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
+  return kSuccess;
+}
 int cuMemsetD8Async(u64 to, unsigned char value, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemsetD8Async")) return code;
   stream_of(stream)->push([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
