@@ -78,7 +78,7 @@ void TransferBatch::append(const PointToPointRequest& request, bool direct) {
     append_sending(lane_of(schedule::Direction::outgoing, request.peer), chunk, rendezvous);
   } else {
     // The sender posts the address of this very transfer, so the receiver reads from its beginning.
-    chunks_.push_back({0, address, bytes, transfer_hash(bytes), 0});
+    chunks_.push_back({0, address, bytes, transfer_hash(bytes), device::kPostedPart});
     append_receiving(lane_of(schedule::Direction::incoming, request.peer), chunk, rendezvous);
   }
 }
