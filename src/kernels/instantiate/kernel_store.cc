@@ -65,7 +65,7 @@ std::optional<std::string> KernelStore::find(const Instance& instance, const std
 
 bool KernelStore::keep(const std::filesystem::path& folder, const Instance& instance,
                        const std::string& compiler_version, const std::string& image) const {
-  return DiskCache(folder, kKind).store(file_name(instance), compiler_version + "\n" + image);
+  return write_sealed(folder / file_name(instance), kKind, compiler_version + "\n" + image);
 }
 
 const Compiler* KernelStore::compiler(std::string& why_not) {

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "runtime/dispatcher.h"
 #include "runtime/executor.h"
+#include "runtime/tuning/ranking.h"
 
 namespace sccl::runtime {
 namespace {
@@ -128,10 +129,13 @@ void DeviceExecutor::begin(const CollectiveRequest& request) {
 
 Choice DeviceExecutor::choose_plan(const CollectiveRequest& request) {
   const Rank root = info(request.collective).rooted ? request.root : 0;
-  if (rehearsal_)
-    return rehearsal_->choose({request.collective, root, request.count, size_bytes(request.type)}, membership_.settings);
-  return choose_on_device({request.collective, request.count * size_bytes(request.type), membership_.ranks},
-                          membership_.settings, on_device_.direct);
+  const std::size_t bytes = request.count * size_bytes(request.type);
+  if (!rehearsal_)
+    return choose_on_device({request.collective, bytes, membership_.ranks}, membership_.settings, on_device_.direct);
+  const Question question{request.collective, root, membership_.ranks, SizeClass::of(bytes)};
+  auto& known = rehearsed_[{question.collective, root, question.size.typical_bytes()}];
+  if (known.planner.empty()) known = rank_on_links(question, membership_.settings, *rehearsal_).front().choice;
+  return known;
 }
 
 DeviceExecutor::KnownProgram DeviceExecutor::program_of(const Plan& plan) {
@@ -189,7 +193,7 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat, stream);
   if (log::enabled(log::Level::info, log::Subsystem::tuning))
     log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {} ({}), {} channels of {} blocks", membership_.rank,
-              membership_.ranks, calls_, signature.text(), plan.text, direct ? "direct" : ll ? "ll" : "simple",
+              membership_.ranks, calls_, signature.text(), plan.schedule.name, direct ? "direct" : ll ? "ll" : "simple",
               arguments.channels, arguments.blocks_per_channel);
 }
 
