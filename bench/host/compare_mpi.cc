@@ -70,7 +70,9 @@ int main(int argc, char** argv) {
     std::printf("%s\nAllReduce float sum, %d processes, medians of %d interleaved repeats\n", version, ranks, repeats);
     std::printf("%12s %14s %14s %10s\n", "bytes", "MPI us", "sccl us", "MPI/sccl");
   }
+  const std::size_t most = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : largest;
   for (const std::size_t bytes : {4ul, 8ul, 64ul, 256ul, 1024ul, 4096ul, 16384ul, 65536ul, 262144ul, 1048576ul, 4194304ul, 16777216ul, largest}) {
+    if (bytes > most) break;
     const int count = static_cast<int>(bytes / sizeof(float));
     const auto mpi = [&] { MPI_Allreduce(send.data(), recv.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); };
     const auto sccl = [&] {

@@ -9,13 +9,15 @@ namespace sccl::env {
 namespace {
 
 constexpr Handling kHonoured = Handling::honoured;
+constexpr Handling kBounded = Handling::bounded;
 constexpr Handling kIgnored = Handling::ignored;
 
 // Defaults of the ignored ones are NCCL's.
 constexpr auto kTable = std::to_array<Variable>({
-    {"NCCL_ALGO", "list, or function:list;...", "all", kIgnored, "Algorithms of the original; here SCCL_ALGO chooses."},
+    {"NCCL_ALGO", "list, ^ negates, or function:list;...", "all", kBounded,
+     "Where only Ring or only Tree is left, as SCCL_ALGO=ring or trees; other algorithms of the original do not exist here."},
     {"NCCL_BLOCKING_WAIT", "0 | 1", "0", kIgnored, "PyTorch's: its waits block; nothing for the library to do."},
-    {"NCCL_BUFFSIZE", "bytes", "4194304", kIgnored, "Buffer of a channel; here SCCL_SLOT_BYTES sizes the slots."},
+    {"NCCL_BUFFSIZE", "bytes", "4194304", kBounded, "Buffer of a channel: bounds the four slots of a connection together."},
     {"NCCL_CGA_CLUSTER_SIZE", "0 .. 8", "4", kIgnored, "Blocks of a kernel that are scheduled as one cluster."},
     {"NCCL_CHECK_MODE", "DEFAULT | DEBUG_LOCAL | DEBUG_GLOBAL", "DEFAULT", kIgnored,
      "Checks of arguments among ranks; always on here."},
@@ -92,8 +94,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_P2P_NVL_CHUNKSIZE", "bytes", "524288", kIgnored, "Sends and receives: chunk over NVLink."},
     {"NCCL_P2P_PCI_CHUNKSIZE", "bytes", "131072", kIgnored, "Sends and receives: chunk over PCI."},
     {"NCCL_PROFILER_PLUGIN", "name, path, none", "unset", kIgnored, "Profiler plugin."},
-    {"NCCL_PROTO", "list, or function:list;...", "all", kIgnored,
-     "Protocols of the original; here SCCL_PROTO chooses."},
+    {"NCCL_PROTO", "list, ^ negates", "all", kBounded,
+     "Where only LL or only Simple is left, as SCCL_PROTO; a list by function leaves the choice open."},
     {"NCCL_PXN_DISABLE", "0 | 1", "0", kIgnored, "No NICs of other devices by way of NVLink."},
     {"NCCL_RAS_ENABLE", "0 | 1", "1", kIgnored, "Status server; none is opened here."},
     {"NCCL_RUNTIME_CONNECT", "0 | 1", "1", kIgnored, "Connections are made at first use."},
@@ -116,12 +118,21 @@ constexpr auto kTable = std::to_array<Variable>({
      "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with SCCL_TOPO "
      "also trees, synth."},
     {"SCCL_CACHE_DIR", "path", "$XDG_CACHE_HOME/sccl or ~/.cache/sccl", kHonoured,
-     "Folder in which synthesized schedules are kept for all jobs on equivalent devices (today: `sccl synth --cache`)."},
+     "Folder in which synthesized schedules are kept for all jobs on equivalent devices; measured times, too."},
+    {"SCCL_CHUNK", "bytes, 4096 .. 16777216", "tuned", kHonoured,
+     "Bytes of one slice of a chunk; through slots, a slot's at most."},
+    {"SCCL_DETERMINISTIC", "0 | 1", "0", kHonoured,
+     "1: tuning never changes the order of a summation, so that results have the same bits run after run."},
     {"SCCL_DEVICE_MEM_LIMIT", "bytes", "268435456", kHonoured,
      "Most device memory of a communicator at one rank: slots, then channels are fewer until it holds them."},
     {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv)."},
+    {"SCCL_DISPATCH", "measured | model | learned", "measured", kHonoured,
+     "Where the choice among schedules comes from: predictions corrected by measured times, predictions alone, or what "
+     "`sccl tune` has learned."},
     {"SCCL_INIT_TIMEOUT_MS", "milliseconds", "120000", kHonoured,
      "Deadline of each step in which ranks wait for one another at communicator init."},
+    {"SCCL_LANES", "1 .. 64", "tuned", kBounded,
+     "Most lanes of a rank that work at the same time; the host platform has one."},
     {"SCCL_MEM_LIMIT", "bytes", "32000000", kHonoured,
      "Most memory of a communicator at one rank: its slots shrink until it holds them."},
     {"SCCL_PLATFORM", "auto | host | cuda | hip", "auto", kHonoured,
@@ -137,6 +148,10 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},
     {"SCCL_TOPO", "preset, JSON file, NCCL XML file", "unset", kHonoured,
      "The links that calls may use, to rehearse another machine; rank 0's counts."},
+    {"SCCL_TUNE", "load | off | online", "load", kHonoured,
+     "Measured times of schedules and slices: those of SCCL_CACHE_DIR are used, none are, or new ones are taken (at most "
+     "5% of calls) and kept. Who sets it allows other orders of summation, see SCCL_DETERMINISTIC."},
+    {"SCCL_TUNE_TRACE", "path", "unset", kHonoured, "File into which rank 0 writes every time that tuning has taken."},
 });
 
 // Strictly ascending: sorted, and no name twice.

@@ -27,6 +27,20 @@ Assembly::Payload payload_of(const std::array<std::byte, Notice::kBytes>& bytes)
   return payload;
 }
 
+// Tells ranks that are in a call that this one waits for them elsewhere.
+class Gathering {
+ public:
+  Gathering(SharedState& state, std::uint64_t number) : state_(state) {
+    state_.gathering.store(number, std::memory_order_release);  // pairs with Executor::check_gathering
+  }
+  ~Gathering() { state_.gathering.store(0, std::memory_order_relaxed); }
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
+
+ private:
+  SharedState& state_;
+};
+
 Board board_of(std::uint64_t card_number) { return card_number % 2 == 0 ? Board::even : Board::odd; }
 
 }  // namespace
@@ -36,7 +50,9 @@ Assembly::Assembly(const Membership& membership, const std::atomic<bool>& abort)
 
 std::vector<Assembly::Payload> Assembly::all_gather(const std::string& purpose, std::span<const std::byte> mine,
                                                     Deadline deadline) {
-  const std::uint64_t number = ++cards_shown_;
+  SharedState& own = *peer(membership_.rank).state;
+  const std::uint64_t number = ++own.cards_shown;
+  const Gathering gathering(own, number);
   const Board board = board_of(number);
   announce(board, number, mine);
   std::vector<Rank> missing;
@@ -44,6 +60,7 @@ std::vector<Assembly::Payload> Assembly::all_gather(const std::string& purpose, 
   wait_until(purpose, missing, deadline, [&] {
     // Pairs with Notice::post.
     std::erase_if(missing, [&](Rank rank) { return notice(rank, board).tag.load(std::memory_order_acquire) == number; });
+    for (const Rank rank : missing) check_fault(purpose, rank);
     return missing.empty();
   });
   std::vector<Payload> payloads;
@@ -59,7 +76,7 @@ std::vector<Assembly::Payload> Assembly::all_gather(const std::string& purpose, 
 }
 
 void Assembly::refuse(const std::string& why) {
-  const std::uint64_t number = ++cards_shown_;
+  const std::uint64_t number = ++peer(membership_.rank).state->cards_shown;
   const std::size_t length = std::min(why.size(), kMostBytes - 1);  // a zero stays behind it
   const auto bytes = card(Status::refused, std::as_bytes(std::span(why.data(), length)));
   notice(membership_.rank, board_of(number)).post(number, bytes);
@@ -117,6 +134,12 @@ void Assembly::check(const std::string& purpose, const std::vector<Rank>& watche
   fail(ErrorCode::system_error, "{}: rank {} waited in vain for rank {}: let all ranks make this call, or raise "
                                 "SCCL_INIT_TIMEOUT_MS",
        purpose, membership_.rank, fmt::join(watched, ", "));
+}
+
+void Assembly::check_fault(const std::string& purpose, Rank rank) const {
+  const SharedState& state = *peer(rank).state;
+  if (const int code = state.fault.load(std::memory_order_acquire); code != 0)  // pairs with SharedState::publish_fault
+    fail(static_cast<ErrorCode>(code), "{}: {}", purpose, state.fault_text.data());
 }
 
 void Assembly::check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const {

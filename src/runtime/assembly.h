@@ -30,7 +30,7 @@ class Assembly {
 
   // Every rank's payload, by rank. All ranks must call it, in the same order as other all_gathers. Throws invalid_usage
   // when aborted or when a rank refused, remote_error when a rank is gone, system_error when the deadline passes; the
-  // message begins with `purpose`.
+  // message begins with `purpose`. A rank that makes another call meanwhile is told so, and so are all.
   std::vector<Payload> all_gather(const std::string& purpose, std::span<const std::byte> mine, Deadline deadline);
 
   // Takes part in the all_gather that the others are in by telling them why this rank gives up.
@@ -58,11 +58,11 @@ class Assembly {
   void wake_all();
   void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const;
   void check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const;
+  void check_fault(const std::string& purpose, Rank rank) const;
   std::string absence(Rank rank, Presence first_bad) const;
 
   const Membership& membership_;
   const std::atomic<bool>& abort_;
-  std::uint64_t cards_shown_ = 0;
   std::map<std::uint64_t, std::uint64_t> numbers_;
 };
 

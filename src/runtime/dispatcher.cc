@@ -6,8 +6,9 @@
 namespace sccl::runtime {
 namespace {
 
-// Measured on two cores (bench/host). From here on one system call a slice costs less than the second copy through
-// slots, which by then no longer stay in the second-level cache.
+// Measured on two cores (bench/host). From here on reading the peers' buffers in place costs less than a second copy
+// through slots, if they lie in the same address space. Through system calls it does not at any size: pinning the pages
+// costs more than a copy that stays in the caches (reductions 3 GB/s against 13, copies 9 against 11).
 constexpr std::size_t kDirectBytes = 128 * 1024;
 static_assert(kAutomaticLlBytes <= device::kLlPayloadBytes);
 // Up to here sending everything to everyone beats sending shares twice.
@@ -16,18 +17,23 @@ constexpr std::size_t kAllPairsBytes = 8 * 1024;
 constexpr int kAllPairsRanks = 8;
 constexpr int kManyRanks = 16;
 constexpr std::size_t kDeviceLlBytes = 1024;
+// From here on the slots of one neighbour stay in the caches and those of all peers do not.
+constexpr std::size_t kRingBytes = 256 * 1024;
 
 std::string automatic_planner(const CallShape& call, bool direct) {
-  const bool many = call.ranks > kManyRanks;
+  const bool per_rank = call.collective == Collective::allgather || call.collective == Collective::reducescatter;
+  const std::size_t all_bytes = call.bytes * static_cast<std::size_t>(per_rank ? call.ranks : 1);
+  const bool bulk = !direct && call.ranks > 2 && all_bytes >= kRingBytes;
   switch (call.collective) {
     case Collective::allreduce:
       if (call.bytes <= kAllPairsBytes) return call.ranks <= kAllPairsRanks ? "all-pairs" : "recursive";
-      if (direct && call.bytes >= kDirectBytes) return "one-hop";
-      return many ? "ring" : "one-hop";
+      return bulk || (!direct && call.ranks > kManyRanks) ? "ring" : "one-hop";
     case Collective::broadcast:
-    case Collective::reduce: return call.bytes < kDirectBytes && call.ranks > 4 ? "binomial" : "one-hop";
-    case Collective::gather:
-    case Collective::scatter: return "one-hop";
+    case Collective::reduce:
+      if (call.bytes < kDirectBytes && call.ranks > 4) return "binomial";
+      return bulk ? "ring" : "one-hop";
+    case Collective::allgather:
+    case Collective::reducescatter: return bulk ? "ring" : "one-hop";
     default: return "one-hop";
   }
 }
@@ -44,18 +50,26 @@ std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
 
 }  // namespace
 
-Choice choose(const CallShape& call, const Settings& settings, bool direct) {
+std::string text(const Choice& choice) {
+  return choice.planner + (choice.form == Form::direct                  ? " (single copy)"
+                           : choice.protocol == ProtocolChoice::ll ? " (ll)"
+                                                                   : " (simple)");
+}
+
+Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   Choice choice;
   if (call.ranks == 1) {
     choice.planner = "one-hop";
     return choice;
   }
-  const bool direct_wanted =
-      settings.protocol == ProtocolChoice::direct ||
-      (settings.protocol == ProtocolChoice::automatic && call.bytes >= kDirectBytes);
-  const std::string asked = settings.algorithm(call.collective);
-  choice.planner = asked.empty() ? automatic_planner(call, direct && direct_wanted) : asked;
-  if (direct && direct_wanted && (choice.planner == "one-hop" || choice.planner == "binomial")) {
+  const bool direct =
+      (settings.protocol == ProtocolChoice::direct && reach != Reach::none) ||
+      (settings.protocol == ProtocolChoice::automatic && reach == Reach::shared_space && call.bytes >= kDirectBytes);
+  // Trees and synthesis belong to links that are named (SCCL_TOPO); the host's own join every rank to every other.
+  std::string asked = settings.algorithm(call.collective);
+  if (planners::find(asked) == nullptr) asked.clear();
+  choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
+  if (direct && (choice.planner == "one-hop" || choice.planner == "binomial")) {
     // Only one-hop routes are stars; a binomial tree asked for by name keeps its slots.
     if (asked.empty()) choice.planner = "one-hop";
     if (choice.planner == "one-hop") {
@@ -71,9 +85,11 @@ Choice choose(const CallShape& call, const Settings& settings, bool direct) {
 
 Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct) {
   Choice choice;
-  const std::string asked = settings.algorithm(call.collective);
+  std::string asked = settings.algorithm(call.collective);
+  if (planners::find(asked) == nullptr) asked.clear();
   choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
-  const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple && settings.protocol != ProtocolChoice::ll;
+  const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple &&
+                             settings.protocol != ProtocolChoice::ll;
   const bool wanted = settings.protocol == ProtocolChoice::direct || call.bytes > kDeviceLlBytes;
   if (may_be_direct && wanted && (asked.empty() || asked == "one-hop")) {
     choice.planner = "one-hop";

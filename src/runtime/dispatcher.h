@@ -15,11 +15,20 @@ struct Choice {
   std::string planner;  // of planners::table()
   Form form = Form::slots;
   ProtocolChoice protocol = ProtocolChoice::simple;  // simple or ll when form is slots
+  std::size_t slice_bytes = 0;                       // 0: the usual size
+
+  bool operator==(const Choice&) const = default;
 };
+
+// How the ranks get at one another's buffers.
+enum class Reach : std::uint8_t { none, through_system, shared_space };
 
 // Up to so many bytes `ll` serves without being asked for: on the host a flag of its own is as fast as a flag in every
 // word beyond a cache line or two.
 inline constexpr std::size_t kAutomaticLlBytes = 64;
+
+// "one-hop (single copy)"
+std::string text(const Choice& choice);
 
 struct CallShape {
   Collective collective;
@@ -27,9 +36,9 @@ struct CallShape {
   int ranks;
 };
 
-// `direct` tells whether the ranks can reach one another's buffers. An algorithm or protocol asked for by the settings
-// that cannot serve the call is replaced; the plan cache logs what serves it.
-Choice choose(const CallShape& call, const Settings& settings, bool direct);
+// An algorithm or protocol asked for by the settings that cannot serve the call is replaced; the plan cache logs what
+// serves it.
+Choice choose(const CallShape& call, const Settings& settings, Reach reach);
 
 // The same where kernels move the data: launching costs more than any message, so that direct access pays earlier, and
 // flagged words spare a fence on the way there and back.

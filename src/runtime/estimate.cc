@@ -19,7 +19,7 @@ double collective_us(const CollectiveRequest& request, const Membership& members
     candidates = portfolio::candidates(*membership.topology, request.collective, request.root);
   } else {
     const Choice choice = choose({request.collective, request.count * element_bytes, membership.ranks},
-                                 membership.settings, membership.direct);
+                                 membership.settings, membership.reach());
     const planners::Planner* planner = planners::find(choice.planner);
     const topology::Topology links = topology::host(membership.ranks);
     auto schedule = planner == nullptr ? std::nullopt : planner->plan(links, request.collective, request.root);

@@ -32,6 +32,7 @@ using device::u8;
 constexpr std::size_t kBounceBudgetBytes = 256 * 1024;
 constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
+constexpr std::size_t kMostBounceBytes = 2 * 1024 * 1024;  // when slices of another size are asked for
 constexpr std::chrono::milliseconds kWithdrawalLimit{500};
 
 bool is_integer(DataType type) { return !info(type).floating; }
@@ -72,12 +73,7 @@ void apply_reduction(const Reduction& reduction, DataType type, int ranks, devic
 }
 
 Executor::Executor(Membership membership, const StopFlags& stop)
-    : membership_(std::move(membership)), stop_(stop), plans_(membership_.rank, membership_.ranks) {
-  if (membership_.topology && membership_.ranks > 1) {
-    const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
-    rehearsal_ = std::make_unique<Rehearsal>(*membership_.topology,
-                                             portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
-  }
+    : membership_(std::move(membership)), stop_(stop) {
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
   connect_channel(MemoryLayout::Channel::collective);
@@ -116,19 +112,9 @@ void Executor::begin(const CollectiveRequest& request) {
   membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
   membership_.own_state().activity.entered.store(calls_, std::memory_order_relaxed);
 
-  const Choice choice = choose_plan(request);
-  const Plan& plan = plans_.find(request.collective, signature_.root, choice, rehearsal_.get());
-  fill_call(request, choice, plan);
-  log_choice(request, choice, plan);
-  start_lanes(plan.program);
-}
-
-Choice Executor::choose_plan(const CollectiveRequest& request) {
-  const std::size_t element_bytes = size_bytes(request.type);
-  if (rehearsal_)
-    return rehearsal_->choose({request.collective, signature_.root, request.count, element_bytes}, membership_.settings);
-  return choose({request.collective, request.count * element_bytes, membership_.ranks}, membership_.settings,
-                membership_.direct);
+  const Chooser::Served& served = chooser_.begin(signature_, request.count * size_bytes(request.type));
+  fill_call(request, served.choice, *served.plan);
+  start_lanes(served.plan->program);
 }
 
 void Executor::fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
@@ -144,11 +130,14 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
   touches_peers_ = choice.form == Form::direct;
   std::size_t slice_bytes = membership_.layout.slot_bytes();
+  if (choice.slice_bytes != 0) slice_bytes = std::min(slice_bytes, choice.slice_bytes);
   const std::size_t operands = plan.program.most_operands();
   std::size_t bounce_bytes = ll ? device::kLlPayloadBytes : 0;
   if (touches_peers_) {
     slice_bytes = std::clamp(kBounceBudgetBytes / std::max<std::size_t>(1, operands), kLeastDirectSliceBytes,
                              kMostDirectSliceBytes);
+    if (choice.slice_bytes != 0)
+      slice_bytes = std::min(choice.slice_bytes, kMostBounceBytes / std::max<std::size_t>(1, operands) / 64 * 64);
     bounce_bytes = slice_bytes;
   }
   target_.reserve(operands, plan.program.most_destinations(), bounce_bytes);
@@ -168,22 +157,6 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   const std::size_t scratch_bytes = call_.scratch_slot_bytes * static_cast<std::size_t>(plan.program.scratch_slots());
   if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
   call_.scratch = scratch_.data();
-}
-
-// One line for each new combination of collective, size class and schedule.
-void Executor::log_choice(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
-  if (!log::enabled(log::Level::info, log::Subsystem::tuning)) return;
-  const std::size_t bytes = request.count * size_bytes(request.type);
-  std::size_t size_class = 1;
-  while (size_class < bytes) size_class *= 2;
-  const char* protocol = choice.form == Form::direct                        ? "single copy"
-                         : call_.protocol == device::Protocol::ll ? "ll" : "simple";
-  const std::string key = fmt::format("{} up to {} bytes: {} ({})", info(request.collective).call_name, size_class,
-                                      plan.text, protocol);
-  if (std::find(logged_choices_.begin(), logged_choices_.end(), key) != logged_choices_.end()) return;
-  logged_choices_.push_back(key);
-  log::info(log::Subsystem::tuning, "rank {}/{}: {}; first served call {} {}", membership_.rank, membership_.ranks, key,
-            signature_.sequence, signature_.text());
 }
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
@@ -227,6 +200,7 @@ Executor::Progress Executor::step() {
   unfinished_lanes_ = unfinished;
   if (moved) note_motion();
   if (unfinished == 0) {
+    if (collective_) chooser_.end();
     if (collective_ && info(signature_.collective).rooted) compare_all_calls();
     Activity& activity = membership_.own_state().activity;
     if (collective_)
@@ -300,7 +274,10 @@ void Executor::check_fault(const Peer& peer) const {
 void Executor::check_peer(Rank rank) {
   const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
   check_fault(peer);
-  if (collective_) compare_calls(rank);
+  if (collective_) {
+    compare_calls(rank);
+    check_gathering(peer, rank);
+  }
   const bool gone = peer.state->presence.load(std::memory_order_acquire) != 0 || peer.has_ended();  // pairs with leave
   // What the peer sent before it left may have arrived since the lanes were last stepped.
   if (!gone || !waits_for(rank) || step() != Progress::idle || !waits_for(rank)) return;
@@ -312,6 +289,19 @@ void Executor::check_peer(Rank rank) {
   fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
                                 "abort this communicator and make a new one",
        rank, peer.process, peer.host, how, membership_.rank, waiting_text());
+}
+
+// A peer that waits for this rank in a Split or the like, and has not made this call, never will.
+void Executor::check_gathering(const Peer& peer, Rank rank) const {
+  const std::uint64_t card = peer.state->gathering.load(std::memory_order_acquire);  // pairs with Gathering
+  const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_relaxed));
+  if (presence != Presence::present || card <= membership_.peers[static_cast<std::size_t>(membership_.rank)].state->cards_shown ||
+      peer.state->activity.entered.load(std::memory_order_relaxed) >= signature_.sequence)
+    return;
+  fail(ErrorCode::invalid_usage,
+       "rank {} called {} as call {} of this communicator while rank {} splits it, registers a window or suspends it: make "
+       "the ranks' calls equal, in the same order",
+       membership_.rank, signature_.text(), signature_.sequence, rank);
 }
 
 // A rank that only sends in a rooted call meets no message of its peers that could disagree. Of two ranks that disagree,

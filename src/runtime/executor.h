@@ -9,12 +9,12 @@
 #include "kernels/host/target.h"
 #include "runtime/membership.h"
 #include "runtime/plan_cache.h"
-#include "runtime/rehearsal.h"
 #include "runtime/requests.h"
 #include "runtime/signature.h"
 #include "runtime/status.h"
 #include "runtime/stop.h"
 #include "runtime/transfers.h"
+#include "runtime/tuning/chooser.h"
 #include "schedule/layout.h"
 
 namespace sccl::runtime {
@@ -60,15 +60,14 @@ class Executor {
 
  private:
   void connect_channel(MemoryLayout::Channel channel);
-  Choice choose_plan(const CollectiveRequest& request);
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
-  void log_choice(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
   device::Outcome step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane);
   void check_fault(const Peer& peer) const;
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();
   void check_peer(Rank rank);
+  void check_gathering(const Peer& peer, Rank rank) const;
   void compare_calls(Rank rank);
   void compare_all_calls();
   bool waits_for(Rank rank) const;
@@ -80,8 +79,7 @@ class Executor {
   Membership membership_;
   StatusEntry status_{membership_};
   const StopFlags& stop_;
-  PlanCache plans_;
-  std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
+  Chooser chooser_{membership_};
   std::vector<device::Connection> connections_;
   kernels::HostTarget target_;
 
@@ -99,7 +97,6 @@ class Executor {
 
   TransferBatch transfers_;
   std::uint64_t calls_ = 0;
-  std::vector<std::string> logged_choices_;
 };
 
 }  // namespace sccl::runtime

@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <numeric>
 #include <set>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/sealed_file.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/gpu/device_exchange.h"
@@ -27,7 +29,6 @@ namespace {
 
 // What every rank tells the others, as plain bytes: all ranks run the same library version on the same machine type.
 constexpr std::uint32_t kProtocolVersion = 2;
-constexpr std::size_t kAlgorithmTextBytes = 256;
 constexpr std::size_t kHostNameBytes = 64;
 
 struct Card {
@@ -37,12 +38,9 @@ struct Card {
   std::uint64_t segment_token = 0;
   std::uint64_t probe_address = 0;  // of a Probe in this rank's private memory
   std::uint64_t probe_pattern = 0;
-  std::uint64_t slot_bytes = 0;
-  std::uint8_t protocol = 0;
-  std::uint8_t direct_allowed = 0;
-  std::uint8_t names_topology = 0;
   std::int32_t place = -1;
-  std::array<char, kAlgorithmTextBytes> algorithms{};
+  std::uint8_t has_tuning = 0;  // measured times lie in the cache
+  SettingsCard settings;
   std::array<char, kHostNameBytes> host_name{};
   DeviceCard device;
 };
@@ -73,17 +71,13 @@ T from_bytes(const Bytes& bytes, Rank rank) {
   return value;
 }
 
-void copy_text(const std::string& text, char* to, std::size_t capacity) {
-  std::strncpy(to, text.c_str(), capacity - 1);
-}
-
-Settings settings_of(const Card& card) {
-  Settings settings;
-  settings.algorithms = card.algorithms.data();
-  settings.protocol = static_cast<ProtocolChoice>(card.protocol);
-  settings.slot_bytes = card.slot_bytes;
-  settings.direct_allowed = card.direct_allowed != 0;
-  return settings;
+bool tuning_files_exist() {
+  const auto folder = cache_folder();
+  std::error_code error;
+  if (!folder || !std::filesystem::is_directory(*folder, error)) return false;
+  for (std::filesystem::directory_iterator entry(*folder, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".tuning") return true;
+  return false;
 }
 
 class Meeting {
@@ -101,6 +95,7 @@ class Meeting {
     try {
       introduce();
       agree_on_topology();
+      share_tuning();
       share_memory();
       probe_direct_access();
       share_devices();
@@ -137,13 +132,10 @@ class Meeting {
     card.host = host_hash();
     card.probe_pattern = probe_.pattern;
     card.probe_address = reinterpret_cast<std::uint64_t>(&probe_.pattern);
-    card.slot_bytes = mine.slot_bytes;
-    card.protocol = static_cast<std::uint8_t>(mine.protocol);
-    card.direct_allowed = mine.direct_allowed ? 1 : 0;
-    card.names_topology = mine.topology.empty() ? 0 : 1;
+    card.settings = to_card(mine);
+    card.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
     card.place = membership_.place;
     if (device_) card.device = card_of(*device_);
-    copy_text(mine.algorithms, card.algorithms.data(), card.algorithms.size());
     ::gethostname(card.host_name.data(), card.host_name.size() - 1);
     cards_ = exchange(card);
     check_cards(mine);
@@ -170,17 +162,17 @@ class Meeting {
              "ranks there, or set NCCL_HOSTID alike if they share memory after all",
              rank, card.host_name.data(), membership_.rank, own.host_name.data());
     }
-    membership_.settings = settings_of(cards_.front());
+    membership_.settings = from_card(cards_.front().settings);
     membership_.settings.topology = mine.topology;  // agreed upon in a step of its own
     for (const Card& card : cards_)  // as large as every rank's memory limit allows
-      membership_.settings.slot_bytes = std::min<std::size_t>(membership_.settings.slot_bytes, card.slot_bytes);
-    if (!(membership_.settings == mine))
-      log::info(log::Subsystem::init, "rank {}: SCCL_ settings differ from rank 0's; rank 0's are used", membership_.rank);
+      membership_.settings.slot_bytes = std::min<std::size_t>(membership_.settings.slot_bytes, card.settings.slot_bytes);
+    for (const std::string& difference : differences(mine, from_card(cards_.front().settings)))
+      log::info(log::Subsystem::init, "rank {}: {} at rank 0, whose settings all ranks use", membership_.rank, difference);
   }
 
   // Rank 0's SCCL_TOPO, whatever the others' say: the links that calls may use.
   void agree_on_topology() {
-    if (cards_.front().names_topology == 0) return;
+    if (cards_.front().settings.names_topology == 0) return;
     std::string text;
     if (membership_.rank == 0) text = named_topology();
     const std::vector<Bytes> blobs = bootstrap_.all_gather(std::as_bytes(std::span(text)), deadline_);
@@ -192,6 +184,20 @@ class Meeting {
     const std::vector<int> places = places_in(machine);
     membership_.place = places[static_cast<std::size_t>(membership_.rank)];
     membership_.topology = topology::subset(machine, places);
+  }
+
+  // Measured times of rank 0's cache. One exchange more, only when there may be some.
+  void share_tuning() {
+    const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
+    membership_.tuning_place = tuning_place(links, membership_.ranks);
+    if (cards_.front().has_tuning == 0) return;
+    std::string text;
+    if (membership_.rank == 0)
+      text = to_text(membership_.tuning_place, load_tuning(*cache_folder(), membership_.tuning_place));
+    const std::vector<Bytes> blobs = bootstrap_.all_gather(std::as_bytes(std::span(text)), deadline_);
+    const std::string first(reinterpret_cast<const char*>(blobs.front().data()), blobs.front().size());
+    std::string why;
+    if (auto table = from_text(first, nullptr, why)) membership_.tuning = *std::move(table);
   }
 
   // "" when it cannot serve, which is said in one line.
@@ -315,6 +321,13 @@ bool Peer::has_ended() const {
   if (!process_handle.valid()) return false;
   pollfd handle{process_handle.get(), POLLIN, 0};
   return ::poll(&handle, 1, 0) > 0;
+}
+
+Reach Membership::reach() const {
+  if (!direct) return Reach::none;
+  const auto shares = [](const Peer& peer) { return peer.shares_address_space; };
+  // Alike at all ranks: one process holds all of them or does not.
+  return std::all_of(peers.begin(), peers.end(), shares) ? Reach::shared_space : Reach::through_system;
 }
 
 Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort) {

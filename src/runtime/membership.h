@@ -13,9 +13,11 @@
 #include "base/fd.h"
 #include "platform/host/segment.h"
 #include "runtime/bootstrap/unique_id.h"
+#include "runtime/dispatcher.h"
 #include "runtime/gpu/device_membership.h"
 #include "runtime/settings.h"
 #include "runtime/shared_state.h"
+#include "runtime/tuning/tuning_file.h"
 #include "topology/topology.h"
 
 namespace sccl::runtime {
@@ -45,11 +47,15 @@ struct Membership {
   std::optional<topology::Topology> topology;
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
   std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
+  // Measured choices that rank 0 found in the cache, the same on all ranks.
+  TuningTable tuning;
+  TuningPlace tuning_place;
 
   Membership() = default;
   Membership(Membership&&) = default;
   Membership& operator=(Membership&&) = default;
 
+  Reach reach() const;
   SharedState& own_state() { return *peers[static_cast<std::size_t>(rank)].state; }
 };
 

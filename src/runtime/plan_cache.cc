@@ -70,7 +70,6 @@ std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Ch
   schedule::RankProgram& mine = program.ranks[static_cast<std::size_t>(rank_)];
   bind_connections(mine, 0, ranks_);
   plan->program.assign(mine);
-  plan->text = fmt::format("{}, {}", rehearsal != nullptr ? choice.planner : plan->schedule.name, choice.form == Form::direct ? "direct" : "slots");
   return plan;
 }
 

@@ -23,7 +23,6 @@ void bind_connections(schedule::RankProgram& program, int channel, int ranks);
 struct Plan {
   schedule::Schedule schedule;
   kernels::FlatProgram program;
-  std::string text;  // "one-hop, direct"
 };
 
 class PlanCache {

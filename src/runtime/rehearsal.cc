@@ -1,10 +1,9 @@
 #include "runtime/rehearsal.h"
 
-#include <bit>
+#include <algorithm>
 #include <mutex>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "topology/json.h"
 
 namespace sccl::runtime {
@@ -35,10 +34,6 @@ SharedCandidates& shared_candidates() {
   return *instance;
 }
 
-bool asked_for(const portfolio::Candidate& candidate, const std::string& algorithm) {
-  return candidate.name == algorithm || (algorithm == "synth" && candidate.origin == portfolio::Origin::synthesis);
-}
-
 }  // namespace
 
 Rehearsal::Rehearsal(topology::Topology topology, const portfolio::Pipeline& pipeline)
@@ -50,30 +45,20 @@ const Candidates& Rehearsal::candidates(Collective collective, Rank root) {
   return *kept;
 }
 
-Choice Rehearsal::choose(const Call& call, const Settings& settings) {
-  Choice choice;
-  const std::size_t bytes = call.count * call.element_bytes;
-  if (settings.protocol == ProtocolChoice::ll ||
-      (settings.protocol == ProtocolChoice::automatic && bytes <= kAutomaticLlBytes))
-    choice.protocol = ProtocolChoice::ll;
-  const std::size_t count_class = std::bit_ceil(call.count);
-  std::string& chosen = chosen_[{call.collective, call.root, count_class, call.element_bytes}];
-  if (chosen.empty()) {
-    const Candidates& all = candidates(call.collective, call.root);
-    const auto predictions = portfolio::predict(all, count_class, call.element_bytes, pipeline_);
-    const std::string asked = settings.algorithm(call.collective);
-    for (const portfolio::Prediction& prediction : predictions)
-      if (chosen.empty() && (asked.empty() || asked_for(all[prediction.candidate], asked)))
-        chosen = all[prediction.candidate].name;
-    if (chosen.empty()) chosen = all[predictions.empty() ? 0 : predictions.front().candidate].name;
-    if (predictions.size() > 1)
-      log::info(log::Subsystem::tuning, "{} up to {} bytes on {}: {} predicted {:.1f} us, then {} {:.1f} us; {} serves",
-                info(call.collective).call_name, count_class * call.element_bytes, topology_.name,
-                all[predictions[0].candidate].name, predictions[0].time_us, all[predictions[1].candidate].name,
-                predictions[1].time_us, chosen);
+std::vector<Rehearsal::Ranked> Rehearsal::ranking(Collective collective, Rank root, std::size_t bytes,
+                                                  const Settings& settings) {
+  const Candidates& all = candidates(collective, root);
+  const std::string asked = settings.algorithm(collective);
+  std::vector<Ranked> ranked;
+  for (const portfolio::Prediction& prediction : portfolio::predict(all, bytes, 1, pipeline_)) {
+    const portfolio::Candidate& candidate = all[prediction.candidate];
+    ranked.push_back({candidate.name, prediction.time_us, !asked.empty() && portfolio::answers_to(candidate, asked)});
   }
-  choice.planner = chosen;
-  return choice;
+  if (ranked.empty())
+    for (const portfolio::Candidate& candidate : all)
+      ranked.push_back({candidate.name, 0, !asked.empty() && portfolio::answers_to(candidate, asked)});
+  std::stable_partition(ranked.begin(), ranked.end(), [](const Ranked& one) { return one.asked; });
+  return ranked;
 }
 
 const schedule::Schedule& Rehearsal::schedule(Collective collective, Rank root, const std::string& name) {

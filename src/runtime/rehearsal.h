@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "portfolio/portfolio.h"
@@ -17,16 +16,14 @@ class Rehearsal {
  public:
   Rehearsal(topology::Topology topology, const portfolio::Pipeline& pipeline);
 
-  struct Call {
-    Collective collective;
-    Rank root;
-    std::size_t count;
-    std::size_t element_bytes;
+  struct Ranked {
+    std::string name;
+    double predicted_us = 0;  // 0: links without figures
+    bool asked = false;       // by SCCL_ALGO
   };
-
-  // The candidate that is predicted to be fastest for calls of this size class (up to the next power of two), or the
-  // fastest of those that the settings ask for, when there is one.
-  Choice choose(const Call& call, const Settings& settings);
+  // The candidates for a call of so many bytes, as predicted, fastest first; those that the settings ask for, when
+  // there are any, come before the others. Never empty.
+  std::vector<Ranked> ranking(Collective collective, Rank root, std::size_t bytes, const Settings& settings);
 
   const schedule::Schedule& schedule(Collective collective, Rank root, const std::string& name);
 
@@ -37,7 +34,6 @@ class Rehearsal {
   topology::Topology topology_;
   portfolio::Pipeline pipeline_;
   std::map<std::pair<Collective, Rank>, std::shared_ptr<const Candidates>> candidates_;
-  std::map<std::tuple<Collective, Rank, std::size_t, std::size_t>, std::string> chosen_;  // by count class and element
 };
 
 }  // namespace sccl::runtime

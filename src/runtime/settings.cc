@@ -1,11 +1,15 @@
 #include "runtime/settings.h"
 
+#include <algorithm>
+#include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "planners/planners.h"
+#include "runtime/nccl_filters.h"
 #include "runtime/shared_state.h"
 
 namespace sccl::runtime {
@@ -15,8 +19,43 @@ constexpr std::int64_t kDefaultSlotBytes = 128 * 1024;
 constexpr std::int64_t kLeastSlotBytes = 4096;
 constexpr std::int64_t kMostSlotBytes = 16 * 1024 * 1024;
 constexpr std::int64_t kDefaultMemoryLimit = 32000000;
+constexpr std::int64_t kMostLanes = 64;
 // Of the limit, for what a rank allocates for itself: bounce buffers, scratch, plans.
 constexpr std::int64_t kPrivateBytes = 4000000;
+
+template <typename T>
+struct Word {
+  std::string_view text;
+  T value;
+};
+constexpr auto kProtocols = std::to_array<Word<ProtocolChoice>>({{"auto", ProtocolChoice::automatic},
+                                                                 {"simple", ProtocolChoice::simple},
+                                                                 {"ll", ProtocolChoice::ll},
+                                                                 {"direct", ProtocolChoice::direct}});
+constexpr auto kDispatches = std::to_array<Word<Dispatch>>(
+    {{"measured", Dispatch::measured}, {"model", Dispatch::model}, {"learned", Dispatch::learned}});
+constexpr auto kTuneModes = std::to_array<Word<TuneMode>>(
+    {{"load", TuneMode::load}, {"off", TuneMode::off}, {"online", TuneMode::online}});
+
+template <typename Words, typename T>
+std::string_view text_of(const Words& words, T value) {
+  for (const auto& word : words)
+    if (word.value == value) return word.text;
+  return "?";
+}
+
+// The first word is the default.
+template <typename Words>
+auto word_from_environment(const char* name, const Words& words) {
+  const std::string text = env::text(name).value_or(std::string(words.front().text));
+  std::string known;
+  for (const auto& word : words) {
+    if (word.text == text) return word.value;
+    known += (known.empty() ? "" : ", ") + std::string(word.text);
+  }
+  log::warn("{}={} is not known: use one of {}; continuing with {}", name, text, known, words.front().text);
+  return words.front().value;
+}
 
 template <typename Visit>
 void for_each_item(std::string_view list, char separator, Visit&& visit) {
@@ -44,18 +83,17 @@ bool valid_algorithms(std::string_view list) {
   return valid;
 }
 
-ProtocolChoice protocol_from_environment() {
-  const std::string text = env::text("SCCL_PROTO").value_or("auto");
-  if (text == "auto") return ProtocolChoice::automatic;
-  if (text == "simple") return ProtocolChoice::simple;
-  if (text == "ll") return ProtocolChoice::ll;
-  if (text == "direct") return ProtocolChoice::direct;
-  log::warn("SCCL_PROTO={} is not known: use auto, simple, ll or direct; continuing with auto", text);
-  return ProtocolChoice::automatic;
+// NCCL_BUFFSIZE bounds what a connection holds.
+std::int64_t asked_slot_bytes() {
+  const auto asked = env::number("SCCL_SLOT_BYTES", kDefaultSlotBytes, kLeastSlotBytes, kMostSlotBytes) / 4096 * 4096;
+  const auto buffer = env::number("NCCL_BUFFSIZE", 0, 0, std::int64_t{1} << 40);
+  if (buffer == 0) return asked;
+  const std::int64_t bound = std::max<std::int64_t>(buffer / device::kSlotCount / 4096 * 4096, kLeastSlotBytes);
+  return std::min(asked, bound);
 }
 
 std::size_t slot_bytes_within_limit(int ranks) {
-  const auto asked = env::number("SCCL_SLOT_BYTES", kDefaultSlotBytes, kLeastSlotBytes, kMostSlotBytes) / 4096 * 4096;
+  const std::int64_t asked = asked_slot_bytes();
   const auto limit = env::number("SCCL_MEM_LIMIT", kDefaultMemoryLimit, 1, std::int64_t{1} << 50);
   const std::int64_t slots = std::int64_t{MemoryLayout::kChannels} * ranks * device::kSlotCount;
   const auto fixed = static_cast<std::int64_t>(MemoryLayout(ranks, 0).total_bytes()) + kPrivateBytes;
@@ -67,6 +105,48 @@ std::size_t slot_bytes_within_limit(int ranks) {
   log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}", limit, ranks, most,
             asked);
   return static_cast<std::size_t>(most);
+}
+
+std::string algorithms_from_environment() {
+  auto given = env::text("SCCL_ALGO");
+  if (!given) return nccl_algorithms(env::text("NCCL_ALGO").value_or(""));
+  if (valid_algorithms(*given)) return *std::move(given);
+  log::warn("SCCL_ALGO={} is not understood: give a planner's name or a list such as allreduce:ring;broadcast:binomial"
+            " (sccl env lists the names); continuing with automatic choice",
+            *given);
+  return "";
+}
+
+ProtocolChoice protocol_from_environment() {
+  if (env::text("SCCL_PROTO")) return word_from_environment("SCCL_PROTO", kProtocols);
+  return nccl_protocol(env::text("NCCL_PROTO").value_or(""));
+}
+
+// What two settings cannot both have; the one that is safe for the program's data and memory wins.
+void resolve_contradictions(Settings& settings) {
+  if (settings.protocol == ProtocolChoice::direct && !settings.direct_allowed) {
+    log::warn("SCCL_PROTO=direct contradicts SCCL_DIRECT=0: continuing with shared slots");
+    settings.protocol = ProtocolChoice::automatic;
+  }
+  if (settings.chunk_bytes > settings.slot_bytes)
+    log::info(log::Subsystem::init, "SCCL_CHUNK={} is more than a slot holds: slices through slots have {} bytes",
+              settings.chunk_bytes, settings.slot_bytes);
+  if (settings.tune == TuneMode::online && settings.dispatch == Dispatch::model) {
+    log::warn("SCCL_TUNE=online contradicts SCCL_DISPATCH=model, which uses no measured times: continuing with SCCL_TUNE=off");
+    settings.tune = TuneMode::off;
+  }
+  if (settings.dispatch == Dispatch::model) settings.tune = TuneMode::off;
+  if (settings.lanes > 0)
+    log::info(log::Subsystem::init, "SCCL_LANES={}: the host platform runs all lanes of a rank in the calling thread; it "
+                                    "bounds lanes of devices only",
+              settings.lanes);
+}
+
+// Who names a mode of tuning allows what it may do; other programs get the same bits run after run.
+SumOrder sum_order_from_environment() {
+  if (env::flag("SCCL_DETERMINISTIC", false)) return SumOrder::fixed;
+  const bool asked = env::text("SCCL_TUNE").has_value() || env::text("SCCL_DISPATCH").has_value();
+  return asked ? SumOrder::free : SumOrder::fixed;
 }
 
 }  // namespace
@@ -88,17 +168,65 @@ std::string Settings::algorithm(Collective collective) const {
 Settings settings_from_environment(int ranks) {
   Settings settings;
   settings.topology = env::text("SCCL_TOPO").value_or("");
-  settings.algorithms = env::text("SCCL_ALGO").value_or("");
-  if (!valid_algorithms(settings.algorithms)) {
-    log::warn("SCCL_ALGO={} is not understood: give a planner's name or a list such as allreduce:ring;broadcast:binomial"
-              " (sccl env lists the names); continuing with automatic choice",
-              settings.algorithms);
-    settings.algorithms.clear();
-  }
+  settings.algorithms = algorithms_from_environment();
   settings.protocol = protocol_from_environment();
   settings.slot_bytes = slot_bytes_within_limit(ranks);
   settings.direct_allowed = env::flag("SCCL_DIRECT", true);
+  settings.chunk_bytes = static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
+  settings.lanes = static_cast<int>(env::number("SCCL_LANES", 0, 1, kMostLanes));
+  settings.dispatch = word_from_environment("SCCL_DISPATCH", kDispatches);
+  settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);
+  settings.sum_order = sum_order_from_environment();
+  resolve_contradictions(settings);
   return settings;
+}
+
+SettingsCard to_card(const Settings& settings) {
+  SettingsCard card;
+  card.slot_bytes = settings.slot_bytes;
+  card.chunk_bytes = settings.chunk_bytes;
+  card.lanes = settings.lanes;
+  card.protocol = static_cast<std::uint8_t>(settings.protocol);
+  card.direct_allowed = settings.direct_allowed ? 1 : 0;
+  card.names_topology = settings.topology.empty() ? 0 : 1;
+  card.dispatch = static_cast<std::uint8_t>(settings.dispatch);
+  card.tune = static_cast<std::uint8_t>(settings.tune);
+  card.sum_order = static_cast<std::uint8_t>(settings.sum_order);
+  std::strncpy(card.algorithms.data(), settings.algorithms.c_str(), card.algorithms.size() - 1);
+  return card;
+}
+
+Settings from_card(const SettingsCard& card) {
+  Settings settings;
+  settings.algorithms = card.algorithms.data();
+  settings.protocol = static_cast<ProtocolChoice>(card.protocol);
+  settings.slot_bytes = card.slot_bytes;
+  settings.direct_allowed = card.direct_allowed != 0;
+  settings.chunk_bytes = card.chunk_bytes;
+  settings.lanes = card.lanes;
+  settings.dispatch = static_cast<Dispatch>(card.dispatch);
+  settings.tune = static_cast<TuneMode>(card.tune);
+  settings.sum_order = static_cast<SumOrder>(card.sum_order);
+  return settings;
+}
+
+std::vector<std::string> differences(const Settings& mine, const Settings& theirs) {
+  std::vector<std::string> found;
+  const auto compare = [&](const char* name, const auto& a, const auto& b) {
+    if (a != b) found.push_back(fmt::format("{}={} instead of {}", name, a, b));
+  };
+  const auto algorithms = [](const Settings& one) { return one.algorithms.empty() ? "auto" : one.algorithms; };
+  compare("SCCL_ALGO", algorithms(mine), algorithms(theirs));
+  compare("SCCL_PROTO", text_of(kProtocols, mine.protocol), text_of(kProtocols, theirs.protocol));
+  compare("SCCL_SLOT_BYTES", mine.slot_bytes, theirs.slot_bytes);
+  compare("SCCL_DIRECT", mine.direct_allowed ? 1 : 0, theirs.direct_allowed ? 1 : 0);
+  compare("SCCL_CHUNK", mine.chunk_bytes, theirs.chunk_bytes);
+  compare("SCCL_LANES", mine.lanes, theirs.lanes);
+  compare("SCCL_DISPATCH", text_of(kDispatches, mine.dispatch), text_of(kDispatches, theirs.dispatch));
+  compare("SCCL_TUNE", text_of(kTuneModes, mine.tune), text_of(kTuneModes, theirs.tune));
+  compare("order of sums by SCCL_TUNE and SCCL_DETERMINISTIC", mine.sum_order == SumOrder::fixed ? "fixed" : "free",
+          theirs.sum_order == SumOrder::fixed ? "fixed" : "free");
+  return found;
 }
 
 }  // namespace sccl::runtime

@@ -1,9 +1,11 @@
 // The settings that decide which schedule serves a call. All ranks use rank 0's, so that all choose alike.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/types.h"
 
@@ -11,12 +13,26 @@ namespace sccl::runtime {
 
 enum class ProtocolChoice : std::uint8_t { automatic, simple, ll, direct };
 
+// Where the choice among schedules comes from (SCCL_DISPATCH).
+enum class Dispatch : std::uint8_t { measured, model, learned };
+
+// What is done with measured times (SCCL_TUNE): nothing, those of the cache are used, or new ones are taken, too.
+enum class TuneMode : std::uint8_t { off, load, online };
+
+// Whether a choice may change the order of a summation, and thereby bits from run to run (rule 5).
+enum class SumOrder : std::uint8_t { fixed, free };
+
 struct Settings {
   std::string topology;    // SCCL_TOPO as given; empty: the host's own links
   std::string algorithms;  // SCCL_ALGO as given; empty: automatic
   ProtocolChoice protocol = ProtocolChoice::automatic;
   std::size_t slot_bytes = 0;
   bool direct_allowed = true;
+  std::size_t chunk_bytes = 0;  // of one slice (SCCL_CHUNK); 0: automatic
+  int lanes = 0;                // most lanes of a rank that work at the same time (SCCL_LANES); 0: automatic
+  Dispatch dispatch = Dispatch::measured;
+  TuneMode tune = TuneMode::load;
+  SumOrder sum_order = SumOrder::fixed;
 
   bool operator==(const Settings&) const = default;
 
@@ -27,5 +43,26 @@ struct Settings {
 // From the environment, for a communicator of `ranks`; a value that is not understood is named in one warning and
 // ignored. Slots shrink until SCCL_MEM_LIMIT holds them; system_error when not even the smallest fit.
 Settings settings_from_environment(int ranks);
+
+// What a rank tells of its settings during init, as plain bytes; the topology is agreed upon in a step of its own.
+struct SettingsCard {
+  static constexpr std::size_t kAlgorithmTextBytes = 256;
+
+  std::uint64_t slot_bytes = 0;
+  std::uint64_t chunk_bytes = 0;
+  std::int32_t lanes = 0;
+  std::uint8_t protocol = 0;
+  std::uint8_t direct_allowed = 0;
+  std::uint8_t names_topology = 0;
+  std::uint8_t dispatch = 0;
+  std::uint8_t tune = 0;
+  std::uint8_t sum_order = 0;
+  std::array<char, kAlgorithmTextBytes> algorithms{};
+};
+SettingsCard to_card(const Settings& settings);
+Settings from_card(const SettingsCard& card);
+
+// By setting that differs, "SCCL_PROTO=ll instead of simple".
+std::vector<std::string> differences(const Settings& mine, const Settings& theirs);
 
 }  // namespace sccl::runtime

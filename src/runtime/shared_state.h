@@ -62,8 +62,17 @@ struct Activity {
   }
 };
 
+// When a rank began and ended a call that tuning/chooser.h times. Read only when the ranks' calls in between have made
+// sure that it is written, so that no order is needed.
+struct TrialRecord {
+  std::atomic<std::uint64_t> number{0};
+  std::atomic<std::uint64_t> begin_ns{0};
+  std::atomic<std::uint64_t> end_ns{0};
+};
+
 struct SharedState {
   static constexpr std::size_t kRecords = 64;
+  static constexpr std::size_t kTrials = 64;
   static constexpr std::size_t kFaultTextBytes = 1024;
 
   host::Doorbell bell;
@@ -77,7 +86,13 @@ struct SharedState {
   std::atomic<std::uint32_t> touching{0};
   std::atomic<std::uint32_t> withdrawn{0};
   Activity activity;
+  std::array<TrialRecord, kTrials> trials;  // by number
   std::array<Notice, 5> notices;  // by Board
+  // Number of the card this rank waits for all ranks to show (assembly.h), 0 when it does not. Stored (release) after
+  // the calls it has entered, loaded (acquire) before them by who is in a call: until that one shows the card, too, the
+  // rank can make no call.
+  std::atomic<std::uint64_t> gathering{0};
+  std::uint64_t cards_shown = 0;  // the owner's own affair
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
 

@@ -14,7 +14,8 @@ namespace {
 // A poll of a few lanes and its pause take some 50 ns.
 constexpr std::int64_t kPollsPerMicrosecond = 20;
 constexpr std::int64_t kSpinUs = 50;
-constexpr std::int64_t kCrowdedSpinPolls = 32;
+// Where ranks outnumber cores, what a rank waits for mostly comes from one that waits for its core.
+constexpr std::int64_t kCrowdedSpinPolls = 1;
 constexpr long kNapNs = 50000;
 
 // Cores that the ranks of this host share. A mask of a single core is a launcher's: it gave every rank one of its own.

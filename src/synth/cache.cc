@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/disk_cache.h"
 #include "base/error.h"
+#include "base/sealed_file.h"
 #include "schedule/verify.h"
 #include "synth/frontier_json.h"
 #include "topology/canonical.h"
@@ -13,8 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// The same first line as ever, so that entries of before stay good.
-DiskCache files(const std::filesystem::path& folder) { return {folder, "sccl-frontier 1"}; }
+constexpr std::string_view kKind = "sccl-frontier 1";
 
 std::vector<int> inverse(std::span<const int> number) {
   std::vector<int> result(number.size());
@@ -71,7 +70,7 @@ schedule::Schedule renumbered(const schedule::Schedule& schedule, std::span<cons
 }
 
 std::optional<Cache> Cache::of_user() {
-  if (auto folder = DiskCache::folder_of_user()) return Cache(*std::move(folder));
+  if (auto folder = cache_folder()) return Cache(*std::move(folder));
   return std::nullopt;
 }
 
@@ -84,9 +83,9 @@ std::filesystem::path Cache::path(const topology::Topology& topology, Collective
 std::optional<Frontier> Cache::load(const topology::Topology& topology, Collective collective, Rank root) const {
   try {
     const topology::CanonicalForm form = topology::canonical_form(topology);
-    const auto body = files(folder_).load(path(topology, collective, root).filename());
-    if (!body) return std::nullopt;
-    const json entry = json::parse(*body);
+    const SealedText file = read_sealed(path(topology, collective, root), kKind);
+    if (file.state != SealedState::whole) return std::nullopt;
+    const json entry = json::parse(file.text);
     if (entry.at("topology").get<std::string>() != form.text) return std::nullopt;
     Frontier frontier = frontier_from_json(entry.at("found"));
     for (const Point& point : frontier.points)
@@ -110,7 +109,7 @@ bool Cache::store(const topology::Topology& topology, Collective collective, Ran
   const topology::Topology canonical = topology::relabelled(topology, form.number);
   const std::string body =
       json{{"topology", form.text}, {"found", to_json(under_new_numbers(frontier, form.number, canonical))}}.dump();
-  return files(folder_).store(path(topology, collective, root).filename(), body);
+  return write_sealed(path(topology, collective, root), kKind, body);
 }
 
 }  // namespace sccl::synth

@@ -1,7 +1,7 @@
 // Frontiers on disk, shared by all jobs on equivalent devices.
 //
 // An entry belongs to the canonical form of a topology, a collective and a root: jobs on devices that differ only in
-// their numbers find the same entry and get its schedules in their own numbers. What is damaged (base/disk_cache.h), of
+// their numbers find the same entry and get its schedules in their own numbers. What is damaged (base/sealed_file.h), of
 // another topology, or holds a schedule that does not verify on the job's links counts as absent.
 #pragma once
 
@@ -17,7 +17,7 @@ class Cache {
  public:
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  // SCCL_CACHE_DIR, else sccl in the user's cache folder (XDG); nothing when there is no such place.
+  // In cache_folder() (base/sealed_file.h); nothing when there is no such place.
   static std::optional<Cache> of_user();
 
   const std::filesystem::path& folder() const { return folder_; }

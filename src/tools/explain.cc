@@ -2,23 +2,25 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "portfolio/portfolio.h"
-#include "runtime/dispatcher.h"
+#include "base/sealed_file.h"
+#include "runtime/tuning/ranking.h"
+#include "runtime/tuning/tuning_file.h"
+#include "tools/candidates.h"
+#include "tools/machine_option.h"
 #include "tools/verbs.h"
-#include "topology/load.h"
+#include "topology/json.h"
 
 namespace sccl::tools {
 namespace {
 
 struct Options {
-  std::string topology;
-  std::vector<int> devices;
+  MachineOption machine;
   std::string collective;
-  double nic_gbits_per_s = 100;
   int ranks = 8;
   int root = 0;
   bool as_json = false;
@@ -30,6 +32,7 @@ struct Row {
   std::string schedule;
   std::string why;
   double predicted_us = 0;
+  double measured_us = 0;
   std::string second;
   double second_us = 0;
 };
@@ -46,53 +49,77 @@ std::vector<Collective> collectives_of(const Options& options) {
   return {*found};
 }
 
-// As with SCCL_TOPO.
-std::vector<Row> predicted_rows(const Options& options) {
-  topology::Machine machine = topology::load(options.topology, options.nic_gbits_per_s);
-  if (!options.devices.empty()) machine = topology::part_of(machine, options.devices);
-  std::vector<Row> rows;
-  for (const Collective collective : collectives_of(options)) {
-    const auto candidates = portfolio::candidates(machine.topology, collective, options.root);
-    for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 8) {
-      const auto predictions = portfolio::predict(candidates, bytes, 1, {});
-      if (predictions.empty())
-        fail(ErrorCode::invalid_argument, "topology '{}' has no bandwidths: nothing can be predicted", machine.topology.name);
-      Row row{collective, bytes, candidates[predictions[0].candidate].name, "predicted fastest", predictions[0].time_us,
-              "", 0};
-      if (predictions.size() > 1) {
-        row.second = candidates[predictions[1].candidate].name;
-        row.second_us = predictions[1].time_us;
-      }
-      rows.push_back(row);
+// What a communicator of this machine would do, asked in the same words.
+class Explanation {
+ public:
+  explicit Explanation(const Options& options) : options_(options), ranks_(options.ranks) {
+    std::string links;
+    if (options.machine.given()) {
+      topology::Topology machine = options.machine.machine();
+      ranks_ = machine.ranks;
+      links = topology::to_json(machine).dump();
+      rehearsal_.emplace(std::move(machine), portfolio::Pipeline{});
     }
+    settings_ = runtime::settings_from_environment(ranks_);
+    if (const auto folder = cache_folder(); folder && settings_.tune != runtime::TuneMode::off)
+      measured_ = runtime::load_tuning(*folder, runtime::tuning_place(links, ranks_));
   }
-  return rows;
-}
 
-// On the host's own links.
-std::vector<Row> measured_rows(const Options& options) {
-  std::vector<Row> rows;
-  const runtime::Settings settings = runtime::settings_from_environment(options.ranks);
-  for (const Collective collective : collectives_of(options))
-    for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 8) {
-      const runtime::Choice choice = runtime::choose({collective, bytes, options.ranks}, settings, settings.direct_allowed);
-      const char* protocol = choice.form == runtime::Form::direct                ? "single copy"
-                             : choice.protocol == runtime::ProtocolChoice::ll ? "ll"
-                                                                                 : "simple";
-      rows.push_back({collective, bytes, choice.planner + " (" + protocol + ")",
-                      settings.algorithm(collective).empty() ? "thresholds measured on the host" : "asked for by SCCL_ALGO",
-                      0, "", 0});
+  std::vector<Row> rows() {
+    std::vector<Row> rows;
+    for (const Collective collective : collectives_of(options_))
+      for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 8) rows.push_back(row(collective, bytes));
+    return rows;
+  }
+
+ private:
+  Row row(Collective collective, std::size_t bytes) {
+    const runtime::Question question{collective, options_.root, ranks_, runtime::SizeClass::of(bytes)};
+    runtime::Settings with_others = settings_;
+    with_others.tune = runtime::TuneMode::online;
+    const auto ranked = rehearsal_ ? runtime::rank_on_links(question, with_others, *rehearsal_)
+                                   : runtime::rank_on_host(question, with_others, reach());
+    Row row{collective, bytes, text(ranked.front().choice), ranked.front().why, ranked.front().predicted_us, 0, "", 0};
+    if (ranked.size() > 1) {
+      row.second = text(ranked[1].choice);
+      row.second_us = ranked[1].predicted_us;
     }
-  return rows;
-}
+    if (const auto found = measured_.find({collective, options_.root, question.size, !info(collective).reduces});
+        found != measured_.end() && settings_.sum_order == runtime::SumOrder::free)
+      take(found->second, row);
+    return row;
+  }
+
+  static void take(const runtime::TunedChoice& tuned, Row& row) {
+    row.schedule = text(tuned.choice);
+    row.why = tuned.choice.slice_bytes == 0 ? "measured"
+                                            : fmt::format("measured, in slices of {} bytes", tuned.choice.slice_bytes);
+    row.measured_us = tuned.us;
+    row.predicted_us = 0;
+    row.second = tuned.second;
+    row.second_us = tuned.second_us;
+  }
+
+  // Of ranks as processes.
+  runtime::Reach reach() const {
+    return settings_.direct_allowed ? runtime::Reach::through_system : runtime::Reach::none;
+  }
+
+  const Options& options_;
+  int ranks_;
+  runtime::Settings settings_;
+  std::optional<runtime::Rehearsal> rehearsal_;
+  runtime::TuningTable measured_;
+};
 
 void print_table(const std::vector<Row>& rows) {
-  std::printf("%-14s %10s  %-22s %12s  %s\n", "collective", "bytes", "schedule", "us", "why");
+  std::printf("%-14s %10s  %-24s %12s  %s\n", "collective", "bytes", "schedule", "us", "why");
   for (const Row& row : rows) {
     const std::string why =
         row.second.empty() ? row.why : fmt::format("{}; then {} {:.1f} us", row.why, row.second, row.second_us);
-    const std::string time = row.predicted_us > 0 ? fmt::format("{:.1f}", row.predicted_us) : "-";
-    std::printf("%-14s %10zu  %-22s %12s  %s\n", std::string(info(row.collective).name).c_str(), row.bytes,
+    const double us = row.measured_us > 0 ? row.measured_us : row.predicted_us;
+    const std::string time = us > 0 ? fmt::format("{:.1f}", us) : "-";
+    std::printf("%-14s %10zu  %-24s %12s  %s\n", std::string(info(row.collective).name).c_str(), row.bytes,
                 row.schedule.c_str(), time.c_str(), why.c_str());
   }
 }
@@ -102,7 +129,9 @@ void print_json(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     nlohmann::json entry{{"collective", info(row.collective).name}, {"bytes", row.bytes}, {"schedule", row.schedule}, {"why", row.why}};
     if (row.predicted_us > 0) entry["predicted_us"] = row.predicted_us;
-    if (!row.second.empty()) entry["second"] = {{"schedule", row.second}, {"predicted_us", row.second_us}};
+    if (row.measured_us > 0) entry["measured_us"] = row.measured_us;
+    if (!row.second.empty())
+      entry["second"] = {{"schedule", row.second}, {row.measured_us > 0 ? "measured_us" : "predicted_us", row.second_us}};
     all.push_back(entry);
   }
   std::puts(all.dump().c_str());
@@ -112,10 +141,8 @@ void print_json(const std::vector<Row>& rows) {
 
 int explain(int argc, char** argv) {
   Options options;
-  CLI::App app("Which schedule serves which size, and why: on the host's links, or on those of a topology.", "sccl explain");
-  app.add_option("--topo", options.topology, "preset, A*PRESET, or a JSON or NCCL XML file; none: this host's own links");
-  app.add_option("--devices", options.devices, "only these, renumbered in this order")->delimiter(',');
-  app.add_option("--nic-gbps", options.nic_gbits_per_s, "Gbit/s of each device's NIC in A*PRESET")->capture_default_str();
+  CLI::App app("Which schedule serves which size, and why: on this host's own links, or on those of --topo.", "sccl explain");
+  options.machine.add_to(app);
   app.add_option("-n,--ranks", options.ranks, "ranks on this host, without --topo")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--collective", options.collective, "only this one");
   app.add_option("--root", options.root, "of rooted collectives")->capture_default_str();
@@ -126,7 +153,7 @@ int explain(int argc, char** argv) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }
   try {
-    const std::vector<Row> rows = options.topology.empty() ? measured_rows(options) : predicted_rows(options);
+    const std::vector<Row> rows = Explanation(options).rows();
     options.as_json ? print_json(rows) : print_table(rows);
     return kOk;
   } catch (const Error& error) {

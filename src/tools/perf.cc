@@ -11,6 +11,7 @@
 #include "tools/perf_launch.h"
 #include "tools/perf_plan.h"
 #include "tools/perf_report.h"
+#include "tools/tuning_trace.h"
 #include "tools/verbs.h"
 
 namespace sccl::tools {
@@ -23,6 +24,7 @@ struct CommandLine {
   std::string algorithm;
   std::string protocol;
   std::string csv_path;
+  bool trace_tuning = false;
   bool as_json = false;
 };
 
@@ -68,6 +70,7 @@ void add_options(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember({"auto", "simple", "ll", "direct"}));
   app.add_option("--csv", line.csv_path, "also write this file");
   app.add_flag("--threads", options.threads, "ranks as threads of one process");
+  app.add_flag("--trace-tuning", line.trace_tuning, "tune while measuring (SCCL_TUNE=online) and print the course of it");
   app.add_flag("--json", line.as_json, "print JSON");
 }
 
@@ -108,10 +111,15 @@ int perf(int argc, char** argv) {
   }
   if (!line.algorithm.empty()) ::setenv("SCCL_ALGO", line.algorithm.c_str(), 1);
   if (!line.protocol.empty()) ::setenv("SCCL_PROTO", line.protocol.c_str(), 1);
+  std::optional<TuningTrace> trace;
+  if (line.trace_tuning) trace.emplace();
+  line.options.join_rooted_calls = line.trace_tuning;
   PerfReport report(line.options, line.csv_path, line.as_json);
   const bool well =
       line.options.threads ? measure_in_threads(line.options, report) : measure_in_processes(line.options, report);
-  return report.finish(well ? Outcome::complete : Outcome::broken_off) ? kOk : kNo;
+  const bool good = report.finish(well ? Outcome::complete : Outcome::broken_off);
+  if (trace) trace->print(line.as_json ? stderr : stdout);
+  return good ? kOk : kNo;
 }
 
 }  // namespace sccl::tools

@@ -38,6 +38,8 @@ struct PerfOptions {
   int iterations = 20;
   bool check = true;
   bool threads = false;
+  // A barrier after every rooted call: in others the ranks learn each other's times, which tuning needs.
+  bool join_rooted_calls = false;
 };
 
 struct Row {

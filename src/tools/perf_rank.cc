@@ -111,7 +111,10 @@ class RankRun {
     for (int i = 0; i < options_.warmup; ++i) call(row);
     synchronize();
     const auto begin = Clock::now();
-    for (int i = 0; i < options_.iterations; ++i) call(row);
+    for (int i = 0; i < options_.iterations; ++i) {
+      call(row);
+      if (options_.join_rooted_calls && options_.collective->rooted) synchronize();
+    }
     return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / options_.iterations;
   }
 

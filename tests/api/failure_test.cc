@@ -7,6 +7,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "id_process.h"
 #include "world.h"
 
 using namespace api_test;
@@ -159,14 +160,14 @@ TEST_CASE("abort from another thread ends a call that waits for a missing rank")
 
 TEST_CASE("a communicator of survivors works after a failure", "[processes]") {
   // Two ids: the second communicator leaves out the rank that died.
-  ncclUniqueId second;
-  REQUIRE(ncclGetUniqueId(&second) == ncclSuccess);
+  const sccl_test::IdProcess second;
+  REQUIRE(second.problem() == "");
   const auto results = run_world(Mode::processes, 3, [&](int rank, ncclComm_t comm) -> std::string {
     float value = 1;
     if (rank == 2) ::raise(SIGKILL);
     if (ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess) return "first succeeded";
     ncclComm_t survivors = nullptr;
-    if (ncclCommInitRank(&survivors, 2, second, rank) != ncclSuccess) return "init: " + last_error();
+    if (ncclCommInitRank(&survivors, 2, second.id(), rank) != ncclSuccess) return "init: " + last_error();
     value = 1;
     if (ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, survivors, nullptr) != ncclSuccess || value != 2)
       return "second: " + last_error();

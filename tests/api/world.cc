@@ -8,6 +8,8 @@
 #include <exception>
 #include <thread>
 
+#include "id_process.h"
+
 namespace api_test {
 namespace {
 
@@ -70,12 +72,15 @@ std::string collect(const Child& child) {
 }  // namespace
 
 std::vector<std::string> run_bare_world(Mode mode, int ranks, const BareFunction& function) {
-  ncclUniqueId id;
-  if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess)
-    return {std::string("ncclGetUniqueId: ") + ncclGetLastError(nullptr)};
-  if (mode == Mode::threads) return run_threads(ranks, id, function);
+  if (mode == Mode::threads) {
+    ncclUniqueId id;
+    if (ncclGetUniqueId(&id) != ncclSuccess) return {std::string("ncclGetUniqueId: ") + ncclGetLastError(nullptr)};
+    return run_threads(ranks, id, function);
+  }
+  const sccl_test::IdProcess root;
+  if (!root.problem().empty()) return {root.problem()};
   std::vector<Child> children;
-  for (int rank = 0; rank < ranks; ++rank) children.push_back(start_child(rank, id, function));
+  for (int rank = 0; rank < ranks; ++rank) children.push_back(start_child(rank, root.id(), function));
   std::vector<std::string> results;
   for (const Child& child : children) results.push_back(collect(child));
   return results;

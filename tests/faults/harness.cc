@@ -16,6 +16,8 @@
 #include <new>
 #include <thread>
 
+#include "id_process.h"
+
 namespace faults_test {
 namespace {
 
@@ -82,7 +84,8 @@ class RankProcess {
   RankProcess(const Plan& plan, int rank, Board& board) : plan_(plan), rank_(rank), board_(board), cell_(board.cells[rank]) {}
 
   [[noreturn]] void live() {
-    for (const auto& [name, value] : plan_.environment) ::setenv(name.c_str(), value.c_str(), 1);
+    for (const auto* variables : {&plan_.moment.environment, &plan_.environment})
+      for (const auto& [name, value] : *variables) ::setenv(name.c_str(), value.c_str(), 1);
     const Census before = census();
     go_through_moment();
     if (is_victim() && plan_.fault != Fault::stop) {
@@ -90,10 +93,11 @@ class RankProcess {
       ::_exit(0);
     }
     std::string wrong;
-    if (plan_.recover && plan_.fault != Fault::stop) {
+    if (plan_.recovery != Plan::Recovery::none && plan_.fault != Fault::stop) {
       cell_.phase = recovering;
       wrong = recover();
     }
+    if (failed_ != nullptr) ncclCommAbort(failed_);
     wrong += settled_census(before).difference(before);
     put(cell_.afterwards, wrong);
     cell_.phase = finished;
@@ -128,6 +132,8 @@ class RankProcess {
     cell_.phase = after_moment;
     if (aborter.joinable())
       aborter.join();
+    else if (comm != nullptr && result != ncclSuccess && plan_.recovery == Plan::Recovery::shrink)
+      failed_ = comm;
     else if (comm != nullptr && !(is_victim() && plan_.fault == Fault::leave))
       result == ncclSuccess ? ncclCommDestroy(comm) : ncclCommAbort(comm);
   }
@@ -150,18 +156,27 @@ class RankProcess {
     return false;
   }
 
-  std::string recover() {
+  ncclResult_t make_communicator_of_survivors(ncclComm_t& comm) {
+    if (plan_.recovery == Plan::Recovery::shrink) {
+      if (failed_ == nullptr) return ncclInvalidUsage;
+      int victim = plan_.victim;
+      return ncclCommShrink(failed_, &victim, 1, &comm, nullptr, NCCL_SHRINK_ABORT);
+    }
     const int lowest = plan_.victim == 0 ? 1 : 0;
     if (rank_ == lowest) {
-      if (ncclGetUniqueId(&board_.second) != ncclSuccess) return ncclGetLastError(nullptr);
+      if (const ncclResult_t made = ncclGetUniqueId(&board_.second); made != ncclSuccess) return made;
       board_.second_ready = 1;
     }
-    if (!wait_until([&] { return board_.second_ready != 0; }, 10s)) return "no second id came. ";
+    if (!wait_until([&] { return board_.second_ready != 0; }, kPatience)) return ncclSystemError;
+    return ncclCommInitRank(&comm, plan_.ranks - 1, board_.second, rank_ > plan_.victim ? rank_ - 1 : rank_);
+  }
+
+  std::string recover() {
     ncclComm_t comm = nullptr;
     const int survivors = plan_.ranks - 1;
-    const int rank = rank_ > plan_.victim ? rank_ - 1 : rank_;
-    if (ncclCommInitRank(&comm, survivors, board_.second, rank) != ncclSuccess)
-      return std::string("second init: ") + ncclGetLastError(nullptr);
+    if (make_communicator_of_survivors(comm) != ncclSuccess) return std::string("second init: ") + ncclGetLastError(nullptr);
+    int rank = 0;
+    ncclCommUserRank(comm, &rank);
     std::string wrong;
     for (const std::size_t count : {std::size_t{5}, std::size_t{200001}}) {
       std::vector<float> data(count, static_cast<float>(rank + 1));
@@ -178,6 +193,7 @@ class RankProcess {
   int rank_;
   Board& board_;
   Cell& cell_;
+  ncclComm_t failed_ = nullptr;  // kept for a Shrink
 };
 
 class World {
@@ -185,7 +201,9 @@ class World {
   World(const Plan& plan, Board& board) : plan_(plan), board_(board), random_(plan.seed) {}
 
   Outcome run() {
-    ncclGetUniqueId(&board_.first);
+    const sccl_test::IdProcess root;
+    if (!root.problem().empty()) return {{}, true, root.problem()};
+    board_.first = root.id();
     for (int rank = 0; rank < plan_.ranks; ++rank) start(rank);
     Outcome outcome;
     const bool begun = wait_until([&] { return all_reached(ready); }, kPatience);

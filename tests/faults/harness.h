@@ -32,6 +32,7 @@ struct Moment {
   // `count_shift` is 0 but for a victim that mismatches. Returns what the call returned; wrong data is
   // ncclInternalError.
   std::function<ncclResult_t(int rank, int ranks, ncclComm_t comm, std::size_t count_shift)> call;
+  std::vector<std::pair<std::string, std::string>> environment{};
 };
 
 struct Plan {
@@ -41,7 +42,9 @@ struct Plan {
   int victim = 2;
   unsigned seed = 1;
   int abort_within_us = 3000;  // of the beginning of the victim's round
-  bool recover = true;  // survivors make a communicator of their own afterwards
+  // How survivors come to a communicator of their own afterwards.
+  enum class Recovery { none, new_id, shrink };
+  Recovery recovery = Recovery::new_id;
   std::vector<std::pair<std::string, std::string>> environment{};
 };
 

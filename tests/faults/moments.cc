@@ -45,34 +45,88 @@ ncclResult_t group(int rank, int ranks, ncclComm_t comm, std::size_t shift) {
   return first[0] == static_cast<float>(ranks) ? ncclSuccess : ncclInternalError;
 }
 
-ncclResult_t split(int rank, int, ncclComm_t comm, std::size_t) {
+// A child that made its call leaves the parent as it was.
+ncclResult_t end(ncclComm_t child, ncclResult_t called) {
+  const ncclResult_t ended = called == ncclSuccess ? ncclCommDestroy(child) : ncclCommAbort(child);
+  return called == ncclSuccess ? ended : called;
+}
+
+ncclResult_t split(int rank, int, ncclComm_t comm, std::size_t shift) {
+  float value = 1;
+  // Whoever mismatches makes another call than the others.
+  if (shift != 0) return ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
   ncclComm_t child = nullptr;
   const ncclResult_t result = ncclCommSplit(comm, rank % 2, rank, &child, nullptr);
   if (child == nullptr) return result;
+  return end(child, ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, child, nullptr));
+}
+
+ncclResult_t finalize(int rank, int, ncclComm_t comm, std::size_t) {
+  ncclComm_t child = nullptr;
+  const ncclResult_t result = ncclCommSplit(comm, 0, rank, &child, nullptr);
+  if (child == nullptr) return result;
   float value = 1;
   const ncclResult_t called = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, child, nullptr);
-  called == ncclSuccess ? ncclCommDestroy(child) : ncclCommAbort(child);
-  return called;
+  return end(child, called == ncclSuccess ? ncclCommFinalize(child) : called);
+}
+
+ncclResult_t settled(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) {
+    if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &state); asked != ncclSuccess) return asked;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return state;
+}
+
+ncclResult_t without_blocking(int rank, int ranks, ncclComm_t comm, std::size_t shift) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t child = nullptr;
+  ncclResult_t result = ncclCommSplit(comm, 0, rank, &child, &config);
+  if (child == nullptr) return result;
+  result = settled(child);
+  const std::size_t count = 50000 + shift;
+  std::vector<float> data(count, 1.0f);
+  if (result == ncclSuccess) {
+    result = ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, child, nullptr);
+    if (result == ncclInProgress) result = settled(child);
+    if (result == ncclSuccess && data[count - 1] != static_cast<float>(ranks)) result = ncclInternalError;
+  }
+  if (result != ncclSuccess) {
+    ncclCommAbort(child);
+    return result;
+  }
+  return ncclCommDestroy(child);
 }
 
 }  // namespace
 
 Moment all_reduces(const char* name, std::size_t elements, int rounds) {
-  return {name, false, rounds, [elements](int rank, int ranks, ncclComm_t comm, std::size_t shift) {
+  return {name, false, rounds,
+          [elements](int rank, int ranks, ncclComm_t comm, std::size_t shift) {
             static std::vector<float> data;
             return summed(rank, ranks, comm, elements + shift, data);
-          }};
+          },
+          {}};
 }
 
 Moment init_moment() {
-  Moment moment = all_reduces("init", 16, 20000);
+  Moment moment = all_reduces("init", 16, 3000);
   moment.makes_communicator = true;
   return moment;
 }
-Moment small_calls() { return all_reduces("small calls", 16, 20000); }
+Moment small_calls() { return all_reduces("small calls", 16, 5000); }
 Moment slot_calls() { return all_reduces("calls through slots", 20000, 3000); }
-Moment large_calls() { return all_reduces("large calls", 2000000, 40); }
-Moment grouped_calls() { return {"groups", false, 400, group}; }
-Moment splits() { return {"splits", false, 200, split}; }
+Moment large_calls() {
+  Moment moment = all_reduces("large calls", 2000000, 40);
+  moment.environment = {{"SCCL_PROTO", "direct"}};
+  return moment;
+}
+Moment bulk_calls() { return all_reduces("bulk calls", 1000000, 80); }
+Moment grouped_calls() { return {"groups", false, 400, group, {}}; }
+Moment splits() { return {"splits", false, 200, split, {}}; }
+Moment finalizes() { return {"finalizes", false, 200, finalize, {}}; }
+Moment non_blocking_calls() { return {"non-blocking calls", false, 200, without_blocking, {}}; }
 
 }  // namespace faults_test

@@ -44,6 +44,24 @@ def test_perf():
         expect_code(run("perf", "broadcast", "-n", "2", "-b", "8", "-e", "64", "-f", "8", "--csv", path), 0, "perf --csv")
         with open(path, newline="") as file:
             expect(len(list(csv.DictReader(file))) == 4, "CSV has another number of rows")
+    with tempfile.TemporaryDirectory() as folder:
+        alone = {"SCCL_CACHE_DIR": folder}
+        for name in ("all_reduce", "broadcast"):
+            result = run("perf", name, "-n", "2", "-b", "1M", "-e", "1M", "-i", "25", "-w", "0", "-c", "0", "--trace-tuning", env=alone)
+            expect_code(result, 0, "perf --trace-tuning")
+            part = next(part for part in result.stdout.split("# tuning ") if "of 1048576 bytes" in part)
+            course = [line.split() for line in part.splitlines() if line.startswith("  ")]
+            expect(len(course) >= 5, f"the course of tuning has {len(course)} calls")
+            slices = [int(field) for fields in course for field in fields[1:] if field.isdigit() and int(field) >= 4096]
+            expect(slices[1] == 2 * slices[0], f"slices do not double: {slices}")
+        # What a race has settled serves the next job.
+        result = run("perf", "all_reduce", "-n", "2", "-b", "64", "-e", "64", "-i", "900", "-w", "0", "--trace-tuning", env=alone)
+        expect_code(result, 0, "perf with a race")
+        result = run("perf", "all_reduce", "-n", "2", "-b", "64", "-e", "64", "-i", "5",
+                     env={**alone, "SCCL_TUNE": "load", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING"})
+        expect("measured before" in result.stdout, "a measured choice does not serve the next job")
+        rows = json.loads(run("explain", "-n", "2", "--collective", "allreduce", "--json", env={**alone, "SCCL_TUNE": "load"}).stdout)
+        expect([row["bytes"] for row in rows if "measured_us" in row] == [64], "explain does not tell what was measured")
     for wrong in (["perf"], ["perf", "nothing"], ["perf", "all_reduce", "-n", "0"], ["perf", "all_reduce", "-b", "x"],
                   ["perf", "all_reduce", "-d", "int7"], ["perf", "all_reduce", "-o", "xor"],
                   ["perf", "all_reduce", "-b", "1M", "-e", "8"], ["perf", "all_reduce", "--no-such-option"]):

@@ -40,7 +40,7 @@ std::optional<std::filesystem::path> folder_beside_library() {
 KernelStore::KernelStore(Options options) : options_(std::move(options)), sources_key_(key_of_sources(options_)) {}
 
 KernelStore::Options KernelStore::for_device(gpu::Vendor vendor, std::string architecture, int newest_major) {
-  Options options{vendor, std::move(architecture), newest_major, DiskCache::folder_of_user(), {}};
+  Options options{vendor, std::move(architecture), newest_major, cache_folder(), {}};
   if (auto folder = folder_beside_library()) options.ready_made.push_back(*std::move(folder));
   return options;
 }
@@ -52,11 +52,11 @@ std::string KernelStore::file_name(const Instance& instance) const {
 // An entry is the compiler's version, a line break, the image.
 std::optional<std::string> KernelStore::find(const Instance& instance, const std::string& compiler_version) const {
   const auto look = [&](const std::filesystem::path& folder) -> std::optional<std::string> {
-    const auto body = DiskCache(folder, kKind).load(file_name(instance));
-    const std::size_t end = body ? body->find('\n') : std::string::npos;
+    const std::string body = read_sealed(folder / file_name(instance), kKind).text;
+    const std::size_t end = body.find('\n');
     if (end == std::string::npos) return std::nullopt;
-    if (!compiler_version.empty() && body->substr(0, end) != compiler_version) return std::nullopt;
-    return body->substr(end + 1);
+    if (!compiler_version.empty() && body.substr(0, end) != compiler_version) return std::nullopt;
+    return body.substr(end + 1);
   };
   for (const auto& folder : options_.ready_made)
     if (auto image = look(folder)) return image;
@@ -65,7 +65,7 @@ std::optional<std::string> KernelStore::find(const Instance& instance, const std
 
 bool KernelStore::keep(const std::filesystem::path& folder, const Instance& instance,
                        const std::string& compiler_version, const std::string& image) const {
-  return DiskCache(folder, kKind).store(file_name(instance), compiler_version + "\n" + image);
+  return write_sealed(folder / file_name(instance), kKind, compiler_version + "\n" + image);
 }
 
 const Compiler* KernelStore::compiler(std::string& why_not) {

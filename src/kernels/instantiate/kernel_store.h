@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "base/disk_cache.h"
+#include "base/sealed_file.h"
 #include "kernels/instantiate/compiler.h"
 #include "kernels/instantiate/instance.h"
 

@@ -128,10 +128,12 @@ void DeviceExecutor::begin(const CollectiveRequest& request) {
 
 Choice DeviceExecutor::choose_plan(const CollectiveRequest& request) {
   const Rank root = info(request.collective).rooted ? request.root : 0;
-  if (rehearsal_)
-    return rehearsal_->choose({request.collective, root, request.count, size_bytes(request.type)}, membership_.settings);
-  return choose_on_device({request.collective, request.count * size_bytes(request.type), membership_.ranks},
-                          membership_.settings, on_device_.direct);
+  const std::size_t bytes = request.count * size_bytes(request.type);
+  if (!rehearsal_)
+    return choose_on_device({request.collective, bytes, membership_.ranks}, membership_.settings, on_device_.direct);
+  Choice choice;
+  choice.planner = rehearsal_->ranking(request.collective, root, bytes, membership_.settings).front().name;
+  return choice;
 }
 
 DeviceExecutor::KnownProgram DeviceExecutor::program_of(const Plan& plan) {
@@ -188,8 +190,8 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   const auto stream = forked_ ? side_stream_ : static_cast<gpu::Stream>(request.stream);
   submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat, stream);
   if (log::enabled(log::Level::info, log::Subsystem::tuning))
-    log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {} ({}), {} channels of {} blocks", membership_.rank,
-              membership_.ranks, calls_, signature.text(), plan.text, direct ? "direct" : ll ? "ll" : "simple",
+    log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, {} channels of {} blocks", membership_.rank,
+              membership_.ranks, calls_, signature.text(), text(choice),
               arguments.channels, arguments.blocks_per_channel);
 }
 

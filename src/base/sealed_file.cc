@@ -1,17 +1,18 @@
-#include "base/disk_cache.h"
+#include "base/sealed_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/fd.h"
 
 namespace sccl {
@@ -19,7 +20,11 @@ namespace {
 
 constexpr std::uintmax_t kMostBytes = 64u << 20;
 
-bool write(int descriptor, std::string_view text) {
+std::string header(std::string_view kind, std::string_view body) {
+  return fmt::format("{} {:016x}\n", kind, checksum(body));
+}
+
+bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -30,14 +35,14 @@ bool write(int descriptor, std::string_view text) {
 }
 
 // Beside its name first, under a name no other thread or process uses.
-bool replace(const std::filesystem::path& path, std::string_view head, std::string_view body) {
+bool replace(const std::filesystem::path& path, std::string_view text) {
   static std::atomic<unsigned> serial{0};
   const std::string beside =
       fmt::format("{}.{}.{}", path.string(), ::getpid(), serial.fetch_add(1, std::memory_order_relaxed));
   bool good = false;
   {
     const FileDescriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    good = file.valid() && write(file.get(), head) && write(file.get(), body) && ::fsync(file.get()) == 0;
+    good = file.valid() && write_all(file.get(), text) && ::fsync(file.get()) == 0;
   }
   if (good && ::rename(beside.c_str(), path.c_str()) == 0) return true;
   ::unlink(beside.c_str());
@@ -59,8 +64,26 @@ std::uint64_t checksum(std::string_view text) {
   return sum;
 }
 
-std::optional<std::filesystem::path> DiskCache::folder_of_user() {
-  if (const auto own = env::text("SCCL_CACHE_DIR")) return *own;
+SealedText read_sealed(const std::filesystem::path& path, std::string_view kind) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {SealedState::absent, ""};
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (error || bytes > kMostBytes) return {SealedState::damaged, ""};
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::size_t end = text.find('\n');
+  if (!file || end == std::string::npos) return {SealedState::damaged, ""};
+  std::string body = text.substr(end + 1);
+  if (text.compare(0, end + 1, header(kind, body)) != 0) return {SealedState::damaged, ""};
+  return {SealedState::whole, std::move(body)};
+}
+
+bool write_sealed(const std::filesystem::path& path, std::string_view kind, std::string_view text) {
+  return make_folder(path.parent_path()) && replace(path, header(kind, text) + std::string(text));
+}
+
+std::optional<std::filesystem::path> cache_folder() {
+  if (const auto own = env::text("SCCL_CACHE_DIR")) return std::filesystem::path(*own);
   const auto folder = [](const char* variable) -> std::optional<std::filesystem::path> {
     const char* value = std::getenv(variable);
     if (value == nullptr || *value != '/') return std::nullopt;
@@ -69,25 +92,6 @@ std::optional<std::filesystem::path> DiskCache::folder_of_user() {
   if (const auto cache = folder("XDG_CACHE_HOME")) return *cache / "sccl";
   if (const auto home = folder("HOME")) return *home / ".cache" / "sccl";
   return std::nullopt;
-}
-
-std::string DiskCache::header(std::string_view body) const { return fmt::format("{} {:016x}\n", kind_, checksum(body)); }
-
-std::optional<std::string> DiskCache::load(const std::string& name) const {
-  std::error_code ignored;
-  const std::uintmax_t bytes = std::filesystem::file_size(path(name), ignored);
-  if (ignored || bytes > kMostBytes) return std::nullopt;
-  std::ifstream file(path(name), std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const std::size_t end = text.find('\n');
-  if (!file || end == std::string::npos) return std::nullopt;
-  std::string body = text.substr(end + 1);
-  if (text.compare(0, end + 1, header(body)) != 0) return std::nullopt;
-  return body;
-}
-
-bool DiskCache::store(const std::string& name, std::string_view body) const {
-  return make_folder(folder_) && replace(path(name), header(body), body);
 }
 
 }  // namespace sccl

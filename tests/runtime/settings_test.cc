@@ -1,0 +1,90 @@
+// Environment variables that contradict one another or say nothing known: the nearest safe behaviour.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "base/log.h"
+#include "runtime/nccl_filters.h"
+#include "runtime/settings.h"
+
+using namespace sccl;
+using namespace sccl::runtime;
+
+namespace {
+
+Settings with(const std::map<std::string, std::string>& variables) {
+  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  const Settings settings = settings_from_environment(4);
+  for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+  return settings;
+}
+
+bool warned(const char* what) { return std::string(log::last_error()).find(what) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("NCCL_ALGO counts where it leaves one family") {
+  CHECK(nccl_algorithms("Ring") == "ring");
+  CHECK(nccl_algorithms("ring,NVLS") == "ring");
+  CHECK(nccl_algorithms("^Tree") == "ring");
+  CHECK(nccl_algorithms("Tree") == "trees");
+  CHECK(nccl_algorithms("allreduce:tree;broadcast:ring") == "allreduce:trees;broadcast:ring");
+  for (const char* open : {"", "Ring,Tree", "^NVLS", "Torus", "^", ";", ":", "nothing:ring", "allreduce:"})
+    CHECK(nccl_algorithms(open) == "");
+}
+
+TEST_CASE("NCCL_PROTO counts where it leaves one protocol") {
+  CHECK(nccl_protocol("Simple") == ProtocolChoice::simple);
+  CHECK(nccl_protocol("^LL,LL128") == ProtocolChoice::simple);
+  CHECK(nccl_protocol("LL") == ProtocolChoice::ll);
+  for (const char* open : {"", "^LL128", "LL,Simple", "LL256", "allreduce:LL"})
+    CHECK(nccl_protocol(open) == ProtocolChoice::automatic);
+}
+
+TEST_CASE("our own variables win over NCCL's") {
+  CHECK(with({{"NCCL_ALGO", "Ring"}}).algorithm(Collective::allgather) == "ring");
+  CHECK(with({{"NCCL_ALGO", "Ring"}, {"SCCL_ALGO", "one-hop"}}).algorithm(Collective::allgather) == "one-hop");
+  CHECK(with({{"NCCL_PROTO", "LL"}, {"SCCL_PROTO", "simple"}}).protocol == ProtocolChoice::simple);
+  CHECK(with({{"NCCL_BUFFSIZE", "131072"}}).slot_bytes == 32768);
+  CHECK(with({{"NCCL_BUFFSIZE", "1"}}).slot_bytes == 4096);
+  CHECK(with({{"NCCL_BUFFSIZE", "4194304"}}).slot_bytes == with({}).slot_bytes);
+}
+
+TEST_CASE("unknown values are named and not used") {
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"SCCL_PROTO", "fast"},
+                                                                      {"SCCL_ALGO", "allreduce:fast"},
+                                                                      {"SCCL_TUNE", "maybe"},
+                                                                      {"SCCL_DISPATCH", "oracle"},
+                                                                      {"SCCL_CHUNK", "12"},
+                                                                      {"SCCL_LANES", "1000"}}) {
+    CAPTURE(name);
+    Settings settings = with({{name, value}});
+    CHECK(warned(name.c_str()));
+    CHECK(warned(value.c_str()));
+    settings.sum_order = SumOrder::fixed;  // a mode of tuning was named, if not understood
+    CHECK(settings == with({}));
+  }
+}
+
+TEST_CASE("of contradictory variables the safe one wins") {
+  CHECK(with({{"SCCL_PROTO", "direct"}, {"SCCL_DIRECT", "0"}}).protocol == ProtocolChoice::automatic);
+  CHECK(warned("SCCL_DIRECT=0"));
+  CHECK(with({{"SCCL_TUNE", "online"}, {"SCCL_DISPATCH", "model"}}).tune == TuneMode::off);
+  CHECK(warned("SCCL_DISPATCH=model"));
+}
+
+TEST_CASE("only who asks for tuning gets other orders of summation") {
+  CHECK(with({}).sum_order == SumOrder::fixed);
+  CHECK(with({{"SCCL_TUNE", "online"}}).sum_order == SumOrder::free);
+  CHECK(with({{"SCCL_TUNE", "online"}, {"SCCL_DETERMINISTIC", "1"}}).sum_order == SumOrder::fixed);
+}
+
+TEST_CASE("settings survive the way to other ranks, and differences are named") {
+  const Settings mine = with({{"SCCL_ALGO", "ring"}, {"SCCL_CHUNK", "65536"}, {"SCCL_LANES", "3"}, {"SCCL_TUNE", "off"}});
+  CHECK(from_card(to_card(mine)) == mine);
+  const auto found = differences(mine, with({}));
+  CHECK(found.size() == 5);
+  CHECK(found.front() == "SCCL_ALGO=ring instead of auto");
+  CHECK(differences(mine, mine).empty());
+}
