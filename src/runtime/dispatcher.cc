@@ -16,9 +16,15 @@ constexpr std::size_t kAllPairsBytes = 8 * 1024;
 // All-pairs costs every rank a message to every other; beyond this many ranks a logarithmic exchange costs less.
 constexpr int kAllPairsRanks = 8;
 constexpr int kManyRanks = 16;
+<<<<<<< HEAD
 // From here on the slots of one neighbour stay in the caches and those of all peers do not.
 constexpr std::size_t kRingBytes = 256 * 1024;
 constexpr std::size_t kDeviceLlBytes = 1024;
+=======
+constexpr std::size_t kDeviceLlBytes = 1024;
+// From here on the slots of one neighbour stay in the caches and those of all peers do not.
+constexpr std::size_t kRingBytes = 256 * 1024;
+>>>>>>> gpu
 
 std::string automatic_planner(const CallShape& call, bool direct) {
   const bool per_rank = call.collective == Collective::allgather || call.collective == Collective::reducescatter;
@@ -85,9 +91,11 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
 
 Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct) {
   Choice choice;
-  const std::string asked = settings.algorithm(call.collective);
+  std::string asked = settings.algorithm(call.collective);
+  if (planners::find(asked) == nullptr) asked.clear();
   choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
-  const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple && settings.protocol != ProtocolChoice::ll;
+  const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple &&
+                             settings.protocol != ProtocolChoice::ll;
   const bool wanted = settings.protocol == ProtocolChoice::direct || call.bytes > kDeviceLlBytes;
   if (may_be_direct && wanted && (asked.empty() || asked == "one-hop")) {
     choice.planner = "one-hop";
