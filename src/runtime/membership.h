@@ -47,18 +47,11 @@ struct Membership {
   // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
   std::optional<topology::Topology> topology;
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
-<<<<<<< HEAD
   // Measured choices that rank 0 found in the cache, the same on all ranks.
   TuningTable tuning;
   LearnedDispatcher learned;  // with SCCL_DISPATCH=learned, likewise
   TuningPlace tuning_place;  // rank 0's, which keeps what is measured
   std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
-=======
-  std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
-  // Measured choices that rank 0 found in the cache, the same on all ranks.
-  TuningTable tuning;
-  TuningPlace tuning_place;
->>>>>>> gpu
 
   Membership() = default;
   Membership(Membership&&) = default;

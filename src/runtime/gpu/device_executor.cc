@@ -132,16 +132,10 @@ Choice DeviceExecutor::choose_plan(const CollectiveRequest& request) {
   const std::size_t bytes = request.count * size_bytes(request.type);
   if (!rehearsal_)
     return choose_on_device({request.collective, bytes, membership_.ranks}, membership_.settings, on_device_.direct);
-<<<<<<< HEAD
   const Question question{request.collective, root, membership_.ranks, SizeClass::of(bytes)};
   auto& known = rehearsed_[{question.collective, root, question.size.typical_bytes()}];
   if (known.planner.empty()) known = rank_on_links(question, membership_.settings, *rehearsal_).front().choice;
   return known;
-=======
-  Choice choice;
-  choice.planner = rehearsal_->ranking(request.collective, root, bytes, membership_.settings).front().name;
-  return choice;
->>>>>>> gpu
 }
 
 DeviceExecutor::KnownProgram DeviceExecutor::program_of(const Plan& plan) {
@@ -198,13 +192,8 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   const auto stream = forked_ ? side_stream_ : static_cast<gpu::Stream>(request.stream);
   submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat, stream);
   if (log::enabled(log::Level::info, log::Subsystem::tuning))
-<<<<<<< HEAD
-    log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {} ({}), {} channels of {} blocks", membership_.rank,
-              membership_.ranks, calls_, signature.text(), plan.schedule.name, direct ? "direct" : ll ? "ll" : "simple",
-=======
     log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, {} channels of {} blocks", membership_.rank,
               membership_.ranks, calls_, signature.text(), text(choice),
->>>>>>> gpu
               arguments.channels, arguments.blocks_per_channel);
 }
 
