@@ -1,10 +1,16 @@
 #include "shim/boundary.h"
 
+#include <string>
+#include <string_view>
+
 namespace sccl::shim {
 
 ncclResult_t report(const char* call, const Error& error) noexcept {
   try {
-    log::warn("{}: {}", call, error.what());
+    // What ranks agree on beside calls is told with its purpose, which may be this very call.
+    const std::string_view text = error.what();
+    const std::string prefix = fmt::format("{}: ", call);
+    log::warn("{}{}", text.starts_with(prefix) ? "" : prefix, text);
   } catch (const std::exception&) {
     log::set_last_error("out of memory while an error was reported");
   }
