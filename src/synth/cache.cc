@@ -84,7 +84,8 @@ std::optional<Cache> Cache::installed() {
   if (::dladdr(&here, &file) == 0 || file.dli_fname == nullptr) return std::nullopt;
   const std::filesystem::path own = std::filesystem::canonical(file.dli_fname, error);
   if (error) return std::nullopt;
-  for (std::filesystem::path folder = own.parent_path(); folder.has_relative_path(); folder = folder.parent_path())
+  std::filesystem::path folder = own.parent_path();
+  for (int up = 0; up < 3; ++up, folder = folder.parent_path())  // lib/x86_64-linux-gnu is the deepest
     if (const auto catalogue = folder / "share" / "sccl" / "catalogue"; std::filesystem::is_directory(catalogue, error))
       return Cache(catalogue);
   return std::nullopt;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -57,6 +58,22 @@ void overwrite(const fs::path& path, const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("the catalogue that was installed beside the program is found") {
+  std::array<char, 4096> own{};
+  REQUIRE(::readlink("/proc/self/exe", own.data(), own.size() - 1) > 0);
+  const fs::path share = fs::path(own.data()).parent_path() / "share";
+  REQUIRE_FALSE(fs::exists(share));
+  CHECK_FALSE(Cache::installed());
+  const auto machine = topology::preset("z52");
+  const Frontier found = frontier(machine, Collective::broadcast);
+  CHECK(Cache(share / "sccl" / "catalogue").store(machine, Collective::broadcast, 0, found));
+  const auto installed = Cache::installed();
+  const auto back = installed ? installed->load(machine, Collective::broadcast, 0) : std::nullopt;
+  fs::remove_all(share);
+  REQUIRE(back);
+  CHECK(back->points.size() == found.points.size());
+}
 
 TEST_CASE("what was stored comes back, for this user only") {
   const Folder folder;
