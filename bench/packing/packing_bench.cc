@@ -2,21 +2,19 @@
 // a plot. Usage: bench_packing [MARKDOWN [SVG]]   (default: Markdown to the terminal)
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <functional>
 
 #include <fmt/format.h>
 
+#include "figures.h"
 #include "plot.h"
 #include "rings.h"
-#include "schedule/simulate.h"
-#include "schedule/verify.h"
+#include "roots.h"
 #include "topology/canonical.h"
 #include "topology/presets.h"
 #include "treegen/fewest.h"
-#include "treegen/frames.h"
 #include "treegen/hybrid.h"
 #include "treegen/mwu.h"
 #include "treegen/to_schedule.h"
@@ -26,8 +24,11 @@ namespace {
 
 using namespace sccl;
 using namespace sccl::treegen;
+using bench::kBytes;
+using bench::offered_us;
+using bench::simulated_us;
+using bench::summary;
 
-constexpr double kBytes = 500e6;  // Blink 5.2
 constexpr int kRepeats = 5;
 
 double median_ms(const std::function<void()>& work) {
@@ -39,36 +40,6 @@ double median_ms(const std::function<void()>& work) {
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
-}
-
-std::string list(const std::vector<int>& devices) {
-  std::string text;
-  for (const int device : devices) text += fmt::format("{}{}", text.empty() ? "" : " ", device);
-  return text;
-}
-
-// The best of several numbers of frames: few lose time to filling the trees, many to latency.
-double simulated_us(const schedule::Schedule& schedule, double bytes) {
-  schedule::verify(schedule);
-  double best = std::numeric_limits<double>::infinity();
-  for (const int frames : {1, 8, 32, 96, 256}) {
-    schedule::SimulationOptions options;
-    options.bytes = bytes;
-    options.detail = schedule::Detail::totals;
-    best = std::min(best, schedule::simulate(in_frames(schedule, frames), options).time_us);
-  }
-  return best;
-}
-
-double geometric_mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += std::log(value);
-  return std::exp(sum / static_cast<double>(values.size()));
-}
-
-std::string summary(const std::vector<double>& values) {
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return fmt::format("least {:.2f}, most {:.2f}, geometric mean {:.2f}", *least, *most, geometric_mean(values));
 }
 
 struct Speedups {
@@ -90,7 +61,7 @@ std::string class_row(const topology::Topology& part, const std::vector<int>& de
   const SelectedTrees selected = select_candidates(links, mwu.trees, mwu.rate, 0.05);
   const bench::RingRates rings = bench::ring_rates(part);
   const auto faster = [&](Collective collective, const Packing& packing) {
-    return simulated_us(bench::ring_schedule(part, collective), kBytes) / simulated_us(to_schedule(part, packing), kBytes);
+    return simulated_us(bench::ring_schedule(part, collective, 0), kBytes) / offered_us(part, packing);
   };
   speedups.broadcast.push_back(to_double(broadcast.rate) / rings.broadcast);
   speedups.allreduce.push_back(to_double(allreduce.rate) / rings.allreduce);
@@ -98,7 +69,7 @@ std::string class_row(const topology::Topology& part, const std::vector<int>& de
   speedups.simulated_allreduce.push_back(faster(Collective::allreduce, allreduce));
   return fmt::format(
       "| {} | {} | {} | {:.2f} | {} | {} | {}{} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} |\n",
-      devices.size(), list(devices), to_text(broadcast.rate), mwu.rate, mwu.trees.size(), selected.trees.size(),
+      devices.size(), bench::list(devices), to_text(broadcast.rate), mwu.rate, mwu.trees.size(), selected.trees.size(),
       broadcast.routes.size(), broadcast.fewest_proved && broadcast.least_depth_proved ? "" : "?", broadcast.depth(),
       to_text(allreduce.rate), allreduce.routes.size(), rings.rings == 0 ? "PCIe" : std::to_string(rings.rings),
       speedups.broadcast.back(), speedups.allreduce.back(), speedups.simulated_broadcast.back(),
@@ -199,9 +170,13 @@ int main(int argc, char** argv) {
       "# Packing of spanning trees\n\nCommand: `bench_packing docs/results/packing.md docs/results/packing.svg` (build "
       "target `bench_packing`), one thread.\n\n![speedups over rings](packing.svg)\n\n"
       "Rings are what NCCL builds: as many edge-disjoint NVLink cycles through all devices as there are, each used both "
-      "ways, else one ring over PCIe at half the rate of an NVLink lane (Blink 5.1).\n";
+      "ways, else one ring over PCIe at half the rate of an NVLink lane (Blink 5.1). Simulated: the packed trees in 1, 8, "
+      "32, 96 or 256 frames, or rings where they are faster, which the planner offers too.\n";
   text += classes("dgx1p", pascal);
   text += classes("dgx1v", volta);
+  text += "\n## What is possible\n";
+  text += bench::root_table();
+  text += bench::pcie_table();
   text += presets();
   text += hybrid_rows();
   text += servers_rows();

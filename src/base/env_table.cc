@@ -133,6 +133,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "Most lanes of a rank that work at the same time; the host platform has one."},
     {"SCCL_MEM_LIMIT", "bytes", "32000000", kHonoured,
      "Most memory of a communicator at one rank: its slots shrink until it holds them."},
+    {"SCCL_PLATFORM", "auto | host | cuda | hip", "auto", kHonoured,
+     "auto: the device that is current at communicator init, else the host; the others: nothing else."},
     {"SCCL_PROTO", "auto | simple | ll | direct", "auto", kHonoured,
      "Protocol: slots, flagged words, or single copies."},
     {"SCCL_SLOT_BYTES", "4096 .. 16777216", "131072", kHonoured, "Bytes of one slot; a connection has four."},

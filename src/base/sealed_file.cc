@@ -20,13 +20,6 @@ namespace {
 
 constexpr std::uintmax_t kMostBytes = 64u << 20;
 
-// FNV-1a: against torn and flipped bytes, not against malice.
-std::uint64_t checksum(std::string_view text) {
-  std::uint64_t sum = 0xcbf29ce484222325u;
-  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return sum;
-}
-
 std::string header(std::string_view kind, std::string_view body) {
   return fmt::format("{} {:016x}\n", kind, checksum(body));
 }
@@ -64,6 +57,12 @@ bool make_folder(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+std::uint64_t checksum(std::string_view text) {
+  std::uint64_t sum = 0xcbf29ce484222325u;
+  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return sum;
+}
 
 SealedText read_sealed(const std::filesystem::path& path, std::string_view kind) {
   std::error_code error;

@@ -5,6 +5,7 @@
 // disk does.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -19,6 +20,9 @@ struct SealedText {
   std::string text;                         // when whole
 };
 SealedText read_sealed(const std::filesystem::path& path, std::string_view kind);
+
+// FNV-1a: for names, and against torn and flipped bytes, not against malice.
+std::uint64_t checksum(std::string_view text);
 
 // True when it is on disk.
 bool write_sealed(const std::filesystem::path& path, std::string_view kind, std::string_view text);

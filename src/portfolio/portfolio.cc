@@ -5,11 +5,11 @@
 
 #include "base/error.h"
 #include "planners/planners.h"
+#include "portfolio/tree_candidates.h"
 #include "schedule/cost.h"
 #include "schedule/simulate.h"
 #include "schedule/verify.h"
 #include "synth/synthesize.h"
-#include "treegen/to_schedule.h"
 
 namespace sccl::portfolio {
 namespace {
@@ -18,27 +18,27 @@ namespace {
 constexpr int kSynthesizedRanks = 8;
 constexpr int kMostPieces = 6;
 constexpr int kMoreSteps = 2;
-constexpr std::int64_t kConflicts = 40000;
+constexpr std::int64_t kConflicts = 20000;
+constexpr std::int64_t kAllConflicts = 50000;  // of all questions together, at 20 to 100 us each
+constexpr double kSame = 1e-9;  // numbers of rounds per chunk
+constexpr double kLeastFrameBytes = 2048;  // of a chunk in a frame: less is all latency
 
 void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
   for (const planners::Planner& planner : planners::table())
     if (auto schedule = planner.plan(topology, collective, root))
-      result.push_back({std::string(planner.name), Origin::planner, *std::move(schedule)});
+      result.push_back({std::string(planner.name), Origin::planner, *std::move(schedule), 1});
 }
 
-void add_trees(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
-  if (auto schedule = treegen::plan(topology, collective, root))
-    result.push_back({"trees", Origin::trees, *std::move(schedule)});
-}
-
-// The fewest rounds for so many chunks and steps, among the bound and the next number.
-std::optional<schedule::Schedule> fewest_rounds(synth::Synthesizer& synthesizer, int chunks, int steps) {
+// The fewest rounds for so many chunks and steps, among the bound and the next number; fewer per chunk than `best`.
+std::optional<schedule::Schedule> fewest_rounds(synth::Synthesizer& synthesizer, int chunks, int steps, double best,
+                                                synth::Effort effort) {
   const synth::Ratio bound = synthesizer.least_rounds_per_chunk();
   const auto least = static_cast<int>((bound.numerator * chunks + bound.denominator - 1) / bound.denominator);
   for (int rounds = std::max(steps, least); rounds <= std::max(steps, least) + 1; ++rounds) {
     const synth::Size size{chunks, steps, rounds};
+    if (static_cast<double>(rounds) / chunks >= best - kSame) break;
     if (synthesizer.refutes(size)) continue;
-    if (auto answer = synthesizer.find(size, {kConflicts}, {}); answer.schedule) return std::move(answer.schedule);
+    if (auto answer = synthesizer.find(size, effort, {}); answer.schedule) return std::move(answer.schedule);
   }
   return std::nullopt;
 }
@@ -50,26 +50,33 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
   if (topology.ranks > kSynthesizedRanks || topology.ranks < 2) return;
   synth::Synthesizer synthesizer(topology, collective, root);
   if (!synthesizer.connected()) return;
+  std::int64_t left = kAllConflicts;
+  const synth::Effort effort{kConflicts, &left};
   double best = 1e30;  // rounds per chunk
   const int least_steps = synthesizer.least_steps();
   for (int steps = least_steps; steps <= least_steps + kMoreSteps * synthesizer.phases(); ++steps) {
     std::optional<schedule::Schedule> chosen;
     for (int pieces = 1; pieces <= kMostPieces; ++pieces) {
-      auto schedule = fewest_rounds(synthesizer, pieces * synthesizer.chunk_multiple(), steps);
+      auto schedule = fewest_rounds(synthesizer, pieces * synthesizer.chunk_multiple(), steps, best, effort);
       if (!schedule) continue;
       const double ratio = schedule::stepped_cost(*schedule).rounds_per_chunk();
-      if (ratio >= best - 1e-9) continue;
+      if (ratio >= best - kSame) continue;
       best = ratio;
       chosen = std::move(schedule);
     }
     if (!chosen) continue;
     const auto cost = schedule::stepped_cost(*chosen);
     result.push_back({fmt::format("synth {}/{}/{}", cost.chunks_per_rank, cost.steps, cost.rounds), Origin::synthesis,
-                      *std::move(chosen)});
+                      *std::move(chosen), 1});
   }
 }
 
 }  // namespace
+
+bool answers_to(const Candidate& candidate, std::string_view algorithm) {
+  const std::string_view name = candidate.name;
+  return name == algorithm || name.substr(0, name.find_first_of(" /")) == algorithm;
+}
 
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root) {
   if (root < 0 || root >= topology.ranks)
@@ -88,14 +95,22 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
 
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
                                 const Pipeline& pipeline) {
+  if (candidates.empty()) return {};
+  schedule::SimulationOptions options;
+  options.bytes = schedule::buffer_bytes(candidates.front().schedule, static_cast<double>(count),
+                                         static_cast<double>(element_bytes));
+  options.slice_bytes = pipeline.slice_bytes;
+  options.slots = pipeline.slots;
+  options.detail = schedule::Detail::totals;
+  return predict(candidates, options);
+}
+
+std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options) {
   std::vector<Prediction> predictions;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
     const schedule::Schedule& schedule = candidates[index].schedule;
-    schedule::SimulationOptions options;
-    options.bytes = schedule::buffer_bytes(schedule, static_cast<double>(count), static_cast<double>(element_bytes));
-    options.slice_bytes = pipeline.slice_bytes;
-    options.slots = pipeline.slots;
-    options.detail = schedule::Detail::totals;
+    const bool crumbs = candidates[index].frames > 1 && options.bytes / schedule.chunks < kLeastFrameBytes;
+    if (crumbs) continue;
     try {
       predictions.push_back({index, schedule::simulate(schedule, options).time_us});
     } catch (const Error& error) {

@@ -7,16 +7,21 @@
 #include <vector>
 
 #include "schedule/schedule.h"
+#include "schedule/simulate.h"
 
 namespace sccl::portfolio {
 
 enum class Origin : std::uint8_t { planner, trees, synthesis };
 
 struct Candidate {
-  std::string name;  // "ring", "trees", "synth 6/3/7" (chunks per rank, steps, rounds)
+  std::string name;  // "ring", "trees", "trees/32" (frames), "synth 6/3/7" (chunks per rank, steps, rounds)
   Origin origin = Origin::planner;
   schedule::Schedule schedule;  // verified
+  int frames = 1;               // that it cuts a transfer into
 };
+
+// Whether SCCL_ALGO or --algo means this candidate: by its name, or by the kind that stands before its figures.
+bool answers_to(const Candidate& candidate, std::string_view algorithm);
 
 // A pure function of its arguments: searches are bounded by work, not by time, so that all ranks get the same. Never
 // empty; throws invalid_argument when some rank cannot reach another one.
@@ -33,8 +38,12 @@ struct Pipeline {
   int slots = 4;
 };
 
-// Simulated, fastest first; candidates on links without figures are left out. `count` as the C call counts elements.
+// Simulated, fastest first; candidates on links without figures are left out, and frames of a few bytes. `count` as the
+// C call counts elements.
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
                                 const Pipeline& pipeline);
+
+// The same with `options.bytes` for the L of schedule/cost.h.
+std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options);
 
 }  // namespace sccl::portfolio

@@ -34,10 +34,6 @@ SharedCandidates& shared_candidates() {
   return *instance;
 }
 
-bool asked_for(const portfolio::Candidate& candidate, const std::string& algorithm) {
-  return candidate.name == algorithm || (algorithm == "synth" && candidate.origin == portfolio::Origin::synthesis);
-}
-
 }  // namespace
 
 Rehearsal::Rehearsal(topology::Topology topology, const portfolio::Pipeline& pipeline)
@@ -56,11 +52,11 @@ std::vector<Rehearsal::Ranked> Rehearsal::ranking(Collective collective, Rank ro
   std::vector<Ranked> ranked;
   for (const portfolio::Prediction& prediction : portfolio::predict(all, bytes, 1, pipeline_)) {
     const portfolio::Candidate& candidate = all[prediction.candidate];
-    ranked.push_back({candidate.name, prediction.time_us, !asked.empty() && asked_for(candidate, asked)});
+    ranked.push_back({candidate.name, prediction.time_us, !asked.empty() && portfolio::answers_to(candidate, asked)});
   }
   if (ranked.empty())
     for (const portfolio::Candidate& candidate : all)
-      ranked.push_back({candidate.name, 0, !asked.empty() && asked_for(candidate, asked)});
+      ranked.push_back({candidate.name, 0, !asked.empty() && portfolio::answers_to(candidate, asked)});
   std::stable_partition(ranked.begin(), ranked.end(), [](const Ranked& one) { return one.asked; });
   return ranked;
 }

@@ -1,10 +1,8 @@
 // Frontiers on disk, shared by all jobs on equivalent devices.
 //
 // An entry belongs to the canonical form of a topology, a collective and a root: jobs on devices that differ only in
-// their numbers find the same entry and get its schedules in their own numbers. A file is written beside its name and
-// renamed, so that readers see all of it or nothing; it opens with a checksum. What is damaged, of another version, of
-// another topology, or holds a schedule that does not verify on the job's links counts as absent. Nothing here throws
-// for what the disk does; a cache that cannot be used costs time only.
+// their numbers find the same entry and get its schedules in their own numbers. What is damaged (base/sealed_file.h), of
+// another topology, or holds a schedule that does not verify on the job's links counts as absent.
 #pragma once
 
 #include <filesystem>

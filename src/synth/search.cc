@@ -14,6 +14,8 @@ constexpr std::int64_t kKeptLiterals = 4'000'000;   // of one that waits for its
 constexpr int kMostChunks = 20000;
 constexpr int kMostStepsTried = 24;
 constexpr std::size_t kMostActions = 5;
+constexpr std::int64_t kCheapLiterals = 200'000;  // a conflict takes the longer, the larger the formula
+constexpr int kDecidedEarly = 8;  // formulas that are decided mostly are within this part of their turn
 
 // A formula takes time to write down, too.
 std::int64_t literals_in(const Limits& limits) {
@@ -158,7 +160,12 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
       if (limits.reached()) return {Outcome::unknown, {}, "the time was up"};
       if (!attempt.encoding && attempt.literals > literals_in(limits)) continue;
       tried = true;
-      const Outcome outcome = attempt_once(asked, attempt, conflicts / attempt.share, limits);
+      const std::int64_t turn = conflicts / attempt.share;
+      const std::int64_t work = turn * (1 + attempt.literals / kCheapLiterals);
+      if (effort.left != nullptr && *effort.left < work)
+        return {Outcome::unknown, {}, "the effort for all questions together was used up"};
+      const Outcome outcome = attempt_once(asked, attempt, turn, limits);
+      if (effort.left != nullptr) *effort.left -= outcome == Outcome::unknown ? work : work / kDecidedEarly;
       if (outcome == Outcome::sat) break;
       if (asked.refuted) return {Outcome::unsat, {}, proof};
     }

@@ -18,7 +18,8 @@ enum class Orientation : std::uint8_t { forward, reversed };
 // How much work a search may take before it answers "unknown", in conflicts of its largest formula: unlike time, the
 // same on every machine, so that ranks which ask alike are answered alike.
 struct Effort {
-  std::int64_t conflicts = 0;  // 0: until the limits are reached
+  std::int64_t conflicts = 0;    // 0: until the limits are reached
+  std::int64_t* left = nullptr;  // what several questions may take together; each takes from it what it used
 };
 
 struct Found {

@@ -11,10 +11,12 @@
 namespace sccl::tools {
 namespace {
 
+constexpr const char* kSearchedKinds = "rings, trees, hybrid, three-phase, synth";
+
 std::string planner_names() {
   std::string names;
-  for (const planners::Planner& planner : planners::table()) names += (names.empty() ? "" : ", ") + std::string(planner.name);
-  return names;
+  for (const planners::Planner& planner : planners::table()) names += std::string(planner.name) + ", ";
+  return names + kSearchedKinds;
 }
 
 void check_root(const topology::Topology& machine, const Call& call) {
@@ -22,9 +24,11 @@ void check_root(const topology::Topology& machine, const Call& call) {
     fail(ErrorCode::invalid_argument, "root {} is not a rank of 0..{}", call.root, machine.ranks - 1);
 }
 
-[[noreturn]] void refuse(const std::string& who, const topology::Topology& machine, const Call& call) {
-  fail(ErrorCode::invalid_argument, "{}: no schedule for {} on topology '{}' of {} ranks: it has too few links, or another number of ranks is needed",
-       who, info(call.collective).name, machine.name, machine.ranks);
+double closed_form_us(const schedule::Schedule& schedule, const Call& call, double slice_bytes) {
+  const int slices = schedule.pipelined && slice_bytes > 0
+                         ? std::max(1, static_cast<int>(std::ceil(call.bytes / slice_bytes)))
+                         : 1;
+  return schedule::linear_cost(schedule, slices).time_us(call.bytes);
 }
 
 }  // namespace
@@ -38,33 +42,39 @@ Collective parse_collective_name(const std::string& name) {
   return *collective;
 }
 
-schedule::Schedule plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call) {
-  const planners::Planner* planner = planners::find(algorithm);
-  if (planner == nullptr) fail(ErrorCode::invalid_argument, "no planner is called '{}': use {}", algorithm, planner_names());
-  check_root(machine, call);
-  auto schedule = planner->plan(machine, call.collective, call.root);
-  if (!schedule) refuse("planner " + algorithm, machine, call);
-  return *std::move(schedule);
+void require_predictions(const std::vector<portfolio::Prediction>& predictions, const topology::Topology& machine) {
+  if (predictions.empty())
+    fail(ErrorCode::invalid_argument, "topology '{}' has links without bandwidths: nothing can be predicted", machine.name);
 }
 
 std::vector<Candidate> candidates(const topology::Topology& machine, const Call& call,
                                   const schedule::SimulationOptions& options) {
-  check_root(machine, call);
+  auto all = portfolio::candidates(machine, call.collective, call.root);
+  const auto predictions = portfolio::predict(all, options);
+  require_predictions(predictions, machine);
   std::vector<Candidate> found;
-  for (const planners::Planner& planner : planners::table()) {
-    auto schedule = planner.plan(machine, call.collective, call.root);
-    if (!schedule) continue;
-    Candidate candidate{std::string(planner.name), *std::move(schedule), 0, 0};
-    candidate.time_us = schedule::simulate(candidate.schedule, options).time_us;
-    const int slices = candidate.schedule.pipelined && options.slice_bytes > 0
-                           ? std::max(1, static_cast<int>(std::ceil(call.bytes / options.slice_bytes)))
-                           : 1;
-    candidate.closed_form_us = schedule::linear_cost(candidate.schedule, slices).time_us(call.bytes);
-    found.push_back(std::move(candidate));
+  for (const portfolio::Prediction& prediction : predictions) {
+    portfolio::Candidate& one = all[prediction.candidate];
+    const double closed_form = closed_form_us(one.schedule, call, options.slice_bytes);
+    found.push_back({std::move(one.name), std::move(one.schedule), prediction.time_us, closed_form});
   }
-  if (found.empty()) refuse("every planner", machine, call);
-  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) { return a.time_us < b.time_us; });
   return found;
+}
+
+schedule::Schedule plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
+                           const schedule::SimulationOptions& options) {
+  check_root(machine, call);
+  // What needs no search does not wait for what does.
+  if (const planners::Planner* planner = planners::find(algorithm); planner != nullptr) {
+    if (auto schedule = planner->plan(machine, call.collective, call.root)) return *std::move(schedule);
+  } else {
+    auto all = portfolio::candidates(machine, call.collective, call.root);
+    for (const portfolio::Prediction& prediction : portfolio::predict(all, options))
+      if (portfolio::answers_to(all[prediction.candidate], algorithm)) return std::move(all[prediction.candidate].schedule);
+  }
+  fail(ErrorCode::invalid_argument,
+       "'{}' has no schedule for {} on topology '{}' of {} ranks: use other links, or one of {}", algorithm,
+       info(call.collective).name, machine.name, machine.ranks, planner_names());
 }
 
 }  // namespace sccl::tools

@@ -1,16 +1,18 @@
-// The schedules that could serve a call on a machine, with the times the simulator foresees.
+// The schedules that could serve a call on a machine, with the times the simulator foresees: the portfolio's, as the
+// verbs that plan show them.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "portfolio/portfolio.h"
 #include "schedule/simulate.h"
 
 namespace sccl::tools {
 
 // How transfers are cut and buffered: as this library's programs do it.
-inline constexpr double kSliceBytes = 128 * 1024;
-inline constexpr int kSlots = 4;
+inline constexpr double kSliceBytes = portfolio::Pipeline{}.slice_bytes;
+inline constexpr int kSlots = portfolio::Pipeline{}.slots;
 
 struct Call {
   Collective collective = Collective::allreduce;
@@ -28,11 +30,16 @@ struct Candidate {
 // Throws CLI::ValidationError when no collective that can be planned has the name.
 Collective parse_collective_name(const std::string& name);
 
-// Of every planner that has a schedule for the call, fastest first. Throws invalid_argument when there is none.
+// Fastest first. Throws invalid_argument when there is none, or the links have no bandwidths.
 std::vector<Candidate> candidates(const topology::Topology& machine, const Call& call,
                                   const schedule::SimulationOptions& options);
 
-// Of one planner. Throws invalid_argument when there is no such planner or it has none for the call.
-schedule::Schedule plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call);
+// The fastest of one planner or kind ("ring", "trees", "trees/32", "synth"). Throws invalid_argument when none has the
+// name or it has no schedule for the call.
+schedule::Schedule plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
+                           const schedule::SimulationOptions& options);
+
+// Throws invalid_argument when nothing could be foreseen.
+void require_predictions(const std::vector<portfolio::Prediction>& predictions, const topology::Topology& machine);
 
 }  // namespace sccl::tools

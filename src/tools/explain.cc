@@ -10,18 +10,17 @@
 #include "base/sealed_file.h"
 #include "runtime/tuning/ranking.h"
 #include "runtime/tuning/tuning_file.h"
+#include "tools/candidates.h"
+#include "tools/machine_option.h"
 #include "tools/verbs.h"
 #include "topology/json.h"
-#include "topology/load.h"
 
 namespace sccl::tools {
 namespace {
 
 struct Options {
-  std::string topology;
-  std::vector<int> devices;
+  MachineOption machine;
   std::string collective;
-  double nic_gbits_per_s = 100;
   int ranks = 8;
   int root = 0;
   bool as_json = false;
@@ -55,17 +54,15 @@ class Explanation {
  public:
   explicit Explanation(const Options& options) : options_(options), ranks_(options.ranks) {
     std::string links;
-    if (!options.topology.empty()) {
-      topology::Machine machine = topology::load(options.topology, options.nic_gbits_per_s);
-      if (!options.devices.empty()) machine = topology::part_of(machine, options.devices);
-      ranks_ = machine.topology.ranks;
-      links = topology::to_json(machine.topology).dump();
-      rehearsal_.emplace(std::move(machine.topology), portfolio::Pipeline{});
+    if (options.machine.given()) {
+      topology::Topology machine = options.machine.machine();
+      ranks_ = machine.ranks;
+      links = topology::to_json(machine).dump();
+      rehearsal_.emplace(std::move(machine), portfolio::Pipeline{});
     }
     settings_ = runtime::settings_from_environment(ranks_);
-    if (settings_.direct_allowed) reach_ = runtime::Reach::through_system;
     if (const auto folder = cache_folder(); folder && settings_.tune != runtime::TuneMode::off)
-      measured_ = runtime::load_tuning(*folder, runtime::tuning_place(links, ranks_, reach_));
+      measured_ = runtime::load_tuning(*folder, runtime::tuning_place(links, ranks_, reach()));
   }
 
   std::vector<Row> rows() {
@@ -81,7 +78,7 @@ class Explanation {
     runtime::Settings with_others = settings_;
     with_others.tune = runtime::TuneMode::online;
     const auto ranked = rehearsal_ ? runtime::rank_on_links(question, with_others, *rehearsal_)
-                                   : runtime::rank_on_host(question, with_others, reach_);
+                                   : runtime::rank_on_host(question, with_others, reach());
     Row row{collective, bytes, text(ranked.front().choice), ranked.front().why, ranked.front().predicted_us, 0, "", 0};
     if (ranked.size() > 1) {
       row.second = text(ranked[1].choice);
@@ -103,9 +100,13 @@ class Explanation {
     row.second_us = tuned.second_us;
   }
 
+  // Of ranks as processes.
+  runtime::Reach reach() const {
+    return settings_.direct_allowed ? runtime::Reach::through_system : runtime::Reach::none;
+  }
+
   const Options& options_;
   int ranks_;
-  runtime::Reach reach_ = runtime::Reach::none;  // of ranks as processes
   runtime::Settings settings_;
   std::optional<runtime::Rehearsal> rehearsal_;
   runtime::TuningTable measured_;
@@ -140,10 +141,8 @@ void print_json(const std::vector<Row>& rows) {
 
 int explain(int argc, char** argv) {
   Options options;
-  CLI::App app("Which schedule serves which size, and why: on the host's links, or on those of a topology.", "sccl explain");
-  app.add_option("--topo", options.topology, "preset, A*PRESET, or a JSON or NCCL XML file; none: this host's own links");
-  app.add_option("--devices", options.devices, "only these, renumbered in this order")->delimiter(',');
-  app.add_option("--nic-gbps", options.nic_gbits_per_s, "Gbit/s of each device's NIC in A*PRESET")->capture_default_str();
+  CLI::App app("Which schedule serves which size, and why: on this host's own links, or on those of --topo.", "sccl explain");
+  options.machine.add_to(app);
   app.add_option("-n,--ranks", options.ranks, "ranks on this host, without --topo")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--collective", options.collective, "only this one");
   app.add_option("--root", options.root, "of rooted collectives")->capture_default_str();

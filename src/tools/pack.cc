@@ -4,12 +4,15 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "portfolio/tree_candidates.h"
 #include "schedule/json.h"
 #include "schedule/prepare.h"
+#include "tools/byte_size.h"
+#include "tools/candidates.h"
+#include "tools/schedule_file.h"
 #include "tools/topology_argument.h"
 #include "tools/verbs.h"
 #include "treegen/fewest.h"
@@ -23,8 +26,6 @@ namespace {
 using nlohmann::json;
 using treegen::Packing;
 
-constexpr int kSlots = 4;  // of a connection of this library
-
 struct Arguments {
   std::string topology;
   std::vector<int> devices;
@@ -34,6 +35,7 @@ struct Arguments {
   std::string capacity = "lanes";
   double epsilon = treegen::MwuOptions{}.epsilon;
   int frames = 1;
+  std::string bytes;
   bool unit_trees = false;
   bool as_json = false;
 };
@@ -141,23 +143,61 @@ treegen::PackOptions options_of(const Arguments& arguments) {
   return options;
 }
 
-void write_schedule(const topology::Topology& topology, const Packing& packing, int frames, const std::string& path) {
-  const auto schedule = treegen::in_frames(treegen::to_schedule(topology, packing), frames);
+schedule::Schedule plain_schedule(const topology::Topology& topology, const Packing& packing, int frames) {
+  return treegen::in_frames(treegen::to_schedule(topology, packing), frames);
+}
+
+void write_schedule(const schedule::Schedule& schedule, const std::string& path) {
   schedule::prepare(schedule, kSlots);
-  std::ofstream file(path);
-  file << schedule::to_json(schedule).dump() << '\n';
-  if (!file.flush()) fail(ErrorCode::system_error, "{} cannot be written: choose another file", path);
+  write_text(path, schedule::to_json(schedule).dump() + "\n");
+}
+
+// The ways to send over trees, with the times foreseen for `bytes`, fastest first.
+std::vector<Candidate> ways(const topology::Topology& topology, const Arguments& arguments, double bytes) {
+  std::vector<portfolio::Candidate> all;
+  portfolio::add_trees(all, topology, collective_of(arguments.collective), arguments.root);
+  schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = kSliceBytes, .slots = kSlots};
+  options.detail = schedule::Detail::totals;
+  const auto predictions = portfolio::predict(all, options);
+  require_predictions(predictions, topology);
+  std::vector<Candidate> result;
+  for (const portfolio::Prediction& one : predictions)
+    result.push_back({all[one.candidate].name, std::move(all[one.candidate].schedule), one.time_us, 0});
+  return result;
+}
+
+void print_ways(const std::vector<Candidate>& found, double bytes) {
+  std::printf("sends   %s, predicted:\n", size_text(bytes).c_str());
+  for (const Candidate& one : found)
+    std::printf("  %-16s %12.2f us  %d chunks\n", one.algorithm.c_str(), one.time_us, one.schedule.chunks);
+}
+
+json list_of(const std::vector<Candidate>& found) {
+  json list = json::array();
+  for (const Candidate& one : found)
+    list.push_back({{"algo", one.algorithm}, {"time_us", one.time_us}, {"chunks", one.schedule.chunks}});
+  return list;
 }
 
 void run_pack(const Arguments& arguments) {
   const auto topology = topology_argument(arguments.topology, arguments.devices);
   const auto options = options_of(arguments);
+  const double bytes = arguments.bytes.empty() ? 0 : static_cast<double>(parse_size(arguments.bytes));
   const auto begin = std::chrono::steady_clock::now();
   const Packing packing = treegen::pack(topology, collective_of(arguments.collective), arguments.root, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!arguments.out.empty()) write_schedule(topology, packing, arguments.frames, arguments.out);
-  if (!arguments.as_json) return print(packing, seconds);
+  std::vector<Candidate> found;
+  if (bytes > 0) found = ways(topology, arguments, bytes);
+  if (!arguments.out.empty())
+    write_schedule(found.empty() ? plain_schedule(topology, packing, arguments.frames) : found.front().schedule,
+                   arguments.out);
+  if (!arguments.as_json) {
+    print(packing, seconds);
+    if (!found.empty()) print_ways(found, bytes);
+    return;
+  }
   json answer = answer_of(packing, seconds);
+  if (!found.empty()) answer["schedules"] = list_of(found);
   if (packing.collective == Collective::broadcast)
     answer["blink"] = blink_steps(treegen::Links(topology, options.capacity_unit), packing, arguments.epsilon);
   std::puts(answer.dump().c_str());
@@ -174,8 +214,12 @@ int pack(int argc, char** argv) {
   app.add_option("--collective", arguments.collective, "broadcast, reduce, allreduce, allgather, reducescatter");
   app.add_option("--root", arguments.root, "of broadcast and reduce");
   app.add_option("--out", arguments.out, "write the schedule (JSON), verified");
-  app.add_option("--frames", arguments.frames, "cut the data of the schedule into frames one step apart")
-      ->check(CLI::Range(1, 4096));
+  auto* frames = app.add_option("--frames", arguments.frames, "cut the data of the schedule into frames one step apart")
+                     ->check(CLI::Range(1, 4096));
+  app.add_option("--bytes", arguments.bytes,
+                 "foresee the ways to send so much over trees (frames, rings, three phases, links of different speed); "
+                 "--out is the fastest")
+      ->excludes(frames);
   app.add_option("--capacity", arguments.capacity, "what links are worth: their lanes or their bandwidth")
       ->check(CLI::IsMember({"lanes", "bandwidth"}));
   app.add_option("--epsilon", arguments.epsilon, "of the multiplicative weights reported for broadcast (--json)");
@@ -183,6 +227,7 @@ int pack(int argc, char** argv) {
   app.add_flag("--json", arguments.as_json, "print JSON");
   try {
     app.parse(argc, argv);
+    if (!arguments.bytes.empty()) parse_size(arguments.bytes);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

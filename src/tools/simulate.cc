@@ -49,7 +49,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--collective", options.collective, "allreduce, allgather, ...");
   app.add_option("--bytes", options.bytes, "buffer one rank (broadcast, scatter: the root) puts in, e.g. 64M")->required();
   app.add_option("--root", options.call.root, "of a rooted collective");
-  app.add_option("--algo", options.algorithm, "planner; without it the fastest");
+  app.add_option("--algo", options.algorithm, "planner or kind (ring, trees, synth, ...); without it the fastest");
   app.add_option("--slice", options.slice, "chunks are cut into slices of this size; 0: not at all")->capture_default_str();
   app.add_option("--slots", options.slots, "slices under way on a connection; 0: no bound")->capture_default_str();
   app.add_option("--reduce-gbytes-per-s", options.reduce_gbytes_per_s, "rate at which a rank adds; 0: no time")->capture_default_str();
@@ -79,7 +79,7 @@ schedule::SimulationOptions simulation_options(const Options& options) {
 schedule::Schedule schedule_of(const Options& options) {
   if (options.schedule_path.empty()) {
     const topology::Topology machine = options.machine.machine();
-    if (!options.algorithm.empty()) return plan_by(options.algorithm, machine, options.call);
+    if (!options.algorithm.empty()) return plan_by(options.algorithm, machine, options.call, simulation_options(options));
     return candidates(machine, options.call, simulation_options(options)).front().schedule;
   }
   schedule::Schedule schedule = schedule_from_text(read_text(options.schedule_path));

@@ -10,6 +10,7 @@ namespace sccl::tools {
 
 // `text`: a preset's name, or a JSON or NCCL XML file. `devices`: those to keep, in that order; empty: all. Throws
 // invalid_argument for what is neither, is broken, or has no such device.
-topology::Topology topology_argument(const std::string& text, const std::vector<int>& devices);
+topology::Topology topology_argument(const std::string& text, const std::vector<int>& devices,
+                                     double nic_gbits_per_s = 100);
 
 }  // namespace sccl::tools

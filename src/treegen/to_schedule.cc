@@ -137,13 +137,13 @@ Schedule to_schedule(const Topology& topology, const Packing& packing) {
   return schedule;
 }
 
-std::optional<Schedule> plan(const Topology& topology, Collective collective, Rank root) {
+std::optional<Schedule> plan(const Topology& topology, Collective collective, Rank root, const PackOptions& options) {
   const bool packed = collective == Collective::broadcast || collective == Collective::reduce ||
                       collective == Collective::allreduce || collective == Collective::allgather ||
                       collective == Collective::reducescatter;
   if (!packed || topology.ranks < 2) return std::nullopt;
   try {
-    return to_schedule(topology, pack(topology, collective, root));
+    return to_schedule(topology, pack(topology, collective, root, options));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument) throw;
     return std::nullopt;  // not connected

@@ -12,7 +12,8 @@ namespace sccl::treegen {
 schedule::Schedule to_schedule(const Topology& topology, const Packing& packing);
 
 // The planner: packs and lowers. Nothing for collectives without trees, one rank, or ranks that are not connected.
-std::optional<schedule::Schedule> plan(const Topology& topology, Collective collective, Rank root);
+std::optional<schedule::Schedule> plan(const Topology& topology, Collective collective, Rank root,
+                                       const PackOptions& options = {});
 
 // Chunk by chunk, whose turn it is: `shares[i]` turns for i, spread evenly.
 std::vector<int> take_turns(const std::vector<Amount>& shares);

@@ -63,6 +63,7 @@ std::string choices(const char* topology, int ranks, const std::vector<std::size
   ::setenv("NCCL_DEBUG", "INFO", 1);
   ::setenv("NCCL_DEBUG_SUBSYS", "TUNING", 1);
   ::setenv("NCCL_DEBUG_FILE", path, 1);
+  ncclResetDebugInit();  // tests before this one may have logged
   const auto results = run_world(Mode::processes, ranks, [&](int rank, ncclComm_t comm) -> std::string {
     for (const std::size_t count : counts)
       if (auto failure = all_collectives(rank, ranks, comm, count); !failure.empty()) return failure;

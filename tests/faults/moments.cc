@@ -112,11 +112,11 @@ Moment all_reduces(const char* name, std::size_t elements, int rounds) {
 }
 
 Moment init_moment() {
-  Moment moment = all_reduces("init", 16, 20000);
+  Moment moment = all_reduces("init", 16, 3000);
   moment.makes_communicator = true;
   return moment;
 }
-Moment small_calls() { return all_reduces("small calls", 16, 20000); }
+Moment small_calls() { return all_reduces("small calls", 16, 5000); }
 Moment slot_calls() { return all_reduces("calls through slots", 20000, 3000); }
 Moment large_calls() {
   Moment moment = all_reduces("large calls", 2000000, 40);

@@ -1,6 +1,8 @@
 // The portfolio holds something for every collective on every kind of machine, and the choice follows the size.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "portfolio/portfolio.h"
@@ -56,6 +58,63 @@ TEST_CASE("on a DGX-1V few bytes take few steps and many bytes take all links") 
 TEST_CASE("a long Broadcast on a DGX-1V goes down trees") {
   const auto candidates = portfolio::candidates(topology::preset("dgx1v"), Collective::broadcast, 0);
   CHECK(best_origin(candidates, 64 << 20) == Origin::trees);
+}
+
+TEST_CASE("long transfers over trees that share links go in frames") {
+  const auto candidates = portfolio::candidates(topology::preset("mi250x"), Collective::allreduce, 0);
+  const auto best = portfolio::predict(candidates, 64 << 20, 1, {}).front();
+  CHECK(candidates[best.candidate].frames > 1);
+  const auto plain = std::find_if(candidates.begin(), candidates.end(), [](const auto& one) { return one.name == "trees"; });
+  REQUIRE(plain != candidates.end());
+  for (const auto& prediction : portfolio::predict(candidates, 64 << 20, 1, {}))
+    if (prediction.candidate == static_cast<std::size_t>(plain - candidates.begin()))
+      CHECK(best.time_us < 0.8 * prediction.time_us);
+  for (const auto& prediction : portfolio::predict(candidates, 64, 1, {}))
+    CHECK(candidates[prediction.candidate].frames == 1);
+}
+
+TEST_CASE("AllReduce between servers knows three phases") {
+  const auto candidates = portfolio::candidates(topology::preset("2*nvpairs4"), Collective::allreduce, 0);
+  CHECK(std::any_of(candidates.begin(), candidates.end(), [](const auto& one) { return one.name == "three-phase"; }));
+}
+
+TEST_CASE("links of different speed are shared by bandwidth") {
+  // NVLink along a square, PCIe through a switch across.
+  topology::Topology square;
+  square.name = "square";
+  square.ranks = 4;
+  square.switches = 1;
+  for (const auto& [a, b, gbytes_per_s] : {std::tuple{0, 1, 25.0}, {1, 2, 25.0}, {2, 3, 25.0}, {3, 0, 25.0}, {0, 4, 10.0},
+                                           {1, 4, 10.0}, {2, 4, 10.0}, {3, 4, 10.0}}) {
+    const auto kind = b == 4 ? topology::LinkClass::pcie : topology::LinkClass::nvlink;
+    square.links.push_back({a, b, 1, gbytes_per_s, 1, kind});
+    square.links.push_back({b, a, 1, gbytes_per_s, 1, kind});
+  }
+  const auto candidates = portfolio::candidates(square, Collective::broadcast, 0);
+  double nvlink_alone = 0, best = 0;
+  for (const auto& prediction : portfolio::predict(candidates, 64 << 20, 1, {})) {
+    if (best == 0) best = prediction.time_us;
+    if (nvlink_alone == 0 && candidates[prediction.candidate].name == "rings") nvlink_alone = prediction.time_us;
+  }
+  const auto& chosen = candidates[portfolio::predict(candidates, 64 << 20, 1, {}).front().candidate];
+  INFO(chosen.name);
+  CHECK(portfolio::answers_to(chosen, "hybrid"));
+  // Two lanes of 25 GB/s each way, and 10 GB/s of PCIe beside them.
+  CHECK(64e6 * 1.048576 / best / 1e3 > 50);
+}
+
+TEST_CASE("an algorithm is asked for by its name or its kind") {
+  const auto named = [](const char* name) {
+    portfolio::Candidate candidate;
+    candidate.name = name;
+    return candidate;
+  };
+  CHECK(portfolio::answers_to(named("trees/32"), "trees"));
+  CHECK(portfolio::answers_to(named("trees/32"), "trees/32"));
+  CHECK(portfolio::answers_to(named("synth 6/3/7"), "synth"));
+  CHECK_FALSE(portfolio::answers_to(named("trees"), "trees/32"));
+  CHECK_FALSE(portfolio::answers_to(named("rings"), "ring"));
+  CHECK_FALSE(portfolio::answers_to(named("ring"), ""));
 }
 
 TEST_CASE("ranks that nothing joins have no schedule") {

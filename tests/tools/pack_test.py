@@ -72,6 +72,12 @@ def test_schedule():
         packed("--topo", "dgx1p", "--out", str(path), "--frames", "8")
         expect(run("verify", str(path)).returncode == 0, "the schedule in frames is refused")
         expect(json.loads(path.read_text())["chunks"] == 4 * 8, "four trees in eight frames are not 32 chunks")
+        answer = packed("--topo", "2*dgx1v", "--collective", "allreduce", "--bytes", "64M", "--out", str(path))
+        times = {one["algo"]: one["time_us"] for one in answer["schedules"]}
+        expect({"trees", "trees/8", "three-phase"} <= set(times), f"ways to send: {list(times)}")
+        expect(list(times.values()) == sorted(times.values()) and times["trees/8"] < times["trees"], f"times {times}")
+        expect(run("verify", str(path)).returncode == 0, "the fastest schedule is refused")
+        expect(json.loads(path.read_text())["chunks"] == answer["schedules"][0]["chunks"], "another schedule was written")
 
 
 def test_bad_input():
@@ -85,6 +91,8 @@ def test_bad_input():
             (("--topo", "dgx1v", "--devices", "1,1"), "twice"),
             (("--topo", "dgx1v", "--out", "/no/such/folder/file"), "cannot be written"),
             (("--topo", "dgx1v", "--frames", "0"), "--frames"),
+            (("--topo", "dgx1v", "--bytes", "many"), "many"),
+            (("--topo", "dgx1v", "--bytes", "1M", "--frames", "2"), "--frames"),
             ((), "--topo")):
         result = run("pack", *arguments)
         expect(result.returncode == 2, f"{arguments}: exit {result.returncode}")

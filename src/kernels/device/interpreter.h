@@ -3,7 +3,17 @@
 // A lane stops in one place only, the readiness test at the top of step(): it has no half-done operation to come back
 // to. A GPU block calls step() in a loop; the host calls it in turn for all lanes of a thread.
 //
+// On a GPU all threads of a block walk through step() together: the leader decides what is ready, everybody moves data,
+// and the leader tells peers and other lanes. What the leader alone may do stands inside await(), commit() or the
+// protocol's leader functions; on the host the one thread is the leader and the members of it cost nothing.
+//
 // Target offers, besides the memory vocabulary of protocol.h:
+//   Outcome await(f)                     the leader's f(), after which all threads see what the leader wrote; may call
+//                                        f again while it is blocked
+//   bool leads(), kAlone                 whether this thread is the leader; whether there are no others
+//   bool all(f)                          whether f() holds for every thread
+//   void commit(f)                       the leader's f(), after all threads have moved their data
+//   void sync()                          all threads see what any of them wrote in the block
 //   static void reduce_copy(const Call&, Span of operands, Span of destinations, elements, divisor)
 //   u8* bounce(i)                        one slice of private memory for operand i; bounce(kResult) for a result
 //   bool fetch(connection, to, address, bytes), bool put(connection, address, from, bytes)
@@ -30,25 +40,54 @@ class Interpreter {
   Outcome step(u32 lane_index) {
     const Lane& lane = program_.lanes[lane_index];
     LaneState& state = lanes_[lane_index];
-    if (is_finished(lane, state)) return Outcome::finished;
-    const Op& op = program_.ops[lane.op_begin + state.op];
-    const u64 elements = op.kind == OpKind::move ? slice_elements(op, state.slice) : 0;
-    // Both ends of a message compute the same size, so neither sends nor expects an empty one.
-    if (op.kind != OpKind::move || elements > 0) {
-      const Outcome ready = readiness(op, state, elements);
-      if (ready != Outcome::progressed) return ready;
-      if (!execute(op, state, elements)) return Outcome::failed;
-    } else if (!dependencies_met(op, state)) {
-      state.blocked_on_peer = -1;
-      return Outcome::blocked;
+    Turn turn{};
+    const Outcome ready = target_.await([&] {
+      if (is_finished(lane, state)) return Outcome::finished;
+      turn = turn_of(lane, state);
+      return readiness(turn, state);
+    });
+    if (ready != Outcome::progressed) return ready;
+    if (!Target::kAlone) turn = turn_of(lane, state);
+    Motion motion = Motion::none;
+    if (turn.acts) {
+      const Op& op = *turn.op;
+      if (!Target::kAlone && uses_words(op) && !target_.all([&] { return words_arrived(op, turn.elements); })) {
+        target_.commit([&] { blocked(state, first_sender(op)); });
+        return Outcome::blocked;
+      }
+      motion = execute(op, turn.slice, turn.elements);
+      if (motion == Motion::failed) return Outcome::failed;
     }
-    advance(lane, op, state);
-    return is_finished(lane, state) ? Outcome::finished : Outcome::progressed;
+    target_.commit([&] {
+      if (motion != Motion::none) complete(turn, motion);
+      advance(lane, *turn.op, state);
+    });
+    // In a block only the leader knows yet.
+    return Target::kAlone && is_finished(lane, state) ? Outcome::finished : Outcome::progressed;
   }
 
  private:
   using Simple = Slots<Target>;
   using Ll = LowLatency<Target>;
+
+  // What an operation did: data went without messages, or with messages that are to be published and consumed.
+  enum class Motion : u8 { none, failed, quiet, messages };
+
+  // The operation that a lane is at. Both ends of a message compute the same size, so neither sends nor expects an empty
+  // one: an operation without elements only takes its place in the order.
+  struct Turn {
+    const Op* op;
+    u64 slice;
+    u64 elements;
+    bool acts;
+  };
+
+  Turn turn_of(const Lane& lane, const LaneState& state) const {
+    const Op& op = program_.ops[lane.op_begin + state.op];
+    if (op.kind != OpKind::move) return {&op, state.slice, 0, call_.chunks[op.chunk].absent == 0};
+    const u64 elements = slice_elements(op, state.slice);
+    return {&op, state.slice, elements, elements > 0};
+  }
 
   bool is_finished(const Lane& lane, const LaneState& state) const {
     if (lane.order == LaneOrder::op_major) return state.op == lane.op_count;
@@ -63,7 +102,7 @@ class Interpreter {
   }
 
   void advance(const Lane& lane, const Op& op, LaneState& state) {
-    ++state.finished;
+    Target::store_lane(&state.finished, state.finished + 1);
     state.blocked_on_peer = -1;
     if (lane.order == LaneOrder::slice_major) {
       if (++state.op == lane.op_count) {
@@ -81,7 +120,7 @@ class Interpreter {
   }
 
   bool dependencies_met(const Op& op, const LaneState& state) const {
-    for (u32 i = 0; i < op.dependency_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.dependency_count; ++i) {
       const Dependency& wait = program_.dependencies[op.dependency_begin + i];
       if (state.slice < wait.distance) continue;
       const u64 needed = (state.slice - wait.distance) * program_.lanes[wait.lane].op_count + wait.op + 1;
@@ -100,16 +139,21 @@ class Interpreter {
     return Outcome::mismatch;
   }
 
-  // `progressed` when everything the operation needs is there.
-  Outcome readiness(const Op& op, LaneState& state, u64 elements) {
-    if (!dependencies_met(op, state)) return blocked(state, -1);
-    for (u32 i = 0; i < op.operand_count; ++i) {
+  // `progressed` when everything the operation needs is there; in a block, save the later words of `ll` messages, which
+  // all threads look for.
+  Outcome readiness(const Turn& turn, LaneState& state) {
+    if (!dependencies_met(*turn.op, state)) return blocked(state, -1);
+    return turn.acts ? messages_ready(*turn.op, state, turn.elements) : Outcome::progressed;
+  }
+
+  Outcome messages_ready(const Op& op, LaneState& state, u64 elements) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via == Via::local) continue;
       const Outcome arrival = arrived(op, operand, state, elements);
       if (arrival != Outcome::progressed) return arrival;
     }
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via == Via::local) continue;
       Connection& connection = connections_[destination.connection];
@@ -131,13 +175,32 @@ class Interpreter {
   Outcome arrived(const Op& op, const Access& access, LaneState& state, u64 elements) {
     Connection& connection = connections_[access.connection];
     if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
-      if (Ll::begun(connection) && Ll::signature(connection) != signature(op)) return mismatch(state, connection.peer);
-      if (!Ll::arrived(connection, elements * call_.element_bytes)) return blocked(state, connection.peer);
-      return Outcome::progressed;
+      if (!Ll::begun(connection)) return blocked(state, connection.peer);
+      if (Ll::signature(connection) != signature(op)) return mismatch(state, connection.peer);
+      const bool whole = !Target::kAlone || Ll::arrived(connection, elements * call_.element_bytes);
+      return whole ? Outcome::progressed : blocked(state, connection.peer);
     }
     if (!Simple::arrived(connection)) return blocked(state, connection.peer);
     if (Simple::header(connection).signature != signature(op)) return mismatch(state, connection.peer);
     return Outcome::progressed;
+  }
+
+  bool uses_words(const Op& op) const { return op.kind == OpKind::move && call_.protocol == Protocol::ll; }
+
+  // All words of the messages that have begun, each thread's share of them.
+  bool words_arrived(const Op& op, u64 elements) {
+    const u64 bytes = elements * call_.element_bytes;
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
+      const Access& operand = program_.operands[op.operand_begin + i];
+      if (operand.via == Via::slot && !Ll::arrived(connections_[operand.connection], bytes)) return false;
+    }
+    return true;
+  }
+
+  int first_sender(const Op& op) const {
+    u32 i = op.operand_begin;
+    while (program_.operands[i].via != Via::slot) ++i;
+    return connections_[program_.operands[i].connection].peer;
   }
 
   bool has_room(const Op& op, Connection& connection) {
@@ -145,14 +208,21 @@ class Interpreter {
     return Ll::has_room(connection);
   }
 
-  bool execute(const Op& op, LaneState& state, u64 elements) {
+  Motion execute(const Op& op, u64 slice, u64 elements) {
+    if (op.kind == OpKind::move) return move(op, slice, elements);
+    return op.kind == OpKind::drain ? Motion::none : Motion::messages;
+  }
+
+  void complete(const Turn& turn, Motion motion) {
+    const Op& op = *turn.op;
     switch (op.kind) {
-      case OpKind::move: return move(op, state.slice, elements);
-      case OpKind::post: post(op, state.slice); return true;
-      case OpKind::release: release(connections_[program_.operands[op.operand_begin].connection]); return true;
-      case OpKind::drain: return true;
+      case OpKind::move:
+        if (motion == Motion::messages) finish_messages(op, turn.elements * call_.element_bytes);
+        return;
+      case OpKind::post: return post(op, turn.slice);
+      case OpKind::release: return release(connections_[program_.operands[op.operand_begin].connection]);
+      case OpKind::drain: return;
     }
-    return false;
   }
 
   // The buffers as a whole, or the one place that a point-to-point transfer is about.
@@ -174,8 +244,8 @@ class Interpreter {
 
   u64 offset_bytes(const Access& access, u64 slice) const {
     if (access.buffer == Buffer::scratch) return access.index * call_.scratch_slot_bytes;
-    const Chunk& chunk = call_.chunks[access.index];
-    const u64 base = access.buffer == Buffer::input ? chunk.input_offset : chunk.output_offset;
+    const Chunk& moved = call_.chunks[access.index];
+    const u64 base = access.buffer == Buffer::input ? moved.input_offset : moved.output_offset;
     return (base + slice * call_.slice_elements) * call_.element_bytes;
   }
 
@@ -193,22 +263,22 @@ class Interpreter {
     return base + offset_bytes(access, slice);
   }
 
-  bool move(const Op& op, u64 slice, u64 elements) {
+  Motion move(const Op& op, u64 slice, u64 elements) {
     const u64 bytes = elements * call_.element_bytes;
     const bool scaled = call_.scaled && reads_input(op);
     const u32 divisor = op.completes ? call_.divisor : 1;
-    if (!scaled && divisor <= 1 && is_remote_copy(op)) return copy_from_peer(op, slice, bytes);
-    if (!gather_operands(op, slice, bytes)) return false;
+    if (!scaled && divisor <= 1 && is_remote_copy(op))
+      return copy_from_peer(op, slice, bytes) ? Motion::quiet : Motion::failed;
+    if (!gather_operands(op, slice, bytes)) return Motion::failed;
     const u32 sinks = place_destinations(op, slice);
+    target_.sync();
     if (!in_place_already(op, sinks, scaled, divisor))
-      Target::reduce_copy(call_, target_.sources(), op.operand_count, scaled, target_.sinks(), sinks, elements, divisor);
-    if (!deliver(op, slice, bytes)) return false;
-    finish_messages(op, bytes);
-    return true;
+      target_.reduce_copy(call_, target_.sources(), op.operand_count, scaled, target_.sinks(), sinks, elements, divisor);
+    return deliver(op, slice, bytes) ? Motion::messages : Motion::failed;
   }
 
   bool reads_input(const Op& op) const {
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via != Via::slot && operand.buffer == Buffer::input) return true;
     }
@@ -236,34 +306,36 @@ class Interpreter {
                          bytes);
   }
 
+  // Every thread unpacks its share of the `ll` words; the leader notes where the operands are.
   bool gather_operands(const Op& op, u64 slice, u64 bytes) {
-    Source* sources = target_.sources();
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       const bool original = operand.buffer == Buffer::input && operand.via != Via::slot;
-      sources[i].scale_bits = original ? call_.scale_bits : Target::one_bits(call_.type);
+      Source source{nullptr, original ? call_.scale_bits : Target::one_bits(call_.type)};
       if (operand.via == Via::local) {
-        sources[i].data = local(operand, slice);
-        continue;
-      }
-      Connection& connection = connections_[operand.connection];
-      if (operand.via == Via::slot && call_.protocol == Protocol::simple) {
-        sources[i].data = Simple::payload(connection);
-        continue;
-      }
-      if (operand.via == Via::remote && connection.shares_address_space) {
-        sources[i].data = reinterpret_cast<const u8*>(remote_address(operand, slice));
+        source.data = local(operand, slice);
       } else {
-        u8* bounce = target_.bounce(i);
-        sources[i].data = bounce;
-        if (operand.via == Via::slot)
-          Ll::unpack(connection, bounce, bytes);
-        else if (!target_.fetch(connection, bounce, remote_address(operand, slice), bytes))
-          return false;
+        Connection& connection = connections_[operand.connection];
+        source.data = arrived_data(operand, connection, i, slice, bytes);
+        if (source.data == nullptr) return false;
+        if (original) source.scale_bits = Simple::header(connection).scale_bits;
       }
-      if (original) sources[i].scale_bits = Simple::header(connection).scale_bits;
+      if (Target::leads()) target_.sources()[i] = source;
     }
     return true;
+  }
+
+  // Null when the peer's memory cannot be reached.
+  const u8* arrived_data(const Access& operand, Connection& connection, u32 index, u64 slice, u64 bytes) {
+    if (operand.via == Via::slot && call_.protocol == Protocol::simple) return Simple::payload(connection);
+    if (operand.via == Via::remote && connection.shares_address_space)
+      return reinterpret_cast<const u8*>(remote_address(operand, slice));
+    u8* bounce = target_.bounce(index);
+    if (operand.via == Via::slot)
+      Ll::unpack(connection, bounce, bytes);
+    else if (!target_.fetch(connection, bounce, remote_address(operand, slice), bytes))
+      return nullptr;
+    return bounce;
   }
 
   bool needs_delivery(const Access& destination) const {
@@ -274,31 +346,35 @@ class Interpreter {
 
   // The addresses the mover can write. Where only deliveries follow, the result goes to a bounce buffer first.
   u32 place_destinations(const Op& op, u64 slice) {
-    u8** sinks = target_.sinks();
     u32 count = 0;
     bool deliveries = false;
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    const auto place = [&](u8* sink) {
+      if (Target::leads()) target_.sinks()[count] = sink;
+      ++count;
+    };
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
-      if (needs_delivery(destination)) {
+      if (needs_delivery(destination))
         deliveries = true;
-        continue;
-      }
-      if (destination.via == Via::local)
-        sinks[count++] = local(destination, slice);
+      else if (destination.via == Via::local)
+        place(local(destination, slice));
       else if (destination.via == Via::slot)
-        sinks[count++] = Simple::payload(connections_[destination.connection]);
+        place(Simple::payload(connections_[destination.connection]));
       else
-        sinks[count++] = reinterpret_cast<u8*>(remote_address(destination, slice));
+        place(reinterpret_cast<u8*>(remote_address(destination, slice)));
     }
-    if (deliveries && count == 0) sinks[count++] = target_.result();
+    if (deliveries && count == 0) place(target_.result());
     return count;
   }
 
   bool deliver(const Op& op, u64 slice, u64 bytes) {
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    bool result_seen = false;
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (!needs_delivery(destination)) continue;
       Connection& connection = connections_[destination.connection];
+      if (!result_seen) target_.sync();
+      result_seen = true;
       const u8* result = target_.sinks()[0];
       if (destination.via == Via::slot)
         Ll::pack(connection, result, bytes, signature(op));
@@ -310,13 +386,16 @@ class Interpreter {
 
   void finish_messages(const Op& op, u64 bytes) {
     const bool simple = call_.protocol == Protocol::simple;
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via != Via::slot) continue;
       Connection& connection = connections_[destination.connection];
-      if (simple) Simple::publish(connection, signature(op), bytes);
+      if (simple)
+        Simple::publish(connection, signature(op), bytes);
+      else
+        Ll::sent(connection);
     }
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via != Via::slot) continue;
       Connection& connection = connections_[operand.connection];
@@ -330,11 +409,11 @@ class Interpreter {
 
   void wake_peers(const Op& op) {
     Target::fence();
-    for (u32 i = 0; i < op.destination_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via == Via::slot) target_.ring_after_fence(connections_[destination.connection]);
     }
-    for (u32 i = 0; i < op.operand_count; ++i) {
+    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via == Via::slot) target_.ring_after_fence(connections_[operand.connection]);
     }

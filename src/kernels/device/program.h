@@ -3,6 +3,15 @@
 
 #include "base/scalar_types.h"
 
+// Before a loop of few rounds: copies of its body cost a GPU more registers than its branch costs time.
+#if defined(__CUDACC__) || defined(__HIP__)
+#define SCCL_ROLLED _Pragma("unroll 1")
+#define SCCL_UNROLLED _Pragma("unroll")
+#else
+#define SCCL_ROLLED
+#define SCCL_UNROLLED
+#endif
+
 namespace sccl::device {
 
 using u8 = unsigned char;
@@ -48,7 +57,8 @@ struct Chunk {
   u64 input_offset;
   u64 output_offset;
   u64 elements;
-  u32 tag;  // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
+  u32 tag;     // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
+  u32 absent = 0;  // 1: another channel's (see part_of), neither moved nor announced by this one
 };
 
 struct Program {
@@ -85,6 +95,34 @@ struct LaneState {
   u64 finished;         // operations finished over all slices; read by dependent lanes of the same rank
   int blocked_on_peer;  // whom the last unsuccessful step waited for; -1: another lane
 };
+
+// The part of a chunk that one channel moves. Every rank computes the same parts from the chunk's size alone, whatever
+// else is in its call, so both ends of a transfer agree on how many channels it takes.
+struct Split {
+  u32 channels;     // there are so many
+  u64 least_bytes;  // a channel is used when every part has at least so much
+};
+
+inline constexpr u32 kPartUnitBytes = 512;  // parts begin at multiples of it, so that vectors stay whole
+
+inline u32 parts_of(const Split& split, u64 bytes) {
+  const u64 wanted = bytes / split.least_bytes;
+  if (wanted <= 1) return 1;
+  return wanted < split.channels ? static_cast<u32>(wanted) : split.channels;
+}
+
+inline Chunk part_of(const Chunk& chunk, u32 element_bytes, u32 parts, u32 channel) {
+  const u64 unit = kPartUnitBytes / element_bytes;
+  const u64 units = (chunk.elements + unit - 1) / unit;
+  const u64 each = (units + parts - 1) / parts * unit;
+  const u64 begin = channel < parts ? each * channel : chunk.elements;
+  Chunk part = chunk;
+  part.absent = channel < parts ? 0 : 1;
+  part.input_offset += begin;
+  part.output_offset += begin;
+  part.elements = begin >= chunk.elements ? 0 : chunk.elements - begin < each ? chunk.elements - begin : each;
+  return part;
+}
 
 // Of the lane's last step. After `mismatch` and `failed` the lane must not be stepped again.
 enum class Outcome : u8 { progressed, blocked, finished, mismatch, failed };

@@ -1,6 +1,8 @@
 // Sending and receiving one message: the two protocols, written against a target's vocabulary.
 //
-// Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer.
+// Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer, and its
+// place thread() among the threads() that move data together. Words of `ll` messages are shared out among them; all
+// other functions are the leader's.
 #pragma once
 
 #include "kernels/device/connection.h"
@@ -60,7 +62,8 @@ struct LowLatency {
   static bool arrived(Connection& connection, u64 bytes) {
     const u64 flag = ll_flag(connection.ll_position);
     u64* slot = words(connection);
-    for (u64 i = word_count(bytes); i-- > 0;)
+    const u64 count = word_count(bytes);
+    SCCL_ROLLED for (u64 i = Target::thread(); i < count; i += Target::threads())
       if (Target::load_relaxed(&slot[i]) >> 32 != flag) return false;
     return true;
   }
@@ -80,9 +83,9 @@ struct LowLatency {
   }
 
   static void unpack(Connection& connection, u8* to, u64 bytes) {
-    u64* slot = words(connection) + 1;
-    for (u64 at = 0; at < bytes; at += 4, ++slot) {
-      const u32 word = static_cast<u32>(Target::load_relaxed(slot));
+    const u64* slot = words(connection) + 1;
+    SCCL_ROLLED for (u64 at = Target::thread() * 4ull; at < bytes; at += Target::threads() * 4ull) {
+      const u32 word = static_cast<u32>(Target::load_relaxed(&slot[at / 4]));
       Target::copy_word(to + at, &word, bytes - at < 4 ? bytes - at : 4);
     }
   }
@@ -90,14 +93,16 @@ struct LowLatency {
   static void pack(Connection& connection, const u8* from, u64 bytes, u32 signature) {
     const u64 flag = ll_flag(connection.ll_position) << 32;
     u64* slot = words(connection);
-    Target::store_relaxed(slot++, flag | signature);
-    for (u64 at = 0; at < bytes; at += 4, ++slot) {
+    if (Target::leads()) Target::store_relaxed(slot, flag | signature);
+    ++slot;
+    SCCL_ROLLED for (u64 at = Target::thread() * 4ull; at < bytes; at += Target::threads() * 4ull) {
       u32 word = 0;
       Target::copy_word(&word, from + at, bytes - at < 4 ? bytes - at : 4);
-      Target::store_relaxed(slot, flag | word);
+      Target::store_relaxed(&slot[at / 4], flag | word);
     }
-    ++connection.ll_position;
   }
+
+  static void sent(Connection& connection) { ++connection.ll_position; }
 
   // Pairs with has_room() of the peer: its stores into the slot come after this, which comes after our loads from it.
   static void consume(Connection& connection) {

@@ -33,8 +33,22 @@ class HostTarget {
   static void store_relaxed(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
   // Lanes of a rank take turns on one thread here.
   static u64 load_lane(const u64* from) { return *from; }
+  static void store_lane(u64* to, u64 value) { *to = value; }
   static void fence() { host::full_fence(); }
   static void copy_word(void* to, const void* from, u64 bytes) { std::memcpy(to, from, bytes); }
+
+  // One thread leads and does all the work.
+  static constexpr bool kAlone = true;
+  static constexpr u32 thread() { return 0; }
+  static constexpr u32 threads() { return 1; }
+  static constexpr bool leads() { return true; }
+  static constexpr void sync() {}
+  template <typename Function>
+  static device::Outcome await(Function&& function) { return function(); }
+  template <typename Function>
+  static bool all(Function&& function) { return function(); }
+  template <typename Function>
+  static void commit(Function&& function) { function(); }
 
   device::Source* sources() { return sources_.data(); }
   u8** sinks() { return sinks_.data(); }

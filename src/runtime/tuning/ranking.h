@@ -29,8 +29,8 @@ struct Question {
 // How many may take part in a race, the first included.
 inline constexpr std::size_t kMostEntrants = 5;
 
-// On the host's own links: first what was learned (SCCL_DISPATCH=learned), else what choose() says, then the other planners and protocols by the simulator, as many as
-// a race has. What the settings ask for bounds them.
+// On the host's own links: first what was learned (SCCL_DISPATCH=learned), else what choose() says, then the other
+// planners and protocols by the simulator, as many as a race has. What the settings ask for bounds them.
 std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach,
                                  const LearnedDispatcher& learned = {});
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "topology/probe/shared_library.h"
+#include "base/shared_library.h"
 #include "topology/system.h"
 
 namespace sccl::topology::probe {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace sccl::topology::probe {
+namespace sccl {
 
 class SharedLibrary {
  public:
@@ -37,4 +37,4 @@ class SharedLibrary {
   void* handle_;
 };
 
-}  // namespace sccl::topology::probe
+}  // namespace sccl

@@ -1,0 +1,61 @@
+// What the host hands to a kernel, and the memory through which they speak while it runs. Plain data for both sides.
+#pragma once
+
+#include "kernels/device/connection.h"
+#include "kernels/device/program.h"
+
+namespace sccl::device::gpu {
+
+// With the rest of CallArguments this stays within the 4 KiB that a kernel's parameters may have.
+inline constexpr u32 kInlineChunks = 96;
+inline constexpr u32 kMostThreads = 512;
+
+// Of one rank, in its device's memory; kernels of the ranks that can reach it add to `stop`.
+struct Control {
+  u64 arrived_blocks;  // of the running kernel: the last one leaves everything as the next kernel wants it
+  u64 finished_calls;
+  alignas(64) u64 stop;  // StopReason: why spinning must end; never reset
+  u64 stop_peer;         // the rank that set it
+};
+
+enum class StopReason : u64 { none = 0, host = 1, mismatch = 2, peer = 3, unreachable = 4 };
+
+// Of one rank, in host memory mapped to its device.
+struct HostWords {
+  alignas(64) u64 stop;  // set by the host
+  // Set by the device:
+  alignas(64) u64 began;     // kernels of this communicator
+  u64 finished;              // and those that ended
+  u64 finished_sequence;     // `sequence` of the last one that had one
+  u64 stopped;               // StopReason of the first stop
+  u64 peer;                  // the rank it was about
+  alignas(64) u64 awaited;   // 1 + a rank that somebody waits for
+};
+
+struct CallArguments {
+  Program program;  // of device or mapped memory, as all pointers here
+  Call call;
+  Split split;
+  bool parts_by_chunk;  // point-to-point: each transfer takes as many channels as its own size asks for
+  u32 channels;         // of this launch
+  u32 blocks_per_channel;
+  Connection* connections;  // by channel, then by the executor's index
+  u32 connections_per_channel;
+  LaneState* lanes;  // by channel, then lane; zero when a kernel begins
+  u8* bounce;        // by channel, then lane: bounce_buffers of bounce_bytes
+  u64 bounce_bytes;
+  u32 bounce_buffers;
+  u32 most_operands;
+  Control* control;
+  Control* const* peer_controls;  // by rank; null where out of reach
+  u32 ranks;
+  u32 rank;
+  HostWords* host;
+  u64 sequence;              // 0: of a call that is replayed
+  const u64* scale_pointer;  // the factor of a pre-multiplied sum, read when the kernel runs; may be null
+  u32 chunk_count;           // of `chunks`; when call.chunks is set, of each channel's table there
+  Chunk chunks[kInlineChunks];
+};
+static_assert(sizeof(CallArguments) <= 4096);
+
+}  // namespace sccl::device::gpu

@@ -1,0 +1,213 @@
+// The data mover of a block: all sources are read once, reduced in registers and written once to every destination, in
+// vectors of 16 bytes where the addresses allow.
+//
+// All loads of a position come before its stores, and a position belongs to one thread, so a destination may be exactly
+// a source.
+#pragma once
+
+#include "kernels/device/interpreter.h"
+#include "kernels/gpu/element.h"
+
+namespace sccl::device::gpu {
+
+struct Work {
+  const Source* sources;
+  u32 source_count;
+  u8* const* sinks;
+  u32 sink_count;
+  u64 elements;
+  u32 divisor;
+  u32 thread;
+  u32 threads;
+};
+
+// The bytes by which all addresses miss a multiple of 16; 16 when they differ.
+inline u32 common_misalignment(const Work& work) {
+  const u64 first = reinterpret_cast<u64>(work.sources[0].data);
+  u64 differences = 0;
+  SCCL_ROLLED for (u32 i = 1; i < work.source_count; ++i) differences |= reinterpret_cast<u64>(work.sources[i].data) ^ first;
+  SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i) differences |= reinterpret_cast<u64>(work.sinks[i]) ^ first;
+  return (differences & 15) != 0 ? 16 : static_cast<u32>(first & 15);
+}
+
+// Copies: the widest unit that divides all addresses.
+template <class Unit, u32 kUnroll>
+inline void copy_units(const Work& work, u64 begin, u64 end) {
+  const Unit* const from = reinterpret_cast<const Unit*>(work.sources[0].data + begin);
+  const u64 units = (end - begin) / sizeof(Unit);
+  u64 at = work.thread;
+  SCCL_ROLLED for (; at + (kUnroll - 1) * static_cast<u64>(work.threads) < units; at += static_cast<u64>(kUnroll) * work.threads) {
+    Unit values[kUnroll];
+    SCCL_UNROLLED for (u32 u = 0; u < kUnroll; ++u) values[u] = from[at + u * static_cast<u64>(work.threads)];
+    SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i) {
+      Unit* const to = reinterpret_cast<Unit*>(work.sinks[i] + begin);
+      SCCL_UNROLLED for (u32 u = 0; u < kUnroll; ++u) to[at + u * static_cast<u64>(work.threads)] = values[u];
+    }
+  }
+  SCCL_ROLLED for (; at < units; at += work.threads) {
+    const Unit value = from[at];
+    SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i) reinterpret_cast<Unit*>(work.sinks[i] + begin)[at] = value;
+  }
+}
+
+inline void copy_bytes(const Work& work, u64 bytes) {
+  const u32 missing = common_misalignment(work);
+  if (missing == 16) {
+    u64 all = reinterpret_cast<u64>(work.sources[0].data);
+    SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i) all |= reinterpret_cast<u64>(work.sinks[i]);
+    if ((all & 3) != 0) return copy_units<u8, 4>(work, 0, bytes);
+    const u64 whole = bytes / 4 * 4;
+    copy_units<u32, 4>(work, 0, whole);
+    return copy_units<u8, 1>(work, whole, bytes);
+  }
+  const u64 head = missing == 0 ? 0 : 16 - missing < bytes ? 16 - missing : bytes;
+  const u64 whole = head + (bytes - head) / 16 * 16;
+  copy_units<u8, 1>(work, 0, head);
+  copy_units<Vector, 4>(work, head, whole);
+  copy_units<u8, 1>(work, whole, bytes);
+}
+
+// What happens to an element between memory and memory.
+enum class Variant : u8 { plain, scaled, divided };
+
+template <class E, ReduceKernel kKernel, Variant kVariant>
+struct Arithmetic {
+  using Memory = typename E::Memory;
+  using Value = typename E::Value;
+  static Value enter(Memory m, Memory factor) {
+    if constexpr (kVariant == Variant::scaled) return E::widen(E::narrow(static_cast<Value>(E::widen(m) * E::widen(factor))));
+    return E::widen(m);
+  }
+  static Value combine(Value a, Value b) {
+    if constexpr (kKernel == ReduceKernel::sum) return static_cast<Value>(a + b);
+    return static_cast<Value>(a * b);
+  }
+  static Memory leave(Value v, u32 divisor) {
+    if constexpr (kVariant == Variant::divided) return E::divided(v, divisor);
+    return E::narrow(v);
+  }
+};
+
+template <class E, ReduceKernel kKernel>
+struct Extremum {
+  using Memory = typename E::Memory;
+  using Value = Memory;
+  static Value enter(Memory m, Memory) { return Order<E, kKernel>::key(m); }
+  static Value combine(Value a, Value b) { return (kKernel == ReduceKernel::max) == (a > b) ? a : b; }
+  static Memory leave(Value v, u32) { return Order<E, kKernel>::element(v); }
+};
+
+template <class Memory>
+inline Memory lane_of(const Vector& v, u32 i) {
+  if constexpr (sizeof(Memory) == 8) return static_cast<Memory>(v.words[2 * i]) | static_cast<Memory>(v.words[2 * i + 1]) << 32;
+  constexpr u32 kPerWord = sizeof(Memory) < 4 ? 4 / sizeof(Memory) : 1;
+  return static_cast<Memory>(v.words[i / kPerWord] >> (i % kPerWord * 8 * (sizeof(Memory) % 4)));
+}
+
+// Into a vector of zeros.
+template <class Memory>
+inline void set_lane(Vector& v, u32 i, Memory m) {
+  if constexpr (sizeof(Memory) == 8) {
+    v.words[2 * i] = static_cast<u32>(m);
+    v.words[2 * i + 1] = static_cast<u32>(m >> 32);
+  } else {
+    constexpr u32 kPerWord = 4 / sizeof(Memory);
+    v.words[i / kPerWord] |= static_cast<u32>(m) << (i % kPerWord * 8 * (sizeof(Memory) % 4));
+  }
+}
+
+template <class R, u32 kVectors>
+inline void reduce_vectors(const Work& work, u64 begin, u64 first_vector) {
+  using Memory = typename R::Memory;
+  constexpr u32 kLanes = 16 / sizeof(Memory);
+  typename R::Value values[kVectors][kLanes];
+  SCCL_ROLLED for (u32 s = 0; s < work.source_count; ++s) {
+    const Source source = work.sources[s];
+    const Vector* const from = reinterpret_cast<const Vector*>(source.data + begin) + first_vector;
+    const Memory factor = static_cast<Memory>(source.scale_bits);
+    Vector loaded[kVectors];
+    SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) loaded[u] = from[u * static_cast<u64>(work.threads)];
+    SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) {
+      SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) {
+        const auto next = R::enter(lane_of<Memory>(loaded[u], i), factor);
+        values[u][i] = s == 0 ? next : R::combine(values[u][i], next);
+      }
+    }
+  }
+  SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) {
+    Vector result{};
+    SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) set_lane<Memory>(result, i, R::leave(values[u][i], work.divisor));
+    SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i)
+      (reinterpret_cast<Vector*>(work.sinks[i] + begin) + first_vector)[u * static_cast<u64>(work.threads)] = result;
+  }
+}
+
+// One by one: what vectors do not reach.
+template <class R>
+inline void reduce_elements(const Work& work, u64 begin, u64 end) {
+  using Memory = typename R::Memory;
+  SCCL_ROLLED for (u64 at = begin + work.thread; at < end; at += work.threads) {
+    const auto enter = [&](u32 s) {
+      return R::enter(reinterpret_cast<const Memory*>(work.sources[s].data)[at],
+                      static_cast<Memory>(work.sources[s].scale_bits));
+    };
+    auto value = enter(0);
+    SCCL_ROLLED for (u32 s = 1; s < work.source_count; ++s) value = R::combine(value, enter(s));
+    const Memory result = R::leave(value, work.divisor);
+    SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i) reinterpret_cast<Memory*>(work.sinks[i])[at] = result;
+  }
+}
+
+template <class R>
+inline void reduce(const Work& work) {
+  using Memory = typename R::Memory;
+  constexpr u32 kLanes = 16 / sizeof(Memory);
+  constexpr u32 kVectors = kLanes == 2 ? 3 : 16 / kLanes;  // so many stay in registers, in every kernel
+  const u32 missing = common_misalignment(work);
+  if (missing == 16 || missing % sizeof(Memory) != 0) return reduce_elements<R>(work, 0, work.elements);
+  const u64 head_wanted = missing == 0 ? 0 : (16 - missing) / sizeof(Memory);
+  const u64 head = head_wanted < work.elements ? head_wanted : work.elements;
+  const u64 vectors = (work.elements - head) / kLanes;
+  const u64 begin = head * sizeof(Memory);
+  reduce_elements<R>(work, 0, head);
+  u64 at = work.thread;
+  SCCL_ROLLED for (; at + (kVectors - 1) * static_cast<u64>(work.threads) < vectors; at += static_cast<u64>(kVectors) * work.threads)
+    reduce_vectors<R, kVectors>(work, begin, at);
+  SCCL_ROLLED for (; at < vectors; at += work.threads) reduce_vectors<R, 1>(work, begin, at);
+  reduce_elements<R>(work, head + vectors * kLanes, work.elements);
+}
+
+// What a kernel is instantiated for.
+struct Copying {
+  static void reduce(const Work&, bool) {}
+};
+
+template <DataType kType, ReduceKernel kKernel>
+struct Reducing {
+  using E = Element<kType>;
+  static void reduce(const Work& work, [[maybe_unused]] bool scaled) {
+    if constexpr (kKernel == ReduceKernel::max || kKernel == ReduceKernel::min) {
+      gpu::reduce<Extremum<E, kKernel>>(work);
+    } else {
+      // Factors and divisors belong to averages and pre-multiplied sums.
+      if constexpr (kKernel == ReduceKernel::sum) {
+        if (scaled) return gpu::reduce<Arithmetic<E, kKernel, Variant::scaled>>(work);
+        if constexpr (!E::kFloating)
+          if (work.divisor > 1) return gpu::reduce<Arithmetic<E, kKernel, Variant::divided>>(work);
+      }
+      gpu::reduce<Arithmetic<E, kKernel, Variant::plain>>(work);
+    }
+  }
+};
+
+// A function of its own: its registers are not shared with the interpreter's.
+template <class Mover>
+inline void move_block(const Source* sources, u32 source_count, u8* const* sinks, u32 sink_count, u64 elements,
+                              u32 divisor, u32 element_bytes, bool scaled) {
+  if (sink_count == 0 || elements == 0) return;
+  const Work work{sources, source_count, sinks, sink_count, elements, divisor, thread_index(), thread_count()};
+  if (source_count == 1 && !scaled && divisor <= 1) return copy_bytes(work, elements * element_bytes);
+  Mover::reduce(work, scaled);
+}
+
+}  // namespace sccl::device::gpu

@@ -1,0 +1,118 @@
+// What differs between CUDA and HIP: qualifiers, indices, barriers, and loads and stores that other devices take part in.
+//
+// The first header of every kernel. A host that plays a device for tests defines SCCL_GPU_TARGET_GIVEN and brings its own of everything here.
+#pragma once
+
+#if !defined(SCCL_GPU_TARGET_GIVEN)
+
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__) && !defined(__HIP__)
+#define SCCL_GPU_CUDA 1
+#define SCCL_KERNEL __global__
+#define SCCL_SHARED __shared__
+#define SCCL_NOINLINE __noinline__
+#define SCCL_MOST_THREADS(count) __launch_bounds__(count, 1)
+#else
+#define SCCL_GPU_CUDA 0
+#if !defined(__global__)
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#define __device__ __attribute__((device))
+#endif
+#define SCCL_KERNEL __global__
+#define SCCL_SHARED __shared__
+#define SCCL_NOINLINE __attribute__((noinline))
+#define SCCL_MOST_THREADS(count) __attribute__((amdgpu_flat_work_group_size(1, count)))
+// What is included after this, the interpreter too, carries no qualifiers.
+#pragma clang force_cuda_host_device begin
+#endif
+
+#include "kernels/device/program.h"
+
+namespace sccl::device::gpu {
+
+struct alignas(16) Vector {
+  u32 words[4];
+};
+
+#if SCCL_GPU_CUDA
+
+inline u32 thread_index() { return threadIdx.x; }
+inline u32 thread_count() { return blockDim.x; }
+inline u32 block_index() { return blockIdx.x; }
+inline void block_sync() { __syncthreads(); }
+inline bool block_all(bool mine) { return __syncthreads_and(mine) != 0; }
+
+// Peers may be other devices or the host, hence the scope of the whole system.
+inline u64 load_acquire_system(const u64* from) {
+  u64 value;
+  asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
+inline u64 load_relaxed_system(const u64* from) {
+  u64 value;
+  asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
+inline void store_release_system(u64* to, u64 value) {
+  asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+inline void store_relaxed_system(u64* to, u64 value) {
+  asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+inline void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+// Among the blocks of one kernel.
+inline u64 load_acquire_device(const u64* from) {
+  u64 value;
+  asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
+inline void store_release_device(u64* to, u64 value) {
+  asm volatile("st.release.gpu.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+inline u64 fetch_add_device(u64* at, u64 value) {
+  u64 before;
+  asm volatile("atom.add.acq_rel.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
+  return before;
+}
+inline void pause() {}  // a poll takes long enough
+
+#else
+
+inline u32 thread_index() { return __builtin_amdgcn_workitem_id_x(); }
+inline u32 thread_count() { return __builtin_amdgcn_workgroup_size_x(); }
+inline u32 block_index() { return __builtin_amdgcn_workgroup_id_x(); }
+inline void block_sync() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+// Shared variables are not for functions of host and device.
+#pragma clang force_cuda_host_device end
+__device__ inline bool block_all(bool mine) {
+  SCCL_SHARED u32 any_not;
+  if (thread_index() == 0) any_not = 0;
+  block_sync();
+  if (!mine) any_not = 1;
+  block_sync();
+  const bool all = any_not == 0;
+  block_sync();
+  return all;
+}
+#pragma clang force_cuda_host_device begin
+
+// Without a scope these reach the whole system.
+inline u64 load_acquire_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
+inline u64 load_relaxed_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
+inline void store_release_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+inline void store_relaxed_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
+inline void fence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline u64 load_acquire_device(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
+inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }
+inline void pause() { __builtin_amdgcn_s_sleep(1); }
+
+#endif
+
+}  // namespace sccl::device::gpu
+
+#endif

@@ -1,0 +1,167 @@
+#include "kernels/instantiate/compiler.h"
+
+#include <fmt/format.h>
+#include <link.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/error.h"
+#include "base/shared_library.h"
+#include "kernels/instantiate/embedded.h"
+
+namespace sccl::kernels {
+namespace {
+
+using gpu::Vendor;
+
+// Both libraries share this interface, up to the names.
+using Status = int;
+using Program = void*;
+constexpr Status kSuccess = 0;
+
+constexpr std::array<const char*, 3> kNvrtcNames{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"};
+constexpr std::array<int, 3> kNvrtcMajors{13, 12, 11};
+constexpr std::array<const char*, 4> kHiprtcNames{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so", "libamdhip64.so.5"};
+
+// Python packages keep the compiler in a folder of their own, beside those of the libraries that are loaded already.
+std::set<std::string> folders_of_packages() {
+  std::set<std::string> folders;
+  const auto visit = [](dl_phdr_info* object, std::size_t, void* found) {
+    const std::string path = object->dlpi_name == nullptr ? "" : object->dlpi_name;
+    for (const char* mark : {"/nvidia/", "/torch/"}) {
+      const std::size_t at = path.rfind(mark);
+      if (at == std::string::npos) continue;
+      for (const char* folder : {"/nvidia/cu13/lib/", "/nvidia/cuda_nvrtc/lib/"})
+        static_cast<std::set<std::string>*>(found)->insert(path.substr(0, at) + folder);
+    }
+    return 0;
+  };
+  ::dl_iterate_phdr(visit, &folders);
+  return folders;
+}
+
+std::vector<std::string> candidates(Vendor vendor, int newest_major) {
+  if (vendor == Vendor::hip) return {kHiprtcNames.begin(), kHiprtcNames.end()};
+  std::vector<std::string> paths;
+  const std::set<std::string> packages = folders_of_packages();
+  const auto append = [&](bool fitting) {
+    for (std::size_t i = 0; i < kNvrtcNames.size(); ++i) {
+      if ((newest_major == 0 || kNvrtcMajors[i] <= newest_major) != fitting) continue;
+      paths.emplace_back(kNvrtcNames[i]);
+      for (const std::string& folder : packages) paths.push_back(folder + kNvrtcNames[i]);
+      paths.push_back(std::string("/usr/local/cuda/lib64/") + kNvrtcNames[i]);
+    }
+  };
+  append(true);
+  append(false);
+  return paths;
+}
+
+}  // namespace
+
+struct Compiler::Library {
+  SharedLibrary file;
+  Status (*version)(int*, int*) = nullptr;
+  const char* (*error_text)(Status) = nullptr;
+  Status (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
+  Status (*destroy)(Program*) = nullptr;
+  Status (*compile)(Program, int, const char* const*) = nullptr;
+  Status (*log_size)(Program, std::size_t*) = nullptr;
+  Status (*log)(Program, char*) = nullptr;
+  Status (*image_size)(Program, std::size_t*) = nullptr;
+  Status (*image)(Program, char*) = nullptr;
+
+  explicit Library(SharedLibrary library) : file(std::move(library)) {}
+
+  bool load(Vendor vendor) {
+    const auto find = [&](const char* rest, auto*& function) {
+      return file.find((std::string(vendor == Vendor::cuda ? "nvrtc" : "hiprtc") + rest).c_str(), function);
+    };
+    const bool cuda = vendor == Vendor::cuda;
+    return find("Version", version) && find("GetErrorString", error_text) && find("CreateProgram", create) &&
+           find("DestroyProgram", destroy) && find("CompileProgram", compile) &&
+           find("GetProgramLogSize", log_size) && find("GetProgramLog", log) &&
+           find(cuda ? "GetCUBINSize" : "GetCodeSize", image_size) && find(cuda ? "GetCUBIN" : "GetCode", image);
+  }
+};
+
+Compiler::Compiler(Vendor vendor, std::unique_ptr<Library> library, std::string path)
+    : vendor_(vendor), library_(std::move(library)), path_(std::move(path)) {
+  int major = 0;
+  int minor = 0;
+  library_->version(&major, &minor);
+  version_ = fmt::format("{} {}.{}", vendor == Vendor::cuda ? "nvrtc" : "hiprtc", major, minor);
+}
+
+Compiler::~Compiler() = default;
+
+std::unique_ptr<Compiler> Compiler::open_file(Vendor vendor, const std::string& path, std::string& why_not) {
+  auto file = SharedLibrary::open(path);
+  if (!file) {
+    why_not = fmt::format("{} cannot be loaded", path);
+    return nullptr;
+  }
+  auto library = std::make_unique<Library>(*std::move(file));
+  if (!library->load(vendor)) {
+    why_not = fmt::format("{} lacks a function: it is too old", path);
+    return nullptr;
+  }
+  return std::unique_ptr<Compiler>(new Compiler(vendor, std::move(library), path));
+}
+
+std::unique_ptr<Compiler> Compiler::open(Vendor vendor, int newest_major, std::string& why_not) {
+  for (const std::string& path : candidates(vendor, newest_major))
+    if (auto compiler = open_file(vendor, path, why_not)) return compiler;
+  why_not = vendor == Vendor::cuda
+                ? "no libnvrtc.so.13, .12 or .11.2 was found: install cuda-nvrtc (or pip install nvidia-cuda-nvrtc) and put "
+                  "its folder on LD_LIBRARY_PATH"
+                : "no libhiprtc was found: install hiprtc of ROCm and put its folder on LD_LIBRARY_PATH";
+  return nullptr;
+}
+
+// A scale is a multiplication of its own, rounded before the sum, as on the host.
+std::vector<std::string> Compiler::options(Vendor vendor, const std::string& architecture) {
+  if (vendor == Vendor::cuda)
+    return {"--gpu-architecture=" + architecture, "--std=c++17", "--device-as-default-execution-space", "--fmad=false",
+            "--ptxas-options=-v"};
+  return {"--offload-arch=" + architecture, "-std=c++17", "-O3", "-ffp-contract=off"};
+}
+
+Compiler::Result Compiler::compile(const std::string& source, const std::string& architecture) const {
+  std::vector<const char*> texts;
+  std::vector<const char*> names;
+  for (const EmbeddedSource& file : embedded_sources()) {
+    texts.push_back(file.text);
+    names.push_back(file.name);
+  }
+  Program program = nullptr;
+  if (const int code = library_->create(&program, source.c_str(), "sccl_kernels", static_cast<int>(texts.size()),
+                                        texts.data(), names.data());
+      code != kSuccess)
+    fail(ErrorCode::internal_error, "{} does not take the kernels' sources ({}): report this", version_,
+         library_->error_text(code));
+  const std::vector<std::string> words = options(vendor_, architecture);
+  std::vector<const char*> arguments;
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  const int code = library_->compile(program, static_cast<int>(arguments.size()), arguments.data());
+  const auto take = [&](auto size_of, auto get) {
+    std::size_t bytes = 0;
+    if (size_of(program, &bytes) != kSuccess) return std::string();
+    std::string text(bytes, '\0');
+    if (bytes > 0 && get(program, text.data()) != kSuccess) text.clear();
+    return text;
+  };
+  Result result;
+  result.log = take(library_->log_size, library_->log);
+  while (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
+  if (code == kSuccess) result.image = take(library_->image_size, library_->image);
+  library_->destroy(&program);
+  if (result.image.empty())
+    fail(ErrorCode::internal_error, "{} ({}) does not compile the kernels for {} ({}): use a version that knows this device. {}",
+         version_, path_, architecture, library_->error_text(code), result.log);
+  return result;
+}
+
+}  // namespace sccl::kernels

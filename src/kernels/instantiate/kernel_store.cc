@@ -1,0 +1,151 @@
+#include "kernels/instantiate/kernel_store.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "kernels/instantiate/embedded.h"
+
+namespace sccl::kernels {
+namespace {
+
+constexpr const char* kKind = "sccl-kernel 1";
+constexpr unsigned kMostThreads = 8;
+
+std::uint64_t key_of_sources(const KernelStore::Options& options) {
+  std::string all;
+  for (const EmbeddedSource& file : embedded_sources()) all.append(file.name).append("\n").append(file.text);
+  for (const std::string& word : Compiler::options(options.vendor, options.architecture)) all.append("\n").append(word);
+  return checksum(all);
+}
+
+// Kernels that were compiled when the library was packed lie in a folder beside it.
+std::optional<std::filesystem::path> folder_beside_library() {
+  Dl_info about{};
+  if (::dladdr(reinterpret_cast<const void*>(&key_of_sources), &about) == 0 || about.dli_fname == nullptr)
+    return std::nullopt;
+  std::error_code ignored;
+  const auto file = std::filesystem::canonical(about.dli_fname, ignored);
+  if (ignored) return std::nullopt;
+  return file.parent_path() / "sccl-kernels";
+}
+
+}  // namespace
+
+KernelStore::KernelStore(Options options) : options_(std::move(options)), sources_key_(key_of_sources(options_)) {}
+
+KernelStore::Options KernelStore::for_device(gpu::Vendor vendor, std::string architecture, int newest_major) {
+  Options options{vendor, std::move(architecture), newest_major, cache_folder(), {}};
+  if (auto folder = folder_beside_library()) options.ready_made.push_back(*std::move(folder));
+  return options;
+}
+
+std::string KernelStore::file_name(const Instance& instance) const {
+  return fmt::format("{}-{}-{:016x}.kernel", name(instance), options_.architecture, sources_key_);
+}
+
+// An entry is the compiler's version, a line break, the image.
+std::optional<std::string> KernelStore::find(const Instance& instance, const std::string& compiler_version) const {
+  const auto look = [&](const std::filesystem::path& folder) -> std::optional<std::string> {
+    const std::string body = read_sealed(folder / file_name(instance), kKind).text;
+    const std::size_t end = body.find('\n');
+    if (end == std::string::npos) return std::nullopt;
+    if (!compiler_version.empty() && body.substr(0, end) != compiler_version) return std::nullopt;
+    return body.substr(end + 1);
+  };
+  for (const auto& folder : options_.ready_made)
+    if (auto image = look(folder)) return image;
+  return options_.cache ? look(*options_.cache) : std::nullopt;
+}
+
+const Compiler* KernelStore::compiler(std::string& why_not) {
+  const std::lock_guard lock(mutex_);
+  if (!compiler_ && no_compiler_.empty()) {
+    compiler_ = Compiler::open(options_.vendor, options_.newest_major, no_compiler_);
+    if (compiler_)
+      no_compiler_.clear();
+    else
+      log::info(log::Subsystem::init, "kernels for {}: {}", options_.architecture, no_compiler_);
+  }
+  why_not = no_compiler_;
+  return compiler_.get();
+}
+
+std::string KernelStore::make(const Instance& instance) {
+  // What came with the library needs no compiler to be opened, which can take longer than all else.
+  for (const auto& folder : options_.ready_made)
+    if (std::error_code none; std::filesystem::exists(folder / file_name(instance), none))
+      if (auto image = find(instance, "")) return *std::move(image);
+  std::string why_not;
+  const Compiler* const compiler = this->compiler(why_not);
+  if (auto image = find(instance, compiler != nullptr ? compiler->version() : "")) return *std::move(image);
+  if (compiler == nullptr)
+    fail(ErrorCode::internal_error, "the kernel {} for {} must be compiled, but {}", name(instance),
+         options_.architecture, why_not);
+  Compiler::Result made = compiler->compile(source(std::span(&instance, 1)), options_.architecture);
+  {
+    const std::lock_guard lock(mutex_);
+    ++compiled_;
+  }
+  log::info(log::Subsystem::init, "compiled {} for {} with {}", name(instance), options_.architecture,
+            compiler->version());
+  if (options_.cache &&
+      !write_sealed(*options_.cache / file_name(instance), kKind, compiler->version() + "\n" + made.image))
+    log::info(log::Subsystem::init, "kernels cannot be kept in {}: every process compiles its own (set SCCL_CACHE_DIR)",
+              options_.cache->string());
+  return std::move(made.image);
+}
+
+std::string KernelStore::image(const Instance& instance) {
+  std::unique_lock lock(mutex_);
+  made_.wait(lock, [&] { return being_made_.count(instance) == 0; });
+  if (const auto found = images_.find(instance); found != images_.end()) return found->second;
+  being_made_.insert(instance);
+  lock.unlock();
+  std::string image;
+  std::exception_ptr failure;
+  try {
+    image = make(instance);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock.lock();
+  being_made_.erase(instance);
+  if (!failure) images_[instance] = image;
+  lock.unlock();
+  made_.notify_all();
+  if (failure) std::rethrow_exception(failure);
+  return image;
+}
+
+void KernelStore::prepare(std::span<const Instance> instances) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < instances.size(); i = next++) {
+      try {
+        image(instances[i]);
+      } catch (const Error&) {
+        return;  // told to who needs it
+      }
+    }
+  };
+  const unsigned wanted = std::min({kMostThreads, std::max(1u, std::thread::hardware_concurrency()),
+                                    static_cast<unsigned>(instances.size())});
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < wanted; ++i) threads.push_back(start_thread(work));
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+int KernelStore::compiled() const {
+  const std::lock_guard lock(mutex_);
+  return compiled_;
+}
+
+}  // namespace sccl::kernels

@@ -1,0 +1,113 @@
+#include "platform/gpu/device.h"
+
+#include <array>
+
+#include "base/env.h"
+#include "base/log.h"
+
+namespace sccl::gpu {
+namespace {
+
+int attribute(const Driver& driver, int device, Attribute which) {
+  int value = 0;
+  return driver.device_attribute(&value, driver.number_of(which), device) == 0 ? value : 0;
+}
+
+// AMD's compiler takes the architecture of the device it finds when it is asked for none; its name then only tells
+// entries of the cache apart.
+std::string architecture_of(const Driver& driver, int device) {
+  const int major = attribute(driver, device, Attribute::capability_major);
+  const int minor = attribute(driver, device, Attribute::capability_minor);
+  if (driver.vendor == Vendor::cuda) return fmt::format("sm_{}", 10 * major + minor);
+  return fmt::format("gfx{}{:02x}", major, minor);
+}
+
+Device describe(const Driver& driver, int ordinal, void* context) {
+  Device device;
+  device.driver = &driver;
+  device.ordinal = ordinal;
+  device.context = context;
+  driver.check(driver.device_id(&device.id, ordinal), "asking for the device's id");
+  device.multiprocessors = attribute(driver, ordinal, Attribute::multiprocessors);
+  device.architecture = architecture_of(driver, ordinal);
+  device.vmm = driver.has_vmm() && attribute(driver, ordinal, Attribute::vmm) != 0 &&
+               attribute(driver, ordinal, Attribute::vmm_descriptors) != 0;
+  return device;
+}
+
+// Programs that use HIP always have a current device; they have a device at all when there is one.
+std::optional<Device> device_of(const Driver& driver) {
+  if (driver.vendor == Vendor::hip) {
+    int count = 0;
+    int ordinal = 0;
+    if (driver.device_count(&count) != 0 || count == 0 || driver.hip_get_device(&ordinal) != 0) return std::nullopt;
+    return describe(driver, ordinal, nullptr);
+  }
+  void* context = nullptr;
+  if (driver.context_current(&context) != 0 || context == nullptr) return std::nullopt;
+  int ordinal = 0;
+  driver.check(driver.context_device(&ordinal), "asking for the current device");
+  return describe(driver, ordinal, context);
+}
+
+}  // namespace
+
+std::optional<Device> current_device() {
+  const std::string wanted = env::text("SCCL_PLATFORM").value_or("auto");
+  if (wanted == "host") return std::nullopt;
+  std::string why_not;
+  for (const Vendor vendor : {Vendor::cuda, Vendor::hip}) {
+    if (wanted == "cuda" && vendor != Vendor::cuda) continue;
+    if (wanted == "hip" && vendor != Vendor::hip) continue;
+    if (const Driver* const driver = find_driver(vendor, why_not))
+      if (auto device = device_of(*driver)) return device;
+  }
+  if (wanted == "cuda" || wanted == "hip")
+    fail(ErrorCode::device_error, "SCCL_PLATFORM={}, but no device is current in this thread{}{}: call {} first, or unset it",
+         wanted, why_not.empty() ? "" : "; ", why_not, wanted == "cuda" ? "cudaSetDevice" : "hipSetDevice");
+  if (!why_not.empty()) log::warn("{}; continuing on the host platform", why_not);
+  return std::nullopt;
+}
+
+Current::Current(const Device& device) : driver_(*device.driver) {
+  if (driver_.vendor == Vendor::cuda) {
+    driver_.check(driver_.context_current(&context_before_), "asking for the current context");
+    changed_ = context_before_ != device.context;
+    if (changed_) driver_.check(driver_.context_set(device.context), "making a device current");
+    return;
+  }
+  driver_.check(driver_.hip_get_device(&device_before_), "asking for the current device");
+  changed_ = device_before_ != device.ordinal;
+  if (changed_) driver_.check(driver_.hip_set_device(device.ordinal), "making a device current");
+}
+
+Current::~Current() {
+  if (!changed_) return;
+  if (driver_.vendor == Vendor::cuda)
+    driver_.context_set(context_before_);
+  else
+    driver_.hip_set_device(device_before_);
+}
+
+RelaxedCapture::RelaxedCapture(const Driver& driver) : driver_(driver) {
+  driver_.check(driver_.exchange_capture_mode(&mode_), "relaxing the thread's capture mode");
+}
+
+RelaxedCapture::~RelaxedCapture() { driver_.exchange_capture_mode(&mode_); }
+
+CaptureState capture_of(const Driver& driver, Stream stream) {
+  int status = 0;
+  CaptureState state;
+  if (driver.capture_info != nullptr) {
+    driver.check(driver.capture_info(stream, &status, &state.id, &state.graph, nullptr, nullptr), "asking for a stream's capture");
+  } else {
+    driver.check(driver.stream_is_capturing(stream, &status), "asking for a stream's capture");
+    state.id = 1;
+  }
+  if (static_cast<Capture>(status) == Capture::invalidated)
+    fail(ErrorCode::device_error, "the stream's capture has been invalidated by an earlier call: end it and capture again");
+  if (static_cast<Capture>(status) == Capture::none) return {};
+  return state;
+}
+
+}  // namespace sccl::gpu

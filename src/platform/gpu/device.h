@@ -1,0 +1,64 @@
+// A device that a rank uses, and the scopes in which the driver is talked to: the caller's device and capture mode are as
+// before when they end.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "platform/gpu/driver.h"
+
+namespace sccl::gpu {
+
+struct Device {
+  const Driver* driver = nullptr;
+  int ordinal = 0;
+  void* context = nullptr;  // CUDA's; HIP knows devices only
+  UniqueDeviceId id{};
+  int multiprocessors = 0;
+  std::string architecture;  // "sm_90", "gfx90a"
+  bool vmm = false;          // memory can be passed on as file descriptors
+
+  int newest_compiler() const { return driver->vendor == Vendor::cuda ? driver->version / 1000 : 0; }
+};
+
+// The device that is current in the calling thread, if the program uses one. SCCL_PLATFORM: `host` says no; `cuda` and
+// `hip` throw where there is none.
+std::optional<Device> current_device();
+
+// Makes a device current.
+class Current {
+ public:
+  explicit Current(const Device& device);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const Driver& driver_;
+  void* context_before_ = nullptr;
+  int device_before_ = 0;
+  bool changed_ = false;
+};
+
+// While it lives, this thread may allocate and synchronize although some stream is being captured.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver);
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  const Driver& driver_;
+  int mode_ = 2;
+};
+
+// Zero when the stream is not being captured. Throws device_error for a capture that has been invalidated.
+struct CaptureState {
+  unsigned long long id = 0;
+  void* graph = nullptr;
+};
+CaptureState capture_of(const Driver& driver, Stream stream);
+
+}  // namespace sccl::gpu

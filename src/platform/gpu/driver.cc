@@ -1,0 +1,183 @@
+#include "platform/gpu/driver.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <mutex>
+#include <optional>
+
+namespace sccl::gpu {
+namespace {
+
+// Graphs with their user objects and cuStreamGetCaptureInfo_v2 came with 11.3; older drivers know none of the devices'
+// compilers that are looked for either.
+constexpr int kOldestCuda = 11030;
+
+struct Names {
+  const char* cuda;
+  const char* hip;
+};
+
+class Table {
+ public:
+  Table(void* library, Vendor vendor) : library_(library), vendor_(vendor) {}
+
+  template <typename Function>
+  void need(Function*& function, Names names) {
+    want(function, names);
+    if (function == nullptr && missing_.empty() && name(names) != nullptr) missing_ = name(names);
+  }
+  template <typename Function>
+  void want(Function*& function, Names names) {
+    const char* const symbol = name(names);
+    function = symbol == nullptr ? nullptr : reinterpret_cast<Function*>(::dlsym(library_, symbol));
+  }
+  const std::string& missing() const { return missing_; }
+
+ private:
+  const char* name(Names names) const { return vendor_ == Vendor::cuda ? names.cuda : names.hip; }
+
+  void* library_;
+  Vendor vendor_;
+  std::string missing_;
+};
+
+void fill_devices(Table& table, Driver& d) {
+  table.need(d.init, {"cuInit", "hipInit"});
+  table.need(d.driver_version, {"cuDriverGetVersion", "hipDriverGetVersion"});
+  table.need(d.device_count, {"cuDeviceGetCount", "hipGetDeviceCount"});
+  table.need(d.device_by_ordinal, {"cuDeviceGet", "hipDeviceGet"});
+  table.need(d.device_attribute, {"cuDeviceGetAttribute", "hipDeviceGetAttribute"});
+  table.need(d.device_id, {"cuDeviceGetUuid", "hipDeviceGetUuid"});
+  table.need(d.device_name, {"cuDeviceGetName", "hipDeviceGetName"});
+  table.need(d.can_access_peer, {"cuDeviceCanAccessPeer", "hipDeviceCanAccessPeer"});
+  table.need(d.context_current, {"cuCtxGetCurrent", nullptr});
+  table.need(d.context_set, {"cuCtxSetCurrent", nullptr});
+  table.need(d.context_device, {"cuCtxGetDevice", nullptr});
+  table.need(d.primary_retain, {"cuDevicePrimaryCtxRetain", nullptr});
+  table.need(d.primary_release, {"cuDevicePrimaryCtxRelease_v2", nullptr});
+  table.need(d.enable_peer_access, {"cuCtxEnablePeerAccess", nullptr});
+  table.need(d.hip_get_device, {nullptr, "hipGetDevice"});
+  table.need(d.hip_set_device, {nullptr, "hipSetDevice"});
+  table.need(d.hip_enable_peer, {nullptr, "hipDeviceEnablePeerAccess"});
+  table.need(d.cuda_error_text, {"cuGetErrorString", nullptr});
+  table.need(d.hip_error_text, {nullptr, "hipGetErrorString"});
+}
+
+void fill_memory(Table& table, Driver& d) {
+  table.need(d.allocate, {"cuMemAlloc_v2", "hipMalloc"});
+  table.need(d.free, {"cuMemFree_v2", "hipFree"});
+  table.need(d.host_allocate, {"cuMemHostAlloc", "hipHostMalloc"});
+  table.need(d.host_free, {"cuMemFreeHost", "hipHostFree"});
+  table.need(d.host_device_pointer, {"cuMemHostGetDevicePointer_v2", "hipHostGetDevicePointer"});
+  table.need(d.copy_to_device, {"cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync"});
+  table.need(d.copy_from_device, {"cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"});
+  table.need(d.fill, {"cuMemsetD8Async", "hipMemsetD8Async"});
+  // HIP's numbers for kinds of memory changed between its versions.
+  table.want(d.pointer_attributes, {"cuPointerGetAttributes", nullptr});
+  table.need(d.ipc_export, {"cuIpcGetMemHandle", "hipIpcGetMemHandle"});
+  table.need(d.ipc_open, {"cuIpcOpenMemHandle_v2", "hipIpcOpenMemHandle"});
+  table.need(d.ipc_close, {"cuIpcCloseMemHandle", "hipIpcCloseMemHandle"});
+  table.want(d.vmm_granularity, {"cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity"});
+  table.want(d.vmm_create, {"cuMemCreate", "hipMemCreate"});
+  table.want(d.vmm_release, {"cuMemRelease", "hipMemRelease"});
+  table.want(d.vmm_reserve, {"cuMemAddressReserve", "hipMemAddressReserve"});
+  table.want(d.vmm_unreserve, {"cuMemAddressFree", "hipMemAddressFree"});
+  table.want(d.vmm_map, {"cuMemMap", "hipMemMap"});
+  table.want(d.vmm_unmap, {"cuMemUnmap", "hipMemUnmap"});
+  table.want(d.vmm_set_access, {"cuMemSetAccess", "hipMemSetAccess"});
+  table.want(d.vmm_export, {"cuMemExportToShareableHandle", "hipMemExportToShareableHandle"});
+  table.want(d.vmm_import, {"cuMemImportFromShareableHandle", "hipMemImportFromShareableHandle"});
+}
+
+void fill_work(Table& table, Driver& d) {
+  table.need(d.stream_create, {"cuStreamCreate", "hipStreamCreateWithFlags"});
+  table.need(d.stream_destroy, {"cuStreamDestroy_v2", "hipStreamDestroy"});
+  table.need(d.stream_synchronize, {"cuStreamSynchronize", "hipStreamSynchronize"});
+  table.need(d.stream_wait_event, {"cuStreamWaitEvent", "hipStreamWaitEvent"});
+  table.need(d.stream_is_capturing, {"cuStreamIsCapturing", "hipStreamIsCapturing"});
+  table.want(d.capture_info, {"cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2"});
+  table.need(d.exchange_capture_mode, {"cuThreadExchangeStreamCaptureMode", "hipThreadExchangeStreamCaptureMode"});
+  table.need(d.event_create, {"cuEventCreate", "hipEventCreateWithFlags"});
+  table.need(d.event_destroy, {"cuEventDestroy_v2", "hipEventDestroy"});
+  table.need(d.event_record, {"cuEventRecord", "hipEventRecord"});
+  table.need(d.event_query, {"cuEventQuery", "hipEventQuery"});
+  table.want(d.user_object_create, {"cuUserObjectCreate", "hipUserObjectCreate"});
+  table.want(d.graph_retain, {"cuGraphRetainUserObject", "hipGraphRetainUserObject"});
+  table.need(d.module_load, {"cuModuleLoadData", "hipModuleLoadData"});
+  table.need(d.module_unload, {"cuModuleUnload", "hipModuleUnload"});
+  table.need(d.module_function, {"cuModuleGetFunction", "hipModuleGetFunction"});
+  table.need(d.launch, {"cuLaunchKernel", "hipModuleLaunchKernel"});
+}
+
+void* library_in_memory(Vendor vendor) {
+  constexpr std::array<const char*, 1> kCuda{"libcuda.so.1"};
+  constexpr std::array<const char*, 4> kHip{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
+  const auto open = [](const auto& names) -> void* {
+    for (const char* name : names)
+      if (void* const found = ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return found;
+    return nullptr;
+  };
+  return vendor == Vendor::cuda ? open(kCuda) : open(kHip);
+}
+
+std::optional<Driver> load(Vendor vendor, std::string& why_not) {
+  void* const library = library_in_memory(vendor);
+  if (library == nullptr) return std::nullopt;
+  Driver driver{};
+  driver.vendor = vendor;
+  Table table(library, vendor);
+  fill_devices(table, driver);
+  fill_memory(table, driver);
+  fill_work(table, driver);
+  if (!table.missing().empty()) {
+    why_not = fmt::format("the {} driver has no {}: update it", name(vendor), table.missing());
+    return std::nullopt;
+  }
+  if (const Status status = driver.init(0); status != 0) {
+    why_not = fmt::format("the {} driver does not start ({})", name(vendor), driver.error_text(status));
+    return std::nullopt;
+  }
+  driver.driver_version(&driver.version);
+  if (vendor == Vendor::cuda && driver.version < kOldestCuda) {
+    why_not = fmt::format("the CUDA driver is of version {}.{}, which lacks what graphs need: update it to 11.3 or newer",
+                          driver.version / 1000, driver.version % 1000 / 10);
+    return std::nullopt;
+  }
+  return driver;
+}
+
+}  // namespace
+
+int Driver::number_of(Attribute attribute) const {
+  // The orders of the enumerations in the two interfaces.
+  constexpr std::array<int, 6> kCuda{16, 75, 76, 102, 103, 97};
+  constexpr std::array<int, 6> kHip{63, 23, 61, 92, 92, 74};
+  const auto index = static_cast<std::size_t>(attribute);
+  return vendor == Vendor::cuda ? kCuda.at(index) : kHip.at(index);
+}
+
+std::string Driver::error_text(Status status) const {
+  const char* text = nullptr;
+  if (cuda_error_text != nullptr) cuda_error_text(status, &text);
+  if (hip_error_text != nullptr) text = hip_error_text(status);
+  return text == nullptr ? fmt::format("error {}", status) : fmt::format("{}, error {}", text, status);
+}
+
+void Driver::fail(Status status, const char* what) const {
+  constexpr Status kOutOfMemory = 2;
+  const char* remedy = status == kOutOfMemory ? "free device memory, or lower SCCL_MEM_LIMIT"
+                                              : "look at the driver's log (dmesg, nvidia-smi -q)";
+  sccl::fail(ErrorCode::device_error, "{} failed on the {} driver ({}): {}", what, name(vendor), error_text(status), remedy);
+}
+
+const Driver* find_driver(Vendor vendor, std::string& why_not) {
+  static std::mutex mutex;
+  static std::array<std::optional<Driver>, 2> drivers;
+  const std::lock_guard lock(mutex);
+  auto& driver = drivers[static_cast<std::size_t>(vendor)];
+  if (!driver) driver = load(vendor, why_not);
+  return driver ? &*driver : nullptr;
+}
+
+}  // namespace sccl::gpu

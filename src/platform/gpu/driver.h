@@ -1,0 +1,145 @@
+// The driver's functions, looked up in the library that the program has loaded: a table of pointers and nothing else.
+//
+// libcuda and libamdhip64 agree on these functions up to the names and a few numbers: device pointers have 64 bits,
+// handles are pointers, results are integers with zero for success. What they do not share stands in pairs. A program
+// that uses a device has the library in memory, so nothing is loaded here, and a program without one pays nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "platform/gpu/vendor.h"
+
+namespace sccl::gpu {
+
+using Address = std::uint64_t;  // of device memory
+using Stream = void*;
+using Status = int;
+
+struct UniqueDeviceId {
+  unsigned char bytes[16];
+  bool operator==(const UniqueDeviceId&) const = default;
+};
+
+struct IpcHandle {
+  unsigned char bytes[64];
+};
+
+// Of an allocation that can be mapped by others; the layout is the vendors'.
+struct AllocationProperties {
+  int type = 1;          // pinned
+  int handle_types = 1;  // POSIX file descriptor
+  int location_type = 1;  // device
+  int location_id = 0;
+  void* win32 = nullptr;
+  struct {
+    unsigned char compression = 0, rdma = 0;
+    unsigned short usage = 0;
+    unsigned char reserved[4]{};
+  } flags;
+};
+struct AccessDescription {
+  int location_type = 1;
+  int location_id = 0;
+  int flags = 3;  // read and write
+};
+
+// Of the vendors' numbers those that both use; where they differ the table's `attributes` say which.
+enum class Attribute : int { multiprocessors, capability_major, capability_minor, vmm, vmm_descriptors, most_shared_bytes };
+enum class Capture : int { none = 0, active = 1, invalidated = 2 };
+inline constexpr int kNotReady = 600;  // of both
+
+struct Driver {
+  Vendor vendor = Vendor::cuda;
+  int version = 0;  // 13000 for CUDA 13.0
+
+  // Devices and contexts.
+  Status (*init)(unsigned);
+  Status (*driver_version)(int*);
+  Status (*device_count)(int*);
+  Status (*device_by_ordinal)(int*, int);
+  Status (*device_attribute)(int*, int attribute, int device);
+  Status (*device_id)(UniqueDeviceId*, int device);
+  Status (*device_name)(char*, int bytes, int device);
+  Status (*can_access_peer)(int*, int device, int peer);
+  Status (*context_current)(void**);
+  Status (*context_set)(void*);
+  Status (*context_device)(int*);
+  Status (*primary_retain)(void**, int device);
+  Status (*primary_release)(int device);
+  Status (*enable_peer_access)(void* peer_context, unsigned flags);  // HIP: by device, in its own pointer
+  // HIP has devices in their place.
+  Status (*hip_get_device)(int*);
+  Status (*hip_set_device)(int);
+  Status (*hip_enable_peer)(int, unsigned);
+
+  // Memory.
+  Status (*allocate)(Address*, std::size_t);
+  Status (*free)(Address);
+  Status (*host_allocate)(void**, std::size_t, unsigned flags);
+  Status (*host_free)(void*);
+  Status (*host_device_pointer)(Address*, void*, unsigned);
+  Status (*copy_to_device)(Address, const void*, std::size_t, Stream);
+  Status (*copy_from_device)(void*, Address, std::size_t, Stream);
+  Status (*fill)(Address, unsigned char, std::size_t, Stream);
+  Status (*pointer_attributes)(unsigned count, int* attributes, void** results, Address);  // null in HIP
+  Status (*ipc_export)(IpcHandle*, Address);
+  Status (*ipc_open)(Address*, IpcHandle, unsigned flags);
+  Status (*ipc_close)(Address);
+
+  // Virtual memory; null where the driver is too old.
+  Status (*vmm_granularity)(std::size_t*, const AllocationProperties*, int which);
+  Status (*vmm_create)(std::uint64_t*, std::size_t, const AllocationProperties*, unsigned long long);
+  Status (*vmm_release)(std::uint64_t);
+  Status (*vmm_reserve)(Address*, std::size_t, std::size_t alignment, Address hint, unsigned long long);
+  Status (*vmm_unreserve)(Address, std::size_t);
+  Status (*vmm_map)(Address, std::size_t, std::size_t offset, std::uint64_t, unsigned long long);
+  Status (*vmm_unmap)(Address, std::size_t);
+  Status (*vmm_set_access)(Address, std::size_t, const AccessDescription*, std::size_t count);
+  Status (*vmm_export)(void*, std::uint64_t, int type, unsigned long long);
+  Status (*vmm_import)(std::uint64_t*, void*, int type);
+
+  // Streams, events, graphs.
+  Status (*stream_create)(Stream*, unsigned flags);
+  Status (*stream_destroy)(Stream);
+  Status (*stream_synchronize)(Stream);
+  Status (*stream_wait_event)(Stream, void* event, unsigned);
+  Status (*stream_is_capturing)(Stream, int*);
+  Status (*capture_info)(Stream, int* status, unsigned long long* id, void** graph, const void*** nodes,
+                         std::size_t* count);  // may be null
+  Status (*exchange_capture_mode)(int*);
+  Status (*event_create)(void**, unsigned flags);
+  Status (*event_destroy)(void*);
+  Status (*event_record)(void*, Stream);
+  Status (*event_query)(void*);
+  Status (*user_object_create)(void**, void* pointer, void (*destroy)(void*), unsigned count, unsigned flags);  // may be null
+  Status (*graph_retain)(void* graph, void* object, unsigned count, unsigned flags);                            // may be null
+
+  // Kernels.
+  Status (*module_load)(void**, const void* image);
+  Status (*module_unload)(void*);
+  Status (*module_function)(void**, void* module, const char* name);
+  Status (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared_bytes,
+                   Stream, void** parameters, void** extra);
+
+  Status (*cuda_error_text)(Status, const char**);
+  const char* (*hip_error_text)(Status);
+
+  bool has_vmm() const { return vmm_create != nullptr && vmm_export != nullptr && vmm_import != nullptr; }
+  int number_of(Attribute attribute) const;
+  std::string error_text(Status status) const;
+
+  // Throws device_error: what was asked for, what the driver said, what helps.
+  void check(Status status, const char* what) const {
+    if (status != 0) fail(status, what);
+  }
+  [[noreturn]] void fail(Status status, const char* what) const;
+};
+
+// The driver of a vendor, when the program has loaded its library and it works; else null. Looked for at each call until
+// it is found: a program may load it later. `why_not` tells what is wrong with a library that is there.
+const Driver* find_driver(Vendor vendor, std::string& why_not);
+
+}  // namespace sccl::gpu

@@ -1,0 +1,177 @@
+#include "platform/gpu/memory.h"
+
+#include <cstring>
+
+namespace sccl::gpu {
+namespace {
+
+constexpr int kDescriptorType = 1;
+constexpr unsigned kNonBlockingStream = 1;
+constexpr unsigned kMappedAndPortable = 3;  // HIP: 2 and 1 as well
+constexpr unsigned kLazyPeerAccess = 1;
+constexpr Status kPeerAccessAlready = 704;
+
+std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
+// A stream for set-up only, which waits for nobody's work.
+class SetupStream {
+ public:
+  explicit SetupStream(const Driver& driver) : driver_(driver) {
+    driver_.check(driver_.stream_create(&stream_, kNonBlockingStream), "making a stream");
+  }
+  ~SetupStream() { driver_.stream_destroy(stream_); }
+  SetupStream(const SetupStream&) = delete;
+  SetupStream& operator=(const SetupStream&) = delete;
+
+  Stream get() const { return stream_; }
+  void finish() const { driver_.check(driver_.stream_synchronize(stream_), "waiting for a copy"); }
+
+ private:
+  const Driver& driver_;
+  Stream stream_ = nullptr;
+};
+
+}  // namespace
+
+void DeviceMemory::set_access(const Device& device) const {
+  AccessDescription access;
+  access.location_id = device.ordinal;
+  device.driver->check(device.driver->vmm_set_access(address_, bytes_, &access, 1), "allowing access to device memory");
+}
+
+void DeviceMemory::map_handle(std::size_t bytes) {
+  const Driver& driver = *device_.driver;
+  driver.check(driver.vmm_reserve(&address_, bytes, 0, 0, 0), "reserving addresses");
+  bytes_ = bytes;
+  if (const Status status = driver.vmm_map(address_, bytes, 0, handle_, 0); status != 0) {
+    driver.vmm_unreserve(address_, bytes);
+    address_ = 0;
+    driver.fail(status, "mapping device memory");
+  }
+  set_access(device_);
+}
+
+std::shared_ptr<DeviceMemory> DeviceMemory::allocate(const Device& device, std::size_t bytes) {
+  const Current current(device);
+  const Driver& driver = *device.driver;
+  const RelaxedCapture relaxed(driver);
+  std::shared_ptr<DeviceMemory> memory(new DeviceMemory(device, device.vmm ? Kind::virtual_memory : Kind::plain));
+  if (device.vmm) {
+    AllocationProperties properties;
+    properties.location_id = device.ordinal;
+    std::size_t unit = 0;
+    driver.check(driver.vmm_granularity(&unit, &properties, 0), "asking for the granularity of memory");
+    const std::size_t rounded = round_up(bytes, unit);
+    driver.check(driver.vmm_create(&memory->handle_, rounded, &properties, 0), "allocating device memory");
+    memory->map_handle(rounded);
+  } else {
+    driver.check(driver.allocate(&memory->address_, bytes), "allocating device memory");
+    memory->bytes_ = bytes;
+  }
+  const SetupStream stream(driver);
+  driver.check(driver.fill(memory->address_, 0, memory->bytes_, stream.get()), "clearing device memory");
+  stream.finish();
+  return memory;
+}
+
+std::shared_ptr<DeviceMemory> DeviceMemory::map(const Device& device, const Ticket& ticket,
+                                                const FileDescriptor& descriptor) {
+  const Current current(device);
+  const Driver& driver = *device.driver;
+  const RelaxedCapture relaxed(driver);
+  std::shared_ptr<DeviceMemory> memory(new DeviceMemory(device, ticket.descriptor ? Kind::virtual_memory : Kind::ipc));
+  if (ticket.descriptor) {
+    void* const number = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor.get()));
+    driver.check(driver.vmm_import(&memory->handle_, number, kDescriptorType), "importing a peer's device memory");
+    memory->map_handle(ticket.bytes);
+  } else {
+    driver.check(driver.ipc_open(&memory->address_, ticket.ipc, kLazyPeerAccess), "opening a peer's device memory");
+    memory->bytes_ = ticket.bytes;
+  }
+  return memory;
+}
+
+DeviceMemory::~DeviceMemory() {
+  const Driver& driver = *device_.driver;
+  try {
+    const Current current(device_);
+    const RelaxedCapture relaxed(driver);
+    if (kind_ == Kind::virtual_memory) {
+      if (address_ != 0) driver.vmm_unmap(address_, bytes_);
+      if (address_ != 0) driver.vmm_unreserve(address_, bytes_);
+      if (handle_ != 0) driver.vmm_release(handle_);
+    } else if (address_ != 0) {
+      kind_ == Kind::plain ? driver.free(address_) : driver.ipc_close(address_);
+    }
+  } catch (const Error&) {
+    // The driver is going down with the process; so does the memory.
+  }
+}
+
+Ticket DeviceMemory::ticket(FileDescriptor& descriptor) const {
+  const Current current(device_);
+  const Driver& driver = *device_.driver;
+  Ticket ticket;
+  ticket.bytes = bytes_;
+  ticket.descriptor = kind_ == Kind::virtual_memory;
+  if (!ticket.descriptor) {
+    driver.check(driver.ipc_export(&ticket.ipc, address_), "exporting device memory");
+    return ticket;
+  }
+  int number = -1;
+  driver.check(driver.vmm_export(&number, handle_, kDescriptorType, 0), "exporting device memory");
+  descriptor = FileDescriptor(number);
+  return ticket;
+}
+
+void DeviceMemory::admit(const Device& device) const {
+  if (device.ordinal == device_.ordinal) return;
+  const Driver& driver = *device_.driver;
+  int reachable = 0;
+  driver.check(driver.can_access_peer(&reachable, device.ordinal, device_.ordinal), "asking for peer access");
+  if (reachable == 0)
+    fail(ErrorCode::device_error,
+         "device {} cannot reach the memory of device {}: use devices that are linked (nvidia-smi topo -p2p r), or set "
+         "SCCL_PLATFORM=host",
+         device.ordinal, device_.ordinal);
+  if (kind_ == Kind::virtual_memory) return set_access(device);
+  const Current current(device);
+  const Status status = driver.vendor == Vendor::cuda ? driver.enable_peer_access(device_.context, 0)
+                                                      : driver.hip_enable_peer(device_.ordinal, 0);
+  if (status != kPeerAccessAlready) driver.check(status, "enabling peer access");
+}
+
+void DeviceMemory::write(std::size_t offset, const void* data, std::size_t bytes) const {
+  const Current current(device_);
+  const Driver& driver = *device_.driver;
+  const RelaxedCapture relaxed(driver);
+  const SetupStream stream(driver);
+  driver.check(driver.copy_to_device(address_ + offset, data, bytes, stream.get()), "copying to the device");
+  stream.finish();
+}
+
+MappedMemory::MappedMemory(const Device& device, std::size_t bytes) : device_(device), bytes_(bytes) {
+  const Current current(device_);
+  const Driver& driver = *device_.driver;
+  const RelaxedCapture relaxed(driver);
+  void* data = nullptr;
+  driver.check(driver.host_allocate(&data, bytes, kMappedAndPortable), "allocating mapped host memory");
+  data_ = static_cast<std::byte*>(data);
+  std::memset(data_, 0, bytes);
+  if (const Status status = driver.host_device_pointer(&address_, data_, 0); status != 0) {
+    driver.host_free(data_);
+    driver.fail(status, "mapping host memory to the device");
+  }
+}
+
+MappedMemory::~MappedMemory() {
+  try {
+    const Current current(device_);
+    const RelaxedCapture relaxed(*device_.driver);
+    device_.driver->host_free(data_);
+  } catch (const Error&) {
+    // As in ~DeviceMemory.
+  }
+}
+
+}  // namespace sccl::gpu

@@ -1,0 +1,74 @@
+// Memory of a device that other ranks map too, and host memory that the device sees.
+#pragma once
+
+#include <memory>
+
+#include "base/fd.h"
+#include "platform/gpu/device.h"
+
+namespace sccl::gpu {
+
+// How memory gets to another process.
+struct Ticket {
+  IpcHandle ipc{};
+  std::uint64_t bytes = 0;
+  bool descriptor = false;  // it travels as a file descriptor, not as `ipc`
+};
+
+class DeviceMemory {
+ public:
+  // Filled with zeros. `shared`: can be given to other processes.
+  static std::shared_ptr<DeviceMemory> allocate(const Device& device, std::size_t bytes);
+  // What another process's ticket is for.
+  static std::shared_ptr<DeviceMemory> map(const Device& device, const Ticket& ticket, const FileDescriptor& descriptor);
+
+  // Gives the memory back; the device's work on it must have ended.
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  Address address() const { return address_; }
+  std::size_t bytes() const { return bytes_; }
+  const Device& device() const { return device_; }
+
+  // For other processes; `descriptor` is filled when the ticket asks for one.
+  Ticket ticket(FileDescriptor& descriptor) const;
+  // Lets another device of this process use it. Throws device_error when the two cannot reach each other.
+  void admit(const Device& device) const;
+
+  // Host to device, complete on return; on a stream of its own, so that it may stand beside captures.
+  void write(std::size_t offset, const void* data, std::size_t bytes) const;
+
+ private:
+  enum class Kind : std::uint8_t { plain, virtual_memory, ipc };
+  DeviceMemory(const Device& device, Kind kind) : device_(device), kind_(kind) {}
+  void map_handle(std::size_t bytes);
+  void set_access(const Device& device) const;
+
+  Device device_;
+  Kind kind_;
+  Address address_ = 0;
+  std::size_t bytes_ = 0;
+  std::uint64_t handle_ = 0;  // of virtual memory
+};
+
+// Zero-filled host memory, at `device_address()` for the device.
+class MappedMemory {
+ public:
+  MappedMemory(const Device& device, std::size_t bytes);
+  ~MappedMemory();
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+  Address device_address() const { return address_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  Device device_;
+  std::byte* data_ = nullptr;
+  Address address_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace sccl::gpu

@@ -1,0 +1,134 @@
+// A device played by the host: a thread for each thread of a block, so that barriers, acquires and releases are real ones
+// and ThreadSanitizer sees what a block forgets. Brings the vocabulary of kernels/gpu/target.h.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#define SCCL_GPU_TARGET_GIVEN 1
+#define SCCL_GPU_CUDA 0
+
+#include "kernels/device/program.h"
+
+namespace sccl::device::gpu {
+
+struct alignas(16) Vector {
+  u32 words[4];
+};
+
+struct HostBlock {
+  explicit HostBlock(u32 threads) : barrier(static_cast<std::ptrdiff_t>(threads)) {}
+  std::barrier<> barrier;
+  std::atomic<u32> dissent{0};
+};
+
+struct HostPlace {
+  HostBlock* block = nullptr;
+  u32 thread = 0;
+  u32 threads = 1;
+  u32 block_index = 0;
+};
+inline thread_local HostPlace place;
+
+inline u32 thread_index() { return place.thread; }
+inline u32 thread_count() { return place.threads; }
+inline u32 block_index() { return place.block_index; }
+inline void block_sync() {
+  if (place.threads > 1) place.block->barrier.arrive_and_wait();
+}
+inline bool block_all(bool mine) {
+  block_sync();
+  if (!mine) place.block->dissent.fetch_add(1);
+  block_sync();
+  const bool all = place.block->dissent.load() == 0;
+  block_sync();
+  if (place.thread == 0) place.block->dissent.store(0);
+  block_sync();
+  return all;
+}
+
+inline u64 load_acquire_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
+inline u64 load_relaxed_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
+inline void store_release_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+inline void store_relaxed_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
+inline void fence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline u64 load_acquire_device(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
+inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }
+inline void pause() { ::sched_yield(); }
+
+}  // namespace sccl::device::gpu
+
+#include "kernels/gpu/call_kernel.h"
+
+namespace sccl::device::gpu {
+
+// Runs `body` in every thread of every block of a launch; returns when all have ended.
+inline void on_grid(u32 blocks, u32 threads, const std::function<void(u32 block, u32 thread)>& body) {
+  std::vector<std::unique_ptr<HostBlock>> states;
+  std::vector<std::thread> running;
+  for (u32 block = 0; block < blocks; ++block) {
+    states.push_back(std::make_unique<HostBlock>(threads));
+    for (u32 thread = 0; thread < threads; ++thread)
+      running.emplace_back([&, block, thread, state = states.back().get()] {
+        place = {state, thread, threads, block};
+        body(block, thread);
+      });
+  }
+  for (std::thread& thread : running) thread.join();
+}
+
+// A kernel of any type and operation, chosen when it runs.
+struct AnyMover {
+  static inline thread_local DataType type = DataType::int8;
+  static inline thread_local ReduceKernel kernel = ReduceKernel::sum;
+
+  template <DataType kType>
+  static void reduce_type(const Work& work, bool scaled) {
+    switch (kernel) {
+      case ReduceKernel::sum: return Reducing<kType, ReduceKernel::sum>::reduce(work, scaled);
+      case ReduceKernel::prod: return Reducing<kType, ReduceKernel::prod>::reduce(work, scaled);
+      case ReduceKernel::max: return Reducing<kType, ReduceKernel::max>::reduce(work, scaled);
+      case ReduceKernel::min: return Reducing<kType, ReduceKernel::min>::reduce(work, scaled);
+    }
+  }
+  static void reduce(const Work& work, bool scaled) {
+    switch (type) {
+      case DataType::int8: return reduce_type<DataType::int8>(work, scaled);
+      case DataType::uint8: return reduce_type<DataType::uint8>(work, scaled);
+      case DataType::int32: return reduce_type<DataType::int32>(work, scaled);
+      case DataType::uint32: return reduce_type<DataType::uint32>(work, scaled);
+      case DataType::int64: return reduce_type<DataType::int64>(work, scaled);
+      case DataType::uint64: return reduce_type<DataType::uint64>(work, scaled);
+      case DataType::float16: return reduce_type<DataType::float16>(work, scaled);
+      case DataType::float32: return reduce_type<DataType::float32>(work, scaled);
+      case DataType::float64: return reduce_type<DataType::float64>(work, scaled);
+      case DataType::bfloat16: return reduce_type<DataType::bfloat16>(work, scaled);
+      case DataType::float8e4m3: return reduce_type<DataType::float8e4m3>(work, scaled);
+      case DataType::float8e5m2: return reduce_type<DataType::float8e5m2>(work, scaled);
+    }
+  }
+};
+
+// A launch as a driver would do it.
+inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threads, u64 places_bytes) {
+  std::vector<std::unique_ptr<BlockMemory>> memories;
+  std::vector<std::vector<u64>> places;
+  for (u32 block = 0; block < blocks; ++block) {
+    memories.push_back(std::make_unique<BlockMemory>());
+    places.emplace_back(places_bytes / 8 + 1);
+  }
+  on_grid(blocks, threads, [&](u32 block, u32) {
+    AnyMover::type = arguments.call.type;
+    AnyMover::kernel = arguments.call.kernel;
+    run_call<AnyMover>(arguments, *memories[block], reinterpret_cast<u8*>(places[block].data()));
+  });
+}
+
+}  // namespace sccl::device::gpu
