@@ -17,7 +17,7 @@ TEST_CASE("synthesis, trees and the ring are each predicted fastest on some part
       const auto all = portfolio::candidates(topology, collective, 0);
       for (std::size_t bytes = 8; bytes <= std::size_t{64} << 20; bytes *= 64) {
         const auto& first = all[portfolio::predict(all, bytes, 1, {}).front().candidate];
-        families.insert(first.origin == Origin::synthesis ? "SMT" : first.name);
+        families.insert(first.origin == Origin::synthesis ? "SMT" : first.origin == Origin::trees ? "trees" : first.name);
       }
     }
   }
