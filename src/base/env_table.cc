@@ -123,6 +123,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "Bytes of one slice of a chunk; through slots, a slot's at most."},
     {"SCCL_DETERMINISTIC", "0 | 1", "0", kHonoured,
      "1: tuning never changes the order of a summation, so that results have the same bits run after run."},
+    {"SCCL_DEVICE_MEM_LIMIT", "bytes", "268435456", kHonoured,
+     "Most device memory of a communicator at one rank: slots, then channels are fewer until it holds them."},
     {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv)."},
     {"SCCL_DISPATCH", "measured | model | learned", "measured", kHonoured,
      "Where the choice among schedules comes from: predictions corrected by measured times, predictions alone, or what "

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "runtime/assembly.h"
 #include "runtime/executor.h"
+#include "runtime/gpu/device_executor.h"
 #include "runtime/one_sided.h"
 
 namespace sccl::runtime {
@@ -17,12 +18,41 @@ constexpr int kFirstUserOp = 5;
 // Handles are unique in the process, so that one communicator's is unknown to every other.
 std::atomic<int> next_redop{kFirstUserOp};
 
+// Compiles, or finds, the first kernels while the ranks meet.
+class KernelPreparation {
+ public:
+  explicit KernelPreparation(const std::optional<gpu::Device>& device) {
+    if (device) job_ = Job::start([kernels = DeviceKernels::of(*device)] { kernels->prepare(); });
+  }
+  ~KernelPreparation() { wait(); }
+  KernelPreparation(const KernelPreparation&) = delete;
+  KernelPreparation& operator=(const KernelPreparation&) = delete;
+
+  void wait() {
+    if (job_) job_->wait();
+  }
+
+ private:
+  std::shared_ptr<Job> job_;
+};
+
+std::string platform_text(const Membership& membership) {
+  if (!membership.on_device) return "host platform";
+  const DeviceMembership& on_device = *membership.on_device;
+  return fmt::format("{} device {} ({}), {} of its ranks, {} channels of {} KiB slots, {}",
+                     gpu::name(on_device.device.driver->vendor), on_device.device.ordinal, on_device.device.architecture,
+                     on_device.neighbours, on_device.layout.channels(), on_device.layout.slot_bytes() / 1024,
+                     on_device.direct ? "direct" : "slots only");
+}
+
 }  // namespace
 
 Communicator::Communicator(CommunicatorOptions options) : options_(std::move(options)) {
   if (options_.ranks < 1 || options_.rank < 0 || options_.rank >= options_.ranks)
     fail(ErrorCode::invalid_argument, "rank {} of {} ranks: the rank must lie in 0..ranks-1 and there must be a rank",
          options_.rank, options_.ranks);
+  if (!options_.accelerator) options_.accelerator = gpu::current_device();
+  if (options_.accelerator) options_.device = options_.accelerator->ordinal;
 }
 
 Communicator::~Communicator() = default;
@@ -30,15 +60,21 @@ Communicator::~Communicator() = default;
 void Communicator::connect() {
   env::report_once();
   try {
-    Membership membership = meet({options_.id, options_.rank, options_.ranks, options_.place, options_.watch},
-                                 Deadline::in(init_timeout()), stop_.abort);
+    KernelPreparation kernels(options_.accelerator);
+    Membership membership = meet(
+        {options_.id, options_.rank, options_.ranks, options_.place, options_.watch, options_.accelerator},
+        Deadline::in(init_timeout()), stop_.abort);
+    kernels.wait();
     options_.watch = nullptr;
     membership.name = options_.name;
-    log::info(log::Subsystem::init, "rank {} of {} ready: host platform, {} KiB slots, up to {} bytes of memory, {}",
-              options_.rank, options_.ranks, membership.layout.slot_bytes() / 1024, membership.layout.total_bytes(),
+    log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, up to {} bytes of memory, {}",
+              options_.rank, options_.ranks, platform_text(membership), membership.layout.slot_bytes() / 1024, membership.layout.total_bytes(),
               membership.direct ? "single copy" : "no single copy");
     const std::lock_guard lock(mutex_);
     executor_ = std::make_unique<Executor>(std::move(membership), stop_);
+    if (executor_->membership().on_device)
+      on_device_ = std::make_unique<DeviceExecutor>(executor_->membership(), stop_,
+                                                    [this](const Error& error) { record_failure(error); });
     assembly_ = std::make_unique<Assembly>(executor_->membership(), stop_.abort);
     one_sided_ = std::make_unique<OneSided>(executor_->membership(), *assembly_);
     if (stop_.abort.load(std::memory_order_acquire)) {
@@ -75,6 +111,7 @@ void Communicator::abort() noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (executor_) executor_->leave(Presence::aborted);
+    if (on_device_) on_device_->stop();
     child = pending_child_.lock();
   }
   if (child) child->abort();
@@ -92,6 +129,7 @@ void Communicator::revoke() {
   {
     const std::lock_guard lock(mutex_);
     if (executor_) executor_->leave(Presence::revoked);
+    if (on_device_) on_device_->stop();
   }
   settle();
   // Whatever runs looks at the flag every 20 ms at least.

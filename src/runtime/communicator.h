@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "platform/gpu/device.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/job.h"
 #include "runtime/requests.h"
@@ -25,10 +27,12 @@ struct CommunicatorOptions {
   int place = -1;    // of this rank in the topology of SCCL_TOPO; negative: not known
   std::string name;  // commName of the configuration, may be empty
   bool blocking = true;
+  std::optional<gpu::Device> accelerator{};  // empty: the one that is current in the calling thread, if any
   std::function<void()> watch{};  // called while init waits; throws when the ranks cannot all come any more
 };
 
 class Assembly;
+class DeviceExecutor;
 class Executor;
 class OneSided;
 
@@ -118,6 +122,9 @@ class Communicator {
   Reduction resolve_redop(int handle, DataType type) const;
 
   Executor& executor() { return *executor_; }
+  // Null on the host platform.
+  DeviceExecutor* on_device() { return on_device_.get(); }
+  const std::optional<gpu::Device>& accelerator() const { return options_.accelerator; }
   Assembly& assembly() { return *assembly_; }
   OneSided& one_sided();  // throws before init is over
   const StopFlags& stop_flags() const { return stop_; }
@@ -160,6 +167,7 @@ class Communicator {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Assembly> assembly_;  // refers to the executor's membership
   std::unique_ptr<OneSided> one_sided_;  // to both
+  std::unique_ptr<DeviceExecutor> on_device_;  // to the executor's membership
   std::shared_ptr<Job> job_;
   std::weak_ptr<Communicator> pending_child_;
 };

@@ -62,7 +62,7 @@ std::shared_ptr<Communicator> meet_members(Communicator& parent, const std::stri
                                            const ChildOptions& options) {
   const auto own = std::find(members.begin(), members.end(), parent.rank());
   CommunicatorOptions made{{}, static_cast<Rank>(own - members.begin()), static_cast<int>(members.size()),
-                           parent.device(), parent.place(), options.name, options.blocking};
+                           parent.device(), parent.place(), options.name, options.blocking, parent.accelerator()};
   if (own == members.begin()) {
     made.id = create_private_id();
     parent.assembly().announce(board, tag, made.id.bytes);
@@ -137,7 +137,7 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
          parent.rank(), ranks, parent.ranks());
   Assembly& assembly = parent.assembly();
   const std::uint64_t number = assembly.next_number(1);
-  CommunicatorOptions made{{}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking};
+  CommunicatorOptions made{{}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking, parent.accelerator()};
   std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
   std::iota(all.begin(), all.end(), 0);
   if (id) {

@@ -18,6 +18,7 @@ constexpr int kAllPairsRanks = 8;
 constexpr int kManyRanks = 16;
 // From here on the slots of one neighbour stay in the caches and those of all peers do not.
 constexpr std::size_t kRingBytes = 256 * 1024;
+constexpr std::size_t kDeviceLlBytes = 1024;
 
 std::string automatic_planner(const CallShape& call, bool direct) {
   const bool per_rank = call.collective == Collective::allgather || call.collective == Collective::reducescatter;
@@ -78,6 +79,22 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   }
   const std::size_t limit = settings.protocol == ProtocolChoice::ll ? device::kLlPayloadBytes : kAutomaticLlBytes;
   if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= limit)
+    choice.protocol = ProtocolChoice::ll;
+  return choice;
+}
+
+Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct) {
+  Choice choice;
+  const std::string asked = settings.algorithm(call.collective);
+  choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
+  const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple && settings.protocol != ProtocolChoice::ll;
+  const bool wanted = settings.protocol == ProtocolChoice::direct || call.bytes > kDeviceLlBytes;
+  if (may_be_direct && wanted && (asked.empty() || asked == "one-hop")) {
+    choice.planner = "one-hop";
+    choice.form = Form::direct;
+    return choice;
+  }
+  if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= device::kLlPayloadBytes)
     choice.protocol = ProtocolChoice::ll;
   return choice;
 }

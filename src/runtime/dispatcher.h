@@ -40,4 +40,8 @@ struct CallShape {
 // serves it.
 Choice choose(const CallShape& call, const Settings& settings, Reach reach);
 
+// The same where kernels move the data: launching costs more than any message, so that direct access pays earlier, and
+// flagged words spare a fence on the way there and back.
+Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct);
+
 }  // namespace sccl::runtime

@@ -1,5 +1,6 @@
 #include "runtime/driver.h"
 
+#include <algorithm>
 #include <deque>
 #include <new>
 #include <optional>
@@ -7,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/communicator.h"
 #include "runtime/executor.h"
+#include "runtime/gpu/device_executor.h"
 #include "runtime/one_sided.h"
 #include "runtime/stall_watch.h"
 #include "runtime/waiter.h"
@@ -196,16 +198,78 @@ class Courses {
   std::optional<Error> first_error_;
 };
 
+StreamHandle stream_of(const Workload& work) {
+  if (!work.collectives.empty()) return work.collectives.front().stream;
+  return work.transfers.empty() ? nullptr : work.transfers.front().stream;
+}
+
+// Another rank of the same device is given the same stream: their kernels must run side by side all the same.
+bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
+  return std::any_of(all.begin(), all.end(), [&](const Workload* other) {
+    return other != &work && stream_of(*other) == stream_of(work) &&
+           other->communicator->accelerator()->context == work.communicator->accelerator()->context &&
+           other->communicator->accelerator()->ordinal == work.communicator->accelerator()->ordinal;
+  });
+}
+
+void launch(Workload& work) {
+  DeviceExecutor& device = *work.communicator->on_device();
+  for (const CollectiveRequest& request : work.collectives) device.launch(request);
+  if (!work.transfers.empty()) device.launch(work.transfers);
+}
+
+// Throws before anything is enqueued when a buffer is wrong. Of the communicators that fail later, the first one's error; the others' kernels are enqueued all the same.
+std::optional<Error> launch_all(const std::vector<Workload*>& all) {
+  for (const Workload* work : all) {
+    const DeviceExecutor& device = *work->communicator->on_device();
+    for (const CollectiveRequest& request : work->collectives) device.check(request);
+    device.check(work->transfers);
+  }
+  std::optional<Error> first;
+  const auto attempt = [&](Workload& work, const auto& action) {
+    try {
+      guarded(*work.communicator, action);
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  };
+  for (Workload* work : all)
+    if (shares_stream(*work, all)) attempt(*work, [&] { work->communicator->on_device()->fork(stream_of(*work)); });
+  for (Workload* work : all) {
+    const Communicator::RunningCall running(*work->communicator);
+    attempt(*work, [&] { launch(*work); });
+  }
+  for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->join(); });
+  return first;
+}
+
 }  // namespace
 
 void drive(Communicator& communicator, const CollectiveRequest& request) {
   const Communicator::RunningCall running(communicator);
+  if (DeviceExecutor* const device = communicator.on_device()) {
+    device->check(request);
+    return guarded(communicator, [&] { device->launch(request); });
+  }
   guarded(communicator, [&] {
     communicator.executor().begin(request);
     finish(communicator);
   });
 }
 
-void drive(std::vector<Workload>& work) { Courses(work).run(); }
+void drive(std::vector<Workload>& work) {
+  std::vector<Workload> on_host;
+  std::vector<Workload*> on_device;
+  for (Workload& entry : work)
+    if (entry.communicator->on_device() != nullptr)
+      on_device.push_back(&entry);
+    else
+      on_host.push_back(entry);
+  if (on_device.empty()) return Courses(work).run();
+  // Kernels first: what is enqueued runs while this thread serves the host's communicators.
+  std::optional<Error> error = launch_all(on_device);
+  if (!on_host.empty()) Courses(on_host).run();
+  if (error) throw Error(*error);
+}
 
 }  // namespace sccl::runtime

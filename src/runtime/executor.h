@@ -56,6 +56,7 @@ class Executor {
 
   host::Doorbell& bell() { return membership_.own_state().bell; }
   const Membership& membership() const { return membership_; }
+  Membership& membership() { return membership_; }
 
  private:
   void connect_channel(MemoryLayout::Channel channel);

@@ -118,12 +118,20 @@ Completion run(const std::vector<Subject>& subjects, std::function<void()> actio
   return Completion::in_progress;
 }
 
-void check_stream(StreamHandle stream) {
+void check_stream(Communicator& communicator, StreamHandle stream) {
+  if (communicator.on_device() != nullptr) return;
   const auto value = reinterpret_cast<std::uintptr_t>(stream);
   constexpr std::uintptr_t kPerThreadDefault = 2;
   if (value > kPerThreadDefault)
     fail(ErrorCode::invalid_argument,
          "stream {} is no stream of the host platform, where work is complete when its call returns: pass NULL", stream);
+}
+
+void check_one_sided(Communicator& communicator) {
+  if (communicator.on_device() != nullptr)
+    fail(ErrorCode::invalid_usage,
+         "rank {}: PutSignal, Signal and WaitSignal are not made for devices yet: use Send and Recv, or SCCL_PLATFORM=host",
+         communicator.rank());
 }
 
 void check_rank(const Communicator& communicator, Rank rank, const char* what) {
@@ -188,7 +196,7 @@ Completion submit_init(const Subject& communicator) {
 Completion submit(const Subject& communicator, const CollectiveRequest& request) {
   communicator->check_usable();
   if (info(request.collective).rooted) check_rank(*communicator, request.root, "root");
-  check_stream(request.stream);
+  check_stream(*communicator, request.stream);
   if (in_group()) {
     group().of(communicator).collectives.push_back(request);
     return Completion::done;
@@ -201,7 +209,7 @@ Completion submit(const Subject& communicator, const CollectiveRequest& request)
 Completion submit(const Subject& communicator, const PointToPointRequest& request) {
   communicator->check_usable();
   check_rank(*communicator, request.peer, "peer");
-  check_stream(request.stream);
+  check_stream(*communicator, request.stream);
   if (in_group()) {
     group().of(communicator).transfers.push_back(request);
     return Completion::done;
@@ -215,6 +223,7 @@ Completion submit(const Subject& communicator, const PointToPointRequest& reques
 
 Completion submit_put(const Subject& communicator, std::function<void()> put) {
   communicator->check_usable();
+  check_one_sided(*communicator);
   if (!in_group()) return run({communicator}, std::move(put));
   group().of(communicator).puts.push_back(std::move(put));
   return Completion::done;
@@ -222,6 +231,7 @@ Completion submit_put(const Subject& communicator, std::function<void()> put) {
 
 Completion submit(const Subject& communicator, std::vector<SignalWait> waits) {
   communicator->check_usable();
+  check_one_sided(*communicator);
   if (!in_group())
     return run({communicator}, [communicator, waits = std::move(waits)] {
       std::vector<Workload> work;

@@ -19,6 +19,7 @@
 #include "platform/host/peer_memory.h"
 #include "runtime/blackboard.h"
 #include "runtime/bootstrap/bootstrap.h"
+#include "runtime/gpu/device_exchange.h"
 #include "runtime/registry.h"
 #include "topology/json.h"
 #include "topology/load.h"
@@ -42,6 +43,7 @@ struct Card {
   std::uint8_t has_tuning = 0;  // measured times lie in the cache
   SettingsCard settings;
   std::array<char, kHostNameBytes> host_name{};
+  DeviceCard device;
 };
 static_assert(std::is_trivially_copyable_v<Card>);
 
@@ -87,6 +89,7 @@ class Meeting {
     membership_.rank = attendance.rank;
     membership_.ranks = attendance.ranks;
     membership_.place = attendance.place;
+    device_ = attendance.device;
   }
 
   Membership run() {
@@ -96,6 +99,7 @@ class Meeting {
       share_memory();
       probe_direct_access();
       share_tuning();
+      share_devices();
       return std::move(membership_);
     } catch (const std::exception& error) {
       bootstrap_.fail(error.what());
@@ -132,6 +136,7 @@ class Meeting {
     card.settings = to_card(mine);
     card.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
     card.place = membership_.place;
+    if (device_) card.device = card_of(*device_);
     ::gethostname(card.host_name.data(), card.host_name.size() - 1);
     cards_ = exchange(card);
     check_cards(mine);
@@ -279,6 +284,13 @@ class Meeting {
     }
   }
 
+  void share_devices() {
+    std::vector<DeviceCard> devices;
+    for (const Card& card : cards_) devices.push_back(card.device);
+    if (!all_have_devices(devices)) return;
+    membership_.on_device = share_device_memory(membership_.rank, *device_, devices, bootstrap_, deadline_);
+  }
+
   // Believed only after data went both ways: permission, seccomp filters and process namespaces all decide.
   void probe_direct_access() {
     std::string obstacle = membership_.settings.direct_allowed ? "" : "SCCL_DIRECT=0";
@@ -326,6 +338,7 @@ class Meeting {
   Bootstrap bootstrap_;
   Membership membership_;
   std::vector<Card> cards_;
+  std::optional<gpu::Device> device_;
   Probe probe_;
 };
 

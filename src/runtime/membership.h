@@ -14,6 +14,7 @@
 #include "platform/host/segment.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/dispatcher.h"
+#include "runtime/gpu/device_membership.h"
 #include "runtime/settings.h"
 #include "runtime/shared_state.h"
 #include "runtime/tuning/learned.h"
@@ -50,6 +51,7 @@ struct Membership {
   TuningTable tuning;
   LearnedDispatcher learned;  // with SCCL_DISPATCH=learned, likewise
   TuningPlace tuning_place;  // rank 0's, which keeps what is measured
+  std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
 
   Membership() = default;
   Membership(Membership&&) = default;
@@ -65,6 +67,7 @@ struct Attendance {
   int ranks = 1;
   int place = -1;               // see CommunicatorOptions
   std::function<void()> watch;  // see Bootstrap
+  std::optional<gpu::Device> device{};  // of this rank
 };
 
 // Meets the other ranks (see Communicator::connect).

@@ -11,45 +11,57 @@
 namespace sccl::runtime {
 namespace {
 
-struct Registry {
-  std::mutex mutex;
-  pid_t process = ::getpid();
-  std::map<std::uint64_t, std::weak_ptr<host::Segment>> segments;
+template <typename T>
+class Registry {
+ public:
+  std::uint64_t add(const std::shared_ptr<T>& entry) {
+    std::uint64_t token = 0;
+    if (::getrandom(&token, sizeof token, 0) != static_cast<ssize_t>(sizeof token))
+      fail_errno(errno, "getrandom", "allow the system call");
+    const std::lock_guard lock(mutex_);
+    forget_parents();
+    std::erase_if(entries_, [](const auto& known) { return known.second.expired(); });
+    entries_[token] = entry;
+    return token;
+  }
 
+  std::shared_ptr<T> find(std::uint64_t token) {
+    const std::lock_guard lock(mutex_);
+    forget_parents();
+    const auto found = entries_.find(token);
+    return found == entries_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
   // A forked child has copies of its parent's entries but not its parent's buffers.
   void forget_parents() {
-    if (process == ::getpid()) return;
-    process = ::getpid();
-    segments.clear();
+    if (process_ == ::getpid()) return;
+    process_ = ::getpid();
+    entries_.clear();
   }
+
+  std::mutex mutex_;
+  pid_t process_ = ::getpid();
+  std::map<std::uint64_t, std::weak_ptr<T>> entries_;
 };
 
 // Never destroyed: communicators may outlive static destruction.
-Registry& registry() {
-  static auto* const instance = new Registry;
+template <typename T>
+Registry<T>& registry() {
+  static auto* const instance = new Registry<T>;
   return *instance;
 }
 
 }  // namespace
 
 std::uint64_t register_segment(const std::shared_ptr<host::Segment>& segment) {
-  std::uint64_t token = 0;
-  if (::getrandom(&token, sizeof token, 0) != static_cast<ssize_t>(sizeof token))
-    fail_errno(errno, "getrandom", "allow the system call");
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
-  all.forget_parents();
-  std::erase_if(all.segments, [](const auto& entry) { return entry.second.expired(); });
-  all.segments[token] = segment;
-  return token;
+  return registry<host::Segment>().add(segment);
 }
+std::shared_ptr<host::Segment> find_segment(std::uint64_t token) { return registry<host::Segment>().find(token); }
 
-std::shared_ptr<host::Segment> find_segment(std::uint64_t token) {
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
-  all.forget_parents();
-  const auto found = all.segments.find(token);
-  return found == all.segments.end() ? nullptr : found->second.lock();
+std::uint64_t register_memory(const std::shared_ptr<gpu::DeviceMemory>& memory) {
+  return registry<gpu::DeviceMemory>().add(memory);
 }
+std::shared_ptr<gpu::DeviceMemory> find_memory(std::uint64_t token) { return registry<gpu::DeviceMemory>().find(token); }
 
 }  // namespace sccl::runtime

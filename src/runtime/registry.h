@@ -1,9 +1,10 @@
-// The shared memory segments of this process's ranks, so that ranks which are threads of one process use one mapping.
+// The shared memory of this process's ranks, on the host and on devices, so that ranks which are threads of one process use one mapping.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
+#include "platform/gpu/memory.h"
 #include "platform/host/segment.h"
 
 namespace sccl::runtime {
@@ -13,5 +14,9 @@ std::uint64_t register_segment(const std::shared_ptr<host::Segment>& segment);
 
 // The segment of another rank of this process; null when the number was drawn elsewhere.
 std::shared_ptr<host::Segment> find_segment(std::uint64_t token);
+
+// The same for memory of devices.
+std::uint64_t register_memory(const std::shared_ptr<gpu::DeviceMemory>& memory);
+std::shared_ptr<gpu::DeviceMemory> find_memory(std::uint64_t token);
 
 }  // namespace sccl::runtime

@@ -74,11 +74,11 @@ void TransferBatch::append(const PointToPointRequest& request, bool direct) {
   // What has no bytes still meets its twin: the sender posts and the receiver releases.
   const bool rendezvous = bytes == 0 || (direct && bytes >= kDirectTransferBytes);
   if (request.direction == Direction::send) {
-    chunks_.push_back({address, 0, bytes, transfer_hash(bytes)});
+    chunks_.push_back({address, 0, bytes, transfer_hash(bytes), 0});
     append_sending(lane_of(schedule::Direction::outgoing, request.peer), chunk, rendezvous);
   } else {
     // The sender posts the address of this very transfer, so the receiver reads from its beginning.
-    chunks_.push_back({0, address, bytes, transfer_hash(bytes)});
+    chunks_.push_back({0, address, bytes, transfer_hash(bytes), device::kPostedPart});
     append_receiving(lane_of(schedule::Direction::incoming, request.peer), chunk, rendezvous);
   }
 }
@@ -123,7 +123,7 @@ void TransferBatch::pair_own(std::span<const PointToPointRequest> batch, Rank ra
            bytes_of(*sends[i]), bytes_of(*receives[i]));
     const auto chunk = static_cast<ChunkId>(chunks_.size());
     chunks_.push_back({reinterpret_cast<device::u64>(sends[i]->buffer),
-                       reinterpret_cast<device::u64>(receives[i]->buffer), bytes_of(*sends[i]), 0});
+                       reinterpret_cast<device::u64>(receives[i]->buffer), bytes_of(*sends[i]), 0, 0});
     most_bytes_ = std::max(most_bytes_, bytes_of(*sends[i]));
     lane.ops.push_back(move({Via::local, -1, {Buffer::input, chunk}}, {Via::local, -1, {Buffer::output, chunk}}, chunk));
   }

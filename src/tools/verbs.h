@@ -22,6 +22,7 @@ int status(int argc, char** argv);
 int topo(int argc, char** argv);
 int pack(int argc, char** argv);
 int synth(int argc, char** argv);
+int kernels(int argc, char** argv);
 int explain(int argc, char** argv);
 int tune(int argc, char** argv);
 int plan(int argc, char** argv);

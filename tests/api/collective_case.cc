@@ -113,14 +113,14 @@ class Buffer {
 ncclResult_t call(const Case& test, const void* send, void* recv, ncclRedOp_t op, ncclComm_t comm) {
   const ncclDataType_t type = test.type->type;
   switch (test.kind->kind) {
-    case Kind::allreduce: return ncclAllReduce(send, recv, test.count, type, op, comm, nullptr);
-    case Kind::reduce: return ncclReduce(send, recv, test.count, type, op, test.root, comm, nullptr);
-    case Kind::broadcast: return ncclBroadcast(send, recv, test.count, type, test.root, comm, nullptr);
-    case Kind::reducescatter: return ncclReduceScatter(send, recv, test.count, type, op, comm, nullptr);
-    case Kind::allgather: return ncclAllGather(send, recv, test.count, type, comm, nullptr);
-    case Kind::alltoall: return ncclAlltoAll(send, recv, test.count, type, comm, nullptr);
-    case Kind::gather: return ncclGather(send, recv, test.count, type, test.root, comm, nullptr);
-    case Kind::scatter: return ncclScatter(send, recv, test.count, type, test.root, comm, nullptr);
+    case Kind::allreduce: return ncclAllReduce(send, recv, test.count, type, op, comm, case_stream().stream);
+    case Kind::reduce: return ncclReduce(send, recv, test.count, type, op, test.root, comm, case_stream().stream);
+    case Kind::broadcast: return ncclBroadcast(send, recv, test.count, type, test.root, comm, case_stream().stream);
+    case Kind::reducescatter: return ncclReduceScatter(send, recv, test.count, type, op, comm, case_stream().stream);
+    case Kind::allgather: return ncclAllGather(send, recv, test.count, type, comm, case_stream().stream);
+    case Kind::alltoall: return ncclAlltoAll(send, recv, test.count, type, comm, case_stream().stream);
+    case Kind::gather: return ncclGather(send, recv, test.count, type, test.root, comm, case_stream().stream);
+    case Kind::scatter: return ncclScatter(send, recv, test.count, type, test.root, comm, case_stream().stream);
   }
   return ncclInternalError;
 }
@@ -157,6 +157,11 @@ ncclResult_t make_op(const Case& test, int rank, ncclComm_t comm, ncclRedOp_t& o
 }
 
 }  // namespace
+
+CaseStream& case_stream() {
+  thread_local CaseStream mine;
+  return mine;
+}
 
 const std::vector<KindInfo>& kinds() {
   static const std::vector<KindInfo> all{
@@ -198,6 +203,7 @@ std::string run_case(const Case& test, int rank, int ranks, ncclComm_t comm) {
   if (test.kind->reduces && test.op == Op::premul)
     if (const ncclResult_t ended = ncclRedOpDestroy(op, comm); ended != ncclSuccess) return error_text(test, ended);
 
+  if (case_stream().finish != nullptr) case_stream().finish(case_stream().stream);
   if (std::string difference = compare(test, rank, ranks, sizes.recv, recv); !difference.empty()) return difference;
   if (!shared)
     for (std::size_t i = 0; i < sizes.send; ++i)

@@ -34,6 +34,13 @@ struct Case {
   std::string text() const;
 };
 
+// The stream on which run_case calls, and what it does before it looks at the results; of a rank's thread.
+struct CaseStream {
+  cudaStream_t stream = nullptr;
+  void (*finish)(cudaStream_t) = nullptr;
+};
+CaseStream& case_stream();
+
 // Makes the call at this rank and compares every element of the output, and guard elements around it. Returns "" or
 // the first difference. Inputs are small integers, so that all results but averages and scaled sums are exact in
 // every type.

@@ -167,7 +167,7 @@ TEST_CASE("parts of a chunk cover it once, whatever the channels") {
         u64 next = 0;
         for (u32 channel = 0; channel < parts + 2; ++channel) {
           const device::Chunk part = device::part_of(chunk, size, parts, channel);
-          CHECK((part.absent == 0) == (channel < parts));
+          CHECK(((part.flags & device::kAbsent) == 0) == (channel < parts));
           CHECK(part.tag == 5);
           if (part.elements == 0) continue;
           CHECK(part.input_offset == 10 + next);

@@ -148,7 +148,7 @@ TEST_CASE("ready-made kernels need no compiler") {
   const Folder folder;
   KernelStore::Options options{gpu::Vendor::cuda, "sm_90", 0, {}, {folder.path}};
   KernelStore store(options);
-  REQUIRE(write_sealed(folder.path / store.file_name({}), "sccl-kernel 1", "nvrtc 1.0\nimage"));
+  REQUIRE(store.keep(folder.path, {}, "nvrtc 1.0", "image"));
   CHECK(store.image({}) == "image");
   CHECK(store.compiled() == 0);
 }

@@ -84,7 +84,7 @@ class Interpreter {
 
   Turn turn_of(const Lane& lane, const LaneState& state) const {
     const Op& op = program_.ops[lane.op_begin + state.op];
-    if (op.kind != OpKind::move) return {&op, state.slice, 0, call_.chunks[op.chunk].absent == 0};
+    if (op.kind != OpKind::move) return {&op, state.slice, 0, (call_.chunks[op.chunk].flags & kAbsent) == 0};
     const u64 elements = slice_elements(op, state.slice);
     return {&op, state.slice, elements, elements > 0};
   }

@@ -52,13 +52,18 @@ struct Lane {
   u32 op_begin, op_count;
 };
 
+enum ChunkFlag : u32 {
+  kAbsent = 1,      // another channel's (see part_of), neither moved nor announced by this one
+  kPostedPart = 2,  // the input lies at an address that the peer posts for each part
+};
+
 // In elements of the call's type.
 struct Chunk {
   u64 input_offset;
   u64 output_offset;
   u64 elements;
-  u32 tag;     // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
-  u32 absent = 0;  // 1: another channel's (see part_of), neither moved nor announced by this one
+  u32 tag;    // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
+  u32 flags;  // of ChunkFlag
 };
 
 struct Program {
@@ -87,6 +92,7 @@ struct Call {
   u64 slice_elements;
   u64 slice_count;
   u32 signature;     // of the call; a message of another call is a mismatch among the ranks
+  u64 streamed_bytes;  // of the output from its beginning: too much to stay in the caches; 0 for what does
 };
 
 struct LaneState {
@@ -117,8 +123,8 @@ inline Chunk part_of(const Chunk& chunk, u32 element_bytes, u32 parts, u32 chann
   const u64 each = (units + parts - 1) / parts * unit;
   const u64 begin = channel < parts ? each * channel : chunk.elements;
   Chunk part = chunk;
-  part.absent = channel < parts ? 0 : 1;
-  part.input_offset += begin;
+  if (channel >= parts) part.flags |= kAbsent;
+  if ((chunk.flags & kPostedPart) == 0) part.input_offset += begin;
   part.output_offset += begin;
   part.elements = begin >= chunk.elements ? 0 : chunk.elements - begin < each ? chunk.elements - begin : each;
   return part;

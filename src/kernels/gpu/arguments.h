@@ -42,6 +42,7 @@ struct CallArguments {
   Connection* connections;  // by channel, then by the executor's index
   u32 connections_per_channel;
   LaneState* lanes;  // by channel, then lane; zero when a kernel begins
+  u64 scratch_channel_bytes;  // from one channel's scratch memory to the next's
   u8* bounce;        // by channel, then lane: bounce_buffers of bounce_bytes
   u64 bounce_bytes;
   u32 bounce_buffers;
@@ -57,5 +58,11 @@ struct CallArguments {
   Chunk chunks[kInlineChunks];
 };
 static_assert(sizeof(CallArguments) <= 4096);
+
+// A block's shared memory beside what is declared: where an operation's operands are, 16 bytes each, and its
+// destinations.
+inline u64 shared_bytes(u32 most_operands, u32 most_destinations) {
+  return most_operands * 16ull + (most_destinations + 1ull) * 8;
+}
 
 }  // namespace sccl::device::gpu

@@ -26,11 +26,6 @@ struct BlockMemory {
   Chunk chunks[kInlineChunks];
 };
 
-// Behind it: sources, then sinks.
-inline u64 shared_bytes(u32 most_operands, u32 most_destinations) {
-  return most_operands * sizeof(Source) + (most_destinations + 1ull) * sizeof(u8*);
-}
-
 template <class Mover>
 class Block {
  public:

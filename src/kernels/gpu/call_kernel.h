@@ -46,6 +46,7 @@ inline void begin_call(const CallArguments& arguments, BlockMemory& memory) {
     memory.program = arguments.program;
     memory.call.chunks = arguments.call.chunks == nullptr ? memory.chunks
                                                           : arguments.call.chunks + channel * arguments.chunk_count;
+    memory.call.scratch = arguments.call.scratch + channel * arguments.scratch_channel_bytes;
     if (arguments.scale_pointer != nullptr) {
       u64 bits = 0;
       SCCL_ROLLED for (u32 i = 0; i < arguments.call.element_bytes; ++i)

@@ -1,6 +1,7 @@
 #include "kernels/host/flat_program.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace sccl::kernels {
 namespace {
@@ -35,6 +36,24 @@ void FlatProgram::assign(const schedule::RankProgram& program) {
   most_operands_ = most_destinations_ = 0;
   scratch_slots_ = program.scratch_slots;
   for (const schedule::Lane& lane : program.lanes) append(lane);
+}
+
+device::Program FlatProgram::packed(std::uint64_t base, std::vector<std::byte>& block) const {
+  block.clear();
+  const auto place = [&]<typename T>(const std::vector<T>& entries) {
+    const std::size_t offset = (block.size() + 15) / 16 * 16;
+    block.resize(offset + entries.size() * sizeof(T));
+    if (!entries.empty()) std::memcpy(block.data() + offset, entries.data(), entries.size() * sizeof(T));
+    return reinterpret_cast<const T*>(base + offset);
+  };
+  device::Program program{};
+  program.ops = place(ops_);
+  program.operands = place(operands_);
+  program.destinations = place(destinations_);
+  program.dependencies = place(dependencies_);
+  program.lanes = place(lanes_);
+  program.lane_count = static_cast<u32>(lanes_.size());
+  return program;
 }
 
 void FlatProgram::append(const schedule::Lane& lane) {

@@ -1,6 +1,8 @@
 // A rank's program as the flat arrays the interpreter reads, with what a call must provide for it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/device/program.h"
@@ -20,6 +22,9 @@ class FlatProgram {
     return {ops_.data(), operands_.data(), destinations_.data(), dependencies_.data(), lanes_.data(),
             static_cast<device::u32>(lanes_.size())};
   }
+  // All arrays as one block of bytes, and the view of them where the block lies at `base`: for other address spaces.
+  device::Program packed(std::uint64_t base, std::vector<std::byte>& block) const;
+
   std::size_t lane_count() const { return lanes_.size(); }
   std::size_t most_operands() const { return most_operands_; }
   std::size_t most_destinations() const { return most_destinations_; }

@@ -15,7 +15,6 @@
 namespace sccl::kernels {
 namespace {
 
-constexpr const char* kKind = "sccl-kernel 1";
 constexpr unsigned kMostThreads = 8;
 
 std::uint64_t key_of_sources(const KernelStore::Options& options) {
@@ -64,6 +63,11 @@ std::optional<std::string> KernelStore::find(const Instance& instance, const std
   return options_.cache ? look(*options_.cache) : std::nullopt;
 }
 
+bool KernelStore::keep(const std::filesystem::path& folder, const Instance& instance,
+                       const std::string& compiler_version, const std::string& image) const {
+  return write_sealed(folder / file_name(instance), kKind, compiler_version + "\n" + image);
+}
+
 const Compiler* KernelStore::compiler(std::string& why_not) {
   const std::lock_guard lock(mutex_);
   if (!compiler_ && no_compiler_.empty()) {
@@ -95,8 +99,7 @@ std::string KernelStore::make(const Instance& instance) {
   }
   log::info(log::Subsystem::init, "compiled {} for {} with {}", name(instance), options_.architecture,
             compiler->version());
-  if (options_.cache &&
-      !write_sealed(*options_.cache / file_name(instance), kKind, compiler->version() + "\n" + made.image))
+  if (options_.cache && !keep(*options_.cache, instance, compiler->version(), made.image))
     log::info(log::Subsystem::init, "kernels cannot be kept in {}: every process compiles its own (set SCCL_CACHE_DIR)",
               options_.cache->string());
   return std::move(made.image);

@@ -22,6 +22,8 @@ namespace sccl::kernels {
 
 class KernelStore {
  public:
+  static constexpr const char* kKind = "sccl-kernel 1";  // of the entries on disk
+
   struct Options {
     gpu::Vendor vendor = gpu::Vendor::cuda;
     std::string architecture;                       // "sm_90"
@@ -44,6 +46,10 @@ class KernelStore {
 
   // How many were compiled by this object, not found.
   int compiled() const;
+
+  // Puts an image where a store finds it as ready-made. False when the folder cannot be written.
+  bool keep(const std::filesystem::path& folder, const Instance& instance, const std::string& compiler_version,
+            const std::string& image) const;
 
   // The name of an entry on disk.
   std::string file_name(const Instance& instance) const;

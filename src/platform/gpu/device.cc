@@ -32,6 +32,7 @@ Device describe(const Driver& driver, int ordinal, void* context) {
   device.architecture = architecture_of(driver, ordinal);
   device.vmm = driver.has_vmm() && attribute(driver, ordinal, Attribute::vmm) != 0 &&
                attribute(driver, ordinal, Attribute::vmm_descriptors) != 0;
+  device.pageable = attribute(driver, ordinal, Attribute::pageable) != 0;
   return device;
 }
 
@@ -67,6 +68,19 @@ std::optional<Device> current_device() {
          wanted, why_not.empty() ? "" : "; ", why_not, wanted == "cuda" ? "cudaSetDevice" : "hipSetDevice");
   if (!why_not.empty()) log::warn("{}; continuing on the host platform", why_not);
   return std::nullopt;
+}
+
+Device primary_device(const Driver& driver, int ordinal) {
+  if (driver.vendor == Vendor::hip) return describe(driver, ordinal, nullptr);
+  int count = 0;
+  driver.check(driver.device_count(&count), "counting devices");
+  if (ordinal < 0 || ordinal >= count)
+    fail(ErrorCode::invalid_argument, "device {} does not exist: there are {}", ordinal, count);
+  int number = 0;
+  void* context = nullptr;
+  driver.check(driver.device_by_ordinal(&number, ordinal), "choosing a device");
+  driver.check(driver.primary_retain(&context, number), "using a device's primary context");
+  return describe(driver, number, context);
 }
 
 Current::Current(const Device& device) : driver_(*device.driver) {

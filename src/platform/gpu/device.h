@@ -19,12 +19,18 @@ struct Device {
   std::string architecture;  // "sm_90", "gfx90a"
   bool vmm = false;          // memory can be passed on as file descriptors
 
+  bool pageable = false;   // kernels may use any host memory
+
   int newest_compiler() const { return driver->vendor == Vendor::cuda ? driver->version / 1000 : 0; }
 };
 
 // The device that is current in the calling thread, if the program uses one. SCCL_PLATFORM: `host` says no; `cuda` and
 // `hip` throw where there is none.
 std::optional<Device> current_device();
+
+// A device by its number, with the context that CUDA's runtime uses, which is kept from now on: the program's own uses of it
+// come and go. Throws invalid_argument for a number there is not.
+Device primary_device(const Driver& driver, int ordinal);
 
 // Makes a device current.
 class Current {

@@ -151,8 +151,8 @@ std::optional<Driver> load(Vendor vendor, std::string& why_not) {
 
 int Driver::number_of(Attribute attribute) const {
   // The orders of the enumerations in the two interfaces.
-  constexpr std::array<int, 6> kCuda{16, 75, 76, 102, 103, 97};
-  constexpr std::array<int, 6> kHip{63, 23, 61, 92, 92, 74};
+  constexpr std::array<int, 6> kCuda{16, 75, 76, 102, 103, 88};
+  constexpr std::array<int, 6> kHip{63, 23, 61, 92, 92, 79};
   const auto index = static_cast<std::size_t>(attribute);
   return vendor == Vendor::cuda ? kCuda.at(index) : kHip.at(index);
 }

@@ -47,7 +47,7 @@ struct AccessDescription {
 };
 
 // Of the vendors' numbers those that both use; where they differ the table's `attributes` say which.
-enum class Attribute : int { multiprocessors, capability_major, capability_minor, vmm, vmm_descriptors, most_shared_bytes };
+enum class Attribute : int { multiprocessors, capability_major, capability_minor, vmm, vmm_descriptors, pageable };
 enum class Capture : int { none = 0, active = 1, invalidated = 2 };
 inline constexpr int kNotReady = 600;  // of both
 

@@ -1,0 +1,448 @@
+"""The tests and measurements that need a GPU. Started by gpu-check.sh; `--help` names the parts."""
+import argparse
+import ctypes as C
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from gpu_device import OPS, SMALL, TYPES, Driver, Failure, Library, encode
+
+HERE = pathlib.Path(__file__).resolve().parent
+KINDS = ["AllReduce", "Reduce", "ReduceScatter", "AllGather", "Broadcast", "AlltoAll", "Gather", "Scatter"]
+REDUCES = {"AllReduce", "Reduce", "ReduceScatter"}
+MULTIPROCESSORS = 16
+
+
+# --- what a call must give: element i of rank r's input is (r + i) % 2 ------------------------------------------------
+
+def pattern(kind, rank, begin, count):
+    pair = encode(kind, (rank + begin) % 2) + encode(kind, (rank + begin + 1) % 2)
+    return (pair * (count // 2 + 1))[:count * TYPES[kind][1]]
+
+
+def reduced(kind, op, ranks, begin, count):
+    elements = []
+    for parity in (0, 1):
+        values = [(rank + begin + parity) % 2 for rank in range(ranks)]
+        value = {"sum": sum(values), "prod": min(values), "max": max(values), "min": min(values),
+                 "avg": sum(values) / ranks if kind.startswith("float") else sum(values) // ranks}[op]
+        elements.append(encode(kind, value))
+    return (b"".join(elements) * (count // 2 + 1))[:count * TYPES[kind][1]]
+
+
+def expected(call, kind, op, ranks, rank, root, count):
+    mine = rank * count
+    if call in ("AllReduce", "Reduce"):
+        return reduced(kind, op, ranks, 0, count) if call == "AllReduce" or rank == root else b""
+    if call == "ReduceScatter":
+        return reduced(kind, op, ranks, mine, count)
+    if call == "Broadcast":
+        return pattern(kind, root, 0, count)
+    if call == "Scatter":
+        return pattern(kind, root, mine, count)
+    if call in ("AllGather", "Gather"):
+        return b"".join(pattern(kind, peer, 0, count) for peer in range(ranks)) if call == "AllGather" or rank == root else b""
+    return b"".join(pattern(kind, peer, mine, count) for peer in range(ranks))
+
+
+def sent_elements(call, ranks, rank, root, count):
+    return ranks * count if call in ("ReduceScatter", "AlltoAll") or (call == "Scatter" and rank == root) else count
+
+
+# --- what a rank does --------------------------------------------------------------------------------------------------
+
+class Rank:
+    def __init__(self, job, rank, unique_id):
+        self.job, self.rank, self.ranks = job, rank, job["ranks"]
+        self.driver, self.library = Driver(), Library()
+        self.stream = self.driver.stream()
+        self.comm = self.library.join(unique_id, self.ranks, rank)
+
+    def run(self):
+        return getattr(self, self.job["task"])()
+
+    def close(self):
+        self.library.call("ncclCommDestroy", self.comm)
+
+    def check_case(self, call, kind, op, count, offset):
+        driver, size = self.driver, TYPES[kind][1]
+        root = count % self.ranks
+        send_data = pattern(kind, self.rank, 0, sent_elements(call, self.ranks, self.rank, root, count))
+        wanted = expected(call, kind, op, self.ranks, self.rank, root, count)
+        send, recv = driver.allocate(len(send_data) + offset * size), driver.allocate(len(wanted) + offset * size)
+        try:
+            driver.write(send + offset * size, send_data, self.stream)
+            self.library.collective(call, send + offset * size, recv + offset * size, count, TYPES[kind][0], OPS[op], root,
+                                    self.comm, self.stream)
+            if driver.read(recv + offset * size, len(wanted), self.stream) != wanted:
+                raise Failure(f"{call} {kind} {op} count {count} offset {offset}: wrong result")
+        finally:
+            driver.free(send)
+            driver.free(recv)
+
+    def correctness(self):
+        cases = 0
+        for call in KINDS:
+            for kind in TYPES:
+                ops = [op for op in OPS if op != "avg" or kind not in SMALL] if call in REDUCES else ["sum"]
+                for op in ops:
+                    for count, offset in ((1, 0), (33, 1), (5000, 0)):
+                        if (self.job.get("quick") and count != 33) or (call != "AllReduce" and op not in ("sum", "max")):
+                            continue
+                        self.check_case(call, kind, op, count, offset)
+                        cases += 1
+        for count in [] if self.job.get("quick") else [1 << 20, (1 << 24) + 3]:
+            for call in KINDS:
+                self.check_case(call, "float32", "sum", count, 0)
+                cases += 1
+        return {"cases": cases}
+
+    def transfers(self):
+        driver = self.driver
+        for count in (0, 1, 1000, 1 << 20):
+            buffers = []
+            self.library.call("ncclGroupStart")
+            for peer in range(self.ranks):
+                send, recv = driver.allocate(count), driver.allocate(count)
+                driver.fill(send, 10 * self.rank + peer, count, self.stream) if count else None
+                buffers.append((send, recv))
+                self.library.call("ncclSend", C.c_void_p(send), C.c_size_t(count), 1, peer, self.comm, self.stream)
+                self.library.call("ncclRecv", C.c_void_p(recv), C.c_size_t(count), 1, peer, self.comm, self.stream)
+            self.library.call("ncclGroupEnd")
+            for peer, (send, recv) in enumerate(buffers):
+                if driver.read(recv, count, self.stream) != bytes([10 * peer + self.rank]) * count:
+                    raise Failure(f"transfer of {count} bytes from rank {peer}: wrong data")
+                driver.free(send)
+                driver.free(recv)
+        return {"cases": 4}
+
+    def graphs(self):
+        driver, count = self.driver, 5000
+        data = driver.allocate(count * 4)
+        driver.write(data, encode("float32", 1) * count, self.stream)
+        def calls():
+            for _ in range(2):
+                self.library.collective("AllReduce", data, data, count, 7, 0, 0, self.comm, self.stream)
+        graph = driver.capture(self.stream, calls)
+        for _ in range(2):
+            driver.replay(graph, self.stream)
+        self.library.collective("AllReduce", data, data, count, 7, 0, 0, self.comm, self.stream)
+        if driver.read(data, count * 4, self.stream) != encode("float32", self.ranks ** 5) * count:
+            raise Failure("two replays of two AllReduce and one more gave a wrong sum")
+        return {"cases": 1}
+
+    def mismatch(self):
+        data = self.driver.allocate(4096)
+        self.library.collective("AllReduce", data, data, 100 + self.rank, 7, 0, 0, self.comm, self.stream)
+        for _ in range(1000):
+            if self.library.async_error(self.comm) != 0:
+                break
+            time.sleep(0.01)
+        text = (self.library.lib.ncclGetLastError(None) or b"").decode()
+        self.driver.synchronize(self.stream)
+        if "count=100" not in text or "count=101" not in text:
+            raise Failure(f"a mismatch was told as: {text}")
+        self.close = lambda: self.library.lib.ncclCommAbort(self.comm)
+        return {"cases": 1}
+
+    def abort(self):
+        data = self.driver.allocate(4096)
+        if self.rank == 0:
+            self.library.collective("AllReduce", data, data, 100, 7, 0, 0, self.comm, self.stream)
+        time.sleep(0.2)
+        begin = time.monotonic()
+        self.library.call("ncclCommAbort", self.comm)
+        self.driver.synchronize(self.stream)
+        self.close = lambda: None
+        return {"seconds": time.monotonic() - begin}
+
+    def bench(self):
+        driver, rows = self.driver, []
+        largest = max(self.job["sizes"])
+        wide = self.ranks if self.job["call"] in ("ReduceScatter",) else 1
+        deep = self.ranks if self.job["call"] == "AllGather" else 1
+        send, recv = driver.allocate(largest * wide), driver.allocate(largest * deep)
+        driver.fill(send, 0, largest * wide, self.stream)
+        for size in self.job["sizes"]:
+            call = lambda: self.bench_call(send, recv, size)
+            rounds = 200 if size <= 1 << 16 else 20 if size <= 1 << 26 else 5
+            for _ in range(5):
+                call()
+            driver.synchronize(self.stream)
+            begin = time.perf_counter()
+            for _ in range(rounds):
+                call()
+            host = (time.perf_counter() - begin) / rounds
+            driver.synchronize(self.stream)
+            rows.append({"bytes": size, "us": (time.perf_counter() - begin) / rounds * 1e6, "host_us": host * 1e6})
+        driver.free(send)
+        driver.free(recv)
+        return {"rows": rows}
+
+    def bench_call(self, send, recv, size):
+        kind = self.job["call"]
+        if kind != "SendRecv":
+            return self.library.collective(kind, send, recv, max(1, size // 4), 7, 0, 0, self.comm, self.stream)
+        self.library.call("ncclGroupStart")
+        self.library.call("ncclSend", C.c_void_p(send), C.c_size_t(size), 1, (self.rank + 1) % self.ranks, self.comm, self.stream)
+        self.library.call("ncclRecv", C.c_void_p(recv), C.c_size_t(size), 1, (self.rank - 1) % self.ranks, self.comm, self.stream)
+        self.library.call("ncclGroupEnd")
+
+
+def rank_result(job, rank, unique_id):
+    try:
+        worker = Rank(job, rank, unique_id)
+        result = worker.run()
+        worker.close()
+        return result
+    except Exception as error:  # told to whoever started the job
+        return {"error": f"rank {rank}: {error}"}
+
+
+# --- starting ranks ----------------------------------------------------------------------------------------------------
+
+def run_threads(job, seconds):
+    """In a process of its own, so that a hang can be ended."""
+    return spawn([["--threads-of", json.dumps(job)]], "", seconds)
+
+
+def spawn(argument_lists, unique_id, seconds, environment=None):
+    workers = [subprocess.Popen([sys.executable, __file__, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, **(environment or {})}) for arguments in argument_lists]
+    results, deadline = [], time.monotonic() + seconds
+    for worker in workers:
+        worker.stdin.write(unique_id)
+        worker.stdin.close()
+        worker.stdin = None
+    for worker in workers:
+        try:
+            output, _ = worker.communicate(timeout=max(0.1, deadline - time.monotonic()))
+            last = output.strip().splitlines()[-1] if output.strip() else ""
+            found = json.loads(last) if last.startswith(("{", "[")) else {"error": f"ended with status {worker.returncode}"}
+        except subprocess.TimeoutExpired:
+            found = {"error": f"did not end within {seconds} s"}
+            worker.kill()
+            worker.communicate()
+        results.extend(found if isinstance(found, list) else [found])
+    return results
+
+
+def run_job(mode, job, seconds):
+    if mode == "threads":
+        return run_threads(job, seconds)
+    return spawn([["--rank-of", json.dumps(job), "--rank", str(rank)] for rank in range(job["ranks"])],
+                 Library().create_id().hex(), seconds)
+
+
+def worker_main(options):
+    if options.threads_of:
+        job = json.loads(options.threads_of)
+        unique_id = Library().create_id()
+        results = [None] * job["ranks"]
+        def body(rank):
+            results[rank] = rank_result(job, rank, unique_id)
+        threads = [threading.Thread(target=body, args=(rank,)) for rank in range(job["ranks"])]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(json.dumps(results), flush=True)
+    else:
+        print(json.dumps(rank_result(json.loads(options.rank_of), options.rank, bytes.fromhex(sys.stdin.read().strip()))), flush=True)
+    os._exit(0)
+
+
+# --- the parts ---------------------------------------------------------------------------------------------------------
+
+class Report:
+    def __init__(self, driver):
+        self.checks, self.benches, self.skipped = [], [], []
+        self.facts = {"device": driver.name(), "driver": driver.version(), "multiprocessors": driver.attribute(MULTIPROCESSORS),
+                      "host": platform.processor() or platform.machine(), "python": platform.python_version()}
+
+    def check(self, name, results):
+        errors = [result["error"] for result in results if "error" in result]
+        self.checks.append({"name": name, "passed": not errors, "detail": "; ".join(errors[:2]) or json.dumps(results[0])})
+        print(("ok    " if not errors else "FAIL  ") + name + ("" if not errors else ": " + errors[0]), flush=True)
+
+    def skip(self, name, why):
+        self.skipped.append({"name": name, "why": why})
+        print(f"skip  {name}: {why}", flush=True)
+
+
+def correctness(report, options):
+    for mode in ("threads", "processes"):
+        for ranks in options.ranks:
+            job = {"task": "correctness", "ranks": ranks, "quick": options.quick or (mode == "processes" and ranks > 2)}
+            report.check(f"correctness, {ranks} ranks as {mode}", run_job(mode, job, options.limit))
+        for task in ("transfers", "graphs"):
+            report.check(f"{task}, 2 ranks as {mode}", run_job(mode, {"task": task, "ranks": 2}, options.limit))
+
+
+def failures(report, options):
+    for mode in ("threads", "processes"):
+        for task in ("mismatch", "abort"):
+            report.check(f"{task}, 2 ranks as {mode}", run_job(mode, {"task": task, "ranks": 2}, options.limit))
+
+
+def copy_bandwidth(driver, size):
+    """Bytes read and written a second by the device's own copy."""
+    stream, a, b = driver.stream(), driver.allocate(size), driver.allocate(size)
+    driver.copy(b, a, size, stream)
+    driver.synchronize(stream)
+    begin = time.perf_counter()
+    for _ in range(10):
+        driver.copy(b, a, size, stream)
+    driver.synchronize(stream)
+    seconds = (time.perf_counter() - begin) / 10
+    driver.free(a)
+    driver.free(b)
+    return 2 * size / seconds
+
+
+# Bytes that must be read and written on one device: all contributions once, all results once.
+MOVED = {"AllReduce": lambda n: 2 * n, "AllGather": lambda n: 2 * n * n, "ReduceScatter": lambda n: n * n + n,
+         "Broadcast": lambda n: 2 * n, "SendRecv": lambda n: 2 * n}
+
+
+def bench(report, options):
+    driver = Driver()
+    largest = 1 << (20 if options.quick else 32)
+    report.facts["copy_gbytes_per_s"] = copy_bandwidth(driver, min(largest, 1 << 30)) / 1e9
+    print(f"copy bandwidth {report.facts['copy_gbytes_per_s']:.0f} GB/s, read and written", flush=True)
+    for mode in ("threads", "processes"):
+        for ranks in options.ranks:
+            for call, moved in MOVED.items():
+                top = largest // (ranks if call in ("AllGather", "ReduceScatter") else 1)
+                if mode == "processes":
+                    top = min(top, 1 << 28)
+                sizes = [size for size in (8, 1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23, 1 << 26, 1 << 28, 1 << 30, 1 << 32) if size <= top]
+                results = run_job(mode, {"task": "bench", "ranks": ranks, "call": call, "sizes": sizes}, options.limit)
+                if any("error" in result for result in results):
+                    report.check(f"bench {call}, {ranks} ranks as {mode}", results)
+                    continue
+                for i, size in enumerate(sizes):
+                    us = max(result["rows"][i]["us"] for result in results)
+                    host = max(result["rows"][i]["host_us"] for result in results)
+                    bound_us = moved(ranks) * size / (report.facts["copy_gbytes_per_s"] * 1e3)
+                    report.benches.append({"call": call, "mode": mode, "ranks": ranks, "bytes": size, "us": us, "host_us": host,
+                                           "of_bound": bound_us / us})
+                last = report.benches[-1]
+                print(f"bench {call} {ranks} {mode}: 8 B {report.benches[-len(sizes)]['us']:.1f} us, {last['bytes']} B "
+                      f"{100 * last['of_bound']:.0f}% of the bound", flush=True)
+
+
+def sanitizer(report, options):
+    tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    if not tool:
+        return report.skip("compute-sanitizer", "it is not installed")
+    for kind in ("memcheck", "racecheck"):
+        job = json.dumps({"task": "transfers", "ranks": 2})
+        run = subprocess.run([tool, "--tool", kind, "--error-exitcode", "9", sys.executable, __file__, "--threads-of", job],
+                             capture_output=True, text=True, timeout=options.limit, input="", check=False)
+        good = run.returncode == 0 and '"error"' not in run.stdout
+        report.check(f"compute-sanitizer {kind}", [{} if good else {"error": (run.stdout + run.stderr)[-400:]}])
+
+
+def torch(report, options):
+    probe = subprocess.run([sys.executable, "-c", "import torch; assert torch.cuda.is_available()"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        return report.skip("PyTorch's ProcessGroupNCCL", "torch with CUDA cannot be imported")
+    ranks = 2
+    environment = {**os.environ, "LD_PRELOAD": os.environ["SCCL_LIB"], "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29611"}
+    workers = [subprocess.Popen([sys.executable, str(HERE / "gpu_torch.py")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env={**environment, "RANK": str(rank), "WORLD_SIZE": str(ranks)}) for rank in range(ranks)]
+    outputs = []
+    for worker in workers:
+        try:
+            outputs.append(worker.communicate(timeout=options.limit)[0])
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            outputs.append("did not end: " + worker.communicate()[0])
+    for line in [line for line in outputs[0].splitlines() if line.startswith("TORCH ")]:
+        _, name, verdict = line.split(" ", 2)
+        report.check(f"torch {name}", [{} if verdict == "ok" else {"error": verdict}])
+    if not all("TORCH done ok" in output for output in outputs):
+        report.check("torch", [{"error": output[-400:]} for output in outputs if "TORCH done ok" not in output])
+
+
+def nccl_tests(report, options):
+    folder = os.environ.get("NCCL_TESTS_DIR")
+    if not folder:
+        return report.skip("nccl-tests", "NCCL_TESTS_DIR is not set")
+    for program in ("all_reduce_perf", "all_gather_perf", "reduce_scatter_perf", "broadcast_perf", "sendrecv_perf"):
+        path = pathlib.Path(folder) / program
+        if not path.exists():
+            report.skip(program, f"{path} is not there")
+            continue
+        run = subprocess.run([str(path), "-g", "1", "-b", "8", "-e", "16M", "-f", "8", "-c", "1"], capture_output=True, text=True, check=False,
+                             env={**os.environ, "LD_PRELOAD": os.environ["SCCL_LIB"]}, timeout=options.limit)
+        report.check(program, [{} if run.returncode == 0 else {"error": (run.stdout + run.stderr)[-400:]}])
+
+
+PARTS = {"correctness": correctness, "failures": failures, "bench": bench, "sanitizer": sanitizer, "torch": torch, "nccl-tests": nccl_tests}
+
+
+# --- the report --------------------------------------------------------------------------------------------------------
+
+def markdown(report, name):
+    lines = [f"# GPU: {name}", "", "| | |", "| --- | --- |"]
+    lines += [f"| {key} | {value:.0f} |" if isinstance(value, float) else f"| {key} | {value} |" for key, value in report.facts.items()]
+    lines += ["", "## Checks", "", "| check | result |", "| --- | --- |"]
+    lines += [f"| {check['name']} | {'passed' if check['passed'] else 'FAILED: ' + check['detail'].replace('|', '/')} |" for check in report.checks]
+    lines += [f"| {skip['name']} | skipped: {skip['why']} |" for skip in report.skipped]
+    if report.benches:
+        lines += ["", "## Time", "", "Each figure is the mean of one run, at the slowest rank. The bound is the time in which the",
+                  "device's own copy moves the bytes that must be read and written: n ranks of S bytes, AllReduce and Broadcast and",
+                  "SendRecv 2 n S, AllGather 2 n n S, ReduceScatter (n n + n) S (S as the call counts them).", "",
+                  "| call | ranks | as | bytes | us | host us | of the bound |", "| --- | --- | --- | --- | --- | --- | --- |"]
+        lines += [f"| {row['call']} | {row['ranks']} | {row['mode']} | {row['bytes']} | {row['us']:.1f} | {row['host_us']:.1f} | {100 * row['of_bound']:.1f}% |"
+                  for row in report.benches]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Tests and measurements that need a GPU.")
+    parser.add_argument("--results", default="results")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts: " + ", ".join(PARTS))
+    parser.add_argument("--ranks", default="2,4,8", type=lambda text: [int(part) for part in text.split(",")])
+    parser.add_argument("--quick", action="store_true", help="fewer cases and sizes")
+    parser.add_argument("--limit", default=120, type=int, help="seconds for one job")
+    parser.add_argument("--threads-of", help=argparse.SUPPRESS)
+    parser.add_argument("--rank-of", help=argparse.SUPPRESS)
+    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.threads_of or options.rank_of:
+        worker_main(options)
+    try:
+        driver = Driver()
+    except (OSError, Failure) as error:
+        print(f"gpu-check: no usable GPU ({error}): nothing was checked", file=sys.stderr)
+        return 2
+    report = Report(driver)
+    for part in options.only.split(","):
+        if part not in PARTS:
+            parser.error(f"no part {part}")
+        try:
+            PARTS[part](report, options)
+        except Exception as error:  # the other parts still run
+            report.check(part, [{"error": repr(error)}])
+    name = "-".join(driver.name().lower().replace("nvidia", "").split()) or "gpu"
+    folder = pathlib.Path(options.results)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"gpu-{name}.md").write_text(markdown(report, name))
+    (folder / f"gpu-{name}.json").write_text(json.dumps({"facts": report.facts, "checks": report.checks, "skipped": report.skipped,
+                                                         "benches": report.benches}, indent=1))
+    failed = sum(not check["passed"] for check in report.checks)
+    print(f"{len(report.checks) - failed} passed, {failed} failed, {len(report.skipped)} skipped: {folder}/gpu-{name}.md")
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,100 @@
+// Runs one rank's calls on its device: a kernel for each, on the caller's stream. Nothing here waits for peers; a thread
+// watches over what runs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/gpu/device_resources.h"
+#include "runtime/gpu/device_watch.h"
+#include "runtime/membership.h"
+#include "runtime/plan_cache.h"
+#include "runtime/rehearsal.h"
+#include "runtime/requests.h"
+#include "runtime/signature.h"
+#include "runtime/transfers.h"
+#include "schedule/layout.h"
+
+namespace sccl::runtime {
+
+class DeviceExecutor {
+ public:
+  // `membership` has a device; it, `stop` and what `on_failure` refers to must outlive this. on_failure is called by the
+  // watching thread, once, when a call cannot end.
+  DeviceExecutor(Membership& membership, const StopFlags& stop, std::function<void(const Error&)> on_failure);
+  // Returns when the device has done what was asked for, or has been told to stop.
+  ~DeviceExecutor();
+  DeviceExecutor(const DeviceExecutor&) = delete;
+  DeviceExecutor& operator=(const DeviceExecutor&) = delete;
+
+  // Throw invalid_argument for buffers that the device cannot use. Nothing is begun by then, and the call may be made again.
+  void check(const CollectiveRequest& request) const;
+  void check(std::span<const PointToPointRequest> batch) const;
+
+  // Enqueue. Legal while the stream is being captured. Throw the error of an earlier call that could not end.
+  void launch(const CollectiveRequest& request);
+  void launch(std::span<const PointToPointRequest> batch);
+
+  // Several ranks of one device whose calls are given the same stream must not wait for one another on it: between these
+  // two, calls run on a stream of this rank's own, after what was on `stream` before and before what comes after.
+  void fork(StreamHandle stream);
+  void join();
+
+  // Kernels end soon, whatever they wait for.
+  void stop() noexcept { watch_.stop_kernels(); }
+
+ private:
+  using Arguments = device::gpu::CallArguments;
+
+  struct Geometry {
+    std::size_t longest_bytes = 0;  // of a chunk
+    std::size_t least_part_bytes = 0;
+    bool parts_by_chunk = false;
+  };
+  struct KnownProgram {
+    device::Program program;
+    const kernels::FlatProgram* flat;
+  };
+
+  KnownProgram program_of(const Plan& plan);
+  void begin(const CollectiveRequest& request);
+  Choice choose_plan(const CollectiveRequest& request);
+  void fill_common(Arguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry);
+  void fill_chunks(Arguments& arguments, std::span<const device::Chunk> chunks, device::u64 sequence);
+  void fill_scale(Arguments& arguments, const Reduction& reduction, DataType type);
+  void submit(Arguments& arguments, const kernels::Instance& instance, const kernels::FlatProgram& flat, gpu::Stream stream);
+  void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
+  void keep_for_graph(const gpu::CaptureState& capture);
+  void check_buffer(const void* buffer, const char* which) const;
+
+  Membership& membership_;
+  const DeviceMembership& on_device_;
+  const gpu::Driver& driver_;
+  std::shared_ptr<DeviceResources> resources_;
+  DeviceWatch watch_;
+  PlanCache plans_;
+  std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
+  std::map<std::tuple<Collective, Rank, std::size_t>, Choice> rehearsed_;  // by size class
+  std::map<const Plan*, KnownProgram> programs_;
+  TransferBatch transfers_;
+  std::vector<schedule::ChunkPlace> places_;
+  std::vector<device::Chunk> chunks_;
+  std::uint64_t calls_ = 0;
+  std::uint64_t launches_ = 0;
+
+  void* event_ = nullptr;  // behind the last kernel
+  gpu::Stream last_stream_ = nullptr;
+  unsigned long long last_capture_ = 0;
+  bool launched_ = false;
+  unsigned long long kept_for_ = 0;  // the capture whose graph holds the resources
+
+  gpu::Stream side_stream_ = nullptr;
+  void* fork_event_ = nullptr;
+  gpu::Stream forked_from_ = nullptr;
+  bool forked_ = false;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,47 @@
+#include "runtime/gpu/device_layout.h"
+
+#include <algorithm>
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+constexpr int kMostChannels = 64;
+constexpr std::size_t kLeastSlotBytes = 16 * 1024;
+constexpr std::size_t kMostSlotBytes = 256 * 1024;
+
+std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+DeviceLayout::DeviceLayout(int ranks, int channels, std::size_t slot_bytes)
+    : ranks_(ranks), channels_(channels), slot_bytes_(slot_bytes) {
+  const std::size_t rings = index(channels, 0, 0);
+  rings_offset_ = round_up(sizeof(device::gpu::Control), kPageBytes);
+  payloads_offset_ = round_up(rings_offset_ + rings * sizeof(device::Ring), kPageBytes);
+  total_bytes_ = payloads_offset_ + rings * device::kSlotCount * slot_bytes;
+}
+
+gpu::Address DeviceLayout::ring(gpu::Address base, int channel, int kind, Rank source) const {
+  return base + rings_offset_ + index(channel, kind, source) * sizeof(device::Ring);
+}
+
+gpu::Address DeviceLayout::payload(gpu::Address base, int channel, int kind, Rank source) const {
+  return base + payloads_offset_ + index(channel, kind, source) * device::kSlotCount * slot_bytes_;
+}
+
+DeviceLayout fit_layout(int ranks, int blocks, std::size_t memory_limit) {
+  int channels = std::clamp(blocks, 1, kMostChannels);
+  std::size_t slot_bytes = kMostSlotBytes;
+  while (DeviceLayout(ranks, channels, slot_bytes).total_bytes() > memory_limit) {
+    if (slot_bytes > kLeastSlotBytes)
+      slot_bytes /= 2;
+    else if (channels > 1)
+      channels /= 2;
+    else
+      break;
+  }
+  return {ranks, channels, slot_bytes};
+}
+
+}  // namespace sccl::runtime

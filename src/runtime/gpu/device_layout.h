@@ -1,0 +1,43 @@
+// Offsets within the memory that a rank shares on its device, the same at every rank: the words that stop its kernels,
+// then for every channel, kind of call and sender a ring and its slots.
+#pragma once
+
+#include <cstddef>
+
+#include "base/types.h"
+#include "kernels/gpu/arguments.h"
+#include "platform/gpu/driver.h"
+
+namespace sccl::runtime {
+
+class DeviceLayout {
+ public:
+  static constexpr int kKinds = 2;  // collectives and point-to-point transfers, as MemoryLayout::Channel
+
+  DeviceLayout(int ranks, int channels, std::size_t slot_bytes);
+
+  std::size_t total_bytes() const { return total_bytes_; }
+  std::size_t slot_bytes() const { return slot_bytes_; }
+  int channels() const { return channels_; }
+
+  gpu::Address control(gpu::Address base) const { return base; }
+  gpu::Address ring(gpu::Address base, int channel, int kind, Rank source) const;
+  gpu::Address payload(gpu::Address base, int channel, int kind, Rank source) const;
+
+ private:
+  std::size_t index(int channel, int kind, Rank source) const {
+    return static_cast<std::size_t>((channel * kKinds + kind) * ranks_ + source);
+  }
+
+  int ranks_;
+  int channels_;
+  std::size_t slot_bytes_;
+  std::size_t rings_offset_;
+  std::size_t payloads_offset_;
+  std::size_t total_bytes_;
+};
+
+// As many channels as the blocks of all ranks of a device can run at once, and slots that fit the memory.
+DeviceLayout fit_layout(int ranks, int blocks, std::size_t memory_limit);
+
+}  // namespace sccl::runtime

@@ -1,0 +1,173 @@
+#include "runtime/gpu/device_watch.h"
+
+#include <algorithm>
+
+#include "base/thread.h"
+#include "runtime/signature.h"
+
+namespace sccl::runtime {
+namespace {
+
+using device::gpu::StopReason;
+
+constexpr std::chrono::milliseconds kPeriod{10};
+// A peer that has left may have sent everything before: what is under way gets this long to arrive.
+constexpr std::chrono::milliseconds kPatienceWithTheDeparted{1000};
+
+}  // namespace
+
+DeviceWatch::DeviceWatch(Membership& membership, DeviceResources& resources, const StopFlags& stop,
+                         std::function<void(const Error&)> on_failure)
+    : membership_(membership), resources_(resources), stop_(stop), on_failure_(std::move(on_failure)) {
+  thread_ = start_thread([this] { run(); });
+}
+
+DeviceWatch::~DeviceWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+// Pairs with the look of kernels/gpu/block.h.
+void DeviceWatch::stop_kernels() noexcept { __atomic_store_n(&resources_.words().stop, 1, __ATOMIC_RELEASE); }
+
+bool DeviceWatch::stopping() const { return read(resources_.words().stop) != 0 || read(resources_.words().stopped) != 0; }
+
+bool DeviceWatch::idle() const {
+  const auto& words = resources_.words();
+  return read(words.finished) == read(words.began) &&
+         read(words.finished_sequence) >= launched_.load(std::memory_order_acquire);
+}
+
+void DeviceWatch::check() const {
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+}
+
+void DeviceWatch::run() {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    wake_.wait_for(lock, kPeriod, [&] { return ending_; });
+    if (ending_ || failure_) continue;
+    lock.unlock();
+    std::optional<Error> failure;
+    try {
+      look();
+    } catch (const Error& error) {
+      failure = error;
+    }
+    lock.lock();
+    if (!failure) continue;
+    failure_ = failure;
+    lock.unlock();
+    stop_kernels();
+    on_failure_(*failure);
+    lock.lock();
+  }
+}
+
+void DeviceWatch::look() {
+  if (stop_.abort.load(std::memory_order_acquire) || stop_.revoked.load(std::memory_order_acquire)) stop_kernels();
+  check_kernels();
+  auto& activity = membership_.own_state().activity;
+  const device::u64 finished = read(resources_.words().finished);
+  if (idle() || finished != finished_seen_) {
+    finished_seen_ = finished;
+    moved_ = std::chrono::steady_clock::now();
+    stall_.reset();
+    if (idle()) activity.completed.store(activity.entered.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    activity.waits_since_us.store(0, std::memory_order_relaxed);
+    if (idle()) return;
+  }
+  if (activity.waits_since_us.load(std::memory_order_relaxed) == 0)
+    activity.waits_since_us.store(monotonic_us(), std::memory_order_relaxed);
+  activity.waits_for[0].store(static_cast<int>(read(resources_.words().awaited)) - 1, std::memory_order_relaxed);
+  check_peers();
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - moved_);
+  stall_.check(membership_.rank, waited, [&] { return waiting_text(); });
+}
+
+void DeviceWatch::check_fault(const Peer& peer) const {
+  if (const int code = peer.state->fault.load(std::memory_order_acquire); code != 0)  // pairs with publish_fault
+    throw Error(static_cast<ErrorCode>(code), std::string(peer.state->fault_text.data()));
+}
+
+void DeviceWatch::check_kernels() {
+  const auto& words = resources_.words();
+  const auto reason = static_cast<StopReason>(read(words.stopped));
+  const auto peer = static_cast<Rank>(read(words.peer));
+  switch (reason) {
+    case StopReason::none: return;
+    case StopReason::host:
+      fail(ErrorCode::invalid_usage, "rank {} was {} while in {}", membership_.rank,
+           stop_.revoked.load(std::memory_order_acquire) ? "revoked" : "aborted", waiting_text());
+    case StopReason::mismatch: fail_mismatch(peer);
+    case StopReason::peer:
+      check_fault(membership_.peers[static_cast<std::size_t>(peer)]);
+      // It stops its kernels first and says why afterwards.
+      if (!stopped_since_) stopped_since_ = std::chrono::steady_clock::now();
+      if (std::chrono::steady_clock::now() - *stopped_since_ < kPatienceWithTheDeparted) return;
+      fail(ErrorCode::remote_error, "rank {} stopped while rank {} was in {}: look at that rank's output", peer,
+           membership_.rank, waiting_text());
+    case StopReason::unreachable:
+      fail(ErrorCode::internal_error, "rank {} cannot reach the memory of rank {} from its kernel: report this",
+           membership_.rank, peer);
+  }
+}
+
+// The calls differ somewhere among those that have not ended.
+void DeviceWatch::fail_mismatch(Rank peer) const {
+  auto& own = membership_.own_state();
+  const auto& theirs = membership_.peers[static_cast<std::size_t>(peer)].state->records;
+  const std::uint64_t entered = own.activity.entered.load(std::memory_order_relaxed);
+  const std::uint64_t first = entered > SharedState::kRecords ? entered - SharedState::kRecords + 1 : 1;
+  for (std::uint64_t sequence = first; sequence <= entered; ++sequence) {
+    CallSignature mine;
+    CallSignature other;
+    if (own.records[sequence % SharedState::kRecords].read(sequence, mine) &&
+        theirs[sequence % SharedState::kRecords].read(sequence, other) && !(mine == other))
+      throw Error(ErrorCode::invalid_usage, mismatch_text(membership_.rank, mine, peer, other));
+  }
+  fail(ErrorCode::invalid_usage,
+       "rank {} met a message of another call, or of another size, of rank {}: make the ranks' calls equal, in the same "
+       "order, and the counts of Send and Recv; replay captured graphs equally often on all ranks",
+       membership_.rank, peer);
+}
+
+void DeviceWatch::check_peers() const {
+  const auto waited = std::chrono::steady_clock::now() - moved_;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    if (rank == membership_.rank) continue;
+    const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+    check_fault(peer);
+    const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
+    const bool dead = peer.has_ended();
+    if (presence == Presence::present && !dead) continue;
+    if (waited < kPatienceWithTheDeparted) continue;
+    // One that has gone in peace matters only to who waits for it.
+    if (presence == Presence::destroyed && static_cast<Rank>(read(resources_.words().awaited)) - 1 != rank) continue;
+    const char* how = presence == Presence::aborted     ? "was aborted"
+                      : presence == Presence::destroyed ? "destroyed its communicator"
+                      : presence == Presence::revoked   ? "revoked its communicator"
+                                                        : "ended";
+    fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
+                                  "abort this communicator and make a new one",
+         rank, peer.process, peer.host, how, membership_.rank, waiting_text());
+  }
+}
+
+std::string DeviceWatch::waiting_text() const {
+  const auto& words = resources_.words();
+  const std::uint64_t sequence = membership_.own_state().activity.entered.load(std::memory_order_relaxed);
+  CallSignature call;
+  const bool known = membership_.own_state().records[sequence % SharedState::kRecords].read(sequence, call);
+  std::string text = known ? fmt::format("{} as call {}", call.text(), sequence) : std::string("a call on its device");
+  const auto awaited = static_cast<Rank>(read(words.awaited)) - 1;
+  if (awaited >= 0) text += fmt::format(", waiting for rank {}", awaited);
+  return text;
+}
+
+}  // namespace sccl::runtime

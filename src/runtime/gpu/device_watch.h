@@ -1,0 +1,69 @@
+// What the host sees of running kernels: a thread looks at their words and at the peers, tells kernels to stop when what
+// they wait for will not come, and says why.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "kernels/gpu/arguments.h"
+#include "runtime/gpu/device_resources.h"
+#include "runtime/membership.h"
+#include "runtime/stall_watch.h"
+#include "runtime/stop.h"
+
+namespace sccl::runtime {
+
+class DeviceWatch {
+ public:
+  // All must outlive it.
+  DeviceWatch(Membership& membership, DeviceResources& resources, const StopFlags& stop,
+              std::function<void(const Error&)> on_failure);
+  ~DeviceWatch();
+  DeviceWatch(const DeviceWatch&) = delete;
+  DeviceWatch& operator=(const DeviceWatch&) = delete;
+
+  void stop_kernels() noexcept;
+
+  // A kernel of this number was enqueued, or none of a number: of a graph.
+  void launched(device::u64 sequence) { launched_.store(sequence, std::memory_order_release); }
+  // Everything enqueued has ended, as far as the host knows.
+  bool idle() const;
+  bool stopping() const;
+  // Throws what has gone wrong.
+  void check() const;
+
+ private:
+  void run();
+  void look();
+  void check_kernels();
+  void check_peers() const;
+  [[noreturn]] void fail_mismatch(Rank peer) const;
+  void check_fault(const Peer& peer) const;
+  std::string waiting_text() const;
+  device::u64 read(const device::u64& word) const { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
+
+  Membership& membership_;
+  DeviceResources& resources_;
+  const StopFlags& stop_;
+  std::function<void(const Error&)> on_failure_;
+  std::atomic<device::u64> launched_{0};
+  device::u64 finished_seen_ = 0;
+  std::chrono::steady_clock::time_point moved_ = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> stopped_since_;  // by a peer that has not said why
+  StallWatch stall_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::optional<Error> failure_;
+  std::condition_variable wake_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,176 @@
+// What goes wrong on a device ends with an error on every rank, and no kernel keeps waiting.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <thread>
+#include <unistd.h>
+
+#include "gpu/device_world.h"
+
+using namespace api_test;
+using namespace gpu_test;
+
+namespace {
+
+// Waits until the communicator tells an error of its own accord.
+std::string async_error(ncclComm_t comm) {
+  for (int i = 0; i < 3000; ++i) {
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(comm, &state);
+    if (state != ncclSuccess) return ncclGetLastError(comm);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return "no error came";
+}
+
+std::string reduce(ncclComm_t comm, const OnDevice& device, std::vector<float>& data, std::size_t count) {
+  if (ncclAllReduce(data.data(), data.data(), count, ncclFloat, ncclSum, comm, device.stream()) != ncclSuccess)
+    return ncclGetLastError(nullptr);
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("ranks whose calls differ are told both calls") {
+  for (const std::size_t count : {std::size_t{4}, std::size_t{100000}}) {
+    const auto told = run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
+      std::vector<float> data(count + 1);
+      if (std::string wrong = reduce(comm, device, data, count + static_cast<std::size_t>(rank)); !wrong.empty()) return wrong;
+      std::string text = async_error(comm);
+      device.synchronize();  // the kernel has ended
+      return text;
+    });
+    for (const std::string& text : told) {
+      INFO(text);
+      CHECK(contains(text, "AllReduce(count=" + std::to_string(count) + ","));
+      CHECK(contains(text, "AllReduce(count=" + std::to_string(count + 1) + ","));
+    }
+  }
+}
+
+TEST_CASE("abort ends a kernel that waits for a rank which never calls") {
+  const auto told = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    std::vector<float> data(1000);
+    std::string wrong = rank == 0 ? reduce(comm, device, data, data.size()) : "";
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (ncclCommAbort(comm) != ncclSuccess) wrong += ncclGetLastError(nullptr);
+    device.synchronize();
+    return wrong;
+  });
+  CHECK(failures(told) == "");
+}
+
+TEST_CASE("an aborted rank is named by the ranks that wait for it") {
+  const auto told = run_bare_world(Mode::threads, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 3, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    std::vector<float> data(1000);
+    std::string text;
+    if (rank != 2) {
+      text = reduce(comm, device, data, data.size());
+      text += async_error(comm);
+    }
+    ncclCommAbort(comm);
+    device.synchronize();
+    return text;
+  });
+  for (int rank : {0, 1}) {
+    INFO(told[static_cast<std::size_t>(rank)]);
+    CHECK(contains(told[static_cast<std::size_t>(rank)], "rank 2"));
+    CHECK(contains(told[static_cast<std::size_t>(rank)], "aborted"));
+  }
+}
+
+TEST_CASE("a killed rank is named by the survivors", "[processes]") {
+  if (modes().size() < 2) return;
+  const auto told = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 3, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    std::vector<float> data(1000);
+    if (std::string wrong = reduce(comm, device, data, data.size()); !wrong.empty()) return wrong;
+    device.synchronize();
+    if (rank == 1) ::kill(::getpid(), SIGKILL);
+    reduce(comm, device, data, data.size());
+    std::string text = async_error(comm);
+    device.synchronize();
+    ncclCommAbort(comm);
+    return text;
+  });
+  for (int rank : {0, 2}) {
+    INFO(told[static_cast<std::size_t>(rank)]);
+    CHECK(contains(told[static_cast<std::size_t>(rank)], "rank 1"));
+    CHECK(contains(told[static_cast<std::size_t>(rank)], "ended"));
+  }
+}
+
+TEST_CASE("a call after a failure throws its reason") {
+  const auto told = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    std::vector<float> data(101);
+    reduce(comm, device, data, 100 + static_cast<std::size_t>(rank));
+    async_error(comm);
+    std::string text = reduce(comm, device, data, 100);
+    ncclCommAbort(comm);
+    return text;
+  });
+  for (const std::string& text : told) CHECK(contains(text, "count=101"));
+}
+
+TEST_CASE("memory that the device cannot use is refused before anything is enqueued") {
+  CHECK(failures(run_device_world(Mode::threads, 1, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+          fake_cuda_set_any_memory(0);
+          std::vector<float> host(10);
+          const std::string text = reduce(comm, device, host, 10);
+          unsigned long long memory = 0;
+          cuMemAlloc_v2(&memory, 40);
+          auto* const data = reinterpret_cast<float*>(memory);
+          const ncclResult_t fine = ncclAllReduce(data, data, 10, ncclFloat, ncclSum, comm, device.stream());
+          device.synchronize();
+          cuMemFree_v2(memory);
+          fake_cuda_set_any_memory(1);
+          if (fine != ncclSuccess) return ncclGetLastError(nullptr);
+          return contains(text, "cudaMalloc") ? "" : "told: " + text;
+        })) == "");
+}
+
+TEST_CASE("a rank without device memory tells all ranks, and none hangs", "[processes]") {
+  if (modes().size() < 2) return;
+  const auto told = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    if (rank == 1) fake_cuda_fail("cuMemCreate", 0, 1, 2);
+    ncclComm_t comm = nullptr;
+    return ncclCommInitRank(&comm, 3, id, rank) == ncclSuccess ? "succeeded" : ncclGetLastError(nullptr);
+  });
+  for (const std::string& text : told) {
+    INFO(text);
+    CHECK(contains(text, "out of memory"));
+    CHECK(contains(text, "free device memory"));
+  }
+}
+
+TEST_CASE("a rank without a device beside one with a device is refused on both", "[processes]") {
+  if (modes().size() < 2) return;
+  const auto told = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    if (rank == 1) cuCtxSetCurrent(nullptr);
+    ncclComm_t comm = nullptr;
+    return ncclCommInitRank(&comm, 2, id, rank) == ncclSuccess ? "succeeded" : ncclGetLastError(nullptr);
+  });
+  for (const std::string& text : told) CHECK(contains(text, "cudaSetDevice"));
+}
+
+TEST_CASE("one-sided calls say that devices have none yet") {
+  CHECK(failures(run_device_world(Mode::threads, 1, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+          if (ncclSignal(0, 0, 0, 0, comm, device.stream()) == ncclSuccess) return "succeeded";
+          return contains(ncclGetLastError(nullptr), "Send and Recv") ? "" : ncclGetLastError(nullptr);
+        })) == "");
+}

@@ -1,0 +1,173 @@
+// Collectives and transfers on the device: the whole way from init over kernels on streams to the results.
+#include <catch2/catch.hpp>
+
+#include "gpu/device_world.h"
+
+using namespace api_test;
+using namespace gpu_test;
+
+namespace {
+
+std::string run_cases(int rank, int ranks, ncclComm_t comm, const std::vector<std::size_t>& counts) {
+  const auto& all = types();
+  std::size_t next = 0;
+  for (const KindInfo& kind : kinds())
+    for (const std::size_t count : counts)
+      for (const bool in_place : {false, true}) {
+        if (in_place && !kind.has_in_place) continue;
+        // Types and operations in turn: every one of them occurs with every kind over the counts.
+        const std::size_t turn = next++;
+        Case test{&kind, &all[turn % all.size()], kOps[turn / 2 % 6], count, in_place, turn % 3, static_cast<int>(turn) % ranks};
+        if (std::string wrong = run_case(test, rank, ranks, comm); !wrong.empty()) return wrong;
+      }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("all collectives give the right results on a device, as threads and as processes") {
+  for (const Mode mode : modes())
+    for (const int ranks : {1, 2, 3}) {
+      INFO(name(mode) << " " << ranks);
+      const long before = fake_cuda_kernels();
+      CHECK(failures(run_device_world(mode, ranks, [&](int rank, ncclComm_t comm, const OnDevice&) {
+              return run_cases(rank, ranks, comm, {1, 3, 100, 1000});
+            })) == "");
+      if (mode == Mode::threads) CHECK(fake_cuda_kernels() > before);
+    }
+}
+
+TEST_CASE("large calls are cut into channels and slices on a device") {
+  for (const Mode mode : modes())
+    CHECK(failures(run_device_world(mode, 2, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+            const TypeInfo* type = nullptr;
+            for (const TypeInfo& known : types())
+              if (known.type == ncclFloat) type = &known;
+            for (const KindInfo& kind : kinds()) {
+              Case test{&kind, type, Op::sum, 300001, false, 0, 1};
+              if (std::string wrong = run_case(test, rank, 2, comm); !wrong.empty()) return wrong;
+            }
+            return "";
+          })) == "");
+}
+
+TEST_CASE("every type and operation reduces on a device") {
+  CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+          for (const TypeInfo& type : types())
+            for (const Op op : kOps) {
+              Case test{&kinds()[0], &type, op, 700, false, 0, 0};
+              if (std::string wrong = run_case(test, rank, 2, comm); !wrong.empty()) return wrong;
+            }
+          return "";
+        })) == "");
+}
+
+TEST_CASE("transfers of all sizes meet on a device, empty ones and those to self too") {
+  for (const Mode mode : modes())
+    CHECK(failures(run_device_world(mode, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+            for (const std::size_t count : {std::size_t{0}, std::size_t{5}, std::size_t{40000}, std::size_t{1000000}}) {
+              std::vector<std::vector<unsigned char>> in(3), out(3);
+              ncclGroupStart();
+              for (int peer = 0; peer < 3; ++peer) {
+                // Sizes differ by pair: each takes channels of its own number.
+                const std::size_t sent = count / static_cast<std::size_t>(1 + rank + peer);
+                in[peer].assign(sent + 1, static_cast<unsigned char>(10 * rank + peer));
+                out[peer].assign(sent + 1, 0xff);
+                if (ncclSend(in[peer].data(), sent, ncclUint8, peer, comm, device.stream()) != ncclSuccess ||
+                    ncclRecv(out[peer].data(), sent, ncclUint8, peer, comm, device.stream()) != ncclSuccess)
+                  return ncclGetLastError(nullptr);
+              }
+              if (ncclGroupEnd() != ncclSuccess) return ncclGetLastError(nullptr);
+              device.synchronize();
+              for (int peer = 0; peer < 3; ++peer) {
+                const std::size_t sent = out[peer].size() - 1;
+                for (std::size_t i = 0; i < sent; ++i)
+                  if (out[peer][i] != 10 * peer + rank) return "wrong byte " + std::to_string(i) + " of " + std::to_string(sent);
+                if (out[peer][sent] != 0xff) return "wrote beyond the end";
+              }
+            }
+            return "";
+          })) == "");
+}
+
+TEST_CASE("more lanes than blocks take turns") {
+  // The fake has 8 multiprocessors: with 6 ranks each has one block.
+  CHECK(failures(run_device_world(Mode::threads, 6, [&](int rank, ncclComm_t comm, const OnDevice&) {
+          return run_cases(rank, 6, comm, {100, 5000});
+        })) == "");
+}
+
+TEST_CASE("one thread drives several ranks of a device on one stream") {
+  const OnDevice device;
+  ncclComm_t comms[2];
+  REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
+  std::vector<float> in[2] = {std::vector<float>(5000, 1), std::vector<float>(5000, 2)};
+  std::vector<float> out[2] = {std::vector<float>(5000), std::vector<float>(5000)};
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(ncclGroupStart() == ncclSuccess);
+    for (int rank = 0; rank < 2; ++rank)
+      REQUIRE(ncclAllReduce(in[rank].data(), out[rank].data(), 5000, ncclFloat, ncclSum, comms[rank], nullptr) == ncclSuccess);
+    REQUIRE(ncclGroupEnd() == ncclSuccess);
+    cuStreamSynchronize(nullptr);
+    for (const auto& result : out) CHECK(std::count(result.begin(), result.end(), 3.0f) == 5000);
+  }
+  for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("calls of one communicator on several streams run in the order of the calls") {
+  CHECK(failures(run_device_world(Mode::threads, 2, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+          void* other = nullptr;
+          cuStreamCreate(&other, 1);
+          std::vector<int> value(3000, 1);
+          for (int i = 0; i < 6; ++i) {
+            const auto stream = i % 2 == 0 ? device.stream() : static_cast<cudaStream_t>(other);
+            if (ncclAllReduce(value.data(), value.data(), value.size(), ncclInt32, ncclSum, comm, stream) != ncclSuccess)
+              return ncclGetLastError(nullptr);
+          }
+          cuStreamSynchronize(other);
+          device.synchronize();
+          cuStreamDestroy_v2(other);
+          return std::count(value.begin(), value.end(), 64) == 3000 ? "" : "wrong sum " + std::to_string(value[0]);
+        })) == "");
+}
+
+TEST_CASE("a communicator that is split off uses the device too") {
+  CHECK(failures(run_device_world(Mode::threads, 4, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+          ncclComm_t half = nullptr;
+          if (ncclCommSplit(comm, rank % 2, rank, &half, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+          const long before = fake_cuda_kernels();
+          std::vector<int> value(10, rank);
+          if (ncclAllReduce(value.data(), value.data(), 10, ncclInt32, ncclSum, half, device.stream()) != ncclSuccess)
+            return ncclGetLastError(nullptr);
+          device.synchronize();
+          ncclCommDestroy(half);
+          if (fake_cuda_kernels() == before) return "no kernel ran";
+          return value[0] == 2 * (rank % 2) + 2 ? "" : "wrong sum " + std::to_string(value[0]);
+        })) == "");
+}
+
+TEST_CASE("everything is given back and the caller's device is as before") {
+  { const OnDevice warm_up; }
+  const std::string before = fake_cuda_live_text();
+  CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+          void* mine = nullptr;
+          cuCtxGetCurrent(&mine);
+          cuCtxSetCurrent(nullptr);  // a call needs no current device
+          std::string wrong = run_cases(rank, 2, comm, {100});
+          void* now = &mine;
+          cuCtxGetCurrent(&now);
+          if (now != nullptr) wrong += " a call left a device current";
+          cuCtxSetCurrent(mine);
+          return wrong;
+        })) == "");
+  CHECK(std::string(fake_cuda_live_text()) == before);
+}
+
+TEST_CASE("without virtual memory calls, handles carry memory between processes") {
+  fake_cuda_set_vmm(0);
+  for (const Mode mode : modes())
+    CHECK(failures(run_device_world(mode, 2, [&](int rank, ncclComm_t comm, const OnDevice&) {
+            return run_cases(rank, 2, comm, {100, 70000});
+          })) == "");
+  fake_cuda_set_vmm(1);
+}

@@ -1,0 +1,119 @@
+// The platform's dealings with the driver: what is called, what is put back, what an old or broken driver leads to.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "gpu/device_world.h"
+#include "platform/gpu/memory.h"
+
+using namespace sccl;
+using namespace gpu_test;
+
+TEST_CASE("memory is allocated in the driver's order and undone in reverse") {
+  const OnDevice current;
+  const auto device = gpu::current_device();
+  REQUIRE(device);
+  CHECK(device->architecture == "sm_90");
+  CHECK(device->vmm);
+  const std::string before = fake_cuda_live_text();
+  fake_cuda_reset_calls();
+  {
+    const auto memory = gpu::DeviceMemory::allocate(*device, 1000);
+    CHECK(memory->bytes() == 65536);
+    const char text[] = "hello";
+    memory->write(100, text, sizeof text);
+    CHECK(std::string(reinterpret_cast<const char*>(memory->address() + 100)) == "hello");
+    CHECK(*reinterpret_cast<const char*>(memory->address() + 99) == 0);
+  }
+  const std::string calls = fake_cuda_calls();
+  std::size_t at = 0;
+  for (const char* call : {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap",
+                           "cuMemSetAccess", "cuMemsetD8Async", "cuStreamSynchronize", "cuMemUnmap", "cuMemAddressFree",
+                           "cuMemRelease"}) {
+    INFO(call << " in " << calls);
+    at = calls.find(call, at);
+    REQUIRE(at != std::string::npos);
+  }
+  CHECK(std::string(fake_cuda_live_text()) == before);
+}
+
+TEST_CASE("what fails half-way is undone") {
+  const OnDevice current;
+  const auto device = gpu::current_device();
+  const std::string before = fake_cuda_live_text();
+  for (const char* call : {"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuStreamCreate",
+                           "cuMemsetD8Async", "cuStreamSynchronize", "cuMemGetAllocationGranularity"}) {
+    fake_cuda_reset_calls();
+    fake_cuda_fail(call, 0, 1, 2);
+    INFO(call);
+    CHECK_THROWS_WITH(gpu::DeviceMemory::allocate(*device, 1000), Catch::Contains("out of memory"));
+    CHECK(std::string(fake_cuda_live_text()) == before);
+  }
+  for (const char* call : {"cuMemHostAlloc", "cuMemHostGetDevicePointer_v2"}) {
+    fake_cuda_reset_calls();
+    fake_cuda_fail(call, 0, 1, 999);
+    CHECK_THROWS_WITH(gpu::MappedMemory(*device, 1000), Catch::Contains("unknown error"));
+    CHECK(std::string(fake_cuda_live_text()) == before);
+  }
+  fake_cuda_reset_calls();
+}
+
+TEST_CASE("a scope puts the caller's device back, and calls nothing where it is current") {
+  const OnDevice current;
+  const auto device = gpu::current_device();
+  fake_cuda_reset_calls();
+  { const gpu::Current again(*device); }
+  CHECK(std::string(fake_cuda_calls()) == "cuCtxGetCurrent;");
+  void* mine = nullptr;
+  cuCtxGetCurrent(&mine);
+  cuCtxSetCurrent(nullptr);
+  {
+    const gpu::Current changed(*device);
+    void* now = nullptr;
+    cuCtxGetCurrent(&now);
+    CHECK(now == mine);
+  }
+  void* after = mine;
+  cuCtxGetCurrent(&after);
+  CHECK(after == nullptr);
+  cuCtxSetCurrent(mine);
+}
+
+TEST_CASE("a thread's capture mode is as before") {
+  const OnDevice current;
+  const auto device = gpu::current_device();
+  cuStreamBeginCapture_v2(current.stream(), 0);
+  fake_cuda_reset_calls();
+  { const auto memory = gpu::DeviceMemory::allocate(*device, 10); }
+  CHECK(fake_cuda_violations() == 0);
+  CHECK(gpu::capture_of(*device->driver, current.stream()).id != 0);
+  unsigned long long plain = 0;
+  CHECK(cuMemAlloc_v2(&plain, 10) == 900);  // the program's own calls are still forbidden
+  void* graph = nullptr;
+  cuStreamEndCapture(current.stream(), &graph);
+  cuGraphDestroy(graph);
+  CHECK(gpu::capture_of(*device->driver, current.stream()).id == 0);
+}
+
+TEST_CASE("without a current device the host platform serves") {
+  void* before = nullptr;
+  cuCtxGetCurrent(&before);
+  cuCtxSetCurrent(nullptr);
+  CHECK_FALSE(gpu::current_device());
+  cuCtxSetCurrent(before);
+}
+
+TEST_CASE("SCCL_PLATFORM says which platform serves") {
+  const OnDevice current;
+  ::setenv("SCCL_PLATFORM", "host", 1);
+  CHECK_FALSE(gpu::current_device());
+  ::setenv("SCCL_PLATFORM", "cuda", 1);
+  CHECK(gpu::current_device());
+  void* mine = nullptr;
+  cuCtxGetCurrent(&mine);
+  cuCtxSetCurrent(nullptr);
+  CHECK_THROWS_WITH(gpu::current_device(), Catch::Contains("cudaSetDevice"));
+  cuCtxSetCurrent(mine);
+  ::setenv("SCCL_PLATFORM", "hip", 1);
+  CHECK_THROWS_WITH(gpu::current_device(), Catch::Contains("hipSetDevice"));
+  ::unsetenv("SCCL_PLATFORM");
+}

@@ -1,0 +1,44 @@
+// How a test speaks to the driver that it brings along (fake_cuda.cc): what was called, what shall fail, what is left.
+#pragma once
+
+extern "C" {
+
+// Every call since the last reset, as "cuMemAlloc_v2;cuCtxSetCurrent;...".
+const char* fake_cuda_calls();
+void fake_cuda_reset_calls();
+
+// The next `count` calls of this function return `code`, after `skip` that do not.
+void fake_cuda_fail(const char* function, int skip, int count, int code);
+
+// What the program has not given back: allocations, handles, mappings, streams, events, modules.
+int fake_cuda_live();
+const char* fake_cuda_live_text();
+
+// Calls that a stream's capture forbids, since the last reset.
+int fake_cuda_violations();
+
+void fake_cuda_set_version(int version);    // 13000
+void fake_cuda_set_vmm(int supported);      // 1
+// Addresses that are nobody's allocation count as device memory, so that any test's buffers do.
+void fake_cuda_set_any_memory(int allowed);
+
+// Kernels executed since the program began.
+long fake_cuda_kernels();
+
+// As the driver's header has them; what a test uses of it.
+int cuInit(unsigned);
+int cuCtxGetCurrent(void**);
+int cuCtxSetCurrent(void*);
+int cuDevicePrimaryCtxRetain(void**, int);
+int cuMemAlloc_v2(unsigned long long*, unsigned long);
+int cuMemFree_v2(unsigned long long);
+int cuStreamCreate(void**, unsigned);
+int cuStreamDestroy_v2(void*);
+int cuStreamSynchronize(void*);
+int cuStreamBeginCapture_v2(void*, int mode);
+int cuStreamEndCapture(void*, void** graph);
+int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long);
+int cuGraphLaunch(void* executable, void* stream);
+int cuGraphExecDestroy(void*);
+int cuGraphDestroy(void*);
+}
