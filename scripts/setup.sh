@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing need (Debian 12, Ubuntu). --bench adds the MPI libraries of bench/host,
-# --fuzz what the preset fuzz needs.
+# --fuzz what the preset fuzz needs, --hip compilers for AMD's devices (the tests skip them when they are missing).
 set -euo pipefail
 
 packages=(cmake ninja-build g++ ccache pkg-config git libspdlog-dev libfmt-dev libhwloc-dev libz3-dev
@@ -10,8 +10,10 @@ if [ "${1:-}" = --bench ]; then
   packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
 elif [ "${1:-}" = --fuzz ]; then
   packages+=(clang libclang-rt-dev)
+elif [ "${1:-}" = --hip ]; then
+  packages+=(clang-19 lld-19 libamdhip64-5 libhiprtc-builtins5)
 elif [ $# -gt 0 ]; then
-  echo "usage: scripts/setup.sh [--bench | --fuzz]" >&2
+  echo "usage: scripts/setup.sh [--bench | --fuzz | --hip]" >&2
   exit 2
 fi
 

@@ -85,9 +85,11 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
 
 Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct) {
   Choice choice;
-  const std::string asked = settings.algorithm(call.collective);
+  std::string asked = settings.algorithm(call.collective);
+  if (planners::find(asked) == nullptr) asked.clear();
   choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
-  const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple && settings.protocol != ProtocolChoice::ll;
+  const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple &&
+                             settings.protocol != ProtocolChoice::ll;
   const bool wanted = settings.protocol == ProtocolChoice::direct || call.bytes > kDeviceLlBytes;
   if (may_be_direct && wanted && (asked.empty() || asked == "one-hop")) {
     choice.planner = "one-hop";

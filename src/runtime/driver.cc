@@ -258,6 +258,8 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
 }
 
 void drive(std::vector<Workload>& work) {
+  const auto uses_device = [](const Workload& entry) { return entry.communicator->on_device() != nullptr; };
+  if (std::none_of(work.begin(), work.end(), uses_device)) return Courses(work).run();
   std::vector<Workload> on_host;
   std::vector<Workload*> on_device;
   for (Workload& entry : work)
@@ -265,7 +267,6 @@ void drive(std::vector<Workload>& work) {
       on_device.push_back(&entry);
     else
       on_host.push_back(entry);
-  if (on_device.empty()) return Courses(work).run();
   // Kernels first: what is enqueued runs while this thread serves the host's communicators.
   std::optional<Error> error = launch_all(on_device);
   if (!on_host.empty()) Courses(on_host).run();

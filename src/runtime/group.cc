@@ -119,10 +119,9 @@ Completion run(const std::vector<Subject>& subjects, std::function<void()> actio
 }
 
 void check_stream(Communicator& communicator, StreamHandle stream) {
-  if (communicator.on_device() != nullptr) return;
   const auto value = reinterpret_cast<std::uintptr_t>(stream);
   constexpr std::uintptr_t kPerThreadDefault = 2;
-  if (value > kPerThreadDefault)
+  if (value > kPerThreadDefault && communicator.on_device() == nullptr)
     fail(ErrorCode::invalid_argument,
          "stream {} is no stream of the host platform, where work is complete when its call returns: pass NULL", stream);
 }

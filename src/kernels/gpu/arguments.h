@@ -8,7 +8,8 @@ namespace sccl::device::gpu {
 
 // With the rest of CallArguments this stays within the 4 KiB that a kernel's parameters may have.
 inline constexpr u32 kInlineChunks = 96;
-inline constexpr u32 kMostThreads = 512;
+// Of a block, so that no kernel runs out of registers.
+inline constexpr u32 kMostThreads = 384;
 
 // Of one rank, in its device's memory; kernels of the ranks that can reach it add to `stop`.
 struct Control {

@@ -109,9 +109,10 @@ inline void run_call(const CallArguments& arguments, BlockMemory& memory, u8* pl
 #endif
 
 // One instance, under a name that needs no mangling.
-#define SCCL_GPU_KERNEL(name, ...)                                                                               \
-  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(512) name(SCCL_GPU_PARAMETER sccl::device::gpu::CallArguments a) { \
-    SCCL_SHARED sccl::device::gpu::BlockMemory memory;                                                           \
-    extern SCCL_SHARED sccl::device::u64 places[];                                                               \
-    sccl::device::gpu::run_call<__VA_ARGS__>(a, memory, reinterpret_cast<sccl::device::u8*>(places));            \
+#define SCCL_GPU_KERNEL(name, ...)                                                                    \
+  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads)                      \
+      name(SCCL_GPU_PARAMETER sccl::device::gpu::CallArguments a) {                                   \
+    SCCL_SHARED sccl::device::gpu::BlockMemory memory;                                                \
+    extern SCCL_SHARED sccl::device::u64 places[];                                                    \
+    sccl::device::gpu::run_call<__VA_ARGS__>(a, memory, reinterpret_cast<sccl::device::u8*>(places)); \
   }

@@ -74,6 +74,7 @@ template <class E, ReduceKernel kKernel, Variant kVariant>
 struct Arithmetic {
   using Memory = typename E::Memory;
   using Value = typename E::Value;
+  static constexpr bool kDivides = kVariant == Variant::divided;
   static Value enter(Memory m, Memory factor) {
     if constexpr (kVariant == Variant::scaled) return E::widen(E::narrow(static_cast<Value>(E::widen(m) * E::widen(factor))));
     return E::widen(m);
@@ -92,6 +93,7 @@ template <class E, ReduceKernel kKernel>
 struct Extremum {
   using Memory = typename E::Memory;
   using Value = Memory;
+  static constexpr bool kDivides = false;
   static Value enter(Memory m, Memory) { return Order<E, kKernel>::key(m); }
   static Value combine(Value a, Value b) { return (kKernel == ReduceKernel::max) == (a > b) ? a : b; }
   static Memory leave(Value v, u32) { return Order<E, kKernel>::element(v); }
@@ -162,7 +164,7 @@ template <class R>
 inline void reduce(const Work& work) {
   using Memory = typename R::Memory;
   constexpr u32 kLanes = 16 / sizeof(Memory);
-  constexpr u32 kVectors = kLanes == 2 ? 3 : 16 / kLanes;  // so many stay in registers, in every kernel
+  constexpr u32 kVectors = R::kDivides ? 1 : kLanes == 2 ? 3 : 16 / kLanes;  // so many stay in registers, in all kernels
   const u32 missing = common_misalignment(work);
   if (missing == 16 || missing % sizeof(Memory) != 0) return reduce_elements<R>(work, 0, work.elements);
   const u64 head_wanted = missing == 0 ? 0 : (16 - missing) / sizeof(Memory);

@@ -48,7 +48,8 @@ void fill_devices(Table& table, Driver& d) {
   table.need(d.device_count, {"cuDeviceGetCount", "hipGetDeviceCount"});
   table.need(d.device_by_ordinal, {"cuDeviceGet", "hipDeviceGet"});
   table.need(d.device_attribute, {"cuDeviceGetAttribute", "hipDeviceGetAttribute"});
-  table.need(d.device_id, {"cuDeviceGetUuid", "hipDeviceGetUuid"});
+  table.want(d.device_id, {"cuDeviceGetUuid_v2", nullptr});  // tells instances of one device apart
+  if (d.device_id == nullptr) table.need(d.device_id, {"cuDeviceGetUuid", "hipDeviceGetUuid"});
   table.need(d.device_name, {"cuDeviceGetName", "hipDeviceGetName"});
   table.need(d.can_access_peer, {"cuDeviceCanAccessPeer", "hipDeviceCanAccessPeer"});
   table.need(d.context_current, {"cuCtxGetCurrent", nullptr});

@@ -50,11 +50,12 @@ int ranks_of_device(std::span<const DeviceCard> cards, const gpu::UniqueDeviceId
   return static_cast<int>(std::count_if(cards.begin(), cards.end(), [&](const DeviceCard& card) { return card.id == id; }));
 }
 
-// Of the rank with the fewest: every rank must have the same channels.
+// Of the rank with the fewest: every rank must have the same channels. A block takes a multiprocessor of its own; a rank
+// that is alone on its device leaves half of it to other communicators, whose kernels may have to run beside.
 int fewest_blocks(std::span<const DeviceCard> cards) {
   int fewest = cards.front().multiprocessors;
   for (const DeviceCard& card : cards)
-    fewest = std::min(fewest, card.multiprocessors / std::max(1, ranks_of_device(cards, card.id)));
+    fewest = std::min(fewest, card.multiprocessors / std::max(2, ranks_of_device(cards, card.id)));
   return std::max(1, fewest);
 }
 

@@ -192,8 +192,8 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   const auto stream = forked_ ? side_stream_ : static_cast<gpu::Stream>(request.stream);
   submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat, stream);
   if (log::enabled(log::Level::info, log::Subsystem::tuning))
-    log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {} ({}), {} channels of {} blocks", membership_.rank,
-              membership_.ranks, calls_, signature.text(), plan.schedule.name, direct ? "direct" : ll ? "ll" : "simple",
+    log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, {} channels of {} blocks", membership_.rank,
+              membership_.ranks, calls_, signature.text(), text(choice),
               arguments.channels, arguments.blocks_per_channel);
 }
 
