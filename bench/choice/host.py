@@ -3,13 +3,15 @@
 
 For each case every planner and protocol is measured in turn, several times over; the least time of each counts, because
 other programs only ever slow a call down. Held against the best of them: the built-in thresholds (what serves without
-any setting), the simulator's first, and what a race of measured times settles on (SCCL_TUNE=online, then load).
+any setting), the simulator's first, and what a race of measured times settles on (SCCL_TUNE=online, then load), each by
+the times of this search: a choice is judged, not another measurement of it.
 """
 import argparse
 import datetime
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -47,23 +49,31 @@ def candidates(size):
     return found + ([(planner, "ll") for planner in PLANNERS] if size <= 1024 else [])
 
 
+def serving(collective, ranks, size, environment):
+    """What the library says serves the measured call: planner and protocol."""
+    command = [str(sccl), "perf", collective, "-n", str(ranks), "-b", str(size), "-e", str(size), "-w", "0", "-i", "1", "-c", "0"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True,
+                          env={**os.environ, **environment, "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING"}).stdout
+    found = re.findall(r"rank 0/\d+: (\w+) of [^:]*: (\S+) \(([a-z ]+)\) serves", told)
+    name = SHORT[collective]
+    planner, protocol = next((planner, protocol) for call, planner, protocol in found if call.lower() == name)
+    return planner, "direct" if protocol == "single copy" else protocol
+
+
 def case(collective, ranks, size, cache):
-    perf(collective, ranks, size, {"SCCL_CACHE_DIR": cache, "SCCL_TUNE": "online"}, iterations=600 if size <= 256 << 10 else 400)
-    runs = {(planner, protocol): (planner, protocol, {"SCCL_TUNE": "off"}) for planner, protocol in candidates(size)}
+    tuning = {"SCCL_CACHE_DIR": cache}
+    perf(collective, ranks, size, {**tuning, "SCCL_TUNE": "online"}, iterations=600 if size <= 256 << 10 else 400)
     best = {}
     for _ in range(arguments.repeats):
-        for key, (planner, protocol, environment) in runs.items():
-            us = perf(collective, ranks, size, environment, "--algo", planner, "--proto", protocol)
+        for planner, protocol in candidates(size):
+            us = perf(collective, ranks, size, {"SCCL_TUNE": "off"}, "--algo", planner, "--proto", protocol)
             if us is not None:
-                best[key] = min(us, best.get(key, us))
-        for name, environment in (("default", {"SCCL_TUNE": "off"}), ("tuned", {"SCCL_CACHE_DIR": cache, "SCCL_TUNE": "load"})):
-            us = perf(collective, ranks, size, environment)
-            best[name] = min(us, best.get(name, us))
-    default, tuned = best.pop("default"), best.pop("tuned")
+                best[planner, protocol] = min(us, best.get((planner, protocol), us))
     first = min(best, key=best.get)
-    planner = simulated_first(collective, ranks, size)
-    simulated = best.get((planner, "simple"), best.get(("one-hop", "simple")))
-    return first, best[first], default, simulated, tuned
+    time_of = lambda key: best.get(key, best.get((key[0], "simple"), best["one-hop", "simple"]))
+    default = time_of(serving(collective, ranks, size, {"SCCL_TUNE": "off"}))
+    tuned = time_of(serving(collective, ranks, size, {**tuning, "SCCL_TUNE": "load"}))
+    return first, best[first], default, time_of((simulated_first(collective, ranks, size), "simple")), tuned
 
 
 print(f"## This host\n\n{len(os.sched_getaffinity(0))} cores, {datetime.date.today()}; ranks as processes; microseconds, the least "

@@ -86,7 +86,7 @@ class Explanation {
       row.second_us = ranked[1].predicted_us;
     }
     if (const auto found = measured_.find({collective, options_.root, question.size, !info(collective).reduces});
-        found != measured_.end() && settings_.sum_order == runtime::SumOrder::free)
+        found != measured_.end() && (!info(collective).reduces || settings_.sum_order == runtime::SumOrder::free))
       take(found->second, row);
     return row;
   }

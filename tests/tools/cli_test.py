@@ -68,6 +68,26 @@ def test_perf():
         expect_code(run(*wrong), 2, " ".join(wrong))
 
 
+def test_tune():
+    with tempfile.TemporaryDirectory() as folder:
+        alone = {"SCCL_CACHE_DIR": folder}
+        sweep = ["--collectives", "all_reduce,broadcast", "--ranks", "2,3", "-b", "64", "-e", "64K", "-f", "4", "-i", "2", "--repeats", "1"]
+        result = run("tune", *sweep, "--json", env=alone)
+        expect_code(result, 0, "tune")
+        rows = json.loads(result.stdout)
+        expect([row["configurations"] for row in rows] == [12, 12], f"tune measured something else: {rows}")
+        expect(all(0 < row["test_size"] < 12 and row["correct"] <= row["test_size"] for row in rows), f"no test of what was learned: {rows}")
+        loud = {"SCCL_DISPATCH": "learned", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING"}
+        result = run("perf", "all_reduce", "-n", "2", "-b", "64", "-e", "64K", "-f", "1024", "-i", "2", env={**alone, **loud})
+        expect_code(result, 0, "perf with what was learned")
+        expect(result.stdout.count("learned by sccl tune") >= 2, "what was learned does not serve")
+        result = run("perf", "all_reduce", "-n", "2", "-b", "64", "-e", "64", "-i", "2", env={"SCCL_CACHE_DIR": folder + "/none", **loud})
+        expect_code(result, 0, "perf with nothing learned")
+        expect("nothing was learned" in result.stdout, "that nothing was learned is not said")
+    for wrong in (["tune", "--collectives", "nothing"], ["tune", "--ranks", "1"], ["tune", "-b", "8"], ["tune", "-b", "1M", "-e", "64"]):
+        expect_code(run(*wrong), 2, " ".join(wrong))
+
+
 def test_run():
     script = 'test "$WORLD_SIZE" = 3 && test -n "$MASTER_PORT" && case "$LD_PRELOAD" in *libsccl.so*) ;; *) exit 9;; esac; echo "r$RANK"'
     result = run("run", "-n", "3", "--", "sh", "-c", script)
@@ -252,7 +272,7 @@ def test_explain():
         expect_code(run("explain", *wrong), 2, f"explain {wrong}")
 
 
-{"perf": test_perf, "explain": test_explain, "run": test_run, "verify": test_verify, "tables": test_tables,
+{"perf": test_perf, "tune": test_tune, "explain": test_explain, "run": test_run, "verify": test_verify, "tables": test_tables,
  "topo": test_topo, "schedules": test_schedules, "simulate": test_simulate}[group]()
 for failure in failures:
     print(failure)

@@ -96,13 +96,9 @@ void Deepening::work() {
 
 void Deepening::perform(const Task& task) {
   const auto [collective, root] = task;
-  const auto cache = synth::Cache::of_user();
-  if (cache)
-    if (const auto kept = cache->load(topology_, collective, root))
-      return publish(text_of(*kept, collective, root, "the cache"));
-  if (const auto catalogue = synth::Cache::installed())
-    if (const auto kept = catalogue->load(topology_, collective, root))
-      return publish(text_of(*kept, collective, root, "the catalogue"));
+  if (const auto kept = synth::known(topology_, collective, root))
+    return publish(text_of(kept->frontier, collective, root,
+                           kept->source == synth::Source::user ? "the cache" : "the catalogue"));
   const auto budget = env::number("SCCL_SYNTH_MS", kDefaultBudgetMs, 0, kMostBudgetMs);
   if (budget == 0) return;
   const std::lock_guard alone(one_search());
@@ -115,7 +111,7 @@ void Deepening::perform(const Task& task) {
   limits.most_literals = kMostLiterals;
   const synth::Frontier frontier = synth::pareto(synthesizer, {}, limits);
   if (stop_.load(std::memory_order_relaxed) || frontier.points.empty()) return;
-  if (cache) cache->store(topology_, collective, root, frontier);
+  if (const auto cache = synth::Cache::of_user()) cache->store(topology_, collective, root, frontier);
   publish(text_of(frontier, collective, root, fmt::format("a search of {:.1f} s", frontier.seconds)));
 }
 

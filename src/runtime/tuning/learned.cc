@@ -122,7 +122,8 @@ std::string to_text(const LearnedDispatcher& learned) {
 std::optional<LearnedDispatcher> learned_from_text(const std::string& text, std::string& why) {
   try {
     LearnedDispatcher learned;
-    for (const auto& [name, entry] : json::parse(text).items()) {
+    const json all = json::parse(text);
+    for (const auto& [name, entry] : all.items()) {
       const auto collective = collective_from_name(name);
       LearnedMachine machine = machine_from(entry);
       if (!collective || !consistent(machine)) {
