@@ -163,6 +163,28 @@ TEST_CASE("everything is given back and the caller's device is as before") {
   CHECK(std::string(fake_cuda_live_text()) == before);
 }
 
+TEST_CASE("ncclMemAlloc gives memory of the current device, and of the host without one") {
+  const OnDevice device;
+  const std::string before = fake_cuda_live_text();
+  void* memory = nullptr;
+  REQUIRE(ncclMemAlloc(&memory, 100000) == ncclSuccess);
+  CHECK(std::string(fake_cuda_live_text()) != before);
+  CHECK(reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0);
+  CHECK(ncclMemFree(memory) == ncclSuccess);
+  CHECK(std::string(fake_cuda_live_text()) == before);
+  fake_cuda_fail("cuMemCreate", 0, 1, 2);
+  CHECK(ncclMemAlloc(&memory, 10) == ncclUnhandledCudaError);
+  CHECK(memory == nullptr);
+  void* context = nullptr;
+  cuCtxGetCurrent(&context);
+  cuCtxSetCurrent(nullptr);
+  REQUIRE(ncclMemAlloc(&memory, 10) == ncclSuccess);
+  CHECK(std::string(fake_cuda_live_text()) == before);
+  CHECK(ncclMemFree(memory) == ncclSuccess);
+  CHECK(ncclMemFree(nullptr) == ncclSuccess);
+  cuCtxSetCurrent(context);
+}
+
 TEST_CASE("without virtual memory calls, handles carry memory between processes") {
   fake_cuda_set_vmm(0);
   for (const Mode mode : modes())
