@@ -12,12 +12,18 @@ if(TARGET sccl_cli)
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/sccl.pc.in ${PROJECT_BINARY_DIR}/sccl.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/sccl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-# The catalogue of synthesized schedules for well-known machines takes minutes: built when asked for (target
-# sccl_catalogue), installed when it is there.
+# Schedules for well-known machines, found beside the library (synth::Cache::installed). The target sccl_catalogue makes
+# them anew, for when the synthesizer has become better.
+set(SCCL_CATALOGUE ${PROJECT_SOURCE_DIR}/data/catalogue.tar.xz)
+if(EXISTS ${SCCL_CATALOGUE})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${SCCL_CATALOGUE})
+  file(REMOVE_RECURSE ${PROJECT_BINARY_DIR}/share/sccl/catalogue)
+  file(ARCHIVE_EXTRACT INPUT ${SCCL_CATALOGUE} DESTINATION ${PROJECT_BINARY_DIR}/share/sccl)
+endif()
+install(DIRECTORY ${PROJECT_BINARY_DIR}/share/sccl/catalogue DESTINATION ${CMAKE_INSTALL_DATADIR}/sccl OPTIONAL
+  FILES_MATCHING PATTERN "*.frontier")
 if(TARGET sccl_cli)
   add_custom_target(sccl_catalogue
-    COMMAND ${PROJECT_SOURCE_DIR}/scripts/catalogue.sh $<TARGET_FILE:sccl_cli> ${PROJECT_BINARY_DIR}/catalogue
+    COMMAND ${PROJECT_SOURCE_DIR}/scripts/catalogue.sh $<TARGET_FILE:sccl_cli> ${SCCL_CATALOGUE} 10
     DEPENDS sccl_cli USES_TERMINAL VERBATIM)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/catalogue DESTINATION ${CMAKE_INSTALL_DATADIR}/sccl OPTIONAL
-    FILES_MATCHING PATTERN "*.frontier")
 endif()

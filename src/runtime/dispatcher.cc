@@ -16,9 +16,9 @@ constexpr std::size_t kAllPairsBytes = 8 * 1024;
 // All-pairs costs every rank a message to every other; beyond this many ranks a logarithmic exchange costs less.
 constexpr int kAllPairsRanks = 8;
 constexpr int kManyRanks = 16;
-constexpr std::size_t kDeviceLlBytes = 1024;
 // From here on the slots of one neighbour stay in the caches and those of all peers do not.
 constexpr std::size_t kRingBytes = 256 * 1024;
+constexpr std::size_t kDeviceLlBytes = 1024;
 
 std::string automatic_planner(const CallShape& call, bool direct) {
   const bool per_rank = call.collective == Collective::allgather || call.collective == Collective::reducescatter;

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/sealed_file.h"
 #include "platform/host/peer_memory.h"
+#include "runtime/blackboard.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/gpu/device_exchange.h"
 #include "runtime/registry.h"
@@ -95,9 +96,9 @@ class Meeting {
     try {
       introduce();
       agree_on_topology();
-      share_tuning();
       share_memory();
       probe_direct_access();
+      share_tuning();
       share_devices();
       return std::move(membership_);
     } catch (const std::exception& error) {
@@ -186,18 +187,42 @@ class Meeting {
     membership_.topology = topology::subset(machine, places);
   }
 
-  // Measured times of rank 0's cache. One exchange more, only when there may be some.
+  // What rank 0's cache holds of measured times and of what was learned. One exchange for each, only when there may be
+  // some.
   void share_tuning() {
-    const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
-    membership_.tuning_place = tuning_place(links, membership_.ranks);
-    if (cards_.front().has_tuning == 0) return;
-    std::string text;
-    if (membership_.rank == 0)
-      text = to_text(membership_.tuning_place, load_tuning(*cache_folder(), membership_.tuning_place));
-    const std::vector<Bytes> blobs = bootstrap_.all_gather(std::as_bytes(std::span(text)), deadline_);
-    const std::string first(reinterpret_cast<const char*>(blobs.front().data()), blobs.front().size());
+    const Settings& settings = membership_.settings;
+    const bool first = membership_.rank == 0;
+    const bool has_tuning = cards_.front().has_tuning != 0;
+    if (first && (has_tuning || settings.tune == TuneMode::online)) {
+      const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
+      membership_.tuning_place = tuning_place(links, membership_.ranks, membership_.reach());
+    }
     std::string why;
-    if (auto table = from_text(first, nullptr, why)) membership_.tuning = *std::move(table);
+    if (has_tuning) {
+      const std::string text = from_rank_0([&] { return to_text(membership_.tuning_place, load_tuning(*cache_folder(), membership_.tuning_place)); });
+      if (auto table = from_text(text, nullptr, why)) membership_.tuning = *std::move(table);
+    }
+    if (settings.dispatch == Dispatch::learned) {
+      const std::string text = from_rank_0([&] { return learned_text(); });
+      if (auto learned = learned_from_text(text, why)) membership_.learned = *std::move(learned);
+    }
+  }
+
+  template <typename Make>
+  std::string from_rank_0(Make&& make) {
+    const std::string mine = membership_.rank == 0 ? make() : "";
+    const Bytes text = bootstrap_.all_gather(std::as_bytes(std::span(mine)), deadline_).front();
+    return {reinterpret_cast<const char*>(text.data()), text.size()};
+  }
+
+  // What was learned with ranks as processes, the usual case, serves all.
+  std::string learned_text() const {
+    const auto folder = cache_folder();
+    const std::string machine = tuning_place("", membership_.ranks, Reach::through_system).machine;
+    const LearnedDispatcher learned = folder ? load_learned(*folder, machine) : LearnedDispatcher{};
+    if (learned.empty())
+      log::info(log::Subsystem::tuning, "SCCL_DISPATCH=learned: nothing was learned on this machine: run sccl tune; continuing with the model");
+    return to_text(learned);
   }
 
   // "" when it cannot serve, which is said in one line.
@@ -227,9 +252,11 @@ class Meeting {
   }
 
   void share_memory() {
-    membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes);
+    membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes,
+                                      membership_.topology ? Blackboard::kBytes : 0);
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
+    if (membership_.topology) new (membership_.layout.blackboard(segment->data())) Blackboard;
     const FileDescriptor own_process = own_process_handle();
     std::vector<Rank> all(static_cast<std::size_t>(membership_.ranks));
     std::iota(all.begin(), all.end(), 0);

@@ -17,6 +17,7 @@
 #include "runtime/gpu/device_membership.h"
 #include "runtime/settings.h"
 #include "runtime/shared_state.h"
+#include "runtime/tuning/learned.h"
 #include "runtime/tuning/tuning_file.h"
 #include "topology/topology.h"
 
@@ -46,10 +47,11 @@ struct Membership {
   // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
   std::optional<topology::Topology> topology;
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
-  std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
   // Measured choices that rank 0 found in the cache, the same on all ranks.
   TuningTable tuning;
-  TuningPlace tuning_place;
+  LearnedDispatcher learned;  // with SCCL_DISPATCH=learned, likewise
+  TuningPlace tuning_place;  // rank 0's, which keeps what is measured
+  std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
 
   Membership() = default;
   Membership(Membership&&) = default;

@@ -61,6 +61,17 @@ std::vector<Rehearsal::Ranked> Rehearsal::ranking(Collective collective, Rank ro
   return ranked;
 }
 
+bool Rehearsal::add(Collective collective, Rank root, std::vector<portfolio::Candidate> more) {
+  Candidates all = candidates(collective, root);
+  const std::size_t before = all.size();
+  for (portfolio::Candidate& candidate : more)
+    if (std::none_of(all.begin(), all.end(), [&](const auto& known) { return known.name == candidate.name; }))
+      all.push_back(std::move(candidate));
+  if (all.size() == before) return false;
+  candidates_[{collective, root}] = std::make_shared<const Candidates>(std::move(all));
+  return true;
+}
+
 const schedule::Schedule& Rehearsal::schedule(Collective collective, Rank root, const std::string& name) {
   for (const portfolio::Candidate& candidate : candidates(collective, root))
     if (candidate.name == name) return candidate.schedule;

@@ -25,11 +25,16 @@ class Rehearsal {
   // there are any, come before the others. Never empty.
   std::vector<Ranked> ranking(Collective collective, Rank root, std::size_t bytes, const Settings& settings);
 
+  // More of them, where their names are new. True when there was one.
+  bool add(Collective collective, Rank root, std::vector<portfolio::Candidate> more);
+
+  // All that take part; searched for when asked for the first time.
+  const std::vector<portfolio::Candidate>& candidates(Collective collective, Rank root);
+
   const schedule::Schedule& schedule(Collective collective, Rank root, const std::string& name);
 
  private:
   using Candidates = std::vector<portfolio::Candidate>;
-  const Candidates& candidates(Collective collective, Rank root);
 
   topology::Topology topology_;
   portfolio::Pipeline pipeline_;

@@ -135,6 +135,11 @@ void resolve_contradictions(Settings& settings) {
     log::warn("SCCL_TUNE=online contradicts SCCL_DISPATCH=model, which uses no measured times: continuing with SCCL_TUNE=off");
     settings.tune = TuneMode::off;
   }
+  if (settings.dispatch == Dispatch::learned && env::flag("SCCL_DETERMINISTIC", false)) {
+    log::warn("SCCL_DISPATCH=learned contradicts SCCL_DETERMINISTIC=1, since what is learned may change: continuing with SCCL_DISPATCH=model");
+    settings.dispatch = Dispatch::model;
+  }
+  if (settings.dispatch == Dispatch::learned && settings.tune == TuneMode::load) settings.tune = TuneMode::off;
   if (settings.dispatch == Dispatch::model) settings.tune = TuneMode::off;
   if (settings.lanes > 0)
     log::info(log::Subsystem::init, "SCCL_LANES={}: the host platform runs all lanes of a rank in the calling thread; it "

@@ -66,13 +66,15 @@ void SharedState::publish_fault(int code, const std::string& text) {
   fault.store(code, std::memory_order_release);  // pairs with the peers' health check
 }
 
-MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes) : ranks_(ranks), slot_bytes_(slot_bytes) {
+MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes)
+    : ranks_(ranks), slot_bytes_(slot_bytes) {
   const std::size_t rings = static_cast<std::size_t>(kChannels) * static_cast<std::size_t>(ranks);
   rings_offset_ = round_up(sizeof(SharedState), kPageBytes);
   signals_offset_ = rings_offset_ + rings * sizeof(device::Ring);
   const std::size_t signals = static_cast<std::size_t>(ranks) * kSignals * kContexts;
   payloads_offset_ = round_up(signals_offset_ + signals * sizeof(std::atomic<std::uint64_t>), kPageBytes);
-  total_bytes_ = payloads_offset_ + rings * device::kSlotCount * slot_bytes;
+  blackboard_offset_ = payloads_offset_ + rings * device::kSlotCount * slot_bytes;
+  total_bytes_ = blackboard_offset_ + blackboard_bytes;
 }
 
 device::Ring& MemoryLayout::ring(std::byte* base, Channel channel, Rank source) const {

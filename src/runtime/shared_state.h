@@ -107,7 +107,8 @@ class MemoryLayout {
   static constexpr int kSignals = 16;  // one-sided signals a rank can get from each other rank, by index
   static constexpr int kContexts = 4;
 
-  MemoryLayout(int ranks, std::size_t slot_bytes);
+  // `blackboard_bytes`: 0, or Blackboard::kBytes where there will be news.
+  MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes = 0);
 
   std::size_t total_bytes() const { return total_bytes_; }
   std::size_t slot_bytes() const { return slot_bytes_; }
@@ -121,7 +122,9 @@ class MemoryLayout {
 
   // The part that holds no state between calls.
   std::size_t payloads_offset() const { return payloads_offset_; }
-  std::size_t payloads_bytes() const { return total_bytes_ - payloads_offset_; }
+  std::size_t payloads_bytes() const { return blackboard_offset_ - payloads_offset_; }
+
+  std::byte* blackboard(std::byte* base) const { return base + blackboard_offset_; }
 
  private:
   std::size_t index(Channel channel, Rank source) const {
@@ -133,6 +136,7 @@ class MemoryLayout {
   std::size_t rings_offset_;
   std::size_t signals_offset_;
   std::size_t payloads_offset_;
+  std::size_t blackboard_offset_;
   std::size_t total_bytes_;
 };
 

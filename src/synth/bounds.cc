@@ -214,7 +214,7 @@ int Bounds::most_chunks_a_round(const std::vector<bool>& counted, int step, int 
   const int gadgets = static_cast<int>(problem_.capacities.size());
   const int heads = problem_.ranks + 2 * gadgets;
   const int source = heads + problem_.ranks;
-  std::vector<Arc> arcs;
+  std::vector<topology::CapacityArc> arcs;
   for (int c = 0; c < gadgets; ++c)
     arcs.push_back({problem_.ranks + 2 * c, problem_.ranks + 2 * c + 1, problem_.capacities[at(c)].lanes});
   for (Rank rank = 0; rank < problem_.ranks; ++rank) {
@@ -235,7 +235,7 @@ int Bounds::most_chunks_a_round(const std::vector<bool>& counted, int step, int 
     }
     go(heads + problem_.hops[hop].dst);
   }
-  return static_cast<int>(max_flow(source + 2, arcs, source, source + 1).value);
+  return static_cast<int>(topology::minimum_cut(source + 2, arcs, source, source + 1).value);
 }
 
 void Bounds::add_demands() {
@@ -339,18 +339,18 @@ Ratio Bounds::rounds_per_piece(const Demand& demand) const {
   const Network net = network(demand, 0);
   Ratio rounds{0, 1};
   for (;;) {
-    std::vector<Arc> arcs = net.arcs;
+    std::vector<topology::CapacityArc> arcs = net.arcs;
     for (std::size_t i = 0; i < arcs.size(); ++i)
       if (net.steps[i] == kPieces)
         arcs[i].capacity *= rounds.denominator;
       else if (net.steps[i] == kEveryStep)
         arcs[i].capacity *= rounds.numerator;
-    const FlowCut cut = max_flow(net.nodes, arcs, net.source, net.sink);
+    const topology::FlowCut cut = topology::minimum_cut(net.nodes, arcs, net.source, net.sink);
     if (cut.value >= demand.total * rounds.denominator) return rounds;
     std::int64_t lanes = 0;
     std::int64_t cut_pieces = 0;
     for (std::size_t i = 0; i < arcs.size(); ++i) {
-      if (!cut.source_side[at(arcs[i].from)] || cut.source_side[at(arcs[i].to)]) continue;
+      if (!cut.source_side[at(arcs[i].src)] || cut.source_side[at(arcs[i].dst)]) continue;
       if (net.steps[i] == kPieces)
         cut_pieces += net.arcs[i].capacity;
       else
@@ -410,17 +410,17 @@ bool Bounds::violated(int pieces, int steps, const std::vector<int>& rounds, std
   const std::vector<Network>& networks = networks_[steps];
   for (std::size_t d = 0; d < networks.size(); ++d) {
     const Network& net = networks[d];
-    std::vector<Arc> arcs = net.arcs;
+    std::vector<topology::CapacityArc> arcs = net.arcs;
     for (std::size_t i = 0; i < arcs.size(); ++i)
       if (net.steps[i] == kPieces)
         arcs[i].capacity *= pieces;
       else if (net.steps[i] >= 0)
         arcs[i].capacity *= rounds[at(net.steps[i])];
-    const FlowCut cut = max_flow(net.nodes, arcs, net.source, net.sink);
+    const topology::FlowCut cut = topology::minimum_cut(net.nodes, arcs, net.source, net.sink);
     if (cut.value >= std::int64_t{demands_[d].total} * pieces) continue;
     Cut inequality{std::vector<int>(at(steps), 0), demands_[d].total};
     for (std::size_t i = 0; i < arcs.size(); ++i) {
-      if (!cut.source_side[at(arcs[i].from)] || cut.source_side[at(arcs[i].to)]) continue;
+      if (!cut.source_side[at(arcs[i].src)] || cut.source_side[at(arcs[i].dst)]) continue;
       if (net.steps[i] == kPieces)
         inequality.demand -= static_cast<int>(net.arcs[i].capacity);
       else

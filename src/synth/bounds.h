@@ -17,7 +17,7 @@
 #include <map>
 #include <vector>
 
-#include "synth/max_flow.h"
+#include "topology/max_flow.h"
 #include "synth/problem.h"
 
 namespace sccl::synth {
@@ -71,7 +71,7 @@ class Bounds {
     int nodes = 0;
     int source = 0;
     int sink = 0;
-    std::vector<Arc> arcs;   // capacity: lanes where step >= 0, else pieces (supply and demand) or unbounded
+    std::vector<topology::CapacityArc> arcs;   // capacity: lanes where step >= 0, else pieces (supply and demand) or unbounded
     std::vector<int> steps;  // by arc: the step whose rounds multiply its capacity; -1: pieces multiply it; -2: never
   };
 

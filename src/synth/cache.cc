@@ -1,19 +1,23 @@
 #include "synth/cache.h"
 
+#include <dlfcn.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/sealed_file.h"
 #include "schedule/verify.h"
 #include "synth/frontier_json.h"
+#include "topology/automorphisms.h"
 #include "topology/canonical.h"
+#include "topology/json.h"
 
 namespace sccl::synth {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kKind = "sccl-frontier 1";
+constexpr std::string_view kKind = "sccl-frontier 2";
 
 std::vector<int> inverse(std::span<const int> number) {
   std::vector<int> result(number.size());
@@ -28,6 +32,33 @@ bool rooted(Collective collective) {
 Frontier under_new_numbers(Frontier frontier, std::span<const int> number, const topology::Topology& topology) {
   for (Point& point : frontier.points) point.schedule = synth::renumbered(point.schedule, number, topology);
   return frontier;
+}
+
+// Canonical numbers of the nodes, chosen among those that symmetries allow so that roots alike have one number.
+struct Place {
+  topology::CanonicalForm form;
+  int root = 0;  // its number; 0 where there is no root
+};
+
+Place place_of(const topology::Topology& topology, Collective collective, Rank root) {
+  Place place{topology::canonical_form(topology), 0};
+  if (!rooted(collective)) return place;
+  const std::vector<int> rank_of = inverse(place.form.number);
+  for (int number = 0; number < topology.ranks; ++number) {
+    const auto moving = topology::automorphism_moving(topology, root, rank_of[static_cast<std::size_t>(number)]);
+    if (!moving) continue;
+    std::vector<int> moved(place.form.number.size());
+    for (std::size_t node = 0; node < moved.size(); ++node)
+      moved[node] = place.form.number[static_cast<std::size_t>((*moving)[node])];
+    place.form.number = std::move(moved);
+    place.root = number;
+    break;
+  }
+  return place;
+}
+
+std::string file_name(const Place& place, Collective collective) {
+  return fmt::format("{}-{}-{}.frontier", place.form.key, info(collective).name, place.root);
 }
 
 bool fits(const Point& point, Collective collective, Rank root) {
@@ -74,19 +105,42 @@ std::optional<Cache> Cache::of_user() {
   return std::nullopt;
 }
 
+std::optional<Cache> Cache::beside(const std::filesystem::path& binary) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::canonical(binary, error).parent_path();
+  // lib/libsccl.so, lib/x86_64-linux-gnu/libsccl.so, bin/sccl
+  constexpr int kMostLevels = 3;
+  for (int level = 0; level < kMostLevels && !error && folder.has_relative_path(); ++level) {
+    folder = folder.parent_path();
+    if (const auto catalogue = folder / "share" / "sccl" / "catalogue"; std::filesystem::is_directory(catalogue, error))
+      return Cache(catalogue);
+    error.clear();
+  }
+  return std::nullopt;
+}
+
+std::optional<Cache> Cache::installed() {
+  Dl_info own{};
+  if (::dladdr(reinterpret_cast<const void*>(&place_of), &own) == 0 || own.dli_fname == nullptr) return std::nullopt;
+  // The main program's name is what it was called by.
+  const bool is_library = std::string_view(own.dli_fname).find(".so") != std::string_view::npos;
+  return beside(is_library ? own.dli_fname : "/proc/self/exe");
+}
+
 std::filesystem::path Cache::path(const topology::Topology& topology, Collective collective, Rank root) const {
-  const topology::CanonicalForm form = topology::canonical_form(topology);
-  const int own_root = rooted(collective) ? form.number[static_cast<std::size_t>(root)] : 0;
-  return folder_ / fmt::format("{}-{}-{}.frontier", form.key, info(collective).name, own_root);
+  return folder_ / file_name(place_of(topology, collective, root), collective);
 }
 
 std::optional<Frontier> Cache::load(const topology::Topology& topology, Collective collective, Rank root) const {
   try {
-    const topology::CanonicalForm form = topology::canonical_form(topology);
-    const SealedText file = read_sealed(path(topology, collective, root), kKind);
+    const Place place = place_of(topology, collective, root);
+    const topology::CanonicalForm& form = place.form;
+    const SealedText file = read_sealed(folder_ / file_name(place, collective), kKind);
     if (file.state != SealedState::whole) return std::nullopt;
-    const json entry = json::parse(file.text);
+    json entry = json::parse(file.text);
     if (entry.at("topology").get<std::string>() != form.text) return std::nullopt;
+    const json canonical = topology::to_json(topology::relabelled(topology, form.number));
+    for (json& point : entry.at("found").at("frontier")) point.at("schedule")["topology"] = canonical;
     Frontier frontier = frontier_from_json(entry.at("found"));
     for (const Point& point : frontier.points)
       if (point.schedule.ranks != topology.ranks) return std::nullopt;
@@ -105,11 +159,22 @@ std::optional<Frontier> Cache::load(const topology::Topology& topology, Collecti
 
 bool Cache::store(const topology::Topology& topology, Collective collective, Rank root,
                   const Frontier& frontier) const {
-  const topology::CanonicalForm form = topology::canonical_form(topology);
+  const Place place = place_of(topology, collective, root);
+  const topology::CanonicalForm& form = place.form;
   const topology::Topology canonical = topology::relabelled(topology, form.number);
-  const std::string body =
-      json{{"topology", form.text}, {"found", to_json(under_new_numbers(frontier, form.number, canonical))}}.dump();
-  return write_sealed(path(topology, collective, root), kKind, body);
+  json found = to_json(under_new_numbers(frontier, form.number, canonical));
+  // It follows from the entry's own topology, and would be most of a file.
+  for (json& point : found.at("frontier")) point.at("schedule").erase("topology");
+  const std::string body = json{{"topology", form.text}, {"found", std::move(found)}}.dump();
+  return write_sealed(folder_ / file_name(place, collective), kKind, body);
+}
+
+std::optional<Known> known(const topology::Topology& topology, Collective collective, Rank root) {
+  for (const auto& [cache, source] :
+       {std::pair(Cache::of_user(), Source::user), std::pair(Cache::installed(), Source::catalogue)})
+    if (cache)
+      if (auto frontier = cache->load(topology, collective, root)) return Known{*std::move(frontier), source};
+  return std::nullopt;
 }
 
 }  // namespace sccl::synth

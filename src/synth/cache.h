@@ -1,8 +1,9 @@
 // Frontiers on disk, shared by all jobs on equivalent devices.
 //
 // An entry belongs to the canonical form of a topology, a collective and a root: jobs on devices that differ only in
-// their numbers find the same entry and get its schedules in their own numbers. What is damaged (base/sealed_file.h), of
-// another topology, or holds a schedule that does not verify on the job's links counts as absent.
+// their numbers, or whose roots a symmetry exchanges, find the same entry and get its schedules in their own numbers.
+// What is damaged (base/sealed_file.h), of another topology, or holds a schedule that does not verify on the job's links
+// counts as absent.
 #pragma once
 
 #include <filesystem>
@@ -20,6 +21,11 @@ class Cache {
   // In cache_folder() (base/sealed_file.h); nothing when there is no such place.
   static std::optional<Cache> of_user();
 
+  // The catalogue that was installed with the library or command this code is in (share/sccl/catalogue); read only.
+  static std::optional<Cache> installed();
+  // The same for a library or command at this path.
+  static std::optional<Cache> beside(const std::filesystem::path& binary);
+
   const std::filesystem::path& folder() const { return folder_; }
 
   // Ranks, root and chunks as of `topology`.
@@ -34,6 +40,17 @@ class Cache {
  private:
   std::filesystem::path folder_;
 };
+
+enum class Source : std::uint8_t { user, catalogue };
+
+struct Known {
+  Frontier frontier;
+  Source source = Source::user;
+};
+
+// From the user's cache, else from the installed catalogue. The answer depends on this host's disk: ranks of several
+// hosts that must choose alike have one of them look.
+std::optional<Known> known(const topology::Topology& topology, Collective collective, Rank root);
 
 // The same schedule for ranks under new numbers: rank v becomes number[v], and chunks follow their ranks. `topology` is
 // the schedule's own under the new numbers.

@@ -17,6 +17,7 @@ enum class Outcome : std::uint8_t { sat, unsat, unknown };
 struct Limits {
   Deadline deadline = Deadline::never();
   const std::atomic<bool>* stop = nullptr;  // set by another thread; null: never
+  std::int64_t most_literals = 0;           // of one formula, what memory goes with; 0: as many as ever
 
   bool reached() const { return deadline.passed() || (stop != nullptr && stop->load(std::memory_order_relaxed)); }
 };

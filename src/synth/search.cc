@@ -181,7 +181,8 @@ Outcome Search::attempt_once(Asked& asked, Attempt& attempt, std::int64_t confli
   Outcome outcome = Outcome::unknown;
   try {
     if (!attempt.encoding) {
-      if (attempt.literals > kMostLiterals) throw std::bad_alloc();
+      const std::int64_t most = limits.most_literals > 0 ? std::min(limits.most_literals, kMostLiterals) : kMostLiterals;
+      if (attempt.literals > most) throw std::bad_alloc();
       attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
     }
     outcome = attempt.encoding->solve(conflicts, limits);

@@ -61,8 +61,9 @@ class Explanation {
       rehearsal_.emplace(std::move(machine), portfolio::Pipeline{});
     }
     settings_ = runtime::settings_from_environment(ranks_);
+    if (settings_.direct_allowed) reach_ = runtime::Reach::through_system;
     if (const auto folder = cache_folder(); folder && settings_.tune != runtime::TuneMode::off)
-      measured_ = runtime::load_tuning(*folder, runtime::tuning_place(links, ranks_));
+      measured_ = runtime::load_tuning(*folder, runtime::tuning_place(links, ranks_, reach_));
   }
 
   std::vector<Row> rows() {
@@ -78,7 +79,7 @@ class Explanation {
     runtime::Settings with_others = settings_;
     with_others.tune = runtime::TuneMode::online;
     const auto ranked = rehearsal_ ? runtime::rank_on_links(question, with_others, *rehearsal_)
-                                   : runtime::rank_on_host(question, with_others, reach());
+                                   : runtime::rank_on_host(question, with_others, reach_);
     Row row{collective, bytes, text(ranked.front().choice), ranked.front().why, ranked.front().predicted_us, 0, "", 0};
     if (ranked.size() > 1) {
       row.second = text(ranked[1].choice);
@@ -100,13 +101,9 @@ class Explanation {
     row.second_us = tuned.second_us;
   }
 
-  // Of ranks as processes.
-  runtime::Reach reach() const {
-    return settings_.direct_allowed ? runtime::Reach::through_system : runtime::Reach::none;
-  }
-
   const Options& options_;
   int ranks_;
+  runtime::Reach reach_ = runtime::Reach::none;  // of ranks as processes
   runtime::Settings settings_;
   std::optional<runtime::Rehearsal> rehearsal_;
   runtime::TuningTable measured_;

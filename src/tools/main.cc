@@ -23,6 +23,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"pack", "pack spanning trees into links", pack},
     {"simulate", "foresee the time of a schedule, link by link", simulate},
     {"export", "convert a schedule: MSCCL XML, JSON, a picture", export_schedule},
+    {"tune", "measure schedules on this host and train the learned dispatcher", tune},
     {"kernels", "compile the device's kernels ahead, and tell their registers", kernels},
     {"explain", "which schedule serves which size and why", explain},
 });

@@ -131,12 +131,13 @@ int frontier(const topology::Topology& topology, Collective collective, const Op
     return kNo;
   }
   const std::optional<synth::Cache> cache = options.cached ? synth::Cache::of_user() : std::nullopt;
-  std::optional<synth::Frontier> known;
-  if (cache) known = cache->load(topology, collective, options.root);
-  const synth::Frontier found = known ? std::move(*known) : search(synthesizer, options);
+  std::optional<synth::Known> known;
+  if (options.cached) known = synth::known(topology, collective, options.root);
+  const synth::Frontier found = known ? std::move(known->frontier) : search(synthesizer, options);
   if (cache && !known && !cache->store(topology, collective, options.root, found))
     std::fprintf(stderr, "sccl synth: nothing could be kept in %s\n", cache->folder().c_str());
-  const nlohmann::json json = synth::to_json(found);
+  nlohmann::json json = synth::to_json(found);
+  json["source"] = !known ? "search" : known->source == synth::Source::user ? "cache" : "catalogue";
   if (!options.out.empty()) write_file(options.out, json);
   if (options.as_json)
     std::puts(json.dump().c_str());
@@ -164,7 +165,7 @@ int synth(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber)
       ->needs(pareto);
   app.add_flag("--cache", options.cached,
-               "with --pareto: look in the cache (SCCL_CACHE_DIR) first, and keep the answer")
+               "with --pareto: look in the cache (SCCL_CACHE_DIR) and the installed catalogue first, keep what is found anew")
       ->needs(pareto);
   app.add_option("--root", options.root, "of a rooted collective");
   app.add_option("--budget", options.budget_s, "seconds after which the best so far is the answer")

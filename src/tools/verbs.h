@@ -24,6 +24,7 @@ int pack(int argc, char** argv);
 int synth(int argc, char** argv);
 int kernels(int argc, char** argv);
 int explain(int argc, char** argv);
+int tune(int argc, char** argv);
 int plan(int argc, char** argv);
 int simulate(int argc, char** argv);
 int export_schedule(int argc, char** argv);

@@ -1,8 +1,9 @@
-// Symmetries of a topology, and groups of them that move every rank: schedules that repeat under such a group are found
-// much faster, because one chunk stands for its whole orbit.
+// Symmetries of a topology. The groups under which synthesis looks for schedules are its own (synth/symmetry.h): they keep
+// less, namely the capacities of hops, and may fix a root.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "topology/labelled_graph.h"
@@ -21,24 +22,9 @@ struct Automorphisms {
 // Time grows with the number found: about one refinement each.
 Automorphisms automorphisms(const Topology& topology, std::size_t at_most = 4096, Figures figures = Figures::ignored);
 
-// A group of automorphisms of which only the identity leaves a rank where it is (semiregular on the ranks; regular when
-// its order is the number of ranks). Its order divides the number of ranks.
-struct FreeGroup {
-  std::vector<Permutation> elements;  // the identity first, then ascending
-};
-
-struct FreeGroupLimits {
-  std::size_t groups = 32;           // most groups returned
-  std::size_t automorphisms = 2048;  // looked at; symmetric machines have many more
-};
-
-// Largest first, without the trivial group; not all of them where limits are met, but always some of those that rotate
-// or exchange blocks of ranks, where the topology allows that.
-std::vector<FreeGroup> free_groups(const Topology& topology, const FreeGroupLimits& limits = {},
-                                   Figures figures = Figures::ignored);
-
-// The group's sets of ranks that it moves to each other, each ascending.
-std::vector<std::vector<Rank>> rank_orbits(const FreeGroup& group, int ranks);
+// One that moves rank `from` to rank `to`; nothing when there is none.
+std::optional<Permutation> automorphism_moving(const Topology& topology, Rank from, Rank to,
+                                               Figures figures = Figures::ignored);
 
 // (after * before)[node] = after[before[node]].
 Permutation compose(const Permutation& after, const Permutation& before);

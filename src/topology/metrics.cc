@@ -1,13 +1,12 @@
 #include "topology/metrics.h"
 
 #include <algorithm>
-#include <boost/graph/adjacency_list.hpp>
-#include <boost/graph/push_relabel_max_flow.hpp>
 #include <deque>
 #include <limits>
 #include <numeric>
 
 #include "base/error.h"
+#include "topology/max_flow.h"
 #include "topology/routes.h"
 
 namespace sccl::topology {
@@ -19,56 +18,9 @@ std::size_t index(int node) {
   return static_cast<std::size_t>(node);
 }
 
-struct Capacity {
-  Node src, dst;
-  std::int64_t lanes;
-};
-
-// Maximum flow by push-relabel, and the nodes the source still reaches when all of it runs: the cut nearest the source.
-struct Flow {
-  std::int64_t lanes;
-  std::vector<Node> source_side;
-};
-
-Flow flow(int nodes, const std::vector<Capacity>& capacities, Node src, Node dst) {
-  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
-  struct EdgeData {
-    std::int64_t capacity = 0, residual = 0;
-    Traits::edge_descriptor reverse;
-  };
-  using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, EdgeData>;
-  Graph graph(index(nodes));
-  for (const Capacity& one : capacities) {
-    const auto forth = boost::add_edge(index(one.src), index(one.dst), graph).first;
-    const auto back = boost::add_edge(index(one.dst), index(one.src), graph).first;
-    graph[forth].capacity = one.lanes;
-    graph[forth].reverse = back;
-    graph[back].reverse = forth;
-  }
-  Flow result;
-  result.lanes = boost::push_relabel_max_flow(
-      graph, index(src), index(dst), boost::get(&EdgeData::capacity, graph), boost::get(&EdgeData::residual, graph),
-      boost::get(&EdgeData::reverse, graph), boost::get(boost::vertex_index, graph));
-  std::vector<bool> seen(index(nodes), false);
-  std::deque<Node> waiting{src};
-  seen[index(src)] = true;
-  while (!waiting.empty()) {
-    const Node at = waiting.front();
-    waiting.pop_front();
-    result.source_side.push_back(at);
-    for (auto [edge, end] = boost::out_edges(index(at), graph); edge != end; ++edge) {
-      const auto to = boost::target(*edge, graph);
-      if (graph[*edge].residual <= 0 || seen[to]) continue;
-      seen[to] = true;
-      waiting.push_back(static_cast<Node>(to));
-    }
-  }
-  std::sort(result.source_side.begin(), result.source_side.end());
-  return result;
-}
-
-std::vector<Capacity> capacities_of(const Topology& topology) {
-  std::vector<Capacity> result;
+// Capacities in lanes.
+std::vector<CapacityArc> capacities_of(const Topology& topology) {
+  std::vector<CapacityArc> result;
   for (const auto& [edge, lanes] : edge_lanes(topology)) result.push_back({edge.first, edge.second, lanes});
   return result;
 }
@@ -111,7 +63,7 @@ struct Demand {
 // Greatest ratio over all sets of nodes. Every shared set lowers what its crossing links can carry together; a link
 // counts in the first of its sets only, which keeps the bound true where sets overlap.
 std::optional<Ratio> bound_over_all_cuts(const Topology& topology, const Demand& demand) {
-  const std::vector<Capacity> capacities = capacities_of(topology);
+  const std::vector<CapacityArc> capacities = capacities_of(topology);
   std::vector<int> set_of(capacities.size(), -1);
   for (std::size_t set = 0; set < topology.shared.size(); ++set)
     for (const auto& [src, dst] : topology.shared[set].links)
@@ -128,7 +80,7 @@ std::optional<Ratio> bound_over_all_cuts(const Topology& topology, const Demand&
     std::vector<std::int64_t> of_set(topology.shared.size(), 0);
     for (std::size_t i = 0; i < capacities.size(); ++i) {
       if (inside[index(capacities[i].src)] || !inside[index(capacities[i].dst)]) continue;
-      (set_of[i] < 0 ? lanes : of_set[index(set_of[i])]) += capacities[i].lanes;
+      (set_of[i] < 0 ? lanes : of_set[index(set_of[i])]) += capacities[i].capacity;
     }
     for (std::size_t set = 0; set < of_set.size(); ++set)
       lanes += std::min<std::int64_t>(of_set[set], topology.shared[set].lanes);
@@ -141,24 +93,22 @@ std::optional<Ratio> bound_over_all_cuts(const Topology& topology, const Demand&
 // Every rank sends the same to `sink`: the greatest (ranks outside) / (lanes inwards) over sets with the sink. Newton's
 // method for ratios (Dinkelbach): each minimum cut at the present ratio gives a greater one, or proves it greatest.
 std::optional<Ratio> gather_bound(const Topology& topology, Rank sink, Ratio at_least) {
-  const std::vector<Capacity> links = capacities_of(topology);
+  const std::vector<CapacityArc> links = capacities_of(topology);
   const Node source = topology.nodes();
   Ratio bound = at_least;
   for (;;) {
     // A rank gives `denominator` units, a lane carries `numerator`.
-    std::vector<Capacity> capacities = links;
-    for (Capacity& one : capacities) one.lanes *= bound.numerator();
+    std::vector<CapacityArc> capacities = links;
+    for (CapacityArc& one : capacities) one.capacity *= bound.numerator();
     for (Rank rank = 0; rank < topology.ranks; ++rank)
       if (rank != sink) capacities.push_back({source, rank, bound.denominator()});
-    const Flow found = flow(topology.nodes() + 1, capacities, source, sink);
-    if (found.lanes == bound.denominator() * (topology.ranks - 1)) return bound;
-    const auto outside = [&](Node node) {
-      return std::binary_search(found.source_side.begin(), found.source_side.end(), node);
-    };
+    const FlowCut found = minimum_cut(topology.nodes() + 1, capacities, source, sink);
+    if (found.value == bound.denominator() * (topology.ranks - 1)) return bound;
+    const auto outside = [&](Node node) -> bool { return found.source_side[index(node)]; };
     std::int64_t senders = 0, lanes = 0;
     for (Rank rank = 0; rank < topology.ranks; ++rank) senders += outside(rank);
-    for (const Capacity& link : links)
-      if (outside(link.src) && !outside(link.dst)) lanes += link.lanes;
+    for (const CapacityArc& link : links)
+      if (outside(link.src) && !outside(link.dst)) lanes += link.capacity;
     if (lanes == 0) return std::nullopt;
     bound = Ratio(senders, lanes);
   }
@@ -289,8 +239,11 @@ Cut max_flow(const Topology& topology, Node src, Node dst) {
   if (!known(src) || !known(dst) || src == dst)
     fail(ErrorCode::invalid_argument, "a flow from node {} to node {}: name two different nodes of 0..{}", src, dst,
          topology.nodes() - 1);
-  Flow found = flow(topology.nodes(), capacities_of(topology), src, dst);
-  return {static_cast<int>(found.lanes), std::move(found.source_side)};
+  const FlowCut found = minimum_cut(topology.nodes(), capacities_of(topology), src, dst);
+  Cut cut{static_cast<int>(found.value), {}};
+  for (Node node = 0; node < topology.nodes(); ++node)
+    if (found.source_side[index(node)]) cut.source_side.push_back(node);
+  return cut;
 }
 
 std::optional<Ratio> inverse_bisection_bound(const Topology& topology, Collective collective, Rank root) {

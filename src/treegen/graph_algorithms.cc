@@ -1,7 +1,6 @@
 #include "treegen/graph_algorithms.h"
 
 #include <lemon/min_cost_arborescence.h>
-#include <lemon/preflow.h>
 #include <lemon/smart_graph.h>
 
 namespace sccl::treegen {
@@ -16,39 +15,6 @@ void build(Digraph& graph, int nodes, const std::vector<Arc>& arcs) {
 }
 
 }  // namespace
-
-struct MaxFlow::Graph {
-  using Preflow = lemon::Preflow<Digraph, Amounts>;
-
-  Digraph digraph;
-  Amounts capacity{digraph};
-  std::unique_ptr<Preflow> last;
-};
-
-MaxFlow::MaxFlow(int nodes, const std::vector<Arc>& arcs) : graph_(std::make_unique<Graph>()) {
-  build(graph_->digraph, nodes, arcs);
-}
-MaxFlow::~MaxFlow() = default;
-MaxFlow::MaxFlow(MaxFlow&&) noexcept = default;
-
-void MaxFlow::set_capacity(std::size_t arc, Amount capacity) {
-  graph_->capacity[graph_->digraph.arcFromId(static_cast<int>(arc))] = capacity;
-}
-
-Amount MaxFlow::run(int source, int sink) {
-  Digraph& digraph = graph_->digraph;
-  graph_->last = std::make_unique<Graph::Preflow>(digraph, graph_->capacity, digraph.nodeFromId(source),
-                                                  digraph.nodeFromId(sink));
-  graph_->last->runMinCut();
-  return graph_->last->flowValue();
-}
-
-std::vector<bool> MaxFlow::source_side() const {
-  std::vector<bool> side;
-  for (int node = 0; node < graph_->digraph.nodeNum(); ++node)
-    side.push_back(graph_->last->minCut(graph_->digraph.nodeFromId(node)));
-  return side;
-}
 
 struct CheapestArborescence::Graph {
   Digraph digraph;

@@ -125,7 +125,7 @@ TEST_CASE("a damaged or foreign file counts as absent and is replaced") {
   std::string flipped = good;
   flipped[good.size() / 2] = static_cast<char>(flipped[good.size() / 2] ^ 1);
   std::string other_version = good;
-  other_version.replace(0, 15, "sccl-frontier 0");
+  other_version.replace(0, 15, "sccl-frontier 1");
   for (const std::string& bad : {std::string(), good.substr(0, good.size() / 2), good + "x", flipped, other_version,
                                  std::string("{}"), std::string(1000, '\0')}) {
     overwrite(path, bad);
@@ -162,6 +162,85 @@ TEST_CASE("writers at the same time leave one whole file") {
   for (std::thread& writer : writers) writer.join();
   CHECK(cache.load(topology, Collective::allgather, 0));
   CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("roots that a symmetry exchanges share an entry") {
+  const Folder folder;
+  const Cache cache(folder.path());
+  // The ends of a chain of four; its middle is another matter.
+  topology::Topology chain = topology::preset("host:4");
+  std::erase_if(chain.links, [](const topology::Link& link) { return std::abs(link.src - link.dst) != 1; });
+  REQUIRE(cache.store(chain, Collective::scatter, 0, frontier(chain, Collective::scatter, 0)));
+  const auto loaded = cache.load(chain, Collective::scatter, 3);
+  REQUIRE(loaded);
+  REQUIRE(!loaded->points.empty());
+  for (const Point& point : loaded->points) {
+    CHECK(point.schedule.root == 3);
+    schedule::verify(point.schedule);
+  }
+  CHECK(!cache.load(chain, Collective::scatter, 1));
+  CHECK(cache.path(chain, Collective::scatter, 0) == cache.path(chain, Collective::scatter, 3));
+}
+
+TEST_CASE("a catalogue is found beside the library or command it was installed with") {
+  const Folder folder;
+  const fs::path catalogue = folder.path() / "share" / "sccl" / "catalogue";
+  fs::create_directories(catalogue);
+  for (const char* place : {"lib/libsccl.so", "lib/x86_64-linux-gnu/libsccl.so", "bin/sccl"}) {
+    const fs::path binary = folder.path() / place;
+    fs::create_directories(binary.parent_path());
+    overwrite(binary, "");
+    REQUIRE(Cache::beside(binary));
+    CHECK(fs::equivalent(Cache::beside(binary)->folder(), catalogue));
+  }
+  fs::create_symlink(folder.path() / "lib", folder.path() / "elsewhere");
+  CHECK(Cache::beside(folder.path() / "elsewhere" / "libsccl.so"));
+  CHECK(!Cache::beside(folder.path() / "lib" / "none.so"));
+  fs::remove_all(catalogue);
+  CHECK(!Cache::beside(folder.path() / "bin" / "sccl"));
+}
+
+TEST_CASE("the catalogue that is installed answers for well-known machines, whatever the root") {
+  const auto catalogue = Cache::installed();
+  REQUIRE(catalogue);
+  for (const char* name : {"dgx1p", "dgx1v", "dgx2", "dgx-a100", "z52", "mi300x", "nvpairs4"}) {
+    const topology::Topology topology = topology::preset(name);
+    for (const Collective collective :
+         {Collective::allgather, Collective::allreduce, Collective::broadcast, Collective::scatter}) {
+      INFO(name << " " << sccl::info(collective).name);
+      const auto found = catalogue->load(topology, collective, topology.ranks - 1);
+      REQUIRE(found);
+      CHECK(!found->points.empty());
+    }
+  }
+}
+
+TEST_CASE("the user's entry comes before the catalogue's, and a damaged one counts as absent in either") {
+  const Folder folder;
+  const topology::Topology topology = topology::preset("nvpairs4");
+  ::setenv("SCCL_CACHE_DIR", (folder.path() / "user").c_str(), 1);
+  auto found = known(topology, Collective::allgather, 0);
+  REQUIRE(found);
+  CHECK(found->source == Source::catalogue);
+  REQUIRE(Cache::of_user()->store(topology, Collective::allgather, 0, found->frontier));
+  CHECK(known(topology, Collective::allgather, 0)->source == Source::user);
+  overwrite(Cache::of_user()->path(topology, Collective::allgather, 0), "damaged");
+  CHECK(known(topology, Collective::allgather, 0)->source == Source::catalogue);
+  ::unsetenv("SCCL_CACHE_DIR");
+
+  const fs::path prefix = folder.path() / "prefix";
+  fs::create_directories(prefix / "bin");
+  fs::create_directories(prefix / "share" / "sccl" / "catalogue");
+  overwrite(prefix / "bin" / "sccl", "");
+  const auto other = Cache::beside(prefix / "bin" / "sccl");
+  REQUIRE(other);
+  const fs::path entry = other->path(topology, Collective::allgather, 0);
+  fs::copy_file(Cache::installed()->path(topology, Collective::allgather, 0), entry);
+  CHECK(other->load(topology, Collective::allgather, 0));
+  std::string text = content(entry);
+  text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
+  overwrite(entry, text);
+  CHECK(!other->load(topology, Collective::allgather, 0));
 }
 
 TEST_CASE("SCCL_CACHE_DIR names the place") {

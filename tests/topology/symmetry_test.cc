@@ -181,41 +181,36 @@ TEST_CASE("figures count only when they are compared") {
   CHECK(canonical_form(slow_link, Figures::compared).text != canonical_form(preset("mi300x"), Figures::compared).text);
 }
 
-TEST_CASE("free groups are groups of automorphisms that move every rank") {
-  const std::map<std::string, std::size_t> largest{{"dgx1v", 4},    {"dgx1p", 8},    {"mi300x", 8},     {"pcie8", 8},
-                                                   {"dgx2", 16},    {"host:12", 12}, {"2*dgx1v", 8},    {"mi250x", 4},
-                                                   {"nvpairs4", 4}, {"z52", 4},      {"4*dgx-h100", 32}};
-  for (const auto& [name, order] : largest) {
+TEST_CASE("an automorphism that moves one rank to another is found where there is one") {
+  for (const char* name : {"dgx1v", "dgx2", "mi250x", "nvpairs4", "z52-full"}) {
     INFO(name);
     const Topology topology = preset(name);
     const LabelledGraph graph(topology, Figures::ignored);
-    const std::vector<FreeGroup> groups = free_groups(topology);
-    REQUIRE(!groups.empty());
-    CHECK(groups.front().elements.size() == order);
-    for (const FreeGroup& group : groups) {
-      CHECK(static_cast<std::size_t>(topology.ranks) % group.elements.size() == 0);
-      const auto is_element = [&](const Permutation& one) {
-        return std::binary_search(group.elements.begin(), group.elements.end(), one);
-      };
-      for (const Permutation& one : group.elements) {
-        if (topology.shared.empty()) CHECK(graph.is_automorphism(one));
-        CHECK(is_element(inverse(one)));
-        CHECK(is_element(compose(one, group.elements.back())));
-        if (one == group.elements.front()) continue;
-        for (Rank rank = 0; rank < topology.ranks; ++rank) CHECK(one[static_cast<std::size_t>(rank)] != rank);
-      }
-      for (const auto& orbit : rank_orbits(group, topology.ranks)) CHECK(orbit.size() == group.elements.size());
+    const Automorphisms all = automorphisms(topology);
+    for (Rank to = 0; to < topology.ranks; ++to) {
+      const auto moving = automorphism_moving(topology, 1, to);
+      const bool exists = !all.complete || std::any_of(all.all.begin(), all.all.end(), [&](const Permutation& one) {
+        return one[1] == to;
+      });
+      CHECK(moving.has_value() == exists);
+      if (!moving) continue;
+      CHECK((*moving)[1] == to);
+      if (topology.shared.empty()) CHECK(graph.is_automorphism(*moving));
+      CHECK(compose(inverse(*moving), *moving) == compose(*moving, inverse(*moving)));
     }
   }
 }
 
-TEST_CASE("a machine without symmetry has no free groups") {
+TEST_CASE("a path has one symmetry, and none when its links lead one way") {
   Topology path;
   path.name = "path";
   path.ranks = 3;
   path.links = {{0, 1, 1, 1, 1, LinkClass::shm}, {1, 2, 1, 1, 1, LinkClass::shm}};
-  CHECK(free_groups(path).empty());
   CHECK(automorphisms(path).all.size() == 1);
+  CHECK(!automorphism_moving(path, 0, 2));
+  path.links.push_back({1, 0, 1, 1, 1, LinkClass::shm});
+  path.links.push_back({2, 1, 1, 1, 1, LinkClass::shm});
+  CHECK(automorphism_moving(path, 0, 2) == Permutation{2, 1, 0});
 }
 
 TEST_CASE("a DGX-1V leaves jobs 46 different NVLink graphs of three to eight devices, a DGX-1P 14") {

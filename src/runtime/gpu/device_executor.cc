@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "runtime/dispatcher.h"
 #include "runtime/executor.h"
+#include "runtime/tuning/ranking.h"
 
 namespace sccl::runtime {
 namespace {
@@ -131,9 +132,10 @@ Choice DeviceExecutor::choose_plan(const CollectiveRequest& request) {
   const std::size_t bytes = request.count * size_bytes(request.type);
   if (!rehearsal_)
     return choose_on_device({request.collective, bytes, membership_.ranks}, membership_.settings, on_device_.direct);
-  Choice choice;
-  choice.planner = rehearsal_->ranking(request.collective, root, bytes, membership_.settings).front().name;
-  return choice;
+  const Question question{request.collective, root, membership_.ranks, SizeClass::of(bytes)};
+  auto& known = rehearsed_[{question.collective, root, question.size.typical_bytes()}];
+  if (known.planner.empty()) known = rank_on_links(question, membership_.settings, *rehearsal_).front().choice;
+  return known;
 }
 
 DeviceExecutor::KnownProgram DeviceExecutor::program_of(const Plan& plan) {

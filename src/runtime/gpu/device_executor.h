@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -76,6 +77,7 @@ class DeviceExecutor {
   DeviceWatch watch_;
   PlanCache plans_;
   std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
+  std::map<std::tuple<Collective, Rank, std::size_t>, Choice> rehearsed_;  // by size class
   std::map<const Plan*, KnownProgram> programs_;
   TransferBatch transfers_;
   std::vector<schedule::ChunkPlace> places_;

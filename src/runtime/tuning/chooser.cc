@@ -40,11 +40,17 @@ schedule::Stars stars_of(const Choice& choice) {
 }  // namespace
 
 Chooser::Chooser(Membership& membership)
-    : membership_(membership), plans_(membership.rank, membership.ranks) {
+    : membership_(membership),
+      plans_(membership.rank, membership.ranks),
+      tracing_(membership.rank == 0 && env::text("SCCL_TUNE_TRACE").has_value()) {
   if (membership_.topology && membership_.ranks > 1) {
     const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
     rehearsal_ = std::make_unique<Rehearsal>(*membership_.topology,
                                              portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+    std::byte* const base = membership_.peers.front().segment->data();
+    deepening_ = std::make_unique<Deepening>(
+        *membership_.topology, *reinterpret_cast<Blackboard*>(membership_.layout.blackboard(base)),
+        membership_.rank == 0 ? Deepening::Part::searches : Deepening::Part::listens);
   }
 }
 
@@ -60,8 +66,12 @@ Chooser::~Chooser() {
 
 const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes) {
   if (!pending_.empty()) collect(call.sequence);
+  if (deepening_ && deepening_->due(call.sequence)) take_up_news();
   Entry& entry = entry_of(call, bytes);
-  if (joins_all(call.collective)) last_joining_call_ = call.sequence;
+  if (joins_all(call.collective)) {
+    last_joining_call_ = call.sequence;
+    if (deepening_ && membership_.rank == 0) deepening_->announce(call.sequence);
+  }
   return entry.settled ? entry.serving : take_turn(entry, call);
 }
 
@@ -82,7 +92,8 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
   entry->question = {key.collective, key.root, membership_.ranks, key.size};
   const Settings& settings = membership_.settings;
   entry->ranked = rehearsal_ ? rank_on_links(entry->question, settings, *rehearsal_)
-                             : rank_on_host(entry->question, settings, membership_.reach());
+                             : rank_on_host(entry->question, settings, membership_.reach(), membership_.learned);
+  want_better(key);
   if (take_measured(*entry)) return entry;
   if (settings.tune == TuneMode::online) {
     begin_race(*entry);
@@ -121,6 +132,33 @@ bool Chooser::take_measured(Entry& entry) {
                                found->second.second.empty() ? "" : fmt::format(", {} {:.1f} us", found->second.second,
                                                                                found->second.second_us)));
   return true;
+}
+
+// A search ends when it ends: from run to run the switch comes at another call. So where sums are concerned, only who
+// allows other orders of summation gets its result.
+void Chooser::want_better(const TuningKey& key) {
+  const bool may_switch = !info(key.collective).reduces || membership_.settings.sum_order == SumOrder::free;
+  if (deepening_ && may_switch && membership_.settings.algorithm(key.collective).empty())
+    deepening_->want(key.collective, key.root);
+}
+
+void Chooser::take_up_news() {
+  Deepening::Result result = deepening_->take();
+  const std::size_t count = result.candidates.size();
+  if (!rehearsal_->add(result.collective, result.root, std::move(result.candidates))) return;
+  log::info(log::Subsystem::tuning, "rank {}/{}: {}: {} schedules from {} take part from now on", membership_.rank,
+            membership_.ranks, info(result.collective).call_name, count, result.origin);
+  const auto concerned = [&](const Entry& entry) {
+    return entry.key.collective == result.collective && entry.key.root == result.root;
+  };
+  std::erase_if(pending_, [&](const Trial& trial) { return concerned(*trial.entry); });
+  std::erase_if(entries_, [&](const auto& known) { return concerned(*known.second); });
+  last_key_ = ~std::uint64_t{0};
+  last_entry_ = nullptr;
+}
+
+void Chooser::interrupt() {
+  if (deepening_) deepening_->interrupt();
 }
 
 // Those whose results have other bits than the first one's leave, unless the user allows that.
@@ -185,7 +223,10 @@ void Chooser::collect(std::uint64_t call) {
     if (entry.settled) continue;
     const std::uint64_t ns = duration_ns(trial.number);
     entry.race->measured(ns);
-    if (membership_.rank == 0) trace_.push_back({&entry, entry.race->last_answered(), trial.call, ns});
+    const Race::Turn turn = entry.race->last_answered();
+    Choice choice = entry.entrants[static_cast<std::size_t>(turn.entrant)].choice;
+    if (turn.slice != 0) choice.slice_bytes = turn.slice;
+    if (tracing_) trace_.push_back({entry.key, std::move(choice), trial.call, ns});
     if (entry.race->settled()) settle(entry);
   }
 }
@@ -248,11 +289,9 @@ void Chooser::write_trace() const {
   if (!path || trace_.empty()) return;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path->c_str(), "ae"), std::fclose);
   if (!file) return log::warn("SCCL_TUNE_TRACE={} cannot be written: no trace of tuning", *path);
-  for (const TraceLine& line : trace_) {
-    const Choice& choice = line.entry->entrants[static_cast<std::size_t>(line.turn.entrant)].choice;
-    fmt::print(file.get(), "{},{},{},{},{},{:.2f}\n", info(line.entry->key.collective).name, line.entry->key.size.text(),
-               line.call, text(choice), line.turn.slice, static_cast<double>(line.ns) / 1e3);
-  }
+  for (const TraceLine& line : trace_)
+    fmt::print(file.get(), "{},{},{},{},{},{:.2f}\n", info(line.key.collective).name, line.key.size.text(), line.call,
+               text(line.choice), line.choice.slice_bytes, static_cast<double>(line.ns) / 1e3);
 }
 
 }  // namespace sccl::runtime

@@ -27,6 +27,7 @@
 #include "runtime/plan_cache.h"
 #include "runtime/rehearsal.h"
 #include "runtime/signature.h"
+#include "runtime/tuning/deepening.h"
 #include "runtime/tuning/race.h"
 #include "runtime/tuning/ranking.h"
 #include "runtime/tuning/tuning_file.h"
@@ -54,6 +55,8 @@ class Chooser {
   void end() {
     if (timed_) note_end();
   }
+  // From any thread: background work ends soon.
+  void interrupt();
 
  private:
   struct Entry {
@@ -71,15 +74,17 @@ class Chooser {
     std::uint64_t call = 0;
   };
   struct TraceLine {
-    const Entry* entry;
-    Race::Turn turn;
-    std::uint64_t call;
-    std::uint64_t ns;
+    TuningKey key;
+    Choice choice;
+    std::uint64_t call = 0;
+    std::uint64_t ns = 0;
   };
 
   Entry& entry_of(const CallSignature& call, std::size_t bytes);
   std::unique_ptr<Entry> make_entry(const TuningKey& key);
   bool take_measured(Entry& entry);
+  void want_better(const TuningKey& key);
+  void take_up_news();
   void begin_race(Entry& entry);
   void keep_same_sums(std::vector<Ranked>& ranked, const Question& question);
   const Plan& plan(Entry& entry, std::size_t entrant);
@@ -94,7 +99,9 @@ class Chooser {
 
   Membership& membership_;
   PlanCache plans_;
+  const bool tracing_;
   std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
+  std::unique_ptr<Deepening> deepening_;  // likewise
   std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> entries_;
   std::uint64_t last_key_ = ~std::uint64_t{0};
   Entry* last_entry_ = nullptr;

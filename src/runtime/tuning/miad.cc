@@ -10,6 +10,8 @@ constexpr std::uint64_t kTolerancePercent = 3;
 constexpr int kDecreaseParts = 8;
 constexpr std::size_t kSliceUnit = 4096;
 constexpr int kMostProposals = 19;
+constexpr std::size_t kReviewed = 3;  // slices that run again
+constexpr int kReviewedRuns = 3;      // altogether
 
 }  // namespace
 
@@ -65,7 +67,7 @@ std::optional<std::size_t> Miad::next_in_increase() {
   }
   if (all_known()) {
     turning_ = last;
-    phase_ = best_slice() == last ? Phase::steady : Phase::decrease;
+    phase_ = best_slice() == last ? Phase::review : Phase::decrease;
   }
   return std::nullopt;
 }
@@ -81,7 +83,21 @@ std::optional<std::size_t> Miad::next_in_decrease() {
     if (before != 0 && here.least_ns * 100 > before * (100 + kTolerancePercent)) break;
     before = here.least_ns;
   }
-  if (all_known()) phase_ = Phase::steady;
+  if (all_known()) phase_ = Phase::review;
+  return std::nullopt;
+}
+
+std::optional<std::size_t> Miad::next_in_review() {
+  std::vector<const Point*> order;
+  for (const Point& one : points_)
+    if (one.measured > 0) order.push_back(&one);
+  std::sort(order.begin(), order.end(), [](const Point* a, const Point* b) {
+    return a->least_ns != b->least_ns ? a->least_ns < b->least_ns : a->slice < b->slice;
+  });
+  order.resize(std::min(order.size(), kReviewed));
+  const auto fewest = std::min_element(order.begin(), order.end(), [](const Point* a, const Point* b) { return a->asked < b->asked; });
+  if (fewest != order.end() && (*fewest)->asked < kReviewedRuns) return (*fewest)->slice;
+  phase_ = Phase::steady;
   return std::nullopt;
 }
 
@@ -90,6 +106,7 @@ std::size_t Miad::propose() {
   if (proposals_ >= kMostProposals) phase_ = Phase::steady;
   if (phase_ == Phase::increase) slice = next_in_increase();
   if (phase_ == Phase::decrease) slice = next_in_decrease();
+  if (phase_ == Phase::review) slice = next_in_review();
   const std::size_t proposed = slice.value_or(best_slice());  // once more, while nothing else is to be done
   ++point(proposed).asked;
   ++proposals_;

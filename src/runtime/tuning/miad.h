@@ -2,9 +2,9 @@
 //
 //   time |  *                             doubled until it takes longer than the best so far, twice in a row;
 //        |      *               o         then down again in steps of an eighth of that size,
-//        |          *      + +            as long as it gets no slower. Steady: the least time measured.
-//        |              *                 (* increase, o too far, + decrease)
-//        +------------------------- slice
+//        |          *      + +            as long as it gets no slower. The three best are then run again, so that
+//        |              *                 a disturbed call does not decide. Steady: the least time measured.
+//        +------------------------- slice (* increase, o too far, + decrease)
 //
 // Times of a call are known some calls later, when the ranks have exchanged them, so propose() runs ahead of
 // measured(): the next doubling is proposed while the last one's time is still missing.
@@ -28,7 +28,7 @@ struct SliceRange {
 
 class Miad {
  public:
-  enum class Phase : std::uint8_t { increase, decrease, steady };
+  enum class Phase : std::uint8_t { increase, decrease, review, steady };
 
   explicit Miad(SliceRange range);
 
@@ -56,6 +56,7 @@ class Miad {
   bool worse(const Point& point) const;
   std::optional<std::size_t> next_in_increase();
   std::optional<std::size_t> next_in_decrease();
+  std::optional<std::size_t> next_in_review();
 
   SliceRange range_;
   Phase phase_ = Phase::increase;

@@ -69,11 +69,20 @@ void add_others(std::vector<Ranked>& ranked, const Question& question, const Set
 
 }  // namespace
 
-std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach) {
+std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach,
+                                 const LearnedDispatcher& learned) {
   std::vector<Ranked> ranked;
   const CallShape shape{question.collective, question.size.typical_bytes(), question.ranks};
   const bool asked = planners::find(settings.algorithm(question.collective)) != nullptr;
   ranked.push_back({choose(shape, settings, reach), 0, asked ? "asked for by SCCL_ALGO" : "thresholds measured on the host"});
+  const auto machine = learned.find(question.collective);
+  if (!asked && settings.protocol == ProtocolChoice::automatic && machine != learned.end()) {
+    const Choice& choice = machine->second.choose(question.size.typical_bytes(), question.ranks);
+    const planners::Planner* planner = planners::find(choice.planner);
+    const bool possible = planner != nullptr && (choice.form == Form::slots || (reach != Reach::none && choice.planner == "one-hop")) &&
+                          planner->plan(topology::host(question.ranks), question.collective, question.root);
+    if (possible) ranked.front() = {choice, 0, "learned by sccl tune"};
+  }
   if (!asked && settings.tune == TuneMode::online) add_others(ranked, question, settings, reach);
   for (Ranked& one : ranked) one.choice.slice_bytes = settings.chunk_bytes;
   return ranked;

@@ -7,6 +7,7 @@
 #include "runtime/dispatcher.h"
 #include "runtime/plan_cache.h"
 #include "runtime/rehearsal.h"
+#include "runtime/tuning/learned.h"
 #include "runtime/tuning/miad.h"
 #include "runtime/tuning/size_class.h"
 
@@ -28,9 +29,10 @@ struct Question {
 // How many may take part in a race, the first included.
 inline constexpr std::size_t kMostEntrants = 5;
 
-// On the host's own links: first what choose() says, then the other planners and protocols by the simulator, as many as
-// a race has. What the settings ask for bounds them.
-std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach);
+// On the host's own links: first what was learned (SCCL_DISPATCH=learned), else what choose() says, then the other
+// planners and protocols by the simulator, as many as a race has. What the settings ask for bounds them.
+std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach,
+                                 const LearnedDispatcher& learned = {});
 
 // On links that the user has named: as the simulator says.
 std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal);

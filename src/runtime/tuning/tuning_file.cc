@@ -60,8 +60,11 @@ std::pair<TuningKey, TunedChoice> entry_from(const json& entry) {
 
 }  // namespace
 
-TuningPlace tuning_place(const std::string& links, int ranks) {
-  return {fmt::format("{}, {} cores", processor_name(), usable_cores()), links, ranks};
+TuningPlace tuning_place(const std::string& links, int ranks, Reach reach) {
+  const char* how = reach == Reach::shared_space     ? "ranks as threads"
+                    : reach == Reach::through_system ? "ranks as processes"
+                                                     : "no single copy";
+  return {fmt::format("{}, {} cores, {}", processor_name(), usable_cores(), how), links, ranks};
 }
 
 std::filesystem::path tuning_path(const std::filesystem::path& folder, const TuningPlace& place) {

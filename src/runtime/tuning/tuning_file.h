@@ -42,7 +42,7 @@ struct TuningPlace {
   std::string links;
   int ranks = 2;
 };
-TuningPlace tuning_place(const std::string& links, int ranks);
+TuningPlace tuning_place(const std::string& links, int ranks, Reach reach);
 
 std::filesystem::path tuning_path(const std::filesystem::path& folder, const TuningPlace& place);
 

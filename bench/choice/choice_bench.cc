@@ -1,0 +1,149 @@
+// The choice among schedules against an exhaustive search, by simulation; prints Markdown.
+//
+// Part 1: on every preset, for every collective and for sizes that are powers of two and sizes in between, the time of
+// what is chosen for the size class, simulated at the very size, against the least time of all candidates at that size.
+// Candidates include what a background search finds in the time given on the command line.
+// Part 2: which families serve on a DGX-1V and on parts of it, and whether the choice agrees with the simulator's order.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "portfolio/portfolio.h"
+#include "runtime/tuning/ranking.h"
+#include "synth/pareto.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                       Collective::broadcast, Collective::reduce,    Collective::alltoall,
+                                       Collective::gather,    Collective::scatter};
+constexpr std::size_t kLeastBytes = 8;
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+constexpr double kGood = 1.10;
+
+// Like the executor's.
+constexpr portfolio::Pipeline kPipeline{};
+
+struct Tally {
+  int cases = 0;
+  int good = 0;
+  double worst = 1;
+  std::string worst_case;
+
+  void add(double ratio, const std::string& what) {
+    ++cases;
+    if (ratio <= kGood) ++good;
+    if (ratio <= worst) return;
+    worst = ratio;
+    worst_case = what;
+  }
+};
+
+std::vector<std::size_t> sizes() {
+  std::vector<std::size_t> result;
+  for (std::size_t power = kLeastBytes; power <= kMostBytes; power *= 4)
+    for (const std::size_t bytes : {power, power + power / 8, power + power / 4 * 3})
+      if (bytes <= kMostBytes) result.push_back(bytes);
+  return result;
+}
+
+std::vector<portfolio::Candidate> found_in_background(const topology::Topology& topology, Collective collective, double seconds) {
+  synth::Synthesizer synthesizer(topology, collective, 0);
+  synth::Limits limits;
+  limits.deadline = Deadline::in(std::chrono::milliseconds(static_cast<int>(seconds * 1000)));
+  limits.most_literals = 4'000'000;
+  std::vector<portfolio::Candidate> found;
+  if (seconds <= 0 || !synthesizer.connected()) return found;
+  for (synth::Point& point : synth::pareto(synthesizer, {}, limits).points)
+    found.push_back({fmt::format("synth {}/{}/{}", point.size.chunks, point.size.steps, point.size.rounds),
+                     portfolio::Origin::synthesis, std::move(point.schedule)});
+  return found;
+}
+
+void judge(const topology::Topology& topology, Collective collective, double seconds, Tally& tally) {
+  runtime::Rehearsal rehearsal(topology, kPipeline);
+  rehearsal.add(collective, 0, found_in_background(topology, collective, seconds));
+  runtime::Settings settings;
+  const auto& all = rehearsal.candidates(collective, 0);
+  for (const std::size_t bytes : sizes()) {
+    const runtime::Question question{collective, 0, topology.ranks, runtime::SizeClass::of(bytes)};
+    const std::string chosen = rank_on_links(question, settings, rehearsal).front().choice.planner;
+    const auto exact = portfolio::predict(all, bytes, 1, kPipeline);
+    if (exact.empty()) return;  // links without figures
+    for (const portfolio::Prediction& prediction : exact)
+      if (all[prediction.candidate].name == chosen)
+        tally.add(prediction.time_us / exact.front().time_us,
+                  fmt::format("{} of {} bytes: {} instead of {}", info(collective).name, bytes, chosen,
+                              all[exact.front().candidate].name));
+  }
+}
+
+void presets(double seconds) {
+  fmt::print("## Every preset\n\nSizes 8 B to 64 MB: powers of 4, and an eighth and three quarters above each. Good: within "
+             "10% of the best candidate at that very size.\n\n| preset | ranks | cases | good | worst ratio | where |\n"
+             "|---|---|---|---|---|---|\n");
+  int cases = 0;
+  int good = 0;
+  for (const topology::Preset& preset : topology::presets()) {
+    const topology::Topology topology = topology::preset(std::string(preset.name));
+    Tally tally;
+    for (const Collective collective : kCollectives) judge(topology, collective, seconds, tally);
+    cases += tally.cases;
+    good += tally.good;
+    fmt::print("| {} | {} | {} | {} | {:.3f} | {} |\n", preset.name, topology.ranks, tally.cases, tally.good, tally.worst,
+               tally.worst_case);
+    std::fflush(stdout);
+  }
+  fmt::print("\nAltogether {} of {} are good: {:.1f}%.\n\n", good, cases, 100.0 * good / std::max(1, cases));
+}
+
+std::string family(const portfolio::Candidate& candidate) {
+  return candidate.origin == portfolio::Origin::synthesis ? "SMT" : candidate.origin == portfolio::Origin::trees ? "trees" : candidate.name;
+}
+
+void parts() {
+  fmt::print("## A DGX-1V and parts of it\n\nHow many of the sizes 8 B, 64 B .. 64 MB each family serves, over all "
+             "collectives; and how often the choice is not the simulator's first.\n\n| devices | families | not the first |\n|---|---|---|\n");
+  const std::vector<std::vector<int>> allocations{{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1}, {0, 1, 2, 3}, {0, 1, 4, 5, 6}, {0, 2, 3, 4, 6, 7}, {0, 1, 2, 3, 4, 5, 6}};
+  std::map<std::string, int> all_families;
+  for (const auto& devices : allocations) {
+    const auto topology = topology::subset(topology::preset("dgx1v"), devices);
+    std::map<std::string, int> families;
+    int disagreements = 0;
+    for (const Collective collective : kCollectives) {
+      runtime::Rehearsal rehearsal(topology, kPipeline);
+      const auto& all = rehearsal.candidates(collective, 0);
+      for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 8) {
+        const runtime::Question question{collective, 0, topology.ranks, runtime::SizeClass::of(bytes)};
+        const std::string chosen = rank_on_links(question, {}, rehearsal).front().choice.planner;
+        const auto order = portfolio::predict(all, bytes, 1, kPipeline);
+        if (all[order.front().candidate].name != chosen) ++disagreements;
+        for (const portfolio::Candidate& candidate : all)
+          if (candidate.name == chosen) ++families[family(candidate)];
+      }
+    }
+    std::string text;
+    for (const auto& [name, count] : families) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, count);
+    for (const auto& [name, count] : families) all_families[name] += count;
+    fmt::print("| {} | {} | {} |\n", fmt::join(devices, " "), text, disagreements);
+  }
+  for (const char* needed : {"SMT", "trees", "ring"})
+    if (all_families[needed] == 0) fmt::print("\n{} is chosen nowhere.\n", needed);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
+  fmt::print("# The choice among schedules, by simulation\n\n`bench/choice/run.sh`: searches of {} s for each collective.\n\n", seconds);
+  presets(seconds);
+  parts();
+  return 0;
+}
