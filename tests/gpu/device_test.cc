@@ -1,5 +1,7 @@
 // Collectives and transfers on the device: the whole way from init over kernels on streams to the results.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "gpu/device_world.h"
 
@@ -88,6 +90,41 @@ TEST_CASE("transfers of all sizes meet on a device, empty ones and those to self
             }
             return "";
           })) == "");
+}
+
+namespace {
+
+// While it lives.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Setting() { ::unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+
+}  // namespace
+
+TEST_CASE("every planner's schedules run on a device, in slots and in flagged words") {
+  for (const char* planner : {"ring", "recursive", "binomial", "all-pairs", "one-hop"})
+    for (const char* protocol : {"simple", "ll"}) {
+      INFO(planner << " " << protocol);
+      const Setting algorithm("SCCL_ALGO", planner);
+      const Setting words("SCCL_PROTO", protocol);
+      CHECK(failures(run_device_world(Mode::threads, 4, [&](int rank, ncclComm_t comm, const OnDevice&) {
+              return run_cases(rank, 4, comm, {33, 20000});
+            })) == "");
+    }
+}
+
+TEST_CASE("named links are kept to on a device") {
+  const Setting links("SCCL_TOPO", "dgx1v");
+  CHECK(failures(run_device_world(Mode::threads, 4, [&](int rank, ncclComm_t comm, const OnDevice&) {
+          return run_cases(rank, 4, comm, {100, 5000});
+        })) == "");
 }
 
 TEST_CASE("more lanes than blocks take turns") {
