@@ -1,6 +1,5 @@
 // Buffers and their registration, and the memory a communicator holds.
-#include <cstdlib>
-
+#include "runtime/gpu/user_memory.h"
 #include "runtime/one_sided.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
@@ -10,21 +9,16 @@ using namespace sccl::shim;
 
 extern "C" {
 
-// Aligned as windows require.
 ncclResult_t pncclMemAlloc(void** ptr, size_t size) {
   return guarded("ncclMemAlloc", [&] {
     if (ptr == nullptr) fail(ErrorCode::invalid_argument, "ptr is NULL: pass a place for the result");
-    const size_t pages = size / NCCL_WIN_REQUIRED_ALIGNMENT + 1;
-    *ptr = pages > SIZE_MAX / NCCL_WIN_REQUIRED_ALIGNMENT
-               ? nullptr
-               : std::aligned_alloc(NCCL_WIN_REQUIRED_ALIGNMENT, pages * NCCL_WIN_REQUIRED_ALIGNMENT);
-    if (*ptr == nullptr) fail(ErrorCode::system_error, "{} bytes of host memory cannot be had: free some", size);
+    *ptr = nullptr;
+    *ptr = runtime::allocate_user_memory(size, NCCL_WIN_REQUIRED_ALIGNMENT);
   });
 }
 
 ncclResult_t pncclMemFree(void* ptr) {
-  std::free(ptr);
-  return ncclSuccess;
+  return guarded("ncclMemFree", [&] { runtime::free_user_memory(ptr); });
 }
 
 ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle) {

@@ -174,3 +174,19 @@ TEST_CASE("one-sided calls say that devices have none yet") {
           return contains(ncclGetLastError(nullptr), "Send and Recv") ? "" : ncclGetLastError(nullptr);
         })) == "");
 }
+
+TEST_CASE("beside a driver that is too old the host serves", "[processes]") {
+  // What a process has found once it keeps: only when this test is the first of its process can it tell.
+  if (modes().size() < 2 || fake_cuda_kernels() > 0) return;
+  const auto served = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    fake_cuda_set_version(11020);
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    int value = rank + 1;
+    if (ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+    ncclCommDestroy(comm);
+    return value == 3 && fake_cuda_kernels() == 0 ? "" : "wrong sum, or a kernel ran";
+  });
+  CHECK(failures(served) == "");
+}

@@ -1,5 +1,7 @@
 // Collectives and transfers on the device: the whole way from init over kernels on streams to the results.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "gpu/device_world.h"
 
@@ -90,6 +92,41 @@ TEST_CASE("transfers of all sizes meet on a device, empty ones and those to self
           })) == "");
 }
 
+namespace {
+
+// While it lives.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Setting() { ::unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+
+}  // namespace
+
+TEST_CASE("every planner's schedules run on a device, in slots and in flagged words") {
+  for (const char* planner : {"ring", "recursive", "binomial", "all-pairs", "one-hop"})
+    for (const char* protocol : {"simple", "ll"}) {
+      INFO(planner << " " << protocol);
+      const Setting algorithm("SCCL_ALGO", planner);
+      const Setting words("SCCL_PROTO", protocol);
+      CHECK(failures(run_device_world(Mode::threads, 4, [&](int rank, ncclComm_t comm, const OnDevice&) {
+              return run_cases(rank, 4, comm, {33, 20000});
+            })) == "");
+    }
+}
+
+TEST_CASE("named links are kept to on a device") {
+  const Setting links("SCCL_TOPO", "dgx1v");
+  CHECK(failures(run_device_world(Mode::threads, 4, [&](int rank, ncclComm_t comm, const OnDevice&) {
+          return run_cases(rank, 4, comm, {100, 5000});
+        })) == "");
+}
+
 TEST_CASE("more lanes than blocks take turns") {
   // The fake has 8 multiprocessors: with 6 ranks each has one block.
   CHECK(failures(run_device_world(Mode::threads, 6, [&](int rank, ncclComm_t comm, const OnDevice&) {
@@ -161,6 +198,28 @@ TEST_CASE("everything is given back and the caller's device is as before") {
           return wrong;
         })) == "");
   CHECK(std::string(fake_cuda_live_text()) == before);
+}
+
+TEST_CASE("ncclMemAlloc gives memory of the current device, and of the host without one") {
+  const OnDevice device;
+  const std::string before = fake_cuda_live_text();
+  void* memory = nullptr;
+  REQUIRE(ncclMemAlloc(&memory, 100000) == ncclSuccess);
+  CHECK(std::string(fake_cuda_live_text()) != before);
+  CHECK(reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0);
+  CHECK(ncclMemFree(memory) == ncclSuccess);
+  CHECK(std::string(fake_cuda_live_text()) == before);
+  fake_cuda_fail("cuMemCreate", 0, 1, 2);
+  CHECK(ncclMemAlloc(&memory, 10) == ncclUnhandledCudaError);
+  CHECK(memory == nullptr);
+  void* context = nullptr;
+  cuCtxGetCurrent(&context);
+  cuCtxSetCurrent(nullptr);
+  REQUIRE(ncclMemAlloc(&memory, 10) == ncclSuccess);
+  CHECK(std::string(fake_cuda_live_text()) == before);
+  CHECK(ncclMemFree(memory) == ncclSuccess);
+  CHECK(ncclMemFree(nullptr) == ncclSuccess);
+  cuCtxSetCurrent(context);
 }
 
 TEST_CASE("without virtual memory calls, handles carry memory between processes") {

@@ -126,7 +126,9 @@ std::vector<std::string> Compiler::options(Vendor vendor, const std::string& arc
   if (vendor == Vendor::cuda)
     return {"--gpu-architecture=" + architecture, "--std=c++17", "--device-as-default-execution-space", "--fmad=false",
             "--ptxas-options=-v"};
-  return {"--offload-arch=" + architecture, "-std=c++17", "-O3", "-ffp-contract=off"};
+  std::vector<std::string> words{"-std=c++17", "-O3", "-ffp-contract=off"};
+  if (architecture.compare(0, 3, "gfx") == 0) words.push_back("--offload-arch=" + architecture);
+  return words;
 }
 
 Compiler::Result Compiler::compile(const std::string& source, const std::string& architecture) const {

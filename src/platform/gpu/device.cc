@@ -1,6 +1,7 @@
 #include "platform/gpu/device.h"
 
 #include <array>
+#include <cctype>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -13,13 +14,22 @@ int attribute(const Driver& driver, int device, Attribute which) {
   return driver.device_attribute(&value, driver.number_of(which), device) == 0 ? value : 0;
 }
 
-// AMD's compiler takes the architecture of the device it finds when it is asked for none; its name then only tells
-// entries of the cache apart.
+// AMD's numbers of capability leave the stepping out (gfx900 and gfx90a share them), but its compiler takes the device it
+// finds when it is asked for none: the name only tells entries of the cache apart.
+std::string native_architecture(const Driver& driver, int device) {
+  std::array<char, 128> text{};
+  driver.check(driver.device_name(text.data(), static_cast<int>(text.size()) - 1, device), "asking for the device's name");
+  std::string architecture = "native-";
+  for (const char* c = text.data(); *c != '\0'; ++c)
+    architecture += std::isalnum(static_cast<unsigned char>(*c)) != 0 ? *c : '-';
+  return architecture;
+}
+
 std::string architecture_of(const Driver& driver, int device) {
+  if (driver.vendor == Vendor::hip) return native_architecture(driver, device);
   const int major = attribute(driver, device, Attribute::capability_major);
   const int minor = attribute(driver, device, Attribute::capability_minor);
-  if (driver.vendor == Vendor::cuda) return fmt::format("sm_{}", 10 * major + minor);
-  return fmt::format("gfx{}{:02x}", major, minor);
+  return fmt::format("sm_{}", 10 * major + minor);
 }
 
 Device describe(const Driver& driver, int ordinal, void* context) {

@@ -16,7 +16,7 @@ struct Device {
   void* context = nullptr;  // CUDA's; HIP knows devices only
   UniqueDeviceId id{};
   int multiprocessors = 0;
-  std::string architecture;  // "sm_90", "gfx90a"
+  std::string architecture;  // "sm_90"; of HIP a name that stands for this device
   bool vmm = false;          // memory can be passed on as file descriptors
 
   bool pageable = false;   // kernels may use any host memory

@@ -135,6 +135,7 @@ Choice DeviceExecutor::choose_plan(const CollectiveRequest& request) {
   const Question question{request.collective, root, membership_.ranks, SizeClass::of(bytes)};
   auto& known = rehearsed_[{question.collective, root, question.size.typical_bytes()}];
   if (known.planner.empty()) known = rank_on_links(question, membership_.settings, *rehearsal_).front().choice;
+  if (!on_device_.direct) known.form = Form::slots;
   return known;
 }
 

@@ -1,0 +1,57 @@
+#include "runtime/gpu/user_memory.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/error.h"
+#include "platform/gpu/memory.h"
+
+namespace sccl::runtime {
+namespace {
+
+struct DeviceBuffers {
+  std::mutex mutex;
+  std::map<void*, std::shared_ptr<gpu::DeviceMemory>> by_address;
+};
+
+// Never destroyed: programs may leave their buffers to the end of the process, when no driver may be called any more.
+DeviceBuffers& device_buffers() {
+  static auto* const instance = new DeviceBuffers;
+  return *instance;
+}
+
+}  // namespace
+
+void* allocate_user_memory(std::size_t bytes, std::size_t alignment) {
+  if (const auto device = gpu::current_device()) {
+    auto memory = gpu::DeviceMemory::allocate(*device, bytes + 1);
+    void* const address = reinterpret_cast<void*>(memory->address());
+    DeviceBuffers& all = device_buffers();
+    const std::lock_guard lock(all.mutex);
+    all.by_address[address] = std::move(memory);
+    return address;
+  }
+  const std::size_t pages = bytes / alignment + 1;
+  void* const memory = pages > SIZE_MAX / alignment ? nullptr : std::aligned_alloc(alignment, pages * alignment);
+  if (memory == nullptr) fail(ErrorCode::system_error, "{} bytes of host memory cannot be had: free some", bytes);
+  return memory;
+}
+
+void free_user_memory(void* memory) {
+  std::shared_ptr<gpu::DeviceMemory> dead;
+  {
+    DeviceBuffers& all = device_buffers();
+    const std::lock_guard lock(all.mutex);
+    const auto found = all.by_address.find(memory);
+    if (found != all.by_address.end()) {
+      dead = std::move(found->second);
+      all.by_address.erase(found);
+    }
+  }
+  if (!dead) std::free(memory);
+}
+
+}  // namespace sccl::runtime

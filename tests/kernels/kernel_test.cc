@@ -1,0 +1,165 @@
+// Whole kernels of two ranks against each other, by a device that the host plays: blocks of several threads, channels,
+// more lanes than blocks, both protocols, stops.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <thread>
+
+#include "gpu/host_device.h"
+
+using namespace sccl;
+using namespace sccl::device;
+using gpu::CallArguments;
+using gpu::Control;
+using gpu::HostWords;
+using gpu::StopReason;
+
+namespace {
+
+constexpr u32 kChannels = 2;
+constexpr u32 kSlotBytes = 4096;
+constexpr u32 kThreads = 3;
+
+// The memory of one rank, as the runtime lays it out: connections out and in, of every channel.
+struct RankMemory {
+  std::vector<std::unique_ptr<Ring>> rings;  // it receives through, by channel
+  std::vector<std::vector<u8>> payloads;
+  std::vector<Connection> connections;  // by channel: outgoing, incoming
+  std::vector<LaneState> lanes = std::vector<LaneState>(kChannels * 2, LaneState{0, 0, 0, -1});
+  std::vector<u8> bounce = std::vector<u8>(kChannels * 2 * 3 * kLlPayloadBytes);
+  Control control{};
+  HostWords words{};
+  std::vector<u32> input, output;
+
+  RankMemory() {
+    for (u32 channel = 0; channel < kChannels; ++channel) {
+      rings.push_back(std::make_unique<Ring>());
+      payloads.emplace_back(kSlotCount * kSlotBytes);
+    }
+  }
+};
+
+class Pair {
+ public:
+  explicit Pair(std::size_t elements) : elements_(elements) {
+    for (int rank : {0, 1}) {
+      RankMemory& mine = ranks_[rank];
+      for (std::size_t i = 0; i < elements; ++i) mine.input.push_back(static_cast<u32>(i * 10 + static_cast<u32>(rank)));
+      mine.output.assign(elements, 0);
+      for (u32 channel = 0; channel < kChannels; ++channel)
+        for (const bool sends : {true, false}) {
+          RankMemory& owner = ranks_[sends ? 1 - rank : rank];
+          mine.connections.push_back({owner.rings[channel].get(), owner.payloads[channel].data(), kSlotBytes, nullptr,
+                                      1 - rank, 0, false, 0, 0, 0, 0});
+        }
+      controls_[rank] = &mine.control;
+    }
+  }
+
+  // Each rank sends its input in one lane, and adds what comes to its own in the other.
+  void launch(int rank, Protocol protocol, u32 blocks_per_channel, u32 signature) {
+    static const Op ops[] = {{OpKind::move, false, 0, 0, 1, 0, 1, 0, 0}, {OpKind::move, true, 0, 1, 2, 1, 1, 0, 0}};
+    static const Access operands[] = {{Via::local, Buffer::input, -1, 0}, {Via::slot, Buffer::none, 1, 0}, {Via::local, Buffer::input, -1, 0}};
+    static const Access destinations[] = {{Via::slot, Buffer::none, 0, 0}, {Via::local, Buffer::output, -1, 0}};
+    static const Lane lanes[] = {{LaneOrder::slice_major, 0, 1}, {LaneOrder::slice_major, 1, 1}};
+    RankMemory& mine = ranks_[rank];
+    CallArguments arguments{};
+    arguments.program = {ops, operands, destinations, nullptr, lanes, 2};
+    Call& call = arguments.call;
+    call.input = reinterpret_cast<const u8*>(mine.input.data());
+    call.output = reinterpret_cast<u8*>(mine.output.data());
+    call.type = DataType::uint32;
+    call.kernel = ReduceKernel::sum;
+    call.protocol = protocol;
+    call.divisor = 1;
+    call.element_bytes = 4;
+    call.signature = signature;
+    call.slice_elements = protocol == Protocol::ll ? kLlPayloadBytes / 4 : kSlotBytes / 4;
+    const u64 part = part_of({0, 0, elements_, 0, 0}, 4, kChannels, 0).elements;
+    call.slice_count = (part + call.slice_elements - 1) / call.slice_elements;
+    arguments.split = {kChannels, 1};
+    arguments.channels = kChannels;
+    arguments.blocks_per_channel = blocks_per_channel;
+    arguments.connections = mine.connections.data();
+    arguments.connections_per_channel = 2;
+    arguments.lanes = mine.lanes.data();
+    arguments.bounce = mine.bounce.data();
+    arguments.bounce_bytes = kLlPayloadBytes;
+    arguments.bounce_buffers = 3;
+    arguments.most_operands = 2;
+    arguments.control = &mine.control;
+    arguments.peer_controls = controls_;
+    arguments.ranks = 2;
+    arguments.rank = static_cast<u32>(rank);
+    arguments.host = &mine.words;
+    arguments.sequence = ++sequence_[rank];
+    arguments.chunk_count = 1;
+    arguments.chunks[0] = {0, 0, elements_, 0, 0};
+    gpu::launch_on_host(arguments, kChannels * blocks_per_channel, kThreads, gpu::shared_bytes(2, 1));
+  }
+
+  void launch_both(Protocol protocol, u32 blocks_per_channel, u32 first_signature, u32 second_signature) {
+    std::thread peer([&] { launch(1, protocol, blocks_per_channel, second_signature); });
+    launch(0, protocol, blocks_per_channel, first_signature);
+    peer.join();
+  }
+
+  std::size_t wrong() const {
+    std::size_t count = 0;
+    for (const RankMemory& rank : ranks_)
+      for (std::size_t i = 0; i < elements_; ++i) count += rank.output[i] != static_cast<u32>(20 * i + 1);
+    return count;
+  }
+
+  RankMemory& rank(int which) { return ranks_[which]; }
+
+ private:
+  std::size_t elements_;
+  RankMemory ranks_[2];
+  Control* controls_[2];
+  u64 sequence_[2] = {0, 0};
+};
+
+}  // namespace
+
+TEST_CASE("kernels of two ranks exchange and add, call after call") {
+  for (const Protocol protocol : {Protocol::simple, Protocol::ll})
+    for (const u32 blocks : {1u, 2u})
+      for (const std::size_t elements : {std::size_t{1}, std::size_t{200}, std::size_t{9001}}) {
+        Pair pair(elements);
+        for (u32 call = 1; call <= 3; ++call) {
+          pair.rank(0).output.assign(elements, 0);
+          pair.launch_both(protocol, blocks, call, call);
+          CHECK(pair.wrong() == 0);
+          CHECK(pair.rank(0).words.finished == call);
+          CHECK(pair.rank(0).words.finished_sequence == call);
+          CHECK(pair.rank(0).control.arrived_blocks == 0);
+          for (const LaneState& lane : pair.rank(0).lanes) CHECK(lane.finished == 0);
+        }
+      }
+}
+
+TEST_CASE("kernels whose calls differ stop each other") {
+  for (const Protocol protocol : {Protocol::simple, Protocol::ll}) {
+    Pair pair(9001);
+    pair.launch_both(protocol, 1, 5, 6);
+    for (int rank : {0, 1}) {
+      const auto reason = static_cast<StopReason>(pair.rank(rank).words.stopped);
+      CHECK((reason == StopReason::mismatch || reason == StopReason::peer));
+      CHECK(pair.rank(rank).words.peer == static_cast<u64>(1 - rank));
+      CHECK(pair.rank(rank).words.finished == 1);
+    }
+  }
+}
+
+TEST_CASE("the host stops a kernel whose peer never comes") {
+  for (const u32 blocks : {1u, 2u}) {
+    Pair pair(9001);
+    std::thread kernel([&] { pair.launch(0, Protocol::simple, blocks, 1); });
+    while (__atomic_load_n(&pair.rank(0).words.awaited, __ATOMIC_ACQUIRE) != 2) ::sched_yield();  // rank 1, plus one
+    __atomic_store_n(&pair.rank(0).words.stop, 1, __ATOMIC_RELEASE);
+    kernel.join();
+    CHECK(static_cast<StopReason>(pair.rank(0).words.stopped) == StopReason::host);
+    CHECK(pair.rank(0).words.began == 1);
+    CHECK(pair.rank(0).words.finished == 1);
+  }
+}
