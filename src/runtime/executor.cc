@@ -11,8 +11,6 @@
 // the peer is at work and waits for one operation, a slice of a chunk.
 #include "runtime/executor.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -36,12 +34,6 @@ constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
 constexpr std::size_t kMostBounceBytes = 2 * 1024 * 1024;  // when slices of another size are asked for
 constexpr std::chrono::milliseconds kWithdrawalLimit{500};
-
-// Of the cache that the cores share; where the system does not tell, of a usual one.
-std::size_t shared_cache_bytes() {
-  static const long told = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return told > 0 ? static_cast<std::size_t>(told) : std::size_t{32} << 20;
-}
 
 bool is_integer(DataType type) { return !info(type).floating; }
 
@@ -131,11 +123,9 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   schedule::place_chunks(plan.schedule, request.count, element_bytes, places_);
   chunks_.clear();
   std::size_t longest = 1;
-  std::size_t output_end = 0;
   for (const schedule::ChunkPlace& place : places_) {
     chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
     longest = std::max(longest, place.elements);
-    output_end = std::max(output_end, place.output_offset + place.elements);
   }
   const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
   touches_peers_ = choice.form == Form::direct;
@@ -162,8 +152,6 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   call_.slice_elements = slice_bytes / element_bytes;
   call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
   call_.signature = signature_.hash();
-  const std::size_t output_bytes = output_end * element_bytes;
-  if (output_bytes * static_cast<std::size_t>(membership_.ranks) >= shared_cache_bytes()) call_.streamed_bytes = output_bytes;
   if (info(request.collective).reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call_);
   call_.scratch_slot_bytes = std::min(slice_bytes, (longest * element_bytes + 63) / 64 * 64);
   const std::size_t scratch_bytes = call_.scratch_slot_bytes * static_cast<std::size_t>(plan.program.scratch_slots());

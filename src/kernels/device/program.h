@@ -92,7 +92,6 @@ struct Call {
   u64 slice_elements;
   u64 slice_count;
   u32 signature;     // of the call; a message of another call is a mismatch among the ranks
-  u64 streamed_bytes;  // of the output from its beginning: too much to stay in the caches; 0 for what does
 };
 
 struct LaneState {

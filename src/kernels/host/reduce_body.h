@@ -119,15 +119,6 @@ struct WholeVectors {
     hn::StoreU(v, d, to);
 #endif
   }
-  // `to` is aligned to vectors.
-  template <class D, class T = hn::TFromD<D>>
-  HWY_INLINE void stream(hn::Vec<D> v, D d, T* to) const {
-#if HWY_TARGET == HWY_SCALAR
-    store(v, d, to);
-#else
-    hn::Stream(v, d, to);
-#endif
-  }
 };
 
 inline HWY_NOINLINE void copy_part(void* to, const void* from, std::size_t bytes) {
@@ -151,10 +142,6 @@ struct Remainder {
     hn::Store(v, d, lanes);
     copy_part(to, lanes, elements * sizeof(T));
   }
-  template <class D, class T = hn::TFromD<D>>
-  HWY_INLINE void stream(hn::Vec<D> v, D d, T* to) const {
-    store(v, d, to);
-  }
 };
 
 template <class R>
@@ -169,7 +156,6 @@ struct Source {
 // The usual cases keep their pointers in registers.
 template <class R>
 struct OneToOne {
-  static constexpr bool kStreams = false;
   const Source<R> from;
   typename R::Bits* const to;
 
@@ -182,7 +168,6 @@ struct OneToOne {
 };
 template <class R>
 struct PairToOne {
-  static constexpr bool kStreams = false;
   const Source<R> first, second;
   typename R::Bits* const to;
 
@@ -193,25 +178,8 @@ struct PairToOne {
   HWY_INLINE const Source<R>& source(int i) const { return i == 0 ? first : second; }
   HWY_INLINE typename R::Bits* destination(int) const { return to; }
 };
-// The first destination past the caches.
-template <class R, template <class> class Sources>
-struct StreamedFirst : Sources<R> {
-  static constexpr bool kStreams = true;
-  const ReduceCopy& work;
-
-  explicit HWY_INLINE StreamedFirst(const ReduceCopy& all) : Sources<R>(all), work(all) {}
-  HWY_INLINE int destinations() const { return work.destination_count; }
-  HWY_INLINE typename R::Bits* destination(int i) const {
-    return i == 0 ? this->to : static_cast<typename R::Bits*>(work.destinations[i]);
-  }
-};
-template <class R>
-using OneStreamed = StreamedFirst<R, OneToOne>;
-template <class R>
-using PairStreamed = StreamedFirst<R, PairToOne>;
 template <class R>
 struct AnyToAny {
-  static constexpr bool kStreams = false;
   const ReduceCopy& work;
 
   explicit HWY_INLINE AnyToAny(const ReduceCopy& all) : work(all) {}
@@ -238,8 +206,7 @@ HWY_INLINE void reduce_vectors(const Shape& shape, std::size_t at, Access access
   }
   for (int v = 0; v < kVectors; ++v) {
     const auto result = R::leave(values[v]);
-    if constexpr (Shape::kStreams) access.stream(result, d, shape.destination(0) + at + v * lanes);
-    for (int i = Shape::kStreams ? 1 : 0; i < shape.destinations(); ++i) access.store(result, d, shape.destination(i) + at + v * lanes);
+    for (int i = 0; i < shape.destinations(); ++i) access.store(result, d, shape.destination(i) + at + v * lanes);
   }
 }
 
@@ -265,8 +232,7 @@ template <class Element, ReduceKernel kKernel>
 constexpr KernelLoops kKernelLoops = {
     &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, PairToOne>,
     &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, AnyToAny>,
-    &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, true>, AnyToAny>,
-    &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, PairStreamed>};
+    &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, true>, AnyToAny>};
 
 template <class Element>
 constexpr Loops kLoops = {&reduce_loop<Scaling<Arithmetical<Element, ReduceKernel::sum>>, AnyToAny>,

@@ -12,7 +12,6 @@ HWY_BEFORE_NAMESPACE();
 namespace sccl::kernels::HWY_NAMESPACE {
 
 void copy_bytes(const ReduceCopy& work) {
-  if (work.streamed) return reduce_loop<Copying, OneStreamed>(work);
   if (work.destination_count == 1) return reduce_loop<Copying, OneToOne>(work);
   reduce_loop<Copying, AnyToAny>(work);
 }

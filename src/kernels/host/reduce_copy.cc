@@ -1,10 +1,7 @@
 // From a request to the loop that serves it: plain copies, scaled copies, reductions, integer averages.
 #include "kernels/host/reduce_copy.h"
 
-#include <cstdint>
 #include <cstring>
-
-#include <hwy/cache_control.h>
 
 #include "base/error.h"
 #include "base/types.h"
@@ -64,59 +61,13 @@ Loop loop_for(const ReduceCopy& work) {
   if (work.operand_count == 1) return all.scale;
   const KernelLoops& kernel = all.kernels[static_cast<int>(work.kernel)];
   if (work.scaled) return kernel.scaled;
-  if (work.streamed) return kernel.streamed_pair;
   return work.operand_count == 2 && work.destination_count == 1 ? kernel.pair : kernel.plain;
 }
 
-void reduce_undivided(ReduceCopy work) {
-  work.streamed = false;
+void reduce_undivided(const ReduceCopy& work) {
   if (work.operand_count == 1 && !work.scaled) return copy(work);
   const FloatEnvironment environment;
   loop_for(work)(work);
-}
-
-constexpr std::size_t kVectorAlignment = 64;  // of the widest
-constexpr int kMostStreamedDestinations = 8;
-
-// From element `begin` on; `operands` and `destinations` give room for the moved pointers.
-ReduceCopy part(const ReduceCopy& work, std::size_t begin, std::size_t elements, Operand* operands, void** destinations) {
-  const std::size_t offset = begin * size_bytes(work.type);
-  for (int i = 0; i < work.operand_count; ++i)
-    operands[i] = {static_cast<const unsigned char*>(work.operands[i].data) + offset, work.operands[i].scale_bits};
-  for (int i = 0; i < work.destination_count; ++i)
-    destinations[i] = static_cast<unsigned char*>(work.destinations[i]) + offset;
-  ReduceCopy result = work;
-  result.operands = operands;
-  result.destinations = destinations;
-  result.elements = elements;
-  return result;
-}
-
-// The elements before the first aligned one go through the caches. True when it was done.
-bool reduce_streamed(const ReduceCopy& work) {
-  const std::size_t size = size_bytes(work.type);
-  const std::size_t head_bytes = -reinterpret_cast<std::uintptr_t>(work.destinations[0]) % kVectorAlignment;
-  if (work.operand_count > 2 || work.scaled || work.destination_count > kMostStreamedDestinations ||
-      head_bytes % size != 0 || work.elements * size < kShortCopyBytes)
-    return false;
-  Operand operands[2];
-  void* destinations[kMostStreamedDestinations];
-  const std::size_t head = head_bytes / size;
-  if (head > 0) {
-    ReduceCopy first = part(work, 0, head, operands, destinations);
-    first.streamed = false;
-    reduce_copy(first);
-  }
-  ReduceCopy rest = part(work, head, work.elements - head, operands, destinations);
-  if (work.operand_count == 1) {
-    rest.elements *= size;
-    copy_loop(current_instruction_set())(rest);
-  } else {
-    const FloatEnvironment environment;
-    loop_for(rest)(rest);
-  }
-  hwy::FlushStream();  // flags that are stored after this must not overtake the data
-  return true;
 }
 
 // Operands are no longer needed once the first destination holds the sum, even where they are other destinations.
@@ -142,7 +93,6 @@ void reduce_copy(const ReduceCopy& work) {
   if (work.elements == 0 || work.destination_count == 0) return;
   const bool divided = work.divisor > 1 && !info(work.type).floating;
   if (divided) return reduce_and_divide(work);
-  if (work.streamed && reduce_streamed(work)) return;
   reduce_undivided(work);
 }
 

@@ -26,9 +26,6 @@ struct ReduceCopy {
   void* const* destinations;
   int destination_count;  // >= 0
   std::size_t elements;
-  // The first destination is stored past the caches: nobody here reads it soon. Visible to others as any store when
-  // reduce_copy has returned.
-  bool streamed = false;
 };
 
 // Operands and destinations are aligned to their element only. A destination may be exactly an operand (in place), but

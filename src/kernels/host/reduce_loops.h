@@ -13,7 +13,6 @@ struct KernelLoops {
   Loop pair;    // two unscaled operands to one destination
   Loop plain;   // unscaled operands to any number of destinations
   Loop scaled;  // scaled operands to any number of destinations
-  Loop streamed_pair;  // two unscaled operands to any number of destinations, the first aligned and past the caches
 };
 struct Loops {
   Loop scale;                               // one scaled operand to any number of destinations
@@ -27,8 +26,7 @@ const Loops& wide_float_loops(InstructionSet set, DataType type);  // float32, f
 const Loops& half_float_loops(InstructionSet set, DataType type);  // float16, bfloat16
 const Loops& float8_loops(InstructionSet set, DataType type);      // float8e4m3, float8e5m2
 
-// One unscaled operand to any number of destinations, the first, when `streamed`, aligned and past the caches: `elements`
-// counts bytes.
+// One unscaled operand to any number of destinations: `elements` counts bytes.
 Loop copy_loop(InstructionSet set);
 
 }  // namespace sccl::kernels

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "kernels/device/interpreter.h"
@@ -64,8 +63,7 @@ class HostTarget {
                                                                    offsetof(Operand, scale_bits));
     kernels::reduce_copy({call.type, call.kernel, reinterpret_cast<const Operand*>(sources),
                           static_cast<int>(source_count), scaled, divisor, reinterpret_cast<void* const*>(sinks),
-                          static_cast<int>(sink_count), elements,
-                          call.streamed_bytes > 0 && streamed_first(call, sources, source_count, sinks, sink_count)});
+                          static_cast<int>(sink_count), elements});
   }
 
   bool fetch(const device::Connection& connection, u8* to, u64 address, u64 bytes) {
@@ -92,19 +90,6 @@ class HostTarget {
   int failed_peer() const { return failed_peer_; }
 
  private:
-  // Puts the sink that lies in a large output first. A place that was just read is in the caches already.
-  static bool streamed_first(const device::Call& call, const device::Source* sources, u32 source_count, u8** sinks,
-                             u32 sink_count) {
-    for (u32 i = 0; i < sink_count; ++i) {
-      if (sinks[i] < call.output || sinks[i] >= call.output + call.streamed_bytes) continue;
-      for (u32 s = 0; s < source_count; ++s)
-        if (sources[s].data == sinks[i]) return false;
-      std::swap(sinks[0], sinks[i]);
-      return true;
-    }
-    return false;
-  }
-
   std::vector<device::Source> sources_;
   std::vector<u8*> sinks_;
   std::vector<u8> bounce_;
