@@ -3,7 +3,7 @@
 # Usage: bench/host/run.sh [BUILD_DIR [REPEATS]]   (default build/release, which must hold libsccl.so, and 9)
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=${1:-$root/build/release}
+build=$(realpath "${1:-$root/build/release}")
 repeats=${2:-9}
 library=$build/src/shim/libsccl.so
 [ -f "$library" ] || { echo "$library is missing: build the release preset first" >&2; exit 2; }

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Predicted against measured on the host platform; prints Markdown.
 
-Calibration moves data one way only: `broadcast` and `reduce` between two ranks give, for each size, the rates at which
-a rank copies, adds, reads a peer's memory; `sendrecv` of eight bytes gives the latency, on one core that of a switch.
+Calibration is by other calls than those foreseen, between two ranks: `broadcast` and `reduce` give, for each size, the
+rates at which a receiver empties a slot or adds from it, `alltoall`, in which both fill and empty slots, what is left for
+filling them; `sendrecv` of eight bytes gives the latency, on one core that of a switch.
 What is predicted is AllReduce and AllGather, which are not among these, by `sccl simulate`. Measurements are interleaved
 and repeated; the best of each counts, because other programs only ever slow a call down. See --help.
 """
@@ -31,7 +32,6 @@ SIZES = [size for size in (64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB
 RANKS = arguments.ranks
 ALGORITHMS = {"all_reduce": ["ring", "one-hop", "recursive"], "all_gather": ["ring", "one-hop", "recursive"]}
 COLLECTIVES = {"all_reduce": "allreduce", "all_gather": "allgather"}
-DIRECT_BYTES = 128 * KIB  # from here on one-hop programs read and write the peer's buffers (src/runtime/dispatcher.cc)
 
 
 def perf(collective, ranks, size, algorithm=None, core_list=None):
@@ -53,9 +53,10 @@ def calibrate():
     rates = {}
     for size in SIZES:
         gbytes = lambda us: size / max(us - alpha, 0.2 * us) / 1e3
-        rates[size] = {"copy": gbytes(perf("broadcast", 2, size, "ring")), "add": gbytes(perf("reduce", 2, size, "ring")),
-                       "read": gbytes(perf("broadcast", 2, max(size, DIRECT_BYTES), "one-hop")) * max(1, DIRECT_BYTES / size),
-                       "fused": gbytes(perf("reduce", 2, max(size, DIRECT_BYTES), "one-hop")) * max(1, DIRECT_BYTES / size)}
+        copy, both = gbytes(perf("broadcast", 2, size, "ring")), gbytes(perf("alltoall", 2, size, "one-hop"))
+        # Of `size` bytes a rank sends half and keeps half, which it copies in place of its own.
+        rates[size] = {"copy": copy, "add": gbytes(perf("reduce", 2, size, "ring")),
+                       "fill": 1 / max(2 / both - 2 / copy, 0.5 / copy)}
     return {"alpha": alpha, "switch": switch, "rates": rates}
 
 
@@ -65,14 +66,9 @@ def nearest(rates, size):
 
 def predict(collective, algorithm, ranks, size, figures, folder):
     call_bytes = size if collective == "all_reduce" else size // ranks
-    direct = algorithm == "one-hop" and call_bytes >= DIRECT_BYTES
     rates = nearest(figures["rates"], size)
-    link = rates["copy"]
-    if direct:
-        # An AllReduce reads and writes as much as the calibrating Reduce does at the rank that is not the root.
-        link = rates["fused"] if collective == "all_reduce" else rates["read"]
     topology = {"name": f"host:{ranks}", "ranks": ranks, "switches": 0, "links": [
-        {"src": a, "dst": b, "lanes": 1, "gbytes_per_s": link, "alpha_us": figures["alpha"], "class": "shm"}
+        {"src": a, "dst": b, "lanes": 1, "gbytes_per_s": rates["fill"], "alpha_us": figures["alpha"], "class": "shm"}
         for a in range(ranks) for b in range(ranks) if a != b]}
     path = os.path.join(folder, "topology.json")
     with open(path, "w") as file:
@@ -82,8 +78,6 @@ def predict(collective, algorithm, ranks, size, figures, folder):
                "--reduce-gbytes-per-s", str(rates["add"]), "--json"]
     if ranks > cores:
         command += ["--switch-us", str(figures["switch"])]
-    if direct:
-        command += ["--in-place"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["time_us"]
 
 
@@ -139,12 +133,12 @@ def report(figures, measured, predicted):
     print("# Predicted against measured on the host\n")
     print(f"Command: `bench/predict/predict.py`, {repeats} interleaved repetitions, the best of each, on {cores} cores ({model}); "
           f"load average {os.getloadavg()[2]:.0f}.")
-    print("Figures of the model are measured with transfers one way between two ranks (`broadcast`, `reduce`, `sendrecv`); "
+    print("Figures of the model are measured with other calls between two ranks (`broadcast`, `reduce`, `alltoall`, `sendrecv`); "
           "AllReduce and AllGather are predicted from them by `sccl simulate`.\n")
     print(f"alpha {figures['alpha']:.2f} us; on one core, a switch of ranks {figures['switch']:.2f} us.\n")
-    print("| bytes | copy GB/s | add GB/s | read in place GB/s | read, add, write in place GB/s |\n|---|---|---|---|---|")
+    print("| bytes | empties a slot GB/s | adds from a slot GB/s | fills a slot GB/s |\n|---|---|---|---|")
     for size, rates in figures["rates"].items():
-        print(f"| {size_text(size)} | {rates['copy']:.2f} | {rates['add']:.2f} | {rates['read']:.2f} | {rates['fused']:.2f} |")
+        print(f"| {size_text(size)} | {rates['copy']:.2f} | {rates['add']:.2f} | {rates['fill']:.2f} |")
     errors = {case: abs(predicted[case] / measured[case] - 1) for case in measured}
     groups = {"ranks <= cores": [case for case in measured if case[1] <= cores],
               "ranks > cores": [case for case in measured if case[1] > cores]}

@@ -252,7 +252,8 @@ class Engine {
     Picoseconds begin = std::max(now_, *lane);
     for (const int set : sets) begin = std::max(begin, *first_free(set));
     if (options_.processors.cores > 0) begin = core_from(begin, copier(event.message));
-    const Picoseconds end = std::max(begin + std::round(bytes * state.ps_per_byte), event.not_before);
+    const double ps_per_byte = forwards(event.message) ? 0 : state.ps_per_byte;
+    const Picoseconds end = std::max(begin + std::round(bytes * ps_per_byte), event.not_before);
     if (options_.processors.cores > 0) core_of(copier(event.message)).free = end;
     *lane = end;
     for (const int set : sets) *first_free(set) = end;
@@ -273,6 +274,12 @@ class Engine {
     const bool switches = core.last != rank && core.last >= 0 && options_.processors.cores > 0;
     core.last = rank;
     return std::max(earliest, core.free) + (switches ? std::round(options_.processors.switch_us * kPsPerUs) : 0);
+  }
+
+  // A thread that empties a slot fills the next one in the same pass (recv-copy-send, recv-reduce-copy-send).
+  bool forwards(int at) const {
+    return options_.processors.cores > 0 && options_.processors.copying == Copying::pushed &&
+           graph_.values[static_cast<std::size_t>(message(at).reads)].arrivals > 0;
   }
 
   Rank copier(int at) const {

@@ -24,7 +24,7 @@ enum class Progress : std::uint8_t { dataflow, stepwise };
 enum class Detail : std::uint8_t { totals, transfers };
 
 // Where ranks are threads that copy for themselves, as on the host: their cores are busy while they do. Pushed: the
-// sender fills a slot, the receiver empties it. In place: one of the two reads or writes the other's buffer, the one
+// sender fills a slot, the receiver empties it; what it passes on it writes into the next slot in the same pass. In place: one of the two reads or writes the other's buffer, the one
 // that adds, else in a reducing collective the one that has the result, else the receiver.
 enum class Copying : std::uint8_t { pushed, in_place };
 
