@@ -22,8 +22,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kBlockUs = 5000;
 constexpr double kSharedCoresBlockUs = 20000;  // several turns of the scheduler
 constexpr double kMostCalls = 5000;
-constexpr double kCaseUs = 3e6;          // as many pairs of blocks as fit, between the next two
-constexpr int kLeastPairs = 5;
+constexpr double kCaseUs = 4e6;          // as many pairs of blocks as fit, between the next two
+constexpr int kLeastPairs = 3;
 constexpr double kLongCallUs = 20000;    // a second look is not worth its time
 constexpr std::size_t kLeastMemoryBytes = std::size_t{64} << 20;  // beyond the caches
 constexpr int kMemoryRepeats = 10;
@@ -100,10 +100,10 @@ class Comparison {
   double estimate_us(const Library& library) const {
     const auto least_us = [&](int calls) {
       double us = time_us(library, calls);
-      for (int again = 0; again < 2 && us < kLongCallUs; ++again) us = std::min(us, time_us(library, calls));
+      for (int again = 0; again < 4 && us < kLongCallUs; ++again) us = std::min(us, time_us(library, calls));
       return us;
     };
-    const double us = least_us(2);
+    const double us = least_us(1);
     return us < 500 ? least_us(50) : us;
   }
 
