@@ -49,6 +49,7 @@ void fake_cuda_set_vmm(int supported) { state().vmm = supported != 0; }
 void fake_cuda_set_any_memory(int allowed) { state().any_memory = allowed != 0; }
 void fake_cuda_set_process_service(int running) { state().process_service = running; }
 void fake_cuda_set_stream_values(int supported) { state().stream_values = supported != 0; }
+void fake_cuda_set_delays(int random) { state().delays = random != 0; }
 const char* fake_cuda_launched() {
   State& s = state();
   const std::lock_guard lock(s.mutex);

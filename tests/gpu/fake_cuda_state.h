@@ -116,7 +116,7 @@ struct State {
   std::string calls, calls_copy, live_copy, launched, launched_copy;
   std::map<std::string, Failure> failures;
   std::atomic<int> version{13000}, violations{0};
-  std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true};
+  std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false};
   std::atomic<int> process_service{1};
   std::map<u64, Allocation> allocations;
   std::map<u64, std::size_t> registered;  // host memory of the program

@@ -1,6 +1,8 @@
 // Streams of the fake driver that wait for values in memory and write them: a stream waits, others go on.
 #include "gpu/fake_cuda_state.h"
 
+#include <random>
+
 using namespace fake;
 
 namespace {
@@ -33,6 +35,8 @@ int check(const Operation& operation) {
 }
 
 void perform(const Operation& operation) {
+  static thread_local std::minstd_rand random(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(&random) >> 4));
+  if (state().delays && random() % 4 == 0) ::usleep(static_cast<useconds_t>(random() % 1000));
   auto* const word = reinterpret_cast<unsigned*>(operation.address);
   const auto value = static_cast<unsigned>(operation.value);
   if (operation.kind == kWrite32) return __atomic_store_n(word, value, __ATOMIC_SEQ_CST);

@@ -146,6 +146,33 @@ TEST_CASE("an aborted rank is named by the ranks that wait for it, and they take
   }
 }
 
+TEST_CASE("a stream that waits too long ends with the rank that it waits for") {
+  const Setting limit("SCCL_TIMEOUT_MS", "300");
+  const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(100000);
+    if (rank == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(800));
+      return "";
+    }
+    const std::string wrong = reduce(comm, device, data, data.size());
+    return wrong.empty() ? async_error(comm, device) : wrong;
+  });
+  INFO(told[0]);
+  CHECK(contains(told[0], "waiting for rank 1"));
+}
+
+TEST_CASE("revoking a communicator ends the stream that waits") {
+  const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(1000);
+    std::string wrong = rank == 0 ? reduce(comm, device, data, data.size()) : "";
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (ncclCommRevoke(comm, 0) != ncclSuccess) wrong += ncclGetLastError(nullptr);
+    device.synchronize();
+    return wrong;
+  });
+  CHECK(failures(told) == "");
+}
+
 TEST_CASE("a call after a peer has been ended throws before anything is enqueued") {
   const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
     std::vector<float> data(1000);

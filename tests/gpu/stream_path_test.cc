@@ -122,6 +122,41 @@ TEST_CASE("every planner's schedules run ordered by streams") {
   }
 }
 
+TEST_CASE("calls that streams order are right however late a stream is") {
+  const Setting path("SCCL_DEVICE_PATH", "streams");
+  const Setting memory("SCCL_DEVICE_MEM_LIMIT", "1048576");
+  fake_cuda_set_delays(1);
+  CHECK(failures(run_device_world(Mode::threads, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) {
+          std::string wrong;
+          for (int round = 0; round < 3; ++round)
+            wrong += run_cases(rank, 3, comm, {100, 40000}) + exchange(rank, 3, 500000, comm, device);
+          return wrong;
+        })) == "");
+  fake_cuda_set_delays(0);
+}
+
+TEST_CASE("a small AllReduce of two processes is three calls for flags, a copy and a kernel", "[processes]") {
+  if (modes().size() < 2) return;
+  const WithoutProcessService alone;
+  CHECK(failures(run_device_world(Mode::processes, 2, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+          std::vector<int> data(2, 1);
+          std::string wrong = allreduce(comm, data, device.stream());
+          device.synchronize();
+          fake_cuda_reset_calls();
+          wrong += allreduce(comm, data, device.stream());
+          const std::string calls = fake_cuda_calls();
+          const auto count = [&](const std::string& name) {
+            int found = 0;
+            for (std::size_t at = 0; (at = calls.find(name + ";", at)) != std::string::npos; ++at) ++found;
+            return found;
+          };
+          device.synchronize();
+          const bool few = count("cuStreamBatchMemOp_v2") == 3 && count("cuMemcpyDtoDAsync_v2") == 1 &&
+                           count("cuLaunchKernel") == 1 && count("cuStreamWaitValue32_v2") == 0;
+          return wrong + (few ? "" : calls) + (data[0] == 4 ? "" : " wrong sum");
+        })) == "");
+}
+
 TEST_CASE("named links are kept to where streams order calls") {
   const Setting path("SCCL_DEVICE_PATH", "streams");
   const Setting links("SCCL_TOPO", "dgx1v");

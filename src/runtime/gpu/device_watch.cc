@@ -48,6 +48,7 @@ bool DeviceWatch::idle() const {
 
 void DeviceWatch::launching_in_stream(device::u64 sequence) {
   if (streams_->begin(static_cast<std::uint32_t>(sequence))) return;
+  check();  // of this rank
   const Rank peer = streams_->stopping_peer();
   if (peer >= 0) check_fault(membership_.peers[static_cast<std::size_t>(peer)]);
   fail(ErrorCode::remote_error, "rank {} stopped before this call of rank {}: look at that rank's output, then abort this "

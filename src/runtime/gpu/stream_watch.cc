@@ -52,7 +52,7 @@ bool StreamWatch::begin(std::uint32_t sequence) {
   StreamProgress& own = path_.progress();
   launched_before_ = load(own.launched);
   if (sequence != 0) store(own.launched, sequence);
-  if (stopping_peer() < 0) return true;
+  if (load(own.stopping) == 0 && stopping_peer() < 0) return true;
   take_back(sequence);
   return false;
 }
@@ -76,7 +76,7 @@ bool StreamWatch::may_take_data(Rank rank) const {
 }
 
 bool StreamWatch::release() {
-  if (!stopped_ || done_) return false;
+  if (!stopped_ || !busy()) return false;
   if (!peers_are_safe_) {
     const bool patient = std::chrono::steady_clock::now() - *stopped_ < kPatience;
     for (Rank peer = 0; peer < path_.ranks() && patient; ++peer)
@@ -90,8 +90,7 @@ bool StreamWatch::release() {
   if (busy()) return true;
   for (Rank peer = 0; peer < path_.ranks(); ++peer)
     for (int slot = 0; slot < kStreamSlots; ++slot) store(*path_.flag(peer, Flag::full, path_.rank, slot), 0);
-  done_ = true;
-  return true;
+  return false;
 }
 
 }  // namespace sccl::runtime

@@ -38,14 +38,14 @@ class StreamWatch {
   // A rank that is stopping, -1: none.
   Rank stopping_peer() const;
 
-  // The call of this number is about to be enqueued. False, and nothing is noted, when a peer is stopping.
+  // The call of this number is about to be enqueued. False, and nothing is noted, when this rank or a peer is stopping.
   bool begin(std::uint32_t sequence);
   // It was not enqueued, or not as a whole: then only its stage tells that it is under way.
   void take_back(std::uint32_t sequence);
 
   // This rank's calls will not end as they should.
   void stop();
-  // A turn at steps 2 to 4; false when there is nothing left to do.
+  // A turn at steps 2 to 4; false when there is nothing to do: until a graph is replayed, for instance.
   bool release();
 
  private:
@@ -60,7 +60,6 @@ class StreamWatch {
   std::uint32_t launched_before_ = 0;
   std::optional<std::chrono::steady_clock::time_point> stopped_;
   bool peers_are_safe_ = false;
-  bool done_ = false;
 };
 
 }  // namespace sccl::runtime
