@@ -12,6 +12,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import gpu_paths
 from gpu_device import OPS, SMALL, TYPES, Driver, Failure, Library, encode
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -209,9 +210,9 @@ def rank_result(job, rank, unique_id):
 
 # --- starting ranks ----------------------------------------------------------------------------------------------------
 
-def run_threads(job, seconds):
+def run_threads(job, seconds, environment=None):
     """In a process of its own, so that a hang can be ended."""
-    return spawn([["--threads-of", json.dumps(job)]], "", seconds)
+    return spawn([["--threads-of", json.dumps(job)]], "", seconds, environment)
 
 
 def spawn(argument_lists, unique_id, seconds, environment=None):
@@ -235,11 +236,11 @@ def spawn(argument_lists, unique_id, seconds, environment=None):
     return results
 
 
-def run_job(mode, job, seconds):
+def run_job(mode, job, seconds, environment=None):
     if mode == "threads":
-        return run_threads(job, seconds)
+        return run_threads(job, seconds, environment)
     return spawn([["--rank-of", json.dumps(job), "--rank", str(rank)] for rank in range(job["ranks"])],
-                 Library().create_id().hex(), seconds)
+                 Library().create_id().hex(), seconds, environment)
 
 
 def worker_main(options):
@@ -264,7 +265,7 @@ def worker_main(options):
 
 class Report:
     def __init__(self, driver):
-        self.checks, self.benches, self.skipped = [], [], []
+        self.checks, self.benches, self.paths, self.skipped = [], [], [], []
         self.facts = {"device": driver.name(), "driver": driver.version(), "multiprocessors": driver.attribute(MULTIPROCESSORS),
                       "host": platform.processor() or platform.machine(), "python": platform.python_version()}
 
@@ -340,6 +341,10 @@ def bench(report, options):
                       f"{100 * last['of_bound']:.0f}% of the bound", flush=True)
 
 
+def paths(report, options):
+    gpu_paths.run(report, options, run_job)
+
+
 def sanitizer(report, options):
     tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
     if not tool:
@@ -388,7 +393,7 @@ def nccl_tests(report, options):
         report.check(program, [{} if run.returncode == 0 else {"error": (run.stdout + run.stderr)[-400:]}])
 
 
-PARTS = {"correctness": correctness, "failures": failures, "bench": bench, "sanitizer": sanitizer, "torch": torch, "nccl-tests": nccl_tests}
+PARTS = {"correctness": correctness, "failures": failures, "bench": bench, "paths": paths, "sanitizer": sanitizer, "torch": torch, "nccl-tests": nccl_tests}
 
 
 # --- the report --------------------------------------------------------------------------------------------------------
@@ -406,6 +411,8 @@ def markdown(report, name):
                   "| call | ranks | as | bytes | us | host us | of the bound |", "| --- | --- | --- | --- | --- | --- | --- |"]
         lines += [f"| {row['call']} | {row['ranks']} | {row['mode']} | {row['bytes']} | {row['us']:.1f} | {row['host_us']:.1f} | {100 * row['of_bound']:.1f}% |"
                   for row in report.benches]
+    if report.paths:
+        lines += gpu_paths.markdown(report.paths)
     return "\n".join(lines) + "\n"
 
 
@@ -440,7 +447,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"gpu-{name}.md").write_text(markdown(report, name))
     (folder / f"gpu-{name}.json").write_text(json.dumps({"facts": report.facts, "checks": report.checks, "skipped": report.skipped,
-                                                         "benches": report.benches}, indent=1))
+                                                         "benches": report.benches, "paths": report.paths}, indent=1))
     failed = sum(not check["passed"] for check in report.checks)
     print(f"{len(report.checks) - failed} passed, {failed} failed, {len(report.skipped)} skipped: {folder}/gpu-{name}.md")
     return 1 if failed else 0

@@ -121,10 +121,15 @@ constexpr auto kTable = std::to_array<Variable>({
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices; measured times, too."},
     {"SCCL_CHUNK", "bytes, 4096 .. 16777216", "tuned", kHonoured,
      "Bytes of one slice of a chunk; through slots, a slot's at most."},
+    {"SCCL_COPY_ENGINE_BYTES", "bytes", "0", kHonoured,
+     "On devices: moves of so many bytes and more that do not reduce go through copy engines, ordered by streams; 0: none."},
     {"SCCL_DETERMINISTIC", "0 | 1", "0", kHonoured,
      "1: tuning never changes the order of a summation, so that results have the same bits run after run."},
     {"SCCL_DEVICE_MEM_LIMIT", "bytes", "268435456", kHonoured,
      "Most device memory of a communicator at one rank: slots, then channels are fewer until it holds them."},
+    {"SCCL_DEVICE_PATH", "auto | kernels | streams", "auto", kHonoured,
+     "On devices: whether calls are kernels that wait for peers, or ordered by streams; auto: by streams where processes "
+     "share a device without CUDA's multi-process service."},
     {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv)."},
     {"SCCL_DISPATCH", "measured | model | learned", "measured", kHonoured,
      "Where the choice among schedules comes from: predictions corrected by measured times, predictions alone, or what "

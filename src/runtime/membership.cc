@@ -20,6 +20,7 @@
 #include "runtime/blackboard.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/gpu/device_exchange.h"
+#include "runtime/gpu/stream_path.h"
 #include "runtime/registry.h"
 #include "topology/joined.h"
 #include "topology/json.h"
@@ -292,6 +293,7 @@ class Meeting {
     for (const Card& card : cards_) devices.push_back(card.device);
     if (!all_have_devices(devices)) return;
     membership_.on_device = share_device_memory(membership_.rank, *device_, devices, bootstrap_, deadline_);
+    membership_.on_device->streams = share_stream_path(membership_.rank, *membership_.on_device, bootstrap_, deadline_);
   }
 
   // Believed only after data went both ways: permission, seccomp filters and process namespaces all decide.

@@ -64,4 +64,7 @@ std::uint64_t register_memory(const std::shared_ptr<gpu::DeviceMemory>& memory) 
 }
 std::shared_ptr<gpu::DeviceMemory> find_memory(std::uint64_t token) { return registry<gpu::DeviceMemory>().find(token); }
 
+std::uint64_t register_flags(const std::shared_ptr<FlagPage>& page) { return registry<FlagPage>().add(page); }
+std::shared_ptr<FlagPage> find_flags(std::uint64_t token) { return registry<FlagPage>().find(token); }
+
 }  // namespace sccl::runtime

@@ -19,4 +19,9 @@ std::shared_ptr<host::Segment> find_segment(std::uint64_t token);
 std::uint64_t register_memory(const std::shared_ptr<gpu::DeviceMemory>& memory);
 std::shared_ptr<gpu::DeviceMemory> find_memory(std::uint64_t token);
 
+// And for the flags that streams wait for.
+struct FlagPage;
+std::uint64_t register_flags(const std::shared_ptr<FlagPage>& page);
+std::shared_ptr<FlagPage> find_flags(std::uint64_t token);
+
 }  // namespace sccl::runtime

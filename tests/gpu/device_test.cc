@@ -1,31 +1,11 @@
 // Collectives and transfers on the device: the whole way from init over kernels on streams to the results.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "gpu/device_world.h"
 
 using namespace api_test;
 using namespace gpu_test;
-
-namespace {
-
-std::string run_cases(int rank, int ranks, ncclComm_t comm, const std::vector<std::size_t>& counts) {
-  const auto& all = types();
-  std::size_t next = 0;
-  for (const KindInfo& kind : kinds())
-    for (const std::size_t count : counts)
-      for (const bool in_place : {false, true}) {
-        if (in_place && !kind.has_in_place) continue;
-        // Types and operations in turn: every one of them occurs with every kind over the counts.
-        const std::size_t turn = next++;
-        Case test{&kind, &all[turn % all.size()], kOps[turn / 2 % 6], count, in_place, turn % 3, static_cast<int>(turn) % ranks};
-        if (std::string wrong = run_case(test, rank, ranks, comm); !wrong.empty()) return wrong;
-      }
-  return "";
-}
-
-}  // namespace
 
 TEST_CASE("all collectives give the right results on a device, as threads and as processes") {
   for (const Mode mode : modes())
@@ -91,22 +71,6 @@ TEST_CASE("transfers of all sizes meet on a device, empty ones and those to self
             return "";
           })) == "");
 }
-
-namespace {
-
-// While it lives.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Setting() { ::unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
-
-}  // namespace
 
 TEST_CASE("every planner's schedules run on a device, in slots and in flagged words") {
   for (const char* planner : {"ring", "recursive", "binomial", "all-pairs", "one-hop"})

@@ -1,6 +1,7 @@
 // Ranks that use the fake device, as a CUDA program would: a context, a stream, memory of the device.
 #pragma once
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,34 @@ inline std::vector<std::string> run_device_world(
     if (ncclCommDestroy(comm) != ncclSuccess) result += std::string(" ncclCommDestroy: ") + ncclGetLastError(nullptr);
     return result;
   });
+}
+
+// A variable of the environment, while it lives.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Setting() { ::unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+
+// Every collective with these counts, types and operations in turn.
+inline std::string run_cases(int rank, int ranks, ncclComm_t comm, const std::vector<std::size_t>& counts) {
+  const auto& all = api_test::types();
+  std::size_t next = 0;
+  for (const api_test::KindInfo& kind : api_test::kinds())
+    for (const std::size_t count : counts)
+      for (const bool in_place : {false, true}) {
+        if (in_place && !kind.has_in_place) continue;
+        // Types and operations in turn: every one of them occurs with every kind over the counts.
+        const std::size_t turn = next++;
+        api_test::Case test{&kind, &all[turn % all.size()], api_test::kOps[turn / 2 % 6], count, in_place, turn % 3, static_cast<int>(turn) % ranks};
+        if (std::string wrong = api_test::run_case(test, rank, ranks, comm); !wrong.empty()) return wrong;
+      }
+  return "";
 }
 
 }  // namespace gpu_test

@@ -18,6 +18,7 @@ void fake_cuda_reset_calls() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.calls.clear();
+  s.launched.clear();
   s.violations = 0;
   s.failures.clear();
 }
@@ -33,19 +34,28 @@ const char* fake_cuda_live_text() {
   s.live_copy = "allocations " + std::to_string(s.allocations.size()) + " handles " + std::to_string(s.handles.size()) +
                 " reserved " + std::to_string(s.reserved.size()) + " mapped " + std::to_string(s.mapped.size()) +
                 " streams " + std::to_string(streams) + " events " + std::to_string(s.events.size()) + " modules " +
-                std::to_string(s.modules.size());
+                std::to_string(s.modules.size()) + " registered " + std::to_string(s.registered.size());
   return s.live_copy.c_str();
 }
 int fake_cuda_live() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   return static_cast<int>(s.allocations.size() + s.handles.size() + s.reserved.size() + s.mapped.size() +
-                          s.streams.size() - s.streams.count(nullptr) + s.events.size() + s.modules.size());
+                          s.streams.size() - s.streams.count(nullptr) + s.events.size() + s.modules.size() + s.registered.size());
 }
 int fake_cuda_violations() { return state().violations; }
 void fake_cuda_set_version(int version) { state().version = version; }
 void fake_cuda_set_vmm(int supported) { state().vmm = supported != 0; }
 void fake_cuda_set_any_memory(int allowed) { state().any_memory = allowed != 0; }
+void fake_cuda_set_process_service(int running) { state().process_service = running; }
+void fake_cuda_set_stream_values(int supported) { state().stream_values = supported != 0; }
+void fake_cuda_set_delays(int random) { state().delays = random != 0; }
+const char* fake_cuda_launched() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.launched_copy = s.launched;
+  return s.launched_copy.c_str();
+}
 long fake_cuda_kernels() { return state().kernels.load(); }
 
 int cuInit(unsigned) { return enter("cuInit"); }
@@ -68,6 +78,9 @@ int cuDeviceGet(int* device, int ordinal) {
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   const State& s = state();
   *value = attribute == 16 ? 8 : attribute == 75 ? 9 : attribute == 102 || attribute == 103 ? (s.vmm ? 1 : 0) : 0;
+  if (attribute == 122) *value = s.stream_values ? 1 : 0;
+  if (attribute == 133 && s.process_service < 0) return kInvalidValue;
+  if (attribute == 133) *value = s.process_service;
   return enter("cuDeviceGetAttribute");
 }
 int cuDeviceGetUuid(void* id, int) {
@@ -123,6 +136,19 @@ int cuMemFreeHost(void* data) {
 int cuMemHostGetDevicePointer_v2(u64* address, void* data, unsigned) {
   *address = reinterpret_cast<u64>(data);
   return enter("cuMemHostGetDevicePointer_v2");
+}
+int cuMemHostRegister_v2(void* data, unsigned long bytes, unsigned flags) {
+  if (const int code = enter_unsafe("cuMemHostRegister_v2")) return code;
+  if ((flags & 2) == 0) return kInvalidValue;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.registered.emplace(reinterpret_cast<u64>(data), bytes).second ? kSuccess : 712;  // already registered
+}
+int cuMemHostUnregister(void* data) {
+  if (const int code = enter_unsafe("cuMemHostUnregister")) return code;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.registered.erase(reinterpret_cast<u64>(data)) == 1 ? kSuccess : 713;  // not registered
 }
 int cuMemcpyHtoDAsync_v2(u64 to, const void* from, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemcpyHtoDAsync_v2")) return code;

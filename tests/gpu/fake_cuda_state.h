@@ -113,11 +113,13 @@ struct Failure {
 
 struct State {
   std::mutex mutex;
-  std::string calls, calls_copy, live_copy;
+  std::string calls, calls_copy, live_copy, launched, launched_copy;
   std::map<std::string, Failure> failures;
   std::atomic<int> version{13000}, violations{0};
-  std::atomic<bool> vmm{true}, any_memory{false};
+  std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false};
+  std::atomic<int> process_service{1};
   std::map<u64, Allocation> allocations;
+  std::map<u64, std::size_t> registered;  // host memory of the program
   std::map<u64, int> handles;           // virtual memory: memfds
   std::map<u64, std::size_t> reserved;  // addresses
   std::map<u64, std::size_t> mapped;

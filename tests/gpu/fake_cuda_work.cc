@@ -3,6 +3,7 @@
 
 using namespace fake;
 using sccl::device::gpu::CallArguments;
+using sccl::device::gpu::MoveArguments;
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -213,11 +214,23 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned t
   if (function == nullptr || grid == 0 || threads == 0 || threads > 512 || shared_bytes > 44 * 1024) return kInvalidValue;
   const auto found = stream_of(stream);
   if (!found) return kInvalidHandle;
-  const CallArguments arguments = *static_cast<const CallArguments*>(parameters[0]);
-  found->push([=] {
-    sccl::device::gpu::launch_on_host(arguments, grid, kThreads, shared_bytes);
-    state().kernels.fetch_add(1);
-  });
+  const std::string name = static_cast<const Function*>(function)->name;
+  const auto ran = [name] {
+    State& s = state();
+    s.kernels.fetch_add(1);
+    const std::lock_guard lock(s.mutex);
+    s.launched.append(";").append(name);
+  };
+  if (name.compare(0, 10, "sccl_move_") == 0)
+    found->push([=, arguments = *static_cast<const MoveArguments*>(parameters[0])] {
+      sccl::device::gpu::launch_move_on_host(arguments, grid, kThreads);
+      ran();
+    });
+  else
+    found->push([=, arguments = *static_cast<const CallArguments*>(parameters[0])] {
+      sccl::device::gpu::launch_on_host(arguments, grid, kThreads, shared_bytes);
+      ran();
+    });
   return kSuccess;
 }
 

@@ -1,30 +1,12 @@
 // Calls inside captured graphs.
 #include <catch2/catch.hpp>
 
-#include "gpu/device_world.h"
+#include "gpu/captured.h"
 
 using namespace api_test;
 using namespace gpu_test;
 
 namespace {
-
-struct Captured {
-  void* graph = nullptr;
-  void* executable = nullptr;
-
-  template <typename Calls>
-  std::string capture(const OnDevice& device, Calls&& calls) {
-    cuStreamBeginCapture_v2(device.stream(), 1);
-    std::string wrong = calls();
-    cuStreamEndCapture(device.stream(), &graph);
-    cuGraphInstantiateWithFlags(&executable, graph, 0);
-    return wrong;
-  }
-  void destroy() {
-    cuGraphExecDestroy(executable);
-    cuGraphDestroy(graph);
-  }
-};
 
 std::string error_or_nothing(ncclResult_t result) { return result == ncclSuccess ? "" : ncclGetLastError(nullptr); }
 

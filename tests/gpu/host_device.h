@@ -116,6 +116,15 @@ struct AnyMover {
   }
 };
 
+inline void launch_move_on_host(const MoveArguments& arguments, u32 blocks, u32 threads) {
+  std::vector<MoveMemory> memories(blocks);
+  on_grid(blocks, threads, [&](u32 block, u32) {
+    AnyMover::type = arguments.type;
+    AnyMover::kernel = arguments.kernel;
+    run_move<AnyMover>(arguments, memories[block]);
+  });
+}
+
 // A launch as a driver would do it.
 inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threads, u64 places_bytes) {
   std::vector<std::unique_ptr<BlockMemory>> memories;

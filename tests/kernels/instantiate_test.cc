@@ -39,7 +39,8 @@ const std::vector<Instance> kCovering{{},
                                       {true, DataType::float32, ReduceKernel::sum},
                                       {true, DataType::float8e4m3, ReduceKernel::max},
                                       {true, DataType::bfloat16, ReduceKernel::prod},
-                                      {true, DataType::int64, ReduceKernel::sum}};
+                                      {true, DataType::int64, ReduceKernel::sum},
+                                      {true, DataType::float16, ReduceKernel::sum, KernelForm::move}};
 
 }  // namespace
 
@@ -49,9 +50,10 @@ TEST_CASE("every kernel has a name of its own, and its source names it") {
     names.insert(name(instance));
     CHECK(source(std::span(&instance, 1)).find("(" + name(instance) + ",") != std::string::npos);
   }
-  CHECK(names.size() == 1 + kDataTypeCount * kReduceKernelCount);
+  CHECK(names.size() == 2 * (1 + kDataTypeCount * kReduceKernelCount));
   CHECK(names.count("sccl_copy") == 1);
   CHECK(names.count("sccl_float_sum") == 1);
+  CHECK(names.count("sccl_move_float_sum") == 1);
 }
 
 TEST_CASE("what the embedded sources include is embedded") {

@@ -8,6 +8,7 @@
 #include "kernels/gpu/target.h"
 
 #include "kernels/gpu/block.h"
+#include "kernels/gpu/move.h"
 
 namespace sccl::device::gpu {
 

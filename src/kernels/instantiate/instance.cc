@@ -14,26 +14,32 @@ constexpr std::array<const char*, kReduceKernelCount> kKernelNames{"sum", "prod"
 }  // namespace
 
 std::vector<Instance> all_instances() {
-  std::vector<Instance> instances{Instance{}};
-  for (int type = 0; type < kDataTypeCount; ++type)
-    for (int kernel = 0; kernel < kReduceKernelCount; ++kernel)
-      instances.push_back({true, static_cast<DataType>(type), static_cast<ReduceKernel>(kernel)});
+  std::vector<Instance> instances;
+  for (const KernelForm form : {KernelForm::call, KernelForm::move}) {
+    instances.push_back({false, DataType::int8, ReduceKernel::sum, form});
+    for (int type = 0; type < kDataTypeCount; ++type)
+      for (int kernel = 0; kernel < kReduceKernelCount; ++kernel)
+        instances.push_back({true, static_cast<DataType>(type), static_cast<ReduceKernel>(kernel), form});
+  }
   return instances;
 }
 
 std::string name(const Instance& instance) {
-  if (!instance.reduces) return "sccl_copy";
-  return fmt::format("sccl_{}_{}", info(instance.type).name, kKernelNames.at(static_cast<std::size_t>(instance.kernel)));
+  const char* const form = instance.form == KernelForm::move ? "move_" : "";
+  if (!instance.reduces) return fmt::format("sccl_{}copy", form);
+  return fmt::format("sccl_{}{}_{}", form, info(instance.type).name, kKernelNames.at(static_cast<std::size_t>(instance.kernel)));
 }
 
 std::string source(std::span<const Instance> instances) {
   std::string text = "#include \"kernels/gpu/call_kernel.h\"\n";
-  for (const Instance& instance : instances)
-    text += instance.reduces
-                ? fmt::format("SCCL_GPU_KERNEL({}, sccl::device::gpu::Reducing<static_cast<sccl::DataType>({}), "
-                              "static_cast<sccl::ReduceKernel>({})>)\n",
-                              name(instance), static_cast<int>(instance.type), static_cast<int>(instance.kernel))
-                : fmt::format("SCCL_GPU_KERNEL({}, sccl::device::gpu::Copying)\n", name(instance));
+  for (const Instance& instance : instances) {
+    const std::string mover =
+        instance.reduces ? fmt::format("Reducing<static_cast<sccl::DataType>({}), static_cast<sccl::ReduceKernel>({})>",
+                                       static_cast<int>(instance.type), static_cast<int>(instance.kernel))
+                         : "Copying";
+    text += fmt::format("{}({}, sccl::device::gpu::{})\n",
+                        instance.form == KernelForm::move ? "SCCL_GPU_MOVE_KERNEL" : "SCCL_GPU_KERNEL", name(instance), mover);
+  }
   return text;
 }
 

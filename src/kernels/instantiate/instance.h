@@ -1,7 +1,8 @@
-// What kernels there are: one that copies, and one for each type and operation.
+// What kernels there are: one that copies, and one for each type and operation; each in two forms.
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,17 +11,21 @@
 
 namespace sccl::kernels {
 
+// A whole call of a rank, which waits for its peers; or one move, which waits for nobody.
+enum class KernelForm : std::uint8_t { call, move };
+
 struct Instance {
   bool reduces = false;  // the others are meaningless without
   DataType type = DataType::int8;
   ReduceKernel kernel = ReduceKernel::sum;
+  KernelForm form = KernelForm::call;
 
   auto operator<=>(const Instance&) const = default;
 };
 
 std::vector<Instance> all_instances();
 
-// Of the kernel in the compiled image: "sccl_copy", "sccl_float_sum".
+// Of the kernel in the compiled image: "sccl_copy", "sccl_float_sum", "sccl_move_float_sum".
 std::string name(const Instance& instance);
 
 // A source that defines these kernels; what it includes is embedded.

@@ -73,6 +73,9 @@ void fill_memory(Table& table, Driver& d) {
   table.need(d.host_device_pointer, {"cuMemHostGetDevicePointer_v2", "hipHostGetDevicePointer"});
   table.need(d.copy_to_device, {"cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync"});
   table.need(d.copy_from_device, {"cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"});
+  table.need(d.copy_on_device, {"cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync"});
+  table.want(d.host_register, {"cuMemHostRegister_v2", nullptr});
+  table.want(d.host_unregister, {"cuMemHostUnregister", nullptr});
   table.need(d.fill, {"cuMemsetD8Async", "hipMemsetD8Async"});
   // HIP's numbers for kinds of memory changed between its versions.
   table.want(d.pointer_attributes, {"cuPointerGetAttributes", nullptr});
@@ -96,6 +99,9 @@ void fill_work(Table& table, Driver& d) {
   table.need(d.stream_destroy, {"cuStreamDestroy_v2", "hipStreamDestroy"});
   table.need(d.stream_synchronize, {"cuStreamSynchronize", "hipStreamSynchronize"});
   table.need(d.stream_wait_event, {"cuStreamWaitEvent", "hipStreamWaitEvent"});
+  table.want(d.stream_wait_value, {"cuStreamWaitValue32_v2", nullptr});
+  table.want(d.stream_write_value, {"cuStreamWriteValue32_v2", nullptr});
+  table.want(d.stream_batch, {"cuStreamBatchMemOp_v2", nullptr});
   table.need(d.stream_is_capturing, {"cuStreamIsCapturing", "hipStreamIsCapturing"});
   table.want(d.capture_info, {"cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2"});
   table.need(d.exchange_capture_mode, {"cuThreadExchangeStreamCaptureMode", "hipThreadExchangeStreamCaptureMode"});
@@ -152,8 +158,8 @@ std::optional<Driver> load(Vendor vendor, std::string& why_not) {
 
 int Driver::number_of(Attribute attribute) const {
   // The orders of the enumerations in the two interfaces.
-  constexpr std::array<int, 6> kCuda{16, 75, 76, 102, 103, 88};
-  constexpr std::array<int, 6> kHip{63, 23, 61, 92, 92, 79};
+  constexpr std::array<int, 8> kCuda{16, 75, 76, 102, 103, 88, 122, 133};
+  constexpr std::array<int, 8> kHip{63, 23, 61, 92, 92, 79, -1, -1};
   const auto index = static_cast<std::size_t>(attribute);
   return vendor == Vendor::cuda ? kCuda.at(index) : kHip.at(index);
 }

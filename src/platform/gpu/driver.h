@@ -47,7 +47,22 @@ struct AccessDescription {
 };
 
 // Of the vendors' numbers those that both use; where they differ the table's `attributes` say which.
-enum class Attribute : int { multiprocessors, capability_major, capability_minor, vmm, vmm_descriptors, pageable };
+enum class Attribute : int {
+  multiprocessors, capability_major, capability_minor, vmm, vmm_descriptors, pageable,
+  stream_values, process_service  // of CUDA only
+};
+// One operation of a batch on a stream's flags; the driver's layout.
+struct FlagOperation {
+  enum Kind : int { wait32 = 1, write32 = 2 };
+  int kind = wait32;
+  Address word = 0;
+  std::uint64_t value = 0;  // its low half
+  unsigned flags = 0;
+  Address alias = 0;
+  std::uint64_t padding = 0;
+};
+static_assert(sizeof(FlagOperation) == 48);
+
 enum class Capture : int { none = 0, active = 1, invalidated = 2 };
 inline constexpr int kNotReady = 600;  // of both
 
@@ -83,6 +98,7 @@ struct Driver {
   Status (*host_device_pointer)(Address*, void*, unsigned);
   Status (*copy_to_device)(Address, const void*, std::size_t, Stream);
   Status (*copy_from_device)(void*, Address, std::size_t, Stream);
+  Status (*copy_on_device)(Address, Address, std::size_t, Stream);
   Status (*fill)(Address, unsigned char, std::size_t, Stream);
   Status (*pointer_attributes)(unsigned count, int* attributes, void** results, Address);  // null in HIP
   Status (*ipc_export)(IpcHandle*, Address);
@@ -106,6 +122,12 @@ struct Driver {
   Status (*stream_destroy)(Stream);
   Status (*stream_synchronize)(Stream);
   Status (*stream_wait_event)(Stream, void* event, unsigned);
+  // Of CUDA only: HIP's flags lie in memory of their own that processes cannot share.
+  Status (*stream_wait_value)(Stream, Address, std::uint32_t, unsigned flags);   // may be null
+  Status (*stream_write_value)(Stream, Address, std::uint32_t, unsigned flags);  // may be null
+  Status (*stream_batch)(Stream, unsigned count, FlagOperation*, unsigned flags);  // may be null
+  Status (*host_register)(void*, std::size_t, unsigned flags);                     // may be null
+  Status (*host_unregister)(void*);                                                // may be null
   Status (*stream_is_capturing)(Stream, int*);
   Status (*capture_info)(Stream, int* status, unsigned long long* id, void** graph, const void*** nodes,
                          std::size_t* count);  // may be null

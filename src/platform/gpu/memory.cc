@@ -174,4 +174,25 @@ MappedMemory::~MappedMemory() {
   }
 }
 
+RegisteredMemory::RegisteredMemory(const Device& device, std::byte* data, std::size_t bytes) : device_(device), data_(data) {
+  const Current current(device_);
+  const Driver& driver = *device.driver;
+  const RelaxedCapture relaxed(driver);
+  driver.check(driver.host_register(data, bytes, kMappedAndPortable), "registering host memory");
+  if (const Status status = driver.host_device_pointer(&address_, data, 0); status != 0) {
+    driver.host_unregister(data);
+    driver.fail(status, "mapping host memory to the device");
+  }
+}
+
+RegisteredMemory::~RegisteredMemory() {
+  try {
+    const Current current(device_);
+    const RelaxedCapture relaxed(*device_.driver);
+    device_.driver->host_unregister(data_);
+  } catch (const Error&) {
+    // As in ~DeviceMemory.
+  }
+}
+
 }  // namespace sccl::gpu

@@ -71,4 +71,21 @@ class MappedMemory {
   std::size_t bytes_ = 0;
 };
 
+// Host memory that the program has, as the device sees it while this lives. Processes that map the same memory register
+// it each.
+class RegisteredMemory {
+ public:
+  RegisteredMemory(const Device& device, std::byte* data, std::size_t bytes);
+  ~RegisteredMemory();
+  RegisteredMemory(const RegisteredMemory&) = delete;
+  RegisteredMemory& operator=(const RegisteredMemory&) = delete;
+
+  Address device_address() const { return address_; }
+
+ private:
+  Device device_;
+  std::byte* data_;
+  Address address_ = 0;
+};
+
 }  // namespace sccl::gpu

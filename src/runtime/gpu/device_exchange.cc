@@ -7,7 +7,6 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "runtime/registry.h"
 
 namespace sccl::runtime {
@@ -121,11 +120,6 @@ DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::
   const std::uint8_t verdict = membership.direct ? 1 : 0;
   for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(&verdict, 1)), deadline))
     if (bytes.size() != 1 || bytes.front() == std::byte{0}) membership.direct = false;
-  if (membership.neighbours > 1 && std::any_of(membership.peers.begin(), membership.peers.end(),
-                                               [](const DevicePeer& peer) { return !peer.same_process; }))
-    log::info(log::Subsystem::init, "rank {}: {} ranks of several processes share its device: their kernels take turns "
-                                    "in time slices; nvidia-cuda-mps-control -d lets them run side by side",
-              rank, membership.neighbours);
   return membership;
 }
 

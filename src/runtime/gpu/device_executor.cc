@@ -63,6 +63,10 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
   const gpu::Current current(on_device_.device);
   const gpu::RelaxedCapture relaxed(driver_);
   driver_.check(driver_.event_create(&event_, kEventWithoutTiming), "making an event");
+  if (on_device_.streams) {
+    streams_.emplace(*resources_);
+    resources_->kernels().prepare(kernels::KernelForm::move);
+  }
 }
 
 DeviceExecutor::~DeviceExecutor() {
@@ -150,9 +154,23 @@ DeviceExecutor::KnownProgram DeviceExecutor::program_of(const Plan& plan) {
   return known;
 }
 
+// What is the same however the call is run.
+void DeviceExecutor::describe(device::Call& call, const CollectiveRequest& request) const {
+  call.input = static_cast<const u8*>(request.send);
+  call.output = static_cast<u8*>(request.recv);
+  call.type = request.type;
+  call.element_bytes = static_cast<u32>(size_bytes(request.type));
+  call.divisor = 1;
+  CallSignature signature;
+  membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature);
+  call.signature = signature.hash();
+}
+
 void DeviceExecutor::launch(const CollectiveRequest& request) {
   watch_.check();
   const gpu::Current current(on_device_.device);
+  if (goes_by_stream(info(request.collective).reduces, request.count * size_bytes(request.type), stream_for(request.stream)))
+    return launch_in_stream(request);
   begin(request);
   const Choice choice = choose_plan(request);
   const Rank root = info(request.collective).rooted ? request.root : 0;
@@ -174,15 +192,8 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   Arguments arguments{};
   arguments.program = program.program;
   device::Call& call = arguments.call;
-  call.input = static_cast<const u8*>(request.send);
-  call.output = static_cast<u8*>(request.recv);
-  call.type = request.type;
+  describe(call, request);
   call.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
-  call.element_bytes = static_cast<u32>(element_bytes);
-  call.divisor = 1;
-  CallSignature signature;
-  membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature);
-  call.signature = signature.hash();
   if (info(request.collective).reduces) fill_scale(arguments, request.reduction, request.type);
   // In place there is nothing to wait for between slices.
   call.slice_elements = direct ? longest : on_device_.layout.slot_bytes() / element_bytes;
@@ -190,9 +201,11 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
               {longest * element_bytes, direct ? kLeastDirectPartBytes : ll ? SIZE_MAX : kLeastSlotPartBytes, false});
   const bool reduces = info(request.collective).reduces && membership_.ranks > 1;
   const bool computes = reduces || call.scaled;
-  const auto stream = forked_ ? side_stream_ : static_cast<gpu::Stream>(request.stream);
-  submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat, stream);
-  if (log::enabled(log::Level::info, log::Subsystem::tuning))
+  submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat,
+         stream_for(request.stream));
+  CallSignature signature;
+  if (log::enabled(log::Level::info, log::Subsystem::tuning) &&
+      membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
     log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, {} channels of {} blocks", membership_.rank,
               membership_.ranks, calls_, signature.text(), text(choice),
               arguments.channels, arguments.blocks_per_channel);
@@ -209,6 +222,10 @@ void DeviceExecutor::fill_scale(Arguments& arguments, const Reduction& reduction
 void DeviceExecutor::launch(std::span<const PointToPointRequest> batch) {
   watch_.check();
   const gpu::Current current(on_device_.device);
+  streams_ ? launch_in_stream(batch) : launch_in_kernel(batch);
+}
+
+void DeviceExecutor::launch_in_kernel(std::span<const PointToPointRequest> batch) {
   transfers_.lower(batch, membership_.rank, membership_.ranks, on_device_.direct);
   Arguments arguments{};
   device::Call& call = arguments.call;
@@ -218,8 +235,7 @@ void DeviceExecutor::launch(std::span<const PointToPointRequest> batch) {
   call.slice_elements = on_device_.layout.slot_bytes();
   chunks_.assign(transfers_.chunks().begin(), transfers_.chunks().end());
   fill_common(arguments, transfers_.program(), {transfers_.most_bytes(), kLeastSlotPartBytes, true});
-  const auto stream = forked_ ? side_stream_ : static_cast<gpu::Stream>(batch.front().stream);
-  submit(arguments, {}, transfers_.program(), stream);
+  submit(arguments, {}, transfers_.program(), stream_for(batch.front().stream));
 }
 
 void DeviceExecutor::fill_common(Arguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry) {
@@ -302,6 +318,10 @@ void DeviceExecutor::submit(Arguments& arguments, const kernels::Instance& insta
   driver_.check(driver_.launch(function, arguments.channels * arguments.blocks_per_channel, 1, 1, threads, 1, 1,
                                static_cast<unsigned>(places), stream, parameters, nullptr),
                 "launching a kernel");
+  enqueued(stream, capture);
+}
+
+void DeviceExecutor::enqueued(gpu::Stream stream, const gpu::CaptureState& capture) {
   driver_.check(driver_.event_record(event_, stream), "recording an event");
   last_stream_ = stream;
   last_capture_ = capture.id;

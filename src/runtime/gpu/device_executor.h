@@ -5,11 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "runtime/gpu/device_resources.h"
 #include "runtime/gpu/device_watch.h"
+#include "runtime/gpu/stream_calls.h"
 #include "runtime/membership.h"
 #include "runtime/plan_cache.h"
 #include "runtime/rehearsal.h"
@@ -62,6 +64,16 @@ class DeviceExecutor {
   KnownProgram program_of(const Plan& plan);
   void begin(const CollectiveRequest& request);
   Choice choose_plan(const CollectiveRequest& request);
+  void describe(device::Call& call, const CollectiveRequest& request) const;
+  gpu::Stream stream_for(StreamHandle handle) const { return forked_ ? side_stream_ : static_cast<gpu::Stream>(handle); }
+  bool goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream stream);
+  Choice choose_for_stream(const CollectiveRequest& request);
+  void launch_in_stream(const CollectiveRequest& request);
+  void launch_in_stream(std::span<const PointToPointRequest> batch);
+  void launch_in_kernel(std::span<const PointToPointRequest> batch);
+  template <typename Enqueue>
+  void submit_to_stream(gpu::Stream stream, Enqueue&& enqueue);
+  void enqueued(gpu::Stream stream, const gpu::CaptureState& capture);
   void fill_common(Arguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry);
   void fill_chunks(Arguments& arguments, std::span<const device::Chunk> chunks, device::u64 sequence);
   void fill_scale(Arguments& arguments, const Reduction& reduction, DataType type);
@@ -80,6 +92,9 @@ class DeviceExecutor {
   std::map<std::tuple<Collective, Rank, std::size_t>, Choice> rehearsed_;  // by size class
   std::map<const Plan*, KnownProgram> programs_;
   TransferBatch transfers_;
+  std::optional<StreamCalls> streams_;  // where some calls are ordered by streams
+  bool told_of_capture_ = false;
+  std::vector<PointToPointRequest> small_, large_;  // of the last batch
   std::vector<schedule::ChunkPlace> places_;
   std::vector<device::Chunk> chunks_;
   std::uint64_t calls_ = 0;

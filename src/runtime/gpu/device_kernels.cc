@@ -65,10 +65,10 @@ void* DeviceKernels::function(const kernels::Instance& instance) {
   return entry.function;
 }
 
-void DeviceKernels::prepare() {
-  const std::array<kernels::Instance, 3> first{kernels::Instance{},
-                                               {true, DataType::float32, ReduceKernel::sum},
-                                               {true, DataType::bfloat16, ReduceKernel::sum}};
+void DeviceKernels::prepare(kernels::KernelForm form) {
+  const std::array<kernels::Instance, 3> first{{{false, DataType::int8, ReduceKernel::sum, form},
+                                                {true, DataType::float32, ReduceKernel::sum, form},
+                                                {true, DataType::bfloat16, ReduceKernel::sum, form}}};
   store_->prepare(first);
 }
 

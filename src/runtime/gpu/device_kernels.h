@@ -24,7 +24,7 @@ class DeviceKernels {
   void* function(const kernels::Instance& instance);
 
   // Compiles what most programs begin with, unless it is on disk.
-  void prepare();
+  void prepare(kernels::KernelForm form = kernels::KernelForm::call);
 
  private:
   struct Loaded {

@@ -15,6 +15,8 @@ struct DevicePeer {
   bool same_process = false;
 };
 
+struct StreamPath;
+
 struct DeviceMembership {
   gpu::Device device;
   DeviceLayout layout{1, 1, 0};
@@ -22,6 +24,7 @@ struct DeviceMembership {
   int neighbours = 1; // ranks of this device, this one included
   bool direct = false;  // kernels can use every rank's buffers: all are this process's and their devices are linked
   std::vector<DevicePeer> peers;
+  std::shared_ptr<StreamPath> streams;  // null where kernels serve all calls
 };
 
 }  // namespace sccl::runtime

@@ -11,14 +11,18 @@ namespace {
 using device::gpu::StopReason;
 
 constexpr std::chrono::milliseconds kPeriod{10};
+constexpr std::chrono::milliseconds kReleasePeriod{1};
 // A peer that has left may have sent everything before: what is under way gets this long to arrive.
 constexpr std::chrono::milliseconds kPatienceWithTheDeparted{1000};
+// A stream that has not gone on for so long is looked at closely.
+constexpr std::chrono::milliseconds kStreamAtRest{50};
 
 }  // namespace
 
 DeviceWatch::DeviceWatch(Membership& membership, DeviceResources& resources, const StopFlags& stop,
                          std::function<void(const Error&)> on_failure)
     : membership_(membership), resources_(resources), stop_(stop), on_failure_(std::move(on_failure)) {
+  if (resources_.membership().streams) streams_.emplace(membership_, *resources_.membership().streams);
   thread_ = start_thread([this] { run(); });
 }
 
@@ -38,8 +42,17 @@ bool DeviceWatch::stopping() const { return read(resources_.words().stop) != 0 |
 
 bool DeviceWatch::idle() const {
   const auto& words = resources_.words();
-  return read(words.finished) == read(words.began) &&
+  return read(words.finished) == read(words.began) && !(streams_ && streams_->busy()) &&
          read(words.finished_sequence) >= launched_.load(std::memory_order_acquire);
+}
+
+void DeviceWatch::launching_in_stream(device::u64 sequence) {
+  if (streams_->begin(static_cast<std::uint32_t>(sequence))) return;
+  check();  // of this rank
+  const Rank peer = streams_->stopping_peer();
+  if (peer >= 0) check_fault(membership_.peers[static_cast<std::size_t>(peer)]);
+  fail(ErrorCode::remote_error, "rank {} stopped before this call of rank {}: look at that rank's output, then abort this "
+                                "communicator and make a new one", peer, membership_.rank);
 }
 
 void DeviceWatch::check() const {
@@ -48,11 +61,18 @@ void DeviceWatch::check() const {
 }
 
 void DeviceWatch::run() {
+  bool releasing = false;
   std::unique_lock lock(mutex_);
   while (!ending_) {
-    wake_.wait_for(lock, kPeriod, [&] { return ending_; });
-    if (ending_ || failure_) continue;
+    wake_.wait_for(lock, releasing ? kReleasePeriod : kPeriod, [&] { return ending_; });
+    if (ending_) continue;
+    const bool failed = failure_.has_value();
     lock.unlock();
+    if (failed) {
+      releasing = streams_ && streams_->release();
+      lock.lock();
+      continue;
+    }
     std::optional<Error> failure;
     try {
       look();
@@ -65,6 +85,7 @@ void DeviceWatch::run() {
     lock.unlock();
     stop_kernels();
     on_failure_(*failure);
+    if (streams_) streams_->stop();
     lock.lock();
   }
 }
@@ -74,8 +95,10 @@ void DeviceWatch::look() {
   check_kernels();
   auto& activity = membership_.own_state().activity;
   const device::u64 finished = read(resources_.words().finished);
-  if (idle() || finished != finished_seen_) {
+  const device::u64 progress = streams_ ? streams_->progress() : 0;
+  if (idle() || finished != finished_seen_ || progress != progress_seen_) {
     finished_seen_ = finished;
+    progress_seen_ = progress;
     moved_ = std::chrono::steady_clock::now();
     stall_.reset();
     if (idle()) activity.completed.store(activity.entered.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -84,10 +107,34 @@ void DeviceWatch::look() {
   }
   if (activity.waits_since_us.load(std::memory_order_relaxed) == 0)
     activity.waits_since_us.store(monotonic_us(), std::memory_order_relaxed);
-  activity.waits_for[0].store(static_cast<int>(read(resources_.words().awaited)) - 1, std::memory_order_relaxed);
+  activity.waits_for[0].store(awaited(), std::memory_order_relaxed);
+  if (streams_ && streams_->busy()) check_streams();
   check_peers();
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - moved_);
-  stall_.check(membership_.rank, waited, [&] { return waiting_text(); });
+  stall_.check(membership_.rank, std::chrono::duration_cast<std::chrono::milliseconds>(waited()),
+               [&] { return waiting_text(); });
+}
+
+// Streams do not look at anything themselves.
+void DeviceWatch::check_streams() {
+  if (stop_.abort.load(std::memory_order_acquire) || stop_.revoked.load(std::memory_order_acquire)) fail_stopped();
+  if (waited() < kStreamAtRest) return;
+  for (Rank peer = 0; peer < membership_.ranks; ++peer) check_same_calls(peer);
+  if (const Rank peer = streams_->mismatch(); peer >= 0) fail_mismatch(peer);
+  if (const Rank peer = streams_->stopping_peer(); peer >= 0) {
+    check_fault(membership_.peers[static_cast<std::size_t>(peer)]);
+    fail(ErrorCode::remote_error, "rank {} stopped while rank {} was in {}: look at that rank's output", peer,
+         membership_.rank, waiting_text());
+  }
+}
+
+Rank DeviceWatch::awaited() const {
+  const Rank in_stream = streams_ ? streams_->awaited() : -1;
+  return in_stream >= 0 ? in_stream : static_cast<Rank>(read(resources_.words().awaited)) - 1;
+}
+
+void DeviceWatch::fail_stopped() const {
+  fail(ErrorCode::invalid_usage, "rank {} was {} while in {}", membership_.rank,
+       stop_.revoked.load(std::memory_order_acquire) ? "revoked" : "aborted", waiting_text());
 }
 
 void DeviceWatch::check_fault(const Peer& peer) const {
@@ -101,9 +148,7 @@ void DeviceWatch::check_kernels() {
   const auto peer = static_cast<Rank>(read(words.peer));
   switch (reason) {
     case StopReason::none: return;
-    case StopReason::host:
-      fail(ErrorCode::invalid_usage, "rank {} was {} while in {}", membership_.rank,
-           stop_.revoked.load(std::memory_order_acquire) ? "revoked" : "aborted", waiting_text());
+    case StopReason::host: fail_stopped();
     case StopReason::mismatch: fail_mismatch(peer);
     case StopReason::peer:
       check_fault(membership_.peers[static_cast<std::size_t>(peer)]);
@@ -118,8 +163,8 @@ void DeviceWatch::check_kernels() {
   }
 }
 
-// The calls differ somewhere among those that have not ended.
-void DeviceWatch::fail_mismatch(Rank peer) const {
+// Throws when the calls differ somewhere among those that have not ended.
+void DeviceWatch::check_same_calls(Rank peer) const {
   auto& own = membership_.own_state();
   const auto& theirs = membership_.peers[static_cast<std::size_t>(peer)].state->records;
   const std::uint64_t entered = own.activity.entered.load(std::memory_order_relaxed);
@@ -131,6 +176,10 @@ void DeviceWatch::fail_mismatch(Rank peer) const {
         theirs[sequence % SharedState::kRecords].read(sequence, other) && !(mine == other))
       throw Error(ErrorCode::invalid_usage, mismatch_text(membership_.rank, mine, peer, other));
   }
+}
+
+void DeviceWatch::fail_mismatch(Rank peer) const {
+  check_same_calls(peer);
   fail(ErrorCode::invalid_usage,
        "rank {} met a message of another call, or of another size, of rank {}: make the ranks' calls equal, in the same "
        "order, and the counts of Send and Recv; replay captured graphs equally often on all ranks",
@@ -138,7 +187,6 @@ void DeviceWatch::fail_mismatch(Rank peer) const {
 }
 
 void DeviceWatch::check_peers() const {
-  const auto waited = std::chrono::steady_clock::now() - moved_;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank) continue;
     const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
@@ -146,9 +194,9 @@ void DeviceWatch::check_peers() const {
     const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
     const bool dead = peer.has_ended();
     if (presence == Presence::present && !dead) continue;
-    if (waited < kPatienceWithTheDeparted) continue;
+    if (waited() < kPatienceWithTheDeparted) continue;
     // One that has gone in peace matters only to who waits for it.
-    if (presence == Presence::destroyed && static_cast<Rank>(read(resources_.words().awaited)) - 1 != rank) continue;
+    if (presence == Presence::destroyed && awaited() != rank) continue;
     const char* how = presence == Presence::aborted     ? "was aborted"
                       : presence == Presence::destroyed ? "destroyed its communicator"
                       : presence == Presence::revoked   ? "revoked its communicator"
@@ -160,13 +208,11 @@ void DeviceWatch::check_peers() const {
 }
 
 std::string DeviceWatch::waiting_text() const {
-  const auto& words = resources_.words();
   const std::uint64_t sequence = membership_.own_state().activity.entered.load(std::memory_order_relaxed);
   CallSignature call;
   const bool known = membership_.own_state().records[sequence % SharedState::kRecords].read(sequence, call);
   std::string text = known ? fmt::format("{} as call {}", call.text(), sequence) : std::string("a call on its device");
-  const auto awaited = static_cast<Rank>(read(words.awaited)) - 1;
-  if (awaited >= 0) text += fmt::format(", waiting for rank {}", awaited);
+  if (const Rank peer = awaited(); peer >= 0) text += fmt::format(", waiting for rank {}", peer);
   return text;
 }
 

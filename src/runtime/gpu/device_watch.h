@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "kernels/gpu/arguments.h"
 #include "runtime/gpu/device_resources.h"
+#include "runtime/gpu/stream_watch.h"
 #include "runtime/membership.h"
 #include "runtime/stall_watch.h"
 #include "runtime/stop.h"
@@ -33,6 +34,10 @@ class DeviceWatch {
 
   // A kernel of this number was enqueued, or none of a number: of a graph.
   void launched(device::u64 sequence) { launched_.store(sequence, std::memory_order_release); }
+  // The same of a call that streams order. Throws when a peer's calls are being ended.
+  void launching_in_stream(device::u64 sequence);
+  // It could not be enqueued.
+  void not_launched(device::u64 sequence) { streams_->take_back(static_cast<std::uint32_t>(sequence)); }
   // Everything enqueued has ended, as far as the host knows.
   bool idle() const;
   bool stopping() const;
@@ -43,18 +48,25 @@ class DeviceWatch {
   void run();
   void look();
   void check_kernels();
+  void check_streams();
   void check_peers() const;
+  void check_same_calls(Rank peer) const;
   [[noreturn]] void fail_mismatch(Rank peer) const;
+  [[noreturn]] void fail_stopped() const;
   void check_fault(const Peer& peer) const;
   std::string waiting_text() const;
+  Rank awaited() const;
+  std::chrono::steady_clock::duration waited() const { return std::chrono::steady_clock::now() - moved_; }
   device::u64 read(const device::u64& word) const { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 
   Membership& membership_;
   DeviceResources& resources_;
   const StopFlags& stop_;
   std::function<void(const Error&)> on_failure_;
+  std::optional<StreamWatch> streams_;
   std::atomic<device::u64> launched_{0};
   device::u64 finished_seen_ = 0;
+  device::u64 progress_seen_ = 0;  // of streams
   std::chrono::steady_clock::time_point moved_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> stopped_since_;  // by a peer that has not said why
   StallWatch stall_;

@@ -1,0 +1,212 @@
+#include "runtime/gpu/stream_path.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "platform/gpu/stream_operations.h"
+#include "runtime/registry.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::int64_t kDefaultMemoryLimit = 256ll << 20;
+constexpr std::size_t kSharedPart = 4;  // slots of streams take a quarter of the limit beside those of kernels
+constexpr std::size_t kLeastSlotBytes = 64 * 1024;
+constexpr std::size_t kMostSlotBytes = 16 * 1024 * 1024;
+constexpr std::size_t kPageBytes = 4096;
+
+enum Wish : std::uint8_t { automatic, kernels, streams };
+
+struct Offer {
+  std::uint64_t slots_token = 0;
+  std::uint64_t flags_token = 0;
+  gpu::Ticket ticket;
+  bool made = false;
+};
+
+template <typename T>
+std::vector<T> exchange(const T& mine, Bootstrap& bootstrap, Deadline deadline) {
+  std::vector<T> all;
+  for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(&mine, 1)), deadline)) {
+    T entry;
+    if (bytes.size() != sizeof entry)
+      fail(ErrorCode::invalid_usage, "rank {} sent {} bytes about its streams instead of {}: use one library version on all "
+                                     "ranks", all.size(), bytes.size(), sizeof entry);
+    std::memcpy(static_cast<void*>(&entry), bytes.data(), sizeof entry);
+    all.push_back(entry);
+  }
+  return all;
+}
+
+std::uint8_t wish_of_environment() {
+  const std::string text = env::text("SCCL_DEVICE_PATH").value_or("auto");
+  if (text == "kernels") return kernels;
+  if (text == "streams") return streams;
+  if (text != "auto") log::warn("SCCL_DEVICE_PATH={} is none of auto, kernels, streams: continuing with auto", text);
+  return automatic;
+}
+
+// Process numbers repeat among containers, and a forked child has its parent's memory.
+std::uint64_t own_process() {
+  static const std::uint64_t drawn = std::uint64_t{std::random_device{}()} << 32;
+  return drawn ^ static_cast<std::uint64_t>(::getpid());
+}
+
+StreamCard card_of(const gpu::Device& device, std::string& why_not) {
+  StreamCard card;
+  card.possible = gpu::can_order_by_flags(device, why_not);
+  card.capturable = gpu::can_capture_flags(*device.driver);
+  card.beside_others = gpu::runs_beside_other_processes(device);
+  card.wish = wish_of_environment();
+  card.engine_bytes = static_cast<std::uint64_t>(env::number("SCCL_COPY_ENGINE_BYTES", 0, 0, std::int64_t{1} << 50));
+  card.memory_limit = static_cast<std::uint64_t>(
+      env::number("SCCL_DEVICE_MEM_LIMIT", kDefaultMemoryLimit, 1 << 20, std::int64_t{1} << 40));
+  card.process = own_process();
+  card.device = device.id;
+  return card;
+}
+
+// A pure function of the cards, so that all ranks decide alike.
+struct Decision {
+  bool all_calls = false;
+  std::size_t engine_bytes = 0;
+  bool wanted() const { return all_calls || engine_bytes > 0; }
+};
+
+Decision decide(std::span<const StreamCard> cards) {
+  const auto any = [&](Wish wish) {
+    return std::any_of(cards.begin(), cards.end(), [&](const StreamCard& card) { return card.wish == wish; });
+  };
+  Decision decision;
+  if (any(kernels)) return decision;
+  decision.all_calls = any(streams) || shares_time(cards);
+  for (const StreamCard& card : cards) {
+    if (card.engine_bytes == 0) return {decision.all_calls, 0};
+    decision.engine_bytes = std::max<std::size_t>(decision.engine_bytes, card.engine_bytes);
+  }
+  return decision;
+}
+
+std::size_t slot_bytes_within(std::span<const StreamCard> cards) {
+  std::uint64_t limit = cards.front().memory_limit;
+  for (const StreamCard& card : cards) limit = std::min(limit, card.memory_limit);
+  const std::size_t each = limit / kSharedPart / (cards.size() * kStreamSlots) / kLeastSlotBytes * kLeastSlotBytes;
+  return std::clamp(each, kLeastSlotBytes, kMostSlotBytes);
+}
+
+std::size_t flag_bytes(std::size_t ranks) {
+  const std::size_t bytes = sizeof(StreamProgress) + sizeof(std::uint32_t) * 2 * ranks * kStreamSlots;
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+// This rank's own half of the path; the peers' follows when all have told where theirs is.
+void make_own(StreamPath& path, const gpu::Device& device, Offer& offer, FileDescriptor& descriptor) {
+  const auto own = static_cast<std::size_t>(path.rank);
+  path.slots[own] = gpu::DeviceMemory::allocate(device, path.pages.size() * kStreamSlots * path.slot_bytes);
+  path.pages[own] = std::make_shared<FlagPage>(device, host::Segment::create(flag_bytes(path.pages.size())));
+  for (Rank peer = 0; peer < path.ranks(); ++peer)
+    for (int slot = 0; slot < kStreamSlots; ++slot) *path.flag(path.rank, Flag::empty, peer, slot) = kFree;
+  offer.slots_token = register_memory(path.slots[own]);
+  offer.flags_token = register_flags(path.pages[own]);
+  offer.ticket = path.slots[own]->ticket(descriptor);
+  offer.made = true;
+}
+
+void reach_peers(StreamPath& path, const gpu::Device& device, std::span<const Offer> offers,
+                 std::vector<std::vector<FileDescriptor>>& descriptors) {
+  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
+    if (static_cast<Rank>(peer) == path.rank) continue;
+    path.pages[peer] = find_flags(offers[peer].flags_token);
+    path.slots[peer] = find_memory(offers[peer].slots_token);
+    if (path.slots[peer])
+      path.slots[peer]->admit(device);
+    else
+      path.slots[peer] = gpu::DeviceMemory::map(device, offers[peer].ticket, descriptors[peer].at(1));
+    if (!path.pages[peer])
+      path.pages[peer] = std::make_shared<FlagPage>(
+          device, host::Segment::map(descriptors[peer].at(0), flag_bytes(offers.size())));
+  }
+}
+
+std::shared_ptr<StreamPath> none(Rank rank, const Decision& decision, std::span<const StreamCard> cards, const std::string& why) {
+  if (rank == 0 && (decision.wanted() || shares_time(cards)))
+    log::info(log::Subsystem::init, "no calls are ordered by streams: {}{}", why,
+              shares_time(cards) ? "; kernels that wait for other processes burn their time slices "
+                                   "(nvidia-cuda-mps-control -d lets them run side by side)"
+                                 : "");
+  return nullptr;
+}
+
+}  // namespace
+
+bool shares_time(std::span<const StreamCard> cards) {
+  for (const StreamCard& one : cards)
+    for (const StreamCard& other : cards)
+      if (one.device == other.device && one.process != other.process && !(one.beside_others && other.beside_others)) return true;
+  return false;
+}
+
+std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership& devices, Bootstrap& bootstrap,
+                                              Deadline deadline) {
+  if (devices.peers.size() < 2) return nullptr;
+  std::string why_not;
+  const auto cards = exchange(card_of(devices.device, why_not), bootstrap, deadline);
+  const Decision decision = decide(cards);
+  if (!decision.wanted()) return none(rank, decision, cards, "SCCL_DEVICE_PATH=kernels");
+  const auto unable = std::find_if(cards.begin(), cards.end(), [](const StreamCard& card) { return !card.possible; });
+  if (unable != cards.end())
+    return none(rank, decision, cards, why_not.empty() ? fmt::format("rank {} cannot", unable - cards.begin()) : why_not);
+  if (cards.size() > kMostStreamRanks)
+    return none(rank, decision, cards, fmt::format("{} ranks, and {} at most", cards.size(), kMostStreamRanks));
+
+  auto path = std::make_shared<StreamPath>();
+  path->all_calls = decision.all_calls;
+  path->engine_bytes = decision.engine_bytes;
+  path->capturable = std::all_of(cards.begin(), cards.end(), [](const StreamCard& card) { return card.capturable; });
+  path->slot_bytes = slot_bytes_within(cards);
+  path->rank = rank;
+  path->pages.resize(cards.size());
+  path->slots.resize(cards.size());
+  Offer offer;
+  FileDescriptor memory_descriptor;
+  std::string obstacle;
+  const auto attempt = [&](const auto& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      obstacle = error.what();
+    }
+  };
+  // Whoever fails says so before anybody waits for its descriptors.
+  attempt([&] { make_own(*path, devices.device, offer, memory_descriptor); });
+  const auto offers = exchange(offer, bootstrap, deadline);
+  if (!std::all_of(offers.begin(), offers.end(), [](const Offer& other) { return other.made; }))
+    return none(rank, decision, cards, obstacle.empty() ? "a rank has no memory for it" : obstacle);
+  std::vector<Rank> all(cards.size());
+  std::iota(all.begin(), all.end(), 0);
+  const int flags_descriptor = path->pages[static_cast<std::size_t>(rank)]->segment->descriptor();
+  const std::array<int, 2> mine{flags_descriptor, memory_descriptor.valid() ? memory_descriptor.get() : flags_descriptor};
+  auto descriptors = bootstrap.exchange_descriptors(all, mine, deadline);
+  attempt([&] { reach_peers(*path, devices.device, offers, descriptors); });
+  const std::uint8_t reached = obstacle.empty() ? 1 : 0;
+  for (const std::uint8_t verdict : exchange(reached, bootstrap, deadline))
+    if (verdict == 0) return none(rank, decision, cards, obstacle.empty() ? "a rank cannot reach the others' memory" : obstacle);
+  path->pages[static_cast<std::size_t>(rank)]->segment->close_descriptor();
+  if (rank == 0)
+    log::info(log::Subsystem::init, "{} ordered by streams, {} KiB slots{}{}",
+              path->all_calls ? "all calls are" : fmt::format("moves of {} bytes and more are", path->engine_bytes),
+              path->slot_bytes / 1024,
+              shares_time(cards) ? ": ranks of several processes share a device without a process service" : "",
+              path->capturable ? "" : "; captured calls are not (driver older than 12.0), their kernels wait in time slices");
+  return path;
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,223 @@
+// What goes wrong in calls that streams order ends with an error on every rank, no stream keeps waiting, and nobody is
+// given what a released stream copied.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <thread>
+#include <unistd.h>
+
+#include "gpu/captured.h"
+#include "gpu/device_world.h"
+
+using namespace api_test;
+using namespace gpu_test;
+
+namespace {
+
+// What the communicator tells of its own accord. When this returns the stream is at rest: buffers may go.
+std::string async_error(ncclComm_t comm, const OnDevice& device) {
+  std::string text = "no error came";
+  for (int i = 0; i < 3000; ++i) {
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(comm, &state);
+    if (state != ncclSuccess) {
+      text = ncclGetLastError(comm);
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  device.synchronize();
+  return text;
+}
+
+std::string reduce(ncclComm_t comm, const OnDevice& device, std::vector<float>& data, std::size_t count) {
+  return ncclAllReduce(data.data(), data.data(), count, ncclFloat, ncclSum, comm, device.stream()) == ncclSuccess
+             ? ""
+             : ncclGetLastError(nullptr);
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<std::string> run(Mode mode, int ranks, const std::function<std::string(int, ncclComm_t&, const OnDevice&)>& body) {
+  const Setting path("SCCL_DEVICE_PATH", "streams");
+  return run_bare_world(mode, ranks, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, ranks, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    std::string text = body(rank, comm, device);
+    if (comm != nullptr) ncclCommAbort(comm);
+    return text;
+  });
+}
+
+void abort(ncclComm_t& comm, const OnDevice& device) {
+  ncclCommAbort(comm);
+  comm = nullptr;
+  device.synchronize();
+}
+
+}  // namespace
+
+TEST_CASE("ranks whose calls differ are told both calls, in calls that streams order") {
+  for (const std::size_t count : {std::size_t{4}, std::size_t{100000}})
+    for (const std::string& text : run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) {
+           std::vector<float> data(count + 1);
+           const std::string wrong = reduce(comm, device, data, count + static_cast<std::size_t>(rank));
+           return wrong.empty() ? async_error(comm, device) : wrong;
+         })) {
+      INFO(text);
+      CHECK(contains(text, "AllReduce(count=" + std::to_string(count) + ","));
+      CHECK(contains(text, "AllReduce(count=" + std::to_string(count + 1) + ","));
+    }
+}
+
+TEST_CASE("roots that differ are told although no message is exchanged") {
+  for (const std::string& text : run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+         std::vector<float> data(100);
+         if (ncclBroadcast(data.data(), data.data(), 100, ncclFloat, 1 - rank, comm, device.stream()) != ncclSuccess)
+           return ncclGetLastError(nullptr);
+         return async_error(comm, device);
+       })) {
+    INFO(text);
+    CHECK(contains(text, "root=0"));
+    CHECK(contains(text, "root=1"));
+  }
+}
+
+TEST_CASE("transfers whose sizes differ end with an error") {
+  const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(200);
+    const ncclResult_t result = rank == 0 ? ncclSend(data.data(), 100, ncclFloat, 1, comm, device.stream())
+                                          : ncclRecv(data.data(), 101, ncclFloat, 0, comm, device.stream());
+    if (result != ncclSuccess) return ncclGetLastError(nullptr);
+    // The message fits into a slot: only the receiver need notice.
+    if (rank == 1) return async_error(comm, device);
+    device.synchronize();
+    return "";
+  });
+  INFO(told[1]);
+  CHECK(contains(told[1], "counts of Send and Recv"));
+}
+
+TEST_CASE("abort ends a stream that waits for a rank which never calls") {
+  for (const Mode mode : modes()) {
+    const Setting path("SCCL_DEVICE_PATH", "streams");
+    const auto told = run_bare_world(mode, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+      const OnDevice device;
+      ncclComm_t comm = nullptr;
+      if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+      std::vector<float> data(1000);
+      std::string wrong = rank == 0 ? reduce(comm, device, data, data.size()) : "";
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (ncclCommAbort(comm) != ncclSuccess) wrong += ncclGetLastError(nullptr);
+      device.synchronize();
+      return wrong;
+    });
+    CHECK(failures(told) == "");
+  }
+}
+
+TEST_CASE("an aborted rank is named by the ranks that wait for it, and they take nothing that it passed on") {
+  const Setting algorithm("SCCL_ALGO", "ring");
+  for (const Mode mode : modes()) {
+    const auto told = run(mode, 4, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+      std::vector<float> data(4000, 1);
+      if (rank == 0) {  // stays idle until the others have failed
+        std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        return "";
+      }
+      std::string text = reduce(comm, device, data, data.size());
+      if (rank == 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        abort(comm, device);
+        return text;
+      }
+      // By the time that the stream has ended, for whatever reason, the error is known.
+      device.synchronize();
+      ncclResult_t state = ncclSuccess;
+      ncclCommGetAsyncError(comm, &state);
+      return text + (state == ncclSuccess ? "the call ended as if it had succeeded" : ncclGetLastError(comm));
+    });
+    for (const int rank : {2, 3}) {
+      INFO(told[static_cast<std::size_t>(rank)]);
+      CHECK(contains(told[static_cast<std::size_t>(rank)], "rank 1"));
+      CHECK(contains(told[static_cast<std::size_t>(rank)], "aborted"));
+    }
+  }
+}
+
+TEST_CASE("a stream that waits too long ends with the rank that it waits for") {
+  const Setting limit("SCCL_TIMEOUT_MS", "300");
+  const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(100000);
+    if (rank == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(800));
+      return "";
+    }
+    const std::string wrong = reduce(comm, device, data, data.size());
+    return wrong.empty() ? async_error(comm, device) : wrong;
+  });
+  INFO(told[0]);
+  CHECK(contains(told[0], "waiting for rank 1"));
+}
+
+TEST_CASE("revoking a communicator ends the stream that waits") {
+  const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(1000);
+    std::string wrong = rank == 0 ? reduce(comm, device, data, data.size()) : "";
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (ncclCommRevoke(comm, 0) != ncclSuccess) wrong += ncclGetLastError(nullptr);
+    device.synchronize();
+    return wrong;
+  });
+  CHECK(failures(told) == "");
+}
+
+TEST_CASE("a call after a peer has been ended throws before anything is enqueued") {
+  const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(1000);
+    if (rank == 0) {
+      reduce(comm, device, data, data.size());
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      abort(comm, device);
+      return "";
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return reduce(comm, device, data, data.size());
+  });
+  INFO(told[1]);
+  CHECK(contains(told[1], "rank 0"));
+}
+
+TEST_CASE("a killed rank is named by the survivors of calls that streams order", "[processes]") {
+  if (modes().size() < 2) return;
+  const auto told = run(Mode::processes, 3, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(1000);
+    if (std::string wrong = reduce(comm, device, data, data.size()); !wrong.empty()) return wrong;
+    device.synchronize();
+    if (rank == 1) ::kill(::getpid(), SIGKILL);
+    const std::string wrong = reduce(comm, device, data, data.size());
+    return wrong.empty() ? async_error(comm, device) : wrong;
+  });
+  for (int rank : {0, 2}) {
+    INFO(told[static_cast<std::size_t>(rank)]);
+    CHECK(contains(told[static_cast<std::size_t>(rank)], "rank 1"));
+  }
+}
+
+TEST_CASE("a replayed graph that waits for a killed rank ends", "[processes]") {
+  if (modes().size() < 2) return;
+  const auto told = run(Mode::processes, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(1000, 1);
+    Captured captured;
+    if (std::string wrong = captured.capture(device, [&] { return reduce(comm, device, data, data.size()); }); !wrong.empty())
+      return wrong;
+    cuGraphLaunch(captured.executable, device.stream());
+    device.synchronize();
+    if (rank == 1) ::kill(::getpid(), SIGKILL);
+    cuGraphLaunch(captured.executable, device.stream());
+    return async_error(comm, device);
+  });
+  INFO(told[0]);
+  CHECK(contains(told[0], "rank 1"));
+}
