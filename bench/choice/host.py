@@ -70,8 +70,8 @@ def perf_part(collective, ranks, part, calls, environment, *more):
 
 
 def simulated_first(collective, ranks, size, known):
-    call_bytes = size // ranks if collective in DIVIDED else size
-    command = [str(sccl), "plan", "--topo", f"host:{ranks}", "--collective", collective.replace("_", ""), "--bytes", str(call_bytes), "--json"]
+    put_in = size // ranks if collective == "all_gather" else size
+    command = [str(sccl), "plan", "--topo", f"host:{ranks}", "--collective", collective.replace("_", ""), "--bytes", str(put_in), "--json"]
     order = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["candidates"]
     return next((one["algo"], "simple") for one in order if (one["algo"], "simple") in known)
 

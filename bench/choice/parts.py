@@ -69,7 +69,9 @@ def logged(part, collective, cache):
 
 def compare(part, collective, size, choice, with_news):
     """The ranking's first is the choice; returns the family and whether it wins outright."""
-    where = ["--topo", f"dgx1v:{part}", "--collective", collective.replace("_", ""), "--bytes", str(size)]
+    # The log counts as the call does, the command what a rank puts in.
+    put_in = size * (part.count(",") + 1) if collective == "reduce_scatter" else size
+    where = ["--topo", f"dgx1v:{part}", "--collective", collective.replace("_", ""), "--bytes", str(put_in)]
     ranking = json.loads(call("plan", *where, "--json"))["candidates"]
     first = ranking[0]
     told = f"{part}: {collective} of {size} bytes: the log says {choice.schedule} {choice.us} us"
@@ -87,7 +89,9 @@ def compare(part, collective, size, choice, with_news):
 def main():
     print("## A DGX-1V's parts, by the log\n\n`bench/choice/parts.py`: calls of ranks on this host with `SCCL_TOPO=dgx1v:DEVICES`, 8 B to "
           "64 MiB (nccl-tests' sizes); how many sizes each family of schedules serves, and of these how many outright (every "
-          "other family's best takes 0.1% longer at least; else it is a tie, in which the order of the planners decides).\n\n"
+          "other family's best takes 0.1% longer at least; else it is a tie, in which the order of the planners decides). *Ring* is one ring, "
+          "`ring`, or a packing of edge-disjoint rings used both ways, `rings`: on more than two devices one ring leaves links idle, and only "
+          "packings can win. On two devices ring, one-hop and trees are one schedule.\n\n"
           "| devices | collective | families |\n|---|---|---|")
     outright = collections.Counter()
     examples = {}
