@@ -64,4 +64,7 @@ std::uint64_t register_memory(const std::shared_ptr<gpu::DeviceMemory>& memory) 
 }
 std::shared_ptr<gpu::DeviceMemory> find_memory(std::uint64_t token) { return registry<gpu::DeviceMemory>().find(token); }
 
+std::uint64_t register_staged(const std::shared_ptr<StagedMemory>& memory) { return registry<StagedMemory>().add(memory); }
+std::shared_ptr<StagedMemory> find_staged(std::uint64_t token) { return registry<StagedMemory>().find(token); }
+
 }  // namespace sccl::runtime

@@ -6,6 +6,7 @@
 
 #include "platform/gpu/memory.h"
 #include "platform/host/segment.h"
+#include "runtime/gpu/staged_memory.h"
 
 namespace sccl::runtime {
 
@@ -18,5 +19,9 @@ std::shared_ptr<host::Segment> find_segment(std::uint64_t token);
 // The same for memory of devices.
 std::uint64_t register_memory(const std::shared_ptr<gpu::DeviceMemory>& memory);
 std::shared_ptr<gpu::DeviceMemory> find_memory(std::uint64_t token);
+
+// And for host memory that devices see.
+std::uint64_t register_staged(const std::shared_ptr<StagedMemory>& memory);
+std::shared_ptr<StagedMemory> find_staged(std::uint64_t token);
 
 }  // namespace sccl::runtime

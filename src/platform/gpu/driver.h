@@ -63,6 +63,7 @@ struct Driver {
   Status (*device_attribute)(int*, int attribute, int device);
   Status (*device_id)(UniqueDeviceId*, int device);
   Status (*device_name)(char*, int bytes, int device);
+  Status (*device_pci_id)(char*, int bytes, int device);  // may be null
   Status (*can_access_peer)(int*, int device, int peer);
   Status (*context_current)(void**);
   Status (*context_set)(void*);
@@ -81,6 +82,8 @@ struct Driver {
   Status (*host_allocate)(void**, std::size_t, unsigned flags);
   Status (*host_free)(void*);
   Status (*host_device_pointer)(Address*, void*, unsigned);
+  Status (*host_register)(void*, std::size_t, unsigned flags);
+  Status (*host_unregister)(void*);
   Status (*copy_to_device)(Address, const void*, std::size_t, Stream);
   Status (*copy_from_device)(void*, Address, std::size_t, Stream);
   Status (*fill)(Address, unsigned char, std::size_t, Stream);

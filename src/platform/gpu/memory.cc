@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kDescriptorType = 1;
 constexpr unsigned kNonBlockingStream = 1;
-constexpr unsigned kMappedAndPortable = 3;  // HIP: 2 and 1 as well
+constexpr unsigned kMappedAndPortable = 3;  // of allocating and of registering alike; HIP: 2 and 1 as well
 constexpr unsigned kLazyPeerAccess = 1;
 constexpr Status kPeerAccessAlready = 704;
 
@@ -124,16 +124,16 @@ Ticket DeviceMemory::ticket(FileDescriptor& descriptor) const {
   return ticket;
 }
 
+bool DeviceMemory::reachable_from(const Device& device) const {
+  if (device.ordinal == device_.ordinal) return true;
+  int reachable = 0;
+  device_.driver->check(device_.driver->can_access_peer(&reachable, device.ordinal, device_.ordinal), "asking for peer access");
+  return reachable != 0;
+}
+
 void DeviceMemory::admit(const Device& device) const {
   if (device.ordinal == device_.ordinal) return;
   const Driver& driver = *device_.driver;
-  int reachable = 0;
-  driver.check(driver.can_access_peer(&reachable, device.ordinal, device_.ordinal), "asking for peer access");
-  if (reachable == 0)
-    fail(ErrorCode::device_error,
-         "device {} cannot reach the memory of device {}: use devices that are linked (nvidia-smi topo -p2p r), or set "
-         "SCCL_PLATFORM=host",
-         device.ordinal, device_.ordinal);
   if (kind_ == Kind::virtual_memory) return set_access(device);
   const Current current(device);
   const Status status = driver.vendor == Vendor::cuda ? driver.enable_peer_access(device_.context, 0)
@@ -147,6 +147,15 @@ void DeviceMemory::write(std::size_t offset, const void* data, std::size_t bytes
   const RelaxedCapture relaxed(driver);
   const SetupStream stream(driver);
   driver.check(driver.copy_to_device(address_ + offset, data, bytes, stream.get()), "copying to the device");
+  stream.finish();
+}
+
+void DeviceMemory::read(std::size_t offset, void* data, std::size_t bytes) const {
+  const Current current(device_);
+  const Driver& driver = *device_.driver;
+  const RelaxedCapture relaxed(driver);
+  const SetupStream stream(driver);
+  driver.check(driver.copy_from_device(data, address_ + offset, bytes, stream.get()), "copying from the device");
   stream.finish();
 }
 
@@ -172,6 +181,30 @@ MappedMemory::~MappedMemory() {
   } catch (const Error&) {
     // As in ~DeviceMemory.
   }
+}
+
+PinnedMemory::PinnedMemory(const Device& device, void* data, std::size_t bytes) : device_(device), data_(data) {
+  const Current current(device_);
+  const RelaxedCapture relaxed(*device_.driver);
+  device_.driver->check(device_.driver->host_register(data_, bytes, kMappedAndPortable), "pinning shared host memory");
+}
+
+PinnedMemory::~PinnedMemory() {
+  try {
+    const Current current(device_);
+    const RelaxedCapture relaxed(*device_.driver);
+    device_.driver->host_unregister(data_);
+  } catch (const Error&) {
+    // As in ~DeviceMemory.
+  }
+}
+
+Address PinnedMemory::address_for(const Device& device) const {
+  const Current current(device);
+  const RelaxedCapture relaxed(*device.driver);
+  Address address = 0;
+  device.driver->check(device.driver->host_device_pointer(&address, data_, 0), "mapping pinned host memory to the device");
+  return address;
 }
 
 }  // namespace sccl::gpu

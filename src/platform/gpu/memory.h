@@ -33,11 +33,14 @@ class DeviceMemory {
 
   // For other processes; `descriptor` is filled when the ticket asks for one.
   Ticket ticket(FileDescriptor& descriptor) const;
-  // Lets another device of this process use it. Throws device_error when the two cannot reach each other.
+  // Whether the driver says that a device of this process can use it.
+  bool reachable_from(const Device& device) const;
+  // Lets another device of this process use it. Throws device_error when the driver refuses.
   void admit(const Device& device) const;
 
-  // Host to device, complete on return; on a stream of its own, so that it may stand beside captures.
+  // Host to device and back, complete on return; on a stream of its own, so that they may stand beside captures.
   void write(std::size_t offset, const void* data, std::size_t bytes) const;
+  void read(std::size_t offset, void* data, std::size_t bytes) const;
 
  private:
   enum class Kind : std::uint8_t { plain, virtual_memory, ipc };
@@ -69,6 +72,23 @@ class MappedMemory {
   std::byte* data_ = nullptr;
   Address address_ = 0;
   std::size_t bytes_ = 0;
+};
+
+// Host memory that somebody else has made, pinned and mapped for all devices of this process while this lives.
+class PinnedMemory {
+ public:
+  // `data` begins a page. Throws device_error where the driver refuses.
+  PinnedMemory(const Device& device, void* data, std::size_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  // Where kernels of this device, or of another one of this process, find it.
+  Address address_for(const Device& device) const;
+
+ private:
+  Device device_;
+  void* data_;
 };
 
 }  // namespace sccl::gpu

@@ -37,7 +37,8 @@ DeviceResources::DeviceResources(const DeviceMembership& membership, Rank rank)
       kernels_(DeviceKernels::of(membership.device)),
       words_(membership.device, sizeof(device::gpu::HostWords)) {
   std::vector<device::gpu::Control*> controls;
-  for (const DevicePeer& peer : membership_.peers) controls.push_back(at<device::gpu::Control>(peer.memory->address()));
+  for (const DevicePeer& peer : membership_.peers)
+    controls.push_back(peer.memory ? at<device::gpu::Control>(peer.memory->address()) : nullptr);
   controls_ = allocate(controls.size() * sizeof controls[0]);
   controls_->write(0, controls.data(), controls.size() * sizeof controls[0]);
   connect();
@@ -53,11 +54,10 @@ void DeviceResources::connect() {
       for (Rank peer = 0; peer < ranks; ++peer)
         for (const auto direction : {schedule::Direction::outgoing, schedule::Direction::incoming}) {
           const bool sends = direction == schedule::Direction::outgoing;
-          const Rank owner = sends ? peer : rank_;
-          const gpu::Address base = membership_.peers[static_cast<std::size_t>(owner)].memory->address();
+          const auto place = sends ? membership_.ring(peer, rank_, channel, kind) : membership_.ring(rank_, peer, channel, kind);
           device::Connection connection{};
-          connection.ring = at<device::Ring>(layout.ring(base, channel, kind, sends ? rank_ : peer));
-          connection.payload = at<device::u8>(layout.payload(base, channel, kind, sends ? rank_ : peer));
+          connection.ring = at<device::Ring>(place.ring);
+          connection.payload = at<device::u8>(place.payload);
           connection.slot_bytes = layout.slot_bytes();
           connection.peer = peer;
           connection.shares_address_space = membership_.direct;
