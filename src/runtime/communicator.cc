@@ -76,7 +76,7 @@ void Communicator::connect() {
       on_device_ = std::make_unique<DeviceExecutor>(executor_->membership(), stop_,
                                                     [this](const Error& error) { record_failure(error); });
     assembly_ = std::make_unique<Assembly>(executor_->membership(), stop_.abort);
-    one_sided_ = std::make_unique<OneSided>(executor_->membership(), *assembly_);
+    one_sided_ = std::make_unique<OneSided>(executor_->membership(), *assembly_, on_device_.get(), stop_.abort);
     if (stop_.abort.load(std::memory_order_acquire)) {
       executor_->leave(Presence::aborted);
       fail(ErrorCode::invalid_usage, "rank {} was aborted during init", options_.rank);

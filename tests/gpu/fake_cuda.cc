@@ -189,6 +189,19 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** results, u64 
     *static_cast<unsigned*>(results[i]) = static_cast<unsigned>(attributes[i] == 2 ? type : attributes[i] == 9 ? device : 0);
   return kSuccess;
 }
+int cuMemGetAddressRange_v2(u64* base, unsigned long* bytes, u64 address) {
+  if (const int code = enter("cuMemGetAddressRange_v2")) return code;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  for (const auto& [begin, allocation] : s.allocations)
+    if (!allocation.host && address >= begin && address < begin + allocation.bytes) {
+      *base = begin;
+      *bytes = allocation.bytes;
+      return kSuccess;
+    }
+  return kInvalidValue;
+}
+
 // Through a broken mapping the writer alone sees what it wrote.
 static int sharing(bool foreign) { return foreign && state().peer_access == kFakeBrokenPeerAccess ? MAP_PRIVATE : MAP_SHARED; }
 

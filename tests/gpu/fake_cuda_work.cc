@@ -3,6 +3,7 @@
 
 using namespace fake;
 using sccl::device::gpu::CallArguments;
+using sccl::device::gpu::OneSidedArguments;
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -213,6 +214,14 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned t
   if (function == nullptr || grid == 0 || threads == 0 || threads > 512 || shared_bytes > 44 * 1024) return kInvalidValue;
   const auto found = stream_of(stream);
   if (!found) return kInvalidHandle;
+  if (static_cast<const Function*>(function)->name == "sccl_one_sided") {
+    const OneSidedArguments arguments = *static_cast<const OneSidedArguments*>(parameters[0]);
+    found->push([=] {
+      sccl::device::gpu::launch_on_host(arguments, grid, kThreads);
+      state().kernels.fetch_add(1);
+    });
+    return kSuccess;
+  }
   const CallArguments arguments = *static_cast<const CallArguments*>(parameters[0]);
   found->push([=] {
     sccl::device::gpu::launch_on_host(arguments, grid, kThreads, shared_bytes);

@@ -1,4 +1,4 @@
-// What kernels there are: one that copies, and one for each type and operation.
+// What kernels there are: one that copies, one of one-sided calls, and one for each type and operation.
 #pragma once
 
 #include <compare>
@@ -14,9 +14,12 @@ struct Instance {
   bool reduces = false;  // the others are meaningless without
   DataType type = DataType::int8;
   ReduceKernel kernel = ReduceKernel::sum;
+  bool one_sided = false;  // all others are meaningless with it
 
   auto operator<=>(const Instance&) const = default;
 };
+
+inline constexpr Instance kOneSided{false, DataType::int8, ReduceKernel::sum, true};
 
 std::vector<Instance> all_instances();
 

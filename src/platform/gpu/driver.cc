@@ -79,6 +79,7 @@ void fill_memory(Table& table, Driver& d) {
   table.need(d.fill, {"cuMemsetD8Async", "hipMemsetD8Async"});
   // HIP's numbers for kinds of memory changed between its versions.
   table.want(d.pointer_attributes, {"cuPointerGetAttributes", nullptr});
+  table.want(d.address_range, {"cuMemGetAddressRange_v2", "hipMemGetAddressRange"});
   table.need(d.ipc_export, {"cuIpcGetMemHandle", "hipIpcGetMemHandle"});
   table.need(d.ipc_open, {"cuIpcOpenMemHandle_v2", "hipIpcOpenMemHandle"});
   table.need(d.ipc_close, {"cuIpcCloseMemHandle", "hipIpcCloseMemHandle"});

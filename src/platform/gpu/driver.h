@@ -88,6 +88,7 @@ struct Driver {
   Status (*copy_from_device)(void*, Address, std::size_t, Stream);
   Status (*fill)(Address, unsigned char, std::size_t, Stream);
   Status (*pointer_attributes)(unsigned count, int* attributes, void** results, Address);  // null in HIP
+  Status (*address_range)(Address*, std::size_t*, Address);  // of the allocation around an address; may be null
   Status (*ipc_export)(IpcHandle*, Address);
   Status (*ipc_open)(Address*, IpcHandle, unsigned flags);
   Status (*ipc_close)(Address);

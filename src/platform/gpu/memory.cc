@@ -33,6 +33,29 @@ class SetupStream {
 
 }  // namespace
 
+void enable_peer_access(const Device& user, const Device& owner) {
+  if (user.ordinal == owner.ordinal) return;
+  const Driver& driver = *user.driver;
+  const Current current(user);
+  const Status status = driver.vendor == Vendor::cuda ? driver.enable_peer_access(owner.context, 0)
+                                                      : driver.hip_enable_peer(owner.ordinal, 0);
+  if (status != kPeerAccessAlready) driver.check(status, "enabling peer access");
+}
+
+Ticket ticket_for(const Device& device, Address address, std::size_t& offset) {
+  const Current current(device);
+  const Driver& driver = *device.driver;
+  if (driver.address_range == nullptr) driver.fail(1, "asking for the allocation of a buffer, which this driver does not tell,");
+  Address base = 0;
+  std::size_t bytes = 0;
+  driver.check(driver.address_range(&base, &bytes, address), "asking for the allocation of a buffer");
+  Ticket ticket;
+  ticket.bytes = bytes;
+  driver.check(driver.ipc_export(&ticket.ipc, base), "exporting device memory");
+  offset = address - base;
+  return ticket;
+}
+
 void DeviceMemory::set_access(const Device& device) const {
   AccessDescription access;
   access.location_id = device.ordinal;
@@ -133,12 +156,7 @@ bool DeviceMemory::reachable_from(const Device& device) const {
 
 void DeviceMemory::admit(const Device& device) const {
   if (device.ordinal == device_.ordinal) return;
-  const Driver& driver = *device_.driver;
-  if (kind_ == Kind::virtual_memory) return set_access(device);
-  const Current current(device);
-  const Status status = driver.vendor == Vendor::cuda ? driver.enable_peer_access(device_.context, 0)
-                                                      : driver.hip_enable_peer(device_.ordinal, 0);
-  if (status != kPeerAccessAlready) driver.check(status, "enabling peer access");
+  kind_ == Kind::virtual_memory ? set_access(device) : enable_peer_access(device, device_);
 }
 
 void DeviceMemory::write(std::size_t offset, const void* data, std::size_t bytes) const {

@@ -4,16 +4,22 @@
 
 namespace sccl::runtime {
 
-DeviceMembership::RingPlace DeviceMembership::ring(Rank receiver, Rank sender, int channel, int kind) const {
+DeviceMembership::Inbox DeviceMembership::inbox(Rank receiver, Rank sender) const {
   const DevicePeer& owner = peers[static_cast<std::size_t>(receiver)];
-  if (!paths.staged(receiver, sender)) {
-    const gpu::Address base = owner.memory->address();
-    return {layout.ring(base, channel, kind, sender), layout.payload(base, channel, kind, sender)};
-  }
+  if (!paths.staged(receiver, sender)) return {layout, owner.memory->address(), sender};
   const std::vector<Rank> sources = paths.staged_sources(receiver);
   const auto place = static_cast<Rank>(std::find(sources.begin(), sources.end(), sender) - sources.begin());
-  const DeviceLayout staged(static_cast<int>(sources.size()), layout.channels(), layout.slot_bytes());
-  return {staged.ring(owner.staged_address, channel, kind, place), staged.payload(owner.staged_address, channel, kind, place)};
+  return {DeviceLayout(static_cast<int>(sources.size()), layout.channels(), layout.slot_bytes()), owner.staged_address, place};
+}
+
+DeviceMembership::RingPlace DeviceMembership::ring(Rank receiver, Rank sender, int channel, int kind) const {
+  const Inbox place = inbox(receiver, sender);
+  return {place.layout.ring(place.base, channel, kind, place.sender), place.layout.payload(place.base, channel, kind, place.sender)};
+}
+
+gpu::Address DeviceMembership::signal(Rank receiver, Rank sender, int signal, int context) const {
+  const Inbox place = inbox(receiver, sender);
+  return place.layout.signal(place.base, place.sender, signal, context);
 }
 
 }  // namespace sccl::runtime

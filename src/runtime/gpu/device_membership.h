@@ -36,6 +36,16 @@ struct DeviceMembership {
   };
   // Of the ring through which `receiver` hears from `sender`; one of the two is this rank.
   RingPlace ring(Rank receiver, Rank sender, int channel, int kind) const;
+  // The counter of the signals that `sender` has sent to `receiver`; likewise.
+  gpu::Address signal(Rank receiver, Rank sender, int signal, int context) const;
+
+ private:
+  struct Inbox {
+    DeviceLayout layout;
+    gpu::Address base;
+    Rank sender;  // its number in the layout
+  };
+  Inbox inbox(Rank receiver, Rank sender) const;
 };
 
 }  // namespace sccl::runtime

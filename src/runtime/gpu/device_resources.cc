@@ -41,7 +41,14 @@ DeviceResources::DeviceResources(const DeviceMembership& membership, Rank rank)
     controls.push_back(peer.memory ? at<device::gpu::Control>(peer.memory->address()) : nullptr);
   controls_ = allocate(controls.size() * sizeof controls[0]);
   controls_->write(0, controls.data(), controls.size() * sizeof controls[0]);
+  counters_ = allocate(2 * controls.size() * MemoryLayout::kSignals * MemoryLayout::kContexts * sizeof(device::u64));
   connect();
+}
+
+device::u64* DeviceResources::counter(int which, Rank peer, int signal, int context) const {
+  const int ranks = static_cast<int>(membership_.peers.size());
+  const int index = ((which * ranks + peer) * MemoryLayout::kSignals + signal) * MemoryLayout::kContexts + context;
+  return at<device::u64>(counters_->address()) + index;
 }
 
 void DeviceResources::connect() {

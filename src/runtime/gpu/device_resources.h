@@ -33,6 +33,16 @@ class DeviceResources {
   device::u8* bounce(std::size_t bytes) { return grown(bounce_, bytes); }
   device::u8* scratch(std::size_t bytes) { return grown(scratch_, bytes); }
 
+  // Counters of signals on the device: sent to and used up from a rank.
+  device::u64* sent(Rank peer, int signal, int context) const { return counter(0, peer, signal, context); }
+  device::u64* used(Rank peer, int signal, int context) const { return counter(1, peer, signal, context); }
+
+  // What kernels may use lives until nobody else holds it when drop_unused() is called: while no kernel runs.
+  void hold(std::shared_ptr<void> memory) { held_.push_back(std::move(memory)); }
+  void drop_unused() {
+    std::erase_if(held_, [](const std::shared_ptr<void>& memory) { return memory.use_count() == 1; });
+  }
+
   // A copy on the device, for as long as this lives.
   gpu::Address keep(std::span<const std::byte> data);
 
@@ -56,6 +66,7 @@ class DeviceResources {
   }
   const DevicePeer& own() const { return membership_.peers[static_cast<std::size_t>(rank_)]; }
   void connect();
+  device::u64* counter(int which, Rank peer, int signal, int context) const;
   device::u8* grown(std::shared_ptr<gpu::DeviceMemory>& memory, std::size_t bytes);
   std::shared_ptr<gpu::DeviceMemory> allocate(std::size_t bytes);
 
@@ -67,6 +78,8 @@ class DeviceResources {
   std::shared_ptr<gpu::DeviceMemory> controls_;
   std::shared_ptr<gpu::DeviceMemory> connections_;
   device::u32 connections_per_channel_ = 0;
+  std::shared_ptr<gpu::DeviceMemory> counters_;
+  std::vector<std::shared_ptr<void>> held_;
   std::shared_ptr<gpu::DeviceMemory> lanes_;
   std::shared_ptr<gpu::DeviceMemory> bounce_;
   std::shared_ptr<gpu::DeviceMemory> scratch_;

@@ -164,7 +164,9 @@ std::string DeviceWatch::waiting_text() const {
   const std::uint64_t sequence = membership_.own_state().activity.entered.load(std::memory_order_relaxed);
   CallSignature call;
   const bool known = membership_.own_state().records[sequence % SharedState::kRecords].read(sequence, call);
-  std::string text = known ? fmt::format("{} as call {}", call.text(), sequence) : std::string("a call on its device");
+  const device::u64 running = read(words.finished_sequence) + 1;
+  std::string text = running == one_sided_.load(std::memory_order_relaxed) ? "PutSignal, Signal or WaitSignal on its device"
+                     : known ? fmt::format("{} as call {}", call.text(), sequence) : "a call on its device";
   const auto awaited = static_cast<Rank>(read(words.awaited)) - 1;
   if (awaited >= 0) text += fmt::format(", waiting for rank {}", awaited);
   return text;

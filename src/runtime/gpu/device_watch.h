@@ -33,6 +33,7 @@ class DeviceWatch {
 
   // A kernel of this number was enqueued, or none of a number: of a graph.
   void launched(device::u64 sequence) { launched_.store(sequence, std::memory_order_release); }
+  void launched_one_sided(device::u64 sequence) { one_sided_.store(sequence, std::memory_order_relaxed); }
   // Everything enqueued has ended, as far as the host knows.
   bool idle() const;
   bool stopping() const;
@@ -54,6 +55,7 @@ class DeviceWatch {
   const StopFlags& stop_;
   std::function<void(const Error&)> on_failure_;
   std::atomic<device::u64> launched_{0};
+  std::atomic<device::u64> one_sided_{0};  // the number of the last kernel that was one, for texts
   device::u64 finished_seen_ = 0;
   std::chrono::steady_clock::time_point moved_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> stopped_since_;  // by a peer that has not said why
