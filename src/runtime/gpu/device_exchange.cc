@@ -23,6 +23,7 @@ constexpr std::size_t kMostStagedBytes = 64u << 20;
 // How a rank's memory is reached: in this process by the token, elsewhere by the ticket.
 struct Offer {
   std::uint64_t token = 0;
+  std::uint64_t neighbour_token = 0;
   gpu::Ticket ticket;
 };
 
@@ -123,17 +124,19 @@ class DeviceMeeting {
   void share_memory() {
     const auto own = gpu::DeviceMemory::allocate(membership_.device, membership_.layout.total_bytes());
     FileDescriptor descriptor;
-    Offer offer{register_memory(own), {}};
+    const auto neighbour = std::make_shared<DeviceNeighbour>();
+    Offer offer{register_memory(own), register_neighbour(neighbour), {}};
     if (ranks() > 1) offer.ticket = own->ticket(descriptor);
     const std::vector<Offer> offers = exchange(offer, bootstrap_, deadline_);
     auto descriptors = exchange_descriptor(offer.ticket.descriptor ? descriptor.get() : -1);
     verdicts_.assign(cards_.size(), PathVerdict::good);
-    peer(rank_) = {own, true, nullptr, 0};
+    peer(rank_) = {own, true, neighbour, nullptr, 0};
     for (Rank other = 0; other < ranks(); ++other) {
       if (other == rank_) continue;
       const auto at = static_cast<std::size_t>(other);
       const auto memory = find_memory(offers[at].token);
       peer(other).same_process = memory != nullptr;
+      peer(other).neighbour = find_neighbour(offers[at].neighbour_token);
       verdicts_[at] = allowed_path(card(rank_).pci_id.data(), card(other).pci_id.data());
       if (verdicts_[at] == PathVerdict::good) reach(other, memory, offers[at].ticket, descriptors[at]);
     }
@@ -204,7 +207,7 @@ class DeviceMeeting {
       return DeviceLayout(sources, membership_.layout.channels(), membership_.layout.slot_bytes()).total_bytes();
     };
     const auto own = StagedMemory::create(membership_.device, bytes_of(rank_));
-    const Offer offer{register_staged(own), {}};
+    const Offer offer{register_staged(own), 0, {}};
     const std::vector<Offer> offers = exchange(offer, bootstrap_, deadline_);
     const auto descriptors = exchange_descriptor(own->descriptor());
     own->close_descriptor();

@@ -303,10 +303,11 @@ void DeviceExecutor::submit(Arguments& arguments, const kernels::Instance& insta
 void DeviceExecutor::enqueue(const Launch& launch, u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture) {
   order_after_last(stream, capture);
   if (capture.id != 0) keep_for_graph(capture);
-  if (sequence != 0) watch_.launched(sequence);
-  driver_.check(driver_.launch(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                               static_cast<unsigned>(launch.shared_bytes), stream, launch.parameters, nullptr),
-                "launching a kernel");
+  if (sequence != 0) announce(sequence, stream);
+  const gpu::Status status = driver_.launch(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
+                                            static_cast<unsigned>(launch.shared_bytes), stream, launch.parameters, nullptr);
+  if (status != 0 && sequence != 0) take_back_announcement(sequence);  // it will never end
+  driver_.check(status, "launching a kernel");
   driver_.check(driver_.event_record(event_, stream), "recording an event");
   last_stream_ = stream;
   last_capture_ = capture.id;

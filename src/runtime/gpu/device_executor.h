@@ -52,6 +52,10 @@ class DeviceExecutor {
   void fork(StreamHandle stream);
   void join();
 
+  // Takes this rank's buffers back: returns when no peer's kernel uses them, or after a time that is too long for one. May
+  // be called by any thread, more than once.
+  void withdraw() noexcept;
+
   // Kernels end soon, whatever they wait for.
   void stop() noexcept { watch_.stop_kernels(); }
 
@@ -86,6 +90,9 @@ class DeviceExecutor {
   void submit(Arguments& arguments, const kernels::Instance& instance, const kernels::FlatProgram& flat, gpu::Stream stream);
   void submit(OneSidedArguments& arguments, StreamHandle stream);
   void enqueue(const Launch& launch, device::u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture);
+  void announce(device::u64 sequence, gpu::Stream stream);
+  void take_back_announcement(device::u64 sequence);
+  const DevicePeer& peer(Rank rank) const { return on_device_.peers[static_cast<std::size_t>(rank)]; }
   void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
   void keep_for_graph(const gpu::CaptureState& capture);
   void check_buffer(const void* buffer, const char* which) const;

@@ -7,6 +7,7 @@
 #include "platform/gpu/device.h"
 #include "platform/gpu/memory.h"
 #include "runtime/gpu/device_layout.h"
+#include "runtime/gpu/device_neighbour.h"
 #include "runtime/gpu/device_paths.h"
 #include "runtime/gpu/staged_memory.h"
 
@@ -15,6 +16,7 @@ namespace sccl::runtime {
 struct DevicePeer {
   std::shared_ptr<gpu::DeviceMemory> memory;  // laid out by DeviceLayout; null where this device does not reach it
   bool same_process = false;
+  std::shared_ptr<DeviceNeighbour> neighbour;  // in this process; else null
   // What it receives through host memory: laid out for its staged sources, in their order. Null where this rank is none
   // of them.
   std::shared_ptr<StagedMemory> staged;

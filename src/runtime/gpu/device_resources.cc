@@ -35,7 +35,8 @@ DeviceResources::DeviceResources(const DeviceMembership& membership, Rank rank)
       rank_(rank),
       private_device_(without_vmm(membership.device)),
       kernels_(DeviceKernels::of(membership.device)),
-      words_(membership.device, sizeof(device::gpu::HostWords)) {
+      words_(std::make_shared<gpu::MappedMemory>(membership.device, sizeof(device::gpu::HostWords))) {
+  own().neighbour->show(words_);
   std::vector<device::gpu::Control*> controls;
   for (const DevicePeer& peer : membership_.peers)
     controls.push_back(peer.memory ? at<device::gpu::Control>(peer.memory->address()) : nullptr);

@@ -13,6 +13,8 @@ using device::gpu::StopReason;
 constexpr std::chrono::milliseconds kPeriod{10};
 // A peer that has left may have sent everything before: what is under way gets this long to arrive.
 constexpr std::chrono::milliseconds kPatienceWithTheDeparted{1000};
+// What a kernel waits for may have been sent already.
+constexpr std::chrono::milliseconds kPatienceWithAFollower{300};
 
 }  // namespace
 
@@ -86,6 +88,7 @@ void DeviceWatch::look() {
     activity.waits_since_us.store(monotonic_us(), std::memory_order_relaxed);
   activity.waits_for[0].store(static_cast<int>(read(resources_.words().awaited)) - 1, std::memory_order_relaxed);
   check_peers();
+  check_follower();
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - moved_);
   stall_.check(membership_.rank, waited, [&] { return waiting_text(); });
 }
@@ -116,6 +119,24 @@ void DeviceWatch::check_kernels() {
       fail(ErrorCode::internal_error, "rank {} cannot reach the memory of rank {} from its kernel: report this",
            membership_.rank, peer);
   }
+}
+
+// Two ranks of one thread are easily given one stream. The kernel that comes first waits for the other, which cannot begin;
+// nothing else can help when it is that rank's next.
+void DeviceWatch::check_follower() const {
+  if (std::chrono::steady_clock::now() - moved_ < kPatienceWithAFollower) return;
+  const auto& peers = membership_.on_device->peers;
+  const auto& own = *peers[static_cast<std::size_t>(membership_.rank)].neighbour;
+  const auto follower = own.follower();
+  if (!follower || own.finished() >= follower->own_kernel) return;
+  const auto& other = *peers[static_cast<std::size_t>(follower->rank)].neighbour;
+  if (other.finished() + 1 != follower->its_kernel) return;
+  if (static_cast<Rank>(read(resources_.words().awaited)) - 1 != follower->rank) return;
+  fail(ErrorCode::invalid_usage,
+       "ranks {} and {} use one device and were given one stream, outside of a group: the kernel of rank {} waits for that of "
+       "rank {}, which comes behind it: put the calls of both between ncclGroupStart and ncclGroupEnd, or give each rank a "
+       "stream of its own",
+       membership_.rank, follower->rank, membership_.rank, follower->rank);
 }
 
 // The calls differ somewhere among those that have not ended.

@@ -39,12 +39,15 @@ class DeviceWatch {
   bool stopping() const;
   // Throws what has gone wrong.
   void check() const;
+  // Throws what a peer has published of its own failure.
+  void check_fault(Rank rank) const { check_fault(membership_.peers[static_cast<std::size_t>(rank)]); }
 
  private:
   void run();
   void look();
   void check_kernels();
   void check_peers() const;
+  void check_follower() const;
   [[noreturn]] void fail_mismatch(Rank peer) const;
   void check_fault(const Peer& peer) const;
   std::string waiting_text() const;
