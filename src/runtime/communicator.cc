@@ -76,7 +76,7 @@ void Communicator::connect() {
       on_device_ = std::make_unique<DeviceExecutor>(executor_->membership(), stop_,
                                                     [this](const Error& error) { record_failure(error); });
     assembly_ = std::make_unique<Assembly>(executor_->membership(), stop_.abort);
-    one_sided_ = std::make_unique<OneSided>(executor_->membership(), *assembly_);
+    one_sided_ = std::make_unique<OneSided>(executor_->membership(), *assembly_, on_device_.get(), stop_.abort);
     if (stop_.abort.load(std::memory_order_acquire)) {
       executor_->leave(Presence::aborted);
       fail(ErrorCode::invalid_usage, "rank {} was aborted during init", options_.rank);
@@ -115,6 +115,7 @@ void Communicator::abort() noexcept {
     child = pending_child_.lock();
   }
   if (child) child->abort();
+  take_buffers_back();
   settle();
 }
 
@@ -174,8 +175,11 @@ int Communicator::async_error() const {
 void Communicator::record_failure(const Error& error) noexcept {
   if (stop_.revoked.load(std::memory_order_acquire)) {
     // Calls that a revocation ends are no failure, but the caller's buffers are its own again.
-    const std::lock_guard lock(mutex_);
-    if (executor_) executor_->withdraw();
+    {
+      const std::lock_guard lock(mutex_);
+      if (executor_) executor_->withdraw();
+    }
+    take_buffers_back();
     return;
   }
   // Who sees the code may ask for the text, and may free the buffers: both must be ready by then.
@@ -187,10 +191,22 @@ void Communicator::record_failure(const Error& error) noexcept {
   } catch (const std::bad_alloc&) {
     // The code is recorded; only the text is lost.
   }
+  take_buffers_back();
   int none = 0;
   async_error_.compare_exchange_strong(none, static_cast<int>(error.code()), std::memory_order_acq_rel);
   enter(State::ready, State::failed);
   enter(State::created, State::failed);
+}
+
+// Of the device; the host's executor does so when a failure is published. Waits for peers' kernels, so that nothing may be
+// locked meanwhile.
+void Communicator::take_buffers_back() noexcept {
+  DeviceExecutor* device = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    device = on_device_.get();
+  }
+  if (device != nullptr) device->withdraw();
 }
 
 void Communicator::check_usable() const {

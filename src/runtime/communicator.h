@@ -149,6 +149,7 @@ class Communicator {
     Reduction reduction;
   };
 
+  void take_buffers_back() noexcept;
   [[noreturn]] void fail_unusable(State now) const;
   void enter(State from, State to);
 

@@ -98,7 +98,7 @@ class Course {
   // What is one-sided waits for nobody, so that it comes before everything that does.
   void put() {
     guarded(communicator(), [&] {
-      for (const auto& put : work_.puts) put();
+      for (const PutRequest& put : work_.puts) communicator().one_sided().put(put);
     });
   }
   // No other communicator of this thread has anything left to do that the signals could depend on.
@@ -204,7 +204,8 @@ class Courses {
 
 StreamHandle stream_of(const Workload& work) {
   if (!work.collectives.empty()) return work.collectives.front().stream;
-  return work.transfers.empty() ? nullptr : work.transfers.front().stream;
+  if (!work.transfers.empty()) return work.transfers.front().stream;
+  return work.waits.empty() ? nullptr : work.wait_stream;
 }
 
 // Another rank of the same device is given the same stream: their kernels must run side by side all the same.
@@ -218,8 +219,10 @@ bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
 
 void launch(Workload& work) {
   DeviceExecutor& device = *work.communicator->on_device();
+  for (const PutRequest& put : work.puts) device.launch(put);
   for (const CollectiveRequest& request : work.collectives) device.launch(request);
   if (!work.transfers.empty()) device.launch(work.transfers);
+  if (!work.waits.empty()) device.launch(work.waits, work.wait_stream);
 }
 
 // Throws before anything is enqueued when a buffer is wrong. Of the communicators that fail later, the first one's error; the others' kernels are enqueued all the same.
@@ -228,6 +231,7 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     const DeviceExecutor& device = *work->communicator->on_device();
     for (const CollectiveRequest& request : work->collectives) device.check(request);
     device.check(work->transfers);
+    for (const PutRequest& put : work->puts) device.check(put);
   }
   std::optional<Error> first;
   const auto attempt = [&](Workload& work, const auto& action) {

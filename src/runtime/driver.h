@@ -1,7 +1,6 @@
 // Drives the calls of one thread to their end, for one communicator or for several at once.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,8 +17,9 @@ struct Workload {
   std::shared_ptr<Communicator> communicator;
   std::vector<CollectiveRequest> collectives;
   std::vector<PointToPointRequest> transfers;
-  std::vector<std::function<void()>> puts;  // before the others
-  std::vector<SignalWait> waits;            // after the others
+  std::vector<PutRequest> puts;   // before the others
+  std::vector<SignalWait> waits;  // after the others
+  StreamHandle wait_stream = nullptr;
 };
 
 // Returns when everything is done. A communicator that fails is marked so and its work dropped; the others' work still

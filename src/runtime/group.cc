@@ -32,7 +32,7 @@ struct Group {
     const auto found = std::find_if(work.begin(), work.end(),
                                     [&](const Workload& entry) { return entry.communicator == communicator; });
     if (found != work.end()) return *found;
-    work.push_back({communicator, {}, {}, {}, {}});
+    work.emplace_back().communicator = communicator;
     return work.back();
   }
 };
@@ -126,13 +126,6 @@ void check_stream(Communicator& communicator, StreamHandle stream) {
          "stream {} is no stream of the host platform, where work is complete when its call returns: pass NULL", stream);
 }
 
-void check_one_sided(Communicator& communicator) {
-  if (communicator.on_device() != nullptr)
-    fail(ErrorCode::invalid_usage,
-         "rank {}: PutSignal, Signal and WaitSignal are not made for devices yet: use Send and Recv, or SCCL_PLATFORM=host",
-         communicator.rank());
-}
-
 void check_rank(const Communicator& communicator, Rank rank, const char* what) {
   if (rank < 0 || rank >= communicator.ranks())
     fail(ErrorCode::invalid_argument, "rank {}: {} {} is not a rank of 0..{}", communicator.rank(), what, rank,
@@ -215,30 +208,39 @@ Completion submit(const Subject& communicator, const PointToPointRequest& reques
   }
   return run({communicator}, [communicator, request] {
     std::vector<Workload> work;
-    work.push_back({communicator, {}, {request}, {}, {}});
+    work.emplace_back().communicator = communicator;
+    work.front().transfers.push_back(request);
     drive(work);
   });
 }
 
-Completion submit_put(const Subject& communicator, std::function<void()> put) {
+Completion submit(const Subject& communicator, const PutRequest& request) {
   communicator->check_usable();
-  check_one_sided(*communicator);
-  if (!in_group()) return run({communicator}, std::move(put));
-  group().of(communicator).puts.push_back(std::move(put));
-  return Completion::done;
+  if (in_group()) {
+    group().of(communicator).puts.push_back(request);
+    return Completion::done;
+  }
+  return run({communicator}, [communicator, request] {
+    std::vector<Workload> work(1);
+    work.front().communicator = communicator;
+    work.front().puts.push_back(request);
+    drive(work);
+  });
 }
 
-Completion submit(const Subject& communicator, std::vector<SignalWait> waits) {
+Completion submit(const Subject& communicator, std::vector<SignalWait> waits, StreamHandle stream) {
   communicator->check_usable();
-  check_one_sided(*communicator);
   if (!in_group())
-    return run({communicator}, [communicator, waits = std::move(waits)] {
-      std::vector<Workload> work;
-      work.push_back({communicator, {}, {}, {}, waits});
+    return run({communicator}, [communicator, stream, waits = std::move(waits)] {
+      std::vector<Workload> work(1);
+      work.front().communicator = communicator;
+      work.front().waits = waits;
+      work.front().wait_stream = stream;
       drive(work);
     });
-  auto& queued = group().of(communicator).waits;
-  queued.insert(queued.end(), waits.begin(), waits.end());
+  Workload& queued = group().of(communicator);
+  queued.waits.insert(queued.waits.end(), waits.begin(), waits.end());
+  queued.wait_stream = stream;
   return Completion::done;
 }
 

@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/unique_id.h"
+#include "runtime/gpu/device_executor.h"
+#include "runtime/gpu/device_window.h"
 
 namespace sccl::runtime {
 namespace {
@@ -24,12 +26,18 @@ std::size_t index(const SignalAddress& address) {
 
 }  // namespace
 
-OneSided::OneSided(const Membership& membership, Assembly& assembly)
+OneSided::OneSided(const Membership& membership, Assembly& assembly, DeviceExecutor* device, const std::atomic<bool>& abort)
     : membership_(membership),
       assembly_(assembly),
+      device_(device),
+      abort_(abort),
       used_(static_cast<std::size_t>(membership.ranks) * MemoryLayout::kSignals * MemoryLayout::kContexts, 0) {}
 
 const Window* OneSided::register_window(void* base, std::size_t bytes) {
+  if (device_ != nullptr) {
+    auto window = map_window(membership_, assembly_, abort_, base, bytes);
+    return window ? add(std::move(window)) : nullptr;
+  }
   const WindowCard mine{reinterpret_cast<std::uint64_t>(base), bytes};
   const auto payloads = assembly_.all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)),
                                              Deadline::in(init_timeout()));
@@ -50,8 +58,13 @@ const Window* OneSided::register_window(void* base, std::size_t bytes) {
               membership_.rank);
     return nullptr;
   }
+  return add(std::move(window));
+}
+
+const Window* OneSided::add(std::unique_ptr<Window> window) {
   const Window* handle = window.get();
   const std::lock_guard lock(mutex_);
+  if (device_ != nullptr) device_->hold(window->mappings);
   windows_[handle] = std::move(window);
   return handle;
 }
@@ -61,6 +74,7 @@ void OneSided::deregister_window(const Window* window) {
   if (windows_.erase(window) == 0)
     fail(ErrorCode::invalid_usage, "window {} is not one that this communicator registered",
          static_cast<const void*>(window));
+  if (device_ != nullptr) device_->drop_unused();
 }
 
 const Window& OneSided::window(const Window* handle) const {
@@ -85,8 +99,13 @@ void OneSided::deregister_buffer(void* handle) {
     fail(ErrorCode::invalid_usage, "handle {} is not one that this communicator's ncclCommRegister returned", handle);
 }
 
-void OneSided::put(std::span<const std::byte> data, const Window& window, std::size_t offset, const SignalAddress& to) {
+void OneSided::put(const PutRequest& request) {
+  const SignalAddress& to = request.to;
   check(to);
+  if (request.window == nullptr) return signal(to);
+  const std::span<const std::byte> data = request.data;
+  const Window& window = *request.window;
+  const std::size_t offset = request.offset;
   if (offset > window.bytes || data.size() > window.bytes - offset)
     fail(ErrorCode::invalid_argument, "{} bytes at offset {} do not fit into a window of {} bytes", data.size(), offset,
          window.bytes);
@@ -102,7 +121,6 @@ void OneSided::put(std::span<const std::byte> data, const Window& window, std::s
 }
 
 void OneSided::signal(const SignalAddress& to) {
-  check(to);
   const Peer& peer = membership_.peers[static_cast<std::size_t>(to.peer)];
   // The kernel's copy, or this thread's, is complete before the count is seen; pairs with arrived() at the peer.
   membership_.layout.signal(peer.segment->data(), membership_.rank, to.signal, to.context)

@@ -1,6 +1,7 @@
 // Windows, and transfers in which only one side takes part: data written into a peer's window, and signals.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,20 +12,33 @@
 
 #include "runtime/assembly.h"
 #include "runtime/membership.h"
+#include "runtime/requests.h"
 
 namespace sccl::runtime {
+
+class DeviceExecutor;
 
 // A buffer of every rank, known to all of them.
 struct Window {
   void* base = nullptr;  // this rank's
   std::size_t bytes = 0;
-  std::vector<std::uint64_t> bases;  // by rank
+  std::vector<std::uint64_t> bases;  // by rank; on a device as this rank's kernels see them
+  std::shared_ptr<void> mappings;    // which make them so
 };
 
 struct SignalAddress {
   Rank peer = 0;
   int signal = 0;
   int context = 0;
+};
+
+// Data for a peer's window and a signal, or the signal alone.
+struct PutRequest {
+  std::span<const std::byte> data;
+  const Window* window = nullptr;
+  std::size_t offset = 0;
+  SignalAddress to;
+  StreamHandle stream = nullptr;
 };
 
 struct SignalWait {
@@ -35,10 +49,10 @@ struct SignalWait {
 // One rank's. Windows and registrations may be looked up by any thread, the rest is for the thread that makes calls.
 class OneSided {
  public:
-  // Both must outlive it.
-  OneSided(const Membership& membership, Assembly& assembly);
+  // All must outlive it. `device` is null on the host platform; `abort` ends the meeting of ranks there.
+  OneSided(const Membership& membership, Assembly& assembly, DeviceExecutor* device, const std::atomic<bool>& abort);
 
-  // Collective; null, with one line that says why, where ranks cannot write into one another's memory. Throws
+  // Collective; null, with one line that says why, where ranks, or their kernels, cannot write into one another's memory. Throws
   // invalid_argument when the ranks' sizes differ.
   const Window* register_window(void* base, std::size_t bytes);
   void deregister_window(const Window* window);    // invalid_usage for one that is not registered
@@ -48,20 +62,23 @@ class OneSided {
   void* register_buffer(void* base, std::size_t bytes);
   void deregister_buffer(void* handle);
 
-  // Complete when it returns: the peer can read the data, and sees the signal after it.
-  void put(std::span<const std::byte> data, const Window& window, std::size_t offset, const SignalAddress& to);
-  void signal(const SignalAddress& to);
+  // Complete when it returns: the peer can read the data, and sees the signal after it. Of the host platform.
+  void put(const PutRequest& request);
 
-  // Returns when all signals have come; they are used up then. Throws as Assembly does.
+  // Returns when all signals have come; they are used up then. Throws as Assembly does. Of the host platform.
   void wait(std::span<const SignalWait> waits);
 
   void check(const SignalAddress& address) const;
 
  private:
+  const Window* add(std::unique_ptr<Window> window);
+  void signal(const SignalAddress& to);
   std::uint64_t arrived(const SignalAddress& from) const;
 
   const Membership& membership_;
   Assembly& assembly_;
+  DeviceExecutor* device_;
+  const std::atomic<bool>& abort_;
   std::vector<std::uint64_t> used_;  // signals that wait() has used up, by peer, signal and context
   mutable std::mutex mutex_;         // guards what follows
   std::map<const Window*, std::unique_ptr<Window>> windows_;

@@ -6,6 +6,8 @@
 
 #include "platform/gpu/memory.h"
 #include "platform/host/segment.h"
+#include "runtime/gpu/device_neighbour.h"
+#include "runtime/gpu/staged_memory.h"
 
 namespace sccl::runtime {
 
@@ -23,5 +25,13 @@ std::shared_ptr<gpu::DeviceMemory> find_memory(std::uint64_t token);
 struct FlagPage;
 std::uint64_t register_flags(const std::shared_ptr<FlagPage>& page);
 std::shared_ptr<FlagPage> find_flags(std::uint64_t token);
+
+// And for host memory that devices see.
+std::uint64_t register_staged(const std::shared_ptr<StagedMemory>& memory);
+std::shared_ptr<StagedMemory> find_staged(std::uint64_t token);
+
+// And for what ranks know of one another's kernels.
+std::uint64_t register_neighbour(const std::shared_ptr<DeviceNeighbour>& neighbour);
+std::shared_ptr<DeviceNeighbour> find_neighbour(std::uint64_t token);
 
 }  // namespace sccl::runtime

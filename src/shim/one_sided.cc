@@ -39,7 +39,7 @@ runtime::SignalAddress checked_address(runtime::Communicator& communicator, int 
 }
 
 runtime::Completion put_signal(const void* data, size_t count, ncclDataType_t datatype, ncclWindow_t win, size_t offset,
-                               int peer, int signal, int context, unsigned flags, ncclComm_t comm) {
+                               int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {
   const auto communicator = communicator_of(comm);
   communicator->check_usable();
   const int type = static_cast<int>(datatype);
@@ -51,13 +51,10 @@ runtime::Completion put_signal(const void* data, size_t count, ncclDataType_t da
     fail(ErrorCode::invalid_argument, "{} elements at offset {} do not fit into a window of {} bytes", count, offset,
          window.bytes);
   const std::span bytes(static_cast<const std::byte*>(data), count * element_bytes);
-  return runtime::submit_put(communicator,
-                             [communicator, bytes, &window, offset, to] {
-                               communicator->one_sided().put(bytes, window, offset, to);
-                             });
+  return runtime::submit(communicator, runtime::PutRequest{bytes, &window, offset, to, stream});
 }
 
-runtime::Completion wait_signal(int count, const ncclWaitSignalDesc_t* descriptions, ncclComm_t comm) {
+runtime::Completion wait_signal(int count, const ncclWaitSignalDesc_t* descriptions, ncclComm_t comm, cudaStream_t stream) {
   const auto communicator = communicator_of(comm);
   communicator->check_usable();
   if (count < 0 || (count > 0 && descriptions == nullptr))
@@ -70,7 +67,7 @@ runtime::Completion wait_signal(int count, const ncclWaitSignalDesc_t* descripti
     waits.push_back({checked_address(*communicator, one.peer, one.sigIdx, one.ctx, 0),
                      static_cast<std::uint64_t>(one.opCnt)});
   }
-  return runtime::submit(communicator, std::move(waits));
+  return runtime::submit(communicator, std::move(waits), stream);
 }
 
 }  // namespace
@@ -97,23 +94,23 @@ ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUse
 
 ncclResult_t pncclPutSignal(const void* localbuff, size_t count, ncclDataType_t datatype, int peer,
                             ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx, unsigned int flags,
-                            ncclComm_t comm, cudaStream_t) {
+                            ncclComm_t comm, cudaStream_t stream) {
   return queued("ncclPutSignal", [&] {
-    return put_signal(localbuff, count, datatype, peerWin, peerWinOffset, peer, sigIdx, ctx, flags, comm);
+    return put_signal(localbuff, count, datatype, peerWin, peerWinOffset, peer, sigIdx, ctx, flags, comm, stream);
   });
 }
 
-ncclResult_t pncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t) {
+ncclResult_t pncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream) {
   return queued("ncclSignal", [&] {
     const auto communicator = communicator_of(comm);
     communicator->check_usable();
     const auto to = checked_address(*communicator, peer, sigIdx, ctx, flags);
-    return runtime::submit_put(communicator, [communicator, to] { communicator->one_sided().signal(to); });
+    return runtime::submit(communicator, runtime::PutRequest{{}, nullptr, 0, to, stream});
   });
 }
 
-ncclResult_t pncclWaitSignal(int nDesc, ncclWaitSignalDesc_t* signalDescs, ncclComm_t comm, cudaStream_t) {
-  return queued("ncclWaitSignal", [&] { return wait_signal(nDesc, signalDescs, comm); });
+ncclResult_t pncclWaitSignal(int nDesc, ncclWaitSignalDesc_t* signalDescs, ncclComm_t comm, cudaStream_t stream) {
+  return queued("ncclWaitSignal", [&] { return wait_signal(nDesc, signalDescs, comm, stream); });
 }
 
 SCCL_WEAK_NAME(CommWindowRegister);

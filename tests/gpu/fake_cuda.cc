@@ -34,18 +34,20 @@ const char* fake_cuda_live_text() {
   s.live_copy = "allocations " + std::to_string(s.allocations.size()) + " handles " + std::to_string(s.handles.size()) +
                 " reserved " + std::to_string(s.reserved.size()) + " mapped " + std::to_string(s.mapped.size()) +
                 " streams " + std::to_string(streams) + " events " + std::to_string(s.events.size()) + " modules " +
-                std::to_string(s.modules.size()) + " registered " + std::to_string(s.registered.size());
+                std::to_string(s.modules.size());
   return s.live_copy.c_str();
 }
 int fake_cuda_live() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   return static_cast<int>(s.allocations.size() + s.handles.size() + s.reserved.size() + s.mapped.size() +
-                          s.streams.size() - s.streams.count(nullptr) + s.events.size() + s.modules.size() + s.registered.size());
+                          s.streams.size() - s.streams.count(nullptr) + s.events.size() + s.modules.size());
 }
 int fake_cuda_violations() { return state().violations; }
 void fake_cuda_set_version(int version) { state().version = version; }
 void fake_cuda_set_vmm(int supported) { state().vmm = supported != 0; }
+void fake_cuda_set_devices(int count) { state().devices = count; }
+void fake_cuda_set_peer_access(int kind) { state().peer_access = kind; }
 void fake_cuda_set_any_memory(int allowed) { state().any_memory = allowed != 0; }
 void fake_cuda_set_process_service(int running) { state().process_service = running; }
 void fake_cuda_set_stream_values(int supported) { state().stream_values = supported != 0; }
@@ -68,7 +70,7 @@ int cuGetErrorString(int code, const char** text) {
   return kSuccess;
 }
 int cuDeviceGetCount(int* count) {
-  *count = 1;
+  *count = state().devices;
   return enter("cuDeviceGetCount");
 }
 int cuDeviceGet(int* device, int ordinal) {
@@ -83,8 +85,12 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   if (attribute == 133) *value = s.process_service;
   return enter("cuDeviceGetAttribute");
 }
-int cuDeviceGetUuid(void* id, int) {
-  std::memset(id, 0x5c, 16);
+int cuDeviceGetPCIBusId(char* id, int bytes, int device) {
+  std::snprintf(id, static_cast<std::size_t>(bytes), "0000:%02X:00.0", 0x10 + device);
+  return enter("cuDeviceGetPCIBusId");
+}
+int cuDeviceGetUuid(void* id, int device) {
+  std::memset(id, 0x5c + device, 16);
   return enter("cuDeviceGetUuid");
 }
 int cuDeviceGetName(char* name, int bytes, int) {
@@ -92,7 +98,7 @@ int cuDeviceGetName(char* name, int bytes, int) {
   return enter("cuDeviceGetName");
 }
 int cuDeviceCanAccessPeer(int* can, int, int) {
-  *can = 1;
+  *can = state().peer_access != kFakeNoPeerAccess ? 1 : 0;
   return enter("cuDeviceCanAccessPeer");
 }
 int cuCtxGetCurrent(void** context) {
@@ -105,12 +111,12 @@ int cuCtxSetCurrent(void* context) {
   return kSuccess;
 }
 int cuCtxGetDevice(int* device) {
-  *device = 0;
+  *device = current_device();
   if (const int code = enter("cuCtxGetDevice")) return code;
   return current == nullptr ? kInvalidContext : kSuccess;
 }
-int cuDevicePrimaryCtxRetain(void** context, int) {
-  *context = &context_of_device_0;
+int cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = &contexts[device];
   return enter("cuDevicePrimaryCtxRetain");
 }
 int cuDevicePrimaryCtxRelease_v2(int) { return enter("cuDevicePrimaryCtxRelease_v2"); }
@@ -134,21 +140,30 @@ int cuMemFreeHost(void* data) {
   return release(reinterpret_cast<u64>(data));
 }
 int cuMemHostGetDevicePointer_v2(u64* address, void* data, unsigned) {
+  if (const int code = enter("cuMemHostGetDevicePointer_v2")) return code;
   *address = reinterpret_cast<u64>(data);
-  return enter("cuMemHostGetDevicePointer_v2");
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.allocations.count(*address) != 0 ? kSuccess : kInvalidValue;
 }
 int cuMemHostRegister_v2(void* data, unsigned long bytes, unsigned flags) {
   if (const int code = enter_unsafe("cuMemHostRegister_v2")) return code;
-  if ((flags & 2) == 0) return kInvalidValue;
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  return s.registered.emplace(reinterpret_cast<u64>(data), bytes).second ? kSuccess : 712;  // already registered
+  const u64 address = reinterpret_cast<u64>(data);
+  if (flags != 3 || address % 4096 != 0) return kInvalidValue;
+  if (s.allocations.count(address) != 0) return 712;  // registered already
+  s.allocations[address] = {bytes, -1, true};
+  return kSuccess;
 }
 int cuMemHostUnregister(void* data) {
   if (const int code = enter_unsafe("cuMemHostUnregister")) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  return s.registered.erase(reinterpret_cast<u64>(data)) == 1 ? kSuccess : 713;  // not registered
+  const auto found = s.allocations.find(reinterpret_cast<u64>(data));
+  if (found == s.allocations.end() || found->second.descriptor >= 0) return 713;  // not registered
+  s.allocations.erase(found);
+  return kSuccess;
 }
 int cuMemcpyHtoDAsync_v2(u64 to, const void* from, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemcpyHtoDAsync_v2")) return code;
@@ -177,12 +192,32 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** results, u64 
   State& s = state();
   const std::lock_guard lock(s.mutex);
   int type = s.any_memory ? 2 : 0;
+  int device = current_device();
   for (const auto& [begin, allocation] : s.allocations)
-    if (pointer >= begin && pointer < begin + allocation.bytes) type = allocation.host ? 1 : 2;
+    if (pointer >= begin && pointer < begin + allocation.bytes) {
+      type = allocation.host ? 1 : 2;
+      device = allocation.device;
+    }
   for (unsigned i = 0; i < count; ++i)
-    *static_cast<unsigned*>(results[i]) = attributes[i] == 2 ? static_cast<unsigned>(type) : 0;
+    *static_cast<unsigned*>(results[i]) = static_cast<unsigned>(attributes[i] == 2 ? type : attributes[i] == 9 ? device : 0);
   return kSuccess;
 }
+int cuMemGetAddressRange_v2(u64* base, unsigned long* bytes, u64 address) {
+  if (const int code = enter("cuMemGetAddressRange_v2")) return code;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  for (const auto& [begin, allocation] : s.allocations)
+    if (!allocation.host && address >= begin && address < begin + allocation.bytes) {
+      *base = begin;
+      *bytes = allocation.bytes;
+      return kSuccess;
+    }
+  return kInvalidValue;
+}
+
+// Through a broken mapping the writer alone sees what it wrote.
+static int sharing(bool foreign) { return foreign && state().peer_access == kFakeBrokenPeerAccess ? MAP_PRIVATE : MAP_SHARED; }
+
 struct FakeIpcHandle {
   int process, descriptor;
   u64 bytes;
@@ -202,7 +237,9 @@ int cuIpcOpenMemHandle_v2(u64* address, FakeIpcHandle handle, unsigned) {
   const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0 || handle.process == ::getpid()) return kInvalidValue;  // as the driver
-  void* const data = ::mmap(nullptr, handle.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  const bool foreign = device_behind(descriptor) != current_device();
+  if (foreign && state().peer_access == kFakeNoPeerAccess) return kPeerAccessUnsupported;
+  void* const data = ::mmap(nullptr, handle.bytes, PROT_READ | PROT_WRITE, sharing(foreign), descriptor, 0);
   *address = reinterpret_cast<u64>(data);
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -218,15 +255,16 @@ int cuMemGetAllocationGranularity(unsigned long* bytes, const void*, int) {
   *bytes = kGranularity;
   return enter("cuMemGetAllocationGranularity");
 }
-int cuMemCreate(u64* handle, unsigned long bytes, const void*, u64) {
+int cuMemCreate(u64* handle, unsigned long bytes, const void* properties, u64) {
   if (const int code = enter_unsafe("cuMemCreate")) return code;
   if (bytes % kGranularity != 0) return kInvalidValue;
-  const int descriptor = ::memfd_create("fake-cuda-vmm", MFD_CLOEXEC);
+  const int device = static_cast<const int*>(properties)[3];  // location.id
+  const int descriptor = ::memfd_create(memory_name(device).c_str(), MFD_CLOEXEC);
   if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   *handle = s.next++;
-  s.handles[*handle] = descriptor;
+  s.handles[*handle] = {descriptor, device};
   return kSuccess;
 }
 int cuMemRelease(u64 handle) {
@@ -235,7 +273,7 @@ int cuMemRelease(u64 handle) {
   const std::lock_guard lock(s.mutex);
   const auto found = s.handles.find(handle);
   if (found == s.handles.end()) return kInvalidValue;
-  ::close(found->second);
+  ::close(found->second.descriptor);
   s.handles.erase(found);
   return kSuccess;
 }
@@ -264,13 +302,22 @@ int cuMemMap(u64 address, unsigned long bytes, unsigned long, u64 handle, u64) {
   const auto found = s.handles.find(handle);
   if (found == s.handles.end() || s.reserved.count(address) == 0) return kInvalidValue;
   // Without access until it is allowed.
-  if (::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second, 0) == MAP_FAILED)
+  if (::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, sharing(found->second.device != current_device()) | MAP_FIXED,
+             found->second.descriptor, 0) == MAP_FAILED)
     return kOutOfMemory;
-  s.mapped[address] = bytes;
+  s.mapped[address] = {bytes, found->second.device};
   return kSuccess;
 }
-int cuMemSetAccess(u64 address, unsigned long bytes, const void*, unsigned long) {
+int cuMemSetAccess(u64 address, unsigned long bytes, const void* access, unsigned long) {
   if (const int code = enter("cuMemSetAccess")) return code;
+  {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    const auto found = s.mapped.find(address);
+    if (found == s.mapped.end()) return kInvalidValue;
+    const int device = static_cast<const int*>(access)[1];  // location.id
+    if (device != found->second.device && s.peer_access == kFakeNoPeerAccess) return kPeerAccessUnsupported;
+  }
   return ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? kSuccess : kInvalidValue;
 }
 int cuMemUnmap(u64 address, unsigned long bytes) {
@@ -287,7 +334,7 @@ int cuMemExportToShareableHandle(void* out, u64 handle, int, u64) {
   const std::lock_guard lock(s.mutex);
   const auto found = s.handles.find(handle);
   if (found == s.handles.end()) return kInvalidValue;
-  *static_cast<int*>(out) = ::fcntl(found->second, F_DUPFD_CLOEXEC, 0);
+  *static_cast<int*>(out) = ::fcntl(found->second.descriptor, F_DUPFD_CLOEXEC, 0);
   return kSuccess;
 }
 int cuMemImportFromShareableHandle(u64* handle, void* descriptor, int) {
@@ -297,7 +344,7 @@ int cuMemImportFromShareableHandle(u64* handle, void* descriptor, int) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   *handle = s.next++;
-  s.handles[*handle] = own;
+  s.handles[*handle] = {own, device_behind(own)};
   return kSuccess;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -21,7 +22,7 @@ namespace fake {
 
 using u64 = unsigned long long;
 
-inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kInvalidHandle = 400,
+inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kPeerAccessUnsupported = 217, kInvalidHandle = 400,
               kNotReady = 600, kCaptureUnsupported = 900, kCaptureIsolation = 905;
 inline constexpr std::size_t kGranularity = 65536;
 inline constexpr sccl::device::u32 kThreads = 2;  // of a block, whatever is asked for
@@ -97,8 +98,14 @@ struct FakeEvent {
 
 struct Allocation {
   std::size_t bytes;
-  int descriptor;  // of the memfd behind it
+  int descriptor;  // of the memfd behind it; -1 of host memory that was only pinned
   bool host;
+  int device = 0;
+};
+
+struct Handle {
+  int descriptor;  // of a memfd
+  int device;
 };
 
 struct Module {
@@ -115,14 +122,17 @@ struct State {
   std::mutex mutex;
   std::string calls, calls_copy, live_copy, launched, launched_copy;
   std::map<std::string, Failure> failures;
-  std::atomic<int> version{13000}, violations{0};
+  std::atomic<int> version{13000}, violations{0}, devices{1}, peer_access{kFakePeerAccess};
   std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false};
   std::atomic<int> process_service{1};
   std::map<u64, Allocation> allocations;
-  std::map<u64, std::size_t> registered;  // host memory of the program
-  std::map<u64, int> handles;           // virtual memory: memfds
+  std::map<u64, Handle> handles;        // virtual memory
   std::map<u64, std::size_t> reserved;  // addresses
-  std::map<u64, std::size_t> mapped;
+  struct Mapping {
+    std::size_t bytes;
+    int device;
+  };
+  std::map<u64, Mapping> mapped;
   std::map<void*, std::shared_ptr<FakeStream>> streams;
   std::set<FakeEvent*> events;
   std::set<Module*> modules;
@@ -144,7 +154,19 @@ inline State& state() {
 inline thread_local void* current = nullptr;
 inline thread_local int capture_mode = 0;
 inline thread_local int thread_captures = 0;  // begun in this thread, for itself only
-inline char context_of_device_0;
+inline char contexts[8];  // of the devices
+
+inline int current_device() { return current == nullptr ? 0 : static_cast<int>(static_cast<char*>(current) - contexts); }
+
+// Whose memory lies behind a descriptor is in its name.
+inline std::string memory_name(int device) { return "fake-cuda-" + std::to_string(device); }
+inline int device_behind(int descriptor) {
+  char name[64]{};
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  if (::readlink(link.c_str(), name, sizeof name - 1) < 0) return 0;
+  const char* const number = std::strstr(name, "fake-cuda-");
+  return number == nullptr ? 0 : std::atoi(number + 10);
+}
 
 // Records the call; its injected failure, if any.
 inline int enter(const char* name) {
@@ -184,7 +206,7 @@ inline std::shared_ptr<FakeStream> stream_of(void* handle) {
 }
 
 inline int make_memory(std::size_t bytes, void*& data, int& descriptor) {
-  descriptor = ::memfd_create("fake-cuda", MFD_CLOEXEC);
+  descriptor = ::memfd_create(memory_name(current_device()).c_str(), MFD_CLOEXEC);
   if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
   data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   return data == MAP_FAILED ? kOutOfMemory : kSuccess;
@@ -199,7 +221,7 @@ inline int allocate(u64* out, std::size_t bytes, bool host) {
   *out = reinterpret_cast<u64>(data);
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.allocations[*out] = {bytes, descriptor, host};
+  s.allocations[*out] = {bytes, descriptor, host, current_device()};
   return kSuccess;
 }
 

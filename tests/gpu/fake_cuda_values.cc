@@ -21,8 +21,6 @@ bool is_registered(u64 address) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto holds = [&](u64 begin, std::size_t bytes) { return address >= begin && address + 4 <= begin + bytes; };
-  for (const auto& [begin, bytes] : s.registered)
-    if (holds(begin, bytes)) return true;
   for (const auto& [begin, allocation] : s.allocations)
     if (holds(begin, allocation.bytes)) return true;
   return false;

@@ -140,4 +140,9 @@ inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threa
   });
 }
 
+inline void launch_on_host(const OneSidedArguments& arguments, u32 blocks, u32 threads) {
+  std::vector<u32> last(blocks);
+  on_grid(blocks, threads, [&](u32 block, u32) { run_one_sided(arguments, last[block]); });
+}
+
 }  // namespace sccl::device::gpu

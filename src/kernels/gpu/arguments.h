@@ -60,6 +60,32 @@ struct CallArguments {
 };
 static_assert(sizeof(CallArguments) <= 4096);
 
+// Of the kernel of one-sided calls (one_sided_kernel.h).
+inline constexpr u32 kMostWaits = 64;  // of one launch
+
+struct AwaitedSignal {
+  const u64* arrived;
+  u64* used;
+  u64 count;
+  int peer;
+};
+
+struct OneSidedArguments {
+  const u8* from;
+  u8* to;
+  u64 bytes;
+  u64* arrived;  // the peer's counter; null: no signal
+  u64* sent;
+  u32 blocks;
+  u32 rank;
+  Control* control;
+  HostWords* host;
+  u64 sequence;  // 0: of a call that is replayed
+  u32 wait_count;
+  AwaitedSignal waits[kMostWaits];
+};
+static_assert(sizeof(OneSidedArguments) <= 4096);
+
 // A block's shared memory beside what is declared: where an operation's operands are, 16 bytes each, and its
 // destinations.
 inline u64 shared_bytes(u32 most_operands, u32 most_destinations) {

@@ -13,6 +13,7 @@
 
 #include "kernels/gpu/arguments.h"
 #include "kernels/gpu/reduce_copy.h"
+#include "kernels/gpu/stop_signs.h"
 #include "kernels/gpu/target.h"
 
 namespace sccl::device::gpu {
@@ -109,7 +110,7 @@ class Block {
   }
   // The leader's: notes why, for the host and for the other ranks. Only the first reason counts.
   void stop(StopReason reason, int peer) {
-    tell_host(reason, static_cast<u64>(peer));
+    tell_host(arguments_.host, reason, static_cast<u64>(peer));
     SCCL_ROLLED for (u32 rank = 0; rank < arguments_.ranks; ++rank) {
       Control* const control = arguments_.peer_controls[rank];
       if (control == nullptr || load_relaxed_system(&control->stop) != 0) continue;
@@ -119,34 +120,9 @@ class Block {
   }
 
  private:
-  static constexpr u32 kPollsPerLook = 64;        // at this device's memory
-  static constexpr u32 kPollsPerHostLook = 1024;  // through the host's bus
-
-  void tell_host(StopReason reason, u64 peer) {
-    if (load_relaxed_system(&arguments_.host->stopped) != 0) return;
-    store_relaxed_system(&arguments_.host->peer, peer);
-    store_release_system(&arguments_.host->stopped, static_cast<u64>(reason));
-  }
-
   bool must_stop() {
-    if (!stop_seen_) stop_seen_ = look();
+    if (!stop_seen_) stop_seen_ = signs_.look(arguments_, state_->blocked_on_peer);
     return stop_seen_;
-  }
-
-  bool look() {
-    if (++polls_ % kPollsPerLook != 0) return false;
-    const u64 reason = load_acquire_system(&arguments_.control->stop);
-    if (reason != 0) {
-      tell_host(static_cast<StopReason>(reason), load_relaxed_system(&arguments_.control->stop_peer));
-      return true;
-    }
-    if (polls_ % kPollsPerHostLook != 0) return false;
-    store_relaxed_system(&arguments_.host->awaited, static_cast<u64>(state_->blocked_on_peer + 1));
-    if (load_acquire_system(&arguments_.host->stop) == 0) return false;
-    store_relaxed_system(&arguments_.control->stop_peer, arguments_.rank);
-    store_release_system(&arguments_.control->stop, static_cast<u64>(StopReason::host));
-    tell_host(StopReason::host, arguments_.rank);
-    return true;
   }
 
   const CallArguments& arguments_;
@@ -155,7 +131,7 @@ class Block {
   u8* bounce_ = nullptr;
   bool lone_lane_;
   u32 turn_ = 0;
-  u32 polls_ = 0;
+  StopSigns signs_;
   bool stop_seen_ = false;
   const LaneState* state_ = nullptr;
 };

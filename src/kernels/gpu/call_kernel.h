@@ -9,6 +9,7 @@
 
 #include "kernels/gpu/block.h"
 #include "kernels/gpu/move.h"
+#include "kernels/gpu/one_sided_kernel.h"
 
 namespace sccl::device::gpu {
 
@@ -25,9 +26,7 @@ inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
   block_sync();
   if (thread_index() != 0) return;
   arguments.control->arrived_blocks = 0;
-  const u64 finished = ++arguments.control->finished_calls;
-  if (arguments.sequence != 0) store_relaxed_system(&arguments.host->finished_sequence, arguments.sequence);
-  store_release_system(&arguments.host->finished, finished);
+  tell_end(arguments.control, arguments.host, arguments.sequence);
 }
 
 // The host cuts tables that are too long for the kernel's parameters in the same way.
@@ -54,8 +53,7 @@ inline void begin_call(const CallArguments& arguments, BlockMemory& memory) {
         bits |= static_cast<u64>(reinterpret_cast<const u8*>(arguments.scale_pointer)[i]) << (8 * i);
       memory.call.scale_bits = bits;
     }
-    if (block_index() == 0)
-      store_relaxed_system(&arguments.host->began, load_relaxed_system(&arguments.control->finished_calls) + 1);
+    if (block_index() == 0) tell_begin(arguments.control, arguments.host);
   }
   block_sync();
 }
@@ -116,4 +114,11 @@ inline void run_call(const CallArguments& arguments, BlockMemory& memory, u8* pl
     SCCL_SHARED sccl::device::gpu::BlockMemory memory;                                                \
     extern SCCL_SHARED sccl::device::u64 places[];                                                    \
     sccl::device::gpu::run_call<__VA_ARGS__>(a, memory, reinterpret_cast<sccl::device::u8*>(places)); \
+  }
+
+#define SCCL_GPU_ONE_SIDED_KERNEL(name)                                                  \
+  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads)         \
+      name(SCCL_GPU_PARAMETER sccl::device::gpu::OneSidedArguments a) {                  \
+    SCCL_SHARED sccl::device::u32 last;                                                  \
+    sccl::device::gpu::run_one_sided(a, last);                                           \
   }

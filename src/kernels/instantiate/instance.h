@@ -1,4 +1,4 @@
-// What kernels there are: one that copies, and one for each type and operation; each in two forms.
+// What kernels there are: one of one-sided calls, one that copies, and one for each type and operation, the latter in two forms.
 #pragma once
 
 #include <compare>
@@ -11,8 +11,8 @@
 
 namespace sccl::kernels {
 
-// A whole call of a rank, which waits for its peers; or one move, which waits for nobody.
-enum class KernelForm : std::uint8_t { call, move };
+// A whole call of a rank, which waits for its peers; one move, which waits for nobody; one-sided calls, which know no types.
+enum class KernelForm : std::uint8_t { call, move, one_sided };
 
 struct Instance {
   bool reduces = false;  // the others are meaningless without
@@ -22,6 +22,8 @@ struct Instance {
 
   auto operator<=>(const Instance&) const = default;
 };
+
+inline constexpr Instance kOneSided{false, DataType::int8, ReduceKernel::sum, KernelForm::one_sided};
 
 std::vector<Instance> all_instances();
 

@@ -25,6 +25,15 @@ std::string native_architecture(const Driver& driver, int device) {
   return architecture;
 }
 
+// As /sys spells it.
+std::string pci_id_of(const Driver& driver, int device) {
+  std::array<char, 32> text{};
+  if (driver.device_pci_id == nullptr || driver.device_pci_id(text.data(), static_cast<int>(text.size()) - 1, device) != 0) return "";
+  std::string id(text.data());
+  for (char& c : id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return id;
+}
+
 std::string architecture_of(const Driver& driver, int device) {
   if (driver.vendor == Vendor::hip) return native_architecture(driver, device);
   const int major = attribute(driver, device, Attribute::capability_major);
@@ -38,6 +47,7 @@ Device describe(const Driver& driver, int ordinal, void* context) {
   device.ordinal = ordinal;
   device.context = context;
   driver.check(driver.device_id(&device.id, ordinal), "asking for the device's id");
+  device.pci_id = pci_id_of(driver, ordinal);
   device.multiprocessors = attribute(driver, ordinal, Attribute::multiprocessors);
   device.architecture = architecture_of(driver, ordinal);
   device.vmm = driver.has_vmm() && attribute(driver, ordinal, Attribute::vmm) != 0 &&

@@ -51,6 +51,7 @@ void fill_devices(Table& table, Driver& d) {
   table.want(d.device_id, {"cuDeviceGetUuid_v2", nullptr});  // tells instances of one device apart
   if (d.device_id == nullptr) table.need(d.device_id, {"cuDeviceGetUuid", "hipDeviceGetUuid"});
   table.need(d.device_name, {"cuDeviceGetName", "hipDeviceGetName"});
+  table.want(d.device_pci_id, {"cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId"});
   table.need(d.can_access_peer, {"cuDeviceCanAccessPeer", "hipDeviceCanAccessPeer"});
   table.need(d.context_current, {"cuCtxGetCurrent", nullptr});
   table.need(d.context_set, {"cuCtxSetCurrent", nullptr});
@@ -71,14 +72,15 @@ void fill_memory(Table& table, Driver& d) {
   table.need(d.host_allocate, {"cuMemHostAlloc", "hipHostMalloc"});
   table.need(d.host_free, {"cuMemFreeHost", "hipHostFree"});
   table.need(d.host_device_pointer, {"cuMemHostGetDevicePointer_v2", "hipHostGetDevicePointer"});
+  table.need(d.host_register, {"cuMemHostRegister_v2", "hipHostRegister"});
+  table.need(d.host_unregister, {"cuMemHostUnregister", "hipHostUnregister"});
   table.need(d.copy_to_device, {"cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync"});
   table.need(d.copy_from_device, {"cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"});
   table.need(d.copy_on_device, {"cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync"});
-  table.want(d.host_register, {"cuMemHostRegister_v2", nullptr});
-  table.want(d.host_unregister, {"cuMemHostUnregister", nullptr});
   table.need(d.fill, {"cuMemsetD8Async", "hipMemsetD8Async"});
   // HIP's numbers for kinds of memory changed between its versions.
   table.want(d.pointer_attributes, {"cuPointerGetAttributes", nullptr});
+  table.want(d.address_range, {"cuMemGetAddressRange_v2", "hipMemGetAddressRange"});
   table.need(d.ipc_export, {"cuIpcGetMemHandle", "hipIpcGetMemHandle"});
   table.need(d.ipc_open, {"cuIpcOpenMemHandle_v2", "hipIpcOpenMemHandle"});
   table.need(d.ipc_close, {"cuIpcCloseMemHandle", "hipIpcCloseMemHandle"});

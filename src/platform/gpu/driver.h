@@ -78,6 +78,7 @@ struct Driver {
   Status (*device_attribute)(int*, int attribute, int device);
   Status (*device_id)(UniqueDeviceId*, int device);
   Status (*device_name)(char*, int bytes, int device);
+  Status (*device_pci_id)(char*, int bytes, int device);  // may be null
   Status (*can_access_peer)(int*, int device, int peer);
   Status (*context_current)(void**);
   Status (*context_set)(void*);
@@ -96,11 +97,14 @@ struct Driver {
   Status (*host_allocate)(void**, std::size_t, unsigned flags);
   Status (*host_free)(void*);
   Status (*host_device_pointer)(Address*, void*, unsigned);
+  Status (*host_register)(void*, std::size_t, unsigned flags);
+  Status (*host_unregister)(void*);
   Status (*copy_to_device)(Address, const void*, std::size_t, Stream);
   Status (*copy_from_device)(void*, Address, std::size_t, Stream);
   Status (*copy_on_device)(Address, Address, std::size_t, Stream);
   Status (*fill)(Address, unsigned char, std::size_t, Stream);
   Status (*pointer_attributes)(unsigned count, int* attributes, void** results, Address);  // null in HIP
+  Status (*address_range)(Address*, std::size_t*, Address);  // of the allocation around an address; may be null
   Status (*ipc_export)(IpcHandle*, Address);
   Status (*ipc_open)(Address*, IpcHandle, unsigned flags);
   Status (*ipc_close)(Address);
@@ -126,8 +130,6 @@ struct Driver {
   Status (*stream_wait_value)(Stream, Address, std::uint32_t, unsigned flags);   // may be null
   Status (*stream_write_value)(Stream, Address, std::uint32_t, unsigned flags);  // may be null
   Status (*stream_batch)(Stream, unsigned count, FlagOperation*, unsigned flags);  // may be null
-  Status (*host_register)(void*, std::size_t, unsigned flags);                     // may be null
-  Status (*host_unregister)(void*);                                                // may be null
   Status (*stream_is_capturing)(Stream, int*);
   Status (*capture_info)(Stream, int* status, unsigned long long* id, void** graph, const void*** nodes,
                          std::size_t* count);  // may be null

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kDescriptorType = 1;
 constexpr unsigned kNonBlockingStream = 1;
-constexpr unsigned kMappedAndPortable = 3;  // HIP: 2 and 1 as well
+constexpr unsigned kMappedAndPortable = 3;  // of allocating and of registering alike; HIP: 2 and 1 as well
 constexpr unsigned kLazyPeerAccess = 1;
 constexpr Status kPeerAccessAlready = 704;
 
@@ -32,6 +32,29 @@ class SetupStream {
 };
 
 }  // namespace
+
+void enable_peer_access(const Device& user, const Device& owner) {
+  if (user.ordinal == owner.ordinal) return;
+  const Driver& driver = *user.driver;
+  const Current current(user);
+  const Status status = driver.vendor == Vendor::cuda ? driver.enable_peer_access(owner.context, 0)
+                                                      : driver.hip_enable_peer(owner.ordinal, 0);
+  if (status != kPeerAccessAlready) driver.check(status, "enabling peer access");
+}
+
+Ticket ticket_for(const Device& device, Address address, std::size_t& offset) {
+  const Current current(device);
+  const Driver& driver = *device.driver;
+  if (driver.address_range == nullptr) driver.fail(1, "asking for the allocation of a buffer, which this driver does not tell,");
+  Address base = 0;
+  std::size_t bytes = 0;
+  driver.check(driver.address_range(&base, &bytes, address), "asking for the allocation of a buffer");
+  Ticket ticket;
+  ticket.bytes = bytes;
+  driver.check(driver.ipc_export(&ticket.ipc, base), "exporting device memory");
+  offset = address - base;
+  return ticket;
+}
 
 void DeviceMemory::set_access(const Device& device) const {
   AccessDescription access;
@@ -124,21 +147,16 @@ Ticket DeviceMemory::ticket(FileDescriptor& descriptor) const {
   return ticket;
 }
 
+bool DeviceMemory::reachable_from(const Device& device) const {
+  if (device.ordinal == device_.ordinal) return true;
+  int reachable = 0;
+  device_.driver->check(device_.driver->can_access_peer(&reachable, device.ordinal, device_.ordinal), "asking for peer access");
+  return reachable != 0;
+}
+
 void DeviceMemory::admit(const Device& device) const {
   if (device.ordinal == device_.ordinal) return;
-  const Driver& driver = *device_.driver;
-  int reachable = 0;
-  driver.check(driver.can_access_peer(&reachable, device.ordinal, device_.ordinal), "asking for peer access");
-  if (reachable == 0)
-    fail(ErrorCode::device_error,
-         "device {} cannot reach the memory of device {}: use devices that are linked (nvidia-smi topo -p2p r), or set "
-         "SCCL_PLATFORM=host",
-         device.ordinal, device_.ordinal);
-  if (kind_ == Kind::virtual_memory) return set_access(device);
-  const Current current(device);
-  const Status status = driver.vendor == Vendor::cuda ? driver.enable_peer_access(device_.context, 0)
-                                                      : driver.hip_enable_peer(device_.ordinal, 0);
-  if (status != kPeerAccessAlready) driver.check(status, "enabling peer access");
+  kind_ == Kind::virtual_memory ? set_access(device) : enable_peer_access(device, device_);
 }
 
 void DeviceMemory::write(std::size_t offset, const void* data, std::size_t bytes) const {
@@ -147,6 +165,15 @@ void DeviceMemory::write(std::size_t offset, const void* data, std::size_t bytes
   const RelaxedCapture relaxed(driver);
   const SetupStream stream(driver);
   driver.check(driver.copy_to_device(address_ + offset, data, bytes, stream.get()), "copying to the device");
+  stream.finish();
+}
+
+void DeviceMemory::read(std::size_t offset, void* data, std::size_t bytes) const {
+  const Current current(device_);
+  const Driver& driver = *device_.driver;
+  const RelaxedCapture relaxed(driver);
+  const SetupStream stream(driver);
+  driver.check(driver.copy_from_device(data, address_ + offset, bytes, stream.get()), "copying from the device");
   stream.finish();
 }
 
@@ -174,18 +201,13 @@ MappedMemory::~MappedMemory() {
   }
 }
 
-RegisteredMemory::RegisteredMemory(const Device& device, std::byte* data, std::size_t bytes) : device_(device), data_(data) {
+PinnedMemory::PinnedMemory(const Device& device, void* data, std::size_t bytes) : device_(device), data_(data) {
   const Current current(device_);
-  const Driver& driver = *device.driver;
-  const RelaxedCapture relaxed(driver);
-  driver.check(driver.host_register(data, bytes, kMappedAndPortable), "registering host memory");
-  if (const Status status = driver.host_device_pointer(&address_, data, 0); status != 0) {
-    driver.host_unregister(data);
-    driver.fail(status, "mapping host memory to the device");
-  }
+  const RelaxedCapture relaxed(*device_.driver);
+  device_.driver->check(device_.driver->host_register(data_, bytes, kMappedAndPortable), "pinning shared host memory");
 }
 
-RegisteredMemory::~RegisteredMemory() {
+PinnedMemory::~PinnedMemory() {
   try {
     const Current current(device_);
     const RelaxedCapture relaxed(*device_.driver);
@@ -193,6 +215,14 @@ RegisteredMemory::~RegisteredMemory() {
   } catch (const Error&) {
     // As in ~DeviceMemory.
   }
+}
+
+Address PinnedMemory::address_for(const Device& device) const {
+  const Current current(device);
+  const RelaxedCapture relaxed(*device.driver);
+  Address address = 0;
+  device.driver->check(device.driver->host_device_pointer(&address, data_, 0), "mapping pinned host memory to the device");
+  return address;
 }
 
 }  // namespace sccl::gpu

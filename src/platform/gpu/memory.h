@@ -15,6 +15,14 @@ struct Ticket {
   bool descriptor = false;  // it travels as a file descriptor, not as `ipc`
 };
 
+// Kernels of `user` may use the memory that `owner`, a device of this process, allocates by plain calls. Throws device_error
+// when the driver refuses.
+void enable_peer_access(const Device& user, const Device& owner);
+
+// A ticket for memory that the program has allocated around `address`, which lies `offset` bytes behind its begin. Throws
+// device_error for what no other process can map.
+Ticket ticket_for(const Device& device, Address address, std::size_t& offset);
+
 class DeviceMemory {
  public:
   // Filled with zeros. `shared`: can be given to other processes.
@@ -33,11 +41,14 @@ class DeviceMemory {
 
   // For other processes; `descriptor` is filled when the ticket asks for one.
   Ticket ticket(FileDescriptor& descriptor) const;
-  // Lets another device of this process use it. Throws device_error when the two cannot reach each other.
+  // Whether the driver says that a device of this process can use it.
+  bool reachable_from(const Device& device) const;
+  // Lets another device of this process use it. Throws device_error when the driver refuses.
   void admit(const Device& device) const;
 
-  // Host to device, complete on return; on a stream of its own, so that it may stand beside captures.
+  // Host to device and back, complete on return; on a stream of its own, so that they may stand beside captures.
   void write(std::size_t offset, const void* data, std::size_t bytes) const;
+  void read(std::size_t offset, void* data, std::size_t bytes) const;
 
  private:
   enum class Kind : std::uint8_t { plain, virtual_memory, ipc };
@@ -71,21 +82,21 @@ class MappedMemory {
   std::size_t bytes_ = 0;
 };
 
-// Host memory that the program has, as the device sees it while this lives. Processes that map the same memory register
-// it each.
-class RegisteredMemory {
+// Host memory that somebody else has made, pinned and mapped for all devices of this process while this lives.
+class PinnedMemory {
  public:
-  RegisteredMemory(const Device& device, std::byte* data, std::size_t bytes);
-  ~RegisteredMemory();
-  RegisteredMemory(const RegisteredMemory&) = delete;
-  RegisteredMemory& operator=(const RegisteredMemory&) = delete;
+  // `data` begins a page. Throws device_error where the driver refuses.
+  PinnedMemory(const Device& device, void* data, std::size_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
 
-  Address device_address() const { return address_; }
+  // Where kernels of this device, or of another one of this process, find it.
+  Address address_for(const Device& device) const;
 
  private:
   Device device_;
-  std::byte* data_;
-  Address address_ = 0;
+  void* data_;
 };
 
 }  // namespace sccl::gpu

@@ -35,8 +35,7 @@ bool can_order_by_flags(const Device& device, std::string& why_not) {
   const Driver& driver = *device.driver;
   if (driver.vendor != Vendor::cuda)
     why_not = "of HIP's streams flags are in memory that processes cannot share";
-  else if (driver.stream_wait_value == nullptr || driver.stream_write_value == nullptr || driver.host_register == nullptr ||
-           driver.host_unregister == nullptr)
+  else if (driver.stream_wait_value == nullptr || driver.stream_write_value == nullptr)
     why_not = "the driver has no cuStreamWaitValue32_v2: update it to 11.7 or newer";
   else if (asked(device, Attribute::stream_values).value_or(0) == 0)
     why_not = "the device's streams cannot wait for values";

@@ -7,6 +7,8 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "runtime/gpu/peer_check.h"
 #include "runtime/registry.h"
 
 namespace sccl::runtime {
@@ -14,9 +16,14 @@ namespace {
 
 constexpr std::int64_t kDefaultMemoryLimit = 256ll << 20;
 
+// 16 blocks of a device fill a bus; a rank pins no more host memory than this.
+constexpr int kMostStagedChannels = 16;
+constexpr std::size_t kMostStagedBytes = 64u << 20;
+
 // How a rank's memory is reached: in this process by the token, elsewhere by the ticket.
 struct Offer {
   std::uint64_t token = 0;
+  std::uint64_t neighbour_token = 0;
   gpu::Ticket ticket;
 };
 
@@ -61,8 +68,11 @@ int fewest_blocks(std::span<const DeviceCard> cards) {
 }  // namespace
 
 DeviceCard card_of(const gpu::Device& device) {
-  return {1, static_cast<std::uint8_t>(device.driver->vendor), static_cast<std::uint8_t>(device.vmm ? 1 : 0),
-          device.multiprocessors, device.id};
+  DeviceCard card{1, static_cast<std::uint8_t>(device.driver->vendor),
+                  static_cast<std::uint8_t>(device.vmm && env::flag("NCCL_CUMEM_ENABLE", true) ? 1 : 0),
+                  device.multiprocessors, device.id, {}};
+  device.pci_id.copy(card.pci_id.data(), card.pci_id.size() - 1);
+  return card;
 }
 
 bool all_have_devices(std::span<const DeviceCard> cards) {
@@ -79,48 +89,179 @@ bool all_have_devices(std::span<const DeviceCard> cards) {
   return first.present != 0;
 }
 
+namespace {
+
+class DeviceMeeting {
+ public:
+  DeviceMeeting(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards, Bootstrap& bootstrap, Deadline deadline)
+      : rank_(rank), cards_(cards), bootstrap_(bootstrap), deadline_(deadline), limit_(agreed_limit(bootstrap, deadline)) {
+    membership_.device = device;
+    membership_.neighbours = ranks_of_device(cards, device.id);
+    membership_.blocks = fewest_blocks(cards);
+    // Passed on as descriptors only where every rank can.
+    for (const DeviceCard& card : cards) membership_.device.vmm = membership_.device.vmm && card.vmm != 0;
+    membership_.layout = fit_layout(static_cast<int>(cards.size()), membership_.blocks, limit_);
+    membership_.peers.resize(cards.size());
+  }
+
+  DeviceMembership run() {
+    share_memory();
+    agree_on_paths();
+    if (membership_.paths.any_staged()) stage();
+    agree_on_direct();
+    tell();
+    return std::move(membership_);
+  }
+
+ private:
+  DevicePeer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
+  const DeviceCard& card(Rank rank) const { return cards_[static_cast<std::size_t>(rank)]; }
+  Rank ranks() const { return static_cast<Rank>(cards_.size()); }
+  std::string device_text(Rank rank) const {
+    return card(rank).pci_id[0] == '\0' ? std::string("a device") : std::string(card(rank).pci_id.data());
+  }
+
+  void share_memory() {
+    const auto own = gpu::DeviceMemory::allocate(membership_.device, membership_.layout.total_bytes());
+    FileDescriptor descriptor;
+    const auto neighbour = std::make_shared<DeviceNeighbour>();
+    Offer offer{register_memory(own), register_neighbour(neighbour), {}};
+    if (ranks() > 1) offer.ticket = own->ticket(descriptor);
+    const std::vector<Offer> offers = exchange(offer, bootstrap_, deadline_);
+    auto descriptors = exchange_descriptor(offer.ticket.descriptor ? descriptor.get() : -1);
+    verdicts_.assign(cards_.size(), PathVerdict::good);
+    peer(rank_) = {own, true, neighbour, nullptr, 0};
+    for (Rank other = 0; other < ranks(); ++other) {
+      if (other == rank_) continue;
+      const auto at = static_cast<std::size_t>(other);
+      const auto memory = find_memory(offers[at].token);
+      peer(other).same_process = memory != nullptr;
+      peer(other).neighbour = find_neighbour(offers[at].neighbour_token);
+      verdicts_[at] = allowed_path(card(rank_).pci_id.data(), card(other).pci_id.data());
+      if (verdicts_[at] == PathVerdict::good) reach(other, memory, offers[at].ticket, descriptors[at]);
+    }
+  }
+
+  // -1: no rank has one.
+  std::vector<FileDescriptor> exchange_descriptor(int mine) {
+    std::vector<FileDescriptor> first(cards_.size());
+    if (mine < 0) return first;
+    std::vector<Rank> all(cards_.size());
+    std::iota(all.begin(), all.end(), 0);
+    auto descriptors = bootstrap_.exchange_descriptors(all, std::array<int, 1>{mine}, deadline_);
+    for (std::size_t rank = 0; rank < first.size(); ++rank) first[rank] = std::move(descriptors[rank].at(0));
+    return first;
+  }
+
+  void reach(Rank other, const std::shared_ptr<gpu::DeviceMemory>& in_process, const gpu::Ticket& ticket,
+             const FileDescriptor& descriptor) {
+    PathVerdict& verdict = verdicts_[static_cast<std::size_t>(other)];
+    try {
+      if (in_process && !in_process->reachable_from(membership_.device)) {
+        verdict = PathVerdict::no_access;
+        return;
+      }
+      if (in_process) in_process->admit(membership_.device);
+      peer(other).memory = in_process ? in_process : gpu::DeviceMemory::map(membership_.device, ticket, descriptor);
+    } catch (const Error& error) {
+      verdict = PathVerdict::unmapped;
+      log::info(log::Subsystem::p2p, "rank {} does not reach the memory of rank {}: {}", rank_, other, error.what());
+    }
+  }
+
+  PathTable gather_verdicts() {
+    std::vector<std::vector<PathVerdict>> all;
+    for (const Bytes& bytes : bootstrap_.all_gather(std::as_bytes(std::span(verdicts_)), deadline_)) {
+      all.emplace_back();
+      for (const std::byte verdict : bytes) all.back().push_back(static_cast<PathVerdict>(verdict));
+    }
+    return PathTable(all);
+  }
+
+  void agree_on_paths() {
+    membership_.paths = gather_verdicts();
+    bool any = false;
+    std::vector<Rank> doubtful;  // of this rank's peers
+    for (Rank one = 0; one < ranks(); ++one)
+      for (Rank other = 0; other < one; ++other) {
+        if (card(one).id == card(other).id || membership_.paths.staged(one, other)) continue;
+        any = true;
+        if (one == rank_ || other == rank_) doubtful.push_back(one == rank_ ? other : one);
+      }
+    if (!any) return;
+    const auto meet = [this] { bootstrap_.all_gather({}, deadline_); };
+    const auto found = check_peers(membership_.device, membership_.layout, rank_, doubtful, membership_.peers, meet);
+    for (std::size_t i = 0; i < found.size(); ++i) verdicts_[static_cast<std::size_t>(doubtful[i])] = found[i];
+    membership_.paths = gather_verdicts();
+  }
+
+  // What goes over the buses of the host needs fewer channels, and pinned memory is dear.
+  void stage() {
+    const PathTable& paths = membership_.paths;
+    if (env::flag("NCCL_SHM_DISABLE", false))
+      fail(ErrorCode::invalid_usage, "rank {}: devices that do not reach each other need shared host memory, which "
+                                     "NCCL_SHM_DISABLE forbids: unset it", rank_);
+    membership_.layout = fit_layout(ranks(), std::min(membership_.blocks, kMostStagedChannels), std::min(limit_, kMostStagedBytes));
+    const auto bytes_of = [&](Rank rank) {
+      const auto sources = static_cast<int>(paths.staged_sources(rank).size());
+      return DeviceLayout(sources, membership_.layout.channels(), membership_.layout.slot_bytes()).total_bytes();
+    };
+    const auto own = StagedMemory::create(membership_.device, bytes_of(rank_));
+    const Offer offer{register_staged(own), 0, {}};
+    const std::vector<Offer> offers = exchange(offer, bootstrap_, deadline_);
+    const auto descriptors = exchange_descriptor(own->descriptor());
+    own->close_descriptor();
+    for (Rank other = 0; other < ranks(); ++other) {
+      if (other != rank_ && !paths.staged(rank_, other)) continue;
+      const auto at = static_cast<std::size_t>(other);
+      DevicePeer& entry = peer(other);
+      entry.staged = other == rank_ ? own : find_staged(offers[at].token);
+      if (!entry.staged) entry.staged = StagedMemory::map(membership_.device, descriptors[at], bytes_of(other));
+      entry.staged_address = entry.staged->address_for(membership_.device);
+      if (other != rank_) entry.memory = nullptr;  // out of reach also for the peer's kernels, or wrong
+    }
+  }
+
+  // Kernels use the buffers of all ranks in place: those of other processes are not mapped, those of other devices only
+  // where the program did it.
+  void agree_on_direct() {
+    bool possible = !membership_.paths.any_staged() && !env::flag("NCCL_P2P_DIRECT_DISABLE", false);
+    for (Rank other = 0; other < ranks(); ++other)
+      possible = possible && peer(other).same_process && card(other).id == membership_.device.id;
+    const std::uint8_t verdict = possible ? 1 : 0;
+    membership_.direct = true;
+    for (const Bytes& bytes : bootstrap_.all_gather(std::as_bytes(std::span(&verdict, 1)), deadline_))
+      if (bytes.size() != 1 || bytes.front() == std::byte{0}) membership_.direct = false;
+  }
+
+  // One line for each pair, by the lower of its ranks.
+  void tell() const {
+    for (Rank other = rank_ + 1; other < ranks(); ++other) {
+      const PathVerdict verdict = membership_.paths.verdict(rank_, other);
+      if (verdict == PathVerdict::good) continue;
+      const std::string text = fmt::format("ranks {} ({}) and {} ({}) exchange data through host memory: {}", rank_,
+                                           device_text(rank_), other, device_text(other), cause(verdict));
+      if (verdict == PathVerdict::wrong_data || verdict == PathVerdict::timed_out)
+        log::warn("{}", text);
+      else
+        log::info(log::Subsystem::init, "{}", text);
+    }
+  }
+
+  Rank rank_;
+  std::span<const DeviceCard> cards_;
+  Bootstrap& bootstrap_;
+  Deadline deadline_;
+  std::size_t limit_;
+  DeviceMembership membership_;
+  std::vector<PathVerdict> verdicts_;  // of this rank
+};
+
+}  // namespace
+
 DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards,
                                      Bootstrap& bootstrap, Deadline deadline) {
-  const int ranks = static_cast<int>(cards.size());
-  DeviceMembership membership;
-  membership.device = device;
-  membership.neighbours = ranks_of_device(cards, device.id);
-  membership.blocks = fewest_blocks(cards);
-  // Passed on as descriptors only where every rank can.
-  for (const DeviceCard& card : cards) membership.device.vmm = membership.device.vmm && card.vmm != 0;
-  membership.layout = fit_layout(ranks, membership.blocks, agreed_limit(bootstrap, deadline));
-
-  const auto own = gpu::DeviceMemory::allocate(membership.device, membership.layout.total_bytes());
-  FileDescriptor descriptor;
-  Offer offer{register_memory(own), {}};
-  if (ranks > 1) offer.ticket = own->ticket(descriptor);
-  const std::vector<Offer> offers = exchange(offer, bootstrap, deadline);
-  std::vector<std::vector<FileDescriptor>> descriptors(cards.size());
-  if (offer.ticket.descriptor) {
-    std::vector<Rank> all(cards.size());
-    std::iota(all.begin(), all.end(), 0);
-    const std::array<int, 1> mine{descriptor.get()};
-    descriptors = bootstrap.exchange_descriptors(all, mine, deadline);
-  }
-  const FileDescriptor none;
-  membership.direct = true;
-  for (Rank peer = 0; peer < ranks; ++peer) {
-    const auto at = static_cast<std::size_t>(peer);
-    DevicePeer entry{peer == rank ? own : find_memory(offers[at].token), true};
-    entry.same_process = entry.memory != nullptr;
-    if (entry.memory)
-      entry.memory->admit(membership.device);
-    else
-      entry.memory = gpu::DeviceMemory::map(membership.device, offers[at].ticket,
-                                            descriptors[at].empty() ? none : descriptors[at].front());
-    // Buffers of other processes are not mapped; those of other devices only where the program did it.
-    if (!entry.same_process || !(cards[at].id == device.id)) membership.direct = false;
-    membership.peers.push_back(std::move(entry));
-  }
-  const std::uint8_t verdict = membership.direct ? 1 : 0;
-  for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(&verdict, 1)), deadline))
-    if (bytes.size() != 1 || bytes.front() == std::byte{0}) membership.direct = false;
-  return membership;
+  return DeviceMeeting(rank, device, cards, bootstrap, deadline).run();
 }
 
 }  // namespace sccl::runtime

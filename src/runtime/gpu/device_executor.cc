@@ -306,18 +306,24 @@ void DeviceExecutor::submit(Arguments& arguments, const kernels::Instance& insta
     std::memcpy(memory, block.data(), block.size());
   }
   void* const function = resources_->kernels().function(instance);
-  order_after_last(stream, capture);
-  if (capture.id != 0) keep_for_graph(capture);
   const u32 threads = arguments.call.slice_elements * arguments.call.element_bytes <= kSmallPartBytes ||
                               arguments.call.protocol == device::Protocol::ll
                           ? kFewThreads
                           : device::gpu::kMostThreads;
   const auto places = device::gpu::shared_bytes(arguments.most_operands, static_cast<u32>(flat.most_destinations()));
   void* parameters[] = {&arguments};
-  if (arguments.sequence != 0) watch_.launched(arguments.sequence);
-  driver_.check(driver_.launch(function, arguments.channels * arguments.blocks_per_channel, 1, 1, threads, 1, 1,
-                               static_cast<unsigned>(places), stream, parameters, nullptr),
-                "launching a kernel");
+  enqueue({function, arguments.channels * arguments.blocks_per_channel, threads, places, parameters}, arguments.sequence, stream,
+          capture);
+}
+
+void DeviceExecutor::enqueue(const Launch& launch, u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture) {
+  order_after_last(stream, capture);
+  if (capture.id != 0) keep_for_graph(capture);
+  if (sequence != 0) announce(sequence, stream);
+  const gpu::Status status = driver_.launch(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
+                                            static_cast<unsigned>(launch.shared_bytes), stream, launch.parameters, nullptr);
+  if (status != 0 && sequence != 0) take_back_announcement(sequence);  // it will never end
+  driver_.check(status, "launching a kernel");
   enqueued(stream, capture);
 }
 
@@ -353,6 +359,10 @@ void DeviceExecutor::keep_for_graph(const gpu::CaptureState& capture) {
   }
   driver_.check(driver_.graph_retain(capture.graph, object, 1, kMoveReference), "keeping memory for a graph");
   kept_for_ = capture.id;
+}
+
+void DeviceExecutor::drop_unused() {
+  if (watch_.idle() && kept_for_ == 0) resources_->drop_unused();
 }
 
 void DeviceExecutor::fork(StreamHandle stream) {

@@ -13,6 +13,7 @@
 #include "runtime/gpu/device_watch.h"
 #include "runtime/gpu/stream_calls.h"
 #include "runtime/membership.h"
+#include "runtime/one_sided.h"
 #include "runtime/plan_cache.h"
 #include "runtime/rehearsal.h"
 #include "runtime/requests.h"
@@ -39,17 +40,38 @@ class DeviceExecutor {
   // Enqueue. Legal while the stream is being captured. Throw the error of an earlier call that could not end.
   void launch(const CollectiveRequest& request);
   void launch(std::span<const PointToPointRequest> batch);
+  void check(const PutRequest& request) const;
+  void launch(const PutRequest& request);
+  void launch(std::span<const SignalWait> waits, StreamHandle stream);
+
+  // Memory that kernels use from now on; the caller lets go of it, too, when it is no longer wanted.
+  void hold(std::shared_ptr<void> memory) { resources_->hold(std::move(memory)); }
+  // Gives back what nobody else holds, unless a kernel may still use it.
+  void drop_unused();
 
   // Several ranks of one device whose calls are given the same stream must not wait for one another on it: between these
   // two, calls run on a stream of this rank's own, after what was on `stream` before and before what comes after.
   void fork(StreamHandle stream);
   void join();
 
+  // Takes this rank's buffers back: returns when no peer's kernel uses them, or after a time that is too long for one. May
+  // be called by any thread, more than once.
+  void withdraw() noexcept;
+
   // Kernels end soon, whatever they wait for.
   void stop() noexcept { watch_.stop_kernels(); }
 
  private:
   using Arguments = device::gpu::CallArguments;
+  using OneSidedArguments = device::gpu::OneSidedArguments;
+
+  struct Launch {
+    void* function;
+    device::u32 blocks;
+    device::u32 threads;
+    device::u64 shared_bytes;
+    void** parameters;
+  };
 
   struct Geometry {
     std::size_t longest_bytes = 0;  // of a chunk
@@ -78,6 +100,11 @@ class DeviceExecutor {
   void fill_chunks(Arguments& arguments, std::span<const device::Chunk> chunks, device::u64 sequence);
   void fill_scale(Arguments& arguments, const Reduction& reduction, DataType type);
   void submit(Arguments& arguments, const kernels::Instance& instance, const kernels::FlatProgram& flat, gpu::Stream stream);
+  void submit(OneSidedArguments& arguments, StreamHandle stream);
+  void enqueue(const Launch& launch, device::u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture);
+  void announce(device::u64 sequence, gpu::Stream stream);
+  void take_back_announcement(device::u64 sequence);
+  const DevicePeer& peer(Rank rank) const { return on_device_.peers[static_cast<std::size_t>(rank)]; }
   void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
   void keep_for_graph(const gpu::CaptureState& capture);
   void check_buffer(const void* buffer, const char* which) const;

@@ -17,9 +17,16 @@ std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit
 DeviceLayout::DeviceLayout(int ranks, int channels, std::size_t slot_bytes)
     : ranks_(ranks), channels_(channels), slot_bytes_(slot_bytes) {
   const std::size_t rings = index(channels, 0, 0);
-  rings_offset_ = round_up(sizeof(device::gpu::Control), kPageBytes);
+  signals_offset_ = round_up(sizeof(device::gpu::Control), kPageBytes);
+  rings_offset_ = round_up(signals_offset_ + static_cast<std::size_t>(ranks) * MemoryLayout::kSignals * MemoryLayout::kContexts * sizeof(device::u64),
+                           kPageBytes);
   payloads_offset_ = round_up(rings_offset_ + rings * sizeof(device::Ring), kPageBytes);
   total_bytes_ = payloads_offset_ + rings * device::kSlotCount * slot_bytes;
+}
+
+gpu::Address DeviceLayout::signal(gpu::Address base, Rank source, int signal, int context) const {
+  const int index = (source * MemoryLayout::kSignals + signal) * MemoryLayout::kContexts + context;
+  return base + signals_offset_ + static_cast<std::size_t>(index) * sizeof(device::u64);
 }
 
 gpu::Address DeviceLayout::ring(gpu::Address base, int channel, int kind, Rank source) const {

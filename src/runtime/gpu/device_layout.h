@@ -1,5 +1,5 @@
 // Offsets within the memory that a rank shares on its device, the same at every rank: the words that stop its kernels,
-// then for every channel, kind of call and sender a ring and its slots.
+// the counters of one-sided signals, then for every channel, kind of call and sender a ring and its slots.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include "base/types.h"
 #include "kernels/gpu/arguments.h"
 #include "platform/gpu/driver.h"
+#include "runtime/shared_state.h"
 
 namespace sccl::runtime {
 
@@ -21,6 +22,8 @@ class DeviceLayout {
   int channels() const { return channels_; }
 
   gpu::Address control(gpu::Address base) const { return base; }
+  // Counts the signals that `source` has sent to the owner of `base`.
+  gpu::Address signal(gpu::Address base, Rank source, int signal, int context) const;
   gpu::Address ring(gpu::Address base, int channel, int kind, Rank source) const;
   gpu::Address payload(gpu::Address base, int channel, int kind, Rank source) const;
 
@@ -32,6 +35,7 @@ class DeviceLayout {
   int ranks_;
   int channels_;
   std::size_t slot_bytes_;
+  std::size_t signals_offset_;
   std::size_t rings_offset_;
   std::size_t payloads_offset_;
   std::size_t total_bytes_;

@@ -7,12 +7,20 @@
 #include "platform/gpu/device.h"
 #include "platform/gpu/memory.h"
 #include "runtime/gpu/device_layout.h"
+#include "runtime/gpu/device_neighbour.h"
+#include "runtime/gpu/device_paths.h"
+#include "runtime/gpu/staged_memory.h"
 
 namespace sccl::runtime {
 
 struct DevicePeer {
-  std::shared_ptr<gpu::DeviceMemory> memory;  // laid out by DeviceLayout
+  std::shared_ptr<gpu::DeviceMemory> memory;  // laid out by DeviceLayout; null where this device does not reach it
   bool same_process = false;
+  std::shared_ptr<DeviceNeighbour> neighbour;  // in this process; else null
+  // What it receives through host memory: laid out for its staged sources, in their order. Null where this rank is none
+  // of them.
+  std::shared_ptr<StagedMemory> staged;
+  gpu::Address staged_address = 0;
 };
 
 struct StreamPath;
@@ -23,8 +31,26 @@ struct DeviceMembership {
   int blocks = 1;     // that this rank may have running, so that all ranks of its device fit beside one another
   int neighbours = 1; // ranks of this device, this one included
   bool direct = false;  // kernels can use every rank's buffers: all are this process's and their devices are linked
+  PathTable paths;
   std::vector<DevicePeer> peers;
   std::shared_ptr<StreamPath> streams;  // null where kernels serve all calls
+
+  struct RingPlace {
+    gpu::Address ring;
+    gpu::Address payload;
+  };
+  // Of the ring through which `receiver` hears from `sender`; one of the two is this rank.
+  RingPlace ring(Rank receiver, Rank sender, int channel, int kind) const;
+  // The counter of the signals that `sender` has sent to `receiver`; likewise.
+  gpu::Address signal(Rank receiver, Rank sender, int signal, int context) const;
+
+ private:
+  struct Inbox {
+    DeviceLayout layout;
+    gpu::Address base;
+    Rank sender;  // its number in the layout
+  };
+  Inbox inbox(Rank receiver, Rank sender) const;
 };
 
 }  // namespace sccl::runtime

@@ -35,12 +35,21 @@ DeviceResources::DeviceResources(const DeviceMembership& membership, Rank rank)
       rank_(rank),
       private_device_(without_vmm(membership.device)),
       kernels_(DeviceKernels::of(membership.device)),
-      words_(membership.device, sizeof(device::gpu::HostWords)) {
+      words_(std::make_shared<gpu::MappedMemory>(membership.device, sizeof(device::gpu::HostWords))) {
+  own().neighbour->show(words_);
   std::vector<device::gpu::Control*> controls;
-  for (const DevicePeer& peer : membership_.peers) controls.push_back(at<device::gpu::Control>(peer.memory->address()));
+  for (const DevicePeer& peer : membership_.peers)
+    controls.push_back(peer.memory ? at<device::gpu::Control>(peer.memory->address()) : nullptr);
   controls_ = allocate(controls.size() * sizeof controls[0]);
   controls_->write(0, controls.data(), controls.size() * sizeof controls[0]);
+  counters_ = allocate(2 * controls.size() * MemoryLayout::kSignals * MemoryLayout::kContexts * sizeof(device::u64));
   connect();
+}
+
+device::u64* DeviceResources::counter(int which, Rank peer, int signal, int context) const {
+  const int ranks = static_cast<int>(membership_.peers.size());
+  const int index = ((which * ranks + peer) * MemoryLayout::kSignals + signal) * MemoryLayout::kContexts + context;
+  return at<device::u64>(counters_->address()) + index;
 }
 
 void DeviceResources::connect() {
@@ -53,11 +62,10 @@ void DeviceResources::connect() {
       for (Rank peer = 0; peer < ranks; ++peer)
         for (const auto direction : {schedule::Direction::outgoing, schedule::Direction::incoming}) {
           const bool sends = direction == schedule::Direction::outgoing;
-          const Rank owner = sends ? peer : rank_;
-          const gpu::Address base = membership_.peers[static_cast<std::size_t>(owner)].memory->address();
+          const auto place = sends ? membership_.ring(peer, rank_, channel, kind) : membership_.ring(rank_, peer, channel, kind);
           device::Connection connection{};
-          connection.ring = at<device::Ring>(layout.ring(base, channel, kind, sends ? rank_ : peer));
-          connection.payload = at<device::u8>(layout.payload(base, channel, kind, sends ? rank_ : peer));
+          connection.ring = at<device::Ring>(place.ring);
+          connection.payload = at<device::u8>(place.payload);
           connection.slot_bytes = layout.slot_bytes();
           connection.peer = peer;
           connection.shares_address_space = membership_.direct;

@@ -21,8 +21,8 @@ class DeviceResources {
   DeviceKernels& kernels() { return *kernels_; }
 
   // The device's words, which the host reads and writes while kernels run.
-  device::gpu::HostWords& words() { return *reinterpret_cast<device::gpu::HostWords*>(words_.data()); }
-  device::gpu::HostWords* device_words() const { return at<device::gpu::HostWords>(words_.device_address()); }
+  device::gpu::HostWords& words() { return *reinterpret_cast<device::gpu::HostWords*>(words_->data()); }
+  device::gpu::HostWords* device_words() const { return at<device::gpu::HostWords>(words_->device_address()); }
   device::gpu::Control* control() const { return at<device::gpu::Control>(own().memory->address()); }
   device::gpu::Control* const* peer_controls() const { return at<device::gpu::Control* const>(controls_->address()); }
   device::Connection* connections() const { return at<device::Connection>(connections_->address()); }
@@ -32,6 +32,16 @@ class DeviceResources {
   device::LaneState* lanes(std::size_t count);
   device::u8* bounce(std::size_t bytes) { return grown(bounce_, bytes); }
   device::u8* scratch(std::size_t bytes) { return grown(scratch_, bytes); }
+
+  // Counters of signals on the device: sent to and used up from a rank.
+  device::u64* sent(Rank peer, int signal, int context) const { return counter(0, peer, signal, context); }
+  device::u64* used(Rank peer, int signal, int context) const { return counter(1, peer, signal, context); }
+
+  // What kernels may use lives until nobody else holds it when drop_unused() is called: while no kernel runs.
+  void hold(std::shared_ptr<void> memory) { held_.push_back(std::move(memory)); }
+  void drop_unused() {
+    std::erase_if(held_, [](const std::shared_ptr<void>& memory) { return memory.use_count() == 1; });
+  }
 
   // A copy on the device, for as long as this lives.
   gpu::Address keep(std::span<const std::byte> data);
@@ -56,6 +66,7 @@ class DeviceResources {
   }
   const DevicePeer& own() const { return membership_.peers[static_cast<std::size_t>(rank_)]; }
   void connect();
+  device::u64* counter(int which, Rank peer, int signal, int context) const;
   device::u8* grown(std::shared_ptr<gpu::DeviceMemory>& memory, std::size_t bytes);
   std::shared_ptr<gpu::DeviceMemory> allocate(std::size_t bytes);
 
@@ -63,10 +74,12 @@ class DeviceResources {
   Rank rank_;
   gpu::Device private_device_;  // what is not shared needs no descriptors
   std::shared_ptr<DeviceKernels> kernels_;
-  gpu::MappedMemory words_;
+  std::shared_ptr<gpu::MappedMemory> words_;  // its peers in this process may look at them after it is gone
   std::shared_ptr<gpu::DeviceMemory> controls_;
   std::shared_ptr<gpu::DeviceMemory> connections_;
   device::u32 connections_per_channel_ = 0;
+  std::shared_ptr<gpu::DeviceMemory> counters_;
+  std::vector<std::shared_ptr<void>> held_;
   std::shared_ptr<gpu::DeviceMemory> lanes_;
   std::shared_ptr<gpu::DeviceMemory> bounce_;
   std::shared_ptr<gpu::DeviceMemory> scratch_;

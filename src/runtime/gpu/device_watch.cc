@@ -14,6 +14,8 @@ constexpr std::chrono::milliseconds kPeriod{10};
 constexpr std::chrono::milliseconds kReleasePeriod{1};
 // A peer that has left may have sent everything before: what is under way gets this long to arrive.
 constexpr std::chrono::milliseconds kPatienceWithTheDeparted{1000};
+// What a kernel waits for may have been sent already.
+constexpr std::chrono::milliseconds kPatienceWithAFollower{300};
 // A stream that has not gone on for so long is looked at closely.
 constexpr std::chrono::milliseconds kStreamAtRest{50};
 
@@ -110,6 +112,7 @@ void DeviceWatch::look() {
   activity.waits_for[0].store(awaited(), std::memory_order_relaxed);
   if (streams_ && streams_->busy()) check_streams();
   check_peers();
+  check_follower();
   stall_.check(membership_.rank, std::chrono::duration_cast<std::chrono::milliseconds>(waited()),
                [&] { return waiting_text(); });
 }
@@ -163,6 +166,24 @@ void DeviceWatch::check_kernels() {
   }
 }
 
+// Two ranks of one thread are easily given one stream. The kernel that comes first waits for the other, which cannot begin;
+// nothing else can help when it is that rank's next.
+void DeviceWatch::check_follower() const {
+  if (waited() < kPatienceWithAFollower) return;
+  const auto& peers = membership_.on_device->peers;
+  const auto& own = *peers[static_cast<std::size_t>(membership_.rank)].neighbour;
+  const auto follower = own.follower();
+  if (!follower || own.finished() >= follower->own_kernel) return;
+  const auto& other = *peers[static_cast<std::size_t>(follower->rank)].neighbour;
+  if (other.finished() + 1 != follower->its_kernel) return;
+  if (static_cast<Rank>(read(resources_.words().awaited)) - 1 != follower->rank) return;
+  fail(ErrorCode::invalid_usage,
+       "ranks {} and {} use one device and were given one stream, outside of a group: the kernel of rank {} waits for that of "
+       "rank {}, which comes behind it: put the calls of both between ncclGroupStart and ncclGroupEnd, or give each rank a "
+       "stream of its own",
+       membership_.rank, follower->rank, membership_.rank, follower->rank);
+}
+
 // Throws when the calls differ somewhere among those that have not ended.
 void DeviceWatch::check_same_calls(Rank peer) const {
   auto& own = membership_.own_state();
@@ -211,7 +232,9 @@ std::string DeviceWatch::waiting_text() const {
   const std::uint64_t sequence = membership_.own_state().activity.entered.load(std::memory_order_relaxed);
   CallSignature call;
   const bool known = membership_.own_state().records[sequence % SharedState::kRecords].read(sequence, call);
-  std::string text = known ? fmt::format("{} as call {}", call.text(), sequence) : std::string("a call on its device");
+  const device::u64 running = read(resources_.words().finished_sequence) + 1;
+  std::string text = running == one_sided_.load(std::memory_order_relaxed) ? "PutSignal, Signal or WaitSignal on its device"
+                     : known ? fmt::format("{} as call {}", call.text(), sequence) : "a call on its device";
   if (const Rank peer = awaited(); peer >= 0) text += fmt::format(", waiting for rank {}", peer);
   return text;
 }

@@ -38,11 +38,14 @@ class DeviceWatch {
   void launching_in_stream(device::u64 sequence);
   // It could not be enqueued.
   void not_launched(device::u64 sequence) { streams_->take_back(static_cast<std::uint32_t>(sequence)); }
+  void launched_one_sided(device::u64 sequence) { one_sided_.store(sequence, std::memory_order_relaxed); }
   // Everything enqueued has ended, as far as the host knows.
   bool idle() const;
   bool stopping() const;
   // Throws what has gone wrong.
   void check() const;
+  // Throws what a peer has published of its own failure.
+  void check_fault(Rank rank) const { check_fault(membership_.peers[static_cast<std::size_t>(rank)]); }
 
  private:
   void run();
@@ -51,6 +54,7 @@ class DeviceWatch {
   void check_streams();
   void check_peers() const;
   void check_same_calls(Rank peer) const;
+  void check_follower() const;
   [[noreturn]] void fail_mismatch(Rank peer) const;
   [[noreturn]] void fail_stopped() const;
   void check_fault(const Peer& peer) const;
@@ -65,6 +69,7 @@ class DeviceWatch {
   std::function<void(const Error&)> on_failure_;
   std::optional<StreamWatch> streams_;
   std::atomic<device::u64> launched_{0};
+  std::atomic<device::u64> one_sided_{0};  // the number of the last kernel that was one, for texts
   device::u64 finished_seen_ = 0;
   device::u64 progress_seen_ = 0;  // of streams
   std::chrono::steady_clock::time_point moved_ = std::chrono::steady_clock::now();

@@ -60,9 +60,14 @@ std::uint64_t own_process() {
   return drawn ^ static_cast<std::uint64_t>(::getpid());
 }
 
-StreamCard card_of(const gpu::Device& device, std::string& why_not) {
+StreamCard card_of(const DeviceMembership& devices, std::string& why_not) {
+  const gpu::Device& device = devices.device;
   StreamCard card;
   card.possible = gpu::can_order_by_flags(device, why_not);
+  if (devices.paths.any_staged()) {
+    card.possible = false;
+    why_not = "some of the devices do not reach one another's memory";
+  }
   card.capturable = gpu::can_capture_flags(*device.driver);
   card.beside_others = gpu::runs_beside_other_processes(device);
   card.wish = wish_of_environment();
@@ -114,6 +119,7 @@ void make_own(StreamPath& path, const gpu::Device& device, Offer& offer, FileDes
   path.pages[own] = std::make_shared<FlagPage>(device, host::Segment::create(flag_bytes(path.pages.size())));
   for (Rank peer = 0; peer < path.ranks(); ++peer)
     for (int slot = 0; slot < kStreamSlots; ++slot) *path.flag(path.rank, Flag::empty, peer, slot) = kFree;
+  path.page_addresses[own] = path.pages[own]->pinned.address_for(device);
   offer.slots_token = register_memory(path.slots[own]);
   offer.flags_token = register_flags(path.pages[own]);
   offer.ticket = path.slots[own]->ticket(descriptor);
@@ -133,6 +139,7 @@ void reach_peers(StreamPath& path, const gpu::Device& device, std::span<const Of
     if (!path.pages[peer])
       path.pages[peer] = std::make_shared<FlagPage>(
           device, host::Segment::map(descriptors[peer].at(0), flag_bytes(offers.size())));
+    path.page_addresses[peer] = path.pages[peer]->pinned.address_for(device);
   }
 }
 
@@ -158,7 +165,7 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
                                               Deadline deadline) {
   if (devices.peers.size() < 2) return nullptr;
   std::string why_not;
-  const auto cards = exchange(card_of(devices.device, why_not), bootstrap, deadline);
+  const auto cards = exchange(card_of(devices, why_not), bootstrap, deadline);
   const Decision decision = decide(cards);
   if (!decision.wanted()) return none(rank, decision, cards, "SCCL_DEVICE_PATH=kernels");
   const auto unable = std::find_if(cards.begin(), cards.end(), [](const StreamCard& card) { return !card.possible; });
@@ -174,6 +181,7 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
   path->slot_bytes = slot_bytes_within(cards);
   path->rank = rank;
   path->pages.resize(cards.size());
+  path->page_addresses.resize(cards.size());
   path->slots.resize(cards.size());
   Offer offer;
   FileDescriptor memory_descriptor;
@@ -204,7 +212,8 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
     log::info(log::Subsystem::init, "{} ordered by streams, {} KiB slots{}{}",
               path->all_calls ? "all calls are" : fmt::format("moves of {} bytes and more are", path->engine_bytes),
               path->slot_bytes / 1024,
-              shares_time(cards) ? ": ranks of several processes share a device without a process service" : "",
+              shares_time(cards) ? ": ranks of several processes share a device without a process service (one-sided calls still "
+                                    "wait in kernels)" : "",
               path->capturable ? "" : "; captured calls are not (driver older than 12.0), their kernels wait in time slices");
   return path;
 }

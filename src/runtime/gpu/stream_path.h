@@ -55,10 +55,10 @@ struct StreamProgress {
 // One rank's page, mapped and registered in this process.
 struct FlagPage {
   std::shared_ptr<host::Segment> segment;
-  gpu::RegisteredMemory registered;
+  gpu::PinnedMemory pinned;
 
   FlagPage(const gpu::Device& device, std::shared_ptr<host::Segment> memory)
-      : segment(std::move(memory)), registered(device, segment->data(), segment->size()) {}
+      : segment(std::move(memory)), pinned(device, segment->data(), segment->size()) {}
 
   StreamProgress& progress() const { return *reinterpret_cast<StreamProgress*>(segment->data()); }
 };
@@ -73,6 +73,7 @@ struct StreamPath {
   std::size_t slot_bytes = 0;
   Rank rank = 0;
   std::vector<std::shared_ptr<FlagPage>> pages;             // by rank
+  std::vector<gpu::Address> page_addresses;                 // for this rank's device
   std::vector<std::shared_ptr<gpu::DeviceMemory>> slots;    // by rank
   StreamLog log;
 
@@ -85,7 +86,7 @@ struct StreamPath {
     return reinterpret_cast<std::uint32_t*>(page(owner).segment->data() + offset(which, peer, slot));
   }
   gpu::Address flag_address(Rank owner, Flag which, Rank peer, int slot) const {
-    return page(owner).registered.device_address() + offset(which, peer, slot);
+    return page_addresses[static_cast<std::size_t>(owner)] + offset(which, peer, slot);
   }
   gpu::Address slot(Rank owner, Rank source, int number) const {
     return slots[static_cast<std::size_t>(owner)]->address() +
@@ -93,7 +94,7 @@ struct StreamPath {
   }
   // Words of StreamProgress of this rank.
   gpu::Address progress_address(std::size_t offset_bytes) const {
-    return page(rank).registered.device_address() + offset_bytes;
+    return page_addresses[static_cast<std::size_t>(rank)] + offset_bytes;
   }
 
  private:

@@ -40,6 +40,16 @@ void* allocate_user_memory(std::size_t bytes, std::size_t alignment) {
   return memory;
 }
 
+std::shared_ptr<gpu::DeviceMemory> find_user_memory(const void* address, std::size_t bytes) {
+  DeviceBuffers& all = device_buffers();
+  const std::lock_guard lock(all.mutex);
+  auto after = all.by_address.upper_bound(const_cast<void*>(address));
+  if (after == all.by_address.begin()) return nullptr;
+  const std::shared_ptr<gpu::DeviceMemory>& memory = std::prev(after)->second;
+  const std::uint64_t begin = reinterpret_cast<std::uint64_t>(address) - memory->address();
+  return begin <= memory->bytes() && bytes <= memory->bytes() - begin ? memory : nullptr;
+}
+
 void free_user_memory(void* memory) {
   std::shared_ptr<gpu::DeviceMemory> dead;
   {

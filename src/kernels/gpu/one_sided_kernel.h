@@ -1,0 +1,64 @@
+// Data written into a peer's window, signals, and waiting for signals: the kernel of the calls in which one side alone
+// takes part.
+//
+//   sender                                              receiver
+//   all blocks write the data, then a fence             the leader spins: arrived >= used + count
+//   the last block:  arrived = ++sent  -- release -->   load-acquire; used += count
+//
+// `arrived` lies in memory of the receiver, a counter for each sender, signal and context. Only that sender's kernels write
+// it, one after another, so that it needs no atomic addition; `sent` and `used` are in the memory of who counts, so that a
+// captured launch can be replayed.
+#pragma once
+
+#include "kernels/gpu/target.h"
+
+#include "kernels/gpu/reduce_copy.h"
+#include "kernels/gpu/stop_signs.h"
+
+namespace sccl::device::gpu {
+
+// 16 bytes are the unit of a block's share.
+inline void put_share(const OneSidedArguments& arguments) {
+  const u64 units = (arguments.bytes + 15) / 16;
+  const u64 each = (units + arguments.blocks - 1) / arguments.blocks * 16;
+  const u64 begin = each * block_index();
+  if (begin >= arguments.bytes) return;
+  const Source source{arguments.from + begin, 0};
+  u8* const sink = arguments.to + begin;
+  const u64 bytes = arguments.bytes - begin < each ? arguments.bytes - begin : each;
+  copy_bytes(Work{&source, 1, &sink, 1, bytes, 1, thread_index(), thread_count()}, bytes);
+}
+
+// False: told to end before.
+inline bool wait_for_signals(const OneSidedArguments& arguments) {
+  StopSigns signs;
+  SCCL_ROLLED for (u32 i = 0; i < arguments.wait_count; ++i) {
+    const AwaitedSignal& wait = arguments.waits[i];
+    while (load_acquire_system(wait.arrived) - *wait.used < wait.count) {
+      if (signs.look(arguments, wait.peer)) return false;
+      pause();
+    }
+  }
+  SCCL_ROLLED for (u32 i = 0; i < arguments.wait_count; ++i) *arguments.waits[i].used += arguments.waits[i].count;
+  return true;
+}
+
+// `last` lies in the block's shared memory.
+inline void run_one_sided(const OneSidedArguments& arguments, u32& last) {
+  const bool leader = thread_index() == 0;
+  if (leader && block_index() == 0) tell_begin(arguments.control, arguments.host);
+  put_share(arguments);
+  block_sync();
+  if (leader) {
+    fence_system();
+    last = fetch_add_device(&arguments.control->arrived_blocks, 1) + 1 == arguments.blocks ? 1 : 0;
+  }
+  block_sync();
+  if (last == 0 || !leader) return;
+  if (arguments.arrived != nullptr) store_release_system(arguments.arrived, ++*arguments.sent);
+  wait_for_signals(arguments);
+  arguments.control->arrived_blocks = 0;
+  tell_end(arguments.control, arguments.host, arguments.sequence);
+}
+
+}  // namespace sccl::device::gpu

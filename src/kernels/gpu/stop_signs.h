@@ -1,0 +1,54 @@
+// What ends a kernel that spins: words that peers' kernels and the host write, and the words that tell the host about it.
+#pragma once
+
+#include "kernels/gpu/arguments.h"
+#include "kernels/gpu/target.h"
+
+namespace sccl::device::gpu {
+
+// Only the first reason counts.
+inline void tell_host(HostWords* host, StopReason reason, u64 peer) {
+  if (load_relaxed_system(&host->stopped) != 0) return;
+  store_relaxed_system(&host->peer, peer);
+  store_release_system(&host->stopped, static_cast<u64>(reason));
+}
+
+// Of the leader of a block. The arguments, of any kernel, stay where they are: no registers are taken for them.
+class StopSigns {
+ public:
+  // Whether to end. Most calls look at nothing: a spin asks each time. `awaited`: a rank, or -1.
+  template <class Arguments>
+  bool look(const Arguments& arguments, int awaited) {
+    if (++polls_ % kPollsPerLook != 0) return false;
+    const u64 reason = load_acquire_system(&arguments.control->stop);
+    if (reason != 0) {
+      tell_host(arguments.host, static_cast<StopReason>(reason), load_relaxed_system(&arguments.control->stop_peer));
+      return true;
+    }
+    if (polls_ % kPollsPerHostLook != 0) return false;
+    store_relaxed_system(&arguments.host->awaited, static_cast<u64>(awaited + 1));
+    if (load_acquire_system(&arguments.host->stop) == 0) return false;
+    store_relaxed_system(&arguments.control->stop_peer, arguments.rank);
+    store_release_system(&arguments.control->stop, static_cast<u64>(StopReason::host));
+    tell_host(arguments.host, StopReason::host, arguments.rank);
+    return true;
+  }
+
+ private:
+  static constexpr u32 kPollsPerLook = 64;        // at this device's memory
+  static constexpr u32 kPollsPerHostLook = 1024;  // through the host's bus
+
+  u32 polls_ = 0;
+};
+
+// Kernels of a rank run one after another; its words tell the host which. One thread of a launch does so.
+inline void tell_begin(const Control* control, HostWords* host) {
+  store_relaxed_system(&host->began, load_relaxed_system(&control->finished_calls) + 1);
+}
+inline void tell_end(Control* control, HostWords* host, u64 sequence) {
+  const u64 finished = ++control->finished_calls;
+  if (sequence != 0) store_relaxed_system(&host->finished_sequence, sequence);
+  store_release_system(&host->finished, finished);
+}
+
+}  // namespace sccl::device::gpu

@@ -1,0 +1,61 @@
+// What a rank's executor does about other ranks of its process: announces kernels to them, and takes its buffers back.
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime/gpu/device_executor.h"
+
+namespace sccl::runtime {
+namespace {
+
+// A peer that waits for this rank learns within a second that it waits in vain.
+constexpr std::chrono::milliseconds kWithdrawalLimit{5000};
+
+}  // namespace
+
+// Throws where a peer has taken its buffers back: this kernel might still find their addresses in its rings.
+void DeviceExecutor::announce(device::u64 sequence, gpu::Stream stream) {
+  const std::shared_ptr<DeviceNeighbour>& own = peer(membership_.rank).neighbour;
+  own->launches(sequence);
+  watch_.launched(sequence);
+  bool shares_process = false;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    const auto& other = peer(rank).neighbour;
+    if (!other || rank == membership_.rank) continue;
+    shares_process = true;
+    if (!other->has_withdrawn()) continue;
+    take_back_announcement(sequence);
+    watch_.check();
+    watch_.check_fault(rank);  // says more
+    fail(ErrorCode::remote_error, "rank {}: rank {} has failed or was aborted, and its buffers are its own again: abort this "
+                                  "communicator and make a new one", membership_.rank, rank);
+  }
+  if (!shares_process) return;
+  const StreamUse before = take_stream(on_device_.device.context, stream, {own, sequence});
+  for (Rank rank = 0; before.by && before.by != own && rank < membership_.ranks; ++rank)
+    if (peer(rank).neighbour == before.by) before.by->is_followed_by({membership_.rank, before.kernel, sequence});
+}
+
+void DeviceExecutor::take_back_announcement(device::u64 sequence) {
+  launches_ = sequence - 1;
+  peer(membership_.rank).neighbour->launches(launches_);
+  watch_.launched(launches_);
+}
+
+void DeviceExecutor::withdraw() noexcept {
+  if (!on_device_.direct) return;
+  peer(membership_.rank).neighbour->withdraw();
+  const auto limit = std::chrono::steady_clock::now() + kWithdrawalLimit;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    const auto& other = peer(rank).neighbour;
+    if (rank == membership_.rank || !other) continue;
+    while (!other->idle() && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (!other->idle())
+      log::warn("rank {}: a kernel of rank {} may still use the buffers of a call that has ended with an error: keep them until "
+                "that rank's work has ended",
+                membership_.rank, rank);
+  }
+}
+
+}  // namespace sccl::runtime

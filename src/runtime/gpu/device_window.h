@@ -1,0 +1,17 @@
+// Windows on devices: at registration every rank's buffer is mapped into the others' devices.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "runtime/assembly.h"
+#include "runtime/one_sided.h"
+
+namespace sccl::runtime {
+
+// Collective. Null, with one line that says why, on all ranks when some rank's device does not reach some rank's buffer.
+// Throws invalid_argument when the ranks' sizes differ, and as Assembly does.
+std::unique_ptr<Window> map_window(const Membership& membership, Assembly& assembly, const std::atomic<bool>& abort,
+                                   void* base, std::size_t bytes);
+
+}  // namespace sccl::runtime

@@ -1,0 +1,174 @@
+// Ranks of one process: what one that gives up owes the others' kernels, and two that are given one stream.
+#include <catch2/catch.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "gpu/device_world.h"
+
+using namespace api_test;
+using namespace gpu_test;
+
+namespace {
+
+std::string told() { return ncclGetLastError(nullptr); }
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string reduce(ncclComm_t comm, cudaStream_t stream, std::vector<float>& data) {
+  return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum, comm, stream) == ncclSuccess ? "" : told();
+}
+
+std::string async_error(ncclComm_t comm) {
+  for (int i = 0; i < 3000; ++i) {
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(comm, &state);
+    if (state != ncclSuccess) return ncclGetLastError(comm);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return "no error came";
+}
+
+void await(const std::atomic<int>& stage, int wanted) {
+  while (stage.load() < wanted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+constexpr float kMine = -7;
+
+bool all_mine(const std::vector<float>& data) {
+  return std::count(data.begin(), data.end(), kMine) == static_cast<std::ptrdiff_t>(data.size());
+}
+
+}  // namespace
+
+TEST_CASE("a rank that calls after another was aborted does not touch that one's buffer") {
+  std::atomic<int> stage{0};
+  const auto texts = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return told();
+    std::vector<float> data(50000, 1);
+    std::string text;
+    if (rank == 0) {
+      text = reduce(comm, device.stream(), data);
+      ncclCommAbort(comm);
+      std::fill(data.begin(), data.end(), kMine);
+      stage = 1;
+      await(stage, 2);
+      return text + (all_mine(data) ? "" : "the buffer was written after the abort");
+    }
+    await(stage, 1);
+    text = reduce(comm, device.stream(), data);
+    device.synchronize();
+    stage = 2;
+    ncclCommAbort(comm);
+    return text;
+  });
+  CHECK(texts[0] == "");
+  INFO(texts[1]);
+  CHECK(contains(texts[1], "rank 0"));
+}
+
+TEST_CASE("an abort returns after the kernels that use the buffer have ended") {
+  std::atomic<int> stage{0};
+  const auto texts = run_bare_world(Mode::threads, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 3, id, rank) != ncclSuccess) return told();
+    std::vector<float> data(50000, 1);
+    std::string text;
+    if (rank < 2) text = reduce(comm, device.stream(), data);  // the third never comes
+    ++stage;
+    await(stage, 3);
+    if (rank == 0) {
+      ncclCommAbort(comm);
+      std::fill(data.begin(), data.end(), kMine);
+    }
+    ++stage;
+    if (rank == 2) {
+      await(stage, 6);
+      text = reduce(comm, device.stream(), data);
+      if (!contains(text, "rank 0") && !contains(text, "rank 1")) text = "told: " + text;
+      else text = "";
+    }
+    ++stage;
+    if (rank == 0) {
+      await(stage, 9);
+      if (!all_mine(data)) text += "the buffer was written after the abort";
+    } else {
+      ncclCommAbort(comm);
+      device.synchronize();
+    }
+    return text;
+  });
+  CHECK(failures(texts) == "");
+}
+
+TEST_CASE("an error is told when the buffers are free again") {
+  std::atomic<int> stage{0};
+  const auto texts = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return told();
+    std::vector<float> data(50000 + static_cast<std::size_t>(rank), 1);  // counts differ
+    std::string text = reduce(comm, device.stream(), data);
+    const std::string error = async_error(comm);
+    std::fill(data.begin(), data.end(), kMine);
+    ++stage;
+    await(stage, 2);
+    device.synchronize();
+    if (!contains(error, "count=50001")) text += "told: " + error;
+    if (!all_mine(data)) text += "the buffer was written after the error";
+    ncclCommAbort(comm);
+    return text;
+  });
+  CHECK(failures(texts) == "");
+}
+
+TEST_CASE("two ranks that are given one stream outside a group are told so") {
+  const OnDevice device;
+  ncclComm_t comms[2];
+  REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
+  std::vector<float> data[2] = {std::vector<float>(5000, 1), std::vector<float>(5000, 2)};
+  for (int rank = 0; rank < 2; ++rank) CHECK(reduce(comms[rank], device.stream(), data[rank]) == "");
+  const std::string text = async_error(comms[0]);
+  INFO(text);
+  CHECK(contains(text, "ranks 0 and 1"));
+  CHECK(contains(text, "ncclGroupStart"));
+  device.synchronize();  // nothing hangs
+  for (ncclComm_t comm : comms) CHECK(ncclCommAbort(comm) == ncclSuccess);
+}
+
+TEST_CASE("ranks on one stream whose calls do not wait for one another are left alone") {
+  const OnDevice device;
+  ncclComm_t comms[2];
+  REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
+  int value[2] = {5, 0};
+  for (int round = 0; round < 3; ++round) {
+    CHECK(ncclSend(&value[0], 1, ncclInt32, 1, comms[0], device.stream()) == ncclSuccess);
+    CHECK(ncclRecv(&value[1], 1, ncclInt32, 0, comms[1], device.stream()) == ncclSuccess);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  device.synchronize();
+  CHECK(value[1] == 5);
+  ncclResult_t state = ncclInternalError;
+  CHECK(ncclCommGetAsyncError(comms[0], &state) == ncclSuccess);
+  CHECK(state == ncclSuccess);
+  for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("a launch that the driver refuses leaves nothing to wait for") {
+  const auto texts = run_bare_world(Mode::threads, 1, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 1, id, rank) != ncclSuccess) return told();
+    std::vector<float> data(10, 1);
+    fake_cuda_fail("cuLaunchKernel", 0, 1, 999);
+    std::string text = reduce(comm, device.stream(), data);
+    ncclCommDestroy(comm);
+    return contains(text, "unknown error") ? "" : "told: " + text;
+  });
+  fake_cuda_reset_calls();
+  CHECK(failures(texts) == "");
+}
