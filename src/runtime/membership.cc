@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <new>
 #include <numeric>
-#include <set>
+#include <span>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -21,6 +21,7 @@
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/gpu/device_exchange.h"
 #include "runtime/registry.h"
+#include "topology/joined.h"
 #include "topology/json.h"
 #include "topology/load.h"
 #include "topology/presets.h"
@@ -183,6 +184,7 @@ class Meeting {
         topology::from_json(nlohmann::json::parse(reinterpret_cast<const char*>(json.data()),
                                                   reinterpret_cast<const char*>(json.data() + json.size())));
     const std::vector<int> places = places_in(machine);
+    if (places.empty()) return;
     membership_.place = places[static_cast<std::size_t>(membership_.rank)];
     membership_.topology = topology::subset(machine, places);
   }
@@ -239,16 +241,17 @@ class Meeting {
     return "";
   }
 
-  // Ranks of a communicator that was made from another one keep their places; else rank r is device r.
+  // Empty: no links serve, as rank 0 says. A pure function of what all ranks know.
   std::vector<int> places_in(const topology::Topology& machine) const {
-    std::vector<int> places;
-    std::set<int> distinct;
-    for (const Card& card : cards_) {
-      places.push_back(card.place);
-      if (card.place >= 0 && card.place < machine.ranks) distinct.insert(card.place);
-    }
-    if (distinct.size() != places.size()) std::iota(places.begin(), places.end(), 0);
-    return places;
+    std::vector<int> inherited;
+    for (const Card& card : cards_) inherited.push_back(card.place);
+    auto places = topology::places_on(machine, inherited, [&](std::span<const int> devices) { return topology::subset(machine, devices); });
+    const std::string& name = membership_.settings.topology;
+    if (membership_.rank == 0 && places.devices.empty())
+      log::warn("SCCL_TOPO={}: {}; continuing with the host's own links", name, places.remark);
+    else if (membership_.rank == 0 && !places.remark.empty())
+      log::info(log::Subsystem::init, "SCCL_TOPO={}: {}", name, places.remark);
+    return std::move(places.devices);
   }
 
   void share_memory() {
