@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import gpu_paths
-from gpu_device import OPS, SMALL, TYPES, Driver, Failure, Library, encode
+from gpu_device import OPS, SMALL, TYPES, Driver, Failure, Library, SignalWait, encode
 
 HERE = pathlib.Path(__file__).resolve().parent
 KINDS = ["AllReduce", "Reduce", "ReduceScatter", "AllGather", "Broadcast", "AlltoAll", "Gather", "Scatter"]
@@ -62,7 +62,7 @@ def sent_elements(call, ranks, rank, root, count):
 class Rank:
     def __init__(self, job, rank, unique_id):
         self.job, self.rank, self.ranks = job, rank, job["ranks"]
-        self.driver, self.library = Driver(), Library()
+        self.driver, self.library = Driver(rank % job.get("devices", 1)), Library()
         self.stream = self.driver.stream()
         self.comm = self.library.join(unique_id, self.ranks, rank)
 
@@ -138,6 +138,42 @@ class Rank:
         if driver.read(data, count * 4, self.stream) != encode("float32", self.ranks ** 5) * count:
             raise Failure("two replays of two AllReduce and one more gave a wrong sum")
         return {"cases": 1}
+
+    def one_sided(self):
+        """Everyone puts into the next rank's window; without peer access there are only signals."""
+        driver, call, ranks = self.driver, self.library.call, self.ranks
+        to, source = (self.rank + 1) % ranks, (self.rank - 1) % ranks
+        def await_signal(peer, signal):
+            call("ncclWaitSignal", 1, C.byref(SignalWait(1, peer, signal, 0)), self.comm, self.stream)
+        windows = 0
+        for count in (1, 100000, 1 << 22):
+            for of_library in (True, False):
+                inbox, window = C.c_void_p(), C.c_void_p()
+                if of_library:
+                    call("ncclMemAlloc", C.byref(inbox), C.c_size_t(4 * count))
+                else:
+                    inbox.value = driver.allocate(4 * count)
+                data = driver.allocate(4 * count)
+                driver.write(data, pattern("float32", self.rank, 0, count), self.stream)
+                call("ncclCommWindowRegister", self.comm, inbox, C.c_size_t(4 * count), C.byref(window), 0)
+                windows += 1 if window.value else 0
+                if window.value:
+                    call("ncclPutSignal", C.c_void_p(data), C.c_size_t(count), 7, to, window, C.c_size_t(0), 3, 0, 0, self.comm, self.stream)
+                else:
+                    call("ncclSignal", to, 3, 0, 0, self.comm, self.stream)
+                await_signal(source, 3)
+                if window.value and driver.read(inbox.value, 4 * count, self.stream) != pattern("float32", source, 0, count):
+                    raise Failure(f"a put of {count} elements from rank {source}: wrong data")
+                call("ncclSignal", source, 0, 0, 0, self.comm, self.stream)  # was read
+                await_signal(to, 0)
+                driver.synchronize(self.stream)
+                if window.value:
+                    call("ncclCommWindowDeregister", self.comm, window)
+                call("ncclMemFree", inbox) if of_library else driver.free(inbox.value)
+                driver.free(data)
+        if windows == 0 and self.job.get("windows", True):
+            raise Failure("there was no window")
+        return {"windows": windows}
 
     def mismatch(self):
         data = self.driver.allocate(4096)
@@ -284,8 +320,28 @@ def correctness(report, options):
         for ranks in options.ranks:
             job = {"task": "correctness", "ranks": ranks, "quick": options.quick or (mode == "processes" and ranks > 2)}
             report.check(f"correctness, {ranks} ranks as {mode}", run_job(mode, job, options.limit))
-        for task in ("transfers", "graphs"):
+        for task in ("transfers", "graphs", "one_sided"):
             report.check(f"{task}, 2 ranks as {mode}", run_job(mode, {"task": task, "ranks": 2}, options.limit))
+
+
+def staged(report, options):
+    """Through host memory, as between devices without peer access."""
+    for mode in ("threads", "processes"):
+        for task in ("correctness", "transfers", "graphs", "one_sided"):
+            job = {"task": task, "ranks": 2, "quick": options.quick or mode == "processes", "windows": False}
+            report.check(f"{task} through host memory, 2 ranks as {mode}",
+                         run_job(mode, job, options.limit, {"NCCL_P2P_DISABLE": "1"}))
+
+
+def devices(report, options):
+    """A rank on each device, by whatever ways there are between them."""
+    count = Driver().devices()
+    if count < 2:
+        return report.skip("devices", "there is one device only")
+    for mode in ("threads", "processes"):
+        for task in ("correctness", "transfers", "graphs", "one_sided"):
+            job = {"task": task, "ranks": count, "devices": count, "quick": options.quick, "windows": False}
+            report.check(f"{task}, {count} devices as {mode}", run_job(mode, job, options.limit))
 
 
 def failures(report, options):
@@ -393,7 +449,8 @@ def nccl_tests(report, options):
         report.check(program, [{} if run.returncode == 0 else {"error": (run.stdout + run.stderr)[-400:]}])
 
 
-PARTS = {"correctness": correctness, "failures": failures, "bench": bench, "paths": paths, "sanitizer": sanitizer, "torch": torch, "nccl-tests": nccl_tests}
+PARTS = {"correctness": correctness, "staged": staged, "devices": devices, "failures": failures, "bench": bench, "paths": paths,
+         "sanitizer": sanitizer, "torch": torch, "nccl-tests": nccl_tests}
 
 
 # --- the report --------------------------------------------------------------------------------------------------------

@@ -30,11 +30,11 @@ def encode(kind, value):
 
 
 class Driver:
-    def __init__(self):
+    def __init__(self, ordinal=0):
         self.lib = C.CDLL("libcuda.so.1")
         self.check(self.lib.cuInit(0), "cuInit")
         self.context = C.c_void_p()
-        self.check(self.lib.cuDevicePrimaryCtxRetain(C.byref(self.context), 0), "retaining the primary context")
+        self.check(self.lib.cuDevicePrimaryCtxRetain(C.byref(self.context), ordinal), "retaining the primary context")
         self.make_current()
 
     def check(self, code, what):
@@ -45,6 +45,11 @@ class Driver:
 
     def make_current(self):
         self.check(self.lib.cuCtxSetCurrent(self.context), "making the device current")
+
+    def devices(self):
+        count = C.c_int()
+        self.check(self.lib.cuDeviceGetCount(C.byref(count)), "cuDeviceGetCount")
+        return count.value
 
     def name(self):
         text = C.create_string_buffer(100)
@@ -111,6 +116,10 @@ class Driver:
 
 class UniqueId(C.Structure):
     _fields_ = [("internal", C.c_char * 128)]
+
+
+class SignalWait(C.Structure):
+    _fields_ = [("count", C.c_int), ("peer", C.c_int), ("signal", C.c_int), ("context", C.c_int)]
 
 
 class Library:

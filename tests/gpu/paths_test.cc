@@ -100,6 +100,46 @@ TEST_CASE("devices without peer access exchange data through host memory, as thr
   fake_cuda_set_vmm(1);
 }
 
+TEST_CASE("devices without peer access are named with the reason, once a pair", "[processes]") {
+  if (modes().size() < 2) return;
+  const PeerAccess none(kFakeNoPeerAccess);
+  const std::string text = log_of([] {
+    run_device_world(Mode::processes, 4, [](int, ncclComm_t, const OnDevice&) { return std::string(); }, 2);
+  });
+  if (!logs_can_be_read()) return;
+  INFO(text);
+  CHECK(occurrences(text, "exchange data through host memory: the driver allows no peer access") == 4);
+}
+
+TEST_CASE("mismatches and aborts end calls that go through host memory") {
+  const Setting disabled("NCCL_P2P_DISABLE", "1");
+  for (const bool aborts : {false, true}) {
+    const auto texts = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+      const OnDevice device;
+      ncclComm_t comm = nullptr;
+      if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+      std::vector<float> data(1001);
+      std::string text;
+      if (rank == 0 || !aborts)
+        ncclAllReduce(data.data(), data.data(), 1000 + static_cast<std::size_t>(rank), ncclFloat, ncclSum, comm, device.stream());
+      for (int i = 0; i < 3000 && text.empty() && (rank == 0 || !aborts); ++i) {
+        ncclResult_t state = ncclSuccess;
+        ncclCommGetAsyncError(comm, &state);
+        if (state != ncclSuccess) text = ncclGetLastError(comm);
+        ::usleep(10000);
+        if (aborts && i == 0) break;
+      }
+      ncclCommAbort(comm);
+      device.synchronize();
+      return text;
+    });
+    for (const std::string& text : texts) {
+      INFO(text);
+      CHECK((aborts || (text.find("count=1000") != std::string::npos && text.find("count=1001") != std::string::npos)));
+    }
+  }
+}
+
 TEST_CASE("NCCL_P2P_DISABLE stages ranks of one device, too") {
   const Setting disabled("NCCL_P2P_DISABLE", "1");
   for (const Mode mode : modes()) {

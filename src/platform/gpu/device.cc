@@ -105,6 +105,22 @@ Device primary_device(const Driver& driver, int ordinal) {
   return describe(driver, number, context);
 }
 
+bool may_reach(const Device& device, const UniqueDeviceId& other) {
+  const Driver& driver = *device.driver;
+  int count = 0;
+  driver.check(driver.device_count(&count), "counting devices");
+  for (int i = 0; i < count; ++i) {
+    int ordinal = i;
+    UniqueDeviceId id{};
+    if (driver.device_by_ordinal(&ordinal, i) != 0 || driver.device_id(&id, ordinal) != 0 || !(id == other)) continue;
+    int reachable = 0;
+    if (ordinal == device.ordinal) return true;
+    driver.check(driver.can_access_peer(&reachable, device.ordinal, ordinal), "asking for peer access");
+    return reachable != 0;
+  }
+  return true;
+}
+
 Current::Current(const Device& device) : driver_(*device.driver) {
   if (driver_.vendor == Vendor::cuda) {
     driver_.check(driver_.context_current(&context_before_), "asking for the current context");

@@ -33,6 +33,10 @@ std::optional<Device> current_device();
 // come and go. Throws invalid_argument for a number there is not.
 Device primary_device(const Driver& driver, int ordinal);
 
+// Whether the driver says that `device` can use memory of another one; true where that one is not visible to this process,
+// so that the driver cannot be asked.
+bool may_reach(const Device& device, const UniqueDeviceId& other);
+
 // Makes a device current.
 class Current {
  public:

@@ -147,13 +147,6 @@ Ticket DeviceMemory::ticket(FileDescriptor& descriptor) const {
   return ticket;
 }
 
-bool DeviceMemory::reachable_from(const Device& device) const {
-  if (device.ordinal == device_.ordinal) return true;
-  int reachable = 0;
-  device_.driver->check(device_.driver->can_access_peer(&reachable, device.ordinal, device_.ordinal), "asking for peer access");
-  return reachable != 0;
-}
-
 void DeviceMemory::admit(const Device& device) const {
   if (device.ordinal == device_.ordinal) return;
   kind_ == Kind::virtual_memory ? set_access(device) : enable_peer_access(device, device_);

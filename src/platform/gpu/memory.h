@@ -41,8 +41,6 @@ class DeviceMemory {
 
   // For other processes; `descriptor` is filled when the ticket asks for one.
   Ticket ticket(FileDescriptor& descriptor) const;
-  // Whether the driver says that a device of this process can use it.
-  bool reachable_from(const Device& device) const;
   // Lets another device of this process use it. Throws device_error when the driver refuses.
   void admit(const Device& device) const;
 

@@ -157,7 +157,7 @@ class DeviceMeeting {
              const FileDescriptor& descriptor) {
     PathVerdict& verdict = verdicts_[static_cast<std::size_t>(other)];
     try {
-      if (in_process && !in_process->reachable_from(membership_.device)) {
+      if (!gpu::may_reach(membership_.device, card(other).id)) {
         verdict = PathVerdict::no_access;
         return;
       }

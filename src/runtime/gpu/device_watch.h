@@ -42,6 +42,8 @@ class DeviceWatch {
   // Everything enqueued has ended, as far as the host knows.
   bool idle() const;
   bool stopping() const;
+  // A kernel has ended early.
+  bool kernel_was_stopped() const { return read(resources_.words().stopped) != 0; }
   // Throws what has gone wrong.
   void check() const;
   // Throws what a peer has published of its own failure.
