@@ -13,11 +13,11 @@ namespace gpu_test {
 // Makes the device current in this thread, with a stream of its own for run_case.
 class OnDevice {
  public:
-  OnDevice() {
+  explicit OnDevice(int device = 0) {
     fake_cuda_set_any_memory(1);
     cuInit(0);
     void* context = nullptr;
-    cuDevicePrimaryCtxRetain(&context, 0);
+    cuDevicePrimaryCtxRetain(&context, device);
     cuCtxGetCurrent(&before_);
     cuCtxSetCurrent(context);
     cuStreamCreate(&stream_, 1);
@@ -40,11 +40,12 @@ class OnDevice {
   void* stream_ = nullptr;
 };
 
-// As api_test::run_world, on the device.
+// As api_test::run_world, on the device; on several, rank by rank.
 inline std::vector<std::string> run_device_world(
-    api_test::Mode mode, int ranks, const std::function<std::string(int, ncclComm_t, const OnDevice&)>& function) {
+    api_test::Mode mode, int ranks, const std::function<std::string(int, ncclComm_t, const OnDevice&)>& function,
+    int devices = 1) {
   return api_test::run_bare_world(mode, ranks, [&](int rank, const ncclUniqueId& id) -> std::string {
-    const OnDevice device;
+    const OnDevice device(rank % devices);
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, ranks, id, rank) != ncclSuccess)
       return std::string("ncclCommInitRank: ") + ncclGetLastError(nullptr);

@@ -57,8 +57,14 @@ int cuGetErrorString(int code, const char** text) {
   *text = code == kOutOfMemory ? "out of memory" : code == 999 ? "unknown error" : "an error of the fake";
   return kSuccess;
 }
+void fake_cuda_set_devices(int count) { state().devices = count; }
+void fake_cuda_refuse_peers(const char* pairs) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.refused_pairs = pairs;
+}
 int cuDeviceGetCount(int* count) {
-  *count = 1;
+  *count = state().devices;
   return enter("cuDeviceGetCount");
 }
 int cuDeviceGet(int* device, int ordinal) {
@@ -70,17 +76,35 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = attribute == 16 ? 8 : attribute == 75 ? 9 : attribute == 102 || attribute == 103 ? (s.vmm ? 1 : 0) : 0;
   return enter("cuDeviceGetAttribute");
 }
-int cuDeviceGetUuid(void* id, int) {
-  std::memset(id, 0x5c, 16);
+int cuDeviceGetUuid(void* id, int device) {
+  std::memset(id, 0x5c + device, 16);
   return enter("cuDeviceGetUuid");
 }
 int cuDeviceGetName(char* name, int bytes, int) {
   std::strncpy(name, "fake", static_cast<std::size_t>(bytes));
   return enter("cuDeviceGetName");
 }
-int cuDeviceCanAccessPeer(int* can, int, int) {
-  *can = 1;
+int cuDeviceGetPCIBusId(char* text, int bytes, int device) {
+  constexpr const char* kBusids[kMostDevices] = {"0000:06:00.0", "0000:07:00.0", "0000:0A:00.0", "0000:0B:00.0",
+                                                 "0000:85:00.0", "0000:86:00.0", "0000:89:00.0", "0000:8A:00.0"};
+  std::strncpy(text, kBusids[device], static_cast<std::size_t>(bytes));
+  return enter("cuDeviceGetPCIBusId");
+}
+static bool peers(int device, int peer) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  const std::string pair = std::to_string(std::min(device, peer)) + std::to_string(std::max(device, peer));
+  return s.refused_pairs.find(pair) == std::string::npos;
+}
+int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = peers(device, peer) ? 1 : 0;
   return enter("cuDeviceCanAccessPeer");
+}
+// Atomic operations between all but the first and the last device, as if NVLinks joined these.
+int cuDeviceGetP2PAttribute(int* value, int attribute, int device, int peer) {
+  const bool ends = std::min(device, peer) == 0 && std::max(device, peer) == state().devices - 1;
+  *value = peers(device, peer) && (attribute == 2 || (attribute == 3 && !ends)) ? 1 : 0;
+  return enter("cuDeviceGetP2PAttribute");
 }
 int cuCtxGetCurrent(void** context) {
   *context = current;
@@ -92,12 +116,12 @@ int cuCtxSetCurrent(void* context) {
   return kSuccess;
 }
 int cuCtxGetDevice(int* device) {
-  *device = 0;
+  *device = current_ordinal();
   if (const int code = enter("cuCtxGetDevice")) return code;
   return current == nullptr ? kInvalidContext : kSuccess;
 }
-int cuDevicePrimaryCtxRetain(void** context, int) {
-  *context = &context_of_device_0;
+int cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = &contexts[device];
   return enter("cuDevicePrimaryCtxRetain");
 }
 int cuDevicePrimaryCtxRelease_v2(int) { return enter("cuDevicePrimaryCtxRelease_v2"); }
@@ -154,7 +178,9 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** results, u64 
   for (const auto& [begin, allocation] : s.allocations)
     if (pointer >= begin && pointer < begin + allocation.bytes) type = allocation.host ? 1 : 2;
   for (unsigned i = 0; i < count; ++i)
-    *static_cast<unsigned*>(results[i]) = attributes[i] == 2 ? static_cast<unsigned>(type) : 0;
+    *static_cast<unsigned*>(results[i]) = attributes[i] == 2   ? static_cast<unsigned>(type)
+                                          : attributes[i] == 9 ? static_cast<unsigned>(current_ordinal())
+                                                               : 0;
   return kSuccess;
 }
 struct FakeIpcHandle {

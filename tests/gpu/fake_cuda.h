@@ -22,6 +22,11 @@ void fake_cuda_set_vmm(int supported);      // 1
 // Addresses that are nobody's allocation count as device memory, so that any test's buffers do.
 void fake_cuda_set_any_memory(int allowed);
 
+// Devices, up to eight: those of a DGX-1V by PCI address. 1.
+void fake_cuda_set_devices(int count);
+// Pairs whose kernels may not use each other's memory; "": none.
+void fake_cuda_refuse_peers(const char* pairs_of_digits);  // "01 23"
+
 // Kernels executed since the program began.
 long fake_cuda_kernels();
 

@@ -117,6 +117,8 @@ struct State {
   std::map<std::string, Failure> failures;
   std::atomic<int> version{13000}, violations{0};
   std::atomic<bool> vmm{true}, any_memory{false};
+  std::atomic<int> devices{1};
+  std::string refused_pairs;
   std::map<u64, Allocation> allocations;
   std::map<u64, int> handles;           // virtual memory: memfds
   std::map<u64, std::size_t> reserved;  // addresses
@@ -142,7 +144,14 @@ inline State& state() {
 inline thread_local void* current = nullptr;
 inline thread_local int capture_mode = 0;
 inline thread_local int thread_captures = 0;  // begun in this thread, for itself only
-inline char context_of_device_0;
+inline constexpr int kMostDevices = 8;
+inline char contexts[kMostDevices];  // by device, at addresses that are nothing else's
+
+// Of the context that is current; 0 without one.
+inline int current_ordinal() {
+  const auto* const at = static_cast<const char*>(current);
+  return at >= contexts && at < contexts + kMostDevices ? static_cast<int>(at - contexts) : 0;
+}
 
 // Records the call; its injected failure, if any.
 inline int enter(const char* name) {

@@ -32,6 +32,12 @@ std::string architecture_of(const Driver& driver, int device) {
   return fmt::format("sm_{}", 10 * major + minor);
 }
 
+std::string busid_of(const Driver& driver, int device) {
+  std::array<char, 32> text{};
+  if (driver.device_busid(text.data(), static_cast<int>(text.size()) - 1, device) != 0) return "";
+  return text.data();
+}
+
 Device describe(const Driver& driver, int ordinal, void* context) {
   Device device;
   device.driver = &driver;
@@ -39,6 +45,7 @@ Device describe(const Driver& driver, int ordinal, void* context) {
   device.context = context;
   driver.check(driver.device_id(&device.id, ordinal), "asking for the device's id");
   device.multiprocessors = attribute(driver, ordinal, Attribute::multiprocessors);
+  device.busid = busid_of(driver, ordinal);
   device.architecture = architecture_of(driver, ordinal);
   device.vmm = driver.has_vmm() && attribute(driver, ordinal, Attribute::vmm) != 0 &&
                attribute(driver, ordinal, Attribute::vmm_descriptors) != 0;

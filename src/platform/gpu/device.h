@@ -16,6 +16,7 @@ struct Device {
   void* context = nullptr;  // CUDA's; HIP knows devices only
   UniqueDeviceId id{};
   int multiprocessors = 0;
+  std::string busid;         // "0000:0a:00.0"; "" where the driver does not tell (some virtual machines)
   std::string architecture;  // "sm_90"; of HIP a name that stands for this device
   bool vmm = false;          // memory can be passed on as file descriptors
 

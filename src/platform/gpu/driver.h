@@ -63,6 +63,7 @@ struct Driver {
   Status (*device_attribute)(int*, int attribute, int device);
   Status (*device_id)(UniqueDeviceId*, int device);
   Status (*device_name)(char*, int bytes, int device);
+  Status (*device_busid)(char*, int bytes, int device);
   Status (*can_access_peer)(int*, int device, int peer);
   Status (*context_current)(void**);
   Status (*context_set)(void*);

@@ -62,8 +62,10 @@ int fewest_blocks(std::span<const DeviceCard> cards) {
 }  // namespace
 
 DeviceCard card_of(const gpu::Device& device) {
-  return {1, static_cast<std::uint8_t>(device.driver->vendor), static_cast<std::uint8_t>(device.vmm ? 1 : 0),
-          device.multiprocessors, device.id};
+  DeviceCard card{1, static_cast<std::uint8_t>(device.driver->vendor), static_cast<std::uint8_t>(device.vmm ? 1 : 0),
+                  device.multiprocessors, device.id, {}};
+  std::strncpy(card.busid.data(), device.busid.c_str(), card.busid.size() - 1);
+  return card;
 }
 
 bool all_have_devices(std::span<const DeviceCard> cards) {

@@ -1,6 +1,7 @@
 // How ranks come to see one another's device memory at init.
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "base/deadline.h"
@@ -16,6 +17,7 @@ struct DeviceCard {
   std::uint8_t vmm = 0;
   std::int32_t multiprocessors = 0;
   gpu::UniqueDeviceId id{};
+  std::array<char, 32> busid{};  // text; empty where it is not known
 };
 
 DeviceCard card_of(const gpu::Device& device);
