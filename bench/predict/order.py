@@ -5,14 +5,14 @@ import statistics
 from dataclasses import dataclass
 
 MATTERS = 0.05  # a measured difference below this is none
-ALIKE = 0.05    # predictions closer than this say "alike" ...
+ALIKE = 0.10    # predictions closer than this say "alike": the model is no finer ...
 MUCH = 0.10     # ... which is wrong when the measured difference is surely more than this
 
 DEFINITION = [
     "A case is a collective, a number of ranks and a size, with all planners that have a schedule for it. Two planners' times "
     "stand beside each other in each repetition; the interval that holds the median of their ratios with 95 % (order statistics, "
     "as in the sign test) tells whether they differ: surely, when all of it lies beyond 5 % on one side of 1. Such a pair is "
-    "predicted wrongly when the predicted ratio lies on the other side, or says \"alike\" (within 5 %) while the interval lies "
+    "predicted wrongly when the predicted ratio lies on the other side, or says \"alike\" (within 10 %) while the interval lies "
     "beyond 10 %. A case is in the right order when none of its pairs is predicted wrongly; it can be told when some pair "
     "differs surely, and is marked \"alike\" where none does. What the choice loses is how much longer the planner that is "
     "predicted to be fastest takes than the one that is."]

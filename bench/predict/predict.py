@@ -93,7 +93,7 @@ class Measurement:
 
 
 def measure(perf, few, many, sizes, minutes):
-    """`few`: cases with a core for each rank, measured every time. `many`: the others get half of the time, by turns."""
+    """`few`: cases with a core for each rank, measured every time. `many`: the others get two thirds of the time, by turns."""
     measurement = Measurement(perf)
     end = time.monotonic() + 60 * minutes
     turns = itertools.cycle(many)
@@ -104,7 +104,7 @@ def measure(perf, few, many, sizes, minutes):
         for case in few:
             measurement.case(case)
         rounds += 1
-        until = time.monotonic() + (time.monotonic() - began) * 1.3
+        until = time.monotonic() + 2 * (time.monotonic() - began)
         while many and time.monotonic() < min(until, end):
             measurement.case(next(turns))
         print(f"round {rounds}, {max(0.0, end - time.monotonic()):.0f} s left", file=sys.stderr)

@@ -101,7 +101,8 @@ double figure(const nlohmann::json& json, const char* name, const std::string& p
 schedule::CoreModel core_model(const std::string& path) {
   const nlohmann::json json = nlohmann::json::parse(read_text(path), nullptr, false);
   const auto get = [&](const char* name) { return figure(json, name, path); };
-  return {static_cast<int>(get("cores")), get("alpha_us"), get("op_us"), get("switch_us"), get("read_own_ns"),
+  constexpr double kMostCores = 1 << 20;
+  return {static_cast<int>(std::clamp(get("cores"), 0.0, kMostCores)), get("alpha_us"), get("op_us"), get("switch_us"), get("read_own_ns"),
           get("write_own_ns"), get("read_slot_ns"), get("write_slot_ns")};
 }
 
