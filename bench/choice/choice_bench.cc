@@ -1,14 +1,11 @@
 // The choice among schedules against an exhaustive search, by simulation; prints Markdown.
 //
-// Part 1: on every preset, for every collective and for sizes that are powers of two and sizes in between, the time of
-// what is chosen for the size class, simulated at the very size, against the least time of all candidates at that size.
+// On every preset, for every collective and for sizes that are powers of two and sizes in between, the time of what is
+// chosen for the size class, simulated at the very size, against the least time of all candidates at that size.
 // Candidates include what a background search finds in the time given on the command line.
-// Part 2: which families serve on a DGX-1V and on parts of it, and whether the choice agrees with the simulator's order.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -104,46 +101,11 @@ void presets(double seconds) {
   fmt::print("\nAltogether {} of {} are good: {:.1f}%.\n\n", good, cases, 100.0 * good / std::max(1, cases));
 }
 
-std::string family(const portfolio::Candidate& candidate) {
-  return candidate.origin == portfolio::Origin::synthesis ? "SMT" : candidate.origin == portfolio::Origin::trees ? "trees" : candidate.name;
-}
-
-void parts() {
-  fmt::print("## A DGX-1V and parts of it\n\nHow many of the sizes 8 B, 64 B .. 64 MB each family serves, over all "
-             "collectives; and how often the choice is not the simulator's first.\n\n| devices | families | not the first |\n|---|---|---|\n");
-  const std::vector<std::vector<int>> allocations{{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1}, {0, 1, 2, 3}, {0, 1, 4, 5, 6}, {0, 2, 3, 4, 6, 7}, {0, 1, 2, 3, 4, 5, 6}};
-  std::map<std::string, int> all_families;
-  for (const auto& devices : allocations) {
-    const auto topology = topology::subset(topology::preset("dgx1v"), devices);
-    std::map<std::string, int> families;
-    int disagreements = 0;
-    for (const Collective collective : kCollectives) {
-      runtime::Rehearsal rehearsal(topology, kPipeline);
-      const auto& all = rehearsal.candidates(collective, 0);
-      for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 8) {
-        const runtime::Question question{collective, 0, topology.ranks, runtime::SizeClass::of(bytes)};
-        const std::string chosen = rank_on_links(question, {}, rehearsal).front().choice.planner;
-        const auto order = portfolio::predict(all, bytes, 1, kPipeline);
-        if (all[order.front().candidate].name != chosen) ++disagreements;
-        for (const portfolio::Candidate& candidate : all)
-          if (candidate.name == chosen) ++families[family(candidate)];
-      }
-    }
-    std::string text;
-    for (const auto& [name, count] : families) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, count);
-    for (const auto& [name, count] : families) all_families[name] += count;
-    fmt::print("| {} | {} | {} |\n", fmt::join(devices, " "), text, disagreements);
-  }
-  for (const char* needed : {"SMT", "trees", "ring"})
-    if (all_families[needed] == 0) fmt::print("\n{} is chosen nowhere.\n", needed);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
   fmt::print("# The choice among schedules, by simulation\n\n`bench/choice/run.sh`: searches of {} s for each collective.\n\n", seconds);
   presets(seconds);
-  parts();
   return 0;
 }

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # Writes docs/results/choice.md: the choice among schedules against an exhaustive search, by simulation on every preset
-# and measured on this host. Usage: bench/choice/run.sh [BUILD [SECONDS]]   (seconds of search for each collective)
+# and measured on this host, and what serves parts of a DGX-1V.
+# Usage: bench/choice/run.sh [BUILD [SECONDS]]   (default build/release; seconds of search for each collective, 0.5)
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$root/build/release}
-seconds=${2:-2}
+seconds=${2:-0.5}
 cmake --build "$build" --target bench_choice sccl_cli >&2
+result=$root/docs/results/choice.md
+trap 'rm -f "$result.part"' EXIT
 {
   "$build/bench/bench_choice" "$seconds"
-  echo
+  python3 "$root/bench/choice/parts.py" "$build"
   python3 "$root/bench/choice/host.py" "$build"
-} > "$root/docs/results/choice.md.part"
-mv "$root/docs/results/choice.md.part" "$root/docs/results/choice.md"
+} > "$result.part"
+cp "$result.part" "$result"

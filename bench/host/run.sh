@@ -1,32 +1,66 @@
 #!/usr/bin/env bash
-# AllReduce against the MPI libraries installed here, for 2, 4 and 8 processes; prints Markdown.
-# Usage: bench/host/run.sh [BUILD_DIR [REPEATS]]   (default build/release, which must hold libsccl.so, and 9)
+# libsccl against the MPI libraries installed here (scripts/setup.sh --bench): four collectives, 4 B to 256 MB, ranks as
+# processes. The whole comparison writes docs/results/host.md and host.svg; a selection prints its Markdown only.
+# Usage: bench/host/run.sh [BUILD_DIR] [--quick] [--collectives LIST] [--ranks LIST] [--sizes LIST] [--mpi LIST] [--pairs N]
+#   BUILD_DIR holds libsccl.so (default build/release); lists are separated by commas.
+#   --quick: a few sizes, Open MPI only, less than two minutes; other options narrow it further, for example
+#     bench/host/run.sh build --quick --collectives all_reduce --ranks 2
+#   collectives: all_reduce, all_gather, reduce_scatter, broadcast; broadcast_moving has another root in every call
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(realpath "${1:-$root/build/release}")
-repeats=${2:-9}
+build=$root/build/release
+collectives=all_reduce,all_gather,reduce_scatter,broadcast
+ranks=2,4,8
+sizes=
+mpis=openmpi,mpich
+pairs=15
+whole=yes
+[ $# -eq 0 ] || [ "${1#--}" != "$1" ] || { build=$1; shift; }
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) whole=; mpis=openmpi; pairs=7; sizes=4,256,4096,65536,1048576,16777216,67108864; shift; continue ;;
+    --collectives | --ranks | --sizes | --mpi | --pairs) [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; } ;;
+    *) echo "unknown option $1: see the head of $0" >&2; exit 2 ;;
+  esac
+  whole=
+  case $1 in
+    --collectives) collectives=$2 ;;
+    --ranks) ranks=$2 ;;
+    --sizes) sizes=$2 ;;
+    --mpi) mpis=$2 ;;
+    --pairs) pairs=$2 ;;
+  esac
+  shift 2
+done
+
+build=$(realpath "$build")
 library=$build/src/shim/libsccl.so
 [ -f "$library" ] || { echo "$library is missing: build the release preset first" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ln -s "$library" "$work/libnccl.so.2"
-
-echo "# AllReduce on the host against MPI"
-echo
-echo "Command: \`bench/host/run.sh\` on $(nproc) cores ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1))."
-for mpi in openmpi mpich; do
-  command -v "mpicxx.$mpi" >/dev/null || { echo; echo "$mpi is not installed"; continue; }
-  "mpicxx.$mpi" -std=c++17 -O2 -I"$root/include" "$root/bench/host/compare_mpi.cc" -o "$work/compare.$mpi" \
-    -L"$work" -l:libnccl.so.2 -Wl,-rpath,"$work"
-  for ranks in 2 4 8; do
-    # MPICH spins when ranks outnumber cores and takes 10 to 100 ms a call.
-    if [ "$mpi" = mpich ] && [ "$ranks" -gt "$(nproc)" ]; then continue; fi
-    echo; echo '```'
+arguments=(--collectives "$collectives" --pairs "$pairs" ${sizes:+--sizes "$sizes"})
+for mpi in ${mpis//,/ }; do
+  command -v "mpicxx.$mpi" >/dev/null || { echo "$mpi is not installed: scripts/setup.sh --bench" >&2; continue; }
+  "mpicxx.$mpi" -std=c++17 -O2 -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$root/include" "$root/bench/host/compare_mpi.cc" \
+    -o "$work/compare.$mpi" -L"$work" -l:libnccl.so.2 -Wl,-rpath,"$work"
+  for count in ${ranks//,/ }; do
+    bind=none
+    [ "$count" -gt "$(nproc)" ] || bind=core
     if [ "$mpi" = openmpi ]; then
-      mpirun.openmpi --allow-run-as-root --oversubscribe -n "$ranks" "$work/compare.$mpi" "$repeats"
+      start=(mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to "$bind" -n "$count")
     else
-      mpiexec.mpich -n "$ranks" "$work/compare.$mpi" "$repeats"
+      start=(mpiexec.mpich -bind-to "$bind" -n "$count")
     fi
-    echo '```'
+    echo "$mpi, $count processes" >&2
+    "${start[@]}" "$work/compare.$mpi" "${arguments[@]}" >"$work/$mpi.$count.csv"
   done
 done
+
+report=(python3 "$root/bench/host/report.py")
+if [ "$whole" ]; then
+  "${report[@]}" --svg "$work/host.svg" "$work"/*.csv >"$work/host.md"
+  cp "$work/host.md" "$work/host.svg" "$root/docs/results/"
+else
+  "${report[@]}" "$work"/*.csv
+fi

@@ -1,85 +1,112 @@
 #!/usr/bin/env python3
-"""MIAD's slices against the best fixed ones on this host; prints Markdown. Only a quiet machine gives it a meaning:
-slices that a slot bounds to the same size must come out alike.
+"""MIAD's slices against the best fixed ones on this host; prints Markdown (part of bench/tuning/run.sh).
 
-For each case one run of `sccl perf --trace-tuning` in a cache of its own gives the slice that MIAD settles on and the
-number of calls it took. Then that slice and every fixed one (SCCL_CHUNK) are measured in turn, several times over, and
-the least time of each counts, because other programs only ever slow a call down.
+For each collective and number of ranks one run of `sccl perf --trace-tuning` in a cache of its own gives the slices that
+MIAD settles on, by size, and the number of calls it took. Then these slices and fixed ones (SCCL_CHUNK) are measured
+in turn, in another order every round. A time is taken relative to the median of its round, and the median over the
+rounds counts. Slices longer than a slot are cut to the slot's size: how far these lie apart shows the noise.
 """
 import argparse
-import collections
 import datetime
 import json
 import os
 import pathlib
-import platform
+import random
+import statistics
 import subprocess
 import tempfile
 
 root = pathlib.Path(__file__).resolve().parents[2]
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("build", nargs="?", default=root / "build/release", type=pathlib.Path)
-parser.add_argument("--repeats", type=int, default=5)
-parser.add_argument("--iterations", type=int, default=10)
+parser.add_argument("--rounds", type=int, default=7)
+parser.add_argument("--calls", type=int, default=10, help="of one measurement")
 parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
-parser.add_argument("--mib", type=float, nargs="+", default=[1, 4, 16])
+parser.add_argument("--collectives", nargs="+", default=["all_reduce", "broadcast", "all_gather"])
 arguments = parser.parse_args()
 sccl = arguments.build / "src/tools/sccl"
 KIB, MIB = 1 << 10, 1 << 20
-FIXED = [16 * KIB << i for i in range(7)]
+SIZES = (1 * MIB, 4 * MIB, 16 * MIB)
+FIXED = [16 * KIB << i for i in range(6)]
+SLOT = 128 * KIB  # the usual size
+ALGORITHM = "one-hop"
 
 
-def perf(collective, ranks, size, iterations, environment, *more):
-    command = [str(sccl), "perf", collective, "-n", str(ranks), "-b", str(size), "-e", str(size), "-w", "0", "-c", "0",
-               "-i", str(iterations), *more]
+def perf(collective, ranks, calls, environment, *more):
+    command = [str(sccl), "perf", collective, "-n", str(ranks), "-b", str(SIZES[0]), "-e", str(SIZES[-1]), "-f", str(SIZES[1] // SIZES[0]),
+               "-w", "1", "-c", "0", "-i", str(calls), "--algo", ALGORITHM, "--proto", "simple", *more]
     return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **environment}).stdout
 
 
-def settled(collective, ranks, size):
-    """The slice MIAD keeps, and its calls: those before the first that another schedule or a later review takes."""
+def settled(collective, ranks):
+    """By size the slice that MIAD keeps and its calls: those before the first that another schedule or a later review takes."""
     with tempfile.TemporaryDirectory() as folder:
-        text = perf(collective, ranks, size, 20, {"SCCL_CACHE_DIR": folder, "SCCL_ALGO": "one-hop"}, "--trace-tuning")
-    largest = max(text.split("# tuning ")[1:], key=lambda part: int(part.split(" of ")[1].split(" bytes")[0].split("..")[-1]))
-    times = collections.OrderedDict()
-    calls = 0
-    for line in largest.splitlines()[2:]:
-        if not line.startswith("  "):
-            break
-        fields = [field for field in line.split() if set(field) != {"*"}]
-        if not fields[-2].isdigit():
-            continue
-        calls += 1
-        chunk, us = int(fields[-2]), float(fields[-1])
-        times[chunk] = min(us, times.get(chunk, us))
-    return min(times, key=times.get), calls
+        text = perf(collective, ranks, 20, {"SCCL_CACHE_DIR": folder}, "--trace-tuning")
+    found = {}
+    for part in text.split("# tuning ")[1:]:
+        call_bytes = int(part.split(" of ")[1].split(" bytes")[0].split("..")[-1])
+        size = call_bytes * ranks if collective == "all_gather" else call_bytes
+        times = {}
+        calls = 0
+        for line in part.splitlines()[2:]:
+            fields = [field for field in line.split() if set(field) != {"*"}]
+            if not line.startswith("  ") or not fields[-2].isdigit():
+                break
+            calls += 1
+            chunk, us = int(fields[-2]), float(fields[-1])
+            times[chunk] = min(us, times.get(chunk, us))
+        if size in SIZES and times:
+            found[size] = min(times, key=times.get), calls
+    return found
 
 
-def least_us(collective, ranks, size, chunks):
-    best = {}
-    for _ in range(arguments.repeats):
+def measure(collective, ranks, chunks):
+    """By size and slice the microseconds of a call."""
+    rounds = {size: [] for size in SIZES}
+    for _ in range(arguments.rounds):
+        random.shuffle(chunks)
+        for of_size in rounds.values():
+            of_size.append({})
         for chunk in chunks:
-            rows = json.loads(perf(collective, ranks, size, arguments.iterations,
-                                   {"SCCL_TUNE": "off", "SCCL_ALGO": "one-hop", "SCCL_CHUNK": str(chunk)}, "--json"))["rows"]
-            us = min(row["us"] for row in rows if row["place"] == "out-of-place")
-            best[chunk] = min(us, best.get(chunk, us))
-    return best
+            rows = json.loads(perf(collective, ranks, arguments.calls, {"SCCL_TUNE": "off", "SCCL_CHUNK": str(chunk)}, "--json"))["rows"]
+            for row in rows:
+                if row["place"] == "out-of-place":
+                    rounds[row["bytes"]][-1][chunk] = row["us"]
+    return {size: of_rounds(rounds[size]) for size in SIZES}
 
 
-lines = ["# Slices by MIAD", "",
-         f"`bench/tuning/miad.py` on {platform.processor() or platform.machine()}, {len(os.sched_getaffinity(0))} cores, "
-         f"{datetime.date.today()}. Microseconds are the least of {arguments.repeats} interleaved measurements of "
-         f"{arguments.iterations} calls (out of place, processes, one-hop).", "",
-         "| collective | ranks | bytes | MIAD's slice | its calls | us | best fixed slice | us | ratio |", "|---|---|---|---|---|---|---|---|---|"]
-ratios = []
-for collective in ("all_reduce", "broadcast", "all_gather"):
-    for ranks in arguments.ranks:
-        for mib in arguments.mib:
-            size = int(mib * MIB)
-            chunk, calls = settled(collective, ranks, size)
-            us = least_us(collective, ranks, size, sorted({*FIXED, chunk}))
-            best = min(FIXED, key=us.get)
-            ratios.append(us[chunk] / us[best])
-            lines.append(f"| {collective} | {ranks} | {size} | {chunk} | {calls} | {us[chunk]:.0f} | {best} | {us[best]:.0f} | {ratios[-1]:.3f} |")
-within = sum(ratio <= 1.05 for ratio in ratios)
-lines += ["", f"Within 5% of the best fixed slice: {within} of {len(ratios)}; median ratio {sorted(ratios)[len(ratios) // 2]:.3f}."]
-print("\n".join(lines))
+def of_rounds(rounds):
+    middles = [statistics.median(us.values()) for us in rounds]
+    usual = statistics.median(middles)
+    return {chunk: usual * statistics.median(us[chunk] / middle for us, middle in zip(rounds, middles)) for chunk in rounds[0]}
+
+
+def main():
+    print(f"## This host\n\n`bench/tuning/miad.py` on {len(os.sched_getaffinity(0))} cores, {datetime.date.today()}: ranks as processes, {ALGORITHM} "
+          f"through slots of {SLOT // KIB} KiB, out of place; microseconds a call, medians of {arguments.rounds} interleaved rounds of "
+          f"{arguments.calls} calls.\n")
+    print("| collective | ranks | bytes | MIAD's slice | its calls | us | best fixed slice | us | ratio |\n|---|---|---|---|---|---|---|---|---|")
+    ratios, noise, most_calls = [], [], 0
+    for collective in arguments.collectives:
+        for ranks in arguments.ranks:
+            found = settled(collective, ranks)
+            times = measure(collective, ranks, sorted({*FIXED, *(chunk for chunk, _ in found.values())}))
+            for size, (chunk, calls) in sorted(found.items()):
+                us = times[size]
+                same = [us.pop(fixed) for fixed in list(us) if fixed >= SLOT]
+                noise.append(max(same) / min(same))
+                us[SLOT] = statistics.median(same)  # one slice, measured several times: its luckiest measurement is not the best slice
+                chunk = min(chunk, SLOT)
+                best = min((fixed for fixed in FIXED if fixed <= SLOT), key=us.get)
+                ratios.append(us[chunk] / us[best])
+                most_calls = max(most_calls, calls)
+                print(f"| {collective} | {ranks} | {size} | {chunk} | {calls} | {us[chunk]:.0f} | {best} | {us[best]:.0f} | {ratios[-1]:.3f} |", flush=True)
+    if not ratios:
+        raise SystemExit("nothing was tuned")
+    within = sum(ratio <= 1.05 for ratio in ratios)
+    print(f"\nWithin 5% of the best fixed slice: {within} of {len(ratios)}; median ratio {statistics.median(ratios):.3f}, worst {max(ratios):.3f}; "
+          f"at most {most_calls} calls. Noise: slices that are the same ({', '.join(str(one // KIB) for one in FIXED if one >= SLOT)} KiB) differ by a "
+          f"factor of {statistics.median(noise):.3f} in the median case, {max(noise):.3f} at most.\n")
+
+
+main()

@@ -77,7 +77,7 @@ Course run(Curve& curve) {
 }  // namespace
 
 int main() {
-  fmt::print("# Slices by MIAD\n\n`bench_tuning`: simulated calls ({} slots, times known one call later), {} KiB to {} KiB, against "
+  fmt::print("## Simulated\n\n`bench_tuning`: calls ({} slots, times known one call later), {} KiB to {} KiB, against "
              "the best of powers of two and the sizes between them.\n\n| preset | collective | bytes | schedule | MIAD's slice | calls | us | best fixed us | ratio |\n"
              "|---|---|---|---|---|---|---|---|---|\n",
              kSlots, kRange.least / 1024, kRange.most / 1024);

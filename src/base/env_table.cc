@@ -119,7 +119,7 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_WORK_FIFO_BYTES", "bytes", "1048576", kIgnored, "Queue from host to kernel."},
     {"SCCL_ALGO", "auto, planner, or collective:planner;...", "auto", kHonoured,
      "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with SCCL_TOPO "
-     "also trees, synth."},
+     "also trees, hybrid, three-phase, rings, synth, or one of these by its figures (trees/32)."},
     {"SCCL_CACHE_DIR", "path", "$XDG_CACHE_HOME/sccl or ~/.cache/sccl", kHonoured,
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices; measured times, too."},
     {"SCCL_CHUNK", "bytes, 4096 .. 16777216", "tuned", kHonoured,
@@ -151,9 +151,9 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_SYNTH_MS", "milliseconds, 0: never", "20000", kHonoured,
      "Longest search for better schedules in the background of calls on named links (SCCL_TOPO)."},
     {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},
-    {"SCCL_TOPO", "preset, JSON file, NCCL XML file", "unset", kHonoured,
-     "The links that calls may use, to rehearse another machine; goes before NCCL_TOPO_FILE and what is found. Rank 0's "
-     "counts."},
+    {"SCCL_TOPO", "preset, preset:devices, JSON file, NCCL XML file", "unset", kHonoured,
+     "The links that calls may use, to rehearse another machine or a part of it (dgx1v:0,1,4); goes before NCCL_TOPO_FILE "
+     "and what is found. Rank 0's counts."},
     {"SCCL_TUNE", "load | off | online", "load", kHonoured,
      "Measured times of schedules and slices: those of SCCL_CACHE_DIR are used, none are, or new ones are taken (at most "
      "5% of calls) and kept. Who sets it allows other orders of summation, see SCCL_DETERMINISTIC."},

@@ -73,6 +73,11 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
 
 }  // namespace
 
+std::span<const std::string_view> kinds() {
+  static constexpr std::string_view names[] = {"trees", "hybrid", "three-phase", "rings", "synth"};
+  return names;
+}
+
 bool answers_to(const Candidate& candidate, std::string_view algorithm) {
   const std::string_view name = candidate.name;
   return name == algorithm || name.substr(0, name.find_first_of(" /")) == algorithm;

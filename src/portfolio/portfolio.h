@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ struct Candidate {
   schedule::Schedule schedule;  // verified
   int frames = 1;               // that it cuts a transfer into
 };
+
+// Names of kinds of candidates besides planners: "trees", "synth", ...
+std::span<const std::string_view> kinds();
 
 // Whether SCCL_ALGO or --algo means this candidate: by its name, or by the kind that stands before its figures.
 bool answers_to(const Candidate& candidate, std::string_view algorithm);

@@ -32,6 +32,9 @@ auto guarded(Communicator& communicator, Action&& action) {
   }
 }
 
+// Several ranks on one thread wait for several words.
+constexpr auto kAlways = [] { return true; };
+
 Waiter& waiter_for(int ranks) {
   thread_local std::optional<std::pair<int, Waiter>> kept;
   if (!kept || kept->first != ranks) kept.emplace(ranks, Waiter(ranks));
@@ -43,7 +46,8 @@ void finish(Communicator& communicator) {
   Executor& executor = communicator.executor();
   Executor::Progress progress = executor.step();
   if (progress == Executor::Progress::done) return;
-  Waiter& waiter = waiter_for(communicator.ranks());
+  Waiter& waiter = executor.waiter();
+  waiter.reset();
   StallWatch watch;
   while (progress != Executor::Progress::done) {
     if (progress == Executor::Progress::moved) {
@@ -51,7 +55,7 @@ void finish(Communicator& communicator) {
       watch.reset();
     } else {
       const auto poll = [&] { return (progress = executor.step()) != Executor::Progress::idle; };
-      if (waiter.pause(&executor.bell(), poll) == Waiter::Next::check_health) {
+      if (waiter.pause(&executor.bell(), [&] { return executor.may_go_on(); }, poll) == Waiter::Next::check_health) {
         if (progress == Executor::Progress::done) return;
         executor.check_health();
         watch.check(communicator.rank(), waiter.waited(), [&] { return executor.waiting_text(); });
@@ -156,7 +160,7 @@ class Courses {
       }
       host::Doorbell* bell = unfinished() == 1 ? &last().communicator().executor().bell() : nullptr;
       bool moved = false;
-      if (waiter.pause(bell, [&] { return moved = turn(); }) == Waiter::Next::poll) continue;
+      if (waiter.pause(bell, kAlways, [&] { return moved = turn(); }) == Waiter::Next::poll) continue;
       if (moved)
         waiter.reset();
       else

@@ -11,6 +11,8 @@
 // the peer is at work and waits for one operation, a slice of a chunk.
 #include "runtime/executor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -34,6 +36,26 @@ constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
 constexpr std::size_t kMostBounceBytes = 2 * 1024 * 1024;  // when slices of another size are asked for
 constexpr std::chrono::milliseconds kWithdrawalLimit{500};
+
+// Of the processor; what several of its cores' buffers exceed does not stay for the next reader.
+std::size_t last_level_cache_bytes() {
+  constexpr std::size_t kUsual = 32 * 1024 * 1024;
+  static const long known = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return known > 0 ? static_cast<std::size_t>(known) : kUsual;
+}
+
+// How many times `count` elements a rank's send and receive buffers hold.
+std::size_t blocks_of(Collective collective, int ranks, bool received) {
+  const auto all = static_cast<std::size_t>(ranks);
+  switch (collective) {
+    case Collective::allgather:
+    case Collective::gather: return received ? all : 1;
+    case Collective::reducescatter:
+    case Collective::scatter: return received ? 1 : all;
+    case Collective::alltoall: return all;
+    default: return 1;
+  }
+}
 
 bool is_integer(DataType type) { return !info(type).floating; }
 
@@ -105,9 +127,10 @@ void Executor::connect_channel(MemoryLayout::Channel channel) {
 }
 
 void Executor::begin(const CollectiveRequest& request) {
+  if (signature_.collective != request.collective || about_ == nullptr) about_ = &info(request.collective);
   signature_ = {++calls_, request.collective, request.count, request.type, request.reduction.op, request.root};
-  if (!info(request.collective).reduces) signature_.op = ReduceOp::sum;
-  if (!info(request.collective).rooted) signature_.root = 0;
+  if (!about_->reduces) signature_.op = ReduceOp::sum;
+  if (!about_->rooted) signature_.root = 0;
   collective_ = true;
   membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
   membership_.own_state().activity.entered.store(calls_, std::memory_order_relaxed);
@@ -117,7 +140,25 @@ void Executor::begin(const CollectiveRequest& request) {
   start_lanes(served.plan->program);
 }
 
+Executor::Shape Executor::shape_of(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
+  return {&plan, choice.form, choice.protocol, choice.slice_bytes, request.count, request.type};
+}
+
+// Programs repeat their calls: then only the buffers, the factor and the number of the call are new.
 void Executor::fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
+  if (const Shape shape = shape_of(request, choice, plan); !(shape == shape_)) {
+    shape_ = {};  // until it is whole
+    fill_shape(request, choice, plan);
+    shape_ = shape;
+  }
+  call_.input = static_cast<const u8*>(request.send);
+  call_.output = static_cast<u8*>(request.recv);
+  target_.stream_between(request.recv, static_cast<const u8*>(request.recv) + streamed_bytes_);
+  call_.signature = signature_.hash();
+  if (about_->reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call_);
+}
+
+void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
   const std::size_t element_bytes = size_bytes(request.type);
   places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
   schedule::place_chunks(plan.schedule, request.count, element_bytes, places_);
@@ -142,17 +183,19 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   }
   target_.reserve(operands, plan.program.most_destinations(), bounce_bytes);
 
+  const std::size_t block_bytes = request.count * element_bytes;
+  const std::size_t received_bytes = block_bytes * blocks_of(request.collective, membership_.ranks, true);
+  const std::size_t sent_bytes = block_bytes * blocks_of(request.collective, membership_.ranks, false);
+  const bool streams = (sent_bytes + received_bytes) * static_cast<std::size_t>(membership_.ranks) > last_level_cache_bytes();
+  streamed_bytes_ = streams ? received_bytes : 0;
+
   call_ = {};
   call_.chunks = chunks_.data();
-  call_.input = static_cast<const u8*>(request.send);
-  call_.output = static_cast<u8*>(request.recv);
   call_.type = request.type;
   call_.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
   call_.element_bytes = static_cast<u32>(element_bytes);
   call_.slice_elements = slice_bytes / element_bytes;
   call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
-  call_.signature = signature_.hash();
-  if (info(request.collective).reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call_);
   call_.scratch_slot_bytes = std::min(slice_bytes, (longest * element_bytes + 63) / 64 * 64);
   const std::size_t scratch_bytes = call_.scratch_slot_bytes * static_cast<std::size_t>(plan.program.scratch_slots());
   if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
@@ -166,6 +209,8 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.direct);
   const kernels::FlatProgram& program = transfers_.program();
   target_.reserve(program.most_operands(), program.most_destinations(), 0);
+  target_.stream_between(nullptr, nullptr);
+  shape_ = {};
   call_ = {};
   call_.chunks = transfers_.chunks().data();
   call_.type = DataType::int8;
@@ -187,6 +232,7 @@ Executor::Progress Executor::step() {
   bool moved = false;
   std::size_t unfinished = 0;
   for (u32 lane = 0; lane < lanes_.size(); ++lane) {
+    target_.awaits_anything();
     Outcome outcome = step_lane(interpreter, lane);
     while (outcome == Outcome::progressed) {
       moved = true;
@@ -198,10 +244,11 @@ Executor::Progress Executor::step() {
   }
   if (unfinished < unfinished_lanes_) moved = true;
   unfinished_lanes_ = unfinished;
+  if (unfinished > 1) target_.awaits_anything();
   if (moved) note_motion();
   if (unfinished == 0) {
     if (collective_) chooser_.end();
-    if (collective_ && info(signature_.collective).rooted) compare_all_calls();
+    if (collective_ && about_->rooted) compare_all_calls();
     Activity& activity = membership_.own_state().activity;
     if (collective_)
       activity.completed.store(calls_, std::memory_order_relaxed);

@@ -15,6 +15,7 @@
 #include "runtime/stop.h"
 #include "runtime/transfers.h"
 #include "runtime/tuning/chooser.h"
+#include "runtime/waiter.h"
 #include "schedule/layout.h"
 
 namespace sccl::runtime {
@@ -39,6 +40,9 @@ class Executor {
   // no longer be reached.
   Progress step();
 
+  // After Progress::idle: false while another step would be in vain for certain. Costs one load.
+  bool may_go_on() const { return target_.may_go_on(); }
+
   // The slow half of waiting: throws when this rank was aborted, a peer failed, left or died, or ranks disagree.
   // Called when nothing has moved for a while.
   void check_health();
@@ -54,6 +58,8 @@ class Executor {
   void publish_fault(int code, const std::string& text);
   void leave(Presence how);
 
+  // Of the thread that makes this rank's calls.
+  Waiter& waiter() { return waiter_; }
   host::Doorbell& bell() { return membership_.own_state().bell; }
   const Membership& membership() const { return membership_; }
   Membership& membership() { return membership_; }
@@ -61,6 +67,7 @@ class Executor {
  private:
   void connect_channel(MemoryLayout::Channel channel);
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
+  void fill_shape(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
   device::Outcome step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane);
   void check_fault(const Peer& peer) const;
@@ -78,13 +85,29 @@ class Executor {
 
   Membership membership_;
   StatusEntry status_{membership_};
+  Waiter waiter_{membership_.ranks};
   const StopFlags& stop_;
   Chooser chooser_{membership_};
   std::vector<device::Connection> connections_;
   kernels::HostTarget target_;
 
+  // The geometry that call_ has when it is a collective's: the same again needs no new one.
+  struct Shape {
+    const Plan* plan = nullptr;
+    Form form = Form::slots;
+    ProtocolChoice protocol = ProtocolChoice::simple;
+    std::size_t slice_bytes = 0;
+    std::size_t count = 0;
+    DataType type = DataType::int8;
+    bool operator==(const Shape&) const = default;
+  };
+  static Shape shape_of(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
+  Shape shape_;
+  std::size_t streamed_bytes_ = 0;  // of the receive buffer: all, or none
+
   // The call in progress.
   CallSignature signature_;
+  const CollectiveInfo* about_ = nullptr;  // its collective
   bool collective_ = false;
   bool touches_peers_ = false;  // reads and writes their buffers
   device::Program program_{};

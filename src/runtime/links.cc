@@ -8,12 +8,12 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <set>
 
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "topology/joined.h"
 #include "topology/json.h"
 #include "topology/load.h"
 #include "topology/nccl_xml.h"
@@ -84,40 +84,35 @@ std::string described(const Machine& machine) {
   }
 }
 
-// Of a machine to be rehearsed the ranks take places.
-bool has_places(const Machine& machine, const std::string& origin, const LinkQuestion& question) {
-  if (machine.topology.ranks >= question.ranks) return true;
-  log::warn("{} has {} devices and the communicator {} ranks: continuing without it", origin, machine.topology.ranks,
-            question.ranks);
-  return false;
-}
-
-// Ranks of a communicator that was made from another one keep their places; else rank r is device r.
-std::vector<int> places_in(const Machine& machine, const LinkQuestion& question) {
-  std::set<int> distinct;
-  for (const int place : question.places)
-    if (place >= 0 && place < machine.topology.ranks) distinct.insert(place);
-  std::vector<int> places = question.places;
-  places.resize(static_cast<std::size_t>(question.ranks), -1);
-  if (distinct.size() != places.size()) std::iota(places.begin(), places.end(), 0);
-  return places;
-}
-
-Answer rehearsed(const Machine& whole, const std::string& origin, const LinkQuestion& question) {
-  Answer answer;
-  answer.links.places = places_in(whole, question);
-  Machine machine = topology::part_of(whole, answer.links.places);
+// What of a machine the ranks take; nothing when no devices of it serve them.
+std::optional<Answer> rehearsed(const Machine& whole, const std::string& origin, const LinkQuestion& question) {
+  if (whole.topology.ranks < question.ranks) {
+    log::warn("{} has {} devices and the communicator {} ranks: continuing without it", origin, whole.topology.ranks,
+              question.ranks);
+    return std::nullopt;
+  }
+  auto places = topology::places_on(whole.topology, question.places, [&](std::span<const int> devices) {
+    return topology::part_of(whole, devices).topology;
+  });
+  if (places.devices.empty()) {
+    log::warn("{}: {}; continuing without it", origin, places.remark);
+    return std::nullopt;
+  }
+  if (!places.remark.empty()) log::info(log::Subsystem::init, "{}: {}", origin, places.remark);
+  Machine machine = topology::part_of(whole, places.devices);
   tell(machine.topology, origin);
+  Answer answer;
+  answer.links.places = std::move(places.devices);
   if (question.describe) answer.description = described(machine);
   answer.links.topology = std::move(machine.topology);
   return answer;
 }
 
-std::optional<Machine> named(const std::string& origin, const LinkQuestion& question) {
+std::optional<Answer> named(const LinkQuestion& question) {
   if (question.named.empty()) return std::nullopt;
+  const std::string origin = "SCCL_TOPO=" + question.named;
   try {
-    Machine machine = topology::load(question.named);
-    if (has_places(machine, origin, question)) return machine;
+    return rehearsed(topology::load(question.named), origin, question);
   } catch (const Error& error) {
     log::warn("{}: {}; continuing without it", origin, error.what());
   }
@@ -208,10 +203,10 @@ Answer on_devices(LinkQuestion question, std::optional<File> file, const std::ve
 }
 
 // Where no device of this job stands on the machine's bus, the file is another machine's.
-std::optional<Machine> of_other_machine(const File& file, const std::string& origin, const LinkQuestion& question) {
+std::optional<Answer> of_other_machine(const File& file, const LinkQuestion& question) {
+  const std::string origin = "NCCL_TOPO_FILE=" + file.path;
   try {
-    Machine machine{topology::topology_from_system(file.system), file.system};
-    if (has_places(machine, origin, question)) return machine;
+    return rehearsed({topology::topology_from_system(file.system), file.system}, origin, question);
   } catch (const Error& error) {
     log::warn("{}: {}; continuing without it", origin, error.what());
   }
@@ -219,18 +214,15 @@ std::optional<Machine> of_other_machine(const File& file, const std::string& ori
 }
 
 Answer find_links(const LinkQuestion& question, const std::vector<std::string>& views) {
-  std::string origin = "SCCL_TOPO=" + question.named;
-  if (std::optional<Machine> machine = named(origin, question)) return rehearsed(*machine, origin, question);
+  std::optional<Answer> answer = named(question);
+  if (answer) return std::move(answer).value();
   std::optional<File> file = file_of_nccl(question);
   if (question.vendor) return on_devices(question, std::move(file), views);
-  if (file) {
-    origin = "NCCL_TOPO_FILE=" + file->path;
-    if (std::optional<Machine> machine = of_other_machine(*file, origin, question))
-      return rehearsed(*machine, origin, question);
-  }
-  Answer answer;
-  if (question.describe) answer.description = topology::system_to_xml(probe::look(sources_for(std::nullopt)).system);
-  return answer;
+  if (file) answer = of_other_machine(*file, question);
+  if (answer) return std::move(answer).value();
+  Answer none;
+  if (question.describe) none.description = topology::system_to_xml(probe::look(sources_for(std::nullopt)).system);
+  return none;
 }
 
 // Whole or not at all: tools may read it at any time.

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <new>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "base/log.h"

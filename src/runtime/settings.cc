@@ -9,8 +9,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "planners/planners.h"
+#include "portfolio/portfolio.h"
 #include "runtime/nccl_filters.h"
 #include "runtime/shared_state.h"
+#include "runtime/stall_watch.h"
 
 namespace sccl::runtime {
 namespace {
@@ -66,11 +68,15 @@ void for_each_item(std::string_view list, char separator, Visit&& visit) {
   }
 }
 
+// "trees", or one of them by its figures, as the log tells it: "trees/32", "synth 6/3/7".
 bool known_algorithm(std::string_view name) {
-  return name == "auto" || name == "trees" || name == "synth" || planners::find(name) != nullptr;
+  const std::string_view kind = name.substr(0, name.find_first_of(" /"));
+  const auto kinds = portfolio::kinds();
+  return name == "auto" || planners::find(name) != nullptr || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
-// "ring" or "allreduce:ring;broadcast:binomial"
+}  // namespace
+
 bool valid_algorithms(std::string_view list) {
   bool valid = true;
   for_each_item(list, ';', [&](std::string_view item) {
@@ -82,6 +88,8 @@ bool valid_algorithms(std::string_view list) {
   });
   return valid;
 }
+
+namespace {
 
 // NCCL_BUFFSIZE bounds what a connection holds.
 std::int64_t asked_slot_bytes() {
@@ -141,6 +149,15 @@ void resolve_contradictions(Settings& settings) {
   }
   if (settings.dispatch == Dispatch::learned && settings.tune == TuneMode::load) settings.tune = TuneMode::off;
   if (settings.dispatch == Dispatch::model) settings.tune = TuneMode::off;
+  bool other_kinds = false;
+  for_each_item(settings.algorithms, ';', [&](std::string_view item) {
+    const std::string_view name = item.substr(item.find(':') + 1);  // npos + 1 == 0
+    other_kinds = other_kinds || (name != "auto" && planners::find(name) == nullptr);
+  });
+  if (settings.topology.empty() && other_kinds)
+    log::info(log::Subsystem::init, "SCCL_ALGO={}: trees and synthesized schedules serve links that are named (SCCL_TOPO); the host's "
+                                    "own join every rank to every other and are served by planners",
+              settings.algorithms);
   if (settings.lanes > 0)
     log::info(log::Subsystem::init, "SCCL_LANES={}: the host platform runs all lanes of a rank in the calling thread; it "
                                     "bounds lanes of devices only",
@@ -183,6 +200,7 @@ Settings settings_from_environment(int ranks) {
   settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);
   settings.sum_order = sum_order_from_environment();
   resolve_contradictions(settings);
+  stall_limits();  // what is wrong with them is said now, not when a call waits
   return settings;
 }
 

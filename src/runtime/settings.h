@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/types.h"
@@ -39,6 +40,9 @@ struct Settings {
   // The planner asked for by SCCL_ALGO for this collective, "" for automatic.
   std::string algorithm(Collective collective) const;
 };
+
+// What SCCL_ALGO may be: "ring" or "allreduce:ring;broadcast:binomial".
+bool valid_algorithms(std::string_view list);
 
 // From the environment, for a communicator of `ranks`; a value that is not understood is named in one warning and
 // ignored. Slots shrink until SCCL_MEM_LIMIT holds them; system_error when not even the smallest fit.

@@ -12,10 +12,13 @@ constexpr std::int64_t kNoticeEveryMs = 60000;
 
 }  // namespace
 
+StallLimits stall_limits() {
+  return {env::number("SCCL_STALL_NOTICE_MS", 10000, 1, kLongestMs), env::number("SCCL_TIMEOUT_MS", 0, 0, kLongestMs)};
+}
+
 void StallWatch::check(Rank rank, std::chrono::milliseconds waited, const std::function<std::string()>& text) {
   if (waited.count() < next_ms_) return;
-  if (!limits_) limits_ = Limits{env::number("SCCL_STALL_NOTICE_MS", 10000, 1, kLongestMs),
-                                 env::number("SCCL_TIMEOUT_MS", 0, 0, kLongestMs)};
+  if (!limits_) limits_ = stall_limits();
   if (limits_->timeout_ms > 0 && waited.count() >= limits_->timeout_ms)
     fail(ErrorCode::remote_error, "rank {} gave up after {} ms in {}: SCCL_TIMEOUT_MS={} allows no more", rank,
          waited.count(), text(), limits_->timeout_ms);

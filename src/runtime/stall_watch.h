@@ -11,6 +11,13 @@
 
 namespace sccl::runtime {
 
+struct StallLimits {
+  std::int64_t notice_ms;
+  std::int64_t timeout_ms;
+};
+// SCCL_STALL_NOTICE_MS and SCCL_TIMEOUT_MS; values that are no such numbers are named once.
+StallLimits stall_limits();
+
 class StallWatch {
  public:
   // `waited` without any progress; `text` says in what. Throws remote_error after SCCL_TIMEOUT_MS.
@@ -19,11 +26,7 @@ class StallWatch {
   void reset() { next_ms_ = next_notice_ms_ = 0; }
 
  private:
-  struct Limits {
-    std::int64_t notice_ms;
-    std::int64_t timeout_ms;
-  };
-  std::optional<Limits> limits_;  // read from the environment when first needed
+  std::optional<StallLimits> limits_;  // read from the environment when first needed
   std::int64_t next_ms_ = 0;
   std::int64_t next_notice_ms_ = 0;
 };

@@ -37,14 +37,6 @@ Waiter::Waiter(int ranks_on_host) {
     spin_polls_ = static_cast<int>(crowded ? kCrowdedSpinPolls : kSpinUs * kPollsPerMicrosecond);
 }
 
-void Waiter::relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 void Waiter::yield() { ::sched_yield(); }
 
 void Waiter::nap() {

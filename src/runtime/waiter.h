@@ -20,14 +20,18 @@ class Waiter {
 
   enum class Next : std::uint8_t { poll, check_health };
   // Passes time between two polls. `bell`: the bell to sleep on; null when several ranks wait on this thread, which
-  // then sleeps briefly instead. `poll` is called once more after sleep was announced and tells whether to sleep.
-  template <typename Poll>
-  Next pause(host::Doorbell* bell, Poll&& poll) {
-    ++polls_;
-    if (polls_ < spin_polls_) {
-      relax();
+  // then sleeps briefly instead. `ready` is cheap and tells whether a poll may find something; spinning ends with it.
+  // `poll` is called once more after sleep was announced and tells whether to sleep.
+  template <typename Ready, typename Poll>
+  Next pause(host::Doorbell* bell, Ready&& ready, Poll&& poll) {
+    if (polls_ + 1 < spin_polls_) {
+      do {
+        ++polls_;
+        relax();
+      } while (!ready() && polls_ + 1 < spin_polls_);
       return Next::poll;
     }
+    ++polls_;
     if (polls_ == spin_polls_) began_ = Clock::now();
     if (polls_ < spin_polls_ + kYields) {
       yield();
@@ -51,11 +55,18 @@ class Waiter {
   }
 
  private:
+  static void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
   static constexpr int kYields = 64;
   // Death and abort of a peer ring no bell, so sleep ends to look for them.
   static constexpr std::chrono::microseconds kSleep{20000};
 
-  static void relax();
   static void yield();
   static void nap();
 

@@ -30,7 +30,8 @@ struct Buffers {
 };
 
 runtime::Completion collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm, cudaStream_t stream) {
-  const auto communicator = communicator_of(comm);
+  const Pin pin(comm);
+  const auto& communicator = pin.communicator();
   communicator->check_usable();
   check_root(*communicator, root, "root");
   const DataType type = checked_type(buffers.type);
@@ -43,7 +44,8 @@ runtime::Completion collective(Collective kind, const Buffers& buffers, int op, 
 
 runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t count, ncclDataType_t type, int peer,
                              ncclComm_t comm, cudaStream_t stream) {
-  const auto communicator = communicator_of(comm);
+  const Pin pin(comm);
+  const auto& communicator = pin.communicator();
   communicator->check_usable();
   check_root(*communicator, peer, "peer");
   return runtime::submit(communicator,

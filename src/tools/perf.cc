@@ -1,18 +1,27 @@
 // sccl perf: the command line of a measurement.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <stdexcept>
 
+#include "base/env.h"
+#include "base/error.h"
 #include "planners/planners.h"
+#include "portfolio/portfolio.h"
+#include "runtime/settings.h"
 #include "tools/byte_size.h"
 #include "tools/perf_launch.h"
 #include "tools/perf_plan.h"
 #include "tools/perf_report.h"
 #include "tools/tuning_trace.h"
 #include "tools/verbs.h"
+#include "topology/joined.h"
+#include "topology/load.h"
+#include "topology/presets.h"
 
 namespace sccl::tools {
 namespace {
@@ -44,19 +53,43 @@ const PerfCollective& parse_collective(const std::string& name) {
   throw CLI::ValidationError("'" + name + "' is no collective: use one of " + perf_collective_names());
 }
 
-// The library falls back to the ring where a planner has nothing to offer; a measurement must not.
-void check_algorithm(const std::string& algorithm, const PerfOptions& options) {
-  if (algorithm.empty() || algorithm == "auto") return;
-  const planners::Planner* planner = planners::find(algorithm);
-  if (planner == nullptr) {
+// On the host's own links, or on those that are named, as a communicator would take them.
+bool serves(const std::string& algorithm, const std::optional<std::string>& links, const PerfOptions& options) {
+  const Collective collective = options.collective->collective;
+  if (!links) return planners::find(algorithm)->plan(topology::host(options.ranks), collective, 0).has_value();
+  try {
+    const topology::Topology machine = topology::from_setting(*links);
+    const auto part = [&](std::span<const int> devices) { return topology::subset(machine, devices); };
+    const std::vector<int> unknown(static_cast<std::size_t>(options.ranks), -1);
+    const auto places = topology::places_on(machine, unknown, part);
+    if (places.devices.empty()) throw CLI::ValidationError("SCCL_TOPO=" + *links + ": " + places.remark);
+    const auto all = portfolio::candidates(part(places.devices), collective, 0);
+    return std::any_of(all.begin(), all.end(), [&](const auto& one) { return portfolio::answers_to(one, algorithm); });
+  } catch (const Error& error) {
+    throw CLI::ValidationError("SCCL_TOPO=" + *links + ": " + error.what());
+  }
+}
+
+// The library falls back where an algorithm has nothing to offer; a measurement must not.
+void check_algorithm(const std::string& given, const PerfOptions& options) {
+  if (given.empty()) return;
+  if (!runtime::valid_algorithms(given)) {
     std::string names;
     for (const planners::Planner& known : planners::table()) names += " " + std::string(known.name);
-    throw CLI::ValidationError("--algo: '" + algorithm + "' is no planner: use auto or one of" + names);
+    for (const std::string_view kind : portfolio::kinds()) names += " " + std::string(kind);
+    throw CLI::ValidationError("--algo: '" + given + "' is no algorithm: use auto or one of" + names);
   }
+  runtime::Settings settings;
+  settings.algorithms = given;
   const Collective collective = options.collective->collective;
-  if (collective == Collective::sendrecv || !planner->plan(topology::host(options.ranks), collective, 0))
-    throw CLI::ValidationError("--algo: planner " + algorithm + " has no schedule for " + options.collective->name +
-                               " on " + std::to_string(options.ranks) + " ranks");
+  const std::string algorithm = settings.algorithm(collective);
+  if (algorithm.empty()) return;
+  const auto links = env::text("SCCL_TOPO");
+  if (!links && planners::find(algorithm) == nullptr)
+    throw CLI::ValidationError("--algo: " + algorithm + " needs links that are named: set SCCL_TOPO, for example to dgx1v");
+  if (collective == Collective::sendrecv || !serves(algorithm, links, options))
+    throw CLI::ValidationError("--algo: " + algorithm + " has no schedule for " + options.collective->name + " on " +
+                               std::to_string(options.ranks) + " ranks");
 }
 
 void add_options(CLI::App& app, CommandLine& line) {
@@ -65,7 +98,7 @@ void add_options(CLI::App& app, CommandLine& line) {
   app.add_option("-f", options.factor, "factor between sizes")->check(CLI::Range(1.01, 1e6))->capture_default_str();
   app.add_option("-w", options.warmup, "calls before timing")->check(CLI::Range(0, 1000000))->capture_default_str();
   app.add_option("-i", options.iterations, "timed calls")->check(CLI::Range(1, 1000000))->capture_default_str();
-  app.add_option("--algo", line.algorithm, "planner (SCCL_ALGO of the ranks)");
+  app.add_option("--algo", line.algorithm, "planner, trees, synth, ...: SCCL_ALGO of the ranks");
   app.add_option("--proto", line.protocol, "protocol (SCCL_PROTO of the ranks)")
       ->check(CLI::IsMember({"auto", "simple", "ll", "direct"}));
   app.add_option("--csv", line.csv_path, "also write this file");

@@ -118,37 +118,53 @@ void set_scale(const std::vector<Labelled>& samples, LearnedMachine& machine) {
   }
 }
 
+double logarithm_of_loss(const Labelled& sample, int answer) {
+  double least = sample.us.at(answer);
+  for (const auto& [label, us] : sample.us) least = std::min(least, us);
+  return std::log(sample.us.at(answer) / least);
+}
+
 }  // namespace
 
-LearnedMachine train(const std::vector<Labelled>& samples, const std::vector<runtime::Choice>& choices, std::uint32_t seed) {
+Training train(const std::vector<Labelled>& samples, const std::vector<runtime::Choice>& choices, std::uint32_t seed) {
   if (samples.empty()) fail(ErrorCode::invalid_argument, "nothing was measured: there is nothing to learn from");
   svm_set_print_string_function([](const char*) {});
-  LearnedMachine machine;
+  Training result;
+  LearnedMachine& machine = result.machine;
   set_scale(samples, machine);
-  std::map<int, std::vector<Features>> by_label;
-  for (const Labelled& sample : samples) by_label[sample.label].push_back(machine.scaled(sample.bytes, sample.ranks));
+  std::map<int, std::vector<const Labelled*>> by_label;
+  for (const Labelled& sample : samples) by_label[sample.label].push_back(&sample);
   std::mt19937 random(seed);
   std::vector<std::pair<Features, int>> training;
-  std::vector<std::pair<Features, int>> test;
+  std::vector<const Labelled*> test;
   for (auto& [label, all] : by_label) {
     std::shuffle(all.begin(), all.end(), random);
     const auto kept = static_cast<std::size_t>(std::lround(kTestShare * static_cast<double>(all.size())));
-    for (std::size_t i = 0; i < all.size(); ++i) (i < kept ? test : training).emplace_back(all[i], label);
+    test.insert(test.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept));
+    for (std::size_t i = kept; i < all.size(); ++i) training.emplace_back(machine.scaled(all[i]->bytes, all[i]->ranks), label);
   }
   const Set set(training);
   const svm_parameter chosen = best_parameters(set);
   const Model model(svm_train(&set.problem(), &chosen));
   take_over(*model, choices, machine);
-  for (const auto& [x, label] : test) {
+  double loss = 0;
+  int compared = 0;
+  for (const Labelled* sample : test) {
+    const Features x = machine.scaled(sample->bytes, sample->ranks);
     const Vector vector = nodes(x);
-    const auto theirs = static_cast<std::size_t>(svm_predict(model.get(), vector.data()));
+    const auto theirs = static_cast<int>(svm_predict(model.get(), vector.data()));
     const runtime::Choice& mine = machine.classes[static_cast<std::size_t>(machine.classify(x))];
-    if (mine != choices[theirs])
-      fail(ErrorCode::internal_error, "the stored machine answers {} where libsvm answers {}: report this", text(mine), text(choices[theirs]));
+    if (mine != choices[static_cast<std::size_t>(theirs)])
+      fail(ErrorCode::internal_error, "the stored machine answers {} where libsvm answers {}: report this", text(mine),
+           text(choices[static_cast<std::size_t>(theirs)]));
     ++machine.tested;
-    machine.correct += static_cast<int>(theirs) == label ? 1 : 0;
+    machine.correct += theirs == sample->label ? 1 : 0;
+    if (!sample->us.contains(theirs)) continue;
+    loss += logarithm_of_loss(*sample, theirs);
+    ++compared;
   }
-  return machine;
+  if (compared > 0) result.loss = std::exp(loss / compared);
+  return result;
 }
 
 }  // namespace sccl::tools

@@ -37,6 +37,12 @@ struct Options {
   bool as_json = false;
 };
 
+// Short calls, so many times as many.
+constexpr std::size_t kLongBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostTimes = 20;
+// Within such a factor schedules count as equally fast: the one that comes first in the library's own order is right.
+constexpr double kSame = 1.05;
+
 struct Contender {
   runtime::Choice choice;
   double least_us = 0;
@@ -96,25 +102,30 @@ class Sweep {
         measure(static_cast<std::size_t>(size) / 64 * 64, ranks);
   }
 
-  runtime::LearnedMachine learn() const { return train(samples_, choices_, options_.seed); }
+  Training learn() const { return train(samples_, choices_, options_.seed); }
   std::size_t configurations() const { return samples_.size(); }
 
  private:
   // Contenders take turns, so that a busy minute does not hit one of them only.
   void measure(std::size_t bytes, int ranks) {
     const std::size_t call_bytes = std::max<std::size_t>(4, collective_.divided ? bytes / static_cast<std::size_t>(ranks) : bytes);
+    const auto times = std::clamp<std::size_t>(kLongBytes / bytes, 1, kMostTimes);
+    const int calls = options_.iterations * static_cast<int>(times);
     auto all = contenders(collective_.collective, call_bytes, ranks);
     for (int repeat = 0; repeat < options_.repeats; ++repeat)
       for (Contender& one : all)
-        if (const double us = measured_us(collective_.name, ranks, bytes, options_.iterations, one.choice); us > 0)
+        if (const double us = measured_us(collective_.name, ranks, bytes, calls, one.choice); us > 0)
           one.least_us = one.least_us == 0 ? us : std::min(one.least_us, us);
     std::erase_if(all, [](const Contender& one) { return one.least_us == 0; });
     if (all.empty()) return;
-    const auto best = std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.least_us < b.least_us; });
+    const auto least = std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.least_us < b.least_us; });
+    const auto best = std::find_if(all.begin(), all.end(), [&](const Contender& one) { return one.least_us <= kSame * least->least_us; });
     if (!options_.as_json)
       std::printf("%-15s %2d ranks %10zu bytes: %-24s %10.2f us\n", collective_.name, ranks, bytes, text(best->choice).c_str(), best->least_us);
     std::fflush(stdout);
-    samples_.push_back({call_bytes, ranks, label_of(best->choice)});
+    Labelled sample{call_bytes, ranks, label_of(best->choice)};
+    for (const Contender& one : all) sample.us[label_of(one.choice)] = one.least_us;
+    samples_.push_back(std::move(sample));
   }
 
   int label_of(const runtime::Choice& choice) {
@@ -139,12 +150,13 @@ int tune_all(const Options& options) {
     const PerfCollective& collective = collective_named(name);
     Sweep sweep(options, collective);
     sweep.run();
-    const runtime::LearnedMachine machine = sweep.learn();
+    const Training training = sweep.learn();
+    const runtime::LearnedMachine& machine = training.machine;
     const double accuracy = machine.tested > 0 ? 100.0 * machine.correct / machine.tested : 0;
-    table += fmt::format("{:<16} {:>15} {:>10} {:>10} {:>22} {:>13.1f}\n", name, sweep.configurations(), machine.classes.size(),
-                         machine.tested, machine.correct, accuracy);
+    table += fmt::format("{:<16} {:>15} {:>10} {:>10} {:>22} {:>13.1f} {:>15.3f}\n", name, sweep.configurations(), machine.classes.size(),
+                         machine.tested, machine.correct, accuracy, training.loss);
     report.push_back({{"collective", info(collective.collective).name}, {"configurations", sweep.configurations()},
-                      {"classes", machine.classes.size()}, {"test_size", machine.tested}, {"correct", machine.correct}, {"accuracy", accuracy}});
+                      {"classes", machine.classes.size()}, {"test_size", machine.tested}, {"correct", machine.correct}, {"accuracy", accuracy}, {"loss", training.loss}});
     learned[collective.collective] = machine;
   }
   const std::string machine = runtime::tuning_place("", 2, runtime::Reach::through_system).machine;
@@ -153,8 +165,8 @@ int tune_all(const Options& options) {
   if (options.as_json)
     std::puts(report.dump().c_str());
   else
-    std::printf("\n%-16s %15s %10s %10s %22s %13s\n%s\nkept in %s; used with SCCL_DISPATCH=learned\n", "collective", "configurations", "classes",
-                "test size", "correctly classified", "accuracy (%)", table.c_str(), runtime::learned_path(*folder, machine).c_str());
+    std::printf("\n%-16s %15s %10s %10s %22s %13s %15s\n%s\nkept in %s; used with SCCL_DISPATCH=learned\n", "collective", "configurations", "classes",
+                "test size", "correctly classified", "accuracy (%)", "answer / least", table.c_str(), runtime::learned_path(*folder, machine).c_str());
   return kOk;
 }
 
@@ -168,7 +180,7 @@ int tune(int argc, char** argv) {
   app.add_option("-b", options.least, "smallest size")->capture_default_str();
   app.add_option("-e", options.most, "largest size")->capture_default_str();
   app.add_option("-f", options.factor, "factor between sizes")->check(CLI::Range(1.1, 1e6))->capture_default_str();
-  app.add_option("-i", options.iterations, "timed calls of a measurement")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_option("-i", options.iterations, "timed calls of a measurement; of short calls up to 20 times as many")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_option("--repeats", options.repeats, "measurements of each, the least counts")->check(CLI::Range(1, 100))->capture_default_str();
   app.add_option("--seed", options.seed, "decides which configurations are kept for the test")->capture_default_str();
   app.add_flag("--json", options.as_json, "print JSON");

@@ -1,6 +1,7 @@
 #include "topology/load.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,6 +19,27 @@ constexpr std::uintmax_t kMostBytes = 256u << 20;
 
 bool looks_like_path(std::string_view text) {
   return text.find('/') != std::string_view::npos || text.ends_with(".json") || text.ends_with(".xml");
+}
+
+// "dgx1v:1,4,5" is a machine and a list of its devices; "host:4" is a machine.
+std::optional<std::pair<std::string_view, std::string_view>> machine_and_devices(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::string_view machine = text.substr(0, colon);
+  if (machine.ends_with("host") || machine.ends_with("switch")) return std::nullopt;
+  return std::pair{machine, text.substr(colon + 1)};
+}
+
+std::vector<int> device_list(std::string_view text, std::string_view list) {
+  std::vector<int> devices;
+  for (const char* at = list.data(); at != list.data() + list.size() + 1;) {
+    const auto [end, error] = std::from_chars(at, list.data() + list.size(), devices.emplace_back());
+    const bool last = end == list.data() + list.size();
+    if (error != std::errc{} || (!last && *end != ','))
+      fail(ErrorCode::invalid_argument, "'{}': after the colon stand numbers of devices with commas between them, as in dgx1v:0,1,4", text);
+    at = end + 1;
+  }
+  return devices;
 }
 
 std::string content_of(const std::filesystem::path& path) {
@@ -59,8 +81,11 @@ void set_rank(Element& element, std::string_view busid, Rank rank) {
 Machine load(std::string_view text, double nic_gbits_per_s) {
   const std::filesystem::path path(text);
   std::error_code ignored;
-  if (!looks_like_path(text) && !std::filesystem::is_regular_file(path, ignored))
-    return {preset(text, nic_gbits_per_s), std::nullopt};
+  if (!looks_like_path(text) && !std::filesystem::is_regular_file(path, ignored)) {
+    const auto parts = machine_and_devices(text);
+    if (!parts) return {preset(text, nic_gbits_per_s), std::nullopt};
+    return {subset(preset(parts->first, nic_gbits_per_s), device_list(text, parts->second)), std::nullopt};
+  }
   try {
     return parsed(content_of(path));
   } catch (const Error& error) {

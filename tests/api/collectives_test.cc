@@ -109,3 +109,31 @@ TEST_CASE("every planner and protocol gives right results", "[processes]") {
       ::unsetenv("SCCL_PROTO");
     }
 }
+
+TEST_CASE("calls of one shape and of changing shapes follow one another with other buffers and factors") {
+  for (const Mode mode : modes())
+    CHECK(failures(run_world(mode, 2, [](int rank, ncclComm_t comm) -> std::string {
+            float factor = 0;
+            ncclRedOp_t scaled;
+            if (ncclRedOpCreatePreMulSum(&scaled, &factor, ncclFloat32, ncclScalarDevice, comm) != ncclSuccess) return "create";
+            std::string wrong;
+            for (int call = 0; call < 40; ++call) {
+              // Runs of equal shapes, other sizes in between, a transfer now and then; both protocols.
+              const std::size_t count = call % 7 == 6 ? 5000 : call % 5 == 4 ? 3 : 2;
+              std::vector<float> in(count, static_cast<float>(call + rank)), out(count, -1);
+              factor = static_cast<float>(call % 3 + 1);
+              const ncclRedOp_t op = call % 2 == 0 ? ncclSum : scaled;
+              if (ncclAllReduce(in.data(), out.data(), count, ncclFloat32, op, comm, nullptr) != ncclSuccess) return "call";
+              const float expected = static_cast<float>(2 * call + 1) * (call % 2 == 0 ? 1 : factor);
+              if (out.front() != expected || out.back() != expected) wrong += " call " + std::to_string(call);
+              if (call % 11 != 10) continue;
+              float told = static_cast<float>(rank), heard = -1;
+              ncclGroupStart();
+              ncclSend(&told, 1, ncclFloat32, 1 - rank, comm, nullptr);
+              ncclRecv(&heard, 1, ncclFloat32, 1 - rank, comm, nullptr);
+              if (ncclGroupEnd() != ncclSuccess || heard != static_cast<float>(1 - rank)) wrong += " transfer";
+            }
+            ncclRedOpDestroy(scaled, comm);
+            return wrong;
+          })) == "");
+}

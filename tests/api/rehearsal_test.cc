@@ -55,13 +55,13 @@ std::string all_collectives(int rank, int ranks, ncclComm_t comm, std::size_t co
 }
 
 // What a fresh process prints about its choices with these settings.
-std::string choices(const char* topology, int ranks, const std::vector<std::size_t>& counts) {
+std::string choices(const char* topology, int ranks, const std::vector<std::size_t>& counts, const char* subsystem = "TUNING") {
   char path[] = "/tmp/sccl-rehearsal-XXXXXX";
   const int file = ::mkstemp(path);
   ::close(file);
   if (topology != nullptr) ::setenv("SCCL_TOPO", topology, 1);
   ::setenv("NCCL_DEBUG", "INFO", 1);
-  ::setenv("NCCL_DEBUG_SUBSYS", "INIT,TUNING", 1);
+  ::setenv("NCCL_DEBUG_SUBSYS", subsystem, 1);
   ::setenv("NCCL_DEBUG_FILE", path, 1);
   ncclResetDebugInit();  // tests before this one may have logged
   const auto results = run_world(Mode::processes, ranks, [&](int rank, ncclComm_t comm) -> std::string {
@@ -100,6 +100,29 @@ TEST_CASE("a topology that does not fit is said so, and calls work", "[processes
   const std::string unknown = choices("dgx9", 2, {10});
   CHECK(contains(unknown, "SCCL_TOPO=dgx9"));
   CHECK(contains(choices("nvpairs4", 5, {10}), "4 devices"));
+  CHECK(contains(choices("dgx1v:1,4", 2, {10}), "no 2 of its devices are joined"));
+  CHECK(contains(choices("dgx1v:1,x", 2, {10}), "dgx1v:0,1,4"));
+}
+
+TEST_CASE("where no links join a machine's first devices, ranks take others", "[processes]") {
+  const std::string log = choices("mi250x", 10, {100}, "INIT");
+  INFO(log);
+  CHECK(contains(log, "ranks take the devices 0,1,2,3,4,5,6,7,12,13"));
+}
+
+TEST_CASE("a child whose devices no links join continues with the host's links") {
+  ::setenv("SCCL_TOPO", "dgx1v", 1);
+  const auto results = run_world(Mode::threads, 5, [](int rank, ncclComm_t comm) -> std::string {
+    ncclComm_t child = nullptr;
+    const bool member = rank == 1 || rank == 4;
+    if (auto r = ncclCommSplit(comm, member ? 0 : NCCL_SPLIT_NOCOLOR, rank, &child, nullptr); r != ncclSuccess) return describe("Split", r);
+    if (!member) return "";
+    auto failure = all_collectives(rank == 1 ? 0 : 1, 2, child, 100);
+    ncclCommDestroy(child);
+    return failure;
+  });
+  ::unsetenv("SCCL_TOPO");
+  CHECK(failures(results) == "");
 }
 
 TEST_CASE("children of a communicator keep their places in the machine") {
@@ -130,7 +153,7 @@ TEST_CASE("without devices a file of NCCL's is rehearsed, and the rank that is a
 </system>)";
   ::setenv("NCCL_TOPO_FILE", file.c_str(), 1);
   ::setenv("NCCL_TOPO_DUMP_FILE", dump.c_str(), 1);
-  const std::string log = choices(nullptr, 2, {10, 5000});
+  const std::string log = choices(nullptr, 2, {10, 5000}, "INIT");
   INFO(log);
   CHECK(contains(log, "links of 'two' (2 devices; 4 directed lanes of nvlink) from NCCL_TOPO_FILE=" + file + "; figures assumed"));
   std::stringstream written;
@@ -138,7 +161,7 @@ TEST_CASE("without devices a file of NCCL's is rehearsed, and the rank that is a
   CHECK(contains(written.str(), "rank=\"1\""));
   CHECK_FALSE(contains(written.str(), "0000:08:00.0"));  // no rank's
   // Links that join not all ranks come with PCI's.
-  CHECK(contains(choices(nullptr, 3, {10}), "pcie"));
+  CHECK(contains(choices(nullptr, 3, {10}, "INIT"), "pcie"));
   std::ofstream(file) << "<system version=\"1\">\n<cpu numaid>\n</system>";
   CHECK(contains(choices(nullptr, 2, {10}), "two.xml: topology XML, line 2, column "));
   ::unsetenv("NCCL_TOPO_FILE");

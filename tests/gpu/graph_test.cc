@@ -90,6 +90,7 @@ TEST_CASE("transfers are captured and replayed, whatever is called in between") 
             device.synchronize();
             if (out[999] != 1 - rank) wrong += " wrong replay";
             wrong += exchange();
+            device.synchronize();
           }
           device.synchronize();
           captured.destroy();

@@ -415,6 +415,33 @@ TEST_CASE("large copies reach every destination, also when one of them is the so
   CHECK(difference(DataType::uint8, third, a, kElements) == "");
 }
 
+TEST_CASE("what is written past the caches arrives like the rest, in every destination and for every type") {
+  constexpr std::size_t kElements = 3'011;  // several whole rounds of vectors, and a rest
+  std::mt19937_64 random(kSeed);
+  struct alignas(kStreamAlignment) Line {
+    std::byte bytes[kStreamAlignment];
+  };
+  for (DataType type : kTypes) {
+    const auto a = random_elements(type, kElements, random);
+    const auto b = random_elements(type, kElements, random);
+    const auto sum = reduced(type, ReduceKernel::sum, {a, b});
+    Buffer first(type, packed(type, a), kElements, 1), second(type, packed(type, b), kElements);
+    const Operand operands[] = {{first.data(), 0}, {second.data(), 0}};
+    for (const int count : {1, 2, 3})
+      for (const std::uint32_t streamed : {1u, 2u, 7u}) {
+        INFO(info(type).name << ", " << count << " destinations, mask " << streamed);
+        const std::size_t bytes = kElements * size_bytes(type);
+        std::vector<std::vector<Line>> places(3, std::vector<Line>(bytes / sizeof(Line) + 1));
+        void* destinations[] = {places[0].data(), places[1].data(), places[2].data()};
+        reduce_copy({type, ReduceKernel::sum, operands, 2, false, 1, destinations, count, kElements, streamed});
+        for (int i = 0; i < count; ++i) {
+          Buffer got(type, Bytes(reinterpret_cast<unsigned char*>(destinations[i]), reinterpret_cast<unsigned char*>(destinations[i]) + bytes), kElements);
+          CHECK(difference(type, got, sum, kElements) == "");
+        }
+      }
+  }
+}
+
 TEST_CASE("factors of averages are the rounded reciprocals") {
   for (DataType type : kTypes) {
     CHECK(ref::is_nan(type, one_bits(type)) == false);

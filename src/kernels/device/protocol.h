@@ -55,6 +55,8 @@ struct Slots {
 
 template <class Target>
 struct LowLatency {
+  static constexpr u32 kFlagShift = 32;
+
   static u64* words(Connection& connection) { return connection.ring->ll[connection.ll_position % kLlSlotCount]; }
 
   static u64 word_count(u64 bytes) { return 1 + (bytes + 3) / 4; }

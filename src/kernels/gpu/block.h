@@ -101,6 +101,7 @@ class Block {
   static bool put(const Connection&, u64, const u8*, u64) { return false; }
   static void ring(const Connection&) {}
   static void ring_after_fence(const Connection&) {}
+  static void awaits(const u64*, u32, u64, const void*) {}
 
   // Whether the block has been told to stop; all threads get the same answer.
   bool stopped() {

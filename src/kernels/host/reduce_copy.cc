@@ -74,6 +74,7 @@ void reduce_undivided(const ReduceCopy& work) {
 void reduce_and_divide(const ReduceCopy& work) {
   ReduceCopy sum = work;
   sum.destination_count = 1;
+  sum.streamed = 0;  // it is read again below
   reduce_undivided(sum);
   divide(work.type, work.destinations[0], work.elements, work.divisor);
   const Operand average{work.destinations[0], 0};
@@ -83,6 +84,7 @@ void reduce_and_divide(const ReduceCopy& work) {
   rest.scaled = false;
   rest.destinations = work.destinations + 1;
   rest.destination_count = work.destination_count - 1;
+  rest.streamed = work.streamed >> 1;
   copy(rest);
 }
 

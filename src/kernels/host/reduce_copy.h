@@ -26,7 +26,12 @@ struct ReduceCopy {
   void* const* destinations;
   int destination_count;  // >= 0
   std::size_t elements;
+  // Bit i: the caller will not read destination i before the caches have forgotten it, so it is written past them. For
+  // destinations aligned to kStreamAlignment, of the first 32; a fence of stores stands behind the last one.
+  std::uint32_t streamed = 0;
 };
+
+inline constexpr std::size_t kStreamAlignment = 64;
 
 // Operands and destinations are aligned to their element only. A destination may be exactly an operand (in place), but
 // may not overlap one otherwise. Copies (one operand, unscaled, no divisor) work for every type.

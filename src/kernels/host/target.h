@@ -35,7 +35,13 @@ class HostTarget {
   static u64 load_lane(const u64* from) { return *from; }
   static void store_lane(u64* to, u64 value) { *to = value; }
   static void fence() { host::full_fence(); }
-  static void copy_word(void* to, const void* from, u64 bytes) { std::memcpy(to, from, bytes); }
+  // A whole word in one move: bytes that were stored one by one cannot be loaded as a word before they leave the core.
+  static void copy_word(void* to, const void* from, u64 bytes) {
+    if (bytes == 4) [[likely]]
+      std::memcpy(to, from, 4);
+    else
+      std::memcpy(to, from, bytes);
+  }
 
   // One thread leads and does all the work.
   static constexpr bool kAlone = true;
@@ -57,13 +63,19 @@ class HostTarget {
 
   static u64 one_bits(DataType type) { return kernels::one_bits(type); }
 
-  static void reduce_copy(const device::Call& call, const device::Source* sources, u32 source_count, bool scaled,
-                          u8** sinks, u32 sink_count, u64 elements, u32 divisor) {
+  // What is written between the two addresses is not read again soon. Both 0: all is.
+  void stream_between(const void* begin, const void* end) {
+    stream_begin_ = reinterpret_cast<std::uintptr_t>(begin);
+    stream_end_ = reinterpret_cast<std::uintptr_t>(end);
+  }
+
+  void reduce_copy(const device::Call& call, const device::Source* sources, u32 source_count, bool scaled, u8** sinks,
+                   u32 sink_count, u64 elements, u32 divisor) const {
     static_assert(sizeof(device::Source) == sizeof(Operand) && offsetof(device::Source, scale_bits) ==
                                                                    offsetof(Operand, scale_bits));
     kernels::reduce_copy({call.type, call.kernel, reinterpret_cast<const Operand*>(sources),
                           static_cast<int>(source_count), scaled, divisor, reinterpret_cast<void* const*>(sinks),
-                          static_cast<int>(sink_count), elements});
+                          static_cast<int>(sink_count), elements, streamed(sinks, sink_count)});
   }
 
   bool fetch(const device::Connection& connection, u8* to, u64 address, u64 bytes) {
@@ -85,15 +97,43 @@ class HostTarget {
     static_cast<host::Doorbell*>(connection.peer_bell)->ring();
   }
 
+  // Stepping the lane that was blocked last is in vain until this holds. True when what it waits for is no message.
+  bool may_go_on() const {
+    // The first line of the data comes over with the flag instead of after it.
+    __builtin_prefetch(awaited_.data);
+    return awaited_.word == nullptr || load_relaxed(awaited_.word) >> awaited_.shift == awaited_.value;
+  }
+  void awaits(const u64* word, u32 shift, u64 value, const void* data) { awaited_ = {word, shift, value, data}; }
+  void awaits_anything() { awaited_.word = nullptr; }
+
   // After Outcome::failed: errno of the transfer and whose memory it was.
   int error() const { return error_; }
   int failed_peer() const { return failed_peer_; }
 
  private:
+  u32 streamed(u8* const* sinks, u32 count) const {
+    u32 mask = 0;
+    if (stream_begin_ == stream_end_) return mask;
+    for (u32 i = 0; i < count && i < 32; ++i) {
+      const auto at = reinterpret_cast<std::uintptr_t>(sinks[i]);
+      if (at >= stream_begin_ && at < stream_end_ && at % kStreamAlignment == 0) mask |= 1u << i;
+    }
+    return mask;
+  }
+
+  std::uintptr_t stream_begin_ = 0;
+  std::uintptr_t stream_end_ = 0;
   std::vector<device::Source> sources_;
   std::vector<u8*> sinks_;
   std::vector<u8> bounce_;
   std::size_t bounce_bytes_ = 0;
+  struct Awaited {
+    const u64* word = nullptr;
+    u32 shift = 0;
+    u64 value = 0;
+    const void* data = nullptr;
+  };
+  Awaited awaited_;
   int error_ = 0;
   int failed_peer_ = -1;
 };

@@ -73,6 +73,8 @@ std::optional<Device> device_of(const Driver& driver) {
 std::optional<Device> current_device() {
   const std::string wanted = env::text("SCCL_PLATFORM").value_or("auto");
   if (wanted == "host") return std::nullopt;
+  if (wanted != "auto" && wanted != "cuda" && wanted != "hip")
+    log::warn("SCCL_PLATFORM={} is not known: use one of auto, host, cuda, hip; continuing with auto", wanted);
   std::string why_not;
   for (const Vendor vendor : {Vendor::cuda, Vendor::hip}) {
     if (wanted == "cuda" && vendor != Vendor::cuda) continue;

@@ -14,7 +14,7 @@ struct SizeClass {
 
   // bytes > 0
   static SizeClass of(std::size_t bytes) {
-    return {2 * static_cast<int>(std::bit_width(bytes - 1)) + (std::has_single_bit(bytes) ? 1 : 0)};
+    return {2 * static_cast<int>(std::bit_width(bytes - 1)) + ((bytes & (bytes - 1)) == 0 ? 1 : 0)};
   }
   bool exact() const { return number % 2 == 1; }
   std::size_t power() const { return std::size_t{1} << (number / 2); }
