@@ -106,9 +106,12 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_SOCKET_NTHREADS", "number", "1", kIgnored, "TCP network: threads of a connection."},
     {"NCCL_SOCKET_RETRY_CNT", "number", "34", kHonoured, "Repetitions while the root cannot be reached."},
     {"NCCL_SOCKET_RETRY_SLEEP_MSEC", "milliseconds", "100", kHonoured, "Pause before each repetition."},
-    {"NCCL_TOPO_DUMP_FILE", "path", "none", kIgnored, "Where the original writes the topology."},
-    {"NCCL_TOPO_DUMP_FILE_RANK", "number", "0", kIgnored, "Rank that writes it."},
-    {"NCCL_TOPO_FILE", "path", "virtualTopology.xml of the system", kIgnored, "Topology to load instead of looking."},
+    {"NCCL_TOPO_DUMP_FILE", "path", "none", kHonoured,
+     "Into this file the machine is written at communicator init, in NCCL's XML, with the job's devices only."},
+    {"NCCL_TOPO_DUMP_FILE_RANK", "number", "0", kHonoured, "Rank that writes it."},
+    {"NCCL_TOPO_FILE", "path", "virtualTopology.xml of the system", kHonoured,
+     "The machine in NCCL's XML, completed by what is found on devices; without devices rehearsed as with SCCL_TOPO, which "
+     "goes first. Rank 0's counts."},
     {"NCCL_TUNER_PLUGIN", "name, path, none", "unset", kIgnored, "Tuner plugin."},
     {"NCCL_UID_STAGGER_RATE", "number", "7000", kIgnored, "Greetings a second the root shall get at most."},
     {"NCCL_UID_STAGGER_THRESHOLD", "number", "256", kIgnored, "Ranks from which greetings are spread over time."},
@@ -154,7 +157,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "Longest search for better schedules in the background of calls on named links (SCCL_TOPO)."},
     {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},
     {"SCCL_TOPO", "preset, preset:devices, JSON file, NCCL XML file", "unset", kHonoured,
-     "The links that calls may use, to rehearse another machine or a part of it (dgx1v:0,1,4); rank 0's counts."},
+     "The links that calls may use, to rehearse another machine or a part of it (dgx1v:0,1,4); goes before NCCL_TOPO_FILE "
+     "and what is found. Rank 0's counts."},
     {"SCCL_TUNE", "load | off | online", "load", kHonoured,
      "Measured times of schedules and slices: those of SCCL_CACHE_DIR are used, none are, or new ones are taken (at most "
      "5% of calls) and kept. Who sets it allows other orders of summation, see SCCL_DETERMINISTIC."},

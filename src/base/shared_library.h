@@ -16,6 +16,12 @@ class SharedLibrary {
     if (handle == nullptr) return std::nullopt;
     return SharedLibrary(handle);
   }
+  // Only when the program has loaded it.
+  static std::optional<SharedLibrary> in_memory(const std::string& name) {
+    void* handle = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == nullptr) return std::nullopt;
+    return SharedLibrary(handle);
+  }
   SharedLibrary(SharedLibrary&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   SharedLibrary& operator=(SharedLibrary&& other) noexcept {
     std::swap(handle_, other.handle_);

@@ -21,11 +21,9 @@
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/gpu/device_exchange.h"
 #include "runtime/gpu/stream_path.h"
+#include "runtime/links.h"
 #include "runtime/registry.h"
-#include "topology/joined.h"
 #include "topology/json.h"
-#include "topology/load.h"
-#include "topology/presets.h"
 
 namespace sccl::runtime {
 namespace {
@@ -43,6 +41,8 @@ struct Card {
   std::uint64_t probe_pattern = 0;
   std::int32_t place = -1;
   std::uint8_t has_tuning = 0;  // measured times lie in the cache
+  std::uint8_t names_links = 0;  // the settings name links; rank 0's count
+  std::uint8_t writes_description = 0;
   SettingsCard settings;
   std::array<char, kHostNameBytes> host_name{};
   DeviceCard device;
@@ -138,6 +138,8 @@ class Meeting {
     card.settings = to_card(mine);
     card.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
     card.place = membership_.place;
+    card.names_links = names_links() ? 1 : 0;
+    card.writes_description = writes_description(membership_.rank) ? 1 : 0;
     if (device_) card.device = card_of(*device_);
     ::gethostname(card.host_name.data(), card.host_name.size() - 1);
     cards_ = exchange(card);
@@ -173,21 +175,23 @@ class Meeting {
       log::info(log::Subsystem::init, "rank {}: {} at rank 0, whose settings all ranks use", membership_.rank, difference);
   }
 
-  // Rank 0's SCCL_TOPO, whatever the others' say: the links that calls may use.
+  // Costs nothing where no links are named, no device is used and nobody asks for the description.
   void agree_on_topology() {
-    if (cards_.front().settings.names_topology == 0) return;
-    std::string text;
-    if (membership_.rank == 0) text = named_topology();
-    const std::vector<Bytes> blobs = bootstrap_.all_gather(std::as_bytes(std::span(text)), deadline_);
-    if (blobs.front().empty()) return;
-    const Bytes& json = blobs.front();
-    const auto machine =
-        topology::from_json(nlohmann::json::parse(reinterpret_cast<const char*>(json.data()),
-                                                  reinterpret_cast<const char*>(json.data() + json.size())));
-    const std::vector<int> places = places_in(machine);
-    if (places.empty()) return;
-    membership_.place = places[static_cast<std::size_t>(membership_.rank)];
-    membership_.topology = topology::subset(machine, places);
+    LinkQuestion question{membership_.ranks, membership_.settings.topology, std::nullopt, {}, {}, false};
+    std::vector<DeviceCard> devices;
+    for (const Card& card : cards_) {
+      devices.push_back(card.device);
+      question.places.push_back(card.place);
+      question.describe = question.describe || card.writes_description != 0;
+    }
+    if (all_have_devices(devices)) {
+      question.vendor = device_->driver->vendor;
+      for (const DeviceCard& card : devices) question.busids.emplace_back(card.busid.data());
+    }
+    if (cards_.front().names_links == 0 && !question.describe && (!question.vendor || membership_.ranks == 1)) return;
+    Links links = agree_on_links(membership_.rank, question, bootstrap_, deadline_);
+    if (!links.places.empty()) membership_.place = links.places[static_cast<std::size_t>(membership_.rank)];
+    membership_.topology = std::move(links.topology);
   }
 
   // What rank 0's cache holds of measured times and of what was learned. One exchange for each, only when there may be
@@ -226,33 +230,6 @@ class Meeting {
     if (learned.empty())
       log::info(log::Subsystem::tuning, "SCCL_DISPATCH=learned: nothing was learned on this machine: run sccl tune; continuing with the model");
     return to_text(learned);
-  }
-
-  // "" when it cannot serve, which is said in one line.
-  std::string named_topology() const {
-    const std::string& name = membership_.settings.topology;
-    try {
-      const topology::Topology machine = topology::from_setting(name);
-      if (machine.ranks >= membership_.ranks) return topology::to_json(machine).dump();
-      log::warn("SCCL_TOPO={} has {} devices and the communicator {} ranks: continuing with the host's own links", name,
-                machine.ranks, membership_.ranks);
-    } catch (const Error& error) {
-      log::warn("SCCL_TOPO={}: {}; continuing with the host's own links", name, error.what());
-    }
-    return "";
-  }
-
-  // Empty: no links serve, as rank 0 says. A pure function of what all ranks know.
-  std::vector<int> places_in(const topology::Topology& machine) const {
-    std::vector<int> inherited;
-    for (const Card& card : cards_) inherited.push_back(card.place);
-    auto places = topology::places_on(machine, inherited, [&](std::span<const int> devices) { return topology::subset(machine, devices); });
-    const std::string& name = membership_.settings.topology;
-    if (membership_.rank == 0 && places.devices.empty())
-      log::warn("SCCL_TOPO={}: {}; continuing with the host's own links", name, places.remark);
-    else if (membership_.rank == 0 && !places.remark.empty())
-      log::info(log::Subsystem::init, "SCCL_TOPO={}: {}", name, places.remark);
-    return std::move(places.devices);
   }
 
   void share_memory() {

@@ -211,7 +211,6 @@ SettingsCard to_card(const Settings& settings) {
   card.lanes = settings.lanes;
   card.protocol = static_cast<std::uint8_t>(settings.protocol);
   card.direct_allowed = settings.direct_allowed ? 1 : 0;
-  card.names_topology = settings.topology.empty() ? 0 : 1;
   card.dispatch = static_cast<std::uint8_t>(settings.dispatch);
   card.tune = static_cast<std::uint8_t>(settings.tune);
   card.sum_order = static_cast<std::uint8_t>(settings.sum_order);

@@ -57,7 +57,6 @@ struct SettingsCard {
   std::int32_t lanes = 0;
   std::uint8_t protocol = 0;
   std::uint8_t direct_allowed = 0;
-  std::uint8_t names_topology = 0;
   std::uint8_t dispatch = 0;
   std::uint8_t tune = 0;
   std::uint8_t sum_order = 0;

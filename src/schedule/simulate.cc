@@ -38,11 +38,6 @@ struct EdgeState {
   EdgeUse use;
 };
 
-struct Core {
-  Picoseconds free = 0;
-  Rank last = -1;
-};
-
 struct ConnectionState {
   Picoseconds last_begin = 0;  // of its last slice
   int first = 0;
@@ -71,12 +66,8 @@ class Engine {
     prepare_links();
     prepare_values();
     prepare_connections();
-    const bool shared = options.processors.cores > 0;
-    cores_.resize(static_cast<std::size_t>(shared ? std::min(options.processors.cores, schedule.ranks) : schedule.ranks));
-    const auto ps_per_byte = [](double gbytes_per_s) { return gbytes_per_s > 0 ? 1e3 / gbytes_per_s : 0; };
-    const bool pushed = options.processors.copying == Copying::pushed;
-    add_ps_per_byte_ = shared && !pushed ? 0 : ps_per_byte(options.reduce_gbytes_per_s);
-    store_ps_per_byte_ = shared && pushed ? ps_per_byte(options.processors.copy_gbytes_per_s) : 0;
+    adder_free_.assign(static_cast<std::size_t>(schedule.ranks), 0);
+    add_ps_per_byte_ = options.reduce_gbytes_per_s > 0 ? 1e3 / options.reduce_gbytes_per_s : 0;
   }
 
   Simulation run() {
@@ -251,10 +242,7 @@ class Engine {
     const auto sets = edges_.sets_of(edge);
     Picoseconds begin = std::max(now_, *lane);
     for (const int set : sets) begin = std::max(begin, *first_free(set));
-    if (options_.processors.cores > 0) begin = core_from(begin, copier(event.message));
-    const double ps_per_byte = forwards(event.message) ? 0 : state.ps_per_byte;
-    const Picoseconds end = std::max(begin + std::round(bytes * ps_per_byte), event.not_before);
-    if (options_.processors.cores > 0) core_of(copier(event.message)).free = end;
+    const Picoseconds end = std::max(begin + std::round(bytes * state.ps_per_byte), event.not_before);
     *lane = end;
     for (const int set : sets) *first_free(set) = end;
     record(state, event, static_cast<int>(lane - lanes), bytes, begin, end);
@@ -264,28 +252,6 @@ class Engine {
     else
       queue_.add(end + state.alpha, {0, event.message, event.connection, event.slice, 0, Event::Kind::arrive});
     return begin;
-  }
-
-  Core& core_of(Rank rank) { return cores_[static_cast<std::size_t>(rank) % cores_.size()]; }
-
-  // When the rank's core can work for it, at `earliest` or later.
-  Picoseconds core_from(Picoseconds earliest, Rank rank) {
-    Core& core = core_of(rank);
-    const bool switches = core.last != rank && core.last >= 0 && options_.processors.cores > 0;
-    core.last = rank;
-    return std::max(earliest, core.free) + (switches ? std::round(options_.processors.switch_us * kPsPerUs) : 0);
-  }
-
-  // A thread that empties a slot fills the next one in the same pass (recv-copy-send, recv-reduce-copy-send).
-  bool forwards(int at) const {
-    return options_.processors.cores > 0 && options_.processors.copying == Copying::pushed &&
-           graph_.values[static_cast<std::size_t>(message(at).reads)].arrivals > 0;
-  }
-
-  Rank copier(int at) const {
-    if (options_.processors.copying == Copying::pushed) return send(at).src;
-    const bool has_result = info(schedule_.collective).reduces && send(at).kind == SendKind::copy;
-    return has_result ? send(at).src : send(at).dst;
   }
 
   std::vector<Picoseconds>::iterator first_free(int set) {
@@ -326,20 +292,16 @@ class Engine {
     while (waiting >= 0) apply(std::exchange(waiting, next_waiting_[slice_index(waiting, slice)]), slice);
   }
 
-  // What the receiver's thread or adders need for a byte.
-  double receiving_ps_per_byte(int at) const {
-    if (add_ps_per_byte_ == 0 && store_ps_per_byte_ == 0) return 0;
-    return message(at).kind == SendKind::reduce ? add_ps_per_byte_ : store_ps_per_byte_;
-  }
+  // What the receiver's adders need for a byte.
+  double receiving_ps_per_byte(int at) const { return message(at).kind == SendKind::reduce ? add_ps_per_byte_ : 0; }
 
   // Through the queue, so that a long chain of values that wait for one another is no deep recursion.
   void apply(int at, int slice) {
     const double ps_per_byte = receiving_ps_per_byte(at);
     Picoseconds end = now_;
     if (ps_per_byte > 0) {
-      const Rank rank = send(at).dst;
-      end = core_from(now_, rank) + std::round(slice_bytes(at, slice) * ps_per_byte);
-      core_of(rank).free = end;
+      Picoseconds& free = adder_free_[static_cast<std::size_t>(send(at).dst)];
+      end = free = std::max(now_, free) + std::round(slice_bytes(at, slice) * ps_per_byte);
     }
     queue_.add(end, {0, at, message(at).connection, slice, 0, Event::Kind::applied});
   }
@@ -393,9 +355,8 @@ class Engine {
   std::vector<Picoseconds> lane_free_;               // when each lane of each link is free again
   std::vector<std::vector<Picoseconds>> set_lanes_;  // of each shared set
   std::vector<ConnectionState> connections_;
-  std::vector<Core> cores_;                          // of ranks, or each rank's adders
+  std::vector<Picoseconds> adder_free_;              // when each rank's adders are free again
   double add_ps_per_byte_ = 0;
-  double store_ps_per_byte_ = 0;
 
   std::vector<ValueState> values_;  // by value and slice
   std::vector<int> next_waiting_;   // by message and slice: lists of arrivals that wait to replace a value
@@ -407,16 +368,13 @@ class Engine {
 };
 
 void check(const SimulationOptions& options) {
-  for (const double figure : {options.bytes, options.slice_bytes, options.reduce_gbytes_per_s,
-                              options.processors.copy_gbytes_per_s, options.processors.switch_us})
+  for (const double figure : {options.bytes, options.slice_bytes, options.reduce_gbytes_per_s})
     if (!(figure >= 0) || !std::isfinite(figure))
-      fail(ErrorCode::invalid_argument, "simulation of {} bytes in slices of {}, adding at {} GB/s, copying at {} GB/s, switching in {} us: give "
-           "finite figures that are not negative",
-           options.bytes, options.slice_bytes, options.reduce_gbytes_per_s, options.processors.copy_gbytes_per_s,
-           options.processors.switch_us);
-  if (options.slots < 0 || options.processors.cores < 0)
-    fail(ErrorCode::invalid_argument, "simulation with {} slots on {} cores: give 0 (no bound) or more slots, 0 (not modelled) or more cores",
-         options.slots, options.processors.cores);
+      fail(ErrorCode::invalid_argument,
+           "simulation of {} bytes in slices of {}, adding at {} GB/s: give finite figures that are not negative",
+           options.bytes, options.slice_bytes, options.reduce_gbytes_per_s);
+  if (options.slots < 0)
+    fail(ErrorCode::invalid_argument, "simulation with {} slots: give 0 (no bound) or more", options.slots);
 }
 
 }  // namespace

@@ -23,24 +23,11 @@ enum class Progress : std::uint8_t { dataflow, stepwise };
 
 enum class Detail : std::uint8_t { totals, transfers };
 
-// Where ranks are threads that copy for themselves, as on the host: their cores are busy while they do. Pushed: the
-// sender fills a slot, the receiver empties it; what it passes on it writes into the next slot in the same pass. In place: one of the two reads or writes the other's buffer, the one
-// that adds, else in a reducing collective the one that has the result, else the receiver.
-enum class Copying : std::uint8_t { pushed, in_place };
-
-struct Processors {
-  int cores = 0;  // rank r runs on core r mod cores; 0: transfers occupy links only, as those of copy engines do
-  Copying copying = Copying::pushed;
-  double copy_gbytes_per_s = 0;  // at which a receiver empties a slot; 0: takes no time
-  double switch_us = 0;          // until a core works for another rank than before
-};
-
 struct SimulationOptions {
   double bytes = 0;                // L of schedule/cost.h
   double slice_bytes = 0;          // 0: a chunk is one slice
   int slots = 0;                   // of a connection; 0: as many as are needed
   double reduce_gbytes_per_s = 0;  // of one rank; 0: reducing takes no time
-  Processors processors{};
   Progress progress = Progress::dataflow;
   Detail detail = Detail::transfers;
 };

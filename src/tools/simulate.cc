@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "schedule/cost.h"
 #include "schedule/json.h"
+#include "schedule/prepare.h"
+#include "schedule/simulate_program.h"
 #include "schedule/verify.h"
 #include "tools/byte_size.h"
 #include "tools/candidates.h"
@@ -34,8 +36,7 @@ struct Options {
   Call call;
   int slots = kSlots;
   double reduce_gbytes_per_s = 0;
-  schedule::Processors processors;
-  bool in_place = false;
+  std::string cores_path;
   bool stepwise = false;
   bool timeline = false;
   std::string svg_path;
@@ -53,11 +54,9 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--slice", options.slice, "chunks are cut into slices of this size; 0: not at all")->capture_default_str();
   app.add_option("--slots", options.slots, "slices under way on a connection; 0: no bound")->capture_default_str();
   app.add_option("--reduce-gbytes-per-s", options.reduce_gbytes_per_s, "rate at which a rank adds; 0: no time")->capture_default_str();
-  app.add_option("--cores", options.processors.cores, "cores that ranks share, which copy for themselves; 0: links do the work")
-      ->capture_default_str();
-  app.add_option("--copy-gbytes-per-s", options.processors.copy_gbytes_per_s, "with --cores: rate at which a receiver empties a slot");
-  app.add_option("--switch-us", options.processors.switch_us, "with --cores: time until a core works for another rank");
-  app.add_flag("--in-place", options.in_place, "with --cores: transfers read or write the peer's buffer instead of slots");
+  app.add_option("--cores", options.cores_path,
+                 "the program on ranks that share these cores, by figures in a JSON file (bench/predict measures them); links "
+                 "play no part");
   app.add_flag("--stepwise", options.stepwise, "a barrier between steps, as in SCCL's model; no slices");
   app.add_flag("--timeline", options.timeline, "list every transfer in the JSON");
   app.add_option("--svg", options.svg_path, "draw what passes which link when into this file");
@@ -70,8 +69,6 @@ schedule::SimulationOptions simulation_options(const Options& options) {
                                      .reduce_gbytes_per_s = options.reduce_gbytes_per_s};
   result.slice_bytes = options.stepwise || options.slice == "0" ? 0 : static_cast<double>(parse_size(options.slice));
   result.progress = options.stepwise ? schedule::Progress::stepwise : schedule::Progress::dataflow;
-  result.processors = options.processors;
-  result.processors.copying = options.in_place ? schedule::Copying::in_place : schedule::Copying::pushed;
   result.detail = schedule::Detail::totals;
   return result;
 }
@@ -93,6 +90,46 @@ schedule::Schedule schedule_of(const Options& options) {
   }
   schedule::verify(schedule);
   return schedule;
+}
+
+double figure(const nlohmann::json& json, const char* name, const std::string& path) {
+  if (!json.is_object() || !json.contains(name) || !json.at(name).is_number())
+    fail(ErrorCode::invalid_argument, "{}: the number '{}' of the cores' model is missing", path, name);
+  return json.at(name).get<double>();
+}
+
+schedule::CoreModel core_model(const std::string& path) {
+  const nlohmann::json json = nlohmann::json::parse(read_text(path), nullptr, false);
+  const auto get = [&](const char* name) { return figure(json, name, path); };
+  constexpr double kMostCores = 1 << 20;
+  return {static_cast<int>(std::clamp(get("cores"), 0.0, kMostCores)), get("alpha_us"), get("op_us"), get("switch_us"), get("read_own_ns"),
+          get("write_own_ns"), get("read_slot_ns"), get("write_slot_ns")};
+}
+
+// As the executor of the host platform runs it.
+void run_on_cores(const Options& options) {
+  const schedule::Schedule schedule = schedule_of(options);
+  const schedule::SimulationOptions cut = simulation_options(options);
+  const schedule::ProgramRun run{options.call.bytes, cut.slice_bytes, options.slots};
+  const schedule::CoreModel model = core_model(options.cores_path);
+  const schedule::ProgramSimulation result =
+      schedule::simulate_program(schedule, schedule::prepare(schedule, options.slots), model, run);
+  if (options.as_json) {
+    std::puts(nlohmann::json{{"ranks", schedule.ranks},
+                             {"collective", info(schedule.collective).name},
+                             {"algo", schedule.name},
+                             {"bytes", options.call.bytes},
+                             {"time_us", result.time_us},
+                             {"operations", result.operations},
+                             {"switches", result.switches}}
+                  .dump()
+                  .c_str());
+    return;
+  }
+  std::printf("# %s of %s by %s, %d ranks on %d cores\n", std::string(info(schedule.collective).name).c_str(),
+              size_text(options.call.bytes).c_str(), schedule.name.c_str(), schedule.ranks, model.cores);
+  std::printf("predicted   %12.2f us  (%lld operations, %lld switches between ranks)\n", result.time_us,
+              static_cast<long long>(result.operations), static_cast<long long>(result.switches));
 }
 
 struct Outcome {
@@ -208,7 +245,7 @@ int simulate(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }
-  run_simulation(options);
+  options.cores_path.empty() ? run_simulation(options) : run_on_cores(options);
   return kOk;
 }
 

@@ -103,7 +103,9 @@ struct Place {
 void places(const Element& element, std::vector<const Element*>& above, std::map<std::string, Place>& gpus,
             std::vector<std::pair<const Element*, Place>>& nics) {
   for (const Element& child : element.children) {
-    if (child.tag == "gpu") gpus[normal_busid(element.get("busid"))] = {{above.begin(), above.end() - 1}};
+    // Elsewhere a GPU has no address, and is none of gpu_busids.
+    if (child.tag == "gpu" && element.tag == "pci")
+      gpus[normal_busid(element.get("busid"))] = {{above.begin(), above.end() - 1}};
     if (child.tag == "net") nics.emplace_back(&child, Place{above});
     if (child.tag != "cpu" && child.tag != "pci" && child.tag != "nic") continue;
     above.push_back(&child);
@@ -168,7 +170,10 @@ std::vector<NicPaths> nic_paths(const Element& system) {
     nic.name = std::string(net->get("name"));
     const double mbits_per_s = net->number("speed", 0);
     nic.gbits_per_s = (mbits_per_s > 0 ? mbits_per_s : 10000) / 1000;
-    for (const std::string& busid : gpu_busids(system)) nic.to_rank.push_back(between(gpus.at(busid), place));
+    for (const std::string& busid : gpu_busids(system)) {
+      const auto gpu = gpus.find(busid);
+      nic.to_rank.push_back(gpu == gpus.end() ? PathType::none : between(gpu->second, place));
+    }
   }
   return result;
 }

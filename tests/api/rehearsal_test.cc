@@ -1,4 +1,4 @@
-// SCCL_TOPO: calls keep to the links of another machine and are right all the same.
+// SCCL_TOPO and NCCL_TOPO_FILE: calls keep to the links of another machine and are right all the same.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -59,7 +59,7 @@ std::string choices(const char* topology, int ranks, const std::vector<std::size
   char path[] = "/tmp/sccl-rehearsal-XXXXXX";
   const int file = ::mkstemp(path);
   ::close(file);
-  ::setenv("SCCL_TOPO", topology, 1);
+  if (topology != nullptr) ::setenv("SCCL_TOPO", topology, 1);
   ::setenv("NCCL_DEBUG", "INFO", 1);
   ::setenv("NCCL_DEBUG_SUBSYS", subsystem, 1);
   ::setenv("NCCL_DEBUG_FILE", path, 1);
@@ -136,4 +136,41 @@ TEST_CASE("children of a communicator keep their places in the machine") {
   });
   ::unsetenv("SCCL_TOPO");
   CHECK(failures(results) == "");
+}
+
+TEST_CASE("without devices a file of NCCL's is rehearsed, and the rank that is asked writes it", "[processes]") {
+  char folder[] = "/tmp/sccl-files-XXXXXX";
+  REQUIRE(::mkdtemp(folder) != nullptr);
+  const std::string file = std::string(folder) + "/two.xml", dump = std::string(folder) + "/dump.xml";
+  std::ofstream(file) << R"(<system version="1" name="two">
+  <cpu numaid="0">
+    <pci busid="0000:06:00.0" class="0x030200">
+      <gpu dev="0" sm="70"><nvlink target="0000:07:00.0" count="2" tclass="0x030200"/></gpu>
+    </pci>
+    <pci busid="0000:07:00.0" class="0x030200"><gpu dev="1" sm="70"/></pci>
+    <pci busid="0000:08:00.0" class="0x030200"><gpu dev="2" sm="70"/></pci>
+  </cpu>
+</system>)";
+  ::setenv("NCCL_TOPO_FILE", file.c_str(), 1);
+  ::setenv("NCCL_TOPO_DUMP_FILE", dump.c_str(), 1);
+  const std::string log = choices(nullptr, 2, {10, 5000}, "INIT");
+  INFO(log);
+  CHECK(contains(log, "links of 'two' (2 devices; 4 directed lanes of nvlink) from NCCL_TOPO_FILE=" + file + "; figures assumed"));
+  std::stringstream written;
+  written << std::ifstream(dump).rdbuf();
+  CHECK(contains(written.str(), "rank=\"1\""));
+  CHECK_FALSE(contains(written.str(), "0000:08:00.0"));  // no rank's
+  // Links that join not all ranks come with PCI's.
+  CHECK(contains(choices(nullptr, 3, {10}, "INIT"), "pcie"));
+  std::ofstream(file) << "<system version=\"1\">\n<cpu numaid>\n</system>";
+  CHECK(contains(choices(nullptr, 2, {10}), "two.xml: topology XML, line 2, column "));
+  ::unsetenv("NCCL_TOPO_FILE");
+  choices(nullptr, 2, {10});
+  std::stringstream host;
+  host << std::ifstream(dump).rdbuf();
+  CHECK(contains(host.str(), "<cpu numaid=\"0\""));
+  CHECK_FALSE(contains(host.str(), "<gpu"));
+  ::unsetenv("NCCL_TOPO_DUMP_FILE");
+  for (const std::string& path : {file, dump}) ::unlink(path.c_str());
+  ::rmdir(folder);
 }

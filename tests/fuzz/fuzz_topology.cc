@@ -9,15 +9,19 @@
 #include "base/error.h"
 #include "topology/canonical.h"
 #include "topology/json.h"
+#include "topology/load.h"
 #include "topology/metrics.h"
 #include "topology/nccl_xml.h"
 #include "topology/paths.h"
+#include "topology/probe/probe.h"
 #include "topology/system_topology.h"
 
 namespace {
 
 using namespace sccl::topology;
 
+constexpr const char* kOtherMachine =
+    R"(<system version="1"><cpu numaid="0"><pci busid="0000:10:00.0"><gpu dev="0" sm="70"/></pci></cpu></system>)";
 constexpr int kSmall = 12;  // nodes up to which the costly questions are asked
 
 void require(bool condition, const char* what) {
@@ -45,6 +49,18 @@ void read_xml(std::string_view text) {
   merge(twice, system);
   keep_gpus(twice, gpu_busids(system));
   nic_paths(system);
+  // What a communicator does with a file at init, on a machine with other devices and as a machine to rehearse.
+  probe::Found elsewhere;
+  elsewhere.system = system_from_xml(kOtherMachine);
+  elsewhere.devices = 1;
+  probe::detect({}, system, {}, 2);
+  const std::vector<int> last{static_cast<int>(gpu_busids(system).size()) - 1};
+  if (last.front() >= 0) part_of({topology_from_system(system), system}, last);
+  try {
+    probe::detect(elsewhere, system, {}, 2);
+  } catch (const sccl::Error&) {
+    // Not this machine's file.
+  }
   work_with(topology_from_system(system));
   work_with(topology_from_system(system, Detours::always));
 }

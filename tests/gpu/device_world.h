@@ -46,7 +46,7 @@ inline std::vector<std::string> run_device_world(
     api_test::Mode mode, int ranks, const std::function<std::string(int, ncclComm_t, const OnDevice&)>& function,
     int devices = 1) {
   return api_test::run_bare_world(mode, ranks, [&](int rank, const ncclUniqueId& id) -> std::string {
-    fake_cuda_set_devices(devices);
+    if (devices > 1) fake_cuda_set_devices(devices);
     const OnDevice device(rank % devices);
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, ranks, id, rank) != ncclSuccess)

@@ -46,7 +46,6 @@ int fake_cuda_live() {
 int fake_cuda_violations() { return state().violations; }
 void fake_cuda_set_version(int version) { state().version = version; }
 void fake_cuda_set_vmm(int supported) { state().vmm = supported != 0; }
-void fake_cuda_set_devices(int count) { state().devices = count; }
 void fake_cuda_set_peer_access(int kind) { state().peer_access = kind; }
 void fake_cuda_set_any_memory(int allowed) { state().any_memory = allowed != 0; }
 void fake_cuda_set_process_service(int running) { state().process_service = running; }
@@ -69,6 +68,12 @@ int cuGetErrorString(int code, const char** text) {
   *text = code == kOutOfMemory ? "out of memory" : code == 999 ? "unknown error" : "an error of the fake";
   return kSuccess;
 }
+void fake_cuda_set_devices(int count) { state().devices = count; }
+void fake_cuda_refuse_peers(const char* pairs) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.refused_pairs = pairs;
+}
 int cuDeviceGetCount(int* count) {
   *count = state().devices;
   return enter("cuDeviceGetCount");
@@ -85,10 +90,6 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   if (attribute == 133) *value = s.process_service;
   return enter("cuDeviceGetAttribute");
 }
-int cuDeviceGetPCIBusId(char* id, int bytes, int device) {
-  std::snprintf(id, static_cast<std::size_t>(bytes), "0000:%02X:00.0", 0x10 + device);
-  return enter("cuDeviceGetPCIBusId");
-}
 int cuDeviceGetUuid(void* id, int device) {
   std::memset(id, 0x5c + device, 16);
   return enter("cuDeviceGetUuid");
@@ -97,9 +98,28 @@ int cuDeviceGetName(char* name, int bytes, int) {
   std::strncpy(name, "fake", static_cast<std::size_t>(bytes));
   return enter("cuDeviceGetName");
 }
-int cuDeviceCanAccessPeer(int* can, int, int) {
-  *can = state().peer_access != kFakeNoPeerAccess ? 1 : 0;
+int cuDeviceGetPCIBusId(char* text, int bytes, int device) {
+  constexpr const char* kBusids[kMostDevices] = {"0000:06:00.0", "0000:07:00.0", "0000:0A:00.0", "0000:0B:00.0",
+                                                 "0000:85:00.0", "0000:86:00.0", "0000:89:00.0", "0000:8A:00.0"};
+  std::strncpy(text, kBusids[device], static_cast<std::size_t>(bytes));
+  return enter("cuDeviceGetPCIBusId");
+}
+static bool peers(int device, int peer) {
+  State& s = state();
+  if (s.peer_access == kFakeNoPeerAccess) return false;
+  const std::lock_guard lock(s.mutex);
+  const std::string pair = std::to_string(std::min(device, peer)) + std::to_string(std::max(device, peer));
+  return s.refused_pairs.find(pair) == std::string::npos;
+}
+int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = peers(device, peer) ? 1 : 0;
   return enter("cuDeviceCanAccessPeer");
+}
+// Atomic operations between all but the first and the last device, as if NVLinks joined these.
+int cuDeviceGetP2PAttribute(int* value, int attribute, int device, int peer) {
+  const bool ends = std::min(device, peer) == 0 && std::max(device, peer) == state().devices - 1;
+  *value = peers(device, peer) && (attribute == 2 || (attribute == 3 && !ends)) ? 1 : 0;
+  return enter("cuDeviceGetP2PAttribute");
 }
 int cuCtxGetCurrent(void** context) {
   *context = current;

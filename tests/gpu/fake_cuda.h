@@ -25,12 +25,14 @@ void fake_cuda_set_delays(int random);  // 0; 1: every operation on flags begins
 // Addresses that are nobody's allocation count as device memory, so that any test's buffers do.
 void fake_cuda_set_any_memory(int allowed);
 
-// Devices of which each has its own context; 1 unless told otherwise.
+// Devices, up to eight, of which each has its own context: those of a DGX-1V by PCI address. 1 unless told otherwise.
 void fake_cuda_set_devices(int count);
 // What the driver says about access between devices, and what comes of it. A broken one is a mapping of another process's
 // memory through which writes do not arrive.
 enum FakePeerAccess { kFakePeerAccess, kFakeNoPeerAccess, kFakeBrokenPeerAccess };
 void fake_cuda_set_peer_access(int kind);
+// Pairs whose kernels may not use each other's memory; "": none.
+void fake_cuda_refuse_peers(const char* pairs_of_digits);  // "01 23"
 
 // Kernels executed since the program began.
 long fake_cuda_kernels();

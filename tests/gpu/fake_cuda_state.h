@@ -125,6 +125,7 @@ struct State {
   std::atomic<int> version{13000}, violations{0}, devices{1}, peer_access{kFakePeerAccess};
   std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false};
   std::atomic<int> process_service{1};
+  std::string refused_pairs;
   std::map<u64, Allocation> allocations;
   std::map<u64, Handle> handles;        // virtual memory
   std::map<u64, std::size_t> reserved;  // addresses
@@ -154,9 +155,14 @@ inline State& state() {
 inline thread_local void* current = nullptr;
 inline thread_local int capture_mode = 0;
 inline thread_local int thread_captures = 0;  // begun in this thread, for itself only
-inline char contexts[8];  // of the devices
+inline constexpr int kMostDevices = 8;
+inline char contexts[kMostDevices];  // by device, at addresses that are nothing else's
 
-inline int current_device() { return current == nullptr ? 0 : static_cast<int>(static_cast<char*>(current) - contexts); }
+// Of the context that is current; 0 without one.
+inline int current_device() {
+  const auto* const at = static_cast<const char*>(current);
+  return at >= contexts && at < contexts + kMostDevices ? static_cast<int>(at - contexts) : 0;
+}
 
 // Whose memory lies behind a descriptor is in its name.
 inline std::string memory_name(int device) { return "fake-cuda-" + std::to_string(device); }

@@ -165,21 +165,6 @@ TEST_CASE("one slot makes a sender wait for its receiver; more slots hide that")
   CHECK(time_us(1, 1) == Approx(8));  // transfer, reduction, transfer, ...
 }
 
-TEST_CASE("ranks that copy for themselves keep their cores busy, and share them") {
-  const Schedule exchange = make_schedule("exchange", Collective::allgather, 0, pair_of_ranks(1, 1, 0), 1,
-                                          {{0, 0, 1, 0, SendKind::copy}, {1, 1, 0, 0, SendKind::copy}});
-  const auto time_us = [&](Processors processors) {
-    return simulate(exchange, {.bytes = 1e3, .processors = processors}).time_us;
-  };
-  CHECK(time_us({}) == Approx(1));
-  CHECK(time_us({2, Copying::pushed, 1, 0}) == Approx(2));    // each fills a slot and empties one
-  CHECK(time_us({2, Copying::in_place, 1, 0}) == Approx(1));  // each reads the other's buffer
-  CHECK(time_us({1, Copying::pushed, 1, 0}) == Approx(4));
-  CHECK(time_us({1, Copying::in_place, 1, 0}) == Approx(2));
-  CHECK(time_us({1, Copying::in_place, 1, 0.5}) == Approx(2.5));
-  CHECK_THAT(refusal(exchange, {.bytes = 1, .processors = {-1, Copying::pushed, 0, 0}}), Catch::Contains("cores"));
-}
-
 TEST_CASE("both directions of a pair in one step exchange what was there when it began") {
   const Schedule butterfly = make_schedule("butterfly", Collective::allreduce, 0, pair_of_ranks(1, 1, 1), 1,
                                            {{0, 0, 1, 0, SendKind::reduce}, {0, 1, 0, 0, SendKind::reduce}});

@@ -210,6 +210,20 @@ def test_simulate():
         times = [candidate["time_us"] for candidate in plan["candidates"]]
         expect(times == sorted(times) and plan["chosen"] == plan["candidates"][0]["algo"], "the plan's order")
         expect_code(run("plan", *call, "--devices", "0,3,5"), 0, "plan for a part of a machine")
+        cores = os.path.join(folder, "cores.json")
+        figures = {"cores": 2, "alpha_us": 1, "op_us": 0, "switch_us": 1, "read_own_ns": 0, "write_own_ns": 0, "read_slot_ns": 1,
+                   "write_slot_ns": 1}
+        with open(cores, "w") as file:
+            json.dump(figures, file)
+        pair = ["simulate", "--topo", "host:2", "--collective", "allgather", "--bytes", "100K", "--algo", "ring", "--json", "--cores"]
+        answer = json.loads(run(*pair, cores).stdout)
+        expect(abs(answer["time_us"] - (1 + 2 * 102.4)) < 1e-6 and answer["switches"] == 0, f"a slot is filled and emptied: {answer}")
+        broken = os.path.join(folder, "broken.json")
+        with open(broken, "w") as file:
+            json.dump({**figures, "op_us": "much"}, file)
+        result = run(*pair, broken)
+        expect_code(result, 2, "simulate with broken figures")
+        expect("'op_us'" in result.stderr, result.stderr)
         for wrong in (["plan"], ["plan", "--topo", "nothing", *call[2:]], ["plan", *call[:2], "--collective", "x", "--bytes", "8"],
                       ["simulate", *call[:4]], ["simulate", *call, "--algo", "x"], ["simulate", *call, "--slots", "-1"],
                       ["simulate", *call, "--root", "8"], ["simulate", "--schedule", "/no/such/file", "--bytes", "8"],

@@ -9,6 +9,7 @@
 #include "topology/canonical.h"
 #include "topology/json.h"
 #include "topology/load.h"
+#include "topology/paths.h"
 #include "topology/presets.h"
 #include "topology/routes.h"
 #include "topology/system_topology.h"
@@ -236,4 +237,19 @@ TEST_CASE("a part of a described machine falls back to PCI where its NVLinks do 
   CHECK(Routes(far.topology).connected(0, 1));
   const std::vector<int> wrong{8};
   CHECK_THROWS_AS(part_of(machine, wrong), Error);
+}
+
+TEST_CASE("GPUs outside of PCI devices, and PCI devices outside of CPUs, do no harm") {
+  const Element system = system_from_xml(R"(<system version="1">
+  <gpu dev="7" sm="70"/>
+  <strange><pci busid="0000:12:00.0" class="0x030200"><gpu dev="1" sm="70"/></pci></strange>
+  <cpu numaid="0">
+    <gpu dev="8" sm="70"/>
+    <pci busid="0000:10:00.0" class="0x030200"><gpu dev="0" sm="70"/></pci>
+    <nic><net name="n"/></nic>
+  </cpu>
+</system>)");
+  const std::vector<NicPaths> nics = nic_paths(system);
+  REQUIRE(nics.size() == 1);
+  CHECK(nics[0].to_rank == std::vector{PathType::host_bridge, PathType::none});
 }

@@ -108,6 +108,9 @@ struct FakeMachine {
     rocm != nullptr ? ::setenv("SCCL_FAKE_ROCM", rocm, 1) : ::unsetenv("SCCL_FAKE_ROCM");
     sources.nvml = FAKE_NVML;
     sources.rocm_smi = FAKE_ROCM_SMI;
+    sources.cuda = "libno-such-driver.so";
+    sources.hip = FAKE_HIP;
+    ::unsetenv("SCCL_FAKE_HIP");
     sources.hwloc = "libno-such-hwloc.so";
     sources.root = root.path();
   }
@@ -218,6 +221,27 @@ TEST_CASE("AMD's devices are found with their links' numbers") {
   CHECK(detected.topology.lanes(0, 3) == 0);  // two hops
   CHECK(detected.topology.links.front().link_class == LinkClass::xgmi);
   CHECK(detected.topology.links.front().gbytes_per_s == 4 * 36);
+}
+
+TEST_CASE("what HIP refuses to peers is left out, and without ROCm SMI it tells the devices") {
+  FakeMachine machine(nullptr, "yes");
+  ::setenv("SCCL_FAKE_HIP", "refuses", 1);
+  const Found found = look(machine.sources);
+  CHECK(notes_mention(found, "links from 0000:c1:00.0 to 0000:c6:00.0 are left out"));
+  CHECK(notes_mention(found, "links from 0000:c6:00.0 to 0000:c1:00.0 are left out"));
+  const Machine detected = detect(found, std::nullopt, {}, 2);
+  CHECK(detected.topology.lanes(0, 1) == 0);
+  CHECK(detected.topology.lanes(0, 2) == 1);
+  machine.sources.rocm_smi = "libno-such-driver.so";
+  const Found driver_alone = look(machine.sources);
+  CHECK(driver_alone.devices == 4);
+  CHECK(notes_mention(driver_alone, "libno-such-driver.so does not answer"));
+  const Machine told = detect(driver_alone, std::nullopt, {}, 2);
+  CHECK(told.topology.lanes(0, 1) == 0);
+  CHECK(told.topology.lanes(0, 2) == 1);
+  CHECK(told.topology.lanes(0, 3) == 0);  // two hops
+  CHECK(told.topology.links.front().link_class == LinkClass::xgmi);
+  ::unsetenv("SCCL_FAKE_HIP");
 }
 
 TEST_CASE("a machine without GPUs is its host, and says why") {

@@ -26,9 +26,9 @@ std::string native_architecture(const Driver& driver, int device) {
 }
 
 // As /sys spells it.
-std::string pci_id_of(const Driver& driver, int device) {
+std::string busid_of(const Driver& driver, int device) {
   std::array<char, 32> text{};
-  if (driver.device_pci_id == nullptr || driver.device_pci_id(text.data(), static_cast<int>(text.size()) - 1, device) != 0) return "";
+  if (driver.device_busid == nullptr || driver.device_busid(text.data(), static_cast<int>(text.size()) - 1, device) != 0) return "";
   std::string id(text.data());
   for (char& c : id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return id;
@@ -47,8 +47,8 @@ Device describe(const Driver& driver, int ordinal, void* context) {
   device.ordinal = ordinal;
   device.context = context;
   driver.check(driver.device_id(&device.id, ordinal), "asking for the device's id");
-  device.pci_id = pci_id_of(driver, ordinal);
   device.multiprocessors = attribute(driver, ordinal, Attribute::multiprocessors);
+  device.busid = busid_of(driver, ordinal);
   device.architecture = architecture_of(driver, ordinal);
   device.vmm = driver.has_vmm() && attribute(driver, ordinal, Attribute::vmm) != 0 &&
                attribute(driver, ordinal, Attribute::vmm_descriptors) != 0;

@@ -15,8 +15,8 @@ struct Device {
   int ordinal = 0;
   void* context = nullptr;  // CUDA's; HIP knows devices only
   UniqueDeviceId id{};
-  std::string pci_id;  // "0000:0a:00.0"; empty where the driver does not tell
   int multiprocessors = 0;
+  std::string busid;         // "0000:0a:00.0"; "" where the driver does not tell (some virtual machines)
   std::string architecture;  // "sm_90"; of HIP a name that stands for this device
   bool vmm = false;          // memory can be passed on as file descriptors
 

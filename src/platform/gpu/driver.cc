@@ -51,7 +51,7 @@ void fill_devices(Table& table, Driver& d) {
   table.want(d.device_id, {"cuDeviceGetUuid_v2", nullptr});  // tells instances of one device apart
   if (d.device_id == nullptr) table.need(d.device_id, {"cuDeviceGetUuid", "hipDeviceGetUuid"});
   table.need(d.device_name, {"cuDeviceGetName", "hipDeviceGetName"});
-  table.want(d.device_pci_id, {"cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId"});
+  table.want(d.device_busid, {"cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId"});
   table.need(d.can_access_peer, {"cuDeviceCanAccessPeer", "hipDeviceCanAccessPeer"});
   table.need(d.context_current, {"cuCtxGetCurrent", nullptr});
   table.need(d.context_set, {"cuCtxSetCurrent", nullptr});

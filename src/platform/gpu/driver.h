@@ -78,7 +78,7 @@ struct Driver {
   Status (*device_attribute)(int*, int attribute, int device);
   Status (*device_id)(UniqueDeviceId*, int device);
   Status (*device_name)(char*, int bytes, int device);
-  Status (*device_pci_id)(char*, int bytes, int device);  // may be null
+  Status (*device_busid)(char*, int bytes, int device);  // may be null
   Status (*can_access_peer)(int*, int device, int peer);
   Status (*context_current)(void**);
   Status (*context_set)(void*);

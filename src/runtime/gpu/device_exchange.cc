@@ -71,7 +71,7 @@ DeviceCard card_of(const gpu::Device& device) {
   DeviceCard card{1, static_cast<std::uint8_t>(device.driver->vendor),
                   static_cast<std::uint8_t>(device.vmm && env::flag("NCCL_CUMEM_ENABLE", true) ? 1 : 0),
                   device.multiprocessors, device.id, {}};
-  device.pci_id.copy(card.pci_id.data(), card.pci_id.size() - 1);
+  device.busid.copy(card.busid.data(), card.busid.size() - 1);
   return card;
 }
 
@@ -118,7 +118,7 @@ class DeviceMeeting {
   const DeviceCard& card(Rank rank) const { return cards_[static_cast<std::size_t>(rank)]; }
   Rank ranks() const { return static_cast<Rank>(cards_.size()); }
   std::string device_text(Rank rank) const {
-    return card(rank).pci_id[0] == '\0' ? std::string("a device") : std::string(card(rank).pci_id.data());
+    return card(rank).busid[0] == '\0' ? std::string("a device") : std::string(card(rank).busid.data());
   }
 
   void share_memory() {
@@ -137,7 +137,7 @@ class DeviceMeeting {
       const auto memory = find_memory(offers[at].token);
       peer(other).same_process = memory != nullptr;
       peer(other).neighbour = find_neighbour(offers[at].neighbour_token);
-      verdicts_[at] = allowed_path(card(rank_).pci_id.data(), card(other).pci_id.data());
+      verdicts_[at] = allowed_path(card(rank_).busid.data(), card(other).busid.data());
       if (verdicts_[at] == PathVerdict::good) reach(other, memory, offers[at].ticket, descriptors[at]);
     }
   }

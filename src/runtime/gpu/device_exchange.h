@@ -17,7 +17,7 @@ struct DeviceCard {
   std::uint8_t vmm = 0;
   std::int32_t multiprocessors = 0;
   gpu::UniqueDeviceId id{};
-  std::array<char, 24> pci_id{};  // empty where the driver does not tell
+  std::array<char, 32> busid{};  // text; empty where it is not known
 };
 
 DeviceCard card_of(const gpu::Device& device);

@@ -6,7 +6,7 @@ namespace sccl::runtime {
 
 std::shared_ptr<StagedMemory> StagedMemory::create(const gpu::Device& device, std::size_t bytes) {
   auto segment = host::Segment::create(bytes);
-  host::prefer_node(segment->data(), bytes, host::node_of_pci_device(device.pci_id));
+  host::prefer_node(segment->data(), bytes, host::node_of_pci_device(device.busid));
   return std::make_shared<StagedMemory>(device, std::move(segment));
 }
 

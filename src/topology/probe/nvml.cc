@@ -104,6 +104,7 @@ void drop_refused(const Api& api, const std::vector<Handle>& handles, Devices& f
 }  // namespace
 
 std::optional<Devices> nvml_devices(const std::string& library_name, std::string& why_not) {
+  if (library_name.empty()) return std::nullopt;
   const std::optional<SharedLibrary> library = SharedLibrary::open(library_name);
   Api api{};
   if (!library) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "topology/probe/hwloc.h"
 #include "topology/probe/nvml.h"
+#include "topology/probe/peers.h"
 #include "topology/probe/rocm_smi.h"
 #include "topology/probe/sysfs.h"
 #include "topology/system_topology.h"
@@ -70,6 +71,23 @@ void add_devices(Element& system, const Devices& devices, Places& places, Found&
   found.notes.insert(found.notes.end(), devices.notes.begin(), devices.notes.end());
 }
 
+// The management library knows the links and how many they are; the driver what kernels may do, and where the other is
+// missing (containers without the capability "utility"), that there is a link at all.
+std::optional<Devices> joined(std::optional<Devices> managed, const std::string& manager,
+                              const std::optional<Peers>& peers) {
+  if (!peers) return managed;
+  if (managed) {
+    drop_refused(*managed, *peers);
+    return managed;
+  }
+  if (peers->devices.devices.empty()) return std::nullopt;
+  Devices devices = peers->devices;
+  devices.notes.push_back(fmt::format("{} does not answer: which devices have links of their own is the driver's word, "
+                                      "each is taken for a single one",
+                                      manager));
+  return devices;
+}
+
 void set_ranks(Element& element, std::span<const std::string> visible) {
   const auto at = std::find(visible.begin(), visible.end(), normal_busid(element.get("busid")));
   for (Element& child : element.children) {
@@ -85,11 +103,16 @@ Found look(const Sources& sources) {
   found.system = {"system", {{"version", "1"}}, {}};
   Places places(sources, found.notes);
   std::string no_nvml, no_rocm;
-  const std::optional<Devices> nvidia = nvml_devices(sources.nvml, no_nvml);
-  const std::optional<Devices> amd = rocm_devices(sources.rocm_smi, no_rocm);
+  std::string no_driver;  // without a management library either, that one's reason is enough
+  const std::optional<Devices> nvidia =
+      joined(nvml_devices(sources.nvml, no_nvml), sources.nvml, cuda_peers(sources.cuda, no_driver));
+  const std::optional<Devices> amd =
+      joined(rocm_devices(sources.rocm_smi, no_rocm), sources.rocm_smi, hip_peers(sources.hip, no_driver));
   if (nvidia) add_devices(found.system, *nvidia, places, found);
   if (amd) add_devices(found.system, *amd, places, found);
-  if (!nvidia && !amd) found.notes.insert(found.notes.end(), {no_nvml, no_rocm});
+  if (!nvidia && !amd)
+    for (const std::string& why : {no_nvml, no_rocm})
+      if (!why.empty()) found.notes.push_back(why);
   for (Nic& nic : places.nics()) {
     Element& pci = place(found.system, places.chain(nic.busid));
     if (std::none_of(pci.children.begin(), pci.children.end(), [](const Element& one) { return one.tag == "nic"; }))

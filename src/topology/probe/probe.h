@@ -15,6 +15,9 @@ namespace sccl::topology::probe {
 struct Sources {
   std::string nvml = "libnvidia-ml.so.1";
   std::string rocm_smi = "librocm_smi64.so";
+  // The drivers' peer access; "": not asked, for programs that have not started the driver and are not to.
+  std::string cuda = "libcuda.so.1";
+  std::string hip = "libamdhip64.so";
   std::string hwloc = "libhwloc.so.15";
   std::string hwloc_xml;  // instead of this machine
   std::filesystem::path root = "/";

@@ -53,6 +53,7 @@ int link_count(const Api& api, std::uint32_t src, std::uint32_t dst) {
 }  // namespace
 
 std::optional<Devices> rocm_devices(const std::string& library_name, std::string& why_not) {
+  if (library_name.empty()) return std::nullopt;
   const std::optional<SharedLibrary> library = SharedLibrary::open(library_name);
   Api api{};
   if (!library) {

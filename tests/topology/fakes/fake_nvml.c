@@ -61,6 +61,8 @@ EXPORT int nvmlInit_v2(void) {
   if (machine == NULL || strcmp(machine, "no-driver") == 0) return kDriverNotLoaded;
   if (strcmp(machine, "dgx1v") == 0) {
     dgx1v(all, 8);
+  } else if (strncmp(machine, "dgx1v:", 6) == 0) { /* a container with this device only */
+    dgx1v(&all[(machine[6] - '0') % 8], 1);
   } else if (strcmp(machine, "three-of-eight") == 0) {
     dgx1v(three, 3);
   } else if (strcmp(machine, "refused-peers") == 0) {
