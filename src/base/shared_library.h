@@ -11,8 +11,10 @@ namespace sccl {
 
 class SharedLibrary {
  public:
-  static std::optional<SharedLibrary> open(const std::string& name) {
-    void* handle = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  // A permanent one stays in memory when it is closed: compilers keep memory of their own beyond that.
+  enum class Stay { until_closed, permanently };
+  static std::optional<SharedLibrary> open(const std::string& name, Stay stay = Stay::until_closed) {
+    void* handle = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL | (stay == Stay::permanently ? RTLD_NODELETE : 0));
     if (handle == nullptr) return std::nullopt;
     return SharedLibrary(handle);
   }

@@ -98,7 +98,7 @@ Compiler::Compiler(Vendor vendor, std::unique_ptr<Library> library, std::string 
 Compiler::~Compiler() = default;
 
 std::unique_ptr<Compiler> Compiler::open_file(Vendor vendor, const std::string& path, std::string& why_not) {
-  auto file = SharedLibrary::open(path);
+  auto file = SharedLibrary::open(path, SharedLibrary::Stay::permanently);
   if (!file) {
     why_not = fmt::format("{} cannot be loaded", path);
     return nullptr;
