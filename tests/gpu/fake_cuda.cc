@@ -11,8 +11,9 @@ extern "C" {
 const char* fake_cuda_calls() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.calls_copy = s.calls;
-  return s.calls_copy.c_str();
+  static thread_local std::string copy;  // until this thread asks again
+  copy = s.calls;
+  return copy.c_str();
 }
 void fake_cuda_reset_calls() {
   State& s = state();
@@ -31,11 +32,12 @@ const char* fake_cuda_live_text() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const std::size_t streams = s.streams.size() - s.streams.count(nullptr);
-  s.live_copy = "allocations " + std::to_string(s.allocations.size()) + " handles " + std::to_string(s.handles.size()) +
+  static thread_local std::string copy;
+  copy = "allocations " + std::to_string(s.allocations.size()) + " handles " + std::to_string(s.handles.size()) +
                 " reserved " + std::to_string(s.reserved.size()) + " mapped " + std::to_string(s.mapped.size()) +
                 " streams " + std::to_string(streams) + " events " + std::to_string(s.events.size()) + " modules " +
                 std::to_string(s.modules.size());
-  return s.live_copy.c_str();
+  return copy.c_str();
 }
 int fake_cuda_live() {
   State& s = state();
@@ -54,8 +56,9 @@ void fake_cuda_set_delays(int random) { state().delays = random != 0; }
 const char* fake_cuda_launched() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.launched_copy = s.launched;
-  return s.launched_copy.c_str();
+  static thread_local std::string copy;
+  copy = s.launched;
+  return copy.c_str();
 }
 long fake_cuda_kernels() { return state().kernels.load(); }
 

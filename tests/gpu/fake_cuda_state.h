@@ -120,7 +120,7 @@ struct Failure {
 
 struct State {
   std::mutex mutex;
-  std::string calls, calls_copy, live_copy, launched, launched_copy;
+  std::string calls, launched;
   std::map<std::string, Failure> failures;
   std::atomic<int> version{13000}, violations{0}, devices{1}, peer_access{kFakePeerAccess};
   std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false};

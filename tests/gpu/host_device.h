@@ -57,6 +57,14 @@ inline u64 load_acquire_system(const u64* from) { return __atomic_load_n(from, _
 inline u64 load_relaxed_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
 inline void store_release_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline void store_relaxed_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
+// ThreadSanitizer does not know that data depends on data.
+#if defined(__SANITIZE_THREAD__)
+inline u64 load_word_system(const u64* from) { return load_acquire_system(from); }
+inline void store_word_system(u64* to, u64 value) { store_release_system(to, value); }
+#else
+inline u64 load_word_system(const u64* from) { return load_relaxed_system(from); }
+inline void store_word_system(u64* to, u64 value) { store_relaxed_system(to, value); }
+#endif
 inline void fence_system() {
 #if defined(__SANITIZE_THREAD__)
   // ThreadSanitizer knows no fences; this orders at least as much.

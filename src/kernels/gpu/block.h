@@ -36,9 +36,9 @@ class Block {
       : arguments_(arguments), memory_(memory), places_(places), lone_lane_(lone_lane) {}
 
   static u64 load_acquire(const u64* from) { return load_acquire_system(from); }
-  static u64 load_relaxed(const u64* from) { return load_relaxed_system(from); }
+  static u64 load_relaxed(const u64* from) { return load_word_system(from); }
   static void store_release(u64* to, u64 value) { store_release_system(to, value); }
-  static void store_relaxed(u64* to, u64 value) { store_relaxed_system(to, value); }
+  static void store_relaxed(u64* to, u64 value) { store_word_system(to, value); }
   static u64 load_lane(const u64* from) { return load_acquire_device(from); }
   static void store_lane(u64* to, u64 value) { store_release_device(to, value); }
   static void fence() {}  // rings no bells; every store of a flag is a release of its own

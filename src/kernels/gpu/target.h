@@ -113,6 +113,10 @@ inline void pause() { __builtin_amdgcn_s_sleep(1); }
 
 #endif
 
+// Words of flagged messages. What a word carries depends on what its sender read for it, which is all the order they need.
+inline u64 load_word_system(const u64* from) { return load_relaxed_system(from); }
+inline void store_word_system(u64* to, u64 value) { store_relaxed_system(to, value); }
+
 }  // namespace sccl::device::gpu
 
 #endif
