@@ -51,7 +51,9 @@ class Perf:
         iterations = max(2, min(100, (8 * MIB) // (size * ranks)))
         command = [str(self.sccl), "perf", collective, "-n", str(ranks), "-b", str(size), "-e", str(size), "-i",
                    str(iterations), "-w", "2", "-c", "0", "--json"] + (["--algo", algorithm] if algorithm else [])
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=self.environment, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=120)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout[-600:]}\n{done.stderr[-1200:]}")
         return next(row["us"] for row in json.loads(done.stdout)["rows"] if row["place"] == "out-of-place")
 
 
