@@ -106,7 +106,7 @@ void Assembly::wait_until(const std::string& purpose, const std::vector<Rank>& w
   bool ended = done();
   while (!ended) {
     const auto poll = [&] { return ended = done(); };
-    if (waiter.pause(&peer(membership_.rank).state->bell, [] { return true; }, poll) == Waiter::Next::check_health && !ended) {
+    if (waiter.pause(&peer(membership_.rank).state->bell, poll) == Waiter::Next::check_health && !ended) {
       try {
         check(purpose, watched, deadline);
       } catch (const Error&) {

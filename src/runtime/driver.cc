@@ -32,9 +32,6 @@ auto guarded(Communicator& communicator, Action&& action) {
   }
 }
 
-// Several ranks on one thread wait for several words.
-constexpr auto kAlways = [] { return true; };
-
 Waiter& waiter_for(int ranks) {
   thread_local std::optional<std::pair<int, Waiter>> kept;
   if (!kept || kept->first != ranks) kept.emplace(ranks, Waiter(ranks));
@@ -160,7 +157,7 @@ class Courses {
       }
       host::Doorbell* bell = unfinished() == 1 ? &last().communicator().executor().bell() : nullptr;
       bool moved = false;
-      if (waiter.pause(bell, kAlways, [&] { return moved = turn(); }) == Waiter::Next::poll) continue;
+      if (waiter.pause(bell, [&] { return moved = turn(); }) == Waiter::Next::poll) continue;
       if (moved)
         waiter.reset();
       else

@@ -44,19 +44,6 @@ std::size_t last_level_cache_bytes() {
   return known > 0 ? static_cast<std::size_t>(known) : kUsual;
 }
 
-// How many times `count` elements a rank's send and receive buffers hold.
-std::size_t blocks_of(Collective collective, int ranks, bool received) {
-  const auto all = static_cast<std::size_t>(ranks);
-  switch (collective) {
-    case Collective::allgather:
-    case Collective::gather: return received ? all : 1;
-    case Collective::reducescatter:
-    case Collective::scatter: return received ? 1 : all;
-    case Collective::alltoall: return all;
-    default: return 1;
-  }
-}
-
 bool is_integer(DataType type) { return !info(type).floating; }
 
 ReduceKernel kernel_of(ReduceOp op) {
@@ -127,7 +114,7 @@ void Executor::connect_channel(MemoryLayout::Channel channel) {
 }
 
 void Executor::begin(const CollectiveRequest& request) {
-  if (signature_.collective != request.collective || about_ == nullptr) about_ = &info(request.collective);
+  about_ = &info(request.collective);
   signature_ = {++calls_, request.collective, request.count, request.type, request.reduction.op, request.root};
   if (!about_->reduces) signature_.op = ReduceOp::sum;
   if (!about_->rooted) signature_.root = 0;
@@ -140,13 +127,10 @@ void Executor::begin(const CollectiveRequest& request) {
   start_lanes(served.plan->program);
 }
 
-Executor::Shape Executor::shape_of(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
-  return {&plan, choice.form, choice.protocol, choice.slice_bytes, request.count, request.type};
-}
-
 // Programs repeat their calls: then only the buffers, the factor and the number of the call are new.
 void Executor::fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
-  if (const Shape shape = shape_of(request, choice, plan); !(shape == shape_)) {
+  const Shape shape{&plan, choice.form, choice.protocol, choice.slice_bytes, request.count, request.type};
+  if (!(shape == shape_)) {
     shape_ = {};  // until it is whole
     fill_shape(request, choice, plan);
     shape_ = shape;
@@ -164,9 +148,13 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   schedule::place_chunks(plan.schedule, request.count, element_bytes, places_);
   chunks_.clear();
   std::size_t longest = 1;
+  std::size_t input_end = 0;
+  std::size_t output_end = 0;
   for (const schedule::ChunkPlace& place : places_) {
     chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
     longest = std::max(longest, place.elements);
+    input_end = std::max(input_end, place.input_offset + place.elements);
+    output_end = std::max(output_end, place.output_offset + place.elements);
   }
   const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
   touches_peers_ = choice.form == Form::direct;
@@ -183,11 +171,8 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   }
   target_.reserve(operands, plan.program.most_destinations(), bounce_bytes);
 
-  const std::size_t block_bytes = request.count * element_bytes;
-  const std::size_t received_bytes = block_bytes * blocks_of(request.collective, membership_.ranks, true);
-  const std::size_t sent_bytes = block_bytes * blocks_of(request.collective, membership_.ranks, false);
-  const bool streams = (sent_bytes + received_bytes) * static_cast<std::size_t>(membership_.ranks) > last_level_cache_bytes();
-  streamed_bytes_ = streams ? received_bytes : 0;
+  const std::size_t all_bytes = (input_end + output_end) * element_bytes * static_cast<std::size_t>(membership_.ranks);
+  streamed_bytes_ = all_bytes > last_level_cache_bytes() ? output_end * element_bytes : 0;
 
   call_ = {};
   call_.chunks = chunks_.data();

@@ -101,7 +101,6 @@ class Executor {
     DataType type = DataType::int8;
     bool operator==(const Shape&) const = default;
   };
-  static Shape shape_of(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   Shape shape_;
   std::size_t streamed_bytes_ = 0;  // of the receive buffer: all, or none
 

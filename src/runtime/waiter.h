@@ -49,6 +49,12 @@ class Waiter {
     return Next::check_health;
   }
 
+  // Where no one word tells whether to poll.
+  template <typename Poll>
+  Next pause(host::Doorbell* bell, Poll&& poll) {
+    return pause(bell, [] { return true; }, poll);
+  }
+
   // Since the thread stopped spinning without success.
   std::chrono::milliseconds waited() const {
     return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began_);

@@ -63,7 +63,9 @@ std::string ask_while_waiting(const char* status, const std::function<std::strin
 
 TEST_CASE("sccl status shows who waits for whom, and in which call", "[processes]") {
   CHECK(ask_while_waiting("1", [](pid_t process) -> std::string {
-          const std::string text = sccl_status(process);
+          std::string text = sccl_status(process);
+          // A waiting rank tells for whom at its next look at its peers' health.
+          for (int asked = 0; asked < 50 && !contains(text, "waiting for"); ++asked) text = sccl_status(process);
           for (const char* part : {"1 communicator", "\"tensor parallel\": rank 0 of 2", "AllReduce(count=4096, float, sum), waiting for rank 1 for 0.",
                                    "between calls"})
             if (!contains(text, part)) return std::string("no '") + part + "' in:\n" + text;

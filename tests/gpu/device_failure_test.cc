@@ -5,39 +5,16 @@
 #include <thread>
 #include <unistd.h>
 
-#include "gpu/device_world.h"
+#include "gpu/failures.h"
 
 using namespace api_test;
 using namespace gpu_test;
-
-namespace {
-
-// Waits until the communicator tells an error of its own accord.
-std::string async_error(ncclComm_t comm) {
-  for (int i = 0; i < 3000; ++i) {
-    ncclResult_t state = ncclSuccess;
-    ncclCommGetAsyncError(comm, &state);
-    if (state != ncclSuccess) return ncclGetLastError(comm);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return "no error came";
-}
-
-std::string reduce(ncclComm_t comm, const OnDevice& device, std::vector<float>& data, std::size_t count) {
-  if (ncclAllReduce(data.data(), data.data(), count, ncclFloat, ncclSum, comm, device.stream()) != ncclSuccess)
-    return ncclGetLastError(nullptr);
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-}  // namespace
 
 TEST_CASE("ranks whose calls differ are told both calls") {
   for (const std::size_t count : {std::size_t{4}, std::size_t{100000}}) {
     const auto told = run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
       std::vector<float> data(count + 1);
-      if (std::string wrong = reduce(comm, device, data, count + static_cast<std::size_t>(rank)); !wrong.empty()) return wrong;
+      if (std::string wrong = reduce(comm, device.stream(), data, count + static_cast<std::size_t>(rank)); !wrong.empty()) return wrong;
       std::string text = async_error(comm);
       device.synchronize();  // the kernel has ended
       return text;
@@ -56,7 +33,7 @@ TEST_CASE("abort ends a kernel that waits for a rank which never calls") {
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
     std::vector<float> data(1000);
-    std::string wrong = rank == 0 ? reduce(comm, device, data, data.size()) : "";
+    std::string wrong = rank == 0 ? reduce(comm, device.stream(), data, data.size()) : "";
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (ncclCommAbort(comm) != ncclSuccess) wrong += ncclGetLastError(nullptr);
     device.synchronize();
@@ -73,7 +50,7 @@ TEST_CASE("an aborted rank is named by the ranks that wait for it") {
     std::vector<float> data(1000);
     std::string text;
     if (rank != 2) {
-      text = reduce(comm, device, data, data.size());
+      text = reduce(comm, device.stream(), data, data.size());
       text += async_error(comm);
     }
     ncclCommAbort(comm);
@@ -94,10 +71,10 @@ TEST_CASE("a killed rank is named by the survivors", "[processes]") {
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, 3, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
     std::vector<float> data(1000);
-    if (std::string wrong = reduce(comm, device, data, data.size()); !wrong.empty()) return wrong;
+    if (std::string wrong = reduce(comm, device.stream(), data, data.size()); !wrong.empty()) return wrong;
     device.synchronize();
     if (rank == 1) ::kill(::getpid(), SIGKILL);
-    reduce(comm, device, data, data.size());
+    reduce(comm, device.stream(), data, data.size());
     std::string text = async_error(comm);
     device.synchronize();
     ncclCommAbort(comm);
@@ -116,9 +93,9 @@ TEST_CASE("a call after a failure throws its reason") {
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
     std::vector<float> data(101);
-    reduce(comm, device, data, 100 + static_cast<std::size_t>(rank));
+    reduce(comm, device.stream(), data, 100 + static_cast<std::size_t>(rank));
     async_error(comm);
-    std::string text = reduce(comm, device, data, 100);
+    std::string text = reduce(comm, device.stream(), data, 100);
     ncclCommAbort(comm);
     return text;
   });
@@ -129,7 +106,7 @@ TEST_CASE("memory that the device cannot use is refused before anything is enque
   CHECK(failures(run_device_world(Mode::threads, 1, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
           fake_cuda_set_any_memory(0);
           std::vector<float> host(10);
-          const std::string text = reduce(comm, device, host, 10);
+          const std::string text = reduce(comm, device.stream(), host, 10);
           unsigned long long memory = 0;
           cuMemAlloc_v2(&memory, 40);
           auto* const data = reinterpret_cast<float*>(memory);

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "gpu/device_world.h"
+#include "gpu/failures.h"
 #include "topology/load.h"
 #include "topology/presets.h"
 #include "topology/probe/probe.h"
@@ -85,8 +85,6 @@ topology::probe::Sources of_nvidia() {
   sources.rocm_smi = sources.hip = "";
   return sources;
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -5,30 +5,12 @@
 #include <chrono>
 #include <thread>
 
-#include "gpu/device_world.h"
+#include "gpu/failures.h"
 
 using namespace api_test;
 using namespace gpu_test;
 
 namespace {
-
-std::string told() { return ncclGetLastError(nullptr); }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::string reduce(ncclComm_t comm, cudaStream_t stream, std::vector<float>& data) {
-  return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum, comm, stream) == ncclSuccess ? "" : told();
-}
-
-std::string async_error(ncclComm_t comm) {
-  for (int i = 0; i < 3000; ++i) {
-    ncclResult_t state = ncclSuccess;
-    ncclCommGetAsyncError(comm, &state);
-    if (state != ncclSuccess) return ncclGetLastError(comm);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return "no error came";
-}
 
 void await(const std::atomic<int>& stage, int wanted) {
   while (stage.load() < wanted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -51,7 +33,7 @@ TEST_CASE("a rank that calls after another was aborted does not touch that one's
     std::vector<float> data(50000, 1);
     std::string text;
     if (rank == 0) {
-      text = reduce(comm, device.stream(), data);
+      text = reduce(comm, device.stream(), data, data.size());
       ncclCommAbort(comm);
       std::fill(data.begin(), data.end(), kMine);
       stage = 1;
@@ -59,7 +41,7 @@ TEST_CASE("a rank that calls after another was aborted does not touch that one's
       return text + (all_mine(data) ? "" : "the buffer was written after the abort");
     }
     await(stage, 1);
-    text = reduce(comm, device.stream(), data);
+    text = reduce(comm, device.stream(), data, data.size());
     device.synchronize();
     stage = 2;
     ncclCommAbort(comm);
@@ -78,7 +60,7 @@ TEST_CASE("an abort returns after the kernels that use the buffer have ended") {
     if (ncclCommInitRank(&comm, 3, id, rank) != ncclSuccess) return told();
     std::vector<float> data(50000, 1);
     std::string text;
-    if (rank < 2) text = reduce(comm, device.stream(), data);  // the third never comes
+    if (rank < 2) text = reduce(comm, device.stream(), data, data.size());  // the third never comes
     ++stage;
     await(stage, 3);
     if (rank == 0) {
@@ -88,7 +70,7 @@ TEST_CASE("an abort returns after the kernels that use the buffer have ended") {
     ++stage;
     if (rank == 2) {
       await(stage, 6);
-      text = reduce(comm, device.stream(), data);
+      text = reduce(comm, device.stream(), data, data.size());
       if (!contains(text, "rank 0") && !contains(text, "rank 1")) text = "told: " + text;
       else text = "";
     }
@@ -112,7 +94,7 @@ TEST_CASE("an error is told when the buffers are free again") {
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return told();
     std::vector<float> data(50000 + static_cast<std::size_t>(rank), 1);  // counts differ
-    std::string text = reduce(comm, device.stream(), data);
+    std::string text = reduce(comm, device.stream(), data, data.size());
     const std::string error = async_error(comm);
     std::fill(data.begin(), data.end(), kMine);
     ++stage;
@@ -131,7 +113,7 @@ TEST_CASE("two ranks that are given one stream outside a group are told so") {
   ncclComm_t comms[2];
   REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
   std::vector<float> data[2] = {std::vector<float>(5000, 1), std::vector<float>(5000, 2)};
-  for (int rank = 0; rank < 2; ++rank) CHECK(reduce(comms[rank], device.stream(), data[rank]) == "");
+  for (int rank = 0; rank < 2; ++rank) CHECK(reduce(comms[rank], device.stream(), data[rank], data[rank].size()) == "");
   const std::string text = async_error(comms[0]);
   INFO(text);
   CHECK(contains(text, "ranks 0 and 1"));
@@ -165,7 +147,7 @@ TEST_CASE("a launch that the driver refuses leaves nothing to wait for") {
     if (ncclCommInitRank(&comm, 1, id, rank) != ncclSuccess) return told();
     std::vector<float> data(10, 1);
     fake_cuda_fail("cuLaunchKernel", 0, 1, 999);
-    std::string text = reduce(comm, device.stream(), data);
+    std::string text = reduce(comm, device.stream(), data, data.size());
     ncclCommDestroy(comm);
     return contains(text, "unknown error") ? "" : "told: " + text;
   });

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "gpu/device_world.h"
+#include "gpu/failures.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -38,10 +38,6 @@ class Buffer {
   bool of_library_;
   Address whole_ = 0;
 };
-
-std::string told() { return ncclGetLastError(nullptr); }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Everyone puts into its neighbour's window, a few times, and tells it when it has read.
 std::string exchange(int rank, int ranks, ncclComm_t comm, const OnDevice& device, bool of_library, std::size_t count) {

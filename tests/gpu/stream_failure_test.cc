@@ -7,36 +7,19 @@
 #include <unistd.h>
 
 #include "gpu/captured.h"
-#include "gpu/device_world.h"
+#include "gpu/failures.h"
 
 using namespace api_test;
 using namespace gpu_test;
 
 namespace {
 
-// What the communicator tells of its own accord. When this returns the stream is at rest: buffers may go.
-std::string async_error(ncclComm_t comm, const OnDevice& device) {
-  std::string text = "no error came";
-  for (int i = 0; i < 3000; ++i) {
-    ncclResult_t state = ncclSuccess;
-    ncclCommGetAsyncError(comm, &state);
-    if (state != ncclSuccess) {
-      text = ncclGetLastError(comm);
-      break;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+// When this returns the stream is at rest: buffers may go.
+std::string settled_error(ncclComm_t comm, const OnDevice& device) {
+  const std::string text = async_error(comm);
   device.synchronize();
   return text;
 }
-
-std::string reduce(ncclComm_t comm, const OnDevice& device, std::vector<float>& data, std::size_t count) {
-  return ncclAllReduce(data.data(), data.data(), count, ncclFloat, ncclSum, comm, device.stream()) == ncclSuccess
-             ? ""
-             : ncclGetLastError(nullptr);
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::string> run(Mode mode, int ranks, const std::function<std::string(int, ncclComm_t&, const OnDevice&)>& body) {
   const Setting path("SCCL_DEVICE_PATH", "streams");
@@ -62,8 +45,8 @@ TEST_CASE("ranks whose calls differ are told both calls, in calls that streams o
   for (const std::size_t count : {std::size_t{4}, std::size_t{100000}})
     for (const std::string& text : run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) {
            std::vector<float> data(count + 1);
-           const std::string wrong = reduce(comm, device, data, count + static_cast<std::size_t>(rank));
-           return wrong.empty() ? async_error(comm, device) : wrong;
+           const std::string wrong = reduce(comm, device.stream(), data, count + static_cast<std::size_t>(rank));
+           return wrong.empty() ? settled_error(comm, device) : wrong;
          })) {
       INFO(text);
       CHECK(contains(text, "AllReduce(count=" + std::to_string(count) + ","));
@@ -76,7 +59,7 @@ TEST_CASE("roots that differ are told although no message is exchanged") {
          std::vector<float> data(100);
          if (ncclBroadcast(data.data(), data.data(), 100, ncclFloat, 1 - rank, comm, device.stream()) != ncclSuccess)
            return ncclGetLastError(nullptr);
-         return async_error(comm, device);
+         return settled_error(comm, device);
        })) {
     INFO(text);
     CHECK(contains(text, "root=0"));
@@ -91,7 +74,7 @@ TEST_CASE("transfers whose sizes differ end with an error") {
                                           : ncclRecv(data.data(), 101, ncclFloat, 0, comm, device.stream());
     if (result != ncclSuccess) return ncclGetLastError(nullptr);
     // The message fits into a slot: only the receiver need notice.
-    if (rank == 1) return async_error(comm, device);
+    if (rank == 1) return settled_error(comm, device);
     device.synchronize();
     return "";
   });
@@ -107,7 +90,7 @@ TEST_CASE("abort ends a stream that waits for a rank which never calls") {
       ncclComm_t comm = nullptr;
       if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
       std::vector<float> data(1000);
-      std::string wrong = rank == 0 ? reduce(comm, device, data, data.size()) : "";
+      std::string wrong = rank == 0 ? reduce(comm, device.stream(), data, data.size()) : "";
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       if (ncclCommAbort(comm) != ncclSuccess) wrong += ncclGetLastError(nullptr);
       device.synchronize();
@@ -126,7 +109,7 @@ TEST_CASE("an aborted rank is named by the ranks that wait for it, and they take
         std::this_thread::sleep_for(std::chrono::milliseconds(400));
         return "";
       }
-      std::string text = reduce(comm, device, data, data.size());
+      std::string text = reduce(comm, device.stream(), data, data.size());
       if (rank == 1) {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
         abort(comm, device);
@@ -154,8 +137,8 @@ TEST_CASE("a stream that waits too long ends with the rank that it waits for") {
       std::this_thread::sleep_for(std::chrono::milliseconds(800));
       return "";
     }
-    const std::string wrong = reduce(comm, device, data, data.size());
-    return wrong.empty() ? async_error(comm, device) : wrong;
+    const std::string wrong = reduce(comm, device.stream(), data, data.size());
+    return wrong.empty() ? settled_error(comm, device) : wrong;
   });
   INFO(told[0]);
   CHECK(contains(told[0], "waiting for rank 1"));
@@ -164,7 +147,7 @@ TEST_CASE("a stream that waits too long ends with the rank that it waits for") {
 TEST_CASE("revoking a communicator ends the stream that waits") {
   const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
     std::vector<float> data(1000);
-    std::string wrong = rank == 0 ? reduce(comm, device, data, data.size()) : "";
+    std::string wrong = rank == 0 ? reduce(comm, device.stream(), data, data.size()) : "";
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (ncclCommRevoke(comm, 0) != ncclSuccess) wrong += ncclGetLastError(nullptr);
     device.synchronize();
@@ -177,13 +160,13 @@ TEST_CASE("a call after a peer has been ended throws before anything is enqueued
   const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
     std::vector<float> data(1000);
     if (rank == 0) {
-      reduce(comm, device, data, data.size());
+      reduce(comm, device.stream(), data, data.size());
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       abort(comm, device);
       return "";
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    return reduce(comm, device, data, data.size());
+    return reduce(comm, device.stream(), data, data.size());
   });
   INFO(told[1]);
   CHECK(contains(told[1], "rank 0"));
@@ -193,11 +176,11 @@ TEST_CASE("a killed rank is named by the survivors of calls that streams order",
   if (modes().size() < 2) return;
   const auto told = run(Mode::processes, 3, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
     std::vector<float> data(1000);
-    if (std::string wrong = reduce(comm, device, data, data.size()); !wrong.empty()) return wrong;
+    if (std::string wrong = reduce(comm, device.stream(), data, data.size()); !wrong.empty()) return wrong;
     device.synchronize();
     if (rank == 1) ::kill(::getpid(), SIGKILL);
-    const std::string wrong = reduce(comm, device, data, data.size());
-    return wrong.empty() ? async_error(comm, device) : wrong;
+    const std::string wrong = reduce(comm, device.stream(), data, data.size());
+    return wrong.empty() ? settled_error(comm, device) : wrong;
   });
   for (int rank : {0, 2}) {
     INFO(told[static_cast<std::size_t>(rank)]);
@@ -210,13 +193,13 @@ TEST_CASE("a replayed graph that waits for a killed rank ends", "[processes]") {
   const auto told = run(Mode::processes, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
     std::vector<float> data(1000, 1);
     Captured captured;
-    if (std::string wrong = captured.capture(device, [&] { return reduce(comm, device, data, data.size()); }); !wrong.empty())
+    if (std::string wrong = captured.capture(device, [&] { return reduce(comm, device.stream(), data, data.size()); }); !wrong.empty())
       return wrong;
     cuGraphLaunch(captured.executable, device.stream());
     device.synchronize();
     if (rank == 1) ::kill(::getpid(), SIGKILL);
     cuGraphLaunch(captured.executable, device.stream());
-    return async_error(comm, device);
+    return settled_error(comm, device);
   });
   INFO(told[0]);
   CHECK(contains(told[0], "rank 1"));

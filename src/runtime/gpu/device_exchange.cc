@@ -2,19 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "runtime/bootstrap/gather_values.h"
 #include "runtime/gpu/peer_check.h"
 #include "runtime/registry.h"
 
 namespace sccl::runtime {
 namespace {
-
-constexpr std::int64_t kDefaultMemoryLimit = 256ll << 20;
 
 // 16 blocks of a device fill a bus; a rank pins no more host memory than this.
 constexpr int kMostStagedChannels = 16;
@@ -27,29 +25,10 @@ struct Offer {
   gpu::Ticket ticket;
 };
 
-std::vector<Offer> exchange(const Offer& mine, Bootstrap& bootstrap, Deadline deadline) {
-  std::vector<Offer> offers;
-  for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(&mine, 1)), deadline)) {
-    Offer offer;
-    if (bytes.size() != sizeof offer)
-      fail(ErrorCode::invalid_usage, "rank {} sent {} bytes about its device instead of {}: use one library version on all "
-                                     "ranks", offers.size(), bytes.size(), sizeof offer);
-    std::memcpy(&offer, bytes.data(), sizeof offer);
-    offers.push_back(offer);
-  }
-  return offers;
-}
-
 // The lowest of all ranks' limits.
 std::size_t agreed_limit(Bootstrap& bootstrap, Deadline deadline) {
-  const std::int64_t mine = env::number("SCCL_DEVICE_MEM_LIMIT", kDefaultMemoryLimit, 1 << 20, std::int64_t{1} << 40);
-  std::int64_t lowest = mine;
-  for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(&mine, 1)), deadline)) {
-    std::int64_t theirs = mine;
-    if (bytes.size() == sizeof theirs) std::memcpy(&theirs, bytes.data(), sizeof theirs);
-    lowest = std::min(lowest, theirs);
-  }
-  return static_cast<std::size_t>(lowest);
+  const auto limits = gather_values(device_memory_limit_bytes(), "device", bootstrap, deadline);
+  return *std::min_element(limits.begin(), limits.end());
 }
 
 int ranks_of_device(std::span<const DeviceCard> cards, const gpu::UniqueDeviceId& id) {
@@ -127,7 +106,7 @@ class DeviceMeeting {
     const auto neighbour = std::make_shared<DeviceNeighbour>();
     Offer offer{register_memory(own), register_neighbour(neighbour), {}};
     if (ranks() > 1) offer.ticket = own->ticket(descriptor);
-    const std::vector<Offer> offers = exchange(offer, bootstrap_, deadline_);
+    const std::vector<Offer> offers = gather_values(offer, "device", bootstrap_, deadline_);
     auto descriptors = exchange_descriptor(offer.ticket.descriptor ? descriptor.get() : -1);
     verdicts_.assign(cards_.size(), PathVerdict::good);
     peer(rank_) = {own, true, neighbour, nullptr, 0};
@@ -208,7 +187,7 @@ class DeviceMeeting {
     };
     const auto own = StagedMemory::create(membership_.device, bytes_of(rank_));
     const Offer offer{register_staged(own), 0, {}};
-    const std::vector<Offer> offers = exchange(offer, bootstrap_, deadline_);
+    const std::vector<Offer> offers = gather_values(offer, "device", bootstrap_, deadline_);
     const auto descriptors = exchange_descriptor(own->descriptor());
     own->close_descriptor();
     for (Rank other = 0; other < ranks(); ++other) {

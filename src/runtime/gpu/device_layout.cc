@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/env.h"
+
 namespace sccl::runtime {
 namespace {
 
@@ -9,6 +11,7 @@ constexpr std::size_t kPageBytes = 4096;
 constexpr int kMostChannels = 64;
 constexpr std::size_t kLeastSlotBytes = 16 * 1024;
 constexpr std::size_t kMostSlotBytes = 256 * 1024;
+constexpr std::int64_t kDefaultMemoryLimit = 256ll << 20;
 
 std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -35,6 +38,10 @@ gpu::Address DeviceLayout::ring(gpu::Address base, int channel, int kind, Rank s
 
 gpu::Address DeviceLayout::payload(gpu::Address base, int channel, int kind, Rank source) const {
   return base + payloads_offset_ + index(channel, kind, source) * device::kSlotCount * slot_bytes_;
+}
+
+std::size_t device_memory_limit_bytes() {
+  return static_cast<std::size_t>(env::number("SCCL_DEVICE_MEM_LIMIT", kDefaultMemoryLimit, 1 << 20, std::int64_t{1} << 40));
 }
 
 DeviceLayout fit_layout(int ranks, int blocks, std::size_t memory_limit) {

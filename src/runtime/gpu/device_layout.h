@@ -41,6 +41,9 @@ class DeviceLayout {
   std::size_t total_bytes_;
 };
 
+// SCCL_DEVICE_MEM_LIMIT: what a rank may share on its device.
+std::size_t device_memory_limit_bytes();
+
 // As many channels as the blocks of all ranks of a device can run at once, and slots that fit the memory.
 DeviceLayout fit_layout(int ranks, int blocks, std::size_t memory_limit);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 #include <random>
 
@@ -12,12 +11,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "platform/gpu/stream_operations.h"
+#include "runtime/bootstrap/gather_values.h"
+#include "runtime/gpu/device_layout.h"
 #include "runtime/registry.h"
 
 namespace sccl::runtime {
 namespace {
 
-constexpr std::int64_t kDefaultMemoryLimit = 256ll << 20;
 constexpr std::size_t kSharedPart = 4;  // slots of streams take a quarter of the limit beside those of kernels
 constexpr std::size_t kLeastSlotBytes = 64 * 1024;
 constexpr std::size_t kMostSlotBytes = 16 * 1024 * 1024;
@@ -31,20 +31,6 @@ struct Offer {
   gpu::Ticket ticket;
   bool made = false;
 };
-
-template <typename T>
-std::vector<T> exchange(const T& mine, Bootstrap& bootstrap, Deadline deadline) {
-  std::vector<T> all;
-  for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(&mine, 1)), deadline)) {
-    T entry;
-    if (bytes.size() != sizeof entry)
-      fail(ErrorCode::invalid_usage, "rank {} sent {} bytes about its streams instead of {}: use one library version on all "
-                                     "ranks", all.size(), bytes.size(), sizeof entry);
-    std::memcpy(static_cast<void*>(&entry), bytes.data(), sizeof entry);
-    all.push_back(entry);
-  }
-  return all;
-}
 
 std::uint8_t wish_of_environment() {
   const std::string text = env::text("SCCL_DEVICE_PATH").value_or("auto");
@@ -72,8 +58,7 @@ StreamCard card_of(const DeviceMembership& devices, std::string& why_not) {
   card.beside_others = gpu::runs_beside_other_processes(device);
   card.wish = wish_of_environment();
   card.engine_bytes = static_cast<std::uint64_t>(env::number("SCCL_COPY_ENGINE_BYTES", 0, 0, std::int64_t{1} << 50));
-  card.memory_limit = static_cast<std::uint64_t>(
-      env::number("SCCL_DEVICE_MEM_LIMIT", kDefaultMemoryLimit, 1 << 20, std::int64_t{1} << 40));
+  card.memory_limit = device_memory_limit_bytes();
   card.process = own_process();
   card.device = device.id;
   return card;
@@ -165,7 +150,7 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
                                               Deadline deadline) {
   if (devices.peers.size() < 2) return nullptr;
   std::string why_not;
-  const auto cards = exchange(card_of(devices, why_not), bootstrap, deadline);
+  const auto cards = gather_values(card_of(devices, why_not), "streams", bootstrap, deadline);
   const Decision decision = decide(cards);
   if (!decision.wanted()) return none(rank, decision, cards, "SCCL_DEVICE_PATH=kernels");
   const auto unable = std::find_if(cards.begin(), cards.end(), [](const StreamCard& card) { return !card.possible; });
@@ -195,7 +180,7 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
   };
   // Whoever fails says so before anybody waits for its descriptors.
   attempt([&] { make_own(*path, devices.device, offer, memory_descriptor); });
-  const auto offers = exchange(offer, bootstrap, deadline);
+  const auto offers = gather_values(offer, "streams", bootstrap, deadline);
   if (!std::all_of(offers.begin(), offers.end(), [](const Offer& other) { return other.made; }))
     return none(rank, decision, cards, obstacle.empty() ? "a rank has no memory for it" : obstacle);
   std::vector<Rank> all(cards.size());
@@ -205,7 +190,7 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
   auto descriptors = bootstrap.exchange_descriptors(all, mine, deadline);
   attempt([&] { reach_peers(*path, devices.device, offers, descriptors); });
   const std::uint8_t reached = obstacle.empty() ? 1 : 0;
-  for (const std::uint8_t verdict : exchange(reached, bootstrap, deadline))
+  for (const std::uint8_t verdict : gather_values(reached, "streams", bootstrap, deadline))
     if (verdict == 0) return none(rank, decision, cards, obstacle.empty() ? "a rank cannot reach the others' memory" : obstacle);
   path->pages[static_cast<std::size_t>(rank)]->segment->close_descriptor();
   if (rank == 0)
