@@ -21,6 +21,7 @@
 //   void ring(connection)                wakes the peer; everything stored before is visible to it
 //   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read then
 //   Source* sources(), u8** sinks()      room for one operation's operands and destinations
+//   void fills_slot(sink, connection)    that sink is a slot of the connection
 #pragma once
 
 #include "kernels/device/protocol.h"
@@ -370,9 +371,11 @@ class Interpreter {
         continue;
       else if (destination.via == Via::local)
         place(local(destination, slice));
-      else if (destination.via == Via::slot)
-        place(Simple::payload(connections_[destination.connection]));
-      else
+      else if (destination.via == Via::slot) {
+        Connection& connection = connections_[destination.connection];
+        target_.fills_slot(count, connection);
+        place(Simple::payload(connection));
+      } else
         place(reinterpret_cast<u8*>(remote_address(destination, slice)));
     }
     if (deliveries && count == 0) place(copies && Target::leads() ? const_cast<u8*>(target_.sources()[0].data) : target_.result());
