@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -66,6 +67,7 @@ class HostTarget {
   static u64 one_bits(DataType type) { return kernels::one_bits(type); }
 
   // What is written between the two addresses is not read again soon. Both 0: all is.
+  void stream_everything() { stream_between(nullptr, reinterpret_cast<const void*>(UINTPTR_MAX)); }
   void stream_between(const void* begin, const void* end) {
     stream_begin_ = reinterpret_cast<std::uintptr_t>(begin);
     stream_end_ = reinterpret_cast<std::uintptr_t>(end);
