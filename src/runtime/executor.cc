@@ -11,8 +11,6 @@
 // the peer is at work and waits for one operation, a slice of a chunk.
 #include "runtime/executor.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -22,6 +20,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "kernels/host/reduce_copy.h"
+#include "platform/host/caches.h"
 
 namespace sccl::runtime {
 namespace {
@@ -37,13 +36,6 @@ constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
 constexpr std::size_t kMostBounceBytes = 2 * 1024 * 1024;  // when slices of another size are asked for
 constexpr std::chrono::milliseconds kWithdrawalLimit{500};
-
-// Of the processor; what several of its cores' buffers exceed does not stay for the next reader.
-std::size_t last_level_cache_bytes() {
-  constexpr std::size_t kUsual = 32 * 1024 * 1024;
-  static const long known = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return known > 0 ? static_cast<std::size_t>(known) : kUsual;
-}
 
 bool is_integer(DataType type) { return !info(type).floating; }
 
@@ -208,8 +200,9 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   }
   target_.reserve(operands, plan.program.most_destinations(), bounce_bytes);
 
+  // What the buffers of several ranks exceed does not stay for the next reader.
   const std::size_t all_bytes = (input_end + output_end) * element_bytes * static_cast<std::size_t>(membership_.ranks);
-  streamed_bytes_ = all_bytes > last_level_cache_bytes() ? output_end * element_bytes : 0;
+  streamed_bytes_ = all_bytes > host::last_level_cache_bytes() ? output_end * element_bytes : 0;
 
   call_ = {};
   call_.chunks = chunks_.data();
