@@ -17,13 +17,13 @@ struct Writer {
   int timed = 0;
   int streamed = 0;
 
-  void write(int times, std::uint64_t bytes = kBytes) {
+  void write(int times, std::uint64_t bytes = kBytes, int destinations = 1) {
     timed = streamed = 0;
     for (int i = 0; i < times; ++i) {
       const SlotStores::Turn turn = stores.next(true);
       streamed += turn.streamed;
       timed += turn.timed;
-      if (turn.timed) stores.took(turn.streamed ? past_ns : cached_ns, bytes);
+      if (turn.timed) stores.took(turn.streamed ? past_ns : cached_ns, bytes, destinations);
     }
   }
 };
@@ -42,6 +42,16 @@ TEST_CASE("slots are written past the caches where lines are dear, after few wri
   far.write(150);
   far.write(1000);
   CHECK(far.streamed > 1000 - 1000 / 20);
+}
+
+TEST_CASE("a slot that is one of several places still shows what its lines cost") {
+  Writer far{{}, 2700 * 3 + 12000, 2700 * 4};
+  far.write(150, kBytes, 4);
+  far.write(1000, kBytes, 4);
+  CHECK(far.streamed > 1000 - 1000 / 20);
+  Writer near{{}, 2700 * 3 + 2400, 2700 * 4};
+  near.write(1000, kBytes, 4);
+  CHECK(near.streamed < 1000 / 20);
 }
 
 TEST_CASE("a writer follows when cores change their distance, there and back") {
@@ -63,7 +73,7 @@ TEST_CASE("one interrupted copy changes nothing") {
   int timed_cached = 0;
   while (timed_cached == 0) {
     const SlotStores::Turn turn = near.stores.next(true);
-    if (turn.timed) near.stores.took(turn.streamed ? 3500 : 400000, kBytes);
+    if (turn.timed) near.stores.took(turn.streamed ? 3500 : 400000, kBytes, 1);
     timed_cached += turn.timed && !turn.streamed;
   }
   near.write(40);

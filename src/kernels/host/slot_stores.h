@@ -21,7 +21,7 @@ class SlotStores {
     bool timed = false;  // the caller reports what it took
   };
 
-  // How the next slot is written. `comparable`: nothing but a copy into the slot, of kLeastBytes or more.
+  // How the next slot is written. `comparable`: a copy of kLeastBytes or more, in which no other slot is compared.
   Turn next(bool comparable) {
     if (!comparable) return {streamed_, false};
     if (writes_until_pair_ > 1) {
@@ -32,8 +32,8 @@ class SlotStores {
     return {writes_until_pair_ == 1 ? streamed_ : !streamed_, true};
   }
 
-  // Of the last turn that was to be timed.
-  void took(std::uint64_t ns, std::uint64_t bytes) {
+  // Of the last turn that was to be timed, a copy to so many places.
+  void took(std::uint64_t ns, std::uint64_t bytes, int destinations) {
     const double ns_per_byte = static_cast<double>(ns) / static_cast<double>(bytes);
     if (writes_until_pair_ == 1) {
       first_ns_per_byte_ = ns_per_byte;
@@ -43,7 +43,8 @@ class SlotStores {
     writes_until_pair_ = kWritesPerPair;
     const double cached = streamed_ ? ns_per_byte : first_ns_per_byte_;
     const double past = streamed_ ? first_ns_per_byte_ : ns_per_byte;
-    const bool far = cached > (bytes < kLongBytes ? kFarShort : kFarLong) * past;
+    const double factor = bytes < kLongBytes ? kFarShort : kFarLong;
+    const bool far = cached - past > (factor - 1) * past / destinations;
     // One interrupted copy proves nothing.
     votes_for_change_ = far != streamed_ ? votes_for_change_ + 1 : 0;
     if (votes_for_change_ < kVotes) return;
@@ -55,7 +56,7 @@ class SlotStores {
   static constexpr std::uint32_t kFirstWrites = 8;  // to slots whose pages may not be there yet
   static constexpr std::uint32_t kWritesPerPair = 48;
   static constexpr int kVotes = 2;
-  // What a copy through the caches takes by what one past them takes: between cores that share a cache 0.4 to 2.1 for
+  // What a copy to one place takes through the caches by what it takes past them: between cores that share a cache 0.4 to 2.1 for
   // 8 KiB and 0.6 to 1.1 for 64 KiB; between others 5.2 to 6.6, and 2.0 to 5.2.
   static constexpr std::uint64_t kLongBytes = 32 * 1024;
   static constexpr double kFarShort = 3.3;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <vector>
 
 #include "kernels/device/interpreter.h"
@@ -131,19 +132,22 @@ class HostTarget {
   };
 
   void fill_slots(ReduceCopy& work, u32 filled, u64 bytes) {
-    const bool comparable = work.operand_count == 1 && work.destination_count == 1 && !work.scaled;
-    SlotStores::Turn turn;
+    const bool copies = work.operand_count == 1 && !work.scaled;
+    SlotStores* timed = nullptr;
     for (u32 i = 0; i < filled; ++i) {
-      turn = stores_of(filled_[i].peer).next(comparable);
+      SlotStores& stores = stores_of(filled_[i].peer);
+      const SlotStores::Turn turn = stores.next(copies && timed == nullptr);
       if (turn.streamed && filled_[i].sink < 32) work.streamed |= 1u << filled_[i].sink;
+      if (turn.timed) timed = &stores;
     }
-    if (!turn.timed) return kernels::reduce_copy(work);
+    if (timed == nullptr) return kernels::reduce_copy(work);
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
     kernels::reduce_copy(work);
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
-    stores_of(filled_[0].peer).took(static_cast<u64>(ns), bytes);
+    timed->took(static_cast<u64>(ns), bytes, work.destination_count);
   }
+  // A deque: who was asked for one keeps it.
   SlotStores& stores_of(int peer) {
     const auto at = static_cast<std::size_t>(peer);
     if (stores_.size() <= at) stores_.resize(at + 1);
@@ -167,7 +171,7 @@ class HostTarget {
   std::vector<u8> bounce_;
   std::vector<Filled> filled_;  // sinks of the next reduce_copy that are slots
   u32 filled_count_ = 0;
-  std::vector<SlotStores> stores_;  // by peer
+  std::deque<SlotStores> stores_;  // by peer
   std::size_t bounce_bytes_ = 0;
   struct Awaited {
     const u64* word = nullptr;
