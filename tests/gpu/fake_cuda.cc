@@ -52,7 +52,10 @@ void fake_cuda_set_peer_access(int kind) { state().peer_access = kind; }
 void fake_cuda_set_any_memory(int allowed) { state().any_memory = allowed != 0; }
 void fake_cuda_set_process_service(int running) { state().process_service = running; }
 void fake_cuda_set_stream_values(int supported) { state().stream_values = supported != 0; }
-void fake_cuda_set_delays(int random) { state().delays = random != 0; }
+void fake_cuda_set_delays(int random) {
+  state().delays = random != 0;
+  sccl::device::gpu::late_stores = random != 0;
+}
 const char* fake_cuda_launched() {
   State& s = state();
   const std::lock_guard lock(s.mutex);

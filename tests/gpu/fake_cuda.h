@@ -21,7 +21,7 @@ void fake_cuda_set_version(int version);    // 13000
 void fake_cuda_set_vmm(int supported);      // 1
 void fake_cuda_set_process_service(int running);  // 1; -1: the driver cannot tell
 void fake_cuda_set_stream_values(int supported);  // 1: streams can wait for values
-void fake_cuda_set_delays(int random);  // 0; 1: every operation on flags begins later, by up to a millisecond
+void fake_cuda_set_delays(int random);  // 0; 1: operations on flags and stores of kernels come later, by up to a millisecond
 // Addresses that are nobody's allocation count as device memory, so that any test's buffers do.
 void fake_cuda_set_any_memory(int allowed);
 

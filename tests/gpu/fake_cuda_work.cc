@@ -5,6 +5,7 @@ using namespace fake;
 using sccl::device::gpu::CallArguments;
 using sccl::device::gpu::MoveArguments;
 using sccl::device::gpu::OneSidedArguments;
+using sccl::device::gpu::SignalArguments;
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -225,6 +226,11 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned t
   if (name.compare(0, 10, "sccl_move_") == 0)
     found->push([=, arguments = *static_cast<const MoveArguments*>(parameters[0])] {
       sccl::device::gpu::launch_move_on_host(arguments, grid, kThreads);
+      ran();
+    });
+  else if (name == "sccl_signal")
+    found->push([=, arguments = *static_cast<const SignalArguments*>(parameters[0])] {
+      sccl::device::gpu::launch_on_host(arguments);
       ran();
     });
   else if (name == "sccl_one_sided")

@@ -65,6 +65,7 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
   driver_.check(driver_.event_create(&event_, kEventWithoutTiming), "making an event");
   if (on_device_.streams) {
     streams_.emplace(*resources_);
+    signals_.emplace(*resources_);
     resources_->kernels().prepare(kernels::KernelForm::move);
   }
 }

@@ -12,6 +12,7 @@
 #include "runtime/gpu/device_resources.h"
 #include "runtime/gpu/device_watch.h"
 #include "runtime/gpu/stream_calls.h"
+#include "runtime/gpu/stream_signals.h"
 #include "runtime/membership.h"
 #include "runtime/one_sided.h"
 #include "runtime/plan_cache.h"
@@ -92,6 +93,8 @@ class DeviceExecutor {
   Choice choose_for_stream(const CollectiveRequest& request);
   void launch_in_stream(const CollectiveRequest& request);
   void launch_in_stream(std::span<const PointToPointRequest> batch);
+  void launch_in_stream(const PutRequest& request);
+  void launch_in_stream(std::span<const SignalWait> waits, gpu::Stream stream);
   void launch_in_kernel(std::span<const PointToPointRequest> batch);
   template <typename Enqueue>
   void submit_to_stream(gpu::Stream stream, Enqueue&& enqueue);
@@ -120,6 +123,7 @@ class DeviceExecutor {
   std::map<const Plan*, KnownProgram> programs_;
   TransferBatch transfers_;
   std::optional<StreamCalls> streams_;  // where some calls are ordered by streams
+  std::optional<StreamSignals> signals_;
   bool told_of_capture_ = false;
   std::vector<PointToPointRequest> small_, large_;  // of the last batch
   std::vector<schedule::ChunkPlace> places_;

@@ -88,6 +88,21 @@ void DeviceExecutor::launch_in_stream(const CollectiveRequest& request) {
               calls_, signature.text(), text(choice));
 }
 
+// A kernel that cannot be had is told before peers wait for it.
+void DeviceExecutor::launch_in_stream(const PutRequest& request) {
+  watch_.check();
+  const gpu::Current current(on_device_.device);
+  resources_->kernels().function(kernels::kSignal);
+  const gpu::Stream stream = stream_for(request.stream);
+  submit_to_stream(stream, [&](u64 sequence) { signals_->put(request, stream, sequence); });
+}
+
+void DeviceExecutor::launch_in_stream(std::span<const SignalWait> waits, gpu::Stream stream) {
+  watch_.check();
+  resources_->kernels().function(kernels::kSignal);
+  submit_to_stream(stream, [&](u64 sequence) { signals_->wait(waits, stream, sequence); });
+}
+
 // Both ends of a transfer decide by its size alone, whatever else is in their batches. What kernels move comes first at
 // all ranks, so that neither part waits for the other.
 void DeviceExecutor::launch_in_stream(std::span<const PointToPointRequest> batch) {

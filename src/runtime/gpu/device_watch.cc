@@ -233,7 +233,8 @@ std::string DeviceWatch::waiting_text() const {
   CallSignature call;
   const bool known = membership_.own_state().records[sequence % SharedState::kRecords].read(sequence, call);
   const device::u64 running = read(resources_.words().finished_sequence) + 1;
-  std::string text = running == one_sided_.load(std::memory_order_relaxed) ? "PutSignal, Signal or WaitSignal on its device"
+  const bool one_sided = streams_ && streams_->busy() ? streams_->awaits_signal() : running == one_sided_.load(std::memory_order_relaxed);
+  std::string text = one_sided ? "PutSignal, Signal or WaitSignal on its device"
                      : known ? fmt::format("{} as call {}", call.text(), sequence) : "a call on its device";
   if (const Rank peer = awaited(); peer >= 0) text += fmt::format(", waiting for rank {}", peer);
   return text;

@@ -93,7 +93,7 @@ std::size_t slot_bytes_within(std::span<const StreamCard> cards) {
 }
 
 std::size_t flag_bytes(std::size_t ranks) {
-  const std::size_t bytes = sizeof(StreamProgress) + sizeof(std::uint32_t) * 2 * ranks * kStreamSlots;
+  const std::size_t bytes = sizeof(StreamProgress) + ranks * (sizeof(std::uint32_t) * 2 * kStreamSlots + sizeof(device::gpu::SignalDoor));
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
@@ -197,8 +197,7 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
     log::info(log::Subsystem::init, "{} ordered by streams, {} KiB slots{}{}",
               path->all_calls ? "all calls are" : fmt::format("moves of {} bytes and more are", path->engine_bytes),
               path->slot_bytes / 1024,
-              shares_time(cards) ? ": ranks of several processes share a device without a process service (one-sided calls still "
-                                    "wait in kernels)" : "",
+              shares_time(cards) ? ": ranks of several processes share a device without a process service" : "",
               path->capturable ? "" : "; captured calls are not (driver older than 12.0), their kernels wait in time slices");
   return path;
 }

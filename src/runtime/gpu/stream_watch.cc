@@ -31,6 +31,11 @@ Rank StreamWatch::awaited() const {
   return at ? at->peer : -1;
 }
 
+bool StreamWatch::awaits_signal() const {
+  const auto at = wait();
+  return at && at->what == AwaitedThing::signal;
+}
+
 // The receiver's own stream is the only one to clear the flag, so whatever is there stays while it waits.
 Rank StreamWatch::mismatch() const {
   const auto at = wait();
