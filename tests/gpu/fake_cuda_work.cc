@@ -159,13 +159,24 @@ int cuEventRecord(void* event, void* stream) {
   auto& target = *static_cast<FakeEvent*>(event);
   target.capture = found->capture ? found->capture->id : 0;
   target.marker = marker;
-  found->push([marker] { marker->done = true; });
+  found->push([marker] {
+    marker->at_us = working->worked_us;
+    marker->done = true;
+  });
   return kSuccess;
 }
 int cuEventQuery(void* event) {
   if (const int code = enter_unsafe("cuEventQuery")) return code;
   const auto& marker = static_cast<FakeEvent*>(event)->marker;
   return !marker || marker->done ? kSuccess : kNotReady;
+}
+int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
+  if (const int code = enter_unsafe("cuEventElapsedTime")) return code;
+  const auto &first = static_cast<FakeEvent*>(begin)->marker, &last = static_cast<FakeEvent*>(end)->marker;
+  if (!first || !last) return kInvalidHandle;
+  if (!first->done || !last->done) return kNotReady;
+  *milliseconds = static_cast<float>((last->at_us - first->at_us) / 1000);
+  return kSuccess;
 }
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   if (const int code = enter("cuStreamWaitEvent")) return code;
@@ -226,6 +237,7 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned t
   if (name.compare(0, 10, "sccl_move_") == 0)
     found->push([=, arguments = *static_cast<const MoveArguments*>(parameters[0])] {
       sccl::device::gpu::launch_move_on_host(arguments, grid, kThreads);
+      work_of_kernel(arguments.elements * arguments.element_bytes);
       ran();
     });
   else if (name == "sccl_signal")

@@ -117,11 +117,13 @@ struct StreamPath {
 
 // What every rank knows of every rank when they decide.
 struct StreamCard {
+  static constexpr std::uint64_t kMeasured = ~0ull;
+
   bool possible = false;
   bool capturable = false;
   bool beside_others = true;  // see gpu::runs_beside_other_processes
   std::uint8_t wish = 0;      // SCCL_DEVICE_PATH: 0 auto, 1 kernels, 2 streams
-  std::uint64_t engine_bytes = 0;
+  std::uint64_t engine_bytes = 0;  // SCCL_COPY_ENGINE_BYTES; kMeasured: auto
   std::uint64_t memory_limit = 0;
   std::uint64_t process = 0;
   gpu::UniqueDeviceId device{};
