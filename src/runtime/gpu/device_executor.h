@@ -2,6 +2,7 @@
 // watches over what runs.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,8 +46,11 @@ class DeviceExecutor {
   void launch(const PutRequest& request);
   void launch(std::span<const SignalWait> waits, StreamHandle stream);
 
-  // Memory that kernels use from now on; the caller lets go of it, too, when it is no longer wanted.
-  void hold(std::shared_ptr<void> memory) { resources_->hold(std::move(memory)); }
+  // Memory of a window, which kernels use from now on; the caller lets go of it, too, when it is no longer wanted.
+  void hold(std::shared_ptr<void> memory) {
+    has_windows_.store(true, std::memory_order_relaxed);
+    resources_->hold(std::move(memory));
+  }
   // Gives back what nobody else holds, unless a kernel may still use it.
   void drop_unused();
 
@@ -55,8 +59,8 @@ class DeviceExecutor {
   void fork(StreamHandle stream);
   void join();
 
-  // Takes this rank's buffers back: returns when no peer's kernel uses them, or after a time that is too long for one. May
-  // be called by any thread, more than once.
+  // Takes this rank's buffers back: returns when no peer's kernel and no stream that was released uses them, or after a time
+  // that is too long for one. May be called by any thread, more than once.
   void withdraw() noexcept;
 
   // Kernels end soon, whatever they wait for.
@@ -106,6 +110,7 @@ class DeviceExecutor {
   void submit(OneSidedArguments& arguments, StreamHandle stream);
   void enqueue(const Launch& launch, device::u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture);
   void announce(device::u64 sequence, gpu::Stream stream);
+  void refuse_after_withdrawal() const;
   void take_back_announcement(device::u64 sequence);
   const DevicePeer& peer(Rank rank) const { return on_device_.peers[static_cast<std::size_t>(rank)]; }
   void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
@@ -125,6 +130,7 @@ class DeviceExecutor {
   std::optional<StreamCalls> streams_;  // where some calls are ordered by streams
   std::optional<StreamSignals> signals_;
   bool told_of_capture_ = false;
+  std::atomic<bool> has_windows_{false};  // into which peers write
   std::vector<PointToPointRequest> small_, large_;  // of the last batch
   std::vector<schedule::ChunkPlace> places_;
   std::vector<device::Chunk> chunks_;

@@ -94,7 +94,10 @@ void DeviceExecutor::launch_in_stream(const PutRequest& request) {
   const gpu::Current current(on_device_.device);
   resources_->kernels().function(kernels::kSignal);
   const gpu::Stream stream = stream_for(request.stream);
-  submit_to_stream(stream, [&](u64 sequence) { signals_->put(request, stream, sequence); });
+  submit_to_stream(stream, [&](u64 sequence) {
+    refuse_after_withdrawal();  // the window may be gone; pairs with settle_streams, which sees that this call is under way
+    signals_->put(request, stream, sequence);
+  });
 }
 
 void DeviceExecutor::launch_in_stream(std::span<const SignalWait> waits, gpu::Stream stream) {

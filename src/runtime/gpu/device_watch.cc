@@ -19,6 +19,9 @@ constexpr std::chrono::milliseconds kPatienceWithAFollower{300};
 // A stream that has not gone on for so long is looked at closely.
 constexpr std::chrono::milliseconds kStreamAtRest{50};
 
+// Streams are released by the thread that watches; others wait for it.
+thread_local const DeviceWatch* watching_here = nullptr;
+
 }  // namespace
 
 DeviceWatch::DeviceWatch(Membership& membership, DeviceResources& resources, const StopFlags& stop,
@@ -62,7 +65,22 @@ void DeviceWatch::check() const {
   if (failure_) throw Error(*failure_);
 }
 
+bool DeviceWatch::settle_streams(std::chrono::steady_clock::time_point limit, Peers peers) {
+  const bool watching = watching_here == this;
+  if (watching) streams_->stop();
+  const auto at_rest = [&] {
+    const bool releasing = watching && streams_->release();
+    return !releasing && !streams_->busy() && (peers == Peers::ignored || !streams_->others_busy());
+  };
+  while (!at_rest()) {
+    if (std::chrono::steady_clock::now() >= limit) return false;
+    std::this_thread::sleep_for(kReleasePeriod);
+  }
+  return true;
+}
+
 void DeviceWatch::run() {
+  watching_here = this;
   bool releasing = false;
   std::unique_lock lock(mutex_);
   while (!ending_) {

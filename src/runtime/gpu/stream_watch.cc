@@ -16,6 +16,12 @@ bool StreamWatch::busy(Rank rank) const {
   return load(progress.stage) != 0 || load(progress.finished) != load(progress.launched);
 }
 
+bool StreamWatch::others_busy() const {
+  for (Rank rank = 0; rank < path_.ranks(); ++rank)
+    if (rank != path_.rank && busy(rank) && !membership_.peers[static_cast<std::size_t>(rank)].has_ended()) return true;
+  return false;
+}
+
 std::uint64_t StreamWatch::progress() const {
   const StreamProgress& progress = path_.progress();
   return (static_cast<std::uint64_t>(load(progress.call)) << 32 | load(progress.stage)) + load(progress.finished);

@@ -11,6 +11,8 @@
 //   4. It takes back what its stream may have told the others meanwhile, so that no later call of theirs, a replayed graph
 //      say, finds a message from here. Signals, which are counted, are not sent any more after the first step.
 //
+// Only then does the caller learn of the failure, and may free the buffers into which the stream copied (DeviceWatch::settle_streams).
+//
 // A rank that neither stops nor ends its calls for a second (stopped by a debugger, say) is not waited for longer.
 #pragma once
 
@@ -32,6 +34,8 @@ class StreamWatch {
   bool busy() const { return busy(path_.rank); }
   // Changes whenever a stream goes on.
   std::uint64_t progress() const;
+  // A peer that lives has a call under way.
+  bool others_busy() const;
   // Whom the stream waits for, -1: nobody.
   Rank awaited() const;
   // It waits for a signal, not for a message of a call.
