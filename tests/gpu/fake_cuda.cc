@@ -55,6 +55,10 @@ void fake_cuda_set_engine_costs(double begin_us, double kib_us) {
   state().engine_begin_us = begin_us;
   state().engine_kib_us = kib_us;
 }
+void fake_cuda_set_call_costs(double simple_us, double ll_us) {
+  state().simple_us = simple_us;
+  state().ll_us = ll_us;
+}
 void fake_cuda_set_stream_values(int supported) { state().stream_values = supported != 0; }
 void fake_cuda_set_delays(int random) {
   state().delays = random != 0;

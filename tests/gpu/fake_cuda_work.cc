@@ -253,6 +253,7 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned t
   else
     found->push([=, arguments = *static_cast<const CallArguments*>(parameters[0])] {
       sccl::device::gpu::launch_on_host(arguments, grid, kThreads, shared_bytes);
+      working->worked_us += arguments.call.protocol == sccl::device::Protocol::ll ? state().ll_us : state().simple_us;
       ran();
     });
   return kSuccess;

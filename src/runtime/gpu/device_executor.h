@@ -11,6 +11,7 @@
 #include <string>
 
 #include "runtime/gpu/device_resources.h"
+#include "runtime/gpu/device_tuner.h"
 #include "runtime/gpu/device_watch.h"
 #include "runtime/gpu/stream_calls.h"
 #include "runtime/gpu/stream_signals.h"
@@ -90,6 +91,7 @@ class DeviceExecutor {
 
   KnownProgram program_of(const Plan& plan);
   void begin(const CollectiveRequest& request);
+  Choice usual_choice(const CollectiveRequest& request);
   Choice choose_plan(const CollectiveRequest& request);
   void describe(device::Call& call, const CollectiveRequest& request) const;
   gpu::Stream stream_for(StreamHandle handle) const { return forked_ ? side_stream_ : static_cast<gpu::Stream>(handle); }
@@ -125,6 +127,7 @@ class DeviceExecutor {
   PlanCache plans_;
   std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
   std::map<std::tuple<Collective, Rank, std::size_t>, Choice> rehearsed_;  // by size class
+  DeviceTuner tuner_;
   std::map<const Plan*, KnownProgram> programs_;
   TransferBatch transfers_;
   std::optional<StreamCalls> streams_;  // where some calls are ordered by streams

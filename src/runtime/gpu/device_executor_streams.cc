@@ -28,7 +28,7 @@ bool DeviceExecutor::goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream
 Choice DeviceExecutor::choose_for_stream(const CollectiveRequest& request) {
   Choice choice;
   if (rehearsal_) {
-    choice = choose_plan(request);
+    choice = usual_choice(request);
   } else {
     Settings settings = membership_.settings;
     settings.protocol = ProtocolChoice::simple;

@@ -149,10 +149,8 @@ std::string key_text(const DeviceMembership& devices, PairKind kind, const gpu::
     return checksum(all);
   }();
   const gpu::Driver& driver = *devices.device.driver;
-  char name[64]{};
-  driver.device_name(name, sizeof name - 1, devices.device.ordinal);
   const std::string to = kind == PairKind::same_device ? devices.direct ? "itself in place" : "itself" : hex(peer);
-  return fmt::format("{} {} to {}, {} blocks, driver {}, kernels {:016x}", name, hex(own), to, devices.blocks, driver.version, kernels);
+  return fmt::format("{} {} to {}, {} blocks, driver {}, kernels {:016x}", gpu::name_of(devices.device), hex(own), to, devices.blocks, driver.version, kernels);
 }
 
 std::vector<EngineTimes> find_or_measure(const DeviceMembership& devices, Rank rank, const EnginePair& pair, bool& known) {

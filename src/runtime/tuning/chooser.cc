@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sealed_file.h"
-#include "schedule/sum_order.h"
 
 namespace sccl::runtime {
 namespace {
@@ -31,10 +30,6 @@ bool order_matters(const CallSignature& call) { return info(call.collective).red
 std::uint64_t packed(const TuningKey& key) {
   return static_cast<std::uint64_t>(key.root) << 32 | static_cast<std::uint64_t>(key.collective) << 16 |
          static_cast<std::uint64_t>(key.size.number) << 1 | (key.any_order ? 1u : 0u);
-}
-
-schedule::Stars stars_of(const Choice& choice) {
-  return choice.form == Form::direct ? schedule::Stars::fused : schedule::Stars::by_step;
 }
 
 }  // namespace
@@ -163,12 +158,7 @@ void Chooser::interrupt() {
 
 // Those whose results have other bits than the first one's leave, unless the user allows that.
 void Chooser::keep_same_sums(std::vector<Ranked>& ranked, const Question& question) {
-  if (membership_.settings.sum_order == SumOrder::free) return;
-  const auto order = [&](const Choice& choice) {
-    return schedule::sum_order(plans_.find(question.collective, question.root, choice, rehearsal_.get()).schedule, stars_of(choice));
-  };
-  const std::uint64_t wanted = order(ranked.front().choice);
-  std::erase_if(ranked, [&](const Ranked& one) { return order(one.choice) != wanted; });
+  if (membership_.settings.sum_order == SumOrder::fixed) runtime::keep_same_sums(ranked, question, plans_, rehearsal_.get());
 }
 
 void Chooser::begin_race(Entry& entry) {
