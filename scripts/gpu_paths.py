@@ -11,7 +11,7 @@ SIZES = (8, 1 << 14, 1 << 20, 1 << 24, 1 << 26)
 def check(report, options, run_job):
     """What the parts 'correctness' and 'failures' check of the usual path, of the others."""
     for mode in ("threads", "processes"):
-        for task in ("correctness", "transfers", "graphs", "mismatch", "abort"):
+        for task in ("correctness", "transfers", "graphs", "one_sided", "mismatch", "abort"):
             job = {"task": task, "ranks": 2, "quick": True}
             report.check(f"{task} ordered by streams, 2 ranks as {mode}", run_job(mode, job, options.limit, PATHS["streams"]))
         for task in ("correctness", "transfers"):

@@ -124,8 +124,9 @@ constexpr auto kTable = std::to_array<Variable>({
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices; measured times, too."},
     {"SCCL_CHUNK", "bytes, 4096 .. 16777216", "tuned", kHonoured,
      "Bytes of one slice of a chunk; through slots, a slot's at most."},
-    {"SCCL_COPY_ENGINE_BYTES", "bytes", "0", kHonoured,
-     "On devices: moves of so many bytes and more that do not reduce go through copy engines, ordered by streams; 0: none."},
+    {"SCCL_COPY_ENGINE_BYTES", "auto | bytes", "0", kHonoured,
+     "On devices: moves of so many bytes and more that do not reduce go through copy engines, ordered by streams; 0: none; "
+     "auto: from where rank 0 measures them to be faster, once for each machine (kept in SCCL_CACHE_DIR)."},
     {"SCCL_DETERMINISTIC", "0 | 1", "0", kHonoured,
      "1: tuning never changes the order of a summation, so that results have the same bits run after run."},
     {"SCCL_DEVICE_MEM_LIMIT", "bytes", "268435456", kHonoured,

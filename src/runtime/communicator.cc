@@ -168,7 +168,10 @@ OneSided& Communicator::one_sided() {
 }
 
 int Communicator::async_error() const {
-  if (const int code = async_error_.load(std::memory_order_acquire); code != 0) return code;
+  if (const int code = async_error_.load(std::memory_order_acquire); code != 0) {
+    while (taking_back_.load(std::memory_order_acquire) > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return code;
+  }
   return in_progress_.load(std::memory_order_acquire) ? kInProgress : 0;
 }
 
@@ -191,9 +194,12 @@ void Communicator::record_failure(const Error& error) noexcept {
   } catch (const std::bad_alloc&) {
     // The code is recorded; only the text is lost.
   }
-  take_buffers_back();
+  // Streams that are released to end find the error recorded: what they copied must not pass for the call's result.
+  taking_back_.fetch_add(1, std::memory_order_acq_rel);  // pairs with async_error()
   int none = 0;
   async_error_.compare_exchange_strong(none, static_cast<int>(error.code()), std::memory_order_acq_rel);
+  take_buffers_back();
+  taking_back_.fetch_sub(1, std::memory_order_acq_rel);
   enter(State::ready, State::failed);
   enter(State::created, State::failed);
 }

@@ -88,7 +88,8 @@ class Communicator {
   bool failed() const { return async_error_.load(std::memory_order_acquire) != 0; }
 
   // The code of the first error that this communicator met, else kInProgress while background work runs, else 0.
-  // Lock-free.
+  // Takes no lock, but waits while the buffers of a call that failed are taken back: who sees the code may free them, and a
+  // stream that has ended because of the failure finds it told.
   int async_error() const;
   // Work or init of this communicator failed: it can only be aborted or destroyed from now on, and its peers learn why.
   void record_failure(const Error& error) noexcept;
@@ -156,6 +157,7 @@ class Communicator {
   CommunicatorOptions options_;
   std::atomic<State> state_{State::created};
   std::atomic<int> async_error_{0};
+  std::atomic<int> taking_back_{0};  // threads that record a failure and take buffers back
   std::atomic<bool> in_progress_{false};
   std::atomic<int> running_calls_{0};
   std::atomic<bool> grow_id_pending_{false};  // orders nothing else

@@ -20,6 +20,7 @@
 #include "runtime/blackboard.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/gpu/device_exchange.h"
+#include "runtime/gpu/device_tuner.h"
 #include "runtime/gpu/stream_path.h"
 #include "runtime/links.h"
 #include "runtime/registry.h"
@@ -100,8 +101,8 @@ class Meeting {
       agree_on_topology();
       share_memory();
       probe_direct_access();
-      share_tuning();
       share_devices();
+      share_tuning();
       return std::move(membership_);
     } catch (const std::exception& error) {
       bootstrap_.fail(error.what());
@@ -202,7 +203,8 @@ class Meeting {
     const bool has_tuning = cards_.front().has_tuning != 0;
     if (first && (has_tuning || settings.tune == TuneMode::online)) {
       const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
-      membership_.tuning_place = tuning_place(links, membership_.ranks, membership_.reach());
+      membership_.tuning_place = membership_.on_device ? device_tuning_place(links, membership_.ranks, *membership_.on_device)
+                                                       : tuning_place(links, membership_.ranks, membership_.reach());
     }
     std::string why;
     if (has_tuning) {

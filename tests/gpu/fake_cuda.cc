@@ -51,8 +51,19 @@ void fake_cuda_set_vmm(int supported) { state().vmm = supported != 0; }
 void fake_cuda_set_peer_access(int kind) { state().peer_access = kind; }
 void fake_cuda_set_any_memory(int allowed) { state().any_memory = allowed != 0; }
 void fake_cuda_set_process_service(int running) { state().process_service = running; }
+void fake_cuda_set_engine_costs(double begin_us, double kib_us) {
+  state().engine_begin_us = begin_us;
+  state().engine_kib_us = kib_us;
+}
+void fake_cuda_set_call_costs(double simple_us, double ll_us) {
+  state().simple_us = simple_us;
+  state().ll_us = ll_us;
+}
 void fake_cuda_set_stream_values(int supported) { state().stream_values = supported != 0; }
-void fake_cuda_set_delays(int random) { state().delays = random != 0; }
+void fake_cuda_set_delays(int random) {
+  state().delays = random != 0;
+  sccl::device::gpu::late_stores = random != 0;
+}
 const char* fake_cuda_launched() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -202,7 +213,10 @@ int cuMemcpyDtoHAsync_v2(void* to, u64 from, unsigned long bytes, void* stream) 
 }
 int cuMemcpyDtoDAsync_v2(u64 to, u64 from, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemcpyDtoDAsync_v2")) return code;
-  stream_of(stream)->push([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
+  stream_of(stream)->push([=] {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    work_of_engine(bytes);
+  });
   return kSuccess;
 }
 int cuMemsetD8Async(u64 to, unsigned char value, unsigned long bytes, void* stream) {

@@ -29,6 +29,7 @@ inline constexpr sccl::device::u32 kThreads = 2;  // of a block, whatever is ask
 
 struct Marker {
   std::atomic<bool> done{false};
+  double at_us = 0;  // of the stream's counted work
 };
 
 struct UserObject {
@@ -43,11 +44,15 @@ struct Graph {
   std::vector<std::shared_ptr<UserObject>> objects;
 };
 
+struct FakeStream;
+inline thread_local FakeStream* working = nullptr;  // whose worker this is
+
 struct FakeStream {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> queue;
   bool busy = false, ending = false;
+  double worked_us = 0;  // what its copies and moves would have taken; of the worker
   std::shared_ptr<Graph> capture;
   std::thread worker{[this] { run(); }};
 
@@ -60,6 +65,7 @@ struct FakeStream {
     worker.join();
   }
   void run() {
+    working = this;
     std::unique_lock lock(mutex);
     for (;;) {
       changed.wait(lock, [&] { return ending || !queue.empty(); });
@@ -125,6 +131,7 @@ struct State {
   std::atomic<int> version{13000}, violations{0}, devices{1}, peer_access{kFakePeerAccess};
   std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false};
   std::atomic<int> process_service{1};
+  std::atomic<double> engine_begin_us{10}, engine_kib_us{0.01}, kernel_begin_us{5}, kernel_kib_us{0.01}, simple_us{10}, ll_us{10};
   std::string refused_pairs;
   std::map<u64, Allocation> allocations;
   std::map<u64, Handle> handles;        // virtual memory
@@ -172,6 +179,14 @@ inline int device_behind(int descriptor) {
   if (::readlink(link.c_str(), name, sizeof name - 1) < 0) return 0;
   const char* const number = std::strstr(name, "fake-cuda-");
   return number == nullptr ? 0 : std::atoi(number + 10);
+}
+
+// Device time is counted work, not the host's time.
+inline void work_of_engine(std::size_t bytes) {
+  if (working != nullptr) working->worked_us += state().engine_begin_us + state().engine_kib_us * static_cast<double>(bytes) / 1024;
+}
+inline void work_of_kernel(std::size_t bytes) {
+  if (working != nullptr) working->worked_us += state().kernel_begin_us + state().kernel_kib_us * static_cast<double>(bytes) / 1024;
 }
 
 // Records the call; its injected failure, if any.

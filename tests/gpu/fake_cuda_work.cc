@@ -5,6 +5,7 @@ using namespace fake;
 using sccl::device::gpu::CallArguments;
 using sccl::device::gpu::MoveArguments;
 using sccl::device::gpu::OneSidedArguments;
+using sccl::device::gpu::SignalArguments;
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -158,13 +159,24 @@ int cuEventRecord(void* event, void* stream) {
   auto& target = *static_cast<FakeEvent*>(event);
   target.capture = found->capture ? found->capture->id : 0;
   target.marker = marker;
-  found->push([marker] { marker->done = true; });
+  found->push([marker] {
+    marker->at_us = working->worked_us;
+    marker->done = true;
+  });
   return kSuccess;
 }
 int cuEventQuery(void* event) {
   if (const int code = enter_unsafe("cuEventQuery")) return code;
   const auto& marker = static_cast<FakeEvent*>(event)->marker;
   return !marker || marker->done ? kSuccess : kNotReady;
+}
+int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
+  if (const int code = enter_unsafe("cuEventElapsedTime")) return code;
+  const auto &first = static_cast<FakeEvent*>(begin)->marker, &last = static_cast<FakeEvent*>(end)->marker;
+  if (!first || !last) return kInvalidHandle;
+  if (!first->done || !last->done) return kNotReady;
+  *milliseconds = static_cast<float>((last->at_us - first->at_us) / 1000);
+  return kSuccess;
 }
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   if (const int code = enter("cuStreamWaitEvent")) return code;
@@ -225,6 +237,12 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned t
   if (name.compare(0, 10, "sccl_move_") == 0)
     found->push([=, arguments = *static_cast<const MoveArguments*>(parameters[0])] {
       sccl::device::gpu::launch_move_on_host(arguments, grid, kThreads);
+      work_of_kernel(arguments.elements * arguments.element_bytes);
+      ran();
+    });
+  else if (name == "sccl_signal")
+    found->push([=, arguments = *static_cast<const SignalArguments*>(parameters[0])] {
+      sccl::device::gpu::launch_on_host(arguments);
       ran();
     });
   else if (name == "sccl_one_sided")
@@ -235,6 +253,7 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned t
   else
     found->push([=, arguments = *static_cast<const CallArguments*>(parameters[0])] {
       sccl::device::gpu::launch_on_host(arguments, grid, kThreads, shared_bytes);
+      working->worked_us += arguments.call.protocol == sccl::device::Protocol::ll ? state().ll_us : state().simple_us;
       ran();
     });
   return kSuccess;

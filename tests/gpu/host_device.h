@@ -3,11 +3,13 @@
 #pragma once
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
 #include <cstring>
 #include <functional>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -55,7 +57,16 @@ inline bool block_all(bool mine) {
 
 inline u64 load_acquire_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 inline u64 load_relaxed_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
-inline void store_release_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+// Now and then a store comes late: what its thread has read before is old by then.
+inline std::atomic<bool> late_stores{false};
+inline void come_late() {
+  static thread_local std::minstd_rand random(std::random_device{}());
+  if (random() % 4 == 0) ::usleep(static_cast<useconds_t>(random() % 500));
+}
+inline void store_release_system(u64* to, u64 value) {
+  if (late_stores) come_late();
+  __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
 inline void store_relaxed_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
 // ThreadSanitizer does not know that data depends on data.
 #if defined(__SANITIZE_THREAD__)
@@ -73,6 +84,10 @@ inline void fence_system() {
 #else
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
+}
+inline void fence_system_total() {
+  if (late_stores) come_late();
+  fence_system();
 }
 inline u64 load_acquire_device(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
@@ -154,6 +169,10 @@ inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threa
     AnyMover::kernel = arguments.call.kernel;
     run_call<AnyMover>(arguments, *memories[block], reinterpret_cast<u8*>(places[block].data()));
   });
+}
+
+inline void launch_on_host(const SignalArguments& arguments) {
+  on_grid(1, 1, [&](u32, u32) { run_signals(arguments); });
 }
 
 inline void launch_on_host(const OneSidedArguments& arguments, u32 blocks, u32 threads) {

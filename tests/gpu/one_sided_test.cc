@@ -5,65 +5,10 @@
 #include <thread>
 
 #include "gpu/failures.h"
+#include "gpu/windows.h"
 
 using namespace api_test;
 using namespace gpu_test;
-
-namespace {
-
-using Address = unsigned long long;
-
-// Memory of the current device: a program's own, or ncclMemAlloc's.
-class Buffer {
- public:
-  Buffer(std::size_t count, bool of_library) : of_library_(of_library) {
-    void* memory = nullptr;
-    if (of_library) {
-      ncclMemAlloc(&memory, count * sizeof(int));
-    } else {
-      Address address = 0;
-      cuMemAlloc_v2(&address, count * sizeof(int) + 256);
-      whole_ = address;
-      memory = reinterpret_cast<void*>(address + 256);  // not at the allocation's begin
-    }
-    data = static_cast<int*>(memory);
-  }
-  ~Buffer() { of_library_ ? static_cast<void>(ncclMemFree(data)) : static_cast<void>(cuMemFree_v2(whole_)); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  int* data = nullptr;
-
- private:
-  bool of_library_;
-  Address whole_ = 0;
-};
-
-// Everyone puts into its neighbour's window, a few times, and tells it when it has read.
-std::string exchange(int rank, int ranks, ncclComm_t comm, const OnDevice& device, bool of_library, std::size_t count) {
-  Buffer inbox(count, of_library), mine(count, of_library);
-  ncclWindow_t window = nullptr;
-  if (ncclCommWindowRegister(comm, inbox.data, count * sizeof(int), &window, 0) != ncclSuccess) return told();
-  if (window == nullptr) return "no window";
-  const int to = (rank + 1) % ranks;
-  const int from = (rank + ranks - 1) % ranks;
-  for (int round = 0; round < 3; ++round) {
-    for (std::size_t i = 0; i < count; ++i) mine.data[i] = 1000 * rank + round + static_cast<int>(i);
-    if (ncclPutSignal(mine.data, count, ncclInt32, to, window, 0, 3, 1, 0, comm, device.stream()) != ncclSuccess) return told();
-    ncclWaitSignalDesc_t wait{1, from, 3, 1};
-    if (ncclWaitSignal(1, &wait, comm, device.stream()) != ncclSuccess) return told();
-    device.synchronize();
-    for (std::size_t i = 0; i < count; ++i)
-      if (inbox.data[i] != 1000 * from + round + static_cast<int>(i)) return "wrong data in round " + std::to_string(round);
-    if (ncclSignal(from, 0, 0, 0, comm, device.stream()) != ncclSuccess) return told();
-    ncclWaitSignalDesc_t read{1, to, 0, 0};
-    if (ncclWaitSignal(1, &read, comm, device.stream()) != ncclSuccess) return told();
-  }
-  device.synchronize();
-  return ncclCommWindowDeregister(comm, window) == ncclSuccess ? "" : told();
-}
-
-}  // namespace
 
 TEST_CASE("a put arrives before its signal on a device") {
   for (const bool of_library : {true, false})
@@ -73,8 +18,8 @@ TEST_CASE("a put arrives before its signal on a device") {
           INFO(name(mode) << (of_library ? " ncclMemAlloc" : " cudaMalloc") << (vmm ? " vmm " : " ipc ") << devices);
           fake_cuda_set_vmm(vmm ? 1 : 0);
           CHECK(failures(run_device_world(mode, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) {
-                  std::string wrong = exchange(rank, 3, comm, device, of_library, 7);
-                  return wrong.empty() ? exchange(rank, 3, comm, device, of_library, 100000) : wrong;
+                  std::string wrong = put_around(rank, 3, comm, device, of_library, 7);
+                  return wrong.empty() ? put_around(rank, 3, comm, device, of_library, 100000) : wrong;
                 }, devices)) == "");
         }
   fake_cuda_set_vmm(1);
@@ -107,7 +52,7 @@ TEST_CASE("a buffer that cannot be shared between processes gives no window to a
           void* const base = rank == 1 ? static_cast<void*>(host.data()) : fine.data;
           if (ncclCommWindowRegister(comm, base, 40, &window, 0) != ncclSuccess) return told();
           if (window != nullptr) return "a window";
-          return exchange(rank, 3, comm, device, true, 10);  // the next one works
+          return put_around(rank, 3, comm, device, true, 10);  // the next one works
         })) == "");
 }
 
@@ -122,6 +67,7 @@ TEST_CASE("windows of different sizes are refused on a device") {
 }
 
 TEST_CASE("one group holds puts, calls and waits of several ranks on one stream") {
+  const Setting path("SCCL_DEVICE_PATH", GENERATE("auto", "streams"));
   const OnDevice device;
   ncclComm_t comms[2];
   REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
@@ -215,7 +161,7 @@ TEST_CASE("mappings of windows are given back") {
   for (const Mode mode : modes())
     CHECK(failures(run_device_world(mode, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
             for (int i = 0; i < 2; ++i)
-              if (std::string wrong = exchange(rank, 2, comm, device, true, 10); !wrong.empty()) return wrong;
+              if (std::string wrong = put_around(rank, 2, comm, device, true, 10); !wrong.empty()) return wrong;
             return "";
           })) == "");
   CHECK(std::string(fake_cuda_live_text()) == before);

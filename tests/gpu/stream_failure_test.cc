@@ -1,5 +1,6 @@
 // What goes wrong in calls that streams order ends with an error on every rank, no stream keeps waiting, and nobody is
 // given what a released stream copied.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -7,7 +8,7 @@
 #include <unistd.h>
 
 #include "gpu/captured.h"
-#include "gpu/failures.h"
+#include "gpu/windows.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -203,4 +204,78 @@ TEST_CASE("a replayed graph that waits for a killed rank ends", "[processes]") {
   });
   INFO(told[0]);
   CHECK(contains(told[0], "rank 1"));
+}
+
+TEST_CASE("who is told of a failure, or has aborted, has the buffers back from streams that were released") {
+  constexpr float kMine = -7;
+  const Setting memory("SCCL_DEVICE_MEM_LIMIT", "1048576");  // many slices: a stream has much left to do
+  const Setting algorithm("SCCL_ALGO", "ring");
+  fake_cuda_set_delays(1);
+  for (const Mode mode : modes())
+    for (const bool aborts : {false, true}) {
+      INFO(name(mode) << (aborts ? " aborted" : " told"));
+      const auto told = run(mode, 3, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+        std::vector<float> data(500000, 1);
+        if (rank == 2) {  // leaves without a call
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          return "";
+        }
+        std::string text = reduce(comm, device.stream(), data, data.size());
+        if (!text.empty()) return aborts && contains(text, "aborted") ? "" : text;  // the other one was faster
+        if (aborts) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          ncclCommAbort(comm);
+          comm = nullptr;
+        } else if (const std::string error = async_error(comm); !contains(error, "rank")) {
+          text = "told: " + error;
+        }
+        std::fill(data.begin(), data.end(), kMine);
+        device.synchronize();
+        const auto mine = std::count(data.begin(), data.end(), kMine);
+        return text + (mine == 500000 ? "" : std::to_string(500000 - mine) + " elements were written afterwards");
+      });
+      CHECK(failures(told) == "");
+    }
+  fake_cuda_set_delays(0);
+}
+
+TEST_CASE("who is told of a failure has the window back from the others' streams") {
+  constexpr int kMine = -7;
+  fake_cuda_set_delays(1);
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const auto told = run(mode, 3, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+      constexpr std::size_t kCount = 200000;
+      Buffer inbox(kCount, true), mine(kCount, true);
+      ncclWindow_t window = nullptr;
+      if (ncclCommWindowRegister(comm, inbox.data, kCount * sizeof(int), &window, 0) != ncclSuccess) return gpu_test::told();
+      std::fill(inbox.data, inbox.data + kCount, 0);
+      std::fill(mine.data, mine.data + kCount, 1);
+      ncclWaitSignalDesc_t wait{1, 2, 0, 0};
+      std::string text;
+      if (rank == 2) {  // leaves without a signal
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        ncclCommAbort(comm);
+        comm = nullptr;
+      } else {
+        // Puts that come after the wait, into the other's window.
+        if (ncclWaitSignal(1, &wait, comm, device.stream()) != ncclSuccess) text = gpu_test::told();
+        for (int i = 0; i < 50 && text.empty(); ++i)
+          if (ncclPutSignal(mine.data, kCount, ncclInt32, 1 - rank, window, 0, 0, 1, 0, comm, device.stream()) != ncclSuccess)
+            text = gpu_test::told();
+        if (const std::string error = async_error(comm); !contains(error, "rank")) text += "told: " + error;
+      }
+      std::fill(inbox.data, inbox.data + kCount, kMine);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      if (std::count(inbox.data, inbox.data + kCount, kMine) != kCount) text += " the window was written afterwards";
+      device.synchronize();
+      if (comm != nullptr) ncclCommAbort(comm);
+      comm = nullptr;
+      // Nobody's window goes while others may write into it.
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      return text;
+    });
+    CHECK(failures(told) == "");
+  }
+  fake_cuda_set_delays(0);
 }

@@ -37,6 +37,7 @@ std::unique_ptr<Compiler> compiler_or_reason(gpu::Vendor vendor) {
 // One of every way a kernel differs from the others; bench/kernels compiles all.
 const std::vector<Instance> kCovering{{},
                                       kOneSided,
+                                      kSignal,
                                       {true, DataType::float32, ReduceKernel::sum},
                                       {true, DataType::float8e4m3, ReduceKernel::max},
                                       {true, DataType::bfloat16, ReduceKernel::prod},
@@ -49,9 +50,9 @@ TEST_CASE("every kernel has a name of its own, and its source names it") {
   std::set<std::string> names;
   for (const Instance& instance : all_instances()) {
     names.insert(name(instance));
-    CHECK(source(std::span(&instance, 1)).find("(" + name(instance) + (instance.form == KernelForm::one_sided ? ")" : ",")) != std::string::npos);
+    CHECK(source(std::span(&instance, 1)).find("(" + name(instance) + (instance.form == KernelForm::one_sided || instance.form == KernelForm::signal ? ")" : ",")) != std::string::npos);
   }
-  CHECK(names.size() == 1 + 2 * (1 + kDataTypeCount * kReduceKernelCount));
+  CHECK(names.size() == 2 + 2 * (1 + kDataTypeCount * kReduceKernelCount));
   CHECK(names.count("sccl_copy") == 1);
   CHECK(names.count("sccl_float_sum") == 1);
   CHECK(names.count("sccl_move_float_sum") == 1);
@@ -84,7 +85,7 @@ TEST_CASE("NVRTC compiles the kernels for all generations, without spilling regi
     threads.emplace_back([&, i] {
       try {
         // Every generation gets two of the kernels, and together they get all.
-        const std::vector<Instance> some{kCovering[i % kCovering.size()], kCovering[(i + 1) % kCovering.size()]};
+        const std::vector<Instance> some{kCovering[2 * i % kCovering.size()], kCovering[(2 * i + 1) % kCovering.size()]};
         const Compiler::Result result = compiler->compile(source(some), architectures[i]);
         logs[i] = result.image.compare(0, 4, "\x7f" "ELF") == 0 ? result.log : "no cubin";
       } catch (const Error& error) {
@@ -109,7 +110,7 @@ TEST_CASE("hipRTC compiles the kernels") {
   const auto compiler = compiler_or_reason(gpu::Vendor::hip);
   if (!compiler) return;
   for (const char* architecture : {"gfx906", "gfx90a"}) {
-    const auto result = compiler->compile(source(std::span(&kCovering[2], 1)), architecture);
+    const auto result = compiler->compile(source(std::span(&kCovering[3], 1)), architecture);
     CHECK(result.image.size() > 1000);
   }
 }

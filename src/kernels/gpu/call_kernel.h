@@ -10,6 +10,7 @@
 #include "kernels/gpu/block.h"
 #include "kernels/gpu/move.h"
 #include "kernels/gpu/one_sided_kernel.h"
+#include "kernels/gpu/signal_kernel.h"
 
 namespace sccl::device::gpu {
 

@@ -1,5 +1,5 @@
 // Data written into a peer's window, signals, and waiting for signals: the kernel of the calls in which one side alone
-// takes part.
+// takes part, where kernels may wait (else signal_kernel.h).
 //
 //   sender                                              receiver
 //   all blocks write the data, then a fence             the leader spins: arrived >= used + count

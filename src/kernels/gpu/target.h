@@ -60,6 +60,8 @@ inline void store_relaxed_system(u64* to, u64 value) {
   asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }
 inline void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+// Between a store and a load: of two who do so, each with the other's word, one sees the other.
+inline void fence_system_total() { asm volatile("fence.sc.sys;" ::: "memory"); }
 // Among the blocks of one kernel.
 inline u64 load_acquire_device(const u64* from) {
   u64 value;
@@ -106,6 +108,7 @@ inline u64 load_relaxed_system(const u64* from) { return __atomic_load_n(from, _
 inline void store_release_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline void store_relaxed_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
 inline void fence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void fence_system_total() { fence_system(); }
 inline u64 load_acquire_device(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }

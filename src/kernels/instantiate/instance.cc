@@ -14,7 +14,7 @@ constexpr std::array<const char*, kReduceKernelCount> kKernelNames{"sum", "prod"
 }  // namespace
 
 std::vector<Instance> all_instances() {
-  std::vector<Instance> instances{kOneSided};
+  std::vector<Instance> instances{kOneSided, kSignal};
   for (const KernelForm form : {KernelForm::call, KernelForm::move}) {
     instances.push_back({false, DataType::int8, ReduceKernel::sum, form});
     for (int type = 0; type < kDataTypeCount; ++type)
@@ -26,6 +26,7 @@ std::vector<Instance> all_instances() {
 
 std::string name(const Instance& instance) {
   if (instance.form == KernelForm::one_sided) return "sccl_one_sided";
+  if (instance.form == KernelForm::signal) return "sccl_signal";
   const char* const form = instance.form == KernelForm::move ? "move_" : "";
   if (!instance.reduces) return fmt::format("sccl_{}copy", form);
   return fmt::format("sccl_{}{}_{}", form, info(instance.type).name, kKernelNames.at(static_cast<std::size_t>(instance.kernel)));
@@ -34,8 +35,8 @@ std::string name(const Instance& instance) {
 std::string source(std::span<const Instance> instances) {
   std::string text = "#include \"kernels/gpu/call_kernel.h\"\n";
   for (const Instance& instance : instances) {
-    if (instance.form == KernelForm::one_sided) {
-      text += fmt::format("SCCL_GPU_ONE_SIDED_KERNEL({})\n", name(instance));
+    if (instance.form == KernelForm::one_sided || instance.form == KernelForm::signal) {
+      text += fmt::format("SCCL_GPU_{}_KERNEL({})\n", instance.form == KernelForm::signal ? "SIGNAL" : "ONE_SIDED", name(instance));
       continue;
     }
     const std::string mover =

@@ -1,4 +1,4 @@
-// What kernels there are: one of one-sided calls, one that copies, and one for each type and operation, the latter in two forms.
+// What kernels there are: two of one-sided calls, one that copies, and one for each type and operation, the latter in two forms.
 #pragma once
 
 #include <compare>
@@ -11,8 +11,9 @@
 
 namespace sccl::kernels {
 
-// A whole call of a rank, which waits for its peers; one move, which waits for nobody; one-sided calls, which know no types.
-enum class KernelForm : std::uint8_t { call, move, one_sided };
+// A whole call of a rank, which waits for its peers; one move, which waits for nobody; one-sided calls, which know no types,
+// and the signals of those that streams order.
+enum class KernelForm : std::uint8_t { call, move, one_sided, signal };
 
 struct Instance {
   bool reduces = false;  // the others are meaningless without
@@ -24,6 +25,7 @@ struct Instance {
 };
 
 inline constexpr Instance kOneSided{false, DataType::int8, ReduceKernel::sum, KernelForm::one_sided};
+inline constexpr Instance kSignal{false, DataType::int8, ReduceKernel::sum, KernelForm::signal};
 
 std::vector<Instance> all_instances();
 

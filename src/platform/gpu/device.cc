@@ -105,6 +105,11 @@ Device primary_device(const Driver& driver, int ordinal) {
   return describe(driver, number, context);
 }
 
+std::string name_of(const Device& device) {
+  std::array<char, 128> name{};
+  return device.driver->device_name(name.data(), static_cast<int>(name.size()) - 1, device.ordinal) == 0 ? name.data() : "";
+}
+
 bool may_reach(const Device& device, const UniqueDeviceId& other) {
   const Driver& driver = *device.driver;
   int count = 0;

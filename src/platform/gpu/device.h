@@ -33,6 +33,9 @@ std::optional<Device> current_device();
 // come and go. Throws invalid_argument for a number there is not.
 Device primary_device(const Driver& driver, int ordinal);
 
+// "NVIDIA H200"; "" where the driver does not tell.
+std::string name_of(const Device& device);
+
 // Whether the driver says that `device` can use memory of another one; true where that one is not visible to this process,
 // so that the driver cannot be asked.
 bool may_reach(const Device& device, const UniqueDeviceId& other);

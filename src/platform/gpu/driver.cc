@@ -111,6 +111,7 @@ void fill_work(Table& table, Driver& d) {
   table.need(d.event_destroy, {"cuEventDestroy_v2", "hipEventDestroy"});
   table.need(d.event_record, {"cuEventRecord", "hipEventRecord"});
   table.need(d.event_query, {"cuEventQuery", "hipEventQuery"});
+  table.want(d.event_elapsed, {"cuEventElapsedTime", "hipEventElapsedTime"});
   table.want(d.user_object_create, {"cuUserObjectCreate", "hipUserObjectCreate"});
   table.want(d.graph_retain, {"cuGraphRetainUserObject", "hipGraphRetainUserObject"});
   table.need(d.module_load, {"cuModuleLoadData", "hipModuleLoadData"});

@@ -138,6 +138,7 @@ struct Driver {
   Status (*event_destroy)(void*);
   Status (*event_record)(void*, Stream);
   Status (*event_query)(void*);
+  Status (*event_elapsed)(float* milliseconds, void* begin, void* end);  // may be null
   Status (*user_object_create)(void**, void* pointer, void (*destroy)(void*), unsigned count, unsigned flags);  // may be null
   Status (*graph_retain)(void* graph, void* object, unsigned count, unsigned flags);                            // may be null
 

@@ -36,6 +36,12 @@ constexpr int kDeviceOrdinal = 9;
 constexpr int kIsManaged = 8;
 constexpr unsigned kDeviceMemory = 2;
 
+std::unique_ptr<Rehearsal> rehearsal_of(const Membership& membership) {
+  if (!membership.topology || membership.ranks < 2) return nullptr;
+  const auto slot_bytes = static_cast<double>(membership.on_device->layout.slot_bytes());
+  return std::make_unique<Rehearsal>(*membership.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+}
+
 bool uses_send(const CollectiveRequest& request, Rank rank) {
   const bool from_root = request.collective == Collective::broadcast || request.collective == Collective::scatter;
   return !from_root || request.root == rank;
@@ -54,17 +60,16 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
       driver_(*on_device_.device.driver),
       resources_(std::make_shared<DeviceResources>(on_device_, membership.rank)),
       watch_(membership, *resources_, stop, std::move(on_failure)),
-      plans_(membership.rank, membership.ranks) {
+      plans_(membership.rank, membership.ranks),
+      rehearsal_(rehearsal_of(membership)),
+      tuner_(membership, plans_, rehearsal_.get()) {
   DeviceResources::reap();
-  if (membership_.topology && membership_.ranks > 1)
-    rehearsal_ = std::make_unique<Rehearsal>(
-        *membership_.topology, portfolio::Pipeline{static_cast<double>(on_device_.layout.slot_bytes()),
-                                                   static_cast<int>(device::kSlotCount)});
   const gpu::Current current(on_device_.device);
   const gpu::RelaxedCapture relaxed(driver_);
   driver_.check(driver_.event_create(&event_, kEventWithoutTiming), "making an event");
   if (on_device_.streams) {
     streams_.emplace(*resources_);
+    signals_.emplace(*resources_);
     resources_->kernels().prepare(kernels::KernelForm::move);
   }
 }
@@ -132,6 +137,13 @@ void DeviceExecutor::begin(const CollectiveRequest& request) {
 }
 
 Choice DeviceExecutor::choose_plan(const CollectiveRequest& request) {
+  // Only who explores needs to know.
+  const bool captured = membership_.settings.tune == TuneMode::online && gpu::capture_of(driver_, stream_for(request.stream)).id != 0;
+  return tuner_.choose(request, request.count * size_bytes(request.type), usual_choice(request),
+                       captured ? DeviceTuner::Captured::yes : DeviceTuner::Captured::no);
+}
+
+Choice DeviceExecutor::usual_choice(const CollectiveRequest& request) {
   const Rank root = info(request.collective).rooted ? request.root : 0;
   const std::size_t bytes = request.count * size_bytes(request.type);
   if (!rehearsal_)
@@ -320,10 +332,12 @@ void DeviceExecutor::enqueue(const Launch& launch, u64 sequence, gpu::Stream str
   order_after_last(stream, capture);
   if (capture.id != 0) keep_for_graph(capture);
   if (sequence != 0) announce(sequence, stream);
+  tuner_.before_launch(stream);
   const gpu::Status status = driver_.launch(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
                                             static_cast<unsigned>(launch.shared_bytes), stream, launch.parameters, nullptr);
   if (status != 0 && sequence != 0) take_back_announcement(sequence);  // it will never end
   driver_.check(status, "launching a kernel");
+  tuner_.after_launch(stream);
   enqueued(stream, capture);
 }
 

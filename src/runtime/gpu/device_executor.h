@@ -2,6 +2,7 @@
 // watches over what runs.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,8 +11,10 @@
 #include <string>
 
 #include "runtime/gpu/device_resources.h"
+#include "runtime/gpu/device_tuner.h"
 #include "runtime/gpu/device_watch.h"
 #include "runtime/gpu/stream_calls.h"
+#include "runtime/gpu/stream_signals.h"
 #include "runtime/membership.h"
 #include "runtime/one_sided.h"
 #include "runtime/plan_cache.h"
@@ -44,8 +47,11 @@ class DeviceExecutor {
   void launch(const PutRequest& request);
   void launch(std::span<const SignalWait> waits, StreamHandle stream);
 
-  // Memory that kernels use from now on; the caller lets go of it, too, when it is no longer wanted.
-  void hold(std::shared_ptr<void> memory) { resources_->hold(std::move(memory)); }
+  // Memory of a window, which kernels use from now on; the caller lets go of it, too, when it is no longer wanted.
+  void hold(std::shared_ptr<void> memory) {
+    has_windows_.store(true, std::memory_order_relaxed);
+    resources_->hold(std::move(memory));
+  }
   // Gives back what nobody else holds, unless a kernel may still use it.
   void drop_unused();
 
@@ -54,8 +60,8 @@ class DeviceExecutor {
   void fork(StreamHandle stream);
   void join();
 
-  // Takes this rank's buffers back: returns when no peer's kernel uses them, or after a time that is too long for one. May
-  // be called by any thread, more than once.
+  // Takes this rank's buffers back: returns when no peer's kernel and no stream that was released uses them, or after a time
+  // that is too long for one. May be called by any thread, more than once.
   void withdraw() noexcept;
 
   // Kernels end soon, whatever they wait for.
@@ -85,6 +91,7 @@ class DeviceExecutor {
 
   KnownProgram program_of(const Plan& plan);
   void begin(const CollectiveRequest& request);
+  Choice usual_choice(const CollectiveRequest& request);
   Choice choose_plan(const CollectiveRequest& request);
   void describe(device::Call& call, const CollectiveRequest& request) const;
   gpu::Stream stream_for(StreamHandle handle) const { return forked_ ? side_stream_ : static_cast<gpu::Stream>(handle); }
@@ -92,6 +99,8 @@ class DeviceExecutor {
   Choice choose_for_stream(const CollectiveRequest& request);
   void launch_in_stream(const CollectiveRequest& request);
   void launch_in_stream(std::span<const PointToPointRequest> batch);
+  void launch_in_stream(const PutRequest& request);
+  void launch_in_stream(std::span<const SignalWait> waits, gpu::Stream stream);
   void launch_in_kernel(std::span<const PointToPointRequest> batch);
   template <typename Enqueue>
   void submit_to_stream(gpu::Stream stream, Enqueue&& enqueue);
@@ -103,6 +112,7 @@ class DeviceExecutor {
   void submit(OneSidedArguments& arguments, StreamHandle stream);
   void enqueue(const Launch& launch, device::u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture);
   void announce(device::u64 sequence, gpu::Stream stream);
+  void refuse_after_withdrawal() const;
   void take_back_announcement(device::u64 sequence);
   const DevicePeer& peer(Rank rank) const { return on_device_.peers[static_cast<std::size_t>(rank)]; }
   void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
@@ -117,10 +127,13 @@ class DeviceExecutor {
   PlanCache plans_;
   std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
   std::map<std::tuple<Collective, Rank, std::size_t>, Choice> rehearsed_;  // by size class
+  DeviceTuner tuner_;
   std::map<const Plan*, KnownProgram> programs_;
   TransferBatch transfers_;
   std::optional<StreamCalls> streams_;  // where some calls are ordered by streams
+  std::optional<StreamSignals> signals_;
   bool told_of_capture_ = false;
+  std::atomic<bool> has_windows_{false};  // into which peers write
   std::vector<PointToPointRequest> small_, large_;  // of the last batch
   std::vector<schedule::ChunkPlace> places_;
   std::vector<device::Chunk> chunks_;

@@ -28,7 +28,7 @@ bool DeviceExecutor::goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream
 Choice DeviceExecutor::choose_for_stream(const CollectiveRequest& request) {
   Choice choice;
   if (rehearsal_) {
-    choice = choose_plan(request);
+    choice = usual_choice(request);
   } else {
     Settings settings = membership_.settings;
     settings.protocol = ProtocolChoice::simple;
@@ -86,6 +86,24 @@ void DeviceExecutor::launch_in_stream(const CollectiveRequest& request) {
       membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
     log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, ordered by streams", membership_.rank, membership_.ranks,
               calls_, signature.text(), text(choice));
+}
+
+// A kernel that cannot be had is told before peers wait for it.
+void DeviceExecutor::launch_in_stream(const PutRequest& request) {
+  watch_.check();
+  const gpu::Current current(on_device_.device);
+  resources_->kernels().function(kernels::kSignal);
+  const gpu::Stream stream = stream_for(request.stream);
+  submit_to_stream(stream, [&](u64 sequence) {
+    refuse_after_withdrawal();  // the window may be gone; pairs with settle_streams, which sees that this call is under way
+    signals_->put(request, stream, sequence);
+  });
+}
+
+void DeviceExecutor::launch_in_stream(std::span<const SignalWait> waits, gpu::Stream stream) {
+  watch_.check();
+  resources_->kernels().function(kernels::kSignal);
+  submit_to_stream(stream, [&](u64 sequence) { signals_->wait(waits, stream, sequence); });
 }
 
 // Both ends of a transfer decide by its size alone, whatever else is in their batches. What kernels move comes first at

@@ -1,4 +1,6 @@
-// What a rank's executor does about other ranks of its process: announces kernels to them, and takes its buffers back.
+// What a rank's executor does about others that may use its buffers: announces kernels to ranks of its process, and takes its
+// buffers back.
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -14,23 +16,30 @@ constexpr std::chrono::milliseconds kWithdrawalLimit{5000};
 
 }  // namespace
 
-// Throws where a peer has taken its buffers back: this kernel might still find their addresses in its rings.
-void DeviceExecutor::announce(device::u64 sequence, gpu::Stream stream) {
-  const std::shared_ptr<DeviceNeighbour>& own = peer(membership_.rank).neighbour;
-  own->launches(sequence);
-  watch_.launched(sequence);
-  bool shares_process = false;
+// Throws where a peer has taken its buffers back: a kernel might still find their addresses in its rings, a put in windows.
+void DeviceExecutor::refuse_after_withdrawal() const {
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     const auto& other = peer(rank).neighbour;
-    if (!other || rank == membership_.rank) continue;
-    shares_process = true;
-    if (!other->has_withdrawn()) continue;
-    take_back_announcement(sequence);
+    if (!other || rank == membership_.rank || !other->has_withdrawn()) continue;
     watch_.check();
     watch_.check_fault(rank);  // says more
     fail(ErrorCode::remote_error, "rank {}: rank {} has failed or was aborted, and its buffers are its own again: abort this "
                                   "communicator and make a new one", membership_.rank, rank);
   }
+}
+
+void DeviceExecutor::announce(device::u64 sequence, gpu::Stream stream) {
+  const std::shared_ptr<DeviceNeighbour>& own = peer(membership_.rank).neighbour;
+  own->launches(sequence);
+  watch_.launched(sequence);
+  try {
+    refuse_after_withdrawal();
+  } catch (const Error&) {
+    take_back_announcement(sequence);
+    throw;
+  }
+  const bool shares_process = std::any_of(on_device_.peers.begin(), on_device_.peers.end(),
+                                          [&](const DevicePeer& other) { return other.neighbour && other.neighbour != own; });
   if (!shares_process) return;
   const StreamUse before = take_stream(on_device_.device.context, stream, {own, sequence});
   for (Rank rank = 0; before.by && before.by != own && rank < membership_.ranks; ++rank)
@@ -44,11 +53,14 @@ void DeviceExecutor::take_back_announcement(device::u64 sequence) {
 }
 
 void DeviceExecutor::withdraw() noexcept {
-  if (!on_device_.direct) return;
-  peer(membership_.rank).neighbour->withdraw();
-  // A call that has come to its end has its buffers back already.
-  if (watch_.idle() && !watch_.kernel_was_stopped()) return;
   const auto limit = std::chrono::steady_clock::now() + kWithdrawalLimit;
+  if (on_device_.direct) peer(membership_.rank).neighbour->withdraw();
+  const auto peers = has_windows_.load(std::memory_order_relaxed) ? DeviceWatch::Peers::at_rest : DeviceWatch::Peers::ignored;
+  if (on_device_.streams && !watch_.settle_streams(limit, peers))
+    log::warn("rank {}: streams of a call that has ended with an error have not come to rest in {} ms: keep its buffers until they have",
+              membership_.rank, kWithdrawalLimit.count());
+  // A call that has come to its end has its buffers back already.
+  if (!on_device_.direct || (watch_.idle() && !watch_.kernel_was_stopped())) return;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     const auto& other = peer(rank).neighbour;
     if (rank == membership_.rank || !other) continue;

@@ -1,6 +1,8 @@
-// PutSignal, Signal and WaitSignal on a device: one short kernel each, in the stream's order like any other call.
+// PutSignal, Signal and WaitSignal on a device: one short kernel each, in the stream's order like any other call; or ordered by
+// the stream alone (stream_signals.h).
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
 #include "runtime/gpu/device_executor.h"
@@ -19,6 +21,18 @@ constexpr u32 kFewThreads = 128;
 
 u64* pointer(gpu::Address address) { return reinterpret_cast<u64*>(address); }
 
+// Waits for one signal are one wait.
+std::vector<SignalWait> merge(std::span<const SignalWait> waits) {
+  std::map<std::tuple<Rank, int, int>, SignalWait> merged;
+  for (const SignalWait& wait : waits) {
+    const auto [entry, fresh] = merged.try_emplace({wait.from.peer, wait.from.signal, wait.from.context}, wait);
+    if (!fresh) entry->second.count += wait.count;
+  }
+  std::vector<SignalWait> all;
+  for (const auto& [address, wait] : merged) all.push_back(wait);
+  return all;
+}
+
 }  // namespace
 
 void DeviceExecutor::check(const PutRequest& request) const {
@@ -26,6 +40,7 @@ void DeviceExecutor::check(const PutRequest& request) const {
 }
 
 void DeviceExecutor::launch(const PutRequest& request) {
+  if (signals_ && signals_->serve()) return launch_in_stream(request);
   const SignalAddress& to = request.to;
   OneSidedArguments arguments{};
   if (request.window != nullptr) {
@@ -38,19 +53,19 @@ void DeviceExecutor::launch(const PutRequest& request) {
   submit(arguments, request.stream);
 }
 
-// Waits for one signal are one wait; more than a launch holds go one after another, in which order does not matter.
+// More waits than a launch holds go one after another, in which order does not matter.
 void DeviceExecutor::launch(std::span<const SignalWait> waits, StreamHandle stream) {
-  std::map<u64*, device::gpu::AwaitedSignal> merged;
-  for (const SignalWait& wait : waits) {
-    const SignalAddress& from = wait.from;
-    u64* const used = resources_->used(from.peer, from.signal, from.context);
-    auto& entry = merged[used];
-    entry = {pointer(on_device_.signal(membership_.rank, from.peer, from.signal, from.context)), used, entry.count + wait.count, from.peer};
+  const std::vector<SignalWait> merged = merge(waits);
+  if (signals_ && signals_->serve()) {
+    const gpu::Current current(on_device_.device);
+    if (signals_->serve_wait(gpu::capture_of(driver_, stream_for(stream)).id != 0)) return launch_in_stream(merged, stream_for(stream));
   }
   OneSidedArguments arguments{};
   for (auto next = merged.begin(); next != merged.end();) {
-    arguments.waits[arguments.wait_count++] = (next++)->second;
-    if (arguments.wait_count < kMostWaits && next != merged.end()) continue;
+    const SignalAddress& from = next->from;
+    arguments.waits[arguments.wait_count++] = {pointer(on_device_.signal(membership_.rank, from.peer, from.signal, from.context)),
+                                               resources_->used(from.peer, from.signal, from.context), next->count, from.peer};
+    if (++next != merged.end() && arguments.wait_count < kMostWaits) continue;
     submit(arguments, stream);
     arguments.wait_count = 0;
   }
@@ -59,7 +74,7 @@ void DeviceExecutor::launch(std::span<const SignalWait> waits, StreamHandle stre
 void DeviceExecutor::submit(OneSidedArguments& arguments, StreamHandle given) {
   watch_.check();
   const gpu::Current current(on_device_.device);
-  const auto stream = forked_ ? side_stream_ : static_cast<gpu::Stream>(given);
+  const gpu::Stream stream = stream_for(given);
   const gpu::CaptureState capture = gpu::capture_of(driver_, stream);
   const auto parts = static_cast<u32>(std::min<std::size_t>(arguments.bytes / kLeastPutPartBytes, static_cast<std::size_t>(on_device_.blocks)));
   arguments.blocks = std::max(1u, parts);

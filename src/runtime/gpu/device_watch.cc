@@ -19,6 +19,9 @@ constexpr std::chrono::milliseconds kPatienceWithAFollower{300};
 // A stream that has not gone on for so long is looked at closely.
 constexpr std::chrono::milliseconds kStreamAtRest{50};
 
+// Streams are released by the thread that watches; others wait for it.
+thread_local const DeviceWatch* watching_here = nullptr;
+
 }  // namespace
 
 DeviceWatch::DeviceWatch(Membership& membership, DeviceResources& resources, const StopFlags& stop,
@@ -62,7 +65,22 @@ void DeviceWatch::check() const {
   if (failure_) throw Error(*failure_);
 }
 
+bool DeviceWatch::settle_streams(std::chrono::steady_clock::time_point limit, Peers peers) {
+  const bool watching = watching_here == this;
+  if (watching) streams_->stop();
+  const auto at_rest = [&] {
+    const bool releasing = watching && streams_->release();
+    return !releasing && !streams_->busy() && (peers == Peers::ignored || !streams_->others_busy());
+  };
+  while (!at_rest()) {
+    if (std::chrono::steady_clock::now() >= limit) return false;
+    std::this_thread::sleep_for(kReleasePeriod);
+  }
+  return true;
+}
+
 void DeviceWatch::run() {
+  watching_here = this;
   bool releasing = false;
   std::unique_lock lock(mutex_);
   while (!ending_) {
@@ -233,7 +251,8 @@ std::string DeviceWatch::waiting_text() const {
   CallSignature call;
   const bool known = membership_.own_state().records[sequence % SharedState::kRecords].read(sequence, call);
   const device::u64 running = read(resources_.words().finished_sequence) + 1;
-  std::string text = running == one_sided_.load(std::memory_order_relaxed) ? "PutSignal, Signal or WaitSignal on its device"
+  const bool one_sided = streams_ && streams_->busy() ? streams_->awaits_signal() : running == one_sided_.load(std::memory_order_relaxed);
+  std::string text = one_sided ? "PutSignal, Signal or WaitSignal on its device"
                      : known ? fmt::format("{} as call {}", call.text(), sequence) : "a call on its device";
   if (const Rank peer = awaited(); peer >= 0) text += fmt::format(", waiting for rank {}", peer);
   return text;

@@ -12,10 +12,13 @@
 
 namespace sccl::runtime {
 
+enum class AwaitedThing : std::uint8_t { message, signal };
+
 struct StreamWait {
   std::uint32_t* word = nullptr;
   std::uint32_t value = 0;  // ends the wait
   Rank peer = 0;            // who sets it
+  AwaitedThing what = AwaitedThing::message;
 };
 
 class StreamLog {

@@ -13,6 +13,7 @@
 #include "platform/gpu/stream_operations.h"
 #include "runtime/bootstrap/gather_values.h"
 #include "runtime/gpu/device_layout.h"
+#include "runtime/gpu/engine_rates.h"
 #include "runtime/registry.h"
 
 namespace sccl::runtime {
@@ -40,6 +41,11 @@ std::uint8_t wish_of_environment() {
   return automatic;
 }
 
+std::uint64_t engine_bytes_of_environment() {
+  if (env::text("SCCL_COPY_ENGINE_BYTES") == "auto") return StreamCard::kMeasured;
+  return static_cast<std::uint64_t>(env::number("SCCL_COPY_ENGINE_BYTES", 0, 0, std::int64_t{1} << 50));
+}
+
 // Process numbers repeat among containers, and a forked child has its parent's memory.
 std::uint64_t own_process() {
   static const std::uint64_t drawn = std::uint64_t{std::random_device{}()} << 32;
@@ -57,7 +63,7 @@ StreamCard card_of(const DeviceMembership& devices, std::string& why_not) {
   card.capturable = gpu::can_capture_flags(*device.driver);
   card.beside_others = gpu::runs_beside_other_processes(device);
   card.wish = wish_of_environment();
-  card.engine_bytes = static_cast<std::uint64_t>(env::number("SCCL_COPY_ENGINE_BYTES", 0, 0, std::int64_t{1} << 50));
+  card.engine_bytes = engine_bytes_of_environment();
   card.memory_limit = device_memory_limit_bytes();
   card.process = own_process();
   card.device = device.id;
@@ -68,7 +74,8 @@ StreamCard card_of(const DeviceMembership& devices, std::string& why_not) {
 struct Decision {
   bool all_calls = false;
   std::size_t engine_bytes = 0;
-  bool wanted() const { return all_calls || engine_bytes > 0; }
+  bool measure = false;  // engine_bytes is to be found out
+  bool wanted() const { return all_calls || engine_bytes > 0 || measure; }
 };
 
 Decision decide(std::span<const StreamCard> cards) {
@@ -80,9 +87,26 @@ Decision decide(std::span<const StreamCard> cards) {
   decision.all_calls = any(streams) || shares_time(cards);
   for (const StreamCard& card : cards) {
     if (card.engine_bytes == 0) return {decision.all_calls, 0};
-    decision.engine_bytes = std::max<std::size_t>(decision.engine_bytes, card.engine_bytes);
+    if (card.engine_bytes != StreamCard::kMeasured) decision.engine_bytes = std::max<std::size_t>(decision.engine_bytes, card.engine_bytes);
   }
+  decision.measure = !decision.all_calls && decision.engine_bytes == 0;
   return decision;
+}
+
+// All ranks take what rank 0 has found.
+std::size_t agree_on_engines(Rank rank, const DeviceMembership& devices, std::span<const StreamCard> cards, Bootstrap& bootstrap,
+                             Deadline deadline) {
+  std::uint64_t from = 0;
+  if (rank == 0) {
+    try {
+      std::vector<gpu::UniqueDeviceId> ids;
+      for (const StreamCard& card : cards) ids.push_back(card.device);
+      from = engines_pay_from(devices, rank, engine_pairs(devices, rank, ids));
+    } catch (const Error& error) {
+      log::info(log::Subsystem::init, "copy engines serve no moves: they could not be measured ({})", error.what());
+    }
+  }
+  return gather_values(from, "copy engines", bootstrap, deadline).front();
 }
 
 std::size_t slot_bytes_within(std::span<const StreamCard> cards) {
@@ -93,7 +117,7 @@ std::size_t slot_bytes_within(std::span<const StreamCard> cards) {
 }
 
 std::size_t flag_bytes(std::size_t ranks) {
-  const std::size_t bytes = sizeof(StreamProgress) + sizeof(std::uint32_t) * 2 * ranks * kStreamSlots;
+  const std::size_t bytes = sizeof(StreamProgress) + ranks * (sizeof(std::uint32_t) * 2 * kStreamSlots + sizeof(device::gpu::SignalDoor));
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
@@ -151,13 +175,17 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
   if (devices.peers.size() < 2) return nullptr;
   std::string why_not;
   const auto cards = gather_values(card_of(devices, why_not), "streams", bootstrap, deadline);
-  const Decision decision = decide(cards);
+  Decision decision = decide(cards);
   if (!decision.wanted()) return none(rank, decision, cards, "SCCL_DEVICE_PATH=kernels");
   const auto unable = std::find_if(cards.begin(), cards.end(), [](const StreamCard& card) { return !card.possible; });
   if (unable != cards.end())
     return none(rank, decision, cards, why_not.empty() ? fmt::format("rank {} cannot", unable - cards.begin()) : why_not);
   if (cards.size() > kMostStreamRanks)
     return none(rank, decision, cards, fmt::format("{} ranks, and {} at most", cards.size(), kMostStreamRanks));
+  if (decision.measure) {
+    decision.engine_bytes = agree_on_engines(rank, devices, cards, bootstrap, deadline);
+    if (decision.engine_bytes == 0) return nullptr;
+  }
 
   auto path = std::make_shared<StreamPath>();
   path->all_calls = decision.all_calls;
@@ -197,8 +225,7 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
     log::info(log::Subsystem::init, "{} ordered by streams, {} KiB slots{}{}",
               path->all_calls ? "all calls are" : fmt::format("moves of {} bytes and more are", path->engine_bytes),
               path->slot_bytes / 1024,
-              shares_time(cards) ? ": ranks of several processes share a device without a process service (one-sided calls still "
-                                    "wait in kernels)" : "",
+              shares_time(cards) ? ": ranks of several processes share a device without a process service" : "",
               path->capturable ? "" : "; captured calls are not (driver older than 12.0), their kernels wait in time slices");
   return path;
 }

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "kernels/gpu/signal_arguments.h"
 #include "platform/gpu/memory.h"
 #include "platform/host/segment.h"
 #include "runtime/bootstrap/bootstrap.h"
@@ -49,7 +50,7 @@ struct StreamProgress {
   std::uint32_t finished;  // the last call that is not of a graph, its number's low half
   // By its host:
   alignas(64) std::uint32_t launched;  // what `finished` will become
-  std::uint32_t stopping;              // 1: this rank's calls will not end as they should
+  std::uint64_t stopping;              // 1: this rank's calls will not end as they should, and its kernels send no signals
 };
 
 // One rank's page, mapped and registered in this process.
@@ -63,7 +64,7 @@ struct FlagPage {
   StreamProgress& progress() const { return *reinterpret_cast<StreamProgress*>(segment->data()); }
 };
 
-// What kind of flag, by which peer, in which slot: an index of words after StreamProgress.
+// What kind of flag, by which peer, in which slot: an index of words after StreamProgress. Doors come behind them.
 enum class Flag : std::uint8_t { full, empty };
 
 struct StreamPath {
@@ -88,6 +89,13 @@ struct StreamPath {
   gpu::Address flag_address(Rank owner, Flag which, Rank peer, int slot) const {
     return page_addresses[static_cast<std::size_t>(owner)] + offset(which, peer, slot);
   }
+  // Where `owner` waits for signals of `peer`.
+  device::gpu::SignalDoor* door(Rank owner, Rank peer) const {
+    return reinterpret_cast<device::gpu::SignalDoor*>(page(owner).segment->data() + door_offset(peer));
+  }
+  gpu::Address door_address(Rank owner, Rank peer) const {
+    return page_addresses[static_cast<std::size_t>(owner)] + door_offset(peer);
+  }
   gpu::Address slot(Rank owner, Rank source, int number) const {
     return slots[static_cast<std::size_t>(owner)]->address() +
            static_cast<std::size_t>(source * kStreamSlots + number) * slot_bytes;
@@ -102,15 +110,20 @@ struct StreamPath {
     return sizeof(StreamProgress) +
            sizeof(std::uint32_t) * static_cast<std::size_t>((static_cast<int>(which) * ranks() + peer) * kStreamSlots + slot);
   }
+  std::size_t door_offset(Rank peer) const {
+    return offset(Flag::empty, ranks(), 0) + sizeof(device::gpu::SignalDoor) * static_cast<std::size_t>(peer);
+  }
 };
 
 // What every rank knows of every rank when they decide.
 struct StreamCard {
+  static constexpr std::uint64_t kMeasured = ~0ull;
+
   bool possible = false;
   bool capturable = false;
   bool beside_others = true;  // see gpu::runs_beside_other_processes
   std::uint8_t wish = 0;      // SCCL_DEVICE_PATH: 0 auto, 1 kernels, 2 streams
-  std::uint64_t engine_bytes = 0;
+  std::uint64_t engine_bytes = 0;  // SCCL_COPY_ENGINE_BYTES; kMeasured: auto
   std::uint64_t memory_limit = 0;
   std::uint64_t process = 0;
   gpu::UniqueDeviceId device{};

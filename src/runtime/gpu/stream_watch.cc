@@ -16,6 +16,12 @@ bool StreamWatch::busy(Rank rank) const {
   return load(progress.stage) != 0 || load(progress.finished) != load(progress.launched);
 }
 
+bool StreamWatch::others_busy() const {
+  for (Rank rank = 0; rank < path_.ranks(); ++rank)
+    if (rank != path_.rank && busy(rank) && !membership_.peers[static_cast<std::size_t>(rank)].has_ended()) return true;
+  return false;
+}
+
 std::uint64_t StreamWatch::progress() const {
   const StreamProgress& progress = path_.progress();
   return (static_cast<std::uint64_t>(load(progress.call)) << 32 | load(progress.stage)) + load(progress.finished);
@@ -29,6 +35,11 @@ std::optional<StreamWait> StreamWatch::wait() const {
 Rank StreamWatch::awaited() const {
   const auto at = wait();
   return at ? at->peer : -1;
+}
+
+bool StreamWatch::awaits_signal() const {
+  const auto at = wait();
+  return at && at->what == AwaitedThing::signal;
 }
 
 // The receiver's own stream is the only one to clear the flag, so whatever is there stays while it waits.

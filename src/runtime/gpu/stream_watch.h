@@ -9,7 +9,9 @@
 //      sees the fault at its next look, within 10 ms, and stops; a rank without one looks before it begins its next.
 //   3. It sets its own flags until its stream is at rest.
 //   4. It takes back what its stream may have told the others meanwhile, so that no later call of theirs, a replayed graph
-//      say, finds a message from here.
+//      say, finds a message from here. Signals, which are counted, are not sent any more after the first step.
+//
+// Only then does the caller learn of the failure, and may free the buffers into which the stream copied (DeviceWatch::settle_streams).
 //
 // A rank that neither stops nor ends its calls for a second (stopped by a debugger, say) is not waited for longer.
 #pragma once
@@ -17,6 +19,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <type_traits>
 
 #include "runtime/gpu/stream_path.h"
 #include "runtime/membership.h"
@@ -31,8 +34,12 @@ class StreamWatch {
   bool busy() const { return busy(path_.rank); }
   // Changes whenever a stream goes on.
   std::uint64_t progress() const;
+  // A peer that lives has a call under way.
+  bool others_busy() const;
   // Whom the stream waits for, -1: nobody.
   Rank awaited() const;
+  // It waits for a signal, not for a message of a call.
+  bool awaits_signal() const;
   // A rank whose message is there but belongs to another call, -1: none. For calls that do not go on.
   Rank mismatch() const;
   // A rank that is stopping, -1: none.
@@ -49,8 +56,14 @@ class StreamWatch {
   bool release();
 
  private:
-  static std::uint32_t load(const std::uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
-  static void store(std::uint32_t& word, std::uint32_t value) { __atomic_store_n(&word, value, __ATOMIC_SEQ_CST); }
+  template <typename Word>
+  static Word load(const Word& word) {
+    return __atomic_load_n(&word, __ATOMIC_SEQ_CST);
+  }
+  template <typename Word>
+  static void store(Word& word, std::type_identity_t<Word> value) {
+    __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
+  }
   bool busy(Rank rank) const;
   std::optional<StreamWait> wait() const;
   bool may_take_data(Rank peer) const;

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sealed_file.h"
-#include "schedule/sum_order.h"
 
 namespace sccl::runtime {
 namespace {
@@ -34,10 +33,6 @@ std::uint64_t packed(const TuningKey& key) {
 }
 
 constexpr std::uint64_t kMappedBit = 1u << 15;  // between the size class and the collective
-
-schedule::Stars stars_of(const Choice& choice) {
-  return choice.form == Form::direct ? schedule::Stars::fused : schedule::Stars::by_step;
-}
 
 }  // namespace
 
@@ -183,12 +178,7 @@ void Chooser::interrupt() {
 
 // Those whose results have other bits than the first one's leave, unless the user allows that.
 void Chooser::keep_same_sums(std::vector<Ranked>& ranked, const Question& question) {
-  if (membership_.settings.sum_order == SumOrder::free) return;
-  const auto order = [&](const Choice& choice) {
-    return schedule::sum_order(plans_.find(question.collective, question.root, choice, rehearsal_.get()).schedule, stars_of(choice));
-  };
-  const std::uint64_t wanted = order(ranked.front().choice);
-  std::erase_if(ranked, [&](const Ranked& one) { return order(one.choice) != wanted; });
+  if (membership_.settings.sum_order == SumOrder::fixed) runtime::keep_same_sums(ranked, question, plans_, rehearsal_.get());
 }
 
 void Chooser::begin_race(Entry& entry) {

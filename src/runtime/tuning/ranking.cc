@@ -7,6 +7,7 @@
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
 #include "schedule/layout.h"
+#include "schedule/sum_order.h"
 
 namespace sccl::runtime {
 namespace {
@@ -86,6 +87,24 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
   if (!asked && settings.tune == TuneMode::online) add_others(ranked, question, settings, reach);
   for (Ranked& one : ranked) one.choice.slice_bytes = settings.chunk_bytes;
   return ranked;
+}
+
+std::vector<Ranked> rank_on_device(const Question& question, const Settings& settings, bool direct) {
+  std::vector<Ranked> ranked;
+  const bool asked = planners::find(settings.algorithm(question.collective)) != nullptr;
+  ranked.push_back({choose_on_device({question.collective, question.size.typical_bytes(), question.ranks}, settings, direct), 0,
+                    asked ? "asked for by SCCL_ALGO" : "thresholds"});
+  if (!asked && settings.tune == TuneMode::online) add_others(ranked, question, settings, direct ? Reach::shared_space : Reach::none);
+  return ranked;
+}
+
+void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanCache& plans, Rehearsal* rehearsal) {
+  const auto order = [&](const Choice& choice) {
+    const auto stars = choice.form == Form::direct ? schedule::Stars::fused : schedule::Stars::by_step;
+    return schedule::sum_order(plans.find(question.collective, question.root, choice, rehearsal).schedule, stars);
+  };
+  const std::uint64_t wanted = order(ranked.front().choice);
+  std::erase_if(ranked, [&](const Ranked& one) { return order(one.choice) != wanted; });
 }
 
 std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal) {

@@ -37,6 +37,12 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
 // On links that the user has named: as the simulator says.
 std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal);
 
+// On devices: what choose_on_device says, then as rank_on_host.
+std::vector<Ranked> rank_on_device(const Question& question, const Settings& settings, bool direct);
+
+// Those whose results have other bits than the first one's leave.
+void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanCache& plans, Rehearsal* rehearsal);
+
 // What MIAD may try for a plan's slices; not tunable() where a chunk is one slice anyway.
 SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,
                      std::size_t slot_bytes);
