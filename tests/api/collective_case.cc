@@ -1,6 +1,8 @@
 #include "collective_case.h"
 
 #include <algorithm>
+#include <span>
+#include <stdexcept>
 
 namespace api_test {
 namespace {
@@ -91,9 +93,13 @@ std::size_t in_place_shift(const Case& test, int rank) {
 
 class Buffer {
  public:
-  Buffer(const TypeInfo& type, std::size_t elements, std::size_t offset)
+  Buffer(const TypeInfo& type, std::size_t elements, std::size_t offset, std::byte* given)
       : type_(type), elements_(elements), begin_((kGuard + offset) * type.bytes) {
-    bytes_.assign(begin_ + (elements + kGuard) * type.bytes, std::byte{kGuardByte});
+    const std::size_t all = begin_ + (elements + kGuard) * type.bytes;
+    if (given == nullptr) own_.resize(all);
+    if (given != nullptr && all > case_memory().bytes) throw std::length_error("the case's memory is too small");
+    bytes_ = {given == nullptr ? own_.data() : given, all};
+    std::fill(bytes_.begin(), bytes_.end(), std::byte{kGuardByte});
   }
   std::byte* data() { return bytes_.data() + begin_; }
   bool guards_intact() const {
@@ -107,7 +113,8 @@ class Buffer {
   const TypeInfo& type_;
   std::size_t elements_;
   std::size_t begin_;
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> own_;
+  std::span<std::byte> bytes_;
 };
 
 ncclResult_t call(const Case& test, const void* send, void* recv, ncclRedOp_t op, ncclComm_t comm) {
@@ -163,6 +170,11 @@ CaseStream& case_stream() {
   return mine;
 }
 
+CaseMemory& case_memory() {
+  thread_local CaseMemory mine;
+  return mine;
+}
+
 const std::vector<KindInfo>& kinds() {
   static const std::vector<KindInfo> all{
       {Kind::allreduce, "AllReduce", true, false, true},   {Kind::reduce, "Reduce", true, true, true},
@@ -183,8 +195,9 @@ std::string Case::text() const {
 std::string run_case(const Case& test, int rank, int ranks, ncclComm_t comm) {
   const Shape sizes = shape(test, rank, ranks);
   const bool shared = test.in_place && (sizes.send > 0 || sizes.recv > 0) && (!test.kind->rooted || rank == test.root);
-  Buffer first(*test.type, shared ? std::max(sizes.send, sizes.recv) : sizes.send, test.offset);
-  Buffer second(*test.type, shared ? 0 : sizes.recv, test.offset);
+  Buffer first(*test.type, shared ? std::max(sizes.send, sizes.recv) : sizes.send, test.offset,
+               case_memory().first);
+  Buffer second(*test.type, shared ? 0 : sizes.recv, test.offset, case_memory().second);
   std::byte* send = first.data();
   std::byte* recv = second.data();
   if (shared) {

@@ -41,6 +41,15 @@ struct CaseStream {
 };
 CaseStream& case_stream();
 
+// Where run_case has its buffers, if not in memory of its own; of a rank's thread. `second` holds the output of calls that
+// are not in place.
+struct CaseMemory {
+  std::byte* first = nullptr;
+  std::byte* second = nullptr;
+  std::size_t bytes = 0;  // of each
+};
+CaseMemory& case_memory();
+
 // Makes the call at this rank and compares every element of the output, and guard elements around it. Returns "" or
 // the first difference. Inputs are small integers, so that all results but averages and scaled sums are exact in
 // every type.

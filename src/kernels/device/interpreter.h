@@ -265,9 +265,12 @@ class Interpreter {
   }
 
   u64 remote_address(const Access& access, u64 slice) {
+    const Connection& connection = connections_[access.connection];
     const SlotHeader& header = Simple::header(connections_[access.connection]);
-    const u64 base = access.buffer == Buffer::input ? header.input_address : header.output_address;
-    return base + offset_bytes(access, slice);
+    const bool input = access.buffer == Buffer::input;
+    const u64 posted = input ? header.input_address : header.output_address;
+    const u64* const shifts = input ? call_.input_shifts : call_.output_shifts;
+    return posted + (shifts == nullptr ? 0 : shifts[connection.peer]) + offset_bytes(access, slice);
   }
 
   Motion move(const Op& op, u64 slice, u64 elements) {

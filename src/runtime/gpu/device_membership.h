@@ -17,6 +17,7 @@ struct DevicePeer {
   std::shared_ptr<gpu::DeviceMemory> memory;  // laid out by DeviceLayout; null where this device does not reach it
   bool same_process = false;
   std::shared_ptr<DeviceNeighbour> neighbour;  // in this process; else null
+  std::shared_ptr<NeighbourWords> words;       // keeps the rank's shared memory
   // What it receives through host memory: laid out for its staged sources, in their order. Null where this rank is none
   // of them.
   std::shared_ptr<StagedMemory> staged;
@@ -30,7 +31,8 @@ struct DeviceMembership {
   DeviceLayout layout{1, 1, 0};
   int blocks = 1;     // that this rank may have running, so that all ranks of its device fit beside one another
   int neighbours = 1; // ranks of this device, this one included
-  bool direct = false;  // kernels can use every rank's buffers: all are this process's and their devices are linked
+  bool direct = false;  // kernels can use every rank's buffers: all are this process's and of one device
+  bool windows_in_place = false;  // kernels may use every rank's windows, where these can be mapped
   PathTable paths;
   std::vector<DevicePeer> peers;
   std::shared_ptr<StreamPath> streams;  // null where kernels serve all calls

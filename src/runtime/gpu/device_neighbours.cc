@@ -1,4 +1,4 @@
-// What a rank's executor does about other ranks of its process: announces kernels to them, and takes its buffers back.
+// What a rank's executor does about the other ranks' kernels: announces its own to them, and takes its buffers back.
 #include <chrono>
 #include <thread>
 
@@ -16,15 +16,13 @@ constexpr std::chrono::milliseconds kWithdrawalLimit{5000};
 
 // Throws where a peer has taken its buffers back: this kernel might still find their addresses in its rings.
 void DeviceExecutor::announce(device::u64 sequence, gpu::Stream stream) {
-  const std::shared_ptr<DeviceNeighbour>& own = peer(membership_.rank).neighbour;
-  own->launches(sequence);
+  peer(membership_.rank).words->launched.store(sequence, std::memory_order_seq_cst);
   watch_.launched(sequence);
   bool shares_process = false;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-    const auto& other = peer(rank).neighbour;
-    if (!other || rank == membership_.rank) continue;
-    shares_process = true;
-    if (!other->has_withdrawn()) continue;
+    if (rank == membership_.rank) continue;
+    shares_process = shares_process || peer(rank).neighbour;
+    if (peer(rank).words->withdrawn.load(std::memory_order_seq_cst) == 0) continue;
     take_back_announcement(sequence);
     watch_.check();
     watch_.check_fault(rank);  // says more
@@ -32,6 +30,7 @@ void DeviceExecutor::announce(device::u64 sequence, gpu::Stream stream) {
                                   "communicator and make a new one", membership_.rank, rank);
   }
   if (!shares_process) return;
+  const std::shared_ptr<DeviceNeighbour>& own = peer(membership_.rank).neighbour;
   const StreamUse before = take_stream(on_device_.device.context, stream, {own, sequence});
   for (Rank rank = 0; before.by && before.by != own && rank < membership_.ranks; ++rank)
     if (peer(rank).neighbour == before.by) before.by->is_followed_by({membership_.rank, before.kernel, sequence});
@@ -39,21 +38,24 @@ void DeviceExecutor::announce(device::u64 sequence, gpu::Stream stream) {
 
 void DeviceExecutor::take_back_announcement(device::u64 sequence) {
   launches_ = sequence - 1;
-  peer(membership_.rank).neighbour->launches(launches_);
+  peer(membership_.rank).words->launched.store(launches_, std::memory_order_seq_cst);
   watch_.launched(launches_);
 }
 
 void DeviceExecutor::withdraw() noexcept {
-  if (!on_device_.direct) return;
-  peer(membership_.rank).neighbour->withdraw();
+  if (!lends_buffers_.load(std::memory_order_acquire)) return;
+  peer(membership_.rank).words->withdrawn.store(1, std::memory_order_seq_cst);
   // A call that has come to its end has its buffers back already.
   if (watch_.idle() && !watch_.kernel_was_stopped()) return;
   const auto limit = std::chrono::steady_clock::now() + kWithdrawalLimit;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-    const auto& other = peer(rank).neighbour;
-    if (rank == membership_.rank || !other) continue;
-    while (!other->idle() && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    if (!other->idle())
+    if (rank == membership_.rank) continue;
+    // A device gives up the kernels of a process that has ended before others can see the end.
+    const auto at_rest = [&] {
+      return peer(rank).words->idle() || membership_.peers[static_cast<std::size_t>(rank)].has_ended();
+    };
+    while (!at_rest() && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (!at_rest())
       log::warn("rank {}: a kernel of rank {} may still use the buffers of a call that has ended with an error: keep them until "
                 "that rank's work has ended",
                 membership_.rank, rank);
