@@ -207,18 +207,18 @@ class DeviceMeeting {
   // devices only there, or where the program did it.
   void agree_on_direct() {
     struct Verdict {
-      std::uint8_t windows;
-      std::uint8_t all_buffers;
-    } mine{!membership_.paths.any_staged() && !env::flag("NCCL_P2P_DIRECT_DISABLE", false), 1};
+      bool all_buffers;
+      bool direct;
+      bool windows;
+    } mine{!membership_.paths.any_staged(), !env::flag("NCCL_P2P_DIRECT_DISABLE", false), env::flag("NCCL_WIN_ENABLE", true)};
     for (Rank other = 0; other < ranks(); ++other)
-      if (!peer(other).same_process || card(other).id != membership_.device.id) mine.all_buffers = 0;
-    membership_.windows_in_place = true;
+      if (!peer(other).same_process || card(other).id != membership_.device.id) mine.all_buffers = false;
     membership_.direct = true;
     for (const Verdict& verdict : gather_values(mine, "device", bootstrap_, deadline_)) {
-      membership_.windows_in_place = membership_.windows_in_place && verdict.windows != 0;
-      membership_.direct = membership_.direct && verdict.all_buffers != 0;
+      membership_.direct = membership_.direct && verdict.all_buffers && verdict.direct;
+      if (!verdict.windows) membership_.no_windows_in_place = "NCCL_WIN_ENABLE is 0";
+      if (!verdict.direct) membership_.no_windows_in_place = "NCCL_P2P_DIRECT_DISABLE is set";
     }
-    membership_.direct = membership_.direct && membership_.windows_in_place;
   }
 
   // One line for each pair, by the lower of its ranks.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "platform/gpu/device.h"
@@ -32,7 +33,7 @@ struct DeviceMembership {
   int blocks = 1;     // that this rank may have running, so that all ranks of its device fit beside one another
   int neighbours = 1; // ranks of this device, this one included
   bool direct = false;  // kernels can use every rank's buffers: all are this process's and of one device
-  bool windows_in_place = false;  // kernels may use every rank's windows, where these can be mapped
+  std::string no_windows_in_place;  // why collectives may not use windows of every rank in place; empty: they may
   PathTable paths;
   std::vector<DevicePeer> peers;
   std::shared_ptr<StreamPath> streams;  // null where kernels serve all calls

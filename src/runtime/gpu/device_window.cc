@@ -151,9 +151,8 @@ class WindowMeeting {
     for (std::size_t rank = 0; rank < cards.size(); ++rank)
       if (cards[rank].use != WindowUse::symmetric)
         return fmt::format("rank {} registered it without NCCL_WIN_COLL_SYMMETRIC", rank);
-    if (!on_device_.windows_in_place) return "NCCL_P2P_DIRECT_DISABLE is set";
     if (on_device_.streams && on_device_.streams->all_calls) return "streams order the calls of processes that share a device";
-    return "";
+    return on_device_.no_windows_in_place;
   }
 
   // By rank: what leads from its address of a place in its window to this rank's.
