@@ -400,6 +400,63 @@ TEST_CASE("a graph that was captured in a window may outlive window and communic
         })) == "");
 }
 
+TEST_CASE("two processes of two threads each use one another's windows", "[processes]") {
+  if (modes().size() < 2) return;
+  CHECK(failures(run_bare_world(Mode::processes, 2, [](int process, const ncclUniqueId& id) {
+          std::vector<std::string> results(2);
+          std::vector<std::thread> threads;
+          for (const int thread : {0, 1})
+            threads.emplace_back([&, thread] {
+              const OnDevice device;
+              std::string& wrong = results[static_cast<std::size_t>(thread)];
+              const int rank = 2 * process + thread;
+              ncclComm_t comm = nullptr;
+              if (ncclCommInitRank(&comm, 4, id, rank) != ncclSuccess) return static_cast<void>(wrong = told());
+              {
+                const InWindow memory(comm, true);
+                wrong = memory.problem;
+                if (wrong.empty())
+                  wrong = run_cases_in(memory.bytes(), memory.bytes() + kBytes / 2, kBytes / 2, rank, 4, comm, {100, 10000});
+              }
+              ncclCommDestroy(comm);
+            });
+          for (std::thread& thread : threads) thread.join();
+          return failures(results);
+        })) == "");
+}
+
+TEST_CASE("a window that is deregistered while a kernel uses it stays mapped until that one has ended", "[processes]") {
+  if (modes().size() < 2) return;
+  const Stage stage;
+  CHECK(failures(run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+          std::string wrong;
+          const auto window_of = [&](void* memory) {
+            ncclWindow_t window = nullptr;
+            if (ncclCommWindowRegister(comm, memory, kBytes, &window, NCCL_WIN_COLL_SYMMETRIC) != ncclSuccess) wrong += told();
+            return window;
+          };
+          void* memory = nullptr;
+          ncclMemAlloc(&memory, kBytes);
+          auto* const data = static_cast<float*>(memory);
+          std::fill(data, data + 2 * kFloats, 1.0f);
+          std::string before;
+          for (int round = 0; round < 2; ++round) {
+            if (round == 1) before = fake_cuda_live_text();
+            const ncclWindow_t window = window_of(memory);
+            if (rank == 1) stage.await(round + 1);
+            wrong += sum(comm, device, data, data + kFloats);  // rank 0's waits for rank 1's
+            if (rank == 1) device.synchronize();
+            ncclCommWindowDeregister(comm, window);
+            if (rank == 0) stage.next();
+            wrong += check_sum(device, data + kFloats, 2);
+            ncclCommWindowDeregister(comm, window_of(memory));
+          }
+          if (const std::string after = fake_cuda_live_text(); after != before) wrong += "before: " + before + " after: " + after;
+          ncclMemFree(memory);
+          return wrong;
+        })) == "");
+}
+
 TEST_CASE("mappings of symmetric windows go with the windows", "[processes]") {
   for (const bool vmm : {true, false})
     for (const Mode mode : modes()) {
