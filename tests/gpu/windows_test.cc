@@ -511,6 +511,17 @@ TEST_CASE("windows that cannot be used in place are served through slots, and on
   }
 }
 
+TEST_CASE("where a pair goes through host memory there is no window, and its buffers' calls are right", "[processes]") {
+  if (modes().size() < 2) return;
+  fake_cuda_refuse_peers("01");
+  CHECK(failures(run_device_world(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+          const InWindow memory(comm, true);
+          if (memory.problem != "no window") return "a window: " + memory.problem;
+          return run_cases_in(memory.bytes(), memory.bytes() + kBytes / 2, kBytes / 2, rank, 3, comm, {3000});
+        }, 3)) == "");
+  fake_cuda_refuse_peers("");
+}
+
 TEST_CASE("links that join all ranks carry calls in windows in one hop, others keep their schedules", "[processes]") {
   if (modes().size() < 2) return;
   for (const char* const links : {"dgx-a100", "dgx1v"}) {
