@@ -379,7 +379,6 @@ void DeviceExecutor::keep_for_graph(const gpu::CaptureState& capture) {
 }
 
 void DeviceExecutor::add_window(const Window& window) {
-  drop_unused();  // what could not go when its window did
   resources_->hold(window.mappings);
   if (window.in_place) windows_.add(window);
 }
