@@ -82,6 +82,11 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   return choice;
 }
 
+bool in_place_pays(const CallShape& call, const Settings& settings) {
+  if (settings.protocol == ProtocolChoice::automatic && call.bytes < kDirectBytes) return false;
+  return choose(call, settings, Reach::shared_space).form == Form::direct;
+}
+
 Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct) {
   Choice choice;
   std::string asked = settings.algorithm(call.collective);

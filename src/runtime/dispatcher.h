@@ -47,4 +47,7 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach);
 // flagged words spare a fence on the way there and back.
 Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct);
 
+// Whether such calls would be served in the peers' buffers if the host's ranks could use those as their own.
+bool in_place_pays(const CallShape& call, const Settings& settings);
+
 }  // namespace sccl::runtime

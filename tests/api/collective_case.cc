@@ -1,8 +1,8 @@
 #include "collective_case.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <span>
-#include <stdexcept>
 
 namespace api_test {
 namespace {
@@ -93,14 +93,17 @@ std::size_t in_place_shift(const Case& test, int rank) {
 
 class Buffer {
  public:
-  Buffer(const TypeInfo& type, std::size_t elements, std::size_t offset, std::byte* given)
+  Buffer(const TypeInfo& type, std::size_t elements, std::size_t offset)
       : type_(type), elements_(elements), begin_((kGuard + offset) * type.bytes) {
-    const std::size_t all = begin_ + (elements + kGuard) * type.bytes;
-    if (given == nullptr) own_.resize(all);
-    if (given != nullptr && all > case_memory().bytes) throw std::length_error("the case's memory is too small");
-    bytes_ = {given == nullptr ? own_.data() : given, all};
+    const std::size_t bytes = begin_ + (elements + kGuard) * type.bytes;
+    void* const memory = case_memory().allocate != nullptr ? case_memory().allocate(bytes) : std::malloc(bytes);
+    bytes_ = {static_cast<std::byte*>(memory), bytes};
     std::fill(bytes_.begin(), bytes_.end(), std::byte{kGuardByte});
   }
+  ~Buffer() { (case_memory().release != nullptr ? case_memory().release : std::free)(bytes_.data()); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
   std::byte* data() { return bytes_.data() + begin_; }
   bool guards_intact() const {
     const std::size_t end = begin_ + elements_ * type_.bytes;
@@ -113,7 +116,6 @@ class Buffer {
   const TypeInfo& type_;
   std::size_t elements_;
   std::size_t begin_;
-  std::vector<std::byte> own_;
   std::span<std::byte> bytes_;
 };
 
@@ -195,9 +197,8 @@ std::string Case::text() const {
 std::string run_case(const Case& test, int rank, int ranks, ncclComm_t comm) {
   const Shape sizes = shape(test, rank, ranks);
   const bool shared = test.in_place && (sizes.send > 0 || sizes.recv > 0) && (!test.kind->rooted || rank == test.root);
-  Buffer first(*test.type, shared ? std::max(sizes.send, sizes.recv) : sizes.send, test.offset,
-               case_memory().first);
-  Buffer second(*test.type, shared ? 0 : sizes.recv, test.offset, case_memory().second);
+  Buffer first(*test.type, shared ? std::max(sizes.send, sizes.recv) : sizes.send, test.offset);
+  Buffer second(*test.type, shared ? 0 : sizes.recv, test.offset);
   std::byte* send = first.data();
   std::byte* recv = second.data();
   if (shared) {

@@ -41,12 +41,10 @@ struct CaseStream {
 };
 CaseStream& case_stream();
 
-// Where run_case has its buffers, if not in memory of its own; of a rank's thread. `second` holds the output of calls that
-// are not in place.
+// Where the buffers of run_case come from; of a rank's thread. None: the C++ library.
 struct CaseMemory {
-  std::byte* first = nullptr;
-  std::byte* second = nullptr;
-  std::size_t bytes = 0;  // of each
+  void* (*allocate)(std::size_t bytes) = nullptr;
+  void (*release)(void*) = nullptr;
 };
 CaseMemory& case_memory();
 

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstdlib>
+#include <stdexcept>
 
 #include "gpu/captured.h"
 #include "gpu/failures.h"
@@ -53,10 +55,31 @@ class InWindow {
   void* memory_ = nullptr;
 };
 
-// run_cases in given memory.
+// What run_case takes in turns: for the input, or both, and for the output.
+struct Places {
+  std::byte* begin[2] = {};
+  std::size_t bytes = 0;
+  std::size_t taken = 0;
+};
+Places& places() {
+  thread_local Places mine;
+  return mine;
+}
+void* take_place(std::size_t bytes) {
+  std::byte* const place = places().begin[places().taken++ % 2];
+  if (place == nullptr) return std::malloc(bytes);
+  if (bytes > places().bytes) throw std::length_error("the case's memory is too small");
+  return place;
+}
+void give_place_back(void* place) {
+  if (place != places().begin[0] && place != places().begin[1]) std::free(place);
+}
+
+// run_cases in given memory; null: in the host's.
 std::string run_cases_in(std::byte* first, std::byte* second, std::size_t bytes, int rank, int ranks, ncclComm_t comm,
                          const std::vector<std::size_t>& counts) {
-  case_memory() = {first, second, bytes};
+  places() = {{first, second}, bytes, 0};
+  case_memory() = {take_place, give_place_back};
   std::string wrong = run_cases(rank, ranks, comm, counts);
   case_memory() = {};
   return wrong;

@@ -49,7 +49,7 @@ class Pair {
         for (const bool sends : {true, false}) {
           RankMemory& owner = ranks_[sends ? 1 - rank : rank];
           mine.connections.push_back({owner.rings[channel].get(), owner.payloads[channel].data(), kSlotBytes, nullptr,
-                                      1 - rank, 0, false, 0, 0, 0, 0});
+                                      1 - rank, 0, false, 0, 0, 0, 0, 0, 0});
         }
       controls_[rank] = &mine.control;
     }

@@ -21,6 +21,7 @@
 //   void ring(connection)                wakes the peer; everything stored before is visible to it
 //   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read then
 //   Source* sources(), u8** sinks()      room for one operation's operands and destinations
+//   void fills_slot(sink, connection)    that sink is a slot of the connection
 #pragma once
 
 #include "kernels/device/protocol.h"
@@ -265,8 +266,8 @@ class Interpreter {
   }
 
   u64 remote_address(const Access& access, u64 slice) {
-    const Connection& connection = connections_[access.connection];
-    const SlotHeader& header = Simple::header(connections_[access.connection]);
+    Connection& connection = connections_[access.connection];
+    const SlotHeader& header = Simple::header(connection);
     const bool input = access.buffer == Buffer::input;
     const u64 posted = input ? header.input_address : header.output_address;
     const u64* const shifts = input ? call_.input_shifts : call_.output_shifts;
@@ -306,7 +307,7 @@ class Interpreter {
     const Access& operand = program_.operands[op.operand_begin];
     const Access& destination = program_.destinations[op.destination_begin];
     return operand.via == Via::remote && destination.via == Via::local &&
-           !connections_[operand.connection].shares_address_space;
+           !connections_[operand.connection].maps_buffers;
   }
 
   bool copy_from_peer(const Op& op, u64 slice, u64 bytes) {
@@ -338,7 +339,7 @@ class Interpreter {
   // Null when the peer's memory cannot be reached.
   const u8* arrived_data(const Access& operand, Connection& connection, u32 index, u64 slice, u64 bytes) {
     if (operand.via == Via::slot && call_.protocol == Protocol::simple) return Simple::payload(connection);
-    if (operand.via == Via::remote && connection.shares_address_space)
+    if (operand.via == Via::remote && connection.maps_buffers)
       return reinterpret_cast<const u8*>(remote_address(operand, slice));
     u8* bounce = target_.bounce(index);
     if (operand.via == Via::slot)
@@ -351,7 +352,7 @@ class Interpreter {
   bool needs_delivery(const Access& destination) const {
     if (destination.via == Via::local) return false;
     if (destination.via == Via::slot) return call_.protocol == Protocol::ll;
-    return !connections_[destination.connection].shares_address_space;
+    return !connections_[destination.connection].maps_buffers;
   }
 
   // The addresses the mover can write. Where only deliveries follow, the result goes to a bounce buffer first, or stays
@@ -373,9 +374,11 @@ class Interpreter {
         continue;
       else if (destination.via == Via::local)
         place(local(destination, slice));
-      else if (destination.via == Via::slot)
-        place(Simple::payload(connections_[destination.connection]));
-      else
+      else if (destination.via == Via::slot) {
+        Connection& connection = connections_[destination.connection];
+        target_.fills_slot(count, connection);
+        place(Simple::payload(connection));
+      } else
         place(reinterpret_cast<u8*>(remote_address(destination, slice)));
     }
     if (deliveries && count == 0) place(copies && Target::leads() ? const_cast<u8*>(target_.sources()[0].data) : target_.result());

@@ -68,7 +68,7 @@ void DeviceResources::connect() {
           connection.payload = at<device::u8>(place.payload);
           connection.slot_bytes = layout.slot_bytes();
           connection.peer = peer;
-          connection.shares_address_space = true;  // of use only to programs that use buffers in place
+          connection.maps_buffers = true;  // of use only to programs that use buffers in place
           table[static_cast<std::size_t>(channel) * connections_per_channel_ +
                 static_cast<std::size_t>(connection_index(kind, direction, peer, ranks))] = connection;
         }
