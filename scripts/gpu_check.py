@@ -65,6 +65,7 @@ class Rank:
         self.driver, self.library = Driver(rank % job.get("devices", 1)), Library()
         self.stream = self.driver.stream()
         self.comm = self.library.join(unique_id, self.ranks, rank)
+        self.places = None  # of check_case's buffers, if not of its own
 
     def run(self):
         return getattr(self, self.job["task"])()
@@ -77,7 +78,8 @@ class Rank:
         root = count % self.ranks
         send_data = pattern(kind, self.rank, 0, sent_elements(call, self.ranks, self.rank, root, count))
         wanted = expected(call, kind, op, self.ranks, self.rank, root, count)
-        send, recv = driver.allocate(len(send_data) + offset * size), driver.allocate(len(wanted) + offset * size)
+        places = self.places or (driver.allocate(len(send_data) + offset * size), driver.allocate(len(wanted) + offset * size))
+        send, recv = places
         try:
             driver.write(send + offset * size, send_data, self.stream)
             self.library.collective(call, send + offset * size, recv + offset * size, count, TYPES[kind][0], OPS[op], root,
@@ -85,8 +87,8 @@ class Rank:
             if driver.read(recv + offset * size, len(wanted), self.stream) != wanted:
                 raise Failure(f"{call} {kind} {op} count {count} offset {offset}: wrong result")
         finally:
-            driver.free(send)
-            driver.free(recv)
+            for place in places if self.places is None else ():
+                driver.free(place)
 
     def correctness(self):
         cases = 0
@@ -126,7 +128,7 @@ class Rank:
 
     def graphs(self):
         driver, count = self.driver, 5000
-        data = driver.allocate(count * 4)
+        data = self.places[0] if self.places else driver.allocate(count * 4)
         driver.write(data, encode("float32", 1) * count, self.stream)
         def calls():
             for _ in range(2):
@@ -174,6 +176,25 @@ class Rank:
         if windows == 0 and self.job.get("windows", True):
             raise Failure("there was no window")
         return {"windows": windows}
+
+    def in_windows(self):
+        """Collectives between symmetric windows, which kernels use in place, and a replayed graph there."""
+        call, size, buffers, windows = self.library.call, 1 << 22, [C.c_void_p(), C.c_void_p()], [C.c_void_p(), C.c_void_p()]
+        for buffer, window in zip(buffers, windows):
+            call("ncclMemAlloc", C.byref(buffer), C.c_size_t(size))
+            call("ncclCommWindowRegister", self.comm, buffer, C.c_size_t(size), C.byref(window), 1)
+        if not windows[1].value and self.job.get("windows", True):
+            raise Failure("there was no window")
+        self.places = [buffer.value for buffer in buffers]
+        for kind in ("AllReduce", "AllGather", "ReduceScatter", "AlltoAll"):
+            for count in (33, 5000, size // 4 // self.ranks - 3):
+                self.check_case(kind, "float32", "sum", count, 1)
+        self.graphs()
+        self.driver.synchronize(self.stream)
+        for buffer, window in zip(buffers, windows):
+            call("ncclCommWindowDeregister", self.comm, window)
+            call("ncclMemFree", buffer)
+        return {"cases": 13}
 
     def mismatch(self):
         data = self.driver.allocate(4096)
@@ -322,6 +343,9 @@ def correctness(report, options):
             report.check(f"correctness, {ranks} ranks as {mode}", run_job(mode, job, options.limit))
         for task in ("transfers", "graphs", "one_sided"):
             report.check(f"{task}, 2 ranks as {mode}", run_job(mode, {"task": task, "ranks": 2}, options.limit))
+    # Streams order the calls of processes that share a device, so that kernels are asked for.
+    report.check("collectives in windows, 2 ranks as processes",
+                 run_job("processes", {"task": "in_windows", "ranks": 2}, options.limit, {"SCCL_DEVICE_PATH": "kernels"}))
 
 
 def staged(report, options):
@@ -339,7 +363,7 @@ def devices(report, options):
     if count < 2:
         return report.skip("devices", "there is one device only")
     for mode in ("threads", "processes"):
-        for task in ("correctness", "transfers", "graphs", "one_sided"):
+        for task in ("correctness", "transfers", "graphs", "one_sided", "in_windows"):
             job = {"task": task, "ranks": count, "devices": count, "quick": options.quick, "windows": False}
             report.check(f"{task}, {count} devices as {mode}", run_job(mode, job, options.limit))
 

@@ -87,7 +87,7 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_NVLS_NCHANNELS", "number", "unset", kIgnored, "Channels of these."},
     {"NCCL_OOB_NET_ENABLE", "0 | 1", "0", kIgnored, "The bootstrap goes over the fast network."},
     {"NCCL_OOB_NET_IFNAME", "prefixes, ^ excludes, = exact", "unset", kIgnored, "Its interfaces."},
-    {"NCCL_P2P_DIRECT_DISABLE", "0 | 1", "0", kHonoured, "Ranks of one process do not use one another's device buffers in place."},
+    {"NCCL_P2P_DIRECT_DISABLE", "0 | 1", "0", kHonoured, "Ranks do not use one another's device buffers in place."},
     {"NCCL_P2P_DISABLE", "0 | 1", "0", kHonoured, "Devices reach each other through host memory only."},
     {"NCCL_P2P_LEVEL", "LOC | NVL | PIX | PXB | PHB | SYS, or 0 .. 5", "SYS", kHonoured, "Devices farther apart than this exchange data through host memory."},
     {"NCCL_P2P_NET_CHUNKSIZE", "bytes", "131072", kIgnored, "Sends and receives: chunk over a network."},
@@ -115,7 +115,7 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_TUNER_PLUGIN", "name, path, none", "unset", kIgnored, "Tuner plugin."},
     {"NCCL_UID_STAGGER_RATE", "number", "7000", kIgnored, "Greetings a second the root shall get at most."},
     {"NCCL_UID_STAGGER_THRESHOLD", "number", "256", kIgnored, "Ranks from which greetings are spread over time."},
-    {"NCCL_WIN_ENABLE", "0 | 1", "1", kIgnored, "Symmetric memory windows."},
+    {"NCCL_WIN_ENABLE", "0 | 1", "1", kHonoured, "Collectives use buffers in symmetric windows in place."},
     {"NCCL_WORK_FIFO_BYTES", "bytes", "1048576", kIgnored, "Queue from host to kernel."},
     {"SCCL_ALGO", "auto, planner, or collective:planner;...", "auto", kHonoured,
      "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with SCCL_TOPO "

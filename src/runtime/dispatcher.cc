@@ -18,7 +18,6 @@ constexpr int kAllPairsRanks = 8;
 constexpr int kManyRanks = 16;
 // From here on the slots of one neighbour stay in the caches and those of all peers do not.
 constexpr std::size_t kRingBytes = 256 * 1024;
-constexpr std::size_t kDeviceLlBytes = 1024;
 
 std::string automatic_planner(const CallShape& call, bool direct) {
   const bool per_rank = call.collective == Collective::allgather || call.collective == Collective::reducescatter;

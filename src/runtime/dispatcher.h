@@ -27,6 +27,9 @@ enum class Reach : std::uint8_t { none, through_system, shared_space };
 // word beyond a few words (64 bytes: 0.4 us against 0.8).
 inline constexpr std::size_t kAutomaticLlBytes = 8;
 
+// Likewise on devices, where larger calls use buffers in place if they can.
+inline constexpr std::size_t kDeviceLlBytes = 1024;
+
 // "one-hop (single copy)"
 std::string text(const Choice& choice);
 

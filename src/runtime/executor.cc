@@ -77,6 +77,8 @@ void apply_reduction(const Reduction& reduction, DataType type, int ranks, devic
 Executor::Executor(Membership membership, const StopFlags& stop)
     : membership_(std::move(membership)), stop_(stop) {
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
+  input_shifts_.resize(ranks);
+  output_shifts_.resize(ranks);
   connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
   connect_channel(MemoryLayout::Channel::collective);
   connect_channel(MemoryLayout::Channel::point_to_point);
@@ -146,8 +148,8 @@ void Executor::map_buffers(bool mapped) {
                                        rank, membership_.ranks);
     device::Connection& connection = connections_[static_cast<std::size_t>(index)];
     connection.maps_buffers = mapped || membership_.peers[static_cast<std::size_t>(rank)].shares_address_space;
-    connection.input_shift = shifts.input;
-    connection.output_shift = shifts.output;
+    input_shifts_[static_cast<std::size_t>(rank)] = shifts.input;
+    output_shifts_[static_cast<std::size_t>(rank)] = shifts.output;
   }
 }
 
@@ -161,6 +163,8 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   }
   call_.input = static_cast<const u8*>(request.send);
   call_.output = static_cast<u8*>(request.recv);
+  call_.input_shifts = maps_buffers_ ? input_shifts_.data() : nullptr;
+  call_.output_shifts = maps_buffers_ ? output_shifts_.data() : nullptr;
   // In a call in place all that is written is somebody's result.
   const bool in_place = touches_peers_ && (maps_buffers_ || membership_.reach() == Reach::shared_space);
   if (in_place && streamed_bytes_ > 0)

@@ -116,6 +116,7 @@ class Executor {
   bool collective_ = false;
   std::optional<CollectiveRequest> meeting_;  // begins when the ranks have compared their buffers
   bool maps_buffers_ = false;   // all of them, all ranks'
+  std::vector<device::u64> input_shifts_, output_shifts_;  // by rank, then
   bool touches_peers_ = false;  // reads and writes their buffers
   device::Program program_{};
   device::Call call_{};

@@ -271,7 +271,15 @@ class Meeting {
     std::vector<DeviceCard> devices;
     for (const Card& card : cards_) devices.push_back(card.device);
     if (!all_have_devices(devices)) return;
+    const auto words_of = [&](Rank rank) {
+      const auto& segment = peer(rank).segment;
+      return std::shared_ptr<NeighbourWords>(segment,
+                                             reinterpret_cast<NeighbourWords*>(membership_.layout.device_page(segment->data())));
+    };
+    new (words_of(membership_.rank).get()) NeighbourWords;
     membership_.on_device = share_device_memory(membership_.rank, *device_, devices, bootstrap_, deadline_);
+    for (Rank rank = 0; rank < membership_.ranks; ++rank)
+      membership_.on_device->peers[static_cast<std::size_t>(rank)].words = words_of(rank);
     membership_.on_device->streams = share_stream_path(membership_.rank, *membership_.on_device, bootstrap_, deadline_);
   }
 

@@ -33,10 +33,12 @@ OneSided::OneSided(const Membership& membership, Assembly& assembly, DeviceExecu
       abort_(abort),
       used_(static_cast<std::size_t>(membership.ranks) * MemoryLayout::kSignals * MemoryLayout::kContexts, 0) {}
 
-const Window* OneSided::register_window(void* base, std::size_t bytes) {
+const Window* OneSided::register_window(void* base, std::size_t bytes, WindowUse use) {
   if (device_ != nullptr) {
-    auto window = map_window(membership_, assembly_, abort_, base, bytes);
-    return window ? add(std::move(window)) : nullptr;
+    auto window = map_window(membership_, assembly_, abort_, {base, bytes, use, next_window_});
+    if (!window) return nullptr;
+    next_window_ = window->number + 1;
+    return add(std::move(window));
   }
   const WindowCard mine{reinterpret_cast<std::uint64_t>(base), bytes};
   const auto payloads = assembly_.all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)),
@@ -64,16 +66,19 @@ const Window* OneSided::register_window(void* base, std::size_t bytes) {
 const Window* OneSided::add(std::unique_ptr<Window> window) {
   const Window* handle = window.get();
   const std::lock_guard lock(mutex_);
-  if (device_ != nullptr) device_->hold(window->mappings);
+  if (device_ != nullptr) device_->add_window(*window);
   windows_[handle] = std::move(window);
   return handle;
 }
 
 void OneSided::deregister_window(const Window* window) {
   const std::lock_guard lock(mutex_);
-  if (windows_.erase(window) == 0)
+  const auto found = windows_.find(window);
+  if (found == windows_.end())
     fail(ErrorCode::invalid_usage, "window {} is not one that this communicator registered",
          static_cast<const void*>(window));
+  if (device_ != nullptr) device_->remove_window(*window);
+  windows_.erase(found);
   if (device_ != nullptr) device_->drop_unused();
 }
 

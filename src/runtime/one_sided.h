@@ -24,7 +24,13 @@ struct Window {
   std::size_t bytes = 0;
   std::vector<std::uint64_t> bases;  // by rank; on a device as this rank's kernels see them
   std::shared_ptr<void> mappings;    // which make them so
+  std::uint32_t number = 0;  // on devices, the same on all ranks
+  bool in_place = false;     // collectives may use it so (gpu/symmetric_windows.h)
+  std::uint64_t shifts = 0;  // table on the device, part of the mappings; 0: every rank's kernels see the same addresses
 };
+
+// `symmetric`: with NCCL_WIN_COLL_SYMMETRIC.
+enum class WindowUse : std::uint8_t { one_sided, symmetric };
 
 struct SignalAddress {
   Rank peer = 0;
@@ -54,7 +60,7 @@ class OneSided {
 
   // Collective; null, with one line that says why, where ranks, or their kernels, cannot write into one another's memory. Throws
   // invalid_argument when the ranks' sizes differ.
-  const Window* register_window(void* base, std::size_t bytes);
+  const Window* register_window(void* base, std::size_t bytes, WindowUse use);
   void deregister_window(const Window* window);    // invalid_usage for one that is not registered
   const Window& window(const Window* handle) const;  // the same
 
@@ -79,6 +85,7 @@ class OneSided {
   Assembly& assembly_;
   DeviceExecutor* device_;
   const std::atomic<bool>& abort_;
+  std::uint32_t next_window_ = 1;
   std::vector<std::uint64_t> used_;  // signals that wait() has used up, by peer, signal and context
   mutable std::mutex mutex_;         // guards what follows
   std::map<const Window*, std::unique_ptr<Window>> windows_;

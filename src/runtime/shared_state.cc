@@ -30,6 +30,7 @@ void CallRecord::publish(const CallSignature& call) {
   sequence.store(0, std::memory_order_relaxed);
   count.store(call.count, std::memory_order_release);
   packed.store(pack(call), std::memory_order_release);
+  windows.store(static_cast<std::uint64_t>(call.input_window) << 32 | call.output_window, std::memory_order_release);
   sequence.store(call.sequence, std::memory_order_release);  // pairs with read()
 }
 
@@ -42,6 +43,9 @@ bool CallRecord::read(std::uint64_t wanted, CallSignature& call) const {
   call.type = static_cast<DataType>(bits >> 40 & 0xff);
   call.op = static_cast<ReduceOp>(bits >> 32 & 0xff);
   call.root = static_cast<Rank>(static_cast<std::uint32_t>(bits));
+  const std::uint64_t both = windows.load(std::memory_order_acquire);
+  call.input_window = static_cast<std::uint32_t>(both >> 32);
+  call.output_window = static_cast<std::uint32_t>(both);
   return sequence.load(std::memory_order_acquire) == wanted;
 }
 
@@ -69,7 +73,8 @@ void SharedState::publish_fault(int code, const std::string& text) {
 MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes)
     : ranks_(ranks), slot_bytes_(slot_bytes) {
   const std::size_t rings = static_cast<std::size_t>(kChannels) * static_cast<std::size_t>(ranks);
-  rings_offset_ = round_up(sizeof(SharedState), kPageBytes);
+  device_page_offset_ = round_up(sizeof(SharedState), kPageBytes);
+  rings_offset_ = device_page_offset_ + kDevicePageBytes;
   signals_offset_ = rings_offset_ + rings * sizeof(device::Ring);
   const std::size_t signals = static_cast<std::size_t>(ranks) * kSignals * kContexts;
   payloads_offset_ = round_up(signals_offset_ + signals * sizeof(std::atomic<std::uint64_t>), kPageBytes);

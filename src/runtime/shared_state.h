@@ -21,6 +21,7 @@ struct CallRecord {
   std::atomic<std::uint64_t> sequence{0};
   std::atomic<std::uint64_t> count{0};
   std::atomic<std::uint64_t> packed{0};
+  std::atomic<std::uint64_t> windows{0};
 
   void publish(const CallSignature& call);
   // False when the record holds another call, or is being written.
@@ -110,6 +111,7 @@ class MemoryLayout {
   static constexpr int kChannels = 2;
   static constexpr int kSignals = 16;  // one-sided signals a rank can get from each other rank, by index
   static constexpr int kContexts = 4;
+  static constexpr std::size_t kDevicePageBytes = 4096;
 
   // `blackboard_bytes`: 0, or Blackboard::kBytes where there will be news.
   MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes = 0);
@@ -117,6 +119,8 @@ class MemoryLayout {
   std::size_t total_bytes() const { return total_bytes_; }
   std::size_t slot_bytes() const { return slot_bytes_; }
   SharedState& state(std::byte* base) const { return *reinterpret_cast<SharedState*>(base); }
+  // A page of its own for what ranks on devices show one another (gpu/device_neighbour.h).
+  std::byte* device_page(std::byte* base) const { return base + device_page_offset_; }
   // The ring through which the owner of `base` receives from `source`.
   device::Ring& ring(std::byte* base, Channel channel, Rank source) const;
   device::u8* payload(std::byte* base, Channel channel, Rank source) const;
@@ -137,6 +141,7 @@ class MemoryLayout {
 
   int ranks_;
   std::size_t slot_bytes_;
+  std::size_t device_page_offset_;
   std::size_t rings_offset_;
   std::size_t signals_offset_;
   std::size_t payloads_offset_;

@@ -19,6 +19,7 @@ std::uint32_t CallSignature::hash() const {
   state = mix(state ^ count);
   state = mix(state ^ (static_cast<std::uint64_t>(collective) << 48 | static_cast<std::uint64_t>(type) << 40 |
                        static_cast<std::uint64_t>(op) << 32 | static_cast<std::uint32_t>(root)));
+  if (input_window != 0) state = mix(state ^ (static_cast<std::uint64_t>(input_window) << 32 | output_window));
   return static_cast<std::uint32_t>(state);
 }
 
@@ -27,16 +28,23 @@ std::string CallSignature::text() const {
   std::string text = fmt::format("{}(count={}, {}", about.call_name, count, info(type).name);
   if (about.reduces) text += fmt::format(", {}", name(op));
   if (about.rooted) text += fmt::format(", root={}", root);
-  return text + ")";
+  text += ")";
+  if (input_window != 0) text += fmt::format(" from window {} to window {}", input_window, output_window);
+  return text;
 }
 
 std::uint32_t transfer_hash(std::uint64_t bytes) { return static_cast<std::uint32_t>(mix(bytes ^ 0x7032702d73656e64ull)); }
 
 std::string mismatch_text(Rank mine, const CallSignature& my_call, Rank theirs, const CallSignature& their_call) {
-  return fmt::format(
-      "rank {} called {} while rank {} called {} as call {} of this communicator: make the ranks' calls equal, in the "
-      "same order",
-      mine, my_call.text(), theirs, their_call.text(), my_call.sequence);
+  CallSignature same_windows = their_call;
+  same_windows.input_window = my_call.input_window;
+  same_windows.output_window = my_call.output_window;
+  const char* const remedy = same_windows == my_call
+                                 ? "buffers in windows with NCCL_WIN_COLL_SYMMETRIC must lie in the same windows on all "
+                                   "ranks: give every rank's buffers their place there, or none's"
+                                 : "make the ranks' calls equal, in the same order";
+  return fmt::format("rank {} called {} while rank {} called {} as call {} of this communicator: {}", mine, my_call.text(),
+                     theirs, their_call.text(), my_call.sequence, remedy);
 }
 
 }  // namespace sccl::runtime

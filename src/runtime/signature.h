@@ -16,10 +16,13 @@ struct CallSignature {
   DataType type = DataType::int8;
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
+  // Of buffers that peers use in place where processes share windows (gpu/symmetric_windows.h): their numbers, else 0.
+  std::uint32_t input_window = 0;
+  std::uint32_t output_window = 0;
 
   bool operator==(const CallSignature&) const = default;
   std::uint32_t hash() const;
-  // "AllReduce(count=4096, float, sum)"
+  // "AllReduce(count=4096, float, sum)", and the windows if there are any
   std::string text() const;
 };
 

@@ -25,8 +25,9 @@ runtime::Completion register_window(ncclComm_t comm, void* base, size_t bytes, n
   if (win == nullptr) fail(ErrorCode::invalid_argument, "win is NULL: pass a place for the result");
   if ((flags & ~kKnownFlags) != 0)
     fail(ErrorCode::invalid_argument, "winFlags is {:#x}: only the flags NCCL_WIN_... of nccl.h are known", flags);
+  const auto use = (flags & NCCL_WIN_COLL_SYMMETRIC) != 0 ? runtime::WindowUse::symmetric : runtime::WindowUse::one_sided;
   return runtime::submit_setup(
-      communicator, [=] { *win = handle_of(communicator->one_sided().register_window(base, bytes)); });
+      communicator, [=] { *win = handle_of(communicator->one_sided().register_window(base, bytes, use)); });
 }
 
 // Contexts and signals are numbered by the program; the flags are reserved.

@@ -235,6 +235,11 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** results, u64 
       type = allocation.host ? 1 : 2;
       device = allocation.device;
     }
+  for (const auto& [begin, mapping] : s.mapped)
+    if (pointer >= begin && pointer < begin + mapping.bytes) {
+      type = 2;
+      device = mapping.device;
+    }
   for (unsigned i = 0; i < count; ++i)
     *static_cast<unsigned*>(results[i]) = static_cast<unsigned>(attributes[i] == 2 ? type : attributes[i] == 9 ? device : 0);
   return kSuccess;

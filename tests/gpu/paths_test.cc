@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "gpu/device_world.h"
+#include "gpu/logged.h"
 #include "runtime/gpu/device_paths.h"
 
 using namespace api_test;
@@ -46,42 +47,19 @@ std::string run_all(int rank, int ranks, ncclComm_t comm, const OnDevice& device
   return "";
 }
 
-// What the ranks log while `run` runs; all of them, since each process writes a file of its own.
-std::string log_of(const std::function<void()>& run) {
-  char folder[] = "/tmp/sccl-paths-XXXXXX";
-  if (::mkdtemp(folder) == nullptr) return "no folder";
-  const std::string command = std::string("cat ") + folder + "/* 2>/dev/null; rm -r " + folder;
-  {
-    const Setting level("NCCL_DEBUG", "INFO");
-    const Setting parts("NCCL_DEBUG_SUBSYS", "INIT,P2P");
-    const Setting file("NCCL_DEBUG_FILE", (std::string(folder) + "/log.%p").c_str());
-    run();
-  }
-  std::string text;
-  FILE* const pipe = ::popen(command.c_str(), "r");
-  for (int c = 0; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;) text.push_back(static_cast<char>(c));
-  if (pipe != nullptr) ::pclose(pipe);
-  return text;
-}
-
-// The library reads how to log once in a process: only where no test ran before in this one can the text be read.
-bool logs_can_be_read() { return fake_cuda_kernels() == 0; }
-
-std::size_t occurrences(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 }  // namespace
 
 TEST_CASE("ranks on devices that reach each other use peer memory") {
   for (const Mode mode : modes())
     for (const int ranks : {2, 3}) {
       INFO(name(mode) << " " << ranks);
+      fake_cuda_reset_calls();
       CHECK(failures(run_device_world(mode, ranks, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-              if (std::string(fake_cuda_calls()).find("cuMemHostRegister") != std::string::npos) return "host memory was pinned";
-              return run_all(rank, ranks, comm, device);
+              std::string wrong = run_all(rank, ranks, comm, device);
+              // Each rank pins the page with its words, and nothing for data.
+              const std::size_t pages = mode == Mode::threads ? static_cast<std::size_t>(ranks) : 1;
+              if (occurrences(fake_cuda_calls(), "cuMemHostRegister_v2;") > pages) wrong += " host memory was pinned";
+              return wrong;
             }, 2)) == "");
     }
 }
@@ -103,7 +81,7 @@ TEST_CASE("devices without peer access exchange data through host memory, as thr
 TEST_CASE("devices without peer access are named with the reason, once a pair", "[processes]") {
   if (modes().size() < 2) return;
   const PeerAccess none(kFakeNoPeerAccess);
-  const std::string text = log_of([] {
+  const std::string text = log_of("INIT,P2P", [] {
     run_device_world(Mode::processes, 4, [](int, ncclComm_t, const OnDevice&) { return std::string(); }, 2);
   });
   if (!logs_can_be_read()) return;
@@ -172,7 +150,7 @@ TEST_CASE("peer access that is claimed but loses data is found out and named onc
     fake_cuda_set_vmm(vmm ? 1 : 0);
     const PeerAccess broken(kFakeBrokenPeerAccess);
     std::string wrong;
-    const std::string text = log_of([&] {
+    const std::string text = log_of("INIT,P2P", [&] {
       wrong = failures(run_device_world(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) {
         return run_all(rank, 3, comm, device);
       }, 2));
@@ -193,7 +171,7 @@ TEST_CASE("a level that a pair exceeds stages it, and an unknown one is told", "
   for (const char* const level : {"NVL", "1", "loc"}) {
     const Setting setting("NCCL_P2P_LEVEL", level);
     std::string wrong;
-    const std::string text = log_of([&] {
+    const std::string text = log_of("INIT,P2P", [&] {
       wrong = failures(run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
         return run_all(rank, 2, comm, device);
       }, 2));
@@ -203,7 +181,7 @@ TEST_CASE("a level that a pair exceeds stages it, and an unknown one is told", "
     if (logs_can_be_read()) CHECK(occurrences(text, "than NCCL_P2P_LEVEL allows") == 1);
   }
   const Setting setting("NCCL_P2P_LEVEL", "near");
-  const std::string text = log_of([&] {
+  const std::string text = log_of("INIT,P2P", [&] {
     run_device_world(Mode::processes, 2, [](int, ncclComm_t, const OnDevice&) { return std::string(); }, 2);
   });
   if (!logs_can_be_read()) return;

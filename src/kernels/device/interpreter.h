@@ -268,9 +268,10 @@ class Interpreter {
   u64 remote_address(const Access& access, u64 slice) {
     Connection& connection = connections_[access.connection];
     const SlotHeader& header = Simple::header(connection);
-    const u64 base = access.buffer == Buffer::input ? header.input_address + connection.input_shift
-                                                    : header.output_address + connection.output_shift;
-    return base + offset_bytes(access, slice);
+    const bool input = access.buffer == Buffer::input;
+    const u64 posted = input ? header.input_address : header.output_address;
+    const u64* const shifts = input ? call_.input_shifts : call_.output_shifts;
+    return posted + (shifts == nullptr ? 0 : shifts[connection.peer]) + offset_bytes(access, slice);
   }
 
   Motion move(const Op& op, u64 slice, u64 elements) {

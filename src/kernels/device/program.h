@@ -92,6 +92,9 @@ struct Call {
   u64 slice_elements;
   u64 slice_count;
   u32 signature;     // of the call; a message of another call is a mismatch among the ranks
+  // By rank: from where that rank says its buffer is to where this one finds it. Null: nowhere else.
+  const u64* input_shifts;
+  const u64* output_shifts;
 };
 
 struct LaneState {

@@ -109,7 +109,9 @@ class DeviceMeeting {
     const std::vector<Offer> offers = gather_values(offer, "device", bootstrap_, deadline_);
     auto descriptors = exchange_descriptor(offer.ticket.descriptor ? descriptor.get() : -1);
     verdicts_.assign(cards_.size(), PathVerdict::good);
-    peer(rank_) = {own, true, neighbour, nullptr, 0};
+    peer(rank_).memory = own;
+    peer(rank_).same_process = true;
+    peer(rank_).neighbour = neighbour;
     for (Rank other = 0; other < ranks(); ++other) {
       if (other == rank_) continue;
       const auto at = static_cast<std::size_t>(other);
@@ -201,16 +203,22 @@ class DeviceMeeting {
     }
   }
 
-  // Kernels use the buffers of all ranks in place: those of other processes are not mapped, those of other devices only
-  // where the program did it.
+  // Kernels use the buffers of all ranks in place: those of other processes are mapped only in windows, those of other
+  // devices only there, or where the program did it.
   void agree_on_direct() {
-    bool possible = !membership_.paths.any_staged() && !env::flag("NCCL_P2P_DIRECT_DISABLE", false);
+    struct Verdict {
+      bool all_buffers;
+      bool direct;
+      bool windows;
+    } mine{!membership_.paths.any_staged(), !env::flag("NCCL_P2P_DIRECT_DISABLE", false), env::flag("NCCL_WIN_ENABLE", true)};
     for (Rank other = 0; other < ranks(); ++other)
-      possible = possible && peer(other).same_process && card(other).id == membership_.device.id;
-    const std::uint8_t verdict = possible ? 1 : 0;
+      if (!peer(other).same_process || card(other).id != membership_.device.id) mine.all_buffers = false;
     membership_.direct = true;
-    for (const Bytes& bytes : bootstrap_.all_gather(std::as_bytes(std::span(&verdict, 1)), deadline_))
-      if (bytes.size() != 1 || bytes.front() == std::byte{0}) membership_.direct = false;
+    for (const Verdict& verdict : gather_values(mine, "device", bootstrap_, deadline_)) {
+      membership_.direct = membership_.direct && verdict.all_buffers && verdict.direct;
+      if (!verdict.windows) membership_.no_windows_in_place = "NCCL_WIN_ENABLE is 0";
+      if (!verdict.direct) membership_.no_windows_in_place = "NCCL_P2P_DIRECT_DISABLE is set";
+    }
   }
 
   // One line for each pair, by the lower of its ranks.

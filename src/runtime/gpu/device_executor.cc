@@ -62,7 +62,8 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
       watch_(membership, *resources_, stop, std::move(on_failure)),
       plans_(membership.rank, membership.ranks),
       rehearsal_(rehearsal_of(membership)),
-      tuner_(membership, plans_, rehearsal_.get()) {
+      tuner_(membership, plans_, rehearsal_.get()),
+      lends_buffers_(on_device_.direct) {
   DeviceResources::reap();
   const gpu::Current current(on_device_.device);
   const gpu::RelaxedCapture relaxed(driver_);
@@ -127,31 +128,42 @@ void DeviceExecutor::check(std::span<const PointToPointRequest> batch) const {
       check_buffer(request.buffer, request.direction == Direction::send ? "the buffer of Send" : "the buffer of Recv");
 }
 
-void DeviceExecutor::begin(const CollectiveRequest& request) {
+// `used`: where the call's buffers are used in place.
+void DeviceExecutor::begin(const CollectiveRequest& request, const Windows& used) {
   CallSignature signature{++calls_, request.collective, request.count, request.type, request.reduction.op, request.root};
   if (!info(request.collective).reduces) signature.op = ReduceOp::sum;
   if (!info(request.collective).rooted) signature.root = 0;
+  if (used) {
+    signature.input_window = used->input.number;
+    signature.output_window = used->output.number;
+  }
   SharedState& own = membership_.own_state();
   own.records[calls_ % SharedState::kRecords].publish(signature);
   own.activity.entered.store(calls_, std::memory_order_relaxed);
 }
 
-Choice DeviceExecutor::choose_plan(const CollectiveRequest& request) {
+Choice DeviceExecutor::choose_plan(const CollectiveRequest& request, const Windows& windows) {
+  if (windows) return usual_choice(request, windows);  // in place is one pass; other forms need not be tried
   // Only who explores needs to know.
   const bool captured = membership_.settings.tune == TuneMode::online && gpu::capture_of(driver_, stream_for(request.stream)).id != 0;
-  return tuner_.choose(request, request.count * size_bytes(request.type), usual_choice(request),
+  return tuner_.choose(request, request.count * size_bytes(request.type), usual_choice(request, windows),
                        captured ? DeviceTuner::Captured::yes : DeviceTuner::Captured::no);
 }
 
-Choice DeviceExecutor::usual_choice(const CollectiveRequest& request) {
+Choice DeviceExecutor::usual_choice(const CollectiveRequest& request, const Windows& windows) {
+  if (rehearsal_) return choose_on_links(request, windows);
+  const CallShape shape{request.collective, request.count * size_bytes(request.type), membership_.ranks};
+  return choose_on_device(shape, membership_.settings, on_device_.direct || windows);
+}
+
+Choice DeviceExecutor::choose_on_links(const CollectiveRequest& request, const Windows& windows) {
   const Rank root = info(request.collective).rooted ? request.root : 0;
-  const std::size_t bytes = request.count * size_bytes(request.type);
-  if (!rehearsal_)
-    return choose_on_device({request.collective, bytes, membership_.ranks}, membership_.settings, on_device_.direct);
-  const Question question{request.collective, root, membership_.ranks, SizeClass::of(bytes)};
-  auto& known = rehearsed_[{question.collective, root, question.size.typical_bytes()}];
-  if (known.planner.empty()) known = rank_on_links(question, membership_.settings, *rehearsal_).front().choice;
-  if (!on_device_.direct) known.form = Form::slots;
+  const Question question{request.collective, root, membership_.ranks,
+                          SizeClass::of(request.count * size_bytes(request.type))};
+  Choice& known = rehearsed_[{question.collective, root, question.size.typical_bytes(), windows.has_value()}];
+  if (!known.planner.empty()) return known;
+  const auto direct = windows ? direct_on_links(question, membership_.settings, *rehearsal_) : std::nullopt;
+  known = direct ? *direct : rank_on_links(question, membership_.settings, *rehearsal_).front().choice;
   return known;
 }
 
@@ -183,8 +195,10 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   const gpu::Current current(on_device_.device);
   if (goes_by_stream(info(request.collective).reduces, request.count * size_bytes(request.type), stream_for(request.stream)))
     return launch_in_stream(request);
-  begin(request);
-  const Choice choice = choose_plan(request);
+  const Windows windows = on_device_.direct ? std::nullopt : windows_.find(request, membership_.ranks);
+  const Choice choice = choose_plan(request, windows);
+  const bool direct = choice.form == Form::direct;
+  begin(request, direct ? windows : std::nullopt);
   const Rank root = info(request.collective).rooted ? request.root : 0;
   const Plan& plan = plans_.find(request.collective, root, choice, rehearsal_.get());
   const KnownProgram program = program_of(plan);
@@ -198,7 +212,6 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
     chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
     longest = std::max(longest, place.elements);
   }
-  const bool direct = choice.form == Form::direct;
   const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
 
   Arguments arguments{};
@@ -206,6 +219,11 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   device::Call& call = arguments.call;
   describe(call, request);
   call.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
+  if (direct && windows) {
+    call.input_shifts = reinterpret_cast<const u64*>(windows->input.shifts);
+    call.output_shifts = reinterpret_cast<const u64*>(windows->output.shifts);
+    lends_buffers_.store(true, std::memory_order_release);
+  }
   if (info(request.collective).reduces) fill_scale(arguments, request.reduction, request.type);
   // In place there is nothing to wait for between slices.
   call.slice_elements = direct ? longest : on_device_.layout.slot_bytes() / element_bytes;
@@ -373,6 +391,12 @@ void DeviceExecutor::keep_for_graph(const gpu::CaptureState& capture) {
   }
   driver_.check(driver_.graph_retain(capture.graph, object, 1, kMoveReference), "keeping memory for a graph");
   kept_for_ = capture.id;
+}
+
+void DeviceExecutor::add_window(const Window& window) {
+  has_windows_.store(true, std::memory_order_relaxed);
+  resources_->hold(window.mappings);
+  if (window.in_place) windows_.add(window);
 }
 
 void DeviceExecutor::drop_unused() {

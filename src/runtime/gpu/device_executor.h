@@ -15,6 +15,7 @@
 #include "runtime/gpu/device_watch.h"
 #include "runtime/gpu/stream_calls.h"
 #include "runtime/gpu/stream_signals.h"
+#include "runtime/gpu/symmetric_windows.h"
 #include "runtime/membership.h"
 #include "runtime/one_sided.h"
 #include "runtime/plan_cache.h"
@@ -47,11 +48,9 @@ class DeviceExecutor {
   void launch(const PutRequest& request);
   void launch(std::span<const SignalWait> waits, StreamHandle stream);
 
-  // Memory of a window, which kernels use from now on; the caller lets go of it, too, when it is no longer wanted.
-  void hold(std::shared_ptr<void> memory) {
-    has_windows_.store(true, std::memory_order_relaxed);
-    resources_->hold(std::move(memory));
-  }
+  // Kernels use its mappings from now on; the caller lets go of it, too, when it is no longer wanted.
+  void add_window(const Window& window);
+  void remove_window(const Window& window) { windows_.remove(window); }
   // Gives back what nobody else holds, unless a kernel may still use it.
   void drop_unused();
 
@@ -90,9 +89,11 @@ class DeviceExecutor {
   };
 
   KnownProgram program_of(const Plan& plan);
-  void begin(const CollectiveRequest& request);
-  Choice usual_choice(const CollectiveRequest& request);
-  Choice choose_plan(const CollectiveRequest& request);
+  using Windows = std::optional<SymmetricWindows::Pair>;
+  void begin(const CollectiveRequest& request, const Windows& used);
+  Choice usual_choice(const CollectiveRequest& request, const Windows& windows);
+  Choice choose_plan(const CollectiveRequest& request, const Windows& windows);
+  Choice choose_on_links(const CollectiveRequest& request, const Windows& windows);
   void describe(device::Call& call, const CollectiveRequest& request) const;
   gpu::Stream stream_for(StreamHandle handle) const { return forked_ ? side_stream_ : static_cast<gpu::Stream>(handle); }
   bool goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream stream);
@@ -126,8 +127,10 @@ class DeviceExecutor {
   DeviceWatch watch_;
   PlanCache plans_;
   std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
-  std::map<std::tuple<Collective, Rank, std::size_t>, Choice> rehearsed_;  // by size class
+  std::map<std::tuple<Collective, Rank, std::size_t, bool>, Choice> rehearsed_;  // by size class, and whether in windows
   DeviceTuner tuner_;
+  SymmetricWindows windows_;
+  std::atomic<bool> lends_buffers_;  // peers' kernels may use buffers of this rank
   std::map<const Plan*, KnownProgram> programs_;
   TransferBatch transfers_;
   std::optional<StreamCalls> streams_;  // where some calls are ordered by streams

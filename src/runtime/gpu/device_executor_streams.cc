@@ -28,7 +28,7 @@ bool DeviceExecutor::goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream
 Choice DeviceExecutor::choose_for_stream(const CollectiveRequest& request) {
   Choice choice;
   if (rehearsal_) {
-    choice = usual_choice(request);
+    choice = usual_choice(request, {});
   } else {
     Settings settings = membership_.settings;
     settings.protocol = ProtocolChoice::simple;
@@ -56,7 +56,7 @@ void DeviceExecutor::submit_to_stream(gpu::Stream stream, Enqueue&& enqueue) {
 }
 
 void DeviceExecutor::launch_in_stream(const CollectiveRequest& request) {
-  begin(request);
+  begin(request, {});
   const Choice choice = choose_for_stream(request);
   const Rank root = info(request.collective).rooted ? request.root : 0;
   const Plan& plan = plans_.find(request.collective, root, choice, rehearsal_.get());

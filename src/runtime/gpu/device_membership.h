@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "platform/gpu/device.h"
@@ -17,6 +18,7 @@ struct DevicePeer {
   std::shared_ptr<gpu::DeviceMemory> memory;  // laid out by DeviceLayout; null where this device does not reach it
   bool same_process = false;
   std::shared_ptr<DeviceNeighbour> neighbour;  // in this process; else null
+  std::shared_ptr<NeighbourWords> words;       // keeps the rank's shared memory
   // What it receives through host memory: laid out for its staged sources, in their order. Null where this rank is none
   // of them.
   std::shared_ptr<StagedMemory> staged;
@@ -30,7 +32,8 @@ struct DeviceMembership {
   DeviceLayout layout{1, 1, 0};
   int blocks = 1;     // that this rank may have running, so that all ranks of its device fit beside one another
   int neighbours = 1; // ranks of this device, this one included
-  bool direct = false;  // kernels can use every rank's buffers: all are this process's and their devices are linked
+  bool direct = false;  // kernels can use every rank's buffers: all are this process's and of one device
+  std::string no_windows_in_place;  // why collectives may not use windows of every rank in place; empty: they may
   PathTable paths;
   std::vector<DevicePeer> peers;
   std::shared_ptr<StreamPath> streams;  // null where kernels serve all calls

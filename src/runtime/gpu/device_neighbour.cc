@@ -5,24 +5,15 @@
 
 namespace sccl::runtime {
 
-const device::gpu::HostWords* DeviceNeighbour::words() const {
-  const std::lock_guard lock(mutex_);
-  return words_ ? reinterpret_cast<const device::gpu::HostWords*>(words_->data()) : nullptr;
-}
-
 // Pairs with tell_end of kernels/gpu/stop_signs.h.
-device::u64 DeviceNeighbour::finished() const {
-  const device::gpu::HostWords* const of = words();
-  if (of == nullptr) return 0;
-  static_cast<void>(__atomic_load_n(&of->finished, __ATOMIC_ACQUIRE));
-  return __atomic_load_n(&of->finished_sequence, __ATOMIC_ACQUIRE);
+device::u64 NeighbourWords::finished() const {
+  static_cast<void>(__atomic_load_n(&kernels.finished, __ATOMIC_ACQUIRE));
+  return __atomic_load_n(&kernels.finished_sequence, __ATOMIC_ACQUIRE);
 }
 
-bool DeviceNeighbour::idle() const {
-  const device::gpu::HostWords* const of = words();
-  if (of == nullptr) return launched() == 0;
-  const bool between = __atomic_load_n(&of->finished, __ATOMIC_ACQUIRE) == __atomic_load_n(&of->began, __ATOMIC_ACQUIRE);
-  return between && finished() >= launched();
+bool NeighbourWords::idle() const {
+  const bool between = __atomic_load_n(&kernels.finished, __ATOMIC_ACQUIRE) == __atomic_load_n(&kernels.began, __ATOMIC_ACQUIRE);
+  return between && finished() >= launched.load(std::memory_order_seq_cst);
 }
 
 StreamUse take_stream(void* context, gpu::Stream stream, const StreamUse& use) {

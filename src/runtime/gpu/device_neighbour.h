@@ -1,4 +1,5 @@
-// What ranks of one process know of one another's kernels without asking a device.
+// What ranks know of one another's kernels without asking a device: words in host memory that all of them see, whether they
+// are threads of one process or processes.
 //
 // Where kernels use peers' buffers in place, a rank that gives up takes its buffers back before its caller learns of it:
 //
@@ -6,6 +7,7 @@
 //   withdrawn = true                             launched = number of the kernel
 //   ------------- fence -------------            ------------- fence -------------
 //   waits until each peer's kernels have ended   refuses when somebody has withdrawn
+//   or its process has
 //
 // One of the two sees the other: no kernel begins after the wait that could use the buffers. Kernels of replayed graphs are
 // launched by nobody who could look; only those that run at the time are waited for.
@@ -20,28 +22,28 @@
 #include "base/types.h"
 #include "kernels/gpu/arguments.h"
 #include "platform/gpu/memory.h"
+#include "runtime/shared_state.h"
 
 namespace sccl::runtime {
 
-class DeviceNeighbour {
- public:
-  // Its kernels' words, from when there can be kernels.
-  void show(std::shared_ptr<gpu::MappedMemory> words) {
-    const std::lock_guard lock(mutex_);
-    words_ = std::move(words);
-  }
-
-  void launches(device::u64 sequence) { launched_.store(sequence, std::memory_order_seq_cst); }
-  device::u64 launched() const { return launched_.load(std::memory_order_seq_cst); }
-  void withdraw() { withdrawn_.store(true, std::memory_order_seq_cst); }
-  bool has_withdrawn() const { return withdrawn_.load(std::memory_order_seq_cst); }
+// One rank's, in the page that its shared memory has for it.
+struct NeighbourWords {
+  device::gpu::HostWords kernels;  // written by its kernels, through a mapping of this page, and by its own host
+  alignas(64) std::atomic<device::u64> launched{0};  // number of its last kernel
+  std::atomic<std::uint64_t> withdrawn{0};
 
   // The number of the last kernel that ended.
   device::u64 finished() const;
   // No kernel runs, and none of those launched will.
   bool idle() const;
+};
+static_assert(sizeof(NeighbourWords) <= MemoryLayout::kDevicePageBytes);
+static_assert(std::atomic<device::u64>::is_always_lock_free);
 
-  // Another rank's kernel was put behind one of this rank on the same stream: it cannot begin before that one has ended.
+// Another rank of this process.
+class DeviceNeighbour {
+ public:
+  // Its kernel was put behind one of this rank on the same stream: it cannot begin before that one has ended.
   struct Follower {
     Rank rank = 0;
     device::u64 own_kernel = 0;
@@ -57,12 +59,7 @@ class DeviceNeighbour {
   }
 
  private:
-  const device::gpu::HostWords* words() const;
-
-  std::atomic<device::u64> launched_{0};
-  std::atomic<bool> withdrawn_{false};
-  mutable std::mutex mutex_;  // guards what follows
-  std::shared_ptr<gpu::MappedMemory> words_;
+  mutable std::mutex mutex_;
   std::optional<Follower> follower_;
 };
 

@@ -35,8 +35,8 @@ DeviceResources::DeviceResources(const DeviceMembership& membership, Rank rank)
       rank_(rank),
       private_device_(without_vmm(membership.device)),
       kernels_(DeviceKernels::of(membership.device)),
-      words_(std::make_shared<gpu::MappedMemory>(membership.device, sizeof(device::gpu::HostWords))) {
-  own().neighbour->show(words_);
+      pinned_words_(membership.device, own().words.get(), MemoryLayout::kDevicePageBytes),
+      words_address_(pinned_words_.address_for(membership.device)) {
   std::vector<device::gpu::Control*> controls;
   for (const DevicePeer& peer : membership_.peers)
     controls.push_back(peer.memory ? at<device::gpu::Control>(peer.memory->address()) : nullptr);
@@ -68,7 +68,7 @@ void DeviceResources::connect() {
           connection.payload = at<device::u8>(place.payload);
           connection.slot_bytes = layout.slot_bytes();
           connection.peer = peer;
-          connection.maps_buffers = membership_.direct;
+          connection.maps_buffers = true;  // of use only to programs that use buffers in place
           table[static_cast<std::size_t>(channel) * connections_per_channel_ +
                 static_cast<std::size_t>(connection_index(kind, direction, peer, ranks))] = connection;
         }

@@ -21,8 +21,8 @@ class DeviceResources {
   DeviceKernels& kernels() { return *kernels_; }
 
   // The device's words, which the host reads and writes while kernels run.
-  device::gpu::HostWords& words() { return *reinterpret_cast<device::gpu::HostWords*>(words_->data()); }
-  device::gpu::HostWords* device_words() const { return at<device::gpu::HostWords>(words_->device_address()); }
+  device::gpu::HostWords& words() { return own().words->kernels; }
+  device::gpu::HostWords* device_words() const { return at<device::gpu::HostWords>(words_address_); }
   device::gpu::Control* control() const { return at<device::gpu::Control>(own().memory->address()); }
   device::gpu::Control* const* peer_controls() const { return at<device::gpu::Control* const>(controls_->address()); }
   device::Connection* connections() const { return at<device::Connection>(connections_->address()); }
@@ -74,7 +74,8 @@ class DeviceResources {
   Rank rank_;
   gpu::Device private_device_;  // what is not shared needs no descriptors
   std::shared_ptr<DeviceKernels> kernels_;
-  std::shared_ptr<gpu::MappedMemory> words_;  // its peers in this process may look at them after it is gone
+  gpu::PinnedMemory pinned_words_;
+  gpu::Address words_address_;
   std::shared_ptr<gpu::DeviceMemory> controls_;
   std::shared_ptr<gpu::DeviceMemory> connections_;
   device::u32 connections_per_channel_ = 0;

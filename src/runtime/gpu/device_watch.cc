@@ -16,8 +16,8 @@ constexpr std::chrono::milliseconds kReleasePeriod{1};
 constexpr std::chrono::milliseconds kPatienceWithTheDeparted{1000};
 // What a kernel waits for may have been sent already.
 constexpr std::chrono::milliseconds kPatienceWithAFollower{300};
-// A stream that has not gone on for so long is looked at closely.
-constexpr std::chrono::milliseconds kStreamAtRest{50};
+// What has not gone on for so long is looked at closely.
+constexpr std::chrono::milliseconds kAtRest{50};
 
 // Streams are released by the thread that watches; others wait for it.
 thread_local const DeviceWatch* watching_here = nullptr;
@@ -129,6 +129,9 @@ void DeviceWatch::look() {
     activity.waits_since_us.store(monotonic_us(), std::memory_order_relaxed);
   activity.waits_for[0].store(awaited(), std::memory_order_relaxed);
   if (streams_ && streams_->busy()) check_streams();
+  // Kernels compare what they receive; two that wait for different messages receive nothing.
+  else if (waited() >= kAtRest)
+    for (Rank peer = 0; peer < membership_.ranks; ++peer) check_same_calls(peer);
   check_peers();
   check_follower();
   stall_.check(membership_.rank, std::chrono::duration_cast<std::chrono::milliseconds>(waited()),
@@ -138,7 +141,7 @@ void DeviceWatch::look() {
 // Streams do not look at anything themselves.
 void DeviceWatch::check_streams() {
   if (stop_.abort.load(std::memory_order_acquire) || stop_.revoked.load(std::memory_order_acquire)) fail_stopped();
-  if (waited() < kStreamAtRest) return;
+  if (waited() < kAtRest) return;
   for (Rank peer = 0; peer < membership_.ranks; ++peer) check_same_calls(peer);
   if (const Rank peer = streams_->mismatch(); peer >= 0) fail_mismatch(peer);
   if (const Rank peer = streams_->stopping_peer(); peer >= 0) {
@@ -189,10 +192,10 @@ void DeviceWatch::check_kernels() {
 void DeviceWatch::check_follower() const {
   if (waited() < kPatienceWithAFollower) return;
   const auto& peers = membership_.on_device->peers;
-  const auto& own = *peers[static_cast<std::size_t>(membership_.rank)].neighbour;
-  const auto follower = own.follower();
-  if (!follower || own.finished() >= follower->own_kernel) return;
-  const auto& other = *peers[static_cast<std::size_t>(follower->rank)].neighbour;
+  const DevicePeer& own = peers[static_cast<std::size_t>(membership_.rank)];
+  const auto follower = own.neighbour->follower();
+  if (!follower || own.words->finished() >= follower->own_kernel) return;
+  const NeighbourWords& other = *peers[static_cast<std::size_t>(follower->rank)].words;
   if (other.finished() + 1 != follower->its_kernel) return;
   if (static_cast<Rank>(read(resources_.words().awaited)) - 1 != follower->rank) return;
   fail(ErrorCode::invalid_usage,

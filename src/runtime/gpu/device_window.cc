@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "runtime/bootstrap/bootstrap.h"
+#include "runtime/gpu/stream_path.h"
 #include "runtime/gpu/user_memory.h"
 
 namespace sccl::runtime {
@@ -22,7 +23,9 @@ struct WindowCard {
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;  // behind the begin of what the ticket is for
   gpu::Ticket ticket;
+  std::uint32_t number = 0;
   std::uint8_t exported = 0;
+  WindowUse use = WindowUse::one_sided;
 };
 static_assert(sizeof(WindowCard) <= Assembly::kMostBytes);
 
@@ -34,26 +37,37 @@ class WindowMeeting {
   WindowMeeting(const Membership& membership, Assembly& assembly, const std::atomic<bool>& abort)
       : membership_(membership), on_device_(*membership.on_device), assembly_(assembly), abort_(abort) {}
 
-  std::unique_ptr<Window> run(void* base, std::size_t bytes) {
-    const std::vector<WindowCard> cards = show_cards(base, bytes);
+  std::unique_ptr<Window> run(const WindowOffer& offer) {
+    const std::vector<WindowCard> cards = show_cards(offer);
     auto window = std::make_unique<Window>();
-    window->base = base;
-    window->bytes = bytes;
+    window->base = offer.base;
+    window->bytes = offer.bytes;
+    for (const WindowCard& card : cards) window->number = std::max(window->number, card.number);
     const std::vector<FileDescriptor> descriptors = exchange_descriptors(cards);
     auto mappings = std::make_shared<Mappings>();
     for (Rank rank = 0; rank < membership_.ranks; ++rank)
       window->bases.push_back(reach(rank, cards[static_cast<std::size_t>(rank)], descriptors[static_cast<std::size_t>(rank)], *mappings));
+    const std::string hindrance = hindrance_in_place(cards);
+    window->in_place = hindrance.empty();
+    if (window->in_place && !in_one_process()) window->shifts = keep_shifts(*window, cards, *mappings);
     window->mappings = std::move(mappings);
-    return all_reach() ? std::move(window) : nullptr;
+    if (!all_reach()) return nullptr;
+    if (membership_.rank == 0)
+      log::info(log::Subsystem::init, "window {} of {} bytes: {}", window->number, window->bytes,
+                window->in_place ? "collectives use buffers in it in place" : "collectives go through slots, since " + hindrance);
+    return window;
   }
 
  private:
   // The offer costs nothing where all ranks are of this process.
-  std::vector<WindowCard> show_cards(void* base, std::size_t bytes) {
+  std::vector<WindowCard> show_cards(const WindowOffer& offer) {
+    const std::size_t bytes = offer.bytes;
     WindowCard mine;
-    mine.base = reinterpret_cast<std::uint64_t>(base);
+    mine.base = reinterpret_cast<std::uint64_t>(offer.base);
     mine.bytes = bytes;
-    if (!in_one_process()) offer(mine, base);
+    mine.number = offer.number;
+    mine.use = offer.use;
+    if (!in_one_process()) this->offer(mine, offer.base);
     std::vector<WindowCard> cards;
     for (const Assembly::Payload& payload : assembly_.all_gather(kPurpose, std::as_bytes(std::span(&mine, 1)), deadline_)) {
       WindowCard& card = cards.emplace_back();
@@ -132,6 +146,31 @@ class WindowMeeting {
     }
   }
 
+  // The same at all ranks; empty where there is none.
+  std::string hindrance_in_place(const std::vector<WindowCard>& cards) const {
+    for (std::size_t rank = 0; rank < cards.size(); ++rank)
+      if (cards[rank].use != WindowUse::symmetric)
+        return fmt::format("rank {} registered it without NCCL_WIN_COLL_SYMMETRIC", rank);
+    if (on_device_.streams && on_device_.streams->all_calls) return "streams order the calls of processes that share a device";
+    return on_device_.no_windows_in_place;
+  }
+
+  // By rank: what leads from its address of a place in its window to this rank's.
+  std::uint64_t keep_shifts(const Window& window, const std::vector<WindowCard>& cards, Mappings& mappings) {
+    std::vector<std::uint64_t> shifts;
+    for (std::size_t rank = 0; rank < cards.size(); ++rank) shifts.push_back(window.bases[rank] - cards[rank].base);
+    gpu::Device plain = on_device_.device;
+    plain.vmm = false;  // a few words, for this rank only
+    try {
+      mappings.push_back(gpu::DeviceMemory::allocate(plain, shifts.size() * sizeof shifts[0]));
+      mappings.back()->write(0, shifts.data(), shifts.size() * sizeof shifts[0]);
+    } catch (const Error& error) {
+      obstacle_ = error.what();
+      return 0;
+    }
+    return mappings.back()->address();
+  }
+
   bool all_reach() {
     const std::uint8_t verdict = obstacle_.empty() ? 1 : 0;
     bool all = true;
@@ -155,8 +194,8 @@ class WindowMeeting {
 }  // namespace
 
 std::unique_ptr<Window> map_window(const Membership& membership, Assembly& assembly, const std::atomic<bool>& abort,
-                                   void* base, std::size_t bytes) {
-  return WindowMeeting(membership, assembly, abort).run(base, bytes);
+                                   const WindowOffer& offer) {
+  return WindowMeeting(membership, assembly, abort).run(offer);
 }
 
 }  // namespace sccl::runtime

@@ -19,6 +19,8 @@ constexpr std::size_t kMostDirectSlice = 1024 * 1024;
 constexpr std::size_t kMostAllPairsBytes = 128 * 1024;
 constexpr std::size_t kLeastRingBytes = 16 * 1024;
 constexpr std::size_t kLeastDirectBytes = 16 * 1024;
+// What goes through slots is written and read once more on its way.
+constexpr double kMostBehind = 2;
 // Long enough to tell planners apart; the time a simulation takes grows with the bytes.
 constexpr std::size_t kMostSimulatedBytes = 4 << 20;
 
@@ -120,6 +122,18 @@ std::vector<Ranked> rank_on_links(const Question& question, const Settings& sett
     ranked.push_back({choice, one.predicted_us, one.asked ? "asked for by SCCL_ALGO" : "predicted fastest"});
   }
   return ranked;
+}
+
+std::optional<Choice> direct_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal) {
+  const std::size_t bytes = question.size.typical_bytes();
+  const bool wanted = settings.protocol == ProtocolChoice::direct ||
+                      (settings.protocol == ProtocolChoice::automatic && bytes > kDeviceLlBytes);
+  if (!wanted) return std::nullopt;
+  const auto ranked = rehearsal.ranking(question.collective, question.root, bytes, settings);
+  const auto one_hop = std::find_if(ranked.begin(), ranked.end(), [](const auto& one) { return one.name == "one-hop"; });
+  if (one_hop == ranked.end() || (ranked.front().asked && !one_hop->asked)) return std::nullopt;
+  if (!one_hop->asked && one_hop->predicted_us > kMostBehind * ranked.front().predicted_us) return std::nullopt;
+  return Choice{one_hop->name, Form::direct, ProtocolChoice::simple, settings.chunk_bytes};
 }
 
 SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,
