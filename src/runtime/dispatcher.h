@@ -14,7 +14,7 @@ enum class Form : std::uint8_t { slots, direct };
 struct Choice {
   std::string planner;  // of planners::table()
   Form form = Form::slots;
-  ProtocolChoice protocol = ProtocolChoice::simple;  // simple or ll when form is slots
+  ProtocolChoice protocol = ProtocolChoice::simple;  // simple, ll or ll128 when form is slots
   std::size_t slice_bytes = 0;                       // 0: the usual size
 
   bool operator==(const Choice&) const = default;
@@ -42,6 +42,19 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach);
 
 // The same where kernels move the data: launching costs more than any message, so that direct access pays earlier, and
 // flagged words spare a fence on the way there and back.
-Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct);
+struct DeviceReach {
+  bool direct = false;  // kernels use every rank's buffers
+  bool lines = false;   // links keep lines of 128 bytes whole
+};
+Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceReach reach);
+
+// How the messages of a call of a device travel: the protocol asked for where it can serve, else the one that costs least
+// (schedule/cost.h) on `steps` links in turn, of which the busiest carries `busiest_us` of payload.
+struct DeviceMessages {
+  std::size_t longest_bytes = 0;  // of a chunk
+  int steps = 1;
+  double busiest_us = 0;
+};
+ProtocolChoice device_protocol(const DeviceMessages& messages, const Settings& settings, bool lines);
 
 }  // namespace sccl::runtime

@@ -86,6 +86,7 @@ class DeviceExecutor {
   KnownProgram program_of(const Plan& plan);
   void begin(const CollectiveRequest& request);
   Choice choose_plan(const CollectiveRequest& request);
+  DeviceReach reach() const { return {on_device_.direct, on_device_.lines == LineVerdict::whole}; }
   void describe(device::Call& call, const CollectiveRequest& request) const;
   gpu::Stream stream_for(StreamHandle handle) const { return forked_ ? side_stream_ : static_cast<gpu::Stream>(handle); }
   bool goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream stream);

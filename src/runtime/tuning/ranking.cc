@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
+#include "schedule/cost.h"
 #include "schedule/layout.h"
 
 namespace sccl::runtime {
@@ -99,6 +100,23 @@ std::vector<Ranked> rank_on_links(const Question& question, const Settings& sett
     if (!ranked.empty() && ranked.front().why.starts_with("asked") && !one.asked) break;
     const Choice choice{one.name, Form::slots, ll ? ProtocolChoice::ll : ProtocolChoice::simple, settings.chunk_bytes};
     ranked.push_back({choice, one.predicted_us, one.asked ? "asked for by SCCL_ALGO" : "predicted fastest"});
+  }
+  return ranked;
+}
+
+std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal, DeviceReach reach) {
+  const std::size_t bytes = question.size.typical_bytes();
+  std::vector<Ranked> ranked = rank_on_links(question, settings, rehearsal);
+  for (Ranked& one : ranked) {
+    const schedule::Schedule& schedule = rehearsal.schedule(question.collective, question.root, one.choice.planner);
+    const std::size_t longest = longest_chunk(schedule, bytes);
+    const int steps = schedule::stepped_cost(schedule).steps;
+    // Links without figures: nothing says what more bytes cost.
+    const double busiest_us = one.predicted_us > 0 ? schedule::linear_cost(schedule).us_per_byte * schedule::buffer_bytes(schedule, static_cast<double>(bytes), 1) : 0;
+    one.choice.protocol = busiest_us > 0 || settings.protocol != ProtocolChoice::automatic
+                              ? device_protocol({longest, steps, busiest_us}, settings, reach.lines)
+                          : longest <= device::kLlPayloadBytes ? ProtocolChoice::ll
+                                                               : ProtocolChoice::simple;
   }
   return ranked;
 }

@@ -37,6 +37,9 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
 // On links that the user has named: as the simulator says.
 std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal);
 
+// The same where kernels of devices move the data: with the protocol that costs least for each.
+std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal, DeviceReach reach);
+
 // What MIAD may try for a plan's slices; not tunable() where a chunk is one slice anyway.
 SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,
                      std::size_t slot_bytes);
