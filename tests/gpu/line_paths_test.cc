@@ -151,7 +151,7 @@ TEST_CASE("NCCL_PROTO selects lines where it leaves nothing else, and ^LL128 kee
   CHECK(line_kernels(2, 1) == 0);
 }
 
-TEST_CASE("devices that NVLink joins are given lines; what joins others may cut them, and that is told once") {
+TEST_CASE("devices that NVLink joins are given lines, others are not, and that is told once") {
   const Setting lines("SCCL_PROTO", "ll128");
   // The fake joins all devices by NVLink but the first and the last.
   {
