@@ -127,9 +127,14 @@ inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, valu
 inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }
 inline void pause() { __builtin_amdgcn_s_sleep(1); }
 
+#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+#define SCCL_GPU_WAVE 32
+#else
+#define SCCL_GPU_WAVE 64
+#endif
 // Threads of a wave run in step. What is volatile goes past the caches of this device, in one instruction of 16 bytes a thread.
 typedef u64 VolatilePart __attribute__((ext_vector_type(2)));
-inline u32 warp_lanes() { return __builtin_amdgcn_wavefrontsize(); }
+inline u32 warp_lanes() { return SCCL_GPU_WAVE; }
 inline bool warp_all(bool mine) { return __builtin_amdgcn_uicmp(static_cast<u32>(mine), 0u, 32) == 0; }  // 32: equal
 inline LinePart load_line_part(const u64* from, bool active) {
   LinePart part{{0, 0}};
