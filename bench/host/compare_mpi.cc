@@ -32,6 +32,7 @@ struct Options {
   std::vector<Kind> kinds{Kind::all_reduce, Kind::all_gather, Kind::reduce_scatter, Kind::broadcast};
   std::vector<std::size_t> sizes;
   int most_pairs = 15;
+  bool registered = false;  // buffers of ncclMemAlloc, for both libraries
 };
 
 double since(Clock::time_point begin) { return std::chrono::duration<double, std::micro>(Clock::now() - begin).count(); }
@@ -68,8 +69,8 @@ class Comparison {
       ratios.push_back(us[0].back() / us[1].back());
     }
     if (!world_.first()) return;
-    std::printf("case,%s,%d,%zu,%d,%d,%d,%.3f,%.3f,%.4f,%.4f,%.4f\n", kKindNames[static_cast<int>(kind)], world_.ranks,
-                workload.bytes(), block[0], block[1], pairs, quantile(us[0], 0.5), quantile(us[1], 0.5), quantile(ratios, 0.5),
+    std::printf("case,%s%s,%d,%zu,%d,%d,%d,%.3f,%.3f,%.4f,%.4f,%.4f\n", kKindNames[static_cast<int>(kind)],
+                options_.registered ? "_registered" : "", world_.ranks, workload.bytes(), block[0], block[1], pairs, quantile(us[0], 0.5), quantile(us[1], 0.5), quantile(ratios, 0.5),
                 quantile(ratios, 0.25), quantile(ratios, 0.75));
     std::fflush(stdout);
   }
@@ -122,7 +123,7 @@ class Comparison {
 
 [[noreturn]] void usage(const World& world, const char* wrong) {
   if (world.first())
-    std::fprintf(stderr, "%s: use --collectives NAME,... --sizes BYTES,... --pairs N\n", wrong);
+    std::fprintf(stderr, "%s: use --collectives NAME,... --sizes BYTES,... --memory malloc|nccl --pairs N\n", wrong);
   MPI_Finalize();
   std::exit(2);
 }
@@ -142,6 +143,9 @@ Options parse(const World& world, int argc, char** argv) {
     if (i + 1 >= argc) usage(world, argv[i]);
     if (name == "--pairs") {
       options.most_pairs = std::atoi(argv[i + 1]);
+    } else if (name == "--memory") {
+      options.registered = std::string(argv[i + 1]) == "nccl";
+      if (!options.registered && std::string(argv[i + 1]) != "malloc") usage(world, "--memory is malloc or nccl");
     } else if (name == "--sizes") {
       options.sizes.clear();
       for (const std::string& item : items(argv[i + 1])) options.sizes.push_back(std::strtoul(item.c_str(), nullptr, 10));
@@ -163,8 +167,8 @@ Options parse(const World& world, int argc, char** argv) {
 
 void compare_all(const World& world, const Options& options) {
   const std::size_t largest = std::max<std::size_t>(4096, *std::max_element(options.sizes.begin(), options.sizes.end()));
-  const Buffer send(largest);
-  const Buffer recv(largest);
+  const Buffer send(largest, options.registered);
+  const Buffer recv(largest, options.registered);
   Comparison comparison(world, options);
   for (const Kind kind : options.kinds) {
     std::size_t before = 0;

@@ -19,6 +19,7 @@ import platform
 MIB = 1 << 20
 LABEL = {"all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "broadcast": "Broadcast",
          "broadcast_moving": "Broadcast, moving root"}
+LABEL |= {f"{name}_registered": f"{label}, ncclMemAlloc" for name, label in LABEL.items()}
 Case = collections.namedtuple("Case", "calls_mpi calls_sccl pairs mpi_us sccl_us ratio low high")
 TOLERATED = 0.95
 
@@ -103,7 +104,8 @@ def head(results):
     yield ("Float32, sums, out of place (Broadcast: one buffer, root 0); ranks are processes, and the same processes call both libraries "
            "on the same buffers, in alternating blocks of calls (milliseconds, thousands of the shortest calls). Times are the "
            "slowest rank's, medians of blocks; a ratio is MPI's time by ours, the median over pairs of neighbouring blocks. Sizes are "
-           "nccl-tests': the larger buffer of a rank (AllGather: its result, ReduceScatter: its input).\n")
+           "nccl-tests': the larger buffer of a rank (AllGather: its result, ReduceScatter: its input). Buffers are the C library's; "
+           "where it says ncclMemAlloc, both libraries use buffers that come from there (nccl-tests' -R 1).\n")
     if spreads:
         yield (f"Noise: the quartiles of a case's pairs lie apart by a factor of {spreads[len(spreads) // 2]:.2f} in the median case and "
                f"{spreads[len(spreads) * 9 // 10]:.2f} or more in a tenth of the cases.\n")
@@ -133,8 +135,8 @@ def bound(results):
     yield ("p ranks with L bytes each in buffers beyond the caches: whatever the algorithm, every input is read from memory once and "
            "every result written once, 2 p L bytes; what passes between ranks may stay in the caches, and stores that bypass "
            "them read nothing. With B the best rate of traffic of these processes at once, in a loop that reads as much as it writes, a "
-           "call takes 2 p L / B at least. Nobody need reach it: where ranks cannot map one another's buffers, data pass through "
-           "the kernel or through slots as well.\n")
+           "call takes 2 p L / B at least. Nobody need reach it: where ranks cannot map one another's buffers (they can those of "
+           "ncclMemAlloc), data pass through the kernel or through slots as well.\n")
     loops = sorted({loop for by_loop in results.memory.values() for loop in by_loop})
     yield f"| ranks | {' | '.join(f'{loop}, GB/s' for loop in loops)} | B |\n|---|{'---|' * len(loops)}---|"
     for ranks, by_loop in sorted(results.memory.items()):
@@ -142,13 +144,13 @@ def bound(results):
     yield (f"\nTraffic (bytes read and written) of all ranks at once, {results.stores} stores, the best of the repeats. *copy*: one array to another; "
            "*add to both*: two arrays summed into two others, a rank's part of AllReduce of two if all buffers were its own; *add*: "
            "two arrays summed into one (not for B: it reads more than it writes).\n")
-    yield "| ranks | bytes | bound us | libsccl us | bound / libsccl | Open MPI us | bound / Open MPI |\n|---|---|---|---|---|---|---|"
+    yield "| | ranks | bytes | bound us | libsccl us | bound / libsccl | Open MPI us | bound / Open MPI |\n|---|---|---|---|---|---|---|---|"
     for (collective, ranks), by_size in sorted(results.cases.get("Open MPI", {}).items()):
         for size, case in sorted(by_size.items()):
-            if collective != "all_reduce" or size < 64 * MIB:
+            if not collective.startswith("all_reduce") or size < 64 * MIB:
                 continue
             least_us = 2 * ranks * size / rates.get(ranks, best) / 1e3
-            yield (f"| {ranks} | {size} | {least_us:.0f} | {case.sccl_us:.0f} | {least_us / case.sccl_us:.0%} | {case.mpi_us:.0f} | "
+            yield (f"| {LABEL[collective]} | {ranks} | {size} | {least_us:.0f} | {case.sccl_us:.0f} | {least_us / case.sccl_us:.0%} | {case.mpi_us:.0f} | "
                    f"{least_us / case.mpi_us:.0%} |")
     yield ""
 

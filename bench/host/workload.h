@@ -45,21 +45,36 @@ struct World {
 // Whole pages, all of them touched.
 class Buffer {
  public:
-  explicit Buffer(std::size_t bytes) : data_(static_cast<float*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage))) {
-    if (!data_) {
+  // `registered`: memory of ncclMemAlloc.
+  Buffer(std::size_t bytes, bool registered) : registered_(registered) {
+    const std::size_t whole_pages = (bytes + kPage - 1) / kPage * kPage;
+    void* memory = nullptr;
+    if (registered)
+      require(ncclMemAlloc(&memory, whole_pages), "ncclMemAlloc");
+    else
+      memory = std::aligned_alloc(kPage, whole_pages);
+    data_ = static_cast<float*>(memory);
+    if (data_ == nullptr) {
       std::fprintf(stderr, "no %zu bytes of memory for each buffer: give smaller --sizes\n", bytes);
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    std::fill_n(data_.get(), bytes / sizeof(float), 0.0f);
+    std::fill_n(data_, bytes / sizeof(float), 0.0f);
   }
-  float* data() const { return data_.get(); }
+  ~Buffer() {
+    if (registered_)
+      ncclMemFree(data_);
+    else
+      std::free(data_);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  float* data() const { return data_; }
 
  private:
   static constexpr std::size_t kPage = 4096;
-  struct Free {
-    void operator()(float* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<float, Free> data_;
+  bool registered_;
+  float* data_;
 };
 
 // Broadcasts from one root may overlap: it runs ahead of the others. With a root that moves on from call to call, as in the

@@ -134,7 +134,7 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_DEVICE_PATH", "auto | kernels | streams", "auto", kHonoured,
      "On devices: whether calls are kernels that wait for peers, or ordered by streams; auto: by streams where processes "
      "share a device without CUDA's multi-process service."},
-    {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv)."},
+    {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv; mapped memory of ncclMemAlloc)."},
     {"SCCL_DISPATCH", "measured | model | learned", "measured", kHonoured,
      "Where the choice among schedules comes from: predictions corrected by measured times, predictions alone, or what "
      "`sccl tune` has learned."},

@@ -91,6 +91,11 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   return choice;
 }
 
+bool in_place_pays(const CallShape& call, const Settings& settings) {
+  if (settings.protocol == ProtocolChoice::automatic && call.bytes < kDirectBytes) return false;
+  return choose(call, settings, Reach::shared_space).form == Form::direct;
+}
+
 ProtocolChoice device_protocol(const DeviceMessages& messages, const Settings& settings, bool lines) {
   using schedule::ProtocolCost;
   const bool words = messages.longest_bytes <= device::kLlPayloadBytes;

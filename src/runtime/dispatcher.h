@@ -57,4 +57,7 @@ struct DeviceMessages {
 };
 ProtocolChoice device_protocol(const DeviceMessages& messages, const Settings& settings, bool lines);
 
+// Whether such calls would be served in the peers' buffers if the host's ranks could use those as their own.
+bool in_place_pays(const CallShape& call, const Settings& settings);
+
 }  // namespace sccl::runtime

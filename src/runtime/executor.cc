@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -103,7 +104,7 @@ void Executor::connect_channel(MemoryLayout::Channel channel) {
     connection.peer_bell = &entry.state->bell;
     connection.peer = peer;
     connection.peer_process = entry.process;
-    connection.shares_address_space = entry.shares_address_space;
+    connection.maps_buffers = entry.shares_address_space;
   };
   std::byte* own = membership_.peers[static_cast<std::size_t>(membership_.rank)].segment->data();
   for (Rank peer = 0; peer < membership_.ranks; ++peer) {
@@ -122,9 +123,40 @@ void Executor::begin(const CollectiveRequest& request) {
   membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
   membership_.own_state().activity.entered.store(calls_, std::memory_order_relaxed);
 
-  const Chooser::Served& served = chooser_.begin(signature_, request.count * size_bytes(request.type));
+  if (!mapped_.due(request)) return serve(request, Chooser::Buffers::any);
+  mapped_.begin(request);
+  meeting_ = request;
+  unfinished_lanes_ = 1;
+}
+
+void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers) {
+  const bool mapped = buffers == Chooser::Buffers::mapped;
+  if (mapped || maps_buffers_) map_buffers(mapped);
+  const Chooser::Served& served = chooser_.begin(signature_, request.count * size_bytes(request.type), buffers);
   fill_call(request, served.choice, *served.plan);
   start_lanes(served.plan->program);
+}
+
+// False while somebody has not come.
+bool Executor::meet() {
+  const MappedBuffers::Meeting result = mapped_.step();
+  if (result == MappedBuffers::Meeting::waiting) return false;
+  const CollectiveRequest request = *std::exchange(meeting_, std::nullopt);
+  serve(request, result == MappedBuffers::Meeting::mapped ? Chooser::Buffers::mapped : Chooser::Buffers::any);
+  return true;
+}
+
+void Executor::map_buffers(bool mapped) {
+  maps_buffers_ = mapped;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    const MappedBuffers::Shifts shifts = mapped ? mapped_.shifts(rank) : MappedBuffers::Shifts{};
+    const int index = connection_index(static_cast<int>(MemoryLayout::Channel::collective), schedule::Direction::incoming,
+                                       rank, membership_.ranks);
+    device::Connection& connection = connections_[static_cast<std::size_t>(index)];
+    connection.maps_buffers = mapped || membership_.peers[static_cast<std::size_t>(rank)].shares_address_space;
+    connection.input_shift = shifts.input;
+    connection.output_shift = shifts.output;
+  }
 }
 
 // Programs repeat their calls: then only the buffers, the factor and the number of the call are new.
@@ -137,7 +169,12 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   }
   call_.input = static_cast<const u8*>(request.send);
   call_.output = static_cast<u8*>(request.recv);
-  target_.stream_between(request.recv, static_cast<const u8*>(request.recv) + streamed_bytes_);
+  // In a call in place all that is written is somebody's result.
+  const bool in_place = touches_peers_ && (maps_buffers_ || membership_.reach() == Reach::shared_space);
+  if (in_place && streamed_bytes_ > 0)
+    target_.stream_everything();
+  else
+    target_.stream_between(request.recv, static_cast<const u8*>(request.recv) + streamed_bytes_);
   call_.signature = signature_.hash();
   if (about_->reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call_);
 }
@@ -189,6 +226,7 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
   collective_ = false;
+  meeting_.reset();
   membership_.own_state().activity.transfers.store(1, std::memory_order_relaxed);
   touches_peers_ = membership_.direct;
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.direct);
@@ -213,6 +251,10 @@ void Executor::start_lanes(const kernels::FlatProgram& program) {
 }
 
 Executor::Progress Executor::step() {
+  if (meeting_ && !meet()) {
+    target_.awaits_anything();
+    return Progress::idle;
+  }
   device::Interpreter<kernels::HostTarget> interpreter(program_, call_, connections_.data(), lanes_.data(), target_);
   bool moved = false;
   std::size_t unfinished = 0;
@@ -267,8 +309,8 @@ void Executor::withdraw() {
 }
 
 bool Executor::waits_for(Rank rank) const {
-  return std::any_of(lanes_.begin(), lanes_.end(),
-                     [&](const device::LaneState& lane) { return lane.blocked_on_peer == rank; });
+  const std::vector<Rank> ranks = awaited();
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
 void Executor::check_health() {
@@ -373,6 +415,7 @@ void Executor::fail_transfer() {
 }
 
 std::vector<Rank> Executor::awaited() const {
+  if (meeting_) return mapped_.missing();
   std::vector<Rank> peers;
   for (const device::LaneState& lane : lanes_)
     if (lane.blocked_on_peer >= 0) peers.push_back(lane.blocked_on_peer);

@@ -2,11 +2,13 @@
 // thread back whenever no lane can go on, so that one thread can drive several ranks.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/host/target.h"
+#include "runtime/mapped_buffers.h"
 #include "runtime/membership.h"
 #include "runtime/plan_cache.h"
 #include "runtime/requests.h"
@@ -66,6 +68,9 @@ class Executor {
 
  private:
   void connect_channel(MemoryLayout::Channel channel);
+  void serve(const CollectiveRequest& request, Chooser::Buffers buffers);
+  bool meet();
+  void map_buffers(bool mapped);
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void fill_shape(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
@@ -88,6 +93,7 @@ class Executor {
   Waiter waiter_{membership_.ranks};
   const StopFlags& stop_;
   Chooser chooser_{membership_};
+  MappedBuffers mapped_{membership_};
   std::vector<device::Connection> connections_;
   kernels::HostTarget target_;
 
@@ -108,6 +114,8 @@ class Executor {
   CallSignature signature_;
   const CollectiveInfo* about_ = nullptr;  // its collective
   bool collective_ = false;
+  std::optional<CollectiveRequest> meeting_;  // begins when the ranks have compared their buffers
+  bool maps_buffers_ = false;   // all of them, all ranks'
   bool touches_peers_ = false;  // reads and writes their buffers
   device::Program program_{};
   device::Call call_{};

@@ -31,6 +31,29 @@ struct CollectiveRequest {
   StreamHandle stream = nullptr;
 };
 
+// How long the buffers are that a rank passes; 0 where the call uses none of this rank's.
+struct BufferBytes {
+  std::size_t input = 0;
+  std::size_t output = 0;
+};
+inline BufferBytes buffer_bytes(const CollectiveRequest& request, Rank rank, int ranks) {
+  const std::size_t block = request.count * size_bytes(request.type);
+  const std::size_t all = block * static_cast<std::size_t>(ranks);
+  const bool at_root = rank == request.root;
+  switch (request.collective) {
+    case Collective::allgather: return {block, all};
+    case Collective::reducescatter: return {all, block};
+    case Collective::alltoall: return {all, all};
+    case Collective::broadcast: return {at_root ? block : 0, block};
+    case Collective::reduce: return {block, at_root ? block : 0};
+    case Collective::gather: return {block, at_root ? all : 0};
+    case Collective::scatter: return {at_root ? all : 0, block};
+    case Collective::allreduce:
+    case Collective::sendrecv: break;
+  }
+  return {block, block};
+}
+
 enum class Direction : std::uint8_t { send, recv };
 
 struct PointToPointRequest {

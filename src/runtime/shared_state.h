@@ -88,6 +88,10 @@ struct SharedState {
   Activity activity;
   std::array<TrialRecord, kTrials> trials;  // by number
   std::array<Notice, 5> notices;  // by Board
+  // Of mapped_buffers.h, by number of the meeting: cards, and whether all buffers that were new could be mapped
+  // (2 number + verdict; stored with release, loaded with acquire).
+  std::array<Notice, 2> buffer_cards;
+  std::array<std::atomic<std::uint64_t>, 2> buffer_verdicts{};
   // Number of the card this rank waits for all ranks to show (assembly.h), 0 when it does not. Stored (release) after
   // the calls it has entered, loaded (acquire) before them by who is in a call: until that one shows the card, too, the
   // rank can make no call.

@@ -98,6 +98,7 @@ void add_options(CLI::App& app, CommandLine& line) {
   app.add_option("-f", options.factor, "factor between sizes")->check(CLI::Range(1.01, 1e6))->capture_default_str();
   app.add_option("-w", options.warmup, "calls before timing")->check(CLI::Range(0, 1000000))->capture_default_str();
   app.add_option("-i", options.iterations, "timed calls")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_flag("-R", options.registered, "buffers of ncclMemAlloc, registered with ncclCommRegister");
   app.add_option("--algo", line.algorithm, "planner, trees, synth, ...: SCCL_ALGO of the ranks");
   app.add_option("--proto", line.protocol, "protocol (SCCL_PROTO of the ranks)")
       ->check(CLI::IsMember({"auto", "simple", "ll", "ll128", "direct"}));

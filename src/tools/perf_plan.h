@@ -38,6 +38,7 @@ struct PerfOptions {
   int iterations = 20;
   bool check = true;
   bool threads = false;
+  bool registered = false;  // buffers of ncclMemAlloc
   // A barrier after every rooted call: in others the ranks learn each other's times, which tuning needs.
   bool join_rooted_calls = false;
 };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "tools/perf_data.h"
 
@@ -24,25 +25,47 @@ void require(ncclResult_t result, const char* call) {
 // Page-aligned memory that is kept from row to row, as programs keep theirs.
 class Buffer {
  public:
+  // `registered_with`: null for memory of the C library.
+  explicit Buffer(ncclComm_t registered_with) : comm_(registered_with) {}
+  ~Buffer() { release(); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
   void reserve(std::size_t bytes) {
     if (memory_ != nullptr && bytes <= bytes_) return;
+    release();
     bytes_ = (bytes / kPageBytes + 1) * kPageBytes;
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, bytes_)));
-    if (memory_ == nullptr) throw std::bad_alloc();
+    if (comm_ == nullptr) {
+      memory_ = std::aligned_alloc(kPageBytes, bytes_);
+      if (memory_ == nullptr) throw std::bad_alloc();
+      return;
+    }
+    require(ncclMemAlloc(&memory_, bytes_), "ncclMemAlloc");
+    require(ncclCommRegister(comm_, memory_, bytes_, &handle_), "ncclCommRegister");
   }
-  std::byte* data() const { return memory_.get(); }
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte, Free> memory_;
+  void release() {
+    if (comm_ == nullptr) return std::free(std::exchange(memory_, nullptr));
+    ncclCommDeregister(comm_, std::exchange(handle_, nullptr));
+    ncclMemFree(std::exchange(memory_, nullptr));
+  }
+
+  ncclComm_t comm_;
+  void* memory_ = nullptr;
+  void* handle_ = nullptr;
   std::size_t bytes_ = 0;
 };
 
 class RankRun {
  public:
-  RankRun(const PerfOptions& options, int rank, ncclComm_t comm) : options_(options), rank_(rank), comm_(comm) {}
+  RankRun(const PerfOptions& options, int rank, ncclComm_t comm)
+      : options_(options),
+        rank_(rank),
+        comm_(comm),
+        first_(options.registered ? comm : nullptr),
+        second_(options.registered ? comm : nullptr) {}
 
   Measurement measure(const Row& row) {
     Measurement result;

@@ -1,6 +1,8 @@
 #include "collective_case.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <span>
 
 namespace api_test {
 namespace {
@@ -93,8 +95,15 @@ class Buffer {
  public:
   Buffer(const TypeInfo& type, std::size_t elements, std::size_t offset)
       : type_(type), elements_(elements), begin_((kGuard + offset) * type.bytes) {
-    bytes_.assign(begin_ + (elements + kGuard) * type.bytes, std::byte{kGuardByte});
+    const std::size_t bytes = begin_ + (elements + kGuard) * type.bytes;
+    void* const memory = case_memory().allocate != nullptr ? case_memory().allocate(bytes) : std::malloc(bytes);
+    bytes_ = {static_cast<std::byte*>(memory), bytes};
+    std::fill(bytes_.begin(), bytes_.end(), std::byte{kGuardByte});
   }
+  ~Buffer() { (case_memory().release != nullptr ? case_memory().release : std::free)(bytes_.data()); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
   std::byte* data() { return bytes_.data() + begin_; }
   bool guards_intact() const {
     const std::size_t end = begin_ + elements_ * type_.bytes;
@@ -107,7 +116,7 @@ class Buffer {
   const TypeInfo& type_;
   std::size_t elements_;
   std::size_t begin_;
-  std::vector<std::byte> bytes_;
+  std::span<std::byte> bytes_;
 };
 
 ncclResult_t call(const Case& test, const void* send, void* recv, ncclRedOp_t op, ncclComm_t comm) {
@@ -160,6 +169,11 @@ ncclResult_t make_op(const Case& test, int rank, ncclComm_t comm, ncclRedOp_t& o
 
 CaseStream& case_stream() {
   thread_local CaseStream mine;
+  return mine;
+}
+
+CaseMemory& case_memory() {
+  thread_local CaseMemory mine;
   return mine;
 }
 

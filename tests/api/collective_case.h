@@ -41,6 +41,13 @@ struct CaseStream {
 };
 CaseStream& case_stream();
 
+// Where the buffers of run_case come from; of a rank's thread. None: the C++ library.
+struct CaseMemory {
+  void* (*allocate)(std::size_t bytes) = nullptr;
+  void (*release)(void*) = nullptr;
+};
+CaseMemory& case_memory();
+
 // Makes the call at this rank and compares every element of the output, and guard elements around it. Returns "" or
 // the first difference. Inputs are small integers, so that all results but averages and scaled sums are exact in
 // every type.

@@ -57,7 +57,7 @@ class Pair {
         for (const bool sends : {true, false}) {
           RankMemory& owner = ranks_[sends ? 1 - rank : rank];
           mine.connections.push_back({owner.rings[channel].get(), owner.payloads[channel].data(), kSlotBytes, nullptr,
-                                      1 - rank, 0, false, 0, 0, 0, 0, owner.lines_in[channel]->words, line_position,
+                                      1 - rank, 0, false, 0, 0, 0, 0, 0, 0, owner.lines_in[channel]->words, line_position,
                                       line_position});
           owner.rings[channel]->line_tail.value = line_position;
         }

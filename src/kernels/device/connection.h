@@ -67,7 +67,9 @@ struct Connection {
   void* peer_bell;  // rung after something the peer may wait for
   int peer;
   int peer_process;     // for targets that reach the peer's buffers through the operating system
-  bool shares_address_space;
+  bool maps_buffers;    // the peer's buffers are used in place, at its addresses plus these
+  u64 input_shift;
+  u64 output_shift;
   u64 position;      // messages sent or received
   u64 seen_tail;     // sender: last tail read
   u64 ll_position;

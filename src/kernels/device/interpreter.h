@@ -22,6 +22,7 @@
 //   bool kKeepsLines                     whether it speaks lines.h's vocabulary, too
 //   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read then
 //   Source* sources(), u8** sinks()      room for one operation's operands and destinations
+//   void fills_slot(sink, connection)    that sink is a slot of the connection
 #pragma once
 
 #include "kernels/device/lines.h"
@@ -283,8 +284,10 @@ class Interpreter {
   }
 
   u64 remote_address(const Access& access, u64 slice) {
-    const SlotHeader& header = Simple::header(connections_[access.connection]);
-    const u64 base = access.buffer == Buffer::input ? header.input_address : header.output_address;
+    Connection& connection = connections_[access.connection];
+    const SlotHeader& header = Simple::header(connection);
+    const u64 base = access.buffer == Buffer::input ? header.input_address + connection.input_shift
+                                                    : header.output_address + connection.output_shift;
     return base + offset_bytes(access, slice);
   }
 
@@ -321,7 +324,7 @@ class Interpreter {
     const Access& operand = program_.operands[op.operand_begin];
     const Access& destination = program_.destinations[op.destination_begin];
     return operand.via == Via::remote && destination.via == Via::local &&
-           !connections_[operand.connection].shares_address_space;
+           !connections_[operand.connection].maps_buffers;
   }
 
   bool copy_from_peer(const Op& op, u64 slice, u64 bytes) {
@@ -353,7 +356,7 @@ class Interpreter {
   // Null when the peer's memory cannot be reached.
   const u8* arrived_data(const Access& operand, Connection& connection, u32 index, u64 slice, u64 bytes) {
     if (operand.via == Via::slot && call_.protocol == Protocol::simple) return Simple::payload(connection);
-    if (operand.via == Via::remote && connection.shares_address_space)
+    if (operand.via == Via::remote && connection.maps_buffers)
       return reinterpret_cast<const u8*>(remote_address(operand, slice));
     u8* bounce = target_.bounce(index);
     if (Target::kKeepsLines && operand.via == Via::slot && call_.protocol == Protocol::ll128) return bounce;
@@ -367,7 +370,7 @@ class Interpreter {
   bool needs_delivery(const Access& destination) const {
     if (destination.via == Via::local) return false;
     if (destination.via == Via::slot) return call_.protocol != Protocol::simple;
-    return !connections_[destination.connection].shares_address_space;
+    return !connections_[destination.connection].maps_buffers;
   }
 
   // The addresses the mover can write. Where only deliveries follow, the result goes to a bounce buffer first, or stays
@@ -389,9 +392,11 @@ class Interpreter {
         continue;
       else if (destination.via == Via::local)
         place(local(destination, slice));
-      else if (destination.via == Via::slot)
-        place(Simple::payload(connections_[destination.connection]));
-      else
+      else if (destination.via == Via::slot) {
+        Connection& connection = connections_[destination.connection];
+        target_.fills_slot(count, connection);
+        place(Simple::payload(connection));
+      } else
         place(reinterpret_cast<u8*>(remote_address(destination, slice)));
     }
     if (deliveries && count == 0) place(copies && Target::leads() ? const_cast<u8*>(target_.sources()[0].data) : target_.result());

@@ -108,6 +108,7 @@ class Block {
   static void ring(const Connection&) {}
   static void ring_after_fence(const Connection&) {}
   static void awaits(const u64*, u32, u64, const void*) {}
+  static void fills_slot(u32, const Connection&) {}
 
   // Whether the block has been told to stop; all threads get the same answer.
   bool stopped() {

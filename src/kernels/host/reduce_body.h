@@ -193,6 +193,23 @@ struct PairToOne {
   HWY_INLINE const Source<R>& source(int i) const { return i == 0 ? first : second; }
   HWY_INLINE typename R::Bits* destination(int) const { return to; }
 };
+// As the owner of a part does in AllReduce of two ranks: for itself and for the peer.
+template <class R>
+struct PairToPair {
+  const Source<R> first, second;
+  typename R::Bits* const here;
+  typename R::Bits* const there;
+
+  explicit HWY_INLINE PairToPair(const ReduceCopy& work)
+      : first(work.operands[0]),
+        second(work.operands[1]),
+        here(static_cast<typename R::Bits*>(work.destinations[0])),
+        there(static_cast<typename R::Bits*>(work.destinations[1])) {}
+  static constexpr HWY_INLINE int sources() { return 2; }
+  static constexpr HWY_INLINE int destinations() { return 2; }
+  HWY_INLINE const Source<R>& source(int i) const { return i == 0 ? first : second; }
+  HWY_INLINE typename R::Bits* destination(int i) const { return i == 0 ? here : there; }
+};
 template <class R>
 struct AnyToAny {
   const ReduceCopy& work;
@@ -255,6 +272,7 @@ using Arithmetical =
 template <class Element, ReduceKernel kKernel>
 constexpr KernelLoops kKernelLoops = {
     &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, PairToOne>,
+    &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, PairToPair>,
     &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, false>, AnyToAny>,
     &reduce_loop<Reduction<Arithmetical<Element, kKernel>, kKernel, true>, AnyToAny>};
 

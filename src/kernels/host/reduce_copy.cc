@@ -61,7 +61,8 @@ Loop loop_for(const ReduceCopy& work) {
   if (work.operand_count == 1) return all.scale;
   const KernelLoops& kernel = all.kernels[static_cast<int>(work.kernel)];
   if (work.scaled) return kernel.scaled;
-  return work.operand_count == 2 && work.destination_count == 1 ? kernel.pair : kernel.plain;
+  if (work.operand_count != 2 || work.destination_count > 2) return kernel.plain;
+  return work.destination_count == 1 ? kernel.pair : kernel.pair_to_pair;
 }
 
 void reduce_undivided(const ReduceCopy& work) {

@@ -10,9 +10,10 @@ using Loop = void (*)(const ReduceCopy& work);
 
 // The loops ignore the divisor.
 struct KernelLoops {
-  Loop pair;    // two unscaled operands to one destination
-  Loop plain;   // unscaled operands to any number of destinations
-  Loop scaled;  // scaled operands to any number of destinations
+  Loop pair;          // two unscaled operands to one destination
+  Loop pair_to_pair;  // to two
+  Loop plain;         // unscaled operands to any number of destinations
+  Loop scaled;        // scaled operands to any number of destinations
 };
 struct Loops {
   Loop scale;                               // one scaled operand to any number of destinations

@@ -1,11 +1,14 @@
 // The host's vocabulary for the interpreter: what a load, a store, a copy and a wake-up are on a processor.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "kernels/device/interpreter.h"
 #include "kernels/host/reduce_copy.h"
+#include "kernels/host/slot_stores.h"
 #include "platform/host/doorbell.h"
 #include "platform/host/peer_memory.h"
 
@@ -65,18 +68,29 @@ class HostTarget {
   static u64 one_bits(DataType type) { return kernels::one_bits(type); }
 
   // What is written between the two addresses is not read again soon. Both 0: all is.
+  void stream_everything() { stream_between(nullptr, reinterpret_cast<const void*>(UINTPTR_MAX)); }
   void stream_between(const void* begin, const void* end) {
     stream_begin_ = reinterpret_cast<std::uintptr_t>(begin);
     stream_end_ = reinterpret_cast<std::uintptr_t>(end);
   }
 
+  void fills_slot(u32 sink, const device::Connection& connection) {
+    if (filled_.size() <= filled_count_) filled_.resize(filled_count_ + 1);
+    filled_[filled_count_++] = {sink, connection.peer};
+  }
+
   void reduce_copy(const device::Call& call, const device::Source* sources, u32 source_count, bool scaled, u8** sinks,
-                   u32 sink_count, u64 elements, u32 divisor) const {
+                   u32 sink_count, u64 elements, u32 divisor) {
     static_assert(sizeof(device::Source) == sizeof(Operand) && offsetof(device::Source, scale_bits) ==
                                                                    offsetof(Operand, scale_bits));
-    kernels::reduce_copy({call.type, call.kernel, reinterpret_cast<const Operand*>(sources),
-                          static_cast<int>(source_count), scaled, divisor, reinterpret_cast<void* const*>(sinks),
-                          static_cast<int>(sink_count), elements, streamed(sinks, sink_count)});
+    ReduceCopy work{call.type, call.kernel, reinterpret_cast<const Operand*>(sources),
+                    static_cast<int>(source_count), scaled, divisor, reinterpret_cast<void* const*>(sinks),
+                    static_cast<int>(sink_count), elements, streamed(sinks, sink_count)};
+    const u32 filled = filled_count_;
+    filled_count_ = 0;
+    if (const u64 bytes = elements * call.element_bytes; filled > 0 && bytes >= SlotStores::kLeastBytes)
+      return fill_slots(work, filled, bytes);
+    kernels::reduce_copy(work);
   }
 
   bool fetch(const device::Connection& connection, u8* to, u64 address, u64 bytes) {
@@ -112,6 +126,31 @@ class HostTarget {
   int failed_peer() const { return failed_peer_; }
 
  private:
+  struct Filled {
+    u32 sink;
+    int peer;
+  };
+
+  void fill_slots(ReduceCopy& work, u32 filled, u64 bytes) {
+    const bool comparable = work.operand_count == 1 && work.destination_count == 1 && !work.scaled;
+    SlotStores::Turn turn;
+    for (u32 i = 0; i < filled; ++i) {
+      turn = stores_of(filled_[i].peer).next(comparable);
+      if (turn.streamed && filled_[i].sink < 32) work.streamed |= 1u << filled_[i].sink;
+    }
+    if (!turn.timed) return kernels::reduce_copy(work);
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    kernels::reduce_copy(work);
+    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+    stores_of(filled_[0].peer).took(static_cast<u64>(ns), bytes);
+  }
+  SlotStores& stores_of(int peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    if (stores_.size() <= at) stores_.resize(at + 1);
+    return stores_[at];
+  }
+
   u32 streamed(u8* const* sinks, u32 count) const {
     u32 mask = 0;
     if (stream_begin_ == stream_end_) return mask;
@@ -127,6 +166,9 @@ class HostTarget {
   std::vector<device::Source> sources_;
   std::vector<u8*> sinks_;
   std::vector<u8> bounce_;
+  std::vector<Filled> filled_;  // sinks of the next reduce_copy that are slots
+  u32 filled_count_ = 0;
+  std::vector<SlotStores> stores_;  // by peer
   std::size_t bounce_bytes_ = 0;
   struct Awaited {
     const u64* word = nullptr;

@@ -69,7 +69,7 @@ void DeviceResources::connect() {
           connection.lines = at<device::u64>(place.lines);
           connection.slot_bytes = layout.slot_bytes();
           connection.peer = peer;
-          connection.shares_address_space = membership_.direct;
+          connection.maps_buffers = membership_.direct;
           table[static_cast<std::size_t>(channel) * connections_per_channel_ +
                 static_cast<std::size_t>(connection_index(kind, direction, peer, ranks))] = connection;
         }

@@ -8,9 +8,13 @@
 
 #include "base/error.h"
 #include "platform/gpu/memory.h"
+#include "platform/host/exported_memory.h"
 
 namespace sccl::runtime {
 namespace {
+
+// A descriptor for each is too dear for less.
+constexpr std::size_t kLeastExportedBytes = 64 * 1024;
 
 struct DeviceBuffers {
   std::mutex mutex;
@@ -34,6 +38,8 @@ void* allocate_user_memory(std::size_t bytes, std::size_t alignment) {
     all.by_address[address] = std::move(memory);
     return address;
   }
+  if (bytes >= kLeastExportedBytes)
+    if (void* const memory = host::allocate_exported(bytes)) return memory;
   const std::size_t pages = bytes / alignment + 1;
   void* const memory = pages > SIZE_MAX / alignment ? nullptr : std::aligned_alloc(alignment, pages * alignment);
   if (memory == nullptr) fail(ErrorCode::system_error, "{} bytes of host memory cannot be had: free some", bytes);
@@ -61,7 +67,7 @@ void free_user_memory(void* memory) {
       all.by_address.erase(found);
     }
   }
-  if (!dead) std::free(memory);
+  if (!dead && !host::free_exported(memory)) std::free(memory);
 }
 
 }  // namespace sccl::runtime

@@ -33,6 +33,8 @@ std::uint64_t packed(const TuningKey& key) {
          static_cast<std::uint64_t>(key.size.number) << 1 | (key.any_order ? 1u : 0u);
 }
 
+constexpr std::uint64_t kMappedBit = 1u << 15;  // between the size class and the collective
+
 schedule::Stars stars_of(const Choice& choice) {
   return choice.form == Form::direct ? schedule::Stars::fused : schedule::Stars::by_step;
 }
@@ -64,10 +66,10 @@ Chooser::~Chooser() {
   }
 }
 
-const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes) {
+const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes, Buffers buffers) {
   if (!pending_.empty()) collect(call.sequence);
   if (deepening_ && deepening_->due(call.sequence)) take_up_news();
-  Entry& entry = entry_of(call, bytes);
+  Entry& entry = entry_of(call, bytes, buffers);
   if (joins_all(call.collective)) {
     last_joining_call_ = call.sequence;
     if (deepening_ && membership_.rank == 0) deepening_->announce(call.sequence);
@@ -75,12 +77,13 @@ const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t byt
   return entry.settled ? entry.serving : take_turn(entry, call);
 }
 
-Chooser::Entry& Chooser::entry_of(const CallSignature& call, std::size_t bytes) {
+Chooser::Entry& Chooser::entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers) {
   const TuningKey key{call.collective, call.root, SizeClass::of(bytes), !order_matters(call)};
-  const std::uint64_t number = packed(key);
+  const bool mapped = buffers == Buffers::mapped;
+  const std::uint64_t number = packed(key) | (mapped ? kMappedBit : 0);
   if (number == last_key_) return *last_entry_;
   auto& entry = entries_[number];
-  if (!entry) entry = make_entry(key);
+  if (!entry) entry = mapped ? make_mapped_entry(key) : make_entry(key);
   last_key_ = number;
   last_entry_ = entry.get();
   return *entry;
@@ -98,12 +101,29 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
   if (settings.tune == TuneMode::online) {
     begin_race(*entry);
   } else {
-    entry->entrants.push_back({entry->ranked.front().choice, nullptr});
-    entry->serving = {entry->entrants.front().choice, &plan(*entry, 0)};
-    entry->settled = true;
+    settle_at_once(*entry);
   }
   log_entry(*entry, entry->ranked.front().why);
   return entry;
+}
+
+// Nothing is measured: in place is one pass over the data, and nobody needs less.
+std::unique_ptr<Chooser::Entry> Chooser::make_mapped_entry(const TuningKey& key) {
+  auto entry = std::make_unique<Entry>();
+  entry->key = key;
+  entry->question = {key.collective, key.root, membership_.ranks, key.size};
+  Settings settings = membership_.settings;
+  settings.tune = TuneMode::off;
+  entry->ranked = rank_on_host(entry->question, settings, Reach::shared_space);
+  settle_at_once(*entry);
+  log_entry(*entry, "every rank's buffers are of ncclMemAlloc");
+  return entry;
+}
+
+void Chooser::settle_at_once(Entry& entry) {
+  entry.entrants.push_back({entry.ranked.front().choice, nullptr});
+  entry.serving = {entry.entrants.front().choice, &plan(entry, 0)};
+  entry.settled = true;
 }
 
 // A choice of the cache must be one that this communicator could have made itself.

@@ -49,8 +49,11 @@ class Chooser {
   Chooser(const Chooser&) = delete;
   Chooser& operator=(const Chooser&) = delete;
 
+  // `mapped`: every rank uses every other's buffers of this call in place.
+  enum class Buffers : std::uint8_t { any, mapped };
+
   // The next collective, numbered one after the other, of `bytes` > 0. Throws as PlanCache::find.
-  const Served& begin(const CallSignature& call, std::size_t bytes);
+  const Served& begin(const CallSignature& call, std::size_t bytes, Buffers buffers = Buffers::any);
   // It is complete on this rank.
   void end() {
     if (timed_) note_end();
@@ -80,8 +83,10 @@ class Chooser {
     std::uint64_t ns = 0;
   };
 
-  Entry& entry_of(const CallSignature& call, std::size_t bytes);
+  Entry& entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers);
   std::unique_ptr<Entry> make_entry(const TuningKey& key);
+  std::unique_ptr<Entry> make_mapped_entry(const TuningKey& key);
+  void settle_at_once(Entry& entry);
   bool take_measured(Entry& entry);
   void want_better(const TuningKey& key);
   void take_up_news();
