@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import gpu_paths
+import gpu_protocols
 from gpu_device import OPS, SMALL, TYPES, Driver, Failure, Library, SignalWait, encode
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -106,6 +107,20 @@ class Rank:
                 self.check_case(call, "float32", "sum", count, 0)
                 cases += 1
         return {"cases": cases}
+
+    def churn(self):
+        """Every call has another byte everywhere, so that a part of an earlier message shows wherever it is."""
+        driver, sizes = self.driver, [1, 119, 120, 1000, 7664, 7665, 30000] + ([] if self.job.get("quick") else [200003, 1 << 20])
+        data, rounds = driver.allocate(max(sizes)), 5 if self.job.get("quick") else 100
+        for turn in range(rounds * len(sizes)):
+            count, value = sizes[turn % len(sizes)], turn % 100
+            driver.fill(data, value + self.rank, count, self.stream)
+            self.library.collective("AllReduce", data, data, count, 1, OPS["sum"], 0, self.comm, self.stream)
+            wanted = (self.ranks * value + self.ranks * (self.ranks - 1) // 2) % 256
+            if driver.read(data, count, self.stream) != bytes([wanted]) * count:
+                raise Failure(f"AllReduce of {count} bytes, call {turn}: wrong data")
+        driver.free(data)
+        return {"cases": rounds * len(sizes)}
 
     def transfers(self):
         driver = self.driver
@@ -322,7 +337,7 @@ def worker_main(options):
 
 class Report:
     def __init__(self, driver):
-        self.checks, self.benches, self.paths, self.skipped = [], [], [], []
+        self.checks, self.benches, self.paths, self.protocols, self.skipped = [], [], [], [], []
         self.facts = {"device": driver.name(), "driver": driver.version(), "multiprocessors": driver.attribute(MULTIPROCESSORS),
                       "host": platform.processor() or platform.machine(), "python": platform.python_version()}
 
@@ -425,6 +440,10 @@ def paths(report, options):
     gpu_paths.run(report, options, run_job)
 
 
+def protocols(report, options):
+    gpu_protocols.run(report, options, run_job)
+
+
 def sanitizer(report, options):
     tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
     if not tool:
@@ -473,7 +492,7 @@ def nccl_tests(report, options):
         report.check(program, [{} if run.returncode == 0 else {"error": (run.stdout + run.stderr)[-400:]}])
 
 
-PARTS = {"correctness": correctness, "staged": staged, "devices": devices, "failures": failures, "bench": bench, "paths": paths,
+PARTS = {"correctness": correctness, "staged": staged, "devices": devices, "failures": failures, "bench": bench, "paths": paths, "protocols": protocols,
          "sanitizer": sanitizer, "torch": torch, "nccl-tests": nccl_tests}
 
 
@@ -494,6 +513,8 @@ def markdown(report, name):
                   for row in report.benches]
     if report.paths:
         lines += gpu_paths.markdown(report.paths)
+    if report.protocols:
+        lines += gpu_protocols.markdown(report.protocols)
     return "\n".join(lines) + "\n"
 
 
@@ -528,7 +549,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"gpu-{name}.md").write_text(markdown(report, name))
     (folder / f"gpu-{name}.json").write_text(json.dumps({"facts": report.facts, "checks": report.checks, "skipped": report.skipped,
-                                                         "benches": report.benches, "paths": report.paths}, indent=1))
+                                                         "benches": report.benches, "paths": report.paths,
+                                                         "protocols": report.protocols}, indent=1))
     failed = sum(not check["passed"] for check in report.checks)
     print(f"{len(report.checks) - failed} passed, {failed} failed, {len(report.skipped)} skipped: {folder}/gpu-{name}.md")
     return 1 if failed else 0

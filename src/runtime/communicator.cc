@@ -39,10 +39,10 @@ class KernelPreparation {
 std::string platform_text(const Membership& membership) {
   if (!membership.on_device) return "host platform";
   const DeviceMembership& on_device = *membership.on_device;
-  return fmt::format("{} device {} ({}), {} of its ranks, {} channels of {} KiB slots, {}",
+  return fmt::format("{} device {} ({}), {} of its ranks, {} channels of {} KiB slots, {}{}",
                      gpu::name(on_device.device.driver->vendor), on_device.device.ordinal, on_device.device.architecture,
                      on_device.neighbours, on_device.layout.channels(), on_device.layout.slot_bytes() / 1024,
-                     on_device.direct ? "direct" : "slots only");
+                     on_device.direct ? "direct" : "slots only", on_device.layout.has_lines() ? ", ll128" : "");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
+#include "schedule/cost.h"
 
 namespace sccl::runtime {
 namespace {
@@ -18,6 +19,11 @@ constexpr int kAllPairsRanks = 8;
 constexpr int kManyRanks = 16;
 // From here on the slots of one neighbour stay in the caches and those of all peers do not.
 constexpr std::size_t kRingBytes = 256 * 1024;
+// Of ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
+constexpr double kDeviceGbytesPerS = 200;
+// Lines are unpacked before they are added, a pass over memory that the model of links does not know: in chunks of so much
+// at most, which have few messages in every channel.
+constexpr std::size_t kMostAutomaticLineBytes = 256 * 1024;
 
 std::string automatic_planner(const CallShape& call, bool direct) {
   const bool per_rank = call.collective == Collective::allgather || call.collective == Collective::reducescatter;
@@ -49,9 +55,18 @@ std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
 
 }  // namespace
 
+std::string protocol_name(ProtocolChoice protocol) {
+  return protocol == ProtocolChoice::ll ? "ll" : protocol == ProtocolChoice::ll128 ? "ll128" : "simple";
+}
+
+ProtocolChoice protocol_of(const std::string& name) {
+  return name == "ll" ? ProtocolChoice::ll : name == "ll128" ? ProtocolChoice::ll128 : ProtocolChoice::simple;
+}
+
 std::string text(const Choice& choice) {
   return choice.planner + (choice.form == Form::direct                  ? " (single copy)"
-                           : choice.protocol == ProtocolChoice::ll ? " (ll)"
+                           : choice.protocol == ProtocolChoice::ll    ? " (ll)"
+                           : choice.protocol == ProtocolChoice::ll128 ? " (ll128)"
                                                                    : " (simple)");
 }
 
@@ -76,7 +91,8 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
       return choice;
     }
   }
-  const std::size_t limit = settings.protocol == ProtocolChoice::ll ? device::kLlPayloadBytes : kAutomaticLlBytes;
+  const bool flagged = settings.protocol == ProtocolChoice::ll || settings.protocol == ProtocolChoice::ll128;
+  const std::size_t limit = flagged ? device::kLlPayloadBytes : kAutomaticLlBytes;
   if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= limit)
     choice.protocol = ProtocolChoice::ll;
   return choice;
@@ -87,21 +103,36 @@ bool in_place_pays(const CallShape& call, const Settings& settings) {
   return choose(call, settings, Reach::shared_space).form == Form::direct;
 }
 
-Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct) {
+ProtocolChoice device_protocol(const DeviceMessages& messages, const Settings& settings, bool lines) {
+  using schedule::ProtocolCost;
+  const bool words = messages.longest_bytes <= device::kLlPayloadBytes;
+  if (settings.protocol == ProtocolChoice::simple) return ProtocolChoice::simple;
+  if (settings.protocol == ProtocolChoice::ll128 && lines) return ProtocolChoice::ll128;
+  if (words) return ProtocolChoice::ll;
+  const bool may_choose = settings.protocol == ProtocolChoice::automatic && settings.lines_allowed && lines;
+  if (!may_choose || messages.longest_bytes > kMostAutomaticLineBytes) return ProtocolChoice::simple;
+  const auto us = [&](const ProtocolCost& cost) { return cost.time_us(messages.steps, messages.busiest_us); };
+  return us(schedule::kLineCost) < us(schedule::kSlotCost) ? ProtocolChoice::ll128 : ProtocolChoice::simple;
+}
+
+Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceReach reach) {
+  const bool direct = reach.direct;
   Choice choice;
   std::string asked = settings.algorithm(call.collective);
   if (planners::find(asked) == nullptr) asked.clear();
   choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
   const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple &&
-                             settings.protocol != ProtocolChoice::ll;
+                             settings.protocol != ProtocolChoice::ll &&
+                             !(settings.protocol == ProtocolChoice::ll128 && reach.lines);
   const bool wanted = settings.protocol == ProtocolChoice::direct || call.bytes > kDeviceLlBytes;
   if (may_be_direct && wanted && (asked.empty() || asked == "one-hop")) {
     choice.planner = "one-hop";
     choice.form = Form::direct;
     return choice;
   }
-  if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= device::kLlPayloadBytes)
-    choice.protocol = ProtocolChoice::ll;
+  const std::size_t longest = chunk_bytes(call, choice.planner);
+  const int steps = choice.planner == "ring" ? call.ranks - 1 : 1;
+  choice.protocol = device_protocol({longest, steps, static_cast<double>(longest) * steps / (1e3 * kDeviceGbytesPerS)}, settings, reach.lines);
   return choice;
 }
 

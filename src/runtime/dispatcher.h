@@ -14,7 +14,7 @@ enum class Form : std::uint8_t { slots, direct };
 struct Choice {
   std::string planner;  // of planners::table()
   Form form = Form::slots;
-  ProtocolChoice protocol = ProtocolChoice::simple;  // simple or ll when form is slots
+  ProtocolChoice protocol = ProtocolChoice::simple;  // simple, ll or ll128 when form is slots
   std::size_t slice_bytes = 0;                       // 0: the usual size
 
   bool operator==(const Choice&) const = default;
@@ -29,6 +29,10 @@ inline constexpr std::size_t kAutomaticLlBytes = 8;
 
 // Likewise on devices, where larger calls use buffers in place if they can.
 inline constexpr std::size_t kDeviceLlBytes = 1024;
+
+// As files say it; what they do not say is `simple`.
+std::string protocol_name(ProtocolChoice protocol);
+ProtocolChoice protocol_of(const std::string& name);
 
 // "one-hop (single copy)"
 std::string text(const Choice& choice);
@@ -45,7 +49,20 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach);
 
 // The same where kernels move the data: launching costs more than any message, so that direct access pays earlier, and
 // flagged words spare a fence on the way there and back.
-Choice choose_on_device(const CallShape& call, const Settings& settings, bool direct);
+struct DeviceReach {
+  bool direct = false;  // kernels use every rank's buffers
+  bool lines = false;   // links keep lines of 128 bytes whole
+};
+Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceReach reach);
+
+// How the messages of a call of a device travel: the protocol asked for where it can serve, else the one that costs least
+// (schedule/cost.h) on `steps` links in turn, of which the busiest carries `busiest_us` of payload.
+struct DeviceMessages {
+  std::size_t longest_bytes = 0;  // of a chunk
+  int steps = 1;
+  double busiest_us = 0;
+};
+ProtocolChoice device_protocol(const DeviceMessages& messages, const Settings& settings, bool lines);
 
 // Whether such calls would be served in the peers' buffers if the host's ranks could use those as their own.
 bool in_place_pays(const CallShape& call, const Settings& settings);

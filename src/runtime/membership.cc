@@ -102,6 +102,7 @@ class Meeting {
       share_memory();
       probe_direct_access();
       share_devices();
+      settle_protocol();
       share_tuning();
       return std::move(membership_);
     } catch (const std::exception& error) {
@@ -277,10 +278,21 @@ class Meeting {
                                              reinterpret_cast<NeighbourWords*>(membership_.layout.device_page(segment->data())));
     };
     new (words_of(membership_.rank).get()) NeighbourWords;
-    membership_.on_device = share_device_memory(membership_.rank, *device_, devices, bootstrap_, deadline_);
+    membership_.on_device = share_device_memory(membership_.rank, *device_, devices, membership_.settings, bootstrap_, deadline_);
     for (Rank rank = 0; rank < membership_.ranks; ++rank)
       membership_.on_device->peers[static_cast<std::size_t>(rank)].words = words_of(rank);
     membership_.on_device->streams = share_stream_path(membership_.rank, *membership_.on_device, bootstrap_, deadline_);
+  }
+
+  // Where lines cannot be had, flagged words are nearest. One line, rank 0's.
+  void settle_protocol() {
+    const bool possible = membership_.on_device && membership_.on_device->lines == LineVerdict::whole;
+    if (membership_.settings.protocol != ProtocolChoice::ll128 || possible || membership_.ranks == 1) return;
+    membership_.settings.protocol = ProtocolChoice::ll;
+    if (membership_.rank == 0)
+      log::info(log::Subsystem::init, "ll128 was asked for, but {}; continuing with ll, and simple for what it does not hold",
+                membership_.on_device ? cause(membership_.on_device->lines)
+                                      : std::string("this communicator is of the host platform, whose stores hold no lines of 128 bytes"));
   }
 
   // Believed only after data went both ways: permission, seccomp filters and process namespaces all decide.

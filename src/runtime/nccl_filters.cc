@@ -56,19 +56,29 @@ std::string nccl_algorithms(std::string_view text) {
   return result;
 }
 
-ProtocolChoice nccl_protocol(std::string_view text) {
-  if (text.empty()) return ProtocolChoice::automatic;
-  ProtocolChoice found = ProtocolChoice::automatic;
-  if (text.find(':') == std::string_view::npos) {
-    const std::string list = items(text, ';').front();
+NcclProtocols nccl_protocols(std::string_view text) {
+  NcclProtocols found;
+  if (text.empty()) return found;
+  for (const std::string& part : items(text, ';')) {
+    const std::size_t colon = part.find(':');
+    const std::string list = colon == std::string::npos ? part : part.substr(colon + 1);
+    if (list.find_first_not_of("^, ") == std::string::npos) continue;
+    const bool lines = leaves(list, "ll128");
     const bool ll = leaves(list, "ll");
     const bool simple = leaves(list, "simple");
-    if (ll != simple) found = ll ? ProtocolChoice::ll : ProtocolChoice::simple;
+    if (!lines && (ll || simple)) found.lines = false;
+    if (colon != std::string::npos) continue;
+    if (lines && !simple)
+      found.choice = ProtocolChoice::ll128;
+    else if (ll != simple)
+      found.choice = ll ? ProtocolChoice::ll : ProtocolChoice::simple;
   }
   log::info(log::Subsystem::env, "NCCL_PROTO={}: {}", text,
-            found == ProtocolChoice::ll       ? "as SCCL_PROTO=ll"
-            : found == ProtocolChoice::simple ? "as SCCL_PROTO=simple"
-                                              : "leaves the choice open");
+            found.choice == ProtocolChoice::ll       ? "as SCCL_PROTO=ll"
+            : found.choice == ProtocolChoice::ll128  ? "as SCCL_PROTO=ll128"
+            : found.choice == ProtocolChoice::simple ? "as SCCL_PROTO=simple"
+            : found.lines                            ? "leaves the choice open"
+                                                     : "leaves the choice open, without ll128");
   return found;
 }
 

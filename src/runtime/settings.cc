@@ -33,6 +33,7 @@ struct Word {
 constexpr auto kProtocols = std::to_array<Word<ProtocolChoice>>({{"auto", ProtocolChoice::automatic},
                                                                  {"simple", ProtocolChoice::simple},
                                                                  {"ll", ProtocolChoice::ll},
+                                                                 {"ll128", ProtocolChoice::ll128},
                                                                  {"direct", ProtocolChoice::direct}});
 constexpr auto kDispatches = std::to_array<Word<Dispatch>>(
     {{"measured", Dispatch::measured}, {"model", Dispatch::model}, {"learned", Dispatch::learned}});
@@ -125,9 +126,9 @@ std::string algorithms_from_environment() {
   return "";
 }
 
-ProtocolChoice protocol_from_environment() {
-  if (env::text("SCCL_PROTO")) return word_from_environment("SCCL_PROTO", kProtocols);
-  return nccl_protocol(env::text("NCCL_PROTO").value_or(""));
+NcclProtocols protocols_from_environment() {
+  if (env::text("SCCL_PROTO")) return {word_from_environment("SCCL_PROTO", kProtocols), true};
+  return nccl_protocols(env::text("NCCL_PROTO").value_or(""));
 }
 
 // What two settings cannot both have; the one that is safe for the program's data and memory wins.
@@ -191,7 +192,9 @@ Settings settings_from_environment(int ranks) {
   Settings settings;
   settings.topology = env::text("SCCL_TOPO").value_or("");
   settings.algorithms = algorithms_from_environment();
-  settings.protocol = protocol_from_environment();
+  const NcclProtocols protocols = protocols_from_environment();
+  settings.protocol = protocols.choice;
+  settings.lines_allowed = protocols.lines;
   settings.slot_bytes = slot_bytes_within_limit(ranks);
   settings.direct_allowed = env::flag("SCCL_DIRECT", true);
   settings.chunk_bytes = static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
@@ -210,6 +213,7 @@ SettingsCard to_card(const Settings& settings) {
   card.chunk_bytes = settings.chunk_bytes;
   card.lanes = settings.lanes;
   card.protocol = static_cast<std::uint8_t>(settings.protocol);
+  card.lines_allowed = settings.lines_allowed ? 1 : 0;
   card.direct_allowed = settings.direct_allowed ? 1 : 0;
   card.dispatch = static_cast<std::uint8_t>(settings.dispatch);
   card.tune = static_cast<std::uint8_t>(settings.tune);
@@ -222,6 +226,7 @@ Settings from_card(const SettingsCard& card) {
   Settings settings;
   settings.algorithms = card.algorithms.data();
   settings.protocol = static_cast<ProtocolChoice>(card.protocol);
+  settings.lines_allowed = card.lines_allowed != 0;
   settings.slot_bytes = card.slot_bytes;
   settings.direct_allowed = card.direct_allowed != 0;
   settings.chunk_bytes = card.chunk_bytes;
@@ -240,6 +245,7 @@ std::vector<std::string> differences(const Settings& mine, const Settings& their
   const auto algorithms = [](const Settings& one) { return one.algorithms.empty() ? "auto" : one.algorithms; };
   compare("SCCL_ALGO", algorithms(mine), algorithms(theirs));
   compare("SCCL_PROTO", text_of(kProtocols, mine.protocol), text_of(kProtocols, theirs.protocol));
+  compare("LL128 of NCCL_PROTO", mine.lines_allowed ? 1 : 0, theirs.lines_allowed ? 1 : 0);
   compare("SCCL_SLOT_BYTES", mine.slot_bytes, theirs.slot_bytes);
   compare("SCCL_DIRECT", mine.direct_allowed ? 1 : 0, theirs.direct_allowed ? 1 : 0);
   compare("SCCL_CHUNK", mine.chunk_bytes, theirs.chunk_bytes);

@@ -12,7 +12,7 @@
 
 namespace sccl::runtime {
 
-enum class ProtocolChoice : std::uint8_t { automatic, simple, ll, direct };
+enum class ProtocolChoice : std::uint8_t { automatic, simple, ll, ll128, direct };
 
 // Where the choice among schedules comes from (SCCL_DISPATCH).
 enum class Dispatch : std::uint8_t { measured, model, learned };
@@ -27,6 +27,7 @@ struct Settings {
   std::string topology;    // SCCL_TOPO as given; empty: the host's own links
   std::string algorithms;  // SCCL_ALGO as given; empty: automatic
   ProtocolChoice protocol = ProtocolChoice::automatic;
+  bool lines_allowed = true;  // ll128 may be chosen, where links keep lines whole
   std::size_t slot_bytes = 0;
   bool direct_allowed = true;
   std::size_t chunk_bytes = 0;  // of one slice (SCCL_CHUNK); 0: automatic
@@ -56,6 +57,7 @@ struct SettingsCard {
   std::uint64_t chunk_bytes = 0;
   std::int32_t lanes = 0;
   std::uint8_t protocol = 0;
+  std::uint8_t lines_allowed = 0;
   std::uint8_t direct_allowed = 0;
   std::uint8_t dispatch = 0;
   std::uint8_t tune = 0;

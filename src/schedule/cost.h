@@ -38,6 +38,18 @@ LinearCost linear_cost(const Schedule& schedule, int slices = 1);
 // What one lane of a link needs for a byte. Throws invalid_argument when the link's bandwidth is unknown.
 double lane_us_per_byte(const EdgeInfo& edge, const topology::Topology& topology);
 
+// What a protocol of devices adds to a link's time: bytes of flags among those of payload, and in every step the time in
+// which a message comes to be believed (a fence and a flag behind the payload; nothing where flags travel with it).
+struct ProtocolCost {
+  double carried_per_byte = 1;
+  double step_us = 0;
+  // `steps` messages one after another; the busiest link carries payload for busiest_us.
+  double time_us(int steps, double busiest_us) const { return step_us * steps + carried_per_byte * busiest_us; }
+};
+inline constexpr ProtocolCost kSlotCost{1, 1.5};  // as a fence of the system's scope and another round over the link
+inline constexpr ProtocolCost kWordCost{2, 0};
+inline constexpr ProtocolCost kLineCost{128.0 / 120, 0};
+
 // By chunk, its size as a fraction of the L above.
 std::vector<double> chunk_fractions(const Schedule& schedule);
 

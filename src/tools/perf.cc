@@ -101,7 +101,7 @@ void add_options(CLI::App& app, CommandLine& line) {
   app.add_flag("-R", options.registered, "buffers of ncclMemAlloc, registered with ncclCommRegister");
   app.add_option("--algo", line.algorithm, "planner, trees, synth, ...: SCCL_ALGO of the ranks");
   app.add_option("--proto", line.protocol, "protocol (SCCL_PROTO of the ranks)")
-      ->check(CLI::IsMember({"auto", "simple", "ll", "direct"}));
+      ->check(CLI::IsMember({"auto", "simple", "ll", "ll128", "direct"}));
   app.add_option("--csv", line.csv_path, "also write this file");
   app.add_flag("--threads", options.threads, "ranks as threads of one process");
   app.add_flag("--trace-tuning", line.trace_tuning, "tune while measuring (SCCL_TUNE=online) and print the course of it");

@@ -49,6 +49,7 @@ int fake_cuda_violations() { return state().violations; }
 void fake_cuda_set_version(int version) { state().version = version; }
 void fake_cuda_set_vmm(int supported) { state().vmm = supported != 0; }
 void fake_cuda_set_peer_access(int kind) { state().peer_access = kind; }
+void fake_cuda_set_capability(int major) { state().capability = major; }
 void fake_cuda_set_any_memory(int allowed) { state().any_memory = allowed != 0; }
 void fake_cuda_set_process_service(int running) { state().process_service = running; }
 void fake_cuda_set_engine_costs(double begin_us, double kib_us) {
@@ -72,6 +73,7 @@ const char* fake_cuda_launched() {
   return copy.c_str();
 }
 long fake_cuda_kernels() { return state().kernels.load(); }
+long fake_cuda_line_kernels() { return state().line_kernels.load(); }
 
 int cuInit(unsigned) { return enter("cuInit"); }
 int cuDriverGetVersion(int* version) {
@@ -98,7 +100,7 @@ int cuDeviceGet(int* device, int ordinal) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   const State& s = state();
-  *value = attribute == 16 ? 8 : attribute == 75 ? 9 : attribute == 102 || attribute == 103 ? (s.vmm ? 1 : 0) : 0;
+  *value = attribute == 16 ? 8 : attribute == 75 ? s.capability.load() : attribute == 102 || attribute == 103 ? (s.vmm ? 1 : 0) : 0;
   if (attribute == 122) *value = s.stream_values ? 1 : 0;
   if (attribute == 133 && s.process_service < 0) return kInvalidValue;
   if (attribute == 133) *value = s.process_service;

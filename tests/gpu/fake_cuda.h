@@ -18,6 +18,7 @@ const char* fake_cuda_live_text();
 int fake_cuda_violations();
 
 void fake_cuda_set_version(int version);    // 13000
+void fake_cuda_set_capability(int major);   // 9
 void fake_cuda_set_vmm(int supported);      // 1
 void fake_cuda_set_process_service(int running);  // 1; -1: the driver cannot tell
 // What a copy takes by the device's clock: 10 us and 10 ns a KiB unless told otherwise; a move by a kernel takes 5 us and 10 ns a KiB.
@@ -38,8 +39,9 @@ void fake_cuda_set_peer_access(int kind);
 // Pairs whose kernels may not use each other's memory; "": none.
 void fake_cuda_refuse_peers(const char* pairs_of_digits);  // "01 23"
 
-// Kernels executed since the program began.
+// Kernels executed since the program began, and those of them whose messages were lines (ll128).
 long fake_cuda_kernels();
+long fake_cuda_line_kernels();
 // Their names since the last reset of the calls, as ";sccl_copy;sccl_move_float_sum".
 const char* fake_cuda_launched();
 

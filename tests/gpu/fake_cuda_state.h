@@ -25,7 +25,8 @@ using u64 = unsigned long long;
 inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kPeerAccessUnsupported = 217, kInvalidHandle = 400,
               kNotReady = 600, kCaptureUnsupported = 900, kCaptureIsolation = 905;
 inline constexpr std::size_t kGranularity = 65536;
-inline constexpr sccl::device::u32 kThreads = 2;  // of a block, whatever is asked for
+inline constexpr sccl::device::u32 kThreads = 2;      // of a block, whatever is asked for
+inline constexpr sccl::device::u32 kLineThreads = 8;  // of one whose messages are lines
 
 struct Marker {
   std::atomic<bool> done{false};
@@ -150,7 +151,8 @@ struct State {
   std::map<void*, std::shared_ptr<UserObject>> objects;
   u64 next = 1;
   int global_captures = 0;
-  std::atomic<long> kernels{0};
+  std::atomic<long> kernels{0}, line_kernels{0};
+  std::atomic<int> capability{9};
 };
 
 // Never destroyed: worker threads outlive main.

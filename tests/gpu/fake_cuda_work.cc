@@ -252,7 +252,9 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned t
     });
   else
     found->push([=, arguments = *static_cast<const CallArguments*>(parameters[0])] {
-      sccl::device::gpu::launch_on_host(arguments, grid, kThreads, shared_bytes);
+      const bool lines = arguments.call.protocol == sccl::device::Protocol::ll128;
+      sccl::device::gpu::launch_on_host(arguments, grid, lines ? kLineThreads : kThreads, shared_bytes);
+      if (lines) state().line_kernels.fetch_add(1);
       working->worked_us += arguments.call.protocol == sccl::device::Protocol::ll ? state().ll_us : state().simple_us;
       ran();
     });

@@ -9,6 +9,7 @@
 #include <barrier>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <random>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #define SCCL_GPU_TARGET_GIVEN 1
 #define SCCL_GPU_CUDA 0
 
+#include "gpu/host_warp.h"
 #include "kernels/device/program.h"
 
 namespace sccl::device::gpu {
@@ -25,9 +27,19 @@ struct alignas(16) Vector {
 };
 
 struct HostBlock {
-  explicit HostBlock(u32 threads) : barrier(static_cast<std::ptrdiff_t>(threads)) {}
+  explicit HostBlock(u32 threads) : barrier(static_cast<std::ptrdiff_t>(threads)) {
+    if (threads % kLineThreads != 0) return;  // no block for lines
+    warp_lanes = threads % kMostHostWarpLanes == 0 ? kMostHostWarpLanes : kLineThreads;
+    for (u32 first = 0; first < threads; first += warp_lanes) warps.push_back(std::make_unique<HostWarp>(warp_lanes));
+  }
+  HostWarpPlace place_in_warp(u32 block, u32 thread) {
+    if (warps.empty()) return {};
+    return {warps[thread / warp_lanes].get(), warp_lanes, thread % warp_lanes, 0, std::minstd_rand{1 + 977 * block + thread}};
+  }
   std::barrier<> barrier;
   std::atomic<u32> dissent{0};
+  u32 warp_lanes = 0;
+  std::vector<std::unique_ptr<HostWarp>> warps;
 };
 
 struct HostPlace {
@@ -109,6 +121,7 @@ inline void on_grid(u32 blocks, u32 threads, const std::function<void(u32 block,
     for (u32 thread = 0; thread < threads; ++thread)
       running.emplace_back([&, block, thread, state = states.back().get()] {
         place = {state, thread, threads, block};
+        warp_place = state->place_in_warp(block, thread);
         body(block, thread);
       });
   }

@@ -1,10 +1,11 @@
 // Whole kernels of two ranks against each other, by a device that the host plays: blocks of several threads, channels,
-// more lanes than blocks, both protocols, stops.
+// more lanes than blocks, all protocols, stops.
 #include <catch2/catch.hpp>
 #include <memory>
 #include <thread>
 
 #include "gpu/host_device.h"
+#include "kernels/line_faults.h"
 
 using namespace sccl;
 using namespace sccl::device;
@@ -18,14 +19,19 @@ namespace {
 constexpr u32 kChannels = 2;
 constexpr u32 kSlotBytes = 4096;
 constexpr u32 kThreads = 3;
+constexpr u32 kLineThreads = 16;  // two lines to a warp
 
 // The memory of one rank, as the runtime lays it out: connections out and in, of every channel.
 struct RankMemory {
   std::vector<std::unique_ptr<Ring>> rings;  // it receives through, by channel
   std::vector<std::vector<u8>> payloads;
+  struct alignas(kLineBytes) LineRing {
+    u64 words[kLineRingBytes / 8];
+  };
+  std::vector<std::unique_ptr<LineRing>> lines_in;
   std::vector<Connection> connections;  // by channel: outgoing, incoming
   std::vector<LaneState> lanes = std::vector<LaneState>(kChannels * 2, LaneState{0, 0, 0, -1});
-  std::vector<u8> bounce = std::vector<u8>(kChannels * 2 * 3 * kLlPayloadBytes);
+  std::vector<u8> bounce = std::vector<u8>(kChannels * 2 * 3 * kLineMessageBytes);
   Control control{};
   HostWords words{};
   std::vector<u32> input, output;
@@ -34,13 +40,15 @@ struct RankMemory {
     for (u32 channel = 0; channel < kChannels; ++channel) {
       rings.push_back(std::make_unique<Ring>());
       payloads.emplace_back(kSlotCount * kSlotBytes);
+      lines_in.push_back(std::make_unique<LineRing>());
     }
   }
 };
 
 class Pair {
  public:
-  explicit Pair(std::size_t elements) : elements_(elements) {
+  // `line_position`: as if so many messages in lines had been sent.
+  explicit Pair(std::size_t elements, u64 line_position = 0) : elements_(elements) {
     for (int rank : {0, 1}) {
       RankMemory& mine = ranks_[rank];
       for (std::size_t i = 0; i < elements; ++i) mine.input.push_back(static_cast<u32>(i * 10 + static_cast<u32>(rank)));
@@ -49,7 +57,9 @@ class Pair {
         for (const bool sends : {true, false}) {
           RankMemory& owner = ranks_[sends ? 1 - rank : rank];
           mine.connections.push_back({owner.rings[channel].get(), owner.payloads[channel].data(), kSlotBytes, nullptr,
-                                      1 - rank, 0, false, 0, 0, 0, 0, 0, 0});
+                                      1 - rank, 0, false, 0, 0, 0, 0, owner.lines_in[channel]->words, line_position,
+                                      line_position});
+          owner.rings[channel]->line_tail.value = line_position;
         }
       controls_[rank] = &mine.control;
     }
@@ -73,7 +83,7 @@ class Pair {
     call.divisor = 1;
     call.element_bytes = 4;
     call.signature = signature;
-    call.slice_elements = protocol == Protocol::ll ? kLlPayloadBytes / 4 : kSlotBytes / 4;
+    call.slice_elements = (protocol == Protocol::ll ? kLlPayloadBytes : protocol == Protocol::ll128 ? kLineMessageBytes : kSlotBytes) / 4;
     const u64 part = part_of({0, 0, elements_, 0, 0}, 4, kChannels, 0).elements;
     call.slice_count = (part + call.slice_elements - 1) / call.slice_elements;
     arguments.split = {kChannels, 1};
@@ -83,7 +93,7 @@ class Pair {
     arguments.connections_per_channel = 2;
     arguments.lanes = mine.lanes.data();
     arguments.bounce = mine.bounce.data();
-    arguments.bounce_bytes = kLlPayloadBytes;
+    arguments.bounce_bytes = protocol == Protocol::ll ? kLlPayloadBytes : kLineMessageBytes;
     arguments.bounce_buffers = 3;
     arguments.most_operands = 2;
     arguments.control = &mine.control;
@@ -94,7 +104,8 @@ class Pair {
     arguments.sequence = ++sequence_[rank];
     arguments.chunk_count = 1;
     arguments.chunks[0] = {0, 0, elements_, 0, 0};
-    gpu::launch_on_host(arguments, kChannels * blocks_per_channel, kThreads, gpu::shared_bytes(2, 1));
+    gpu::launch_on_host(arguments, kChannels * blocks_per_channel, protocol == Protocol::ll128 ? kLineThreads : kThreads,
+                        gpu::shared_bytes(2, 1));
   }
 
   void launch_both(Protocol protocol, u32 blocks_per_channel, u32 first_signature, u32 second_signature) {
@@ -122,7 +133,7 @@ class Pair {
 }  // namespace
 
 TEST_CASE("kernels of two ranks exchange and add, call after call") {
-  for (const Protocol protocol : {Protocol::simple, Protocol::ll})
+  for (const Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128})
     for (const u32 blocks : {1u, 2u})
       for (const std::size_t elements : {std::size_t{1}, std::size_t{200}, std::size_t{9001}}) {
         Pair pair(elements);
@@ -138,8 +149,33 @@ TEST_CASE("kernels of two ranks exchange and add, call after call") {
       }
 }
 
+TEST_CASE("lines that come late, in any order and through every slot, are waited for") {
+  const LateLines late(64, 300);
+  // Slots are used again within a call; positions pass where 32 bits, and 64, begin anew.
+  for (const u64 position : {u64{0}, u64{0xfffffffe}, ~u64{2}}) {
+    Pair pair(20000, position);
+    for (u32 call = 1; call <= 2; ++call) {
+      pair.rank(0).output.assign(20000, 0);
+      pair.launch_both(Protocol::ll128, call, call, call);
+      CHECK(pair.wrong() == 0);
+    }
+    CHECK(pair.rank(0).rings[0]->line_tail.value != position);
+  }
+}
+
+TEST_CASE("a link that cuts lines gives wrong sums, which is why it is given none") {
+  std::size_t wrong = 0;
+  for (int attempt = 0; attempt < 20 && wrong == 0; ++attempt) {
+    const CutLines cut(2000);
+    Pair pair(300);
+    pair.launch_both(Protocol::ll128, 2, 1, 1);
+    wrong = pair.wrong();
+  }
+  CHECK(wrong > 0);
+}
+
 TEST_CASE("kernels whose calls differ stop each other") {
-  for (const Protocol protocol : {Protocol::simple, Protocol::ll}) {
+  for (const Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128}) {
     Pair pair(9001);
     pair.launch_both(protocol, 1, 5, 6);
     for (int rank : {0, 1}) {

@@ -35,11 +35,28 @@ TEST_CASE("NCCL_ALGO counts where it leaves one family") {
 }
 
 TEST_CASE("NCCL_PROTO counts where it leaves one protocol") {
-  CHECK(nccl_protocol("Simple") == ProtocolChoice::simple);
-  CHECK(nccl_protocol("^LL,LL128") == ProtocolChoice::simple);
-  CHECK(nccl_protocol("LL") == ProtocolChoice::ll);
-  for (const char* open : {"", "^LL128", "LL,Simple", "LL256", "allreduce:LL"})
-    CHECK(nccl_protocol(open) == ProtocolChoice::automatic);
+  CHECK(nccl_protocols("Simple").choice == ProtocolChoice::simple);
+  CHECK(nccl_protocols("^LL,LL128").choice == ProtocolChoice::simple);
+  CHECK(nccl_protocols("^LL").choice == ProtocolChoice::simple);
+  CHECK(nccl_protocols("LL").choice == ProtocolChoice::ll);
+  CHECK(nccl_protocols("LL128").choice == ProtocolChoice::ll128);
+  CHECK(nccl_protocols("^Simple").choice == ProtocolChoice::ll128);
+  CHECK(nccl_protocols(" ll128 , LL").choice == ProtocolChoice::ll128);
+  for (const char* open : {"", "^LL128", "LL,Simple", "LL256", "allreduce:LL", "^", ";", ","})
+    CHECK(nccl_protocols(open).choice == ProtocolChoice::automatic);
+}
+
+TEST_CASE("NCCL_PROTO takes LL128 away wherever it names others") {
+  for (const char* without : {"^LL128", "Simple", "LL", "LL,Simple", "allreduce:^LL128", "allreduce:Simple;LL128"})
+    CHECK_FALSE(nccl_protocols(without).lines);
+  for (const char* with : {"", "LL128", "^LL", "^Simple", "LL,LL128,Simple", "allreduce:LL128", "LL256", "^", ";"})
+    CHECK(nccl_protocols(with).lines);
+  CHECK_FALSE(with({{"NCCL_PROTO", "^LL128"}}).lines_allowed);
+  CHECK(with({{"NCCL_PROTO", "^LL128"}, {"SCCL_PROTO", "ll128"}}).lines_allowed);
+  CHECK(with({{"NCCL_PROTO", "LL128"}}).protocol == ProtocolChoice::ll128);
+  const Settings without = with({{"NCCL_PROTO", "^LL128"}});
+  CHECK(from_card(to_card(without)) == without);
+  CHECK(differences(with({}), without) == std::vector<std::string>{"LL128 of NCCL_PROTO=1 instead of 0"});
 }
 
 TEST_CASE("our own variables win over NCCL's") {

@@ -11,7 +11,8 @@
 // the receiver exactly while flag == its position + 1, and no flag is ever reset. The sender keeps the tail it last
 // saw and reads it again only when the ring looks full. `ll` messages have a ring of their own in which each 8-byte
 // word holds 4 bytes of payload (low half) and the flag (high half): words are read and written whole, so a word with
-// the right flag has the right payload and no further order is needed.
+// the right flag has the right payload and no further order is needed. `ll128` messages lie in slots of their own, too
+// (lines.h).
 #pragma once
 
 #include "kernels/device/program.h"
@@ -23,6 +24,16 @@ inline constexpr u32 kLlSlotCount = 8;
 inline constexpr u32 kLlPayloadBytes = 1024;
 inline constexpr u32 kLlWords = kLlPayloadBytes / 4 + 1;  // the first word carries the signature
 inline constexpr u32 kCacheLineBytes = 64;
+
+inline constexpr u32 kLineBytes = 128;
+inline constexpr u32 kLinePayloadBytes = 120;
+inline constexpr u32 kLineSignatureBytes = 8;
+inline constexpr u32 kLineSlotCount = 8;
+inline constexpr u32 kLinesOfSlot = 64;
+inline constexpr u32 kLineSlotBytes = kLinesOfSlot * kLineBytes;
+inline constexpr u32 kLineRingBytes = kLineSlotCount * kLineSlotBytes;
+// Of one message; whole vectors, so that slices begin at them.
+inline constexpr u32 kLineMessageBytes = (kLinesOfSlot * kLinePayloadBytes - kLineSignatureBytes) / 16 * 16;
 
 struct alignas(64) SlotHeader {
   u64 flag;
@@ -44,6 +55,7 @@ struct Ring {
   SlotHeader headers[kSlotCount];
   Tail tail;
   Tail ll_tail;
+  Tail line_tail;
   alignas(64) u64 ll[kLlSlotCount][kLlWords + 7];  // padded to whole cache lines
 };
 
@@ -60,6 +72,9 @@ struct Connection {
   u64 seen_tail;     // sender: last tail read
   u64 ll_position;
   u64 ll_seen_tail;
+  u64* lines;  // kLineRingBytes of the receiver's memory; null where the link may cut lines
+  u64 line_position;
+  u64 line_seen_tail;
 };
 
 }  // namespace sccl::device

@@ -19,11 +19,13 @@
 //   bool fetch(connection, to, address, bytes), bool put(connection, address, from, bytes)
 //                                        a peer's memory, where it does not share the address space
 //   void ring(connection)                wakes the peer; everything stored before is visible to it
+//   bool kKeepsLines                     whether it speaks lines.h's vocabulary, too
 //   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read then
 //   Source* sources(), u8** sinks()      room for one operation's operands and destinations
 //   void fills_slot(sink, connection)    that sink is a slot of the connection
 #pragma once
 
+#include "kernels/device/lines.h"
 #include "kernels/device/protocol.h"
 
 namespace sccl::device {
@@ -53,7 +55,7 @@ class Interpreter {
     Motion motion = Motion::none;
     if (turn.acts) {
       const Op& op = *turn.op;
-      if (!Target::kAlone && uses_words(op) && !target_.all([&] { return words_arrived(op, turn.elements); })) {
+      if (!Target::kAlone && is_flagged(op) && !target_.all([&] { return words_arrived(op, turn.elements); })) {
         target_.commit([&] { blocked(state, first_sender(op)); });
         return Outcome::blocked;
       }
@@ -71,6 +73,7 @@ class Interpreter {
  private:
   using Simple = Slots<Target>;
   using Ll = LowLatency<Target>;
+  using InLines = Lines<Target>;
 
   // What an operation did: data went without messages, or with messages that are to be published and consumed.
   enum class Motion : u8 { none, failed, quiet, messages };
@@ -185,6 +188,11 @@ class Interpreter {
       const bool whole = !Target::kAlone || Ll::arrived(connection, elements * call_.element_bytes);
       return whole ? Outcome::progressed : blocked(state, connection.peer);
     }
+    if constexpr (Target::kKeepsLines)
+      if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll128) {
+        if (!InLines::begun(connection)) return blocked(state, connection.peer);
+        return InLines::signature(connection) == signature(op) ? Outcome::progressed : mismatch(state, connection.peer);
+      }
     if (!Simple::arrived(connection)) {
       target_.awaits(&Simple::header(connection).flag, 0, connection.position + 1, Simple::payload(connection));
       return blocked(state, connection.peer);
@@ -193,14 +201,22 @@ class Interpreter {
     return Outcome::progressed;
   }
 
-  bool uses_words(const Op& op) const { return op.kind == OpKind::move && call_.protocol == Protocol::ll; }
+  bool is_flagged(const Op& op) const { return op.kind == OpKind::move && call_.protocol != Protocol::simple; }
 
-  // All words of the messages that have begun, each thread's share of them.
+  // All words of the messages that have begun, each thread's share of them; lines come into the bounce buffers, where they
+  // stay until all are there.
   bool words_arrived(const Op& op, u64 elements) {
     const u64 bytes = elements * call_.element_bytes;
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
-      if (operand.via == Via::slot && !Ll::arrived(connections_[operand.connection], bytes)) return false;
+      if (operand.via != Via::slot) continue;
+      Connection& connection = connections_[operand.connection];
+      if constexpr (Target::kKeepsLines)
+        if (call_.protocol == Protocol::ll128) {
+          if (!InLines::take(connection, target_.bounce(i), bytes)) return false;
+          continue;
+        }
+      if (!Ll::arrived(connection, bytes)) return false;
     }
     return true;
   }
@@ -213,6 +229,8 @@ class Interpreter {
 
   bool has_room(const Op& op, Connection& connection) {
     if (op.kind == OpKind::post || call_.protocol == Protocol::simple) return Simple::has_room(connection);
+    if constexpr (Target::kKeepsLines)
+      if (call_.protocol == Protocol::ll128) return InLines::has_room(connection);
     return Ll::has_room(connection);
   }
 
@@ -342,6 +360,7 @@ class Interpreter {
     if (operand.via == Via::remote && connection.maps_buffers)
       return reinterpret_cast<const u8*>(remote_address(operand, slice));
     u8* bounce = target_.bounce(index);
+    if (Target::kKeepsLines && operand.via == Via::slot && call_.protocol == Protocol::ll128) return bounce;
     if (operand.via == Via::slot)
       Ll::unpack(connection, bounce, bytes);
     else if (!target_.fetch(connection, bounce, remote_address(operand, slice), bytes))
@@ -351,7 +370,7 @@ class Interpreter {
 
   bool needs_delivery(const Access& destination) const {
     if (destination.via == Via::local) return false;
-    if (destination.via == Via::slot) return call_.protocol == Protocol::ll;
+    if (destination.via == Via::slot) return call_.protocol != Protocol::simple;
     return !connections_[destination.connection].maps_buffers;
   }
 
@@ -395,32 +414,41 @@ class Interpreter {
       result_seen = true;
       const u8* result = target_.sinks()[0];
       if (destination.via == Via::slot)
-        Ll::pack(connection, result, bytes, signature(op));
+        pack(connection, result, bytes, signature(op));
       else if (!target_.put(connection, remote_address(destination, slice), result, bytes))
         return false;
     }
     return true;
   }
 
+  void pack(Connection& connection, const u8* from, u64 bytes, u32 signature) {
+    if constexpr (Target::kKeepsLines)
+      if (call_.protocol == Protocol::ll128) return InLines::pack(connection, from, bytes, signature);
+    Ll::pack(connection, from, bytes, signature);
+  }
+
+  void sent(Connection& connection, u64 bytes, u32 signature) {
+    if (call_.protocol == Protocol::simple) return Simple::publish(connection, signature, bytes);
+    if constexpr (Target::kKeepsLines)
+      if (call_.protocol == Protocol::ll128) return InLines::sent(connection);
+    Ll::sent(connection);
+  }
+
+  void consume(Connection& connection) {
+    if (call_.protocol == Protocol::simple) return Simple::consume(connection);
+    if constexpr (Target::kKeepsLines)
+      if (call_.protocol == Protocol::ll128) return InLines::consume(connection);
+    Ll::consume(connection);
+  }
+
   void finish_messages(const Op& op, u64 bytes) {
-    const bool simple = call_.protocol == Protocol::simple;
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
-      if (destination.via != Via::slot) continue;
-      Connection& connection = connections_[destination.connection];
-      if (simple)
-        Simple::publish(connection, signature(op), bytes);
-      else
-        Ll::sent(connection);
+      if (destination.via == Via::slot) sent(connections_[destination.connection], bytes, signature(op));
     }
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
-      if (operand.via != Via::slot) continue;
-      Connection& connection = connections_[operand.connection];
-      if (simple)
-        Simple::consume(connection);
-      else
-        Ll::consume(connection);
+      if (operand.via == Via::slot) consume(connections_[operand.connection]);
     }
     wake_peers(op);
   }

@@ -22,8 +22,9 @@ enum class Via : u8 { local, slot, remote };
 enum class Buffer : u8 { none, input, output, scratch };
 enum class OpKind : u8 { move, post, release, drain };
 enum class LaneOrder : u8 { slice_major, op_major };
-// `simple`: bulk payload, then a flag. `ll`: every 8-byte word carries 4 bytes of payload and the flag.
-enum class Protocol : u8 { simple, ll };
+// `simple`: bulk payload, then a flag. `ll`: every 8-byte word carries 4 bytes of payload and the flag. `ll128`: every line
+// of 128 bytes carries 120 bytes of payload and the flag.
+enum class Protocol : u8 { simple, ll, ll128 };
 
 struct Access {
   Via via;

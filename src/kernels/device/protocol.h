@@ -1,4 +1,5 @@
-// Sending and receiving one message: the two protocols, written against a target's vocabulary.
+// Sending and receiving one message: the protocols of every target, written against its vocabulary (lines.h has one that
+// only devices can speak).
 //
 // Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer, and its
 // place thread() among the threads() that move data together. Words of `ll` messages are shared out among them; all

@@ -31,6 +31,7 @@ template <class Mover>
 class Block {
  public:
   static constexpr bool kAlone = false;
+  static constexpr bool kKeepsLines = true;  // what a link does is the runtime's to know
 
   Block(const CallArguments& arguments, BlockMemory& memory, u8* places, bool lone_lane)
       : arguments_(arguments), memory_(memory), places_(places), lone_lane_(lone_lane) {}
@@ -51,6 +52,10 @@ class Block {
   static u32 threads() { return thread_count(); }
   static bool leads() { return thread_index() == 0; }
   static void sync() { block_sync(); }
+  static u32 warp_lanes() { return gpu::warp_lanes(); }
+  static bool warp_all(bool mine) { return gpu::warp_all(mine); }
+  static LinePart load_line_part(const u64* from, bool active) { return gpu::load_line_part(from, active); }
+  static void store_line_part(u64* to, const LinePart& part, bool active) { gpu::store_line_part(to, part, active); }
 
   template <typename Function>
   static bool all(Function&& function) {

@@ -26,7 +26,7 @@
 #pragma clang force_cuda_host_device begin
 #endif
 
-#include "kernels/device/program.h"
+#include "kernels/device/lines.h"
 
 namespace sccl::device::gpu {
 
@@ -78,6 +78,22 @@ inline u64 fetch_add_device(u64* at, u64 value) {
 }
 inline void pause() {}  // a poll takes long enough
 
+// A line that threads of a warp share is one transaction when they come together to one instruction.
+inline u32 warp_lanes() { return 32; }
+inline bool warp_all(bool mine) { return __all_sync(0xffffffffu, mine) != 0; }
+inline LinePart load_line_part(const u64* from, bool active) {
+  LinePart part{{0, 0}};
+  __syncwarp();
+  if (active)
+    asm volatile("ld.volatile.v2.u64 {%0, %1}, [%2];" : "=l"(part.words[0]), "=l"(part.words[1]) : "l"(from) : "memory");
+  return part;
+}
+inline void store_line_part(u64* to, const LinePart& part, bool active) {
+  __syncwarp();
+  if (active)
+    asm volatile("st.volatile.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(part.words[0]), "l"(part.words[1]) : "memory");
+}
+
 #else
 
 inline u32 thread_index() { return __builtin_amdgcn_workitem_id_x(); }
@@ -113,6 +129,28 @@ inline u64 load_acquire_device(const u64* from) { return __atomic_load_n(from, _
 inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }
 inline void pause() { __builtin_amdgcn_s_sleep(1); }
+
+#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+#define SCCL_GPU_WAVE 32
+#else
+#define SCCL_GPU_WAVE 64
+#endif
+// Threads of a wave run in step. What is volatile goes past the caches of this device, in one instruction of 16 bytes a thread.
+typedef u64 VolatilePart __attribute__((ext_vector_type(2)));
+inline u32 warp_lanes() { return SCCL_GPU_WAVE; }
+inline bool warp_all(bool mine) { return __builtin_amdgcn_uicmp(static_cast<u32>(mine), 0u, 32) == 0; }  // 32: equal
+inline LinePart load_line_part(const u64* from, bool active) {
+  LinePart part{{0, 0}};
+  if (active) {
+    const VolatilePart loaded = *reinterpret_cast<const volatile VolatilePart*>(from);
+    part.words[0] = loaded.x;
+    part.words[1] = loaded.y;
+  }
+  return part;
+}
+inline void store_line_part(u64* to, const LinePart& part, bool active) {
+  if (active) *reinterpret_cast<volatile VolatilePart*>(to) = VolatilePart{part.words[0], part.words[1]};
+}
 
 #endif
 

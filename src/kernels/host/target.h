@@ -49,6 +49,7 @@ class HostTarget {
 
   // One thread leads and does all the work.
   static constexpr bool kAlone = true;
+  static constexpr bool kKeepsLines = false;
   static constexpr u32 thread() { return 0; }
   static constexpr u32 threads() { return 1; }
   static constexpr bool leads() { return true; }

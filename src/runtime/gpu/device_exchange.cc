@@ -72,14 +72,17 @@ namespace {
 
 class DeviceMeeting {
  public:
-  DeviceMeeting(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards, Bootstrap& bootstrap, Deadline deadline)
+  DeviceMeeting(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards, const Settings& settings, Bootstrap& bootstrap,
+                Deadline deadline)
       : rank_(rank), cards_(cards), bootstrap_(bootstrap), deadline_(deadline), limit_(agreed_limit(bootstrap, deadline)) {
     membership_.device = device;
     membership_.neighbours = ranks_of_device(cards, device.id);
     membership_.blocks = fewest_blocks(cards);
     // Passed on as descriptors only where every rank can.
     for (const DeviceCard& card : cards) membership_.device.vmm = membership_.device.vmm && card.vmm != 0;
-    membership_.layout = fit_layout(static_cast<int>(cards.size()), membership_.blocks, limit_);
+    membership_.lines = agree_on_lines(settings);
+    membership_.layout = fit_layout(static_cast<int>(cards.size()), membership_.blocks, limit_,
+                                    membership_.lines == LineVerdict::whole ? LineSlots::of_collectives : LineSlots::none);
     membership_.peers.resize(cards.size());
   }
 
@@ -98,6 +101,16 @@ class DeviceMeeting {
   Rank ranks() const { return static_cast<Rank>(cards_.size()); }
   std::string device_text(Rank rank) const {
     return card(rank).busid[0] == '\0' ? std::string("a device") : std::string(card(rank).busid.data());
+  }
+
+  // Before there is memory to share, since lines take some of it.
+  LineVerdict agree_on_lines(const Settings& settings) {
+    const bool wanted = settings.protocol == ProtocolChoice::ll128 || (settings.protocol == ProtocolChoice::automatic && settings.lines_allowed);
+    if (!wanted || ranks() == 1) return LineVerdict::not_wanted;
+    std::vector<LinePeer> peers;
+    for (const DeviceCard& card : cards_) peers.push_back({card.id, card.busid.data()});
+    const auto verdicts = gather_values(judge_lines(membership_.device, peers), "device", bootstrap_, deadline_);
+    return *std::max_element(verdicts.begin(), verdicts.end());
   }
 
   void share_memory() {
@@ -182,6 +195,7 @@ class DeviceMeeting {
     if (env::flag("NCCL_SHM_DISABLE", false))
       fail(ErrorCode::invalid_usage, "rank {}: devices that do not reach each other need shared host memory, which "
                                      "NCCL_SHM_DISABLE forbids: unset it", rank_);
+    if (membership_.lines == LineVerdict::whole) membership_.lines = LineVerdict::host_memory;
     membership_.layout = fit_layout(ranks(), std::min(membership_.blocks, kMostStagedChannels), std::min(limit_, kMostStagedBytes));
     const auto bytes_of = [&](Rank rank) {
       const auto sources = static_cast<int>(paths.staged_sources(rank).size());
@@ -247,8 +261,8 @@ class DeviceMeeting {
 }  // namespace
 
 DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards,
-                                     Bootstrap& bootstrap, Deadline deadline) {
-  return DeviceMeeting(rank, device, cards, bootstrap, deadline).run();
+                                     const Settings& settings, Bootstrap& bootstrap, Deadline deadline) {
+  return DeviceMeeting(rank, device, cards, settings, bootstrap, deadline).run();
 }
 
 }  // namespace sccl::runtime

@@ -7,6 +7,7 @@
 #include "base/deadline.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/gpu/device_membership.h"
+#include "runtime/settings.h"
 
 namespace sccl::runtime {
 
@@ -25,8 +26,8 @@ DeviceCard card_of(const gpu::Device& device);
 // Throws invalid_usage when some have and others have not, or when the vendors differ.
 bool all_have_devices(std::span<const DeviceCard> cards);
 
-// All ranks call it in step. Throws device_error when memory cannot be had or reached.
+// All ranks call it in step, with the same `settings`. Throws device_error when memory cannot be had or reached.
 DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards,
-                                     Bootstrap& bootstrap, Deadline deadline);
+                                     const Settings& settings, Bootstrap& bootstrap, Deadline deadline);
 
 }  // namespace sccl::runtime

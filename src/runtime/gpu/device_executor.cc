@@ -25,8 +25,10 @@ constexpr unsigned kMoveReference = 1;
 // What is worth a channel of its own, and a block of all threads.
 constexpr std::size_t kLeastDirectPartBytes = 32 * 1024;
 constexpr std::size_t kLeastSlotPartBytes = 32 * 1024;
+constexpr std::size_t kLeastLinePartBytes = 2 * device::kLineMessageBytes;
 constexpr std::size_t kSmallPartBytes = 4 * 1024;
 constexpr u32 kFewThreads = 128;
+constexpr u32 kLineThreads = 256;  // half a slot's lines at once
 
 constexpr std::chrono::milliseconds kAbortLimit{2000};
 
@@ -153,7 +155,9 @@ Choice DeviceExecutor::choose_plan(const CollectiveRequest& request, const Windo
 Choice DeviceExecutor::usual_choice(const CollectiveRequest& request, const Windows& windows) {
   if (rehearsal_) return choose_on_links(request, windows);
   const CallShape shape{request.collective, request.count * size_bytes(request.type), membership_.ranks};
-  return choose_on_device(shape, membership_.settings, on_device_.direct || windows);
+  DeviceReach usable = reach();
+  usable.direct = usable.direct || windows;
+  return choose_on_device(shape, membership_.settings, usable);
 }
 
 Choice DeviceExecutor::choose_on_links(const CollectiveRequest& request, const Windows& windows) {
@@ -163,7 +167,7 @@ Choice DeviceExecutor::choose_on_links(const CollectiveRequest& request, const W
   Choice& known = rehearsed_[{question.collective, root, question.size.typical_bytes(), windows.has_value()}];
   if (!known.planner.empty()) return known;
   const auto direct = windows ? direct_on_links(question, membership_.settings, *rehearsal_) : std::nullopt;
-  known = direct ? *direct : rank_on_links(question, membership_.settings, *rehearsal_).front().choice;
+  known = direct ? *direct : rank_on_device_links(question, membership_.settings, *rehearsal_, reach()).front().choice;
   return known;
 }
 
@@ -213,12 +217,13 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
     longest = std::max(longest, place.elements);
   }
   const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
+  const bool lines = !direct && choice.protocol == ProtocolChoice::ll128;
 
   Arguments arguments{};
   arguments.program = program.program;
   device::Call& call = arguments.call;
   describe(call, request);
-  call.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
+  call.protocol = lines ? device::Protocol::ll128 : ll ? device::Protocol::ll : device::Protocol::simple;
   if (direct && windows) {
     call.input_shifts = reinterpret_cast<const u64*>(windows->input.shifts);
     call.output_shifts = reinterpret_cast<const u64*>(windows->output.shifts);
@@ -226,9 +231,10 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   }
   if (info(request.collective).reduces) fill_scale(arguments, request.reduction, request.type);
   // In place there is nothing to wait for between slices.
-  call.slice_elements = direct ? longest : on_device_.layout.slot_bytes() / element_bytes;
+  call.slice_elements = direct ? longest : (lines ? device::kLineMessageBytes : on_device_.layout.slot_bytes()) / element_bytes;
   fill_common(arguments, *program.flat,
-              {longest * element_bytes, direct ? kLeastDirectPartBytes : ll ? SIZE_MAX : kLeastSlotPartBytes, false});
+              {longest * element_bytes,
+               direct ? kLeastDirectPartBytes : ll ? SIZE_MAX : lines ? kLeastLinePartBytes : kLeastSlotPartBytes, false});
   const bool reduces = info(request.collective).reduces && membership_.ranks > 1;
   const bool computes = reduces || call.scaled;
   submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat,
@@ -287,8 +293,8 @@ void DeviceExecutor::fill_common(Arguments& arguments, const kernels::FlatProgra
   call.scratch_slot_bytes = flat.scratch_slots() == 0 ? 0 : arguments.scratch_channel_bytes / static_cast<u64>(flat.scratch_slots());
   call.scratch = resources_->scratch(arguments.scratch_channel_bytes * arguments.channels);
   arguments.most_operands = static_cast<u32>(flat.most_operands());
-  if (call.protocol == device::Protocol::ll) {
-    arguments.bounce_bytes = device::kLlPayloadBytes;
+  if (call.protocol != device::Protocol::simple) {
+    arguments.bounce_bytes = call.protocol == device::Protocol::ll ? device::kLlPayloadBytes : device::kLineMessageBytes;
     arguments.bounce_buffers = arguments.most_operands + 1;
     arguments.bounce = resources_->bounce(static_cast<std::size_t>(arguments.channels) * lanes *
                                           arguments.bounce_buffers * arguments.bounce_bytes);
@@ -336,10 +342,9 @@ void DeviceExecutor::submit(Arguments& arguments, const kernels::Instance& insta
     std::memcpy(memory, block.data(), block.size());
   }
   void* const function = resources_->kernels().function(instance);
-  const u32 threads = arguments.call.slice_elements * arguments.call.element_bytes <= kSmallPartBytes ||
-                              arguments.call.protocol == device::Protocol::ll
-                          ? kFewThreads
-                          : device::gpu::kMostThreads;
+  const device::Call& call = arguments.call;
+  const bool small = call.slice_elements * call.element_bytes <= kSmallPartBytes || call.protocol == device::Protocol::ll;
+  const u32 threads = call.protocol == device::Protocol::ll128 ? kLineThreads : small ? kFewThreads : device::gpu::kMostThreads;
   const auto places = device::gpu::shared_bytes(arguments.most_operands, static_cast<u32>(flat.most_destinations()));
   void* parameters[] = {&arguments};
   enqueue({function, arguments.channels * arguments.blocks_per_channel, threads, places, parameters}, arguments.sequence, stream,

@@ -94,6 +94,7 @@ class DeviceExecutor {
   Choice usual_choice(const CollectiveRequest& request, const Windows& windows);
   Choice choose_plan(const CollectiveRequest& request, const Windows& windows);
   Choice choose_on_links(const CollectiveRequest& request, const Windows& windows);
+  DeviceReach reach() const { return {on_device_.direct, on_device_.lines == LineVerdict::whole}; }
   void describe(device::Call& call, const CollectiveRequest& request) const;
   gpu::Stream stream_for(StreamHandle handle) const { return forked_ ? side_stream_ : static_cast<gpu::Stream>(handle); }
   bool goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream stream);

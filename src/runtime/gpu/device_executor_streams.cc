@@ -32,7 +32,7 @@ Choice DeviceExecutor::choose_for_stream(const CollectiveRequest& request) {
   } else {
     Settings settings = membership_.settings;
     settings.protocol = ProtocolChoice::simple;
-    choice = choose_on_device({request.collective, request.count * size_bytes(request.type), membership_.ranks}, settings, true);
+    choice = choose_on_device({request.collective, request.count * size_bytes(request.type), membership_.ranks}, settings, {true, false});
   }
   choice.form = Form::slots;
   choice.protocol = ProtocolChoice::simple;

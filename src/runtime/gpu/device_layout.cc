@@ -17,14 +17,16 @@ std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit
 
 }  // namespace
 
-DeviceLayout::DeviceLayout(int ranks, int channels, std::size_t slot_bytes)
-    : ranks_(ranks), channels_(channels), slot_bytes_(slot_bytes) {
+DeviceLayout::DeviceLayout(int ranks, int channels, std::size_t slot_bytes, LineSlots lines)
+    : ranks_(ranks), channels_(channels), slot_bytes_(slot_bytes), lines_(lines) {
   const std::size_t rings = index(channels, 0, 0);
   signals_offset_ = round_up(sizeof(device::gpu::Control), kPageBytes);
   rings_offset_ = round_up(signals_offset_ + static_cast<std::size_t>(ranks) * MemoryLayout::kSignals * MemoryLayout::kContexts * sizeof(device::u64),
                            kPageBytes);
   payloads_offset_ = round_up(rings_offset_ + rings * sizeof(device::Ring), kPageBytes);
-  total_bytes_ = payloads_offset_ + rings * device::kSlotCount * slot_bytes;
+  lines_offset_ = payloads_offset_ + rings * device::kSlotCount * slot_bytes;
+  const std::size_t line_rings = has_lines() ? static_cast<std::size_t>(channels * ranks) : 0;
+  total_bytes_ = lines_offset_ + line_rings * device::kLineRingBytes;
 }
 
 gpu::Address DeviceLayout::signal(gpu::Address base, Rank source, int signal, int context) const {
@@ -40,14 +42,19 @@ gpu::Address DeviceLayout::payload(gpu::Address base, int channel, int kind, Ran
   return base + payloads_offset_ + index(channel, kind, source) * device::kSlotCount * slot_bytes_;
 }
 
+gpu::Address DeviceLayout::lines(gpu::Address base, int channel, int kind, Rank source) const {
+  if (!has_lines() || kind != static_cast<int>(MemoryLayout::Channel::collective)) return 0;
+  return base + lines_offset_ + static_cast<std::size_t>(channel * ranks_ + source) * device::kLineRingBytes;
+}
+
 std::size_t device_memory_limit_bytes() {
   return static_cast<std::size_t>(env::number("SCCL_DEVICE_MEM_LIMIT", kDefaultMemoryLimit, 1 << 20, std::int64_t{1} << 40));
 }
 
-DeviceLayout fit_layout(int ranks, int blocks, std::size_t memory_limit) {
+DeviceLayout fit_layout(int ranks, int blocks, std::size_t memory_limit, LineSlots lines) {
   int channels = std::clamp(blocks, 1, kMostChannels);
   std::size_t slot_bytes = kMostSlotBytes;
-  while (DeviceLayout(ranks, channels, slot_bytes).total_bytes() > memory_limit) {
+  while (DeviceLayout(ranks, channels, slot_bytes, lines).total_bytes() > memory_limit) {
     if (slot_bytes > kLeastSlotBytes)
       slot_bytes /= 2;
     else if (channels > 1)
@@ -55,7 +62,7 @@ DeviceLayout fit_layout(int ranks, int blocks, std::size_t memory_limit) {
     else
       break;
   }
-  return {ranks, channels, slot_bytes};
+  return {ranks, channels, slot_bytes, lines};
 }
 
 }  // namespace sccl::runtime

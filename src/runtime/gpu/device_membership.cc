@@ -14,7 +14,8 @@ DeviceMembership::Inbox DeviceMembership::inbox(Rank receiver, Rank sender) cons
 
 DeviceMembership::RingPlace DeviceMembership::ring(Rank receiver, Rank sender, int channel, int kind) const {
   const Inbox place = inbox(receiver, sender);
-  return {place.layout.ring(place.base, channel, kind, place.sender), place.layout.payload(place.base, channel, kind, place.sender)};
+  return {place.layout.ring(place.base, channel, kind, place.sender), place.layout.payload(place.base, channel, kind, place.sender),
+          place.layout.lines(place.base, channel, kind, place.sender)};
 }
 
 gpu::Address DeviceMembership::signal(Rank receiver, Rank sender, int signal, int context) const {

@@ -10,6 +10,7 @@
 #include "runtime/gpu/device_layout.h"
 #include "runtime/gpu/device_neighbour.h"
 #include "runtime/gpu/device_paths.h"
+#include "runtime/gpu/line_paths.h"
 #include "runtime/gpu/staged_memory.h"
 
 namespace sccl::runtime {
@@ -35,12 +36,15 @@ struct DeviceMembership {
   bool direct = false;  // kernels can use every rank's buffers: all are this process's and of one device
   std::string no_windows_in_place;  // why collectives may not use windows of every rank in place; empty: they may
   PathTable paths;
+  // Whether all ranks' links keep lines of 128 bytes whole (then `layout` has slots of lines), or why not.
+  LineVerdict lines = LineVerdict::not_wanted;
   std::vector<DevicePeer> peers;
   std::shared_ptr<StreamPath> streams;  // null where kernels serve all calls
 
   struct RingPlace {
     gpu::Address ring;
     gpu::Address payload;
+    gpu::Address lines;  // 0: none
   };
   // Of the ring through which `receiver` hears from `sender`; one of the two is this rank.
   RingPlace ring(Rank receiver, Rank sender, int channel, int kind) const;

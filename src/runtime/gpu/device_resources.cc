@@ -66,6 +66,7 @@ void DeviceResources::connect() {
           device::Connection connection{};
           connection.ring = at<device::Ring>(place.ring);
           connection.payload = at<device::u8>(place.payload);
+          connection.lines = at<device::u64>(place.lines);
           connection.slot_bytes = layout.slot_bytes();
           connection.peer = peer;
           connection.maps_buffers = true;  // of use only to programs that use buffers in place

@@ -64,6 +64,10 @@ Choice DeviceTuner::choose(const CollectiveRequest& request, std::size_t bytes, 
   return turn.entrant == 0 ? usual : entry.entrants[static_cast<std::size_t>(turn.entrant)].choice;
 }
 
+DeviceReach DeviceTuner::reach() const {
+  return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole};
+}
+
 DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& usual) {
   std::unique_ptr<Entry>& known = entries_[key];
   if (known) return *known;
@@ -73,8 +77,8 @@ DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& us
   const Settings& settings = membership_.settings;
   entry->entrants.push_back({usual, 0, "usual"});
   if (!take_measured(*entry, question) && settings.tune == TuneMode::online && driver_.event_elapsed != nullptr) {
-    const auto others = rehearsal_ != nullptr ? rank_on_links(question, settings, *rehearsal_)
-                                              : rank_on_device(question, settings, membership_.on_device->direct);
+    const auto others = rehearsal_ != nullptr ? rank_on_device_links(question, settings, *rehearsal_, reach())
+                                              : rank_on_device(question, settings, reach());
     for (const Ranked& other : others)
       if (other.choice != usual && entry->entrants.size() < kMostEntrants) entry->entrants.push_back(other);
     if (!key.any_order && settings.sum_order == SumOrder::fixed) keep_same_sums(entry->entrants, question, plans_, rehearsal_);
@@ -91,7 +95,7 @@ bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
       settings.protocol != ProtocolChoice::automatic || settings.chunk_bytes != 0)
     return false;
   const Choice& choice = found->second.choice;
-  if (choice.form == Form::direct && !membership_.on_device->direct) return false;
+  if ((choice.form == Form::direct && !reach().direct) || (choice.protocol == ProtocolChoice::ll128 && !reach().lines)) return false;
   try {
     std::vector<Ranked> both{entry.entrants.front(), {choice, found->second.us, "measured before"}};
     plans_.find(question.collective, question.root, choice, rehearsal_);

@@ -83,6 +83,7 @@ class DeviceTuner {
     std::uint64_t number = 0;
   };
 
+  DeviceReach reach() const;
   Entry& entry_of(const TuningKey& key, const Choice& usual);
   bool take_measured(Entry& entry, const Question& question);
   void arm(Entry& entry, int entrant);

@@ -20,12 +20,12 @@ constexpr std::string_view kKind = "sccl-learned 1";
 json to_json(const Choice& choice) {
   return {{"schedule", choice.planner},
           {"form", choice.form == Form::direct ? "direct" : "slots"},
-          {"protocol", choice.protocol == ProtocolChoice::ll ? "ll" : "simple"}};
+          {"protocol", protocol_name(choice.protocol)}};
 }
 
 Choice choice_from(const json& entry) {
   return {entry.at("schedule"), entry.at("form") == "direct" ? Form::direct : Form::slots,
-          entry.at("protocol") == "ll" ? ProtocolChoice::ll : ProtocolChoice::simple, 0};
+          protocol_of(entry.at("protocol")), 0};
 }
 
 json to_json(const LearnedMachine& machine) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
+#include "schedule/cost.h"
 #include "schedule/layout.h"
 #include "schedule/sum_order.h"
 
@@ -91,12 +92,12 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
   return ranked;
 }
 
-std::vector<Ranked> rank_on_device(const Question& question, const Settings& settings, bool direct) {
+std::vector<Ranked> rank_on_device(const Question& question, const Settings& settings, DeviceReach reach) {
   std::vector<Ranked> ranked;
   const bool asked = planners::find(settings.algorithm(question.collective)) != nullptr;
-  ranked.push_back({choose_on_device({question.collective, question.size.typical_bytes(), question.ranks}, settings, direct), 0,
+  ranked.push_back({choose_on_device({question.collective, question.size.typical_bytes(), question.ranks}, settings, reach), 0,
                     asked ? "asked for by SCCL_ALGO" : "thresholds"});
-  if (!asked && settings.tune == TuneMode::online) add_others(ranked, question, settings, direct ? Reach::shared_space : Reach::none);
+  if (!asked && settings.tune == TuneMode::online) add_others(ranked, question, settings, reach.direct ? Reach::shared_space : Reach::none);
   return ranked;
 }
 
@@ -134,6 +135,23 @@ std::optional<Choice> direct_on_links(const Question& question, const Settings& 
   if (one_hop == ranked.end() || (ranked.front().asked && !one_hop->asked)) return std::nullopt;
   if (!one_hop->asked && one_hop->predicted_us > kMostBehind * ranked.front().predicted_us) return std::nullopt;
   return Choice{one_hop->name, Form::direct, ProtocolChoice::simple, settings.chunk_bytes};
+}
+
+std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal, DeviceReach reach) {
+  const std::size_t bytes = question.size.typical_bytes();
+  std::vector<Ranked> ranked = rank_on_links(question, settings, rehearsal);
+  for (Ranked& one : ranked) {
+    const schedule::Schedule& schedule = rehearsal.schedule(question.collective, question.root, one.choice.planner);
+    const std::size_t longest = longest_chunk(schedule, bytes);
+    const int steps = schedule::stepped_cost(schedule).steps;
+    // Links without figures: nothing says what more bytes cost.
+    const double busiest_us = one.predicted_us > 0 ? schedule::linear_cost(schedule).us_per_byte * schedule::buffer_bytes(schedule, static_cast<double>(bytes), 1) : 0;
+    one.choice.protocol = busiest_us > 0 || settings.protocol != ProtocolChoice::automatic
+                              ? device_protocol({longest, steps, busiest_us}, settings, reach.lines)
+                          : longest <= device::kLlPayloadBytes ? ProtocolChoice::ll
+                                                               : ProtocolChoice::simple;
+  }
+  return ranked;
 }
 
 SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,

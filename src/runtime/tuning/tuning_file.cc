@@ -39,7 +39,7 @@ json to_json(const TuningKey& key, const TunedChoice& tuned) {
           {"any_order", key.any_order},
           {"schedule", choice.planner},
           {"form", choice.form == Form::direct ? "direct" : "slots"},
-          {"protocol", choice.protocol == ProtocolChoice::ll ? "ll" : "simple"},
+          {"protocol", protocol_name(choice.protocol)},
           {"slice_bytes", choice.slice_bytes},
           {"us", tuned.us},
           {"second", tuned.second},
@@ -51,7 +51,7 @@ std::pair<TuningKey, TunedChoice> entry_from(const json& entry) {
   const TuningKey key{collective.value(), entry.at("root"), {entry.at("size_class")}, entry.at("any_order")};
   TunedChoice tuned;
   tuned.choice = {entry.at("schedule"), entry.at("form") == "direct" ? Form::direct : Form::slots,
-                  entry.at("protocol") == "ll" ? ProtocolChoice::ll : ProtocolChoice::simple, entry.at("slice_bytes")};
+                  protocol_of(entry.at("protocol")), entry.at("slice_bytes")};
   tuned.us = entry.at("us");
   tuned.second = entry.at("second");
   tuned.second_us = entry.at("second_us");
