@@ -44,7 +44,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ln -s "$library" "$work/libnccl.so.2"
 arguments=(--collectives "$collectives" --pairs "$pairs")
-mapped_sizes=$(for power in $(seq 17 28); do echo $((1 << power)); done | paste -sd,)
+mapped_sizes=$(for power in 17 18 $(seq 20 2 28); do echo $((1 << power)); done | paste -sd,)
 for mpi in ${mpis//,/ }; do
   command -v "mpicxx.$mpi" >/dev/null || { echo "$mpi is not installed: scripts/setup.sh --bench" >&2; continue; }
   "mpicxx.$mpi" -std=c++17 -O2 -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$root/include" "$root/bench/host/compare_mpi.cc" \

@@ -17,8 +17,10 @@ constexpr std::size_t kAllPairsBytes = 8 * 1024;
 // All-pairs costs every rank a message to every other; beyond this many ranks a logarithmic exchange costs less.
 constexpr int kAllPairsRanks = 8;
 constexpr int kManyRanks = 16;
-// From here on the slots of one neighbour stay in the caches and those of all peers do not.
-constexpr std::size_t kRingBytes = 256 * 1024;
+// From here on the slots of one neighbour stay in the caches and those of all peers do not: of what a root sends, and of
+// what all ranks send together (4 ranks 1 MiB, 8 ranks 512 KiB).
+constexpr std::size_t kRootedRingBytes = 256 * 1024;
+constexpr std::size_t kRingBytes = 4 * 1024 * 1024;
 // Of ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
 constexpr double kDeviceGbytesPerS = 200;
 // Lines are unpacked before they are added, a pass over memory that the model of links does not know: in chunks of so much
@@ -28,7 +30,9 @@ constexpr std::size_t kMostAutomaticLineBytes = 256 * 1024;
 std::string automatic_planner(const CallShape& call, bool direct) {
   const bool per_rank = call.collective == Collective::allgather || call.collective == Collective::reducescatter;
   const std::size_t all_bytes = call.bytes * static_cast<std::size_t>(per_rank ? call.ranks : 1);
-  const bool bulk = !direct && call.ranks > 2 && all_bytes >= kRingBytes;
+  const bool many = info(call.collective).rooted ? all_bytes >= kRootedRingBytes
+                                                 : all_bytes * static_cast<std::size_t>(call.ranks) >= kRingBytes;
+  const bool bulk = !direct && call.ranks > 2 && many;
   switch (call.collective) {
     case Collective::allreduce:
       if (call.bytes <= kAllPairsBytes) return call.ranks <= kAllPairsRanks ? "all-pairs" : "recursive";
