@@ -102,8 +102,11 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   return choice;
 }
 
+std::size_t least_in_place_bytes(const Settings& settings) {
+  return settings.protocol == ProtocolChoice::automatic ? kDirectBytes : 0;
+}
+
 bool in_place_pays(const CallShape& call, const Settings& settings) {
-  if (settings.protocol == ProtocolChoice::automatic && call.bytes < kDirectBytes) return false;
   return choose(call, settings, Reach::shared_space).form == Form::direct;
 }
 

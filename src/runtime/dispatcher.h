@@ -65,6 +65,8 @@ struct DeviceMessages {
 ProtocolChoice device_protocol(const DeviceMessages& messages, const Settings& settings, bool lines);
 
 // Whether such calls would be served in the peers' buffers if the host's ranks could use those as their own.
+// The least calls of which that may be true are told for all collectives.
+std::size_t least_in_place_bytes(const Settings& settings);
 bool in_place_pays(const CallShape& call, const Settings& settings);
 
 }  // namespace sccl::runtime

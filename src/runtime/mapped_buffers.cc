@@ -12,16 +12,19 @@ namespace {
 
 constexpr std::uint64_t kMostInterval = 64;
 
+constexpr std::size_t kNever = SIZE_MAX;
+
 // Ranks of one process have one another's addresses anyway; SCCL_TOPO's links are to be kept to.
-bool can_ever(const Membership& membership) {
-  return membership.ranks > 1 && membership.settings.direct_allowed && !membership.topology &&
-         membership.reach() != Reach::shared_space && !membership.on_device;
+std::size_t least_bytes(const Membership& membership) {
+  const bool possible = membership.ranks > 1 && membership.settings.direct_allowed && !membership.topology &&
+                        membership.reach() != Reach::shared_space && !membership.on_device;
+  return possible ? least_in_place_bytes(membership.settings) : kNever;
 }
 
 }  // namespace
 
 MappedBuffers::MappedBuffers(const Membership& membership)
-    : membership_(membership), possible_(can_ever(membership)) {
+    : membership_(membership), least_bytes_(least_bytes(membership)) {
   static_assert(sizeof(Card) <= Notice::kBytes);
   const auto ranks = static_cast<std::size_t>(membership.ranks);
   cards_.resize(ranks);
@@ -29,11 +32,8 @@ MappedBuffers::MappedBuffers(const Membership& membership)
   shifts_.resize(ranks);
 }
 
-bool MappedBuffers::due(const CollectiveRequest& request) {
-  if (!possible_) return false;
-  const CallShape call{request.collective, request.count * size_bytes(request.type), membership_.ranks};
-  if (!in_place_pays(call, membership_.settings)) return false;
-  return ++calls_ >= next_;
+bool MappedBuffers::in_question(const CollectiveRequest& request, std::size_t bytes) const {
+  return in_place_pays({request.collective, bytes, membership_.ranks}, membership_.settings);
 }
 
 // Without a lock while the program passes what it passed before.

@@ -35,7 +35,10 @@ class MappedBuffers {
   explicit MappedBuffers(const Membership& membership);
 
   // Whether the ranks meet at this collective; counts it. The same at every rank.
-  bool due(const CollectiveRequest& request);
+  bool due(const CollectiveRequest& request) {
+    const std::size_t bytes = request.count * size_bytes(request.type);
+    return bytes >= least_bytes_ && in_question(request, bytes) && ++calls_ >= next_;
+  }
 
   void begin(const CollectiveRequest& request);
 
@@ -66,6 +69,7 @@ class MappedBuffers {
   };
   using Key = std::pair<Rank, std::uint64_t>;  // the inode
 
+  bool in_question(const CollectiveRequest& request, std::size_t bytes) const;
   bool locate(const void* address, std::size_t bytes, host::ExportedBuffer& buffer) const;
   bool has_shown(Rank rank) const;
   bool all_have_shown() const;
@@ -76,7 +80,7 @@ class MappedBuffers {
   std::uint64_t shift_of(Rank rank, const host::ExportedBuffer& buffer, bool& all) const;
 
   const Membership& membership_;
-  const bool possible_;
+  const std::size_t least_bytes_;  // of calls that can be in question
   std::uint64_t calls_ = 0;  // in question
   std::uint64_t next_ = 1;
   std::uint64_t interval_ = 1;

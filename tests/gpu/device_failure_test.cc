@@ -134,6 +134,40 @@ TEST_CASE("a rank without device memory tells all ranks, and none hangs", "[proc
   }
 }
 
+TEST_CASE("what a rank sent before it left in peace arrives, however late the receiver's kernel begins") {
+  constexpr auto kLate = std::chrono::milliseconds(1600);  // longer than the patience with who has left
+  const auto told = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    std::vector<float> data(10, static_cast<float>(rank + 1));
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));  // rank 0's kernel waits for it
+    std::string wrong = reduce(comm, device.stream(), data, data.size());
+    device.synchronize();
+    unsigned long long begin = 0;  // a word of the device, which this one shares with the host
+    cuMemAlloc_v2(&begin, sizeof(unsigned));
+    __atomic_store_n(reinterpret_cast<unsigned*>(begin), 0, __ATOMIC_RELEASE);
+    if (rank == 0 && cuStreamWaitValue32_v2(device.stream(), begin, 1, /*equal*/ 1) != 0) return "no wait";
+    if (rank == 1) data.assign(10, 7);
+    const float before = data[0];
+    if (ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat, 1, comm, device.stream()) != ncclSuccess) wrong += ncclGetLastError(nullptr);
+    if (rank == 0) {
+      std::this_thread::sleep_for(kLate);
+      if (data[0] != before) wrong += "the kernel did not wait";
+      __atomic_store_n(reinterpret_cast<unsigned*>(begin), 1, __ATOMIC_RELEASE);
+    }
+    device.synchronize();
+    if (data[0] != 7) wrong += "nothing arrived";
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(comm, &state);
+    if (state != ncclSuccess) wrong += ncclGetLastError(comm);
+    if (ncclCommDestroy(comm) != ncclSuccess) wrong += ncclGetLastError(nullptr);
+    cuMemFree_v2(begin);
+    return wrong;
+  });
+  CHECK(failures(told) == "");
+}
+
 TEST_CASE("a rank without a device beside one with a device is refused on both", "[processes]") {
   if (modes().size() < 2) return;
   const auto told = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {

@@ -55,6 +55,7 @@ int cuMemFree_v2(unsigned long long);
 int cuStreamCreate(void**, unsigned);
 int cuStreamDestroy_v2(void*);
 int cuStreamSynchronize(void*);
+int cuStreamWaitValue32_v2(void*, unsigned long long address, unsigned value, unsigned flags);
 int cuStreamBeginCapture_v2(void*, int mode);
 int cuStreamEndCapture(void*, void** graph);
 int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long);

@@ -1,6 +1,7 @@
 #include "runtime/gpu/device_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/thread.h"
 #include "runtime/signature.h"
@@ -228,7 +229,7 @@ void DeviceWatch::fail_mismatch(Rank peer) const {
        membership_.rank, peer);
 }
 
-void DeviceWatch::check_peers() const {
+void DeviceWatch::check_peers() {
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank) continue;
     const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
@@ -238,7 +239,7 @@ void DeviceWatch::check_peers() const {
     if (presence == Presence::present && !dead) continue;
     if (waited() < kPatienceWithTheDeparted) continue;
     // One that has gone in peace matters only to who waits for it.
-    if (presence == Presence::destroyed && awaited() != rank) continue;
+    if (presence == Presence::destroyed && !still_awaits(rank)) continue;
     const char* how = presence == Presence::aborted     ? "was aborted"
                       : presence == Presence::destroyed ? "destroyed its communicator"
                       : presence == Presence::revoked   ? "revoked its communicator"
@@ -247,6 +248,15 @@ void DeviceWatch::check_peers() const {
                                   "abort this communicator and make a new one",
          rank, peer.process, peer.host, how, membership_.rank, waiting_text());
   }
+}
+
+// The kernels' word stays when a wait is over. So it is wiped once, and only who waits all the time writes it again: what
+// had been sent before would have been found by then.
+bool DeviceWatch::still_awaits(Rank rank) {
+  if (streams_ && streams_->awaited() >= 0) return streams_->awaited() == rank;
+  if (std::exchange(asked_about_, rank) == rank) return awaited() == rank;
+  __atomic_store_n(&resources_.words().awaited, 0, __ATOMIC_RELAXED);
+  return false;
 }
 
 std::string DeviceWatch::waiting_text() const {

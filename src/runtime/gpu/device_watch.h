@@ -59,7 +59,8 @@ class DeviceWatch {
   void look();
   void check_kernels();
   void check_streams();
-  void check_peers() const;
+  void check_peers();
+  bool still_awaits(Rank rank);
   void check_same_calls(Rank peer) const;
   void check_follower() const;
   [[noreturn]] void fail_mismatch(Rank peer) const;
@@ -73,6 +74,7 @@ class DeviceWatch {
   Membership& membership_;
   DeviceResources& resources_;
   const StopFlags& stop_;
+  Rank asked_about_ = -1;  // see still_awaits
   std::function<void(const Error&)> on_failure_;
   std::optional<StreamWatch> streams_;
   std::atomic<device::u64> launched_{0};
