@@ -80,12 +80,12 @@ void Assembly::refuse(const std::string& why) {
   const std::size_t length = std::min(why.size(), kMostBytes - 1);  // a zero stays behind it
   const auto bytes = card(Status::refused, std::as_bytes(std::span(why.data(), length)));
   notice(membership_.rank, board_of(number)).post(number, bytes);
-  wake_all();
+  membership_.wake_all();
 }
 
 void Assembly::announce(Board board, std::uint64_t tag, std::span<const std::byte> payload) {
   notice(membership_.rank, board).post(tag, card(Status::given, payload));
-  wake_all();
+  membership_.wake_all();
 }
 
 Assembly::Payload Assembly::await(const std::string& purpose, Board board, std::uint64_t tag,
@@ -119,11 +119,6 @@ void Assembly::wait_until(const std::string& purpose, const std::vector<Rank>& w
     }
     ended = ended || done();
   }
-}
-
-void Assembly::wake_all() {
-  host::full_fence();
-  for (const Peer& entry : membership_.peers) entry.state->bell.ring();
 }
 
 void Assembly::check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const {

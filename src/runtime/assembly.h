@@ -55,7 +55,6 @@ class Assembly {
  private:
   Notice& notice(Rank rank, Board board) { return peer(rank).state->notice(board); }
   const Peer& peer(Rank rank) const { return membership_.peers[static_cast<std::size_t>(rank)]; }
-  void wake_all();
   void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const;
   void check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const;
   void check_fault(const std::string& purpose, Rank rank) const;

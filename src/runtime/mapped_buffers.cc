@@ -65,8 +65,7 @@ void MappedBuffers::begin(const CollectiveRequest& request) {
   ++number_;
   const Peer& own = membership_.peers[static_cast<std::size_t>(membership_.rank)];
   own.state->buffer_cards[number_ % 2].post(number_, std::as_bytes(std::span(&card, 1)));
-  host::full_fence();  // before the bells
-  for (const Peer& peer : membership_.peers) peer.state->bell.ring();
+  membership_.wake_all();
 }
 
 bool MappedBuffers::has_shown(Rank rank) const {
@@ -140,8 +139,7 @@ void MappedBuffers::map_fresh() {
   SharedState& own = *membership_.peers[static_cast<std::size_t>(membership_.rank)].state;
   own.buffer_verdicts[number_ % 2].store(2 * number_ + (good ? 1 : 0), std::memory_order_release);  // pairs with has_shown
   stage_ = Stage::verdicts;
-  host::full_fence();  // before the bells
-  for (const Peer& peer : membership_.peers) peer.state->bell.ring();
+  membership_.wake_all();
 }
 
 MappedBuffers::Meeting MappedBuffers::conclude() {

@@ -361,6 +361,11 @@ Reach Membership::reach() const {
   return std::all_of(peers.begin(), peers.end(), shares) ? Reach::shared_space : Reach::through_system;
 }
 
+void Membership::wake_all() const {
+  host::full_fence();
+  for (const Peer& peer : peers) peer.state->bell.ring();
+}
+
 Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort) {
   return Meeting(attendance, deadline, abort).run();
 }

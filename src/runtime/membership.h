@@ -58,6 +58,8 @@ struct Membership {
   Membership& operator=(Membership&&) = default;
 
   Reach reach() const;
+  // What this rank has stored is visible to all ranks, and who sleeps looks for it.
+  void wake_all() const;
   SharedState& own_state() { return *peers[static_cast<std::size_t>(rank)].state; }
 };
 

@@ -2,12 +2,11 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
-#include <unistd.h>
 
 #include "base/sealed_file.h"
 #include "gpu/captured.h"
 #include "gpu/failures.h"
+#include "gpu/fresh_machine.h"
 #include "runtime/gpu/engine_rates.h"
 
 using namespace api_test;
@@ -19,35 +18,6 @@ using sccl::runtime::engines_pay_from;
 namespace {
 
 namespace fs = std::filesystem;
-
-// A machine on which nothing was measured, and what is told on it.
-struct FreshMachine {
-  fs::path folder;
-  Setting cache, level, file;
-  FreshMachine()
-      : folder(made()), cache("SCCL_CACHE_DIR", folder.c_str()), level("NCCL_DEBUG", "INFO"),
-        file("NCCL_DEBUG_FILE", (folder / "log").c_str()) {}
-  ~FreshMachine() {
-    fake_cuda_set_engine_costs(10, 0.01);
-    fs::remove_all(folder);
-  }
-  static fs::path made() {
-    std::string name = (fs::temp_directory_path() / "sccl-engines-XXXXXX").string();
-    return ::mkdtemp(name.data());
-  }
-  int told(const std::string& part) const {
-    std::ifstream lines(folder / "log");
-    int count = 0;
-    for (std::string line; std::getline(lines, line);) count += contains(line, part) ? 1 : 0;
-    return count;
-  }
-  std::vector<fs::path> kept() const {
-    std::vector<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().extension() == ".engines") files.push_back(entry.path());
-    return files;
-  }
-};
 
 // Whether calls of so many bytes go through copy engines: of processes, whose calls are recorded apart.
 std::string broadcast(int rank, ncclComm_t comm, const OnDevice& device, std::size_t bytes, bool by_engine) {
@@ -140,13 +110,13 @@ TEST_CASE("what was measured is kept, until it is damaged or another device's", 
   const FreshMachine machine;
   fake_cuda_set_engine_costs(1, 0.001);
   CHECK(world(2, 2, 256 << 10) == "");
-  CHECK(machine.kept().size() == 1);
+  CHECK(machine.kept(".engines").size() == 1);
   fake_cuda_set_engine_costs(20, 0.02);  // would be refused now
   CHECK(world(2, 2, 256 << 10) == "");
   CHECK(machine.told("measured before") == 1);
   CHECK(world(2, 1, 0) == "");  // one device: another pair
-  CHECK(machine.kept().size() == 2);
-  for (const fs::path& file : machine.kept()) std::ofstream(file) << "damaged";
+  CHECK(machine.kept(".engines").size() == 2);
+  for (const fs::path& file : machine.kept(".engines")) std::ofstream(file) << "damaged";
   CHECK(world(2, 2, 0) == "");
   CHECK(machine.told("measured now") == 3);
 }
@@ -159,7 +129,7 @@ TEST_CASE("engines that cannot be measured serve nothing", "[processes]") {
   CHECK(world(2, 2, 0) == "");
   CHECK(machine.told("could not be measured") == 1);
   fake_cuda_reset_calls();
-  CHECK(machine.kept().empty());
+  CHECK(machine.kept(".engines").empty());
 }
 
 TEST_CASE("a size that is given is taken without measuring, and one rank's 0 is all ranks'", "[processes]") {
@@ -178,7 +148,7 @@ TEST_CASE("a size that is given is taken without measuring, and one rank's 0 is 
             return wrong;
           })) == "");
   }
-  CHECK(machine.kept().empty());
+  CHECK(machine.kept(".engines").empty());
 }
 
 TEST_CASE("measuring disturbs no capture and leaves nothing behind") {

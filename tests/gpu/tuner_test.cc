@@ -1,12 +1,10 @@
 // Choices for calls on devices: measured by events in few calls, kept for the next communicator, the same at all ranks.
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <unistd.h>
 
 #include "gpu/captured.h"
 #include "gpu/failures.h"
+#include "gpu/fresh_machine.h"
 #include "runtime/gpu/device_tuner.h"
 
 using namespace api_test;
@@ -14,31 +12,6 @@ using namespace gpu_test;
 using sccl::runtime::exploration_turn;
 
 namespace {
-
-namespace fs = std::filesystem;
-
-struct FreshMachine {
-  fs::path folder;
-  Setting cache, level, subsystems, file;
-  FreshMachine()
-      : folder(made()), cache("SCCL_CACHE_DIR", folder.c_str()), level("NCCL_DEBUG", "INFO"), subsystems("NCCL_DEBUG_SUBSYS", "ALL"), file("NCCL_DEBUG_FILE", (folder / "log").c_str()) {}
-  ~FreshMachine() { fs::remove_all(folder); }
-  static fs::path made() {
-    std::string name = (fs::temp_directory_path() / "sccl-tuner-XXXXXX").string();
-    return ::mkdtemp(name.data());
-  }
-  int told(const std::string& part) const {
-    std::ifstream lines(folder / "log");
-    int count = 0;
-    for (std::string line; std::getline(lines, line);) count += contains(line, part) ? 1 : 0;
-    return count;
-  }
-  int kept() const {
-    int files = 0;
-    for (const auto& entry : fs::directory_iterator(folder)) files += entry.path().extension() == ".tuning" ? 1 : 0;
-    return files;
-  }
-};
 
 std::string sums(ncclComm_t comm, const OnDevice& device, int ranks, int calls, bool waits) {
   std::vector<int> data(20);
@@ -73,14 +46,14 @@ namespace {
 
 // Measures, and looks who serves afterwards.
 void check_winner(const char* protocol) {
-  const FreshMachine machine;
+  const FreshMachine machine("ALL");
   {
     const Setting tune("SCCL_TUNE", "online");
     CHECK(failures(run_device_world(Mode::threads, 2, [](int, ncclComm_t comm, const OnDevice& device) {
             return sums(comm, device, 2, 600, true);
           })) == "");
   }
-  CHECK(machine.kept() == 1);
+  CHECK(machine.kept(".tuning").size() == 1);
   CHECK(machine.told("serves the next communicators: measured") == 1);
   CHECK(failures(run_device_world(Mode::threads, 2, [](int, ncclComm_t comm, const OnDevice& device) {
           return sums(comm, device, 2, 10, true);
@@ -108,7 +81,7 @@ TEST_CASE("the usual choice on a device stays where nothing else was measured to
 }
 
 TEST_CASE("measuring asks nobody to wait, in captures nothing is measured, and nothing is left behind") {
-  const FreshMachine machine;
+  const FreshMachine machine("ALL");
   { const OnDevice warm_up; }
   const std::string before = fake_cuda_live_text();
   const Setting tune("SCCL_TUNE", "online");

@@ -12,6 +12,7 @@
 #include "kernels/gpu/move_arguments.h"
 #include "kernels/instantiate/embedded.h"
 #include "runtime/gpu/device_kernels.h"
+#include "runtime/gpu/stream_calls.h"
 
 namespace sccl::runtime {
 namespace {
@@ -30,9 +31,7 @@ constexpr std::chrono::seconds kLimit{5};  // for what a device does in millisec
 
 // As StreamCalls cuts a large move.
 std::size_t last_slice(std::size_t bytes) {
-  constexpr std::size_t kSlices = 8;
-  constexpr std::size_t kLeastBytes = 1 << 20;
-  return std::min(bytes, std::max(bytes / kSlices, kLeastBytes));
+  return std::min(bytes, std::max(bytes / kSlicesOfMove, kLeastSliceBytes));
 }
 
 class EngineMeasurement {

@@ -16,9 +16,6 @@ using device::u64;
 using device::u8;
 using device::gpu::MoveArguments;
 
-// Slices so small that the copies of two hops overlap; larger ones where all ranks share a device and nothing overlaps.
-constexpr u64 kSlicesOfMove = 8;
-constexpr u64 kLeastSliceBytes = 1 << 20;
 constexpr u64 kSliceUnitBytes = 64 * 1024;
 
 constexpr u64 kBlockBytes = 64 * 1024;  // of a kernel's block
