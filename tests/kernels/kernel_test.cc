@@ -60,6 +60,9 @@ class Pair {
                                       1 - rank, 0, false, 0, 0, 0, 0, owner.lines_in[channel]->words, line_position,
                                       line_position});
           owner.rings[channel]->line_tail.value = line_position;
+          // Nor does a flag of before equal one to come, as that of new memory would where positions begin anew.
+          for (u32 word = kLineBytes / 8 - 1; word < kLineRingBytes / 8; word += kLineBytes / 8)
+            owner.lines_in[channel]->words[word] = line_position;
         }
       controls_[rank] = &mine.control;
     }
