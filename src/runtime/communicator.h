@@ -130,13 +130,16 @@ class Communicator {
   OneSided& one_sided();  // throws before init is over
   const StopFlags& stop_flags() const { return stop_; }
 
-  // Counts calls that run, so that revoke() can wait for their end.
+  // Counts calls that run, so that revoke() can wait for their end. One thread at a time makes calls (contract), so that
+  // the count needs no locked operation.
   class RunningCall {
    public:
     explicit RunningCall(Communicator& communicator) : running_(communicator.running_calls_) {
-      running_.fetch_add(1, std::memory_order_relaxed);
+      running_.store(running_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
-    ~RunningCall() { running_.fetch_sub(1, std::memory_order_release); }  // pairs with the load in revoke()
+    ~RunningCall() {
+      running_.store(running_.load(std::memory_order_relaxed) - 1, std::memory_order_release);  // pairs with revoke()
+    }
     RunningCall(const RunningCall&) = delete;
     RunningCall& operator=(const RunningCall&) = delete;
 

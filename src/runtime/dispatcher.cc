@@ -1,5 +1,7 @@
 #include "runtime/dispatcher.h"
 
+#include <limits>
+
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
 #include "schedule/cost.h"
@@ -11,7 +13,7 @@ namespace {
 // through slots, if they lie in the same address space. Through system calls it does not at any size: pinning the pages
 // costs more than a copy that stays in the caches (reductions 3 GB/s against 13, copies 9 against 11).
 constexpr std::size_t kDirectBytes = 128 * 1024;
-static_assert(kAutomaticLlBytes <= device::kLlPayloadBytes);
+static_assert(kAutomaticLlBytes <= device::kInlineMessageBytes);
 // Up to here sending everything to everyone beats sending shares twice.
 constexpr std::size_t kAllPairsBytes = 8 * 1024;
 // All-pairs costs every rank a message to every other; beyond this many ranks a logarithmic exchange costs less.
@@ -96,14 +98,15 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
     }
   }
   const bool flagged = settings.protocol == ProtocolChoice::ll || settings.protocol == ProtocolChoice::ll128;
-  const std::size_t limit = flagged ? device::kLlPayloadBytes : kAutomaticLlBytes;
+  const std::size_t limit = flagged ? device::kInlineMessageBytes : kAutomaticLlBytes;
   if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= limit)
     choice.protocol = ProtocolChoice::ll;
   return choice;
 }
 
 std::size_t least_in_place_bytes(const Settings& settings) {
-  return settings.protocol == ProtocolChoice::automatic ? kDirectBytes : 0;
+  if (settings.protocol == ProtocolChoice::direct) return 0;
+  return settings.protocol == ProtocolChoice::automatic ? kDirectBytes : std::numeric_limits<std::size_t>::max();
 }
 
 bool in_place_pays(const CallShape& call, const Settings& settings) {

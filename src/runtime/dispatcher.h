@@ -23,9 +23,10 @@ struct Choice {
 // How the ranks get at one another's buffers.
 enum class Reach : std::uint8_t { none, through_system, shared_space };
 
-// Up to so many bytes `ll` serves without being asked for: on the host a flag of its own is as fast as a flag in every
-// word beyond a few words (64 bytes: 0.4 us against 0.8).
-inline constexpr std::size_t kAutomaticLlBytes = 8;
+// Up to so many bytes a message `ll` serves on the host without being asked for, as much as it can hold: header and
+// payload together, and many under way, beat slots at every size (bench/host: 8 bytes take 0.15 to 0.65 of the time of
+// slots, 4 KiB 0.8 to 1).
+inline constexpr std::size_t kAutomaticLlBytes = 4096;
 
 // Likewise on devices, where larger calls use buffers in place if they can.
 inline constexpr std::size_t kDeviceLlBytes = 1024;

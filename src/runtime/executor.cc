@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "kernels/host/reduce_copy.h"
 #include "platform/host/caches.h"
+#include "platform/host/fences.h"
 
 namespace sccl::runtime {
 namespace {
@@ -36,6 +37,7 @@ constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
 constexpr std::size_t kMostBounceBytes = 2 * 1024 * 1024;  // when slices of another size are asked for
 constexpr std::chrono::milliseconds kWithdrawalLimit{500};
+constexpr device::LaneState kFirstStep{0, 0, 0, -1};
 
 bool is_integer(DataType type) { return !info(type).floating; }
 
@@ -80,6 +82,7 @@ Executor::Executor(Membership membership, const StopFlags& stop)
   input_shifts_.resize(ranks);
   output_shifts_.resize(ranks);
   connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
+  target_.set_heavy_sleepers(membership_.heavy_fences);
   connect_channel(MemoryLayout::Channel::collective);
   connect_channel(MemoryLayout::Channel::point_to_point);
 }
@@ -109,6 +112,8 @@ void Executor::connect_channel(MemoryLayout::Channel channel) {
 }
 
 void Executor::begin(const CollectiveRequest& request) {
+  if (repeats(request)) return begin_again(request);
+  repeatable_ = false;
   about_ = &info(request.collective);
   signature_ = {++calls_, request.collective, request.count, request.type, request.reduction.op, request.root};
   if (!about_->reduces) signature_.op = ReduceOp::sum;
@@ -128,7 +133,31 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
   if (mapped || maps_buffers_) map_buffers(mapped);
   const Chooser::Served& served = chooser_.begin(signature_, request.count * size_bytes(request.type), buffers);
   fill_call(request, served.choice, *served.plan);
+  runs_short_ = short_call_.ready() && !call_.scaled && call_.divisor <= 1;
   start_lanes(served.plan->program);
+  compares_calls_ = about_->rooted;
+  repeatable_ = runs_short_ && chooser_.at_rest() && !mapped_.may_concern(request.count * size_bytes(request.type));
+}
+
+// Programs make the same short call again and again. Then the choice and the geometry stand, and only the buffers and the
+// number of the call are new. As this follows from the calls alone, it is so on every rank.
+bool Executor::repeats(const CollectiveRequest& request) const {
+  return repeatable_ && collective_ && request.count == signature_.count && request.collective == signature_.collective &&
+         request.type == signature_.type && request.reduction.op == signature_.op && request.root == signature_.root;
+}
+
+// Ranks that disagree are told when a message of another call arrives, or when one waits: looking at every peer's record
+// in every call costs more than the call.
+void Executor::begin_again(const CollectiveRequest& request) {
+  signature_.sequence = ++calls_;
+  membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
+  membership_.own_state().activity.entered.store(calls_, std::memory_order_relaxed);
+  call_.input = static_cast<const u8*>(request.send);
+  call_.output = static_cast<u8*>(request.recv);
+  call_.signature = CallSignature::hash(calls_, call_hash_);
+  compares_calls_ = false;
+  std::fill(lanes_.begin(), lanes_.end(), kFirstStep);
+  unfinished_lanes_ = lanes_.size();
 }
 
 // False while somebody has not come.
@@ -171,7 +200,8 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
     target_.stream_everything();
   else
     target_.stream_between(request.recv, static_cast<const u8*>(request.recv) + streamed_bytes_);
-  call_.signature = signature_.hash();
+  call_hash_ = signature_.call_hash();
+  call_.signature = CallSignature::hash(calls_, call_hash_);
   if (about_->reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call_);
 }
 
@@ -189,12 +219,12 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
     input_end = std::max(input_end, place.input_offset + place.elements);
     output_end = std::max(output_end, place.output_offset + place.elements);
   }
-  const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
+  const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kInlineMessageBytes;
   touches_peers_ = choice.form == Form::direct;
   std::size_t slice_bytes = membership_.layout.slot_bytes();
   if (choice.slice_bytes != 0) slice_bytes = std::min(slice_bytes, choice.slice_bytes);
   const std::size_t operands = plan.program.most_operands();
-  std::size_t bounce_bytes = ll ? device::kLlPayloadBytes : 0;
+  std::size_t bounce_bytes = 0;
   if (touches_peers_) {
     slice_bytes = std::clamp(kBounceBudgetBytes / std::max<std::size_t>(1, operands), kLeastDirectSliceBytes,
                              kMostDirectSliceBytes);
@@ -219,10 +249,11 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   const std::size_t scratch_bytes = call_.scratch_slot_bytes * static_cast<std::size_t>(plan.program.scratch_slots());
   if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
   call_.scratch = scratch_.data();
+  short_call_.prepare(plan.program.view(), call_, connections_);
 }
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
-  collective_ = false;
+  collective_ = repeatable_ = runs_short_ = false;
   meeting_.reset();
   membership_.own_state().activity.transfers.store(1, std::memory_order_relaxed);
   touches_peers_ = membership_.direct;
@@ -243,7 +274,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
 
 void Executor::start_lanes(const kernels::FlatProgram& program) {
   program_ = program.view();
-  lanes_.assign(program.lane_count(), device::LaneState{0, 0, 0, -1});
+  lanes_.assign(program.lane_count(), kFirstStep);
   unfinished_lanes_ = lanes_.size();
 }
 
@@ -257,11 +288,11 @@ Executor::Progress Executor::step() {
   std::size_t unfinished = 0;
   for (u32 lane = 0; lane < lanes_.size(); ++lane) {
     target_.awaits_anything();
-    Outcome outcome = step_lane(interpreter, lane);
-    while (outcome == Outcome::progressed) {
-      moved = true;
-      outcome = step_lane(interpreter, lane);
-    }
+    Outcome outcome;
+    if (runs_short_)
+      outcome = short_call_.run(lane, lanes_, call_, target_, moved);
+    else
+      while ((outcome = step_lane(interpreter, lane)) == Outcome::progressed) moved = true;
     if (outcome == Outcome::mismatch) fail_mismatch(lanes_[lane].blocked_on_peer);
     if (outcome == Outcome::failed) fail_transfer();
     if (outcome != Outcome::finished) ++unfinished;
@@ -272,7 +303,7 @@ Executor::Progress Executor::step() {
   if (moved) note_motion();
   if (unfinished == 0) {
     if (collective_) chooser_.end();
-    if (collective_ && about_->rooted) compare_all_calls();
+    if (collective_ && compares_calls_) compare_all_calls();
     Activity& activity = membership_.own_state().activity;
     if (collective_)
       activity.completed.store(calls_, std::memory_order_relaxed);
@@ -391,6 +422,19 @@ void Executor::compare_calls(Rank rank) {
     throw Error(ErrorCode::invalid_usage, mismatch_text(membership_.rank, signature_, rank, theirs));
 }
 
+// Where both of two ranks only sent, their next message tells that they disagreed.
+void Executor::compare_past_calls(Rank rank) {
+  const auto& mine = membership_.own_state().records;
+  const auto& theirs = membership_.peers[static_cast<std::size_t>(rank)].state->records;
+  const std::uint64_t kept = std::min<std::uint64_t>(signature_.sequence, SharedState::kRecords);
+  for (std::uint64_t sequence = signature_.sequence - kept + 1; sequence < signature_.sequence; ++sequence) {
+    CallSignature my_call, their_call;
+    const std::size_t at = sequence % SharedState::kRecords;
+    if (mine[at].read(sequence, my_call) && theirs[at].read(sequence, their_call) && !(my_call == their_call))
+      throw Error(ErrorCode::invalid_usage, mismatch_text(membership_.rank, my_call, rank, their_call));
+  }
+}
+
 void Executor::fail_mismatch(Rank peer) {
   if (!collective_)
     fail(ErrorCode::invalid_usage,
@@ -398,6 +442,7 @@ void Executor::fail_mismatch(Rank peer) {
          "Send and Recv equal",
          membership_.rank, peer);
   compare_calls(peer);
+  compare_past_calls(peer);
   fail(ErrorCode::invalid_usage,
        "rank {} is in call {}, {}, and met a message of another call of rank {}: make the ranks' calls equal, in the "
        "same order",

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/host/short_call.h"
 #include "kernels/host/target.h"
 #include "runtime/mapped_buffers.h"
 #include "runtime/membership.h"
@@ -69,6 +70,8 @@ class Executor {
  private:
   void connect_channel(MemoryLayout::Channel channel);
   void serve(const CollectiveRequest& request, Chooser::Buffers buffers);
+  bool repeats(const CollectiveRequest& request) const;
+  void begin_again(const CollectiveRequest& request);
   bool meet();
   void map_buffers(bool mapped);
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
@@ -81,6 +84,7 @@ class Executor {
   void check_peer(Rank rank);
   void check_gathering(const Peer& peer, Rank rank) const;
   void compare_calls(Rank rank);
+  void compare_past_calls(Rank rank);
   void compare_all_calls();
   bool waits_for(Rank rank) const;
   std::vector<Rank> awaited() const;
@@ -108,12 +112,17 @@ class Executor {
     bool operator==(const Shape&) const = default;
   };
   Shape shape_;
+  kernels::ShortCall short_call_;
   std::size_t streamed_bytes_ = 0;  // of the receive buffer: all, or none
 
   // The call in progress.
   CallSignature signature_;
   const CollectiveInfo* about_ = nullptr;  // its collective
   bool collective_ = false;
+  bool repeatable_ = false;      // the same call again is served the same way
+  bool compares_calls_ = false;  // with all ranks', at its end
+  bool runs_short_ = false;      // by short_call_
+  std::uint64_t call_hash_ = 0;
   std::optional<CollectiveRequest> meeting_;  // begins when the ranks have compared their buffers
   bool maps_buffers_ = false;   // all of them, all ranks'
   std::vector<device::u64> input_shifts_, output_shifts_;  // by rank, then

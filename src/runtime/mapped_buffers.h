@@ -40,6 +40,8 @@ class MappedBuffers {
     return bytes >= least_bytes_ && in_question(request, bytes) && ++calls_ >= next_;
   }
 
+  bool may_concern(std::size_t bytes) const { return bytes >= least_bytes_; }
+
   void begin(const CollectiveRequest& request);
 
   enum class Meeting : std::uint8_t { waiting, mapped, apart };

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sealed_file.h"
+#include "platform/host/fences.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/blackboard.h"
 #include "runtime/bootstrap/bootstrap.h"
@@ -30,7 +31,7 @@ namespace sccl::runtime {
 namespace {
 
 // What every rank tells the others, as plain bytes: all ranks run the same library version on the same machine type.
-constexpr std::uint32_t kProtocolVersion = 3;
+constexpr std::uint32_t kProtocolVersion = 4;
 constexpr std::size_t kHostNameBytes = 64;
 
 struct Card {
@@ -44,6 +45,7 @@ struct Card {
   std::uint8_t has_tuning = 0;  // measured times lie in the cache
   std::uint8_t names_links = 0;  // the settings name links; rank 0's count
   std::uint8_t writes_description = 0;
+  std::uint8_t lets_others_fence = 0;
   SettingsCard settings;
   std::array<char, kHostNameBytes> host_name{};
   DeviceCard device;
@@ -144,8 +146,10 @@ class Meeting {
     card.writes_description = writes_description(membership_.rank) ? 1 : 0;
     if (device_) card.device = card_of(*device_);
     ::gethostname(card.host_name.data(), card.host_name.size() - 1);
+    card.lets_others_fence = host::let_others_fence() ? 1 : 0;
     cards_ = exchange(card);
     check_cards(mine);
+    membership_.heavy_fences = std::all_of(cards_.begin(), cards_.end(), [](const Card& one) { return one.lets_others_fence != 0; });
   }
 
   std::vector<Card> exchange(const Card& card) {

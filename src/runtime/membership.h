@@ -43,6 +43,7 @@ struct Membership {
   MemoryLayout layout{1, 0};
   std::vector<Peer> peers;  // by rank, this rank included
   FileDescriptor life_line;  // where there are no pidfds: closed by this process's end
+  bool heavy_fences = false;  // reach every rank (host::let_others_fence)
   bool direct = false;      // every rank can read and write every other rank's buffers
   // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
   std::optional<topology::Topology> topology;

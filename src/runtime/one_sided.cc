@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "platform/host/fences.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/gpu/device_executor.h"

@@ -3,24 +3,11 @@
 #include <fmt/format.h>
 
 namespace sccl::runtime {
-namespace {
-
-// The finaliser of splitmix64: every input bit reaches every output bit.
-std::uint64_t mix(std::uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
-  return value ^ (value >> 31);
-}
-
-}  // namespace
-
-std::uint32_t CallSignature::hash() const {
-  std::uint64_t state = mix(sequence + 0x9e3779b97f4a7c15ull);
-  state = mix(state ^ count);
+std::uint64_t CallSignature::call_hash() const {
+  std::uint64_t state = mix(count + 0x9e3779b97f4a7c15ull);
   state = mix(state ^ (static_cast<std::uint64_t>(collective) << 48 | static_cast<std::uint64_t>(type) << 40 |
                        static_cast<std::uint64_t>(op) << 32 | static_cast<std::uint32_t>(root)));
-  if (input_window != 0) state = mix(state ^ (static_cast<std::uint64_t>(input_window) << 32 | output_window));
-  return static_cast<std::uint32_t>(state);
+  return mix(state ^ (static_cast<std::uint64_t>(input_window) << 32 | output_window));
 }
 
 std::string CallSignature::text() const {

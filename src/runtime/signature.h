@@ -9,6 +9,13 @@
 
 namespace sccl::runtime {
 
+// The finaliser of splitmix64: every input bit reaches every output bit.
+inline std::uint64_t mix(std::uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+  return value ^ (value >> 31);
+}
+
 struct CallSignature {
   std::uint64_t sequence = 0;  // number of the call on its communicator, from 1
   Collective collective = Collective::allreduce;
@@ -21,7 +28,12 @@ struct CallSignature {
   std::uint32_t output_window = 0;
 
   bool operator==(const CallSignature&) const = default;
-  std::uint32_t hash() const;
+  // What its messages carry: hash(sequence, call_hash()), where call_hash() is of everything but the number.
+  std::uint32_t hash() const { return hash(sequence, call_hash()); }
+  std::uint64_t call_hash() const;
+  static std::uint32_t hash(std::uint64_t sequence, std::uint64_t call_hash) {
+    return static_cast<std::uint32_t>(mix(call_hash ^ sequence));
+  }
   // "AllReduce(count=4096, float, sum)", and the windows if there are any
   std::string text() const;
 };

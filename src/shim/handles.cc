@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "platform/host/fences.h"
 
 namespace sccl::shim {
 namespace {
@@ -26,11 +27,6 @@ void let_go(ncclComm_t handle) {
   std::shared_ptr<runtime::Communicator> last;  // goes after the lock does
   const std::lock_guard lock(handle->mutex);
   last = std::move(handle->communicator);
-}
-
-void unpin(ncclComm_t handle) {
-  // Acquire: pairs with the retirement and with the other calls' ends, which must come before the communicator's.
-  if (handle->pins.fetch_sub(1, std::memory_order_acq_rel) == (ncclComm::kRetired | 1)) let_go(handle);
 }
 
 // Keeps every handle reachable, so that leak checkers know them. Never destroyed.
@@ -56,32 +52,38 @@ ncclComm_t make_handle(std::shared_ptr<runtime::Communicator> communicator) {
 std::shared_ptr<runtime::Communicator> communicator_of(ncclComm_t handle) {
   check_magic(handle);
   const std::lock_guard lock(handle->mutex);
-  if ((handle->pins.load(std::memory_order_relaxed) & ncclComm::kRetired) != 0) fail_stale();
+  if (handle->retired.load(std::memory_order_relaxed)) fail_stale();
   return handle->communicator;
 }
 
 Pin::Pin(ncclComm_t handle) : handle_(handle) {
   check_magic(handle);
-  // Before the retirement, and then it waits for the unpinning; or after it, and sees it. Pairs with take_communicator.
-  if ((handle->pins.fetch_add(1, std::memory_order_acquire) & ncclComm::kRetired) == 0) return;
-  unpin(handle);
+  handle->calls.store(handle->calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  host::light_fence_within_process();
+  if (!handle->retired.load(std::memory_order_acquire)) return;
+  leave();
   fail_stale();
 }
 
-Pin::~Pin() { unpin(handle_); }
+void Pin::leave() {
+  handle_->calls.store(handle_->calls.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  host::light_fence_within_process();
+  if (handle_->retired.load(std::memory_order_relaxed)) let_go(handle_);
+}
 
 std::shared_ptr<runtime::Communicator> take_communicator(ncclComm_t handle) {
   check_magic(handle);
   std::shared_ptr<runtime::Communicator> communicator;
-  std::uint32_t pins = 0;
   {
     const std::lock_guard lock(handle->mutex);
+    if (handle->retired.load(std::memory_order_relaxed)) fail_stale();
     communicator = handle->communicator;
     handle->magic.store(ncclComm::kGone, std::memory_order_release);
-    pins = handle->pins.fetch_or(ncclComm::kRetired, std::memory_order_acq_rel);  // pairs with Pin
+    handle->retired.store(true, std::memory_order_release);  // pairs with Pin
   }
-  if ((pins & ncclComm::kRetired) != 0) fail_stale();
-  if (pins == 0) let_go(handle);
+  host::heavy_fence();
+  // Acquire: what that call did to the communicator comes before the communicator's end.
+  if (handle->calls.load(std::memory_order_acquire) == 0) let_go(handle);
   return communicator;
 }
 

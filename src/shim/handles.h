@@ -15,11 +15,9 @@ struct ncclComm {
   static constexpr std::uint64_t kLive = 0x5cc1c0335cc1c033;
   static constexpr std::uint64_t kGone = 0x5cc1dead5cc1dead;
 
-  // Of `pins`: the handle is stale, and whoever unpins it last lets go of the communicator.
-  static constexpr std::uint32_t kRetired = 1u << 31;
-
   std::atomic<std::uint64_t> magic{kLive};  // first, as programs expect a magic word there
-  std::atomic<std::uint32_t> pins{0};       // calls that use `communicator` without the mutex
+  std::atomic<std::uint32_t> calls{0};      // that use `communicator` without the mutex; one thread's at a time
+  std::atomic<bool> retired{false};         // stale; whoever ends the last call lets go of the communicator
   std::mutex mutex;                         // of this handle only: abort may come while another thread makes a call
   std::shared_ptr<sccl::runtime::Communicator> communicator;
 };
@@ -31,17 +29,30 @@ ncclComm_t make_handle(std::shared_ptr<runtime::Communicator> communicator);
 // The communicator behind a handle. Throws invalid_argument for NULL, foreign and stale handles.
 std::shared_ptr<runtime::Communicator> communicator_of(ncclComm_t handle);
 
-// The same for a call that is made often: keeps the communicator by one count instead of a lock and two.
+// The same for a call that is made often, by one thread at a time: no lock and no locked operation.
+//
+//   call                                 take_communicator
+//   calls = calls + 1                    retired = true
+//   light fence                          heavy fence
+//   reads retired; if set, leaves        reads calls; if 0, lets go of the communicator
+//   ...
+//   calls = calls - 1 (release)
+//   light fence
+//   reads retired; if set, lets go
+//
+// Either the call sees the retirement, or the retirement sees the call, and then the call's end sees the retirement.
 class Pin {
  public:
   explicit Pin(ncclComm_t handle);
-  ~Pin();
+  ~Pin() { leave(); }
   Pin(const Pin&) = delete;
   Pin& operator=(const Pin&) = delete;
 
   const std::shared_ptr<runtime::Communicator>& communicator() const { return handle_->communicator; }
 
  private:
+  void leave();
+
   ncclComm_t handle_;
 };
 

@@ -25,6 +25,12 @@ inline constexpr u32 kLlPayloadBytes = 1024;
 inline constexpr u32 kLlWords = kLlPayloadBytes / 4 + 1;  // the first word carries the signature
 inline constexpr u32 kCacheLineBytes = 64;
 
+// The host's form of `ll` (kernels/host/inline_messages.h): lines at which a message may begin, and those that the longest
+// one takes.
+inline constexpr u32 kInlineLines = 256;
+inline constexpr u32 kInlineTailLines = 65;
+inline constexpr u32 kInlineMessageBytes = 4096;
+
 inline constexpr u32 kLineBytes = 128;
 inline constexpr u32 kLinePayloadBytes = 120;
 inline constexpr u32 kLineSignatureBytes = 8;
@@ -56,7 +62,10 @@ struct Ring {
   Tail tail;
   Tail ll_tail;
   Tail line_tail;
-  alignas(64) u64 ll[kLlSlotCount][kLlWords + 7];  // padded to whole cache lines
+  union {
+    alignas(64) u64 ll[kLlSlotCount][kLlWords + 7];  // padded to whole cache lines
+    alignas(64) u8 inline_messages[(kInlineLines + kInlineTailLines) * kCacheLineBytes];
+  };
 };
 
 // One end of a connection: the shared ring and this end's private progress.

@@ -19,10 +19,12 @@
 //   bool fetch(connection, to, address, bytes), bool put(connection, address, from, bytes)
 //                                        a peer's memory, where it does not share the address space
 //   void ring(connection)                wakes the peer; everything stored before is visible to it
+//   Ll                                   its form of the `ll` protocol: protocol.h's, or one whose messages are used in
+//                                        place
 //   bool kKeepsLines                     whether it speaks lines.h's vocabulary, too
 //   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read then
 //   Source* sources(), u8** sinks()      room for one operation's operands and destinations
-//   void fills_slot(sink, connection)    that sink is a slot of the connection
+//   void fills_slot(sink, connection)    that sink is a slot of the connection, which begins at a cache line
 #pragma once
 
 #include "kernels/device/lines.h"
@@ -72,7 +74,7 @@ class Interpreter {
 
  private:
   using Simple = Slots<Target>;
-  using Ll = LowLatency<Target>;
+  using Ll = typename Target::Ll;
   using InLines = Lines<Target>;
 
   // What an operation did: data went without messages, or with messages that are to be published and consumed.
@@ -167,7 +169,7 @@ class Interpreter {
         if (arrival != Outcome::progressed) return arrival;
       } else if (op.kind == OpKind::drain) {
         if (!Simple::drained(connection)) return blocked(state, connection.peer);
-      } else if (!has_room(op, connection)) {
+      } else if (!has_room(op, connection, elements * call_.element_bytes)) {
         return blocked(state, connection.peer);
       }
     }
@@ -181,7 +183,7 @@ class Interpreter {
     Connection& connection = connections_[access.connection];
     if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
       if (!Ll::begun(connection)) {
-        target_.awaits(Ll::words(connection), Ll::kFlagShift, ll_flag(connection.ll_position), Ll::words(connection));
+        target_.awaits(Ll::word(connection), Ll::kFlagShift, Ll::flag(connection), Ll::word(connection));
         return blocked(state, connection.peer);
       }
       if (Ll::signature(connection) != signature(op)) return mismatch(state, connection.peer);
@@ -227,11 +229,11 @@ class Interpreter {
     return connections_[program_.operands[i].connection].peer;
   }
 
-  bool has_room(const Op& op, Connection& connection) {
+  bool has_room(const Op& op, Connection& connection, u64 bytes) {
     if (op.kind == OpKind::post || call_.protocol == Protocol::simple) return Simple::has_room(connection);
     if constexpr (Target::kKeepsLines)
       if (call_.protocol == Protocol::ll128) return InLines::has_room(connection);
-    return Ll::has_room(connection);
+    return Ll::has_room(connection, bytes);
   }
 
   Motion execute(const Op& op, u64 slice, u64 elements) {
@@ -356,21 +358,30 @@ class Interpreter {
 
   // Null when the peer's memory cannot be reached.
   const u8* arrived_data(const Access& operand, Connection& connection, u32 index, u64 slice, u64 bytes) {
-    if (operand.via == Via::slot && call_.protocol == Protocol::simple) return Simple::payload(connection);
+    if (operand.via == Via::slot && lies_in_place()) return slot_payload(connection);
     if (operand.via == Via::remote && connection.maps_buffers)
       return reinterpret_cast<const u8*>(remote_address(operand, slice));
     u8* bounce = target_.bounce(index);
     if (Target::kKeepsLines && operand.via == Via::slot && call_.protocol == Protocol::ll128) return bounce;
-    if (operand.via == Via::slot)
-      Ll::unpack(connection, bounce, bytes);
-    else if (!target_.fetch(connection, bounce, remote_address(operand, slice), bytes))
+    if (operand.via == Via::slot) {
+      if constexpr (!Ll::kInPlace) Ll::unpack(connection, bounce, bytes);
+    } else if (!target_.fetch(connection, bounce, remote_address(operand, slice), bytes)) {
       return nullptr;
+    }
     return bounce;
+  }
+
+  // Whether messages are read and written in their slots.
+  bool lies_in_place() const {
+    return call_.protocol == Protocol::simple || (Ll::kInPlace && call_.protocol == Protocol::ll);
+  }
+  u8* slot_payload(Connection& connection) const {
+    return Ll::kInPlace && call_.protocol == Protocol::ll ? Ll::payload(connection) : Simple::payload(connection);
   }
 
   bool needs_delivery(const Access& destination) const {
     if (destination.via == Via::local) return false;
-    if (destination.via == Via::slot) return call_.protocol != Protocol::simple;
+    if (destination.via == Via::slot) return !lies_in_place();
     return !connections_[destination.connection].maps_buffers;
   }
 
@@ -395,8 +406,8 @@ class Interpreter {
         place(local(destination, slice));
       else if (destination.via == Via::slot) {
         Connection& connection = connections_[destination.connection];
-        target_.fills_slot(count, connection);
-        place(Simple::payload(connection));
+        if (call_.protocol == Protocol::simple) target_.fills_slot(count, connection);
+        place(slot_payload(connection));
       } else
         place(reinterpret_cast<u8*>(remote_address(destination, slice)));
     }
@@ -424,21 +435,21 @@ class Interpreter {
   void pack(Connection& connection, const u8* from, u64 bytes, u32 signature) {
     if constexpr (Target::kKeepsLines)
       if (call_.protocol == Protocol::ll128) return InLines::pack(connection, from, bytes, signature);
-    Ll::pack(connection, from, bytes, signature);
+    if constexpr (!Ll::kInPlace) Ll::pack(connection, from, bytes, signature);
   }
 
   void sent(Connection& connection, u64 bytes, u32 signature) {
     if (call_.protocol == Protocol::simple) return Simple::publish(connection, signature, bytes);
     if constexpr (Target::kKeepsLines)
       if (call_.protocol == Protocol::ll128) return InLines::sent(connection);
-    Ll::sent(connection);
+    Ll::sent(connection, bytes, signature);
   }
 
-  void consume(Connection& connection) {
+  void consume(Connection& connection, u64 bytes) {
     if (call_.protocol == Protocol::simple) return Simple::consume(connection);
     if constexpr (Target::kKeepsLines)
       if (call_.protocol == Protocol::ll128) return InLines::consume(connection);
-    Ll::consume(connection);
+    Ll::consume(connection, bytes);
   }
 
   void finish_messages(const Op& op, u64 bytes) {
@@ -448,13 +459,13 @@ class Interpreter {
     }
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
-      if (operand.via == Via::slot) consume(connections_[operand.connection]);
+      if (operand.via == Via::slot) consume(connections_[operand.connection], bytes);
     }
     wake_peers(op);
   }
 
   void wake_peers(const Op& op) {
-    Target::fence();
+    target_.fence();
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via == Via::slot) target_.ring_after_fence(connections_[destination.connection]);

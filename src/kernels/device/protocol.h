@@ -10,8 +10,6 @@
 
 namespace sccl::device {
 
-inline u64 ll_flag(u64 position) { return position % 0xfffffffeull + 1; }
-
 template <class Target>
 struct Slots {
   static SlotHeader& header(Connection& connection) {
@@ -56,30 +54,35 @@ struct Slots {
 
 template <class Target>
 struct LowLatency {
+  static constexpr bool kInPlace = false;  // words are unpacked and packed
   static constexpr u32 kFlagShift = 32;
+
+  static u64 flag(const Connection& connection) { return connection.ll_position % 0xfffffffeull + 1; }
+  static u64* word(Connection& connection) { return words(connection); }
+  static u8* payload(Connection&) { return nullptr; }
 
   static u64* words(Connection& connection) { return connection.ring->ll[connection.ll_position % kLlSlotCount]; }
 
   static u64 word_count(u64 bytes) { return 1 + (bytes + 3) / 4; }
 
   static bool arrived(Connection& connection, u64 bytes) {
-    const u64 flag = ll_flag(connection.ll_position);
+    const u64 expected = flag(connection);
     u64* slot = words(connection);
     const u64 count = word_count(bytes);
     SCCL_ROLLED for (u64 i = Target::thread(); i < count; i += Target::threads())
-      if (Target::load_relaxed(&slot[i]) >> 32 != flag) return false;
+      if (Target::load_relaxed(&slot[i]) >> kFlagShift != expected) return false;
     return true;
   }
 
   // Only the first word: enough to tell that the peer is in another call.
   static bool begun(Connection& connection) {
-    return Target::load_relaxed(&words(connection)[0]) >> 32 == ll_flag(connection.ll_position);
+    return Target::load_relaxed(&words(connection)[0]) >> kFlagShift == flag(connection);
   }
   static u32 signature(Connection& connection) {
     return static_cast<u32>(Target::load_relaxed(&words(connection)[0]));
   }
 
-  static bool has_room(Connection& connection) {
+  static bool has_room(Connection& connection, u64) {
     if (connection.ll_position - connection.ll_seen_tail < kLlSlotCount) return true;
     connection.ll_seen_tail = Target::load_acquire(&connection.ring->ll_tail.value);
     return connection.ll_position - connection.ll_seen_tail < kLlSlotCount;
@@ -94,21 +97,21 @@ struct LowLatency {
   }
 
   static void pack(Connection& connection, const u8* from, u64 bytes, u32 signature) {
-    const u64 flag = ll_flag(connection.ll_position) << 32;
+    const u64 flagged = flag(connection) << kFlagShift;
     u64* slot = words(connection);
-    if (Target::leads()) Target::store_relaxed(slot, flag | signature);
+    if (Target::leads()) Target::store_relaxed(slot, flagged | signature);
     ++slot;
     SCCL_ROLLED for (u64 at = Target::thread() * 4ull; at < bytes; at += Target::threads() * 4ull) {
       u32 word = 0;
       Target::copy_word(&word, from + at, bytes - at < 4 ? bytes - at : 4);
-      Target::store_relaxed(&slot[at / 4], flag | word);
+      Target::store_relaxed(&slot[at / 4], flagged | word);
     }
   }
 
-  static void sent(Connection& connection) { ++connection.ll_position; }
+  static void sent(Connection& connection, u64, u32) { ++connection.ll_position; }
 
   // Pairs with has_room() of the peer: its stores into the slot come after this, which comes after our loads from it.
-  static void consume(Connection& connection) {
+  static void consume(Connection& connection, u64) {
     ++connection.ll_position;
     Target::store_release(&connection.ring->ll_tail.value, connection.ll_position);
   }

@@ -12,9 +12,6 @@
 namespace sccl::kernels {
 namespace {
 
-// Below this the C library copies faster, and never with string instructions.
-constexpr std::size_t kShortCopyBytes = 1024;
-
 void check(const ReduceCopy& work) {
   if (static_cast<unsigned>(work.type) >= kDataTypeCount || static_cast<unsigned>(work.kernel) >= kReduceKernelCount ||
       work.operand_count < 1 || work.destination_count < 0) {

@@ -33,6 +33,9 @@ struct ReduceCopy {
 
 inline constexpr std::size_t kStreamAlignment = 64;
 
+// Below this the C library copies faster, and never with string instructions.
+inline constexpr std::size_t kShortCopyBytes = 1024;
+
 // Operands and destinations are aligned to their element only. A destination may be exactly an operand (in place), but
 // may not overlap one otherwise. Copies (one operand, unscaled, no divisor) work for every type.
 //

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "kernels/device/interpreter.h"
+#include "kernels/host/inline_messages.h"
 #include "kernels/host/reduce_copy.h"
 #include "kernels/host/slot_stores.h"
 #include "platform/host/doorbell.h"
+#include "platform/host/fences.h"
 #include "platform/host/peer_memory.h"
 
 namespace sccl::kernels {
@@ -38,17 +40,14 @@ class HostTarget {
   // Lanes of a rank take turns on one thread here.
   static u64 load_lane(const u64* from) { return *from; }
   static void store_lane(u64* to, u64 value) { *to = value; }
-  static void fence() { host::full_fence(); }
-  // A whole word in one move: bytes that were stored one by one cannot be loaded as a word before they leave the core.
-  static void copy_word(void* to, const void* from, u64 bytes) {
-    if (bytes == 4) [[likely]]
-      std::memcpy(to, from, 4);
-    else
-      std::memcpy(to, from, bytes);
-  }
+  // Between a message and the look at its receiver's bell.
+  void fence() const { host::light_fence(heavy_sleepers_); }
+  // Whether all processes of the communicator let others fence.
+  void set_heavy_sleepers(bool heavy) { heavy_sleepers_ = heavy; }
 
   // One thread leads and does all the work.
   static constexpr bool kAlone = true;
+  using Ll = InlineMessages<HostTarget>;
   static constexpr bool kKeepsLines = false;
   static constexpr u32 thread() { return 0; }
   static constexpr u32 threads() { return 1; }
@@ -165,6 +164,7 @@ class HostTarget {
     return mask;
   }
 
+  bool heavy_sleepers_ = false;
   std::uintptr_t stream_begin_ = 0;
   std::uintptr_t stream_end_ = 0;
   std::vector<device::Source> sources_;

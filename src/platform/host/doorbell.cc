@@ -7,13 +7,7 @@
 
 #include <climits>
 
-#if defined(__SANITIZE_THREAD__)
-#define SCCL_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SCCL_THREAD_SANITIZER 1
-#endif
-#endif
+#include "platform/host/fences.h"
 
 namespace sccl::host {
 namespace {
@@ -27,16 +21,6 @@ void futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
 
 }  // namespace
 
-void full_fence() {
-#if defined(SCCL_THREAD_SANITIZER)
-  // ThreadSanitizer knows no fences. A missed bell then only costs the time limit of one sleep.
-  static thread_local std::atomic<int> line{0};
-  line.exchange(1, std::memory_order_seq_cst);
-#else
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
-}
-
 void Doorbell::wake() {
   // Pairs with the futex's own comparison in sleep(): a sleeper that has not begun to wait finds the word changed.
   word.fetch_add(1, std::memory_order_release);
@@ -47,7 +31,7 @@ void Doorbell::wake() {
 std::uint32_t Doorbell::prepare_sleep() {
   const std::uint32_t seen = word.load(std::memory_order_acquire);
   sleeping.store(1, std::memory_order_relaxed);
-  full_fence();  // pairs with the ringer's fence
+  heavy_fence();  // pairs with the ringer's
   return seen;
 }
 

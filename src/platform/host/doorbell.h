@@ -2,12 +2,13 @@
 //
 //   sleeper                                ringer
 //   sleeping = 1                           stores the awaited flag
-//   full fence                             full fence
+//   heavy fence                            light fence
 //   looks for work once more               reads sleeping
 //   futex_wait(word, value seen before)    if 1: word += 1, futex_wake
 //
 // The two fences order each side's store before its load, so that either the sleeper sees the flag or the ringer sees
-// that it sleeps. A wait still has a time limit, because death and abort of peers ring no bell.
+// that it sleeps; messages are many and sleeps are few, so that the sleeper's is the heavy one (fences.h). A wait still
+// has a time limit, because death and abort of peers ring no bell.
 #pragma once
 
 #include <atomic>
@@ -31,8 +32,5 @@ struct alignas(64) Doorbell {
   void sleep(std::uint32_t seen, std::chrono::microseconds limit);
   void cancel_sleep() { sleeping.store(0, std::memory_order_relaxed); }
 };
-
-// A full fence: stores before it are visible to others before loads after it are made.
-void full_fence();
 
 }  // namespace sccl::host

@@ -54,6 +54,8 @@ class Chooser {
 
   // The next collective, numbered one after the other, of `bytes` > 0. Throws as PlanCache::find.
   const Served& begin(const CallSignature& call, std::size_t bytes, Buffers buffers = Buffers::any);
+  // Whether the call that began last, made again, would be served the same way, and nobody be asked or told anything.
+  bool at_rest() const { return !deepening_ && pending_.empty() && last_entry_ != nullptr && last_entry_->settled; }
   // It is complete on this rank.
   void end() {
     if (timed_) note_end();

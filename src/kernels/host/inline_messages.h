@@ -1,0 +1,76 @@
+// The host's `ll` protocol: header and payload in one piece of memory, so that a short message is one cache line and
+// hundreds of them are under way at once. A processor's stores become visible in the order that a release gives them, so
+// that words need no flags of their own, and messages are read and written where they lie.
+//
+//   line p              line p + n
+//   | flag, signature | payload ... | 0, later the next message's |
+//
+// A message begins at a cache line and takes n of them. It is written in this order: payload, zero where the next header
+// will stand, header (release). So whoever has read one message (acquire) finds at the next place zero until there is a
+// message: payloads of before are never taken for one. A message that begins near the end runs on behind it, where
+// there is room for the longest; the next one begins at the first line again.
+#pragma once
+
+#include "kernels/device/connection.h"
+
+namespace sccl::kernels {
+
+template <class Target>
+struct InlineMessages {
+  using u8 = device::u8;
+  using u32 = device::u32;
+  using u64 = device::u64;
+  using Connection = device::Connection;
+
+  static constexpr bool kInPlace = true;
+  static constexpr u32 kFlagShift = 32;
+  static constexpr u64 kLines = device::kInlineLines;
+
+  // Both ends count lines; a message that ends behind the last line takes the rest of the ring.
+  static u64 after(u64 position, u64 bytes) {
+    const u64 lines = (kHeaderBytes + bytes + device::kCacheLineBytes - 1) / device::kCacheLineBytes;
+    const u64 left = kLines - position % kLines;
+    return position + (lines < left ? lines : left);
+  }
+
+  static u64 flag(const Connection& connection) { return connection.ll_position % 0xfffffffeull + 1; }
+  static u64* word(Connection& connection) { return header(connection, connection.ll_position); }
+  static u8* payload(Connection& connection) { return reinterpret_cast<u8*>(word(connection)) + kHeaderBytes; }
+
+  // Pairs with sent() of the peer.
+  static bool begun(Connection& connection) {
+    return Target::load_acquire(word(connection)) >> kFlagShift == flag(connection);
+  }
+  static bool arrived(Connection&, u64) { return true; }  // as a whole
+  static u32 signature(Connection& connection) { return static_cast<u32>(Target::load_relaxed(word(connection))); }
+
+  // Room for the message and for the header behind it; pairs with consume() of the peer.
+  static bool has_room(Connection& connection, u64 bytes) {
+    const u64 next = after(connection.ll_position, bytes);
+    if (next - connection.ll_seen_tail < kLines) return true;
+    connection.ll_seen_tail = Target::load_acquire(&connection.ring->ll_tail.value);
+    return next - connection.ll_seen_tail < kLines;
+  }
+
+  static void sent(Connection& connection, u64 bytes, u32 signature) {
+    const u64 next = after(connection.ll_position, bytes);
+    Target::store_relaxed(header(connection, next), 0);
+    Target::store_release(word(connection), flag(connection) << kFlagShift | signature);
+    connection.ll_position = next;
+  }
+
+  static void consume(Connection& connection, u64 bytes) {
+    connection.ll_position = after(connection.ll_position, bytes);
+    Target::store_release(&connection.ring->ll_tail.value, connection.ll_position);
+  }
+
+ private:
+  static constexpr u64 kHeaderBytes = 8;
+  static_assert(kHeaderBytes + device::kInlineMessageBytes <= device::kInlineTailLines * device::kCacheLineBytes);
+
+  static u64* header(Connection& connection, u64 position) {
+    return reinterpret_cast<u64*>(connection.ring->inline_messages + position % kLines * device::kCacheLineBytes);
+  }
+};
+
+}  // namespace sccl::kernels

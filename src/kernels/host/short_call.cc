@@ -1,0 +1,184 @@
+#include "kernels/host/short_call.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sccl::kernels {
+namespace {
+
+using device::Access;
+using device::Buffer;
+using device::LaneState;
+using device::Op;
+using device::Outcome;
+using device::Via;
+
+device::u64 offset_bytes(const Access& access, const device::Call& call) {
+  if (access.via != Via::local) return 0;
+  if (access.buffer == Buffer::scratch) return access.index * call.scratch_slot_bytes;
+  const device::Chunk& chunk = call.chunks[access.index];
+  return (access.buffer == Buffer::input ? chunk.input_offset : chunk.output_offset) * call.element_bytes;
+}
+
+}  // namespace
+
+bool ShortCall::fits(const device::Program& program, const device::Call& call) const {
+  if (call.protocol != device::Protocol::ll || call.slice_count != 1 || call.scaled || call.divisor > 1) return false;
+  for (u32 lane = 0; lane < program.lane_count; ++lane)
+    for (u32 i = 0; i < program.lanes[lane].op_count; ++i) {
+      const Op& op = program.ops[program.lanes[lane].op_begin + i];
+      if (op.kind != device::OpKind::move) return false;
+      const auto reaches_peers = [](const Access& access) { return access.via == Via::remote; };
+      if (std::any_of(program.operands + op.operand_begin, program.operands + op.operand_begin + op.operand_count, reaches_peers) ||
+          std::any_of(program.destinations + op.destination_begin,
+                      program.destinations + op.destination_begin + op.destination_count, reaches_peers))
+        return false;
+    }
+  return true;
+}
+
+bool ShortCall::prepare(const device::Program& program, const device::Call& call,
+                        std::span<device::Connection> connections) {
+  ready_ = fits(program, call);
+  if (!ready_) return false;
+  std::size_t place_count = 0;
+  std::size_t wait_count = 0;
+  std::size_t move_count = 0;
+  for (u32 lane = 0; lane < program.lane_count; ++lane)
+    for (u32 i = 0; i < program.lanes[lane].op_count; ++i) {
+      const Op& op = program.ops[program.lanes[lane].op_begin + i];
+      place_count += op.operand_count + op.destination_count;
+      wait_count += op.dependency_count;
+      ++move_count;
+    }
+  // What points into them stays where it is.
+  places_.clear();
+  places_.reserve(place_count);
+  waits_.clear();
+  waits_.reserve(wait_count);
+  moves_.clear();
+  moves_.reserve(move_count);
+  lanes_.clear();
+
+  const auto append = [&](const Access* accesses, u32 count) -> std::span<const Place> {
+    const std::size_t begin = places_.size();
+    for (u32 i = 0; i < count; ++i) {
+      const Access& access = accesses[i];
+      device::Connection* const connection =
+          access.via == Via::slot ? &connections[static_cast<std::size_t>(access.connection)] : nullptr;
+      places_.push_back({connection, access.buffer, offset_bytes(access, call)});
+    }
+    return {places_.data() + begin, count};
+  };
+  for (u32 lane = 0; lane < program.lane_count; ++lane) {
+    const std::size_t first = moves_.size();
+    for (u32 i = 0; i < program.lanes[lane].op_count; ++i) {
+      const Op& op = program.ops[program.lanes[lane].op_begin + i];
+      const device::Chunk& chunk = call.chunks[op.chunk];
+      Move move{};
+      move.elements = chunk.elements;
+      move.bytes = chunk.elements * call.element_bytes;
+      move.tag = chunk.tag;
+      move.copies = op.operand_count == 1;
+      const std::size_t waits = waits_.size();
+      for (u32 j = 0; j < op.dependency_count; ++j) {
+        const device::Dependency& wait = program.dependencies[op.dependency_begin + j];
+        if (wait.distance == 0) waits_.push_back({wait.lane, wait.op + 1});
+      }
+      move.waits = {waits_.data() + waits, waits_.size() - waits};
+      // An operation without elements only takes its place in the order.
+      if (move.elements > 0) {
+        move.operands = append(program.operands + op.operand_begin, op.operand_count);
+        move.destinations = append(program.destinations + op.destination_begin, op.destination_count);
+      }
+      moves_.push_back(move);
+    }
+    lanes_.push_back({moves_.data() + first, moves_.size() - first});
+  }
+  return true;
+}
+
+Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states, LaneState& state, u32 signature,
+                             HostTarget& target) const {
+  for (const Wait& wait : move.waits)
+    if (states[wait.lane].finished < wait.operations) {
+      state.blocked_on_peer = -1;
+      return Outcome::blocked;
+    }
+  for (const Place& place : move.operands) {
+    if (place.connection == nullptr) continue;
+    device::Connection& connection = *place.connection;
+    if (!Messages::begun(connection)) {
+      target.awaits(Messages::word(connection), Messages::kFlagShift, Messages::flag(connection), Messages::word(connection));
+      state.blocked_on_peer = connection.peer;
+      return Outcome::blocked;
+    }
+    if (Messages::signature(connection) != signature) {
+      state.blocked_on_peer = connection.peer;
+      return Outcome::mismatch;
+    }
+  }
+  for (const Place& place : move.destinations)
+    if (place.connection != nullptr && !Messages::has_room(*place.connection, move.bytes)) {
+      state.blocked_on_peer = place.connection->peer;
+      return Outcome::blocked;
+    }
+  return Outcome::progressed;
+}
+
+// A copy in place is none: other lanes read it there.
+void ShortCall::carry_out(const Move& move, const device::Call& call, HostTarget& target) {
+  const auto address = [&](const Place& place) -> u8* {
+    if (place.connection != nullptr) return Messages::payload(*place.connection);
+    const u8* const base = place.buffer == Buffer::input    ? call.input
+                           : place.buffer == Buffer::output ? call.output
+                                                            : call.scratch;
+    return const_cast<u8*>(base) + place.offset_bytes;
+  };
+  if (move.copies && move.bytes < kShortCopyBytes) {
+    const u8* const from = address(move.operands.front());
+    for (const Place& place : move.destinations)
+      if (u8* const to = address(place); to != from) std::memcpy(to, from, move.bytes);
+    return;
+  }
+  u32 count = 0;
+  for (const Place& place : move.operands) target.sources()[count++] = {address(place), 0};
+  u32 sinks = 0;
+  for (const Place& place : move.destinations)
+    if (u8* const to = address(place); !(move.copies && to == target.sources()[0].data)) target.sinks()[sinks++] = to;
+  target.reduce_copy(call, target.sources(), count, false, target.sinks(), sinks, move.elements, 1);
+}
+
+void ShortCall::tell_peers(const Move& move, u32 signature, HostTarget& target) {
+  for (const Place& place : move.destinations)
+    if (place.connection != nullptr) Messages::sent(*place.connection, move.bytes, signature);
+  for (const Place& place : move.operands)
+    if (place.connection != nullptr) Messages::consume(*place.connection, move.bytes);
+  target.fence();
+  for (const Place& place : move.destinations)
+    if (place.connection != nullptr) target.ring_after_fence(*place.connection);
+  for (const Place& place : move.operands)
+    if (place.connection != nullptr) target.ring_after_fence(*place.connection);
+}
+
+Outcome ShortCall::run(std::size_t lane, std::span<LaneState> states, const device::Call& call, HostTarget& target,
+                       bool& moved) const {
+  const std::span<const Move> moves = lanes_[lane];
+  LaneState& state = states[lane];
+  while (state.op < moves.size()) {
+    const Move& move = moves[state.op];
+    const u32 signature = call.signature ^ move.tag;
+    if (const Outcome ready = readiness(move, states, state, signature, target); ready != Outcome::progressed) return ready;
+    if (move.elements > 0) {
+      carry_out(move, call, target);
+      tell_peers(move, signature, target);
+    }
+    state.blocked_on_peer = -1;
+    ++state.op;
+    ++state.finished;
+    moved = true;
+  }
+  return Outcome::finished;
+}
+
+}  // namespace sccl::kernels

@@ -1,0 +1,63 @@
+// A collective whose every message is a short one, made ready once and run many times: what the interpreter works out
+// operation by operation (which chunk, which buffer, how many bytes) is known beforehand. The program, its messages and
+// its sums are the interpreter's; a rank that interprets and a rank that runs this understand one another.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/host/target.h"
+
+namespace sccl::kernels {
+
+class ShortCall {
+ public:
+  // Takes up a program and the call's geometry. False, and ready() with it, when the interpreter has to run them: several
+  // slices, messages in slots, peers' buffers in place, scaled operands, integer averages. `connections` must stay.
+  bool prepare(const device::Program& program, const device::Call& call, std::span<device::Connection> connections);
+  void forget() { ready_ = false; }
+  bool ready() const { return ready_; }
+
+  // The interpreter's step(), up to where the lane ends or cannot go on: never `progressed`. `moved` becomes true when an
+  // operation was done.
+  device::Outcome run(std::size_t lane, std::span<device::LaneState> states, const device::Call& call, HostTarget& target,
+                      bool& moved) const;
+
+ private:
+  using u8 = device::u8;
+  using u32 = device::u32;
+  using u64 = device::u64;
+  using Messages = InlineMessages<HostTarget>;
+
+  struct Place {
+    device::Connection* connection;  // null: in a buffer of this rank
+    device::Buffer buffer;
+    u64 offset_bytes;
+  };
+  struct Wait {
+    u32 lane;
+    u32 operations;  // that it must have finished
+  };
+  struct Move {
+    std::span<const Place> operands, destinations;
+    std::span<const Wait> waits;
+    u64 elements;
+    u64 bytes;
+    u32 tag;
+    bool copies;
+  };
+
+  bool fits(const device::Program& program, const device::Call& call) const;
+  device::Outcome readiness(const Move& move, std::span<const device::LaneState> states, device::LaneState& state,
+                            u32 signature, HostTarget& target) const;
+  static void carry_out(const Move& move, const device::Call& call, HostTarget& target);
+  static void tell_peers(const Move& move, u32 signature, HostTarget& target);
+
+  bool ready_ = false;
+  std::vector<Place> places_;
+  std::vector<Wait> waits_;
+  std::vector<Move> moves_;
+  std::vector<std::span<const Move>> lanes_;
+};
+
+}  // namespace sccl::kernels
