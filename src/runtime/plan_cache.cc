@@ -57,6 +57,8 @@ std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Ch
                                         : plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
   schedule::Program program;
   if (choice.form == Form::direct) {
+    // As many parts as ranks that move them (lower_direct).
+    if (collective == Collective::broadcast) plan->schedule = schedule::divided(plan->schedule, ranks_);
     schedule::verify(plan->schedule);
     auto direct = schedule::lower_direct(plan->schedule);
     if (!direct)

@@ -1,6 +1,10 @@
 // Star fusing: a chunk whose contributions all go to one rank in one hop, and whose result goes from there in one hop,
 // is one operation at that rank, on the peers' own buffers.
 //
+// What is only copied can be moved by either end. An AllGather's or a Gather's source writes it everywhere: it is read
+// once, and every rank has as much to do. A Broadcast's root writes its share of the chunks and the others fetch the
+// rest, so that nobody looks on. Otherwise everyone fetches what it receives.
+//
 // A rank posts its buffer addresses to every peer that touches them, performs its own operations, and drains: it
 // returns only when every peer has released what was posted. No two ranks write the same bytes, and a chunk's inputs
 // are read only by the rank that overwrites them, so in-place calls need no further order.
@@ -59,6 +63,17 @@ class DirectRank {
     std::vector<Rank> sources = star.leaves_in;
     sources.insert(std::upper_bound(sources.begin(), sources.end(), rank_), rank_);
     for (const Rank source : sources) op.operands.push_back(access(source, {Buffer::input, star.chunk}));
+    if (ends(schedule_, star.chunk).receives(rank_))
+      op.destinations.push_back(access(rank_, {Buffer::output, star.chunk}));
+    for (const Rank target : star.leaves_out) op.destinations.push_back(access(target, {Buffer::output, star.chunk}));
+    moves_.push_back(std::move(op));
+  }
+
+  // This rank writes a chunk of its own wherever it is received.
+  void spread(const Star& star) {
+    Op op;
+    op.chunk = star.chunk;
+    op.operands.push_back(access(rank_, {Buffer::input, star.chunk}));
     if (ends(schedule_, star.chunk).receives(rank_))
       op.destinations.push_back(access(rank_, {Buffer::output, star.chunk}));
     for (const Rank target : star.leaves_out) op.destinations.push_back(access(target, {Buffer::output, star.chunk}));
@@ -149,11 +164,25 @@ class DirectRank {
   std::set<Rank> posts_;
 };
 
+bool is_spread(const Schedule& schedule, ChunkId chunk) {
+  switch (schedule.collective) {
+    case Collective::allgather:
+    case Collective::gather: return true;
+    case Collective::broadcast: return chunk < schedule.chunks / schedule.ranks;
+    default: return false;
+  }
+}
+
 void lower_star(const Schedule& schedule, const Star& star, std::vector<DirectRank>& ranks) {
   const auto at = [&](Rank rank) -> DirectRank& { return ranks[static_cast<std::size_t>(rank)]; };
   if (info(schedule.collective).reduces) {
     at(star.center).reduce_at_center(star);
     for (const Rank leaf : star.leaves_in) at(leaf).post_to(star.center);
+    for (const Rank leaf : star.leaves_out) at(leaf).post_to(star.center);
+    return;
+  }
+  if (is_spread(schedule, star.chunk)) {
+    at(star.center).spread(star);
     for (const Rank leaf : star.leaves_out) at(leaf).post_to(star.center);
     return;
   }

@@ -54,6 +54,21 @@ Schedule make_schedule(std::string name, Collective collective, Rank root, const
   return schedule;
 }
 
+// A part's owner and target are its chunk's: they follow from its number modulo what `chunks` is a multiple of.
+Schedule divided(const Schedule& schedule, int parts) {
+  std::vector<Send> sends;
+  for (int part = 0; part < parts; ++part)
+    for (Send send : schedule.sends) {
+      send.chunk += part * schedule.chunks;
+      sends.push_back(send);
+    }
+  Schedule result = make_schedule(schedule.name, schedule.collective, schedule.root, schedule.topology,
+                                  schedule.chunks_per_rank * parts, std::move(sends));
+  for (int part = 0; part < parts; ++part)
+    result.weights.insert(result.weights.end(), schedule.weights.begin(), schedule.weights.end());
+  return result;
+}
+
 std::vector<int> needed_rounds(const Schedule& schedule) {
   std::vector<int> rounds(static_cast<std::size_t>(schedule.steps), 1);
   const EdgeIndex edges(schedule.topology);

@@ -91,4 +91,7 @@ std::vector<int> needed_rounds(const Schedule& schedule);
 Schedule make_schedule(std::string name, Collective collective, Rank root, const topology::Topology& topology,
                        int chunks_per_rank, std::vector<Send> sends);
 
+// The same routes with every chunk cut into `parts`.
+Schedule divided(const Schedule& schedule, int parts);
+
 }  // namespace sccl::schedule

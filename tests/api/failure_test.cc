@@ -114,6 +114,27 @@ TEST_CASE("ranks that disagree on a call all get an error naming both calls") {
     }
 }
 
+TEST_CASE("two ranks that both take themselves for the root are told when the next message comes") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const auto results = run_world(mode, 2, [&](int rank, ncclComm_t comm) -> std::string {
+      float value = 1;
+      const auto broadcast = [&](int root) { return ncclBroadcast(&value, &value, 1, ncclFloat32, root, comm, nullptr); };
+      for (int i = 0; i < 200; ++i)
+        if (broadcast(0) != ncclSuccess) return "a right call failed";
+      ncclResult_t result = broadcast(rank);
+      for (int i = 0; i < 5 && result == ncclSuccess; ++i) result = broadcast(0);
+      if (result == ncclSuccess) result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
+      if (result == ncclSuccess) return "nobody noticed";
+      const std::string error = last_error();
+      for (const char* part : {"root=0", "root=1", "call 201"})
+        if (error.find(part) == std::string::npos) return error;
+      return "";
+    });
+    for (const std::string& result : results) CHECK(result == "");
+  }
+}
+
 TEST_CASE("a killed rank is named by every survivor", "[processes]") {
   for (const std::size_t count : {std::size_t{4}, std::size_t{4000000}}) {
     const auto results = run_world(Mode::processes, 4, [&](int rank, ncclComm_t comm) -> std::string {

@@ -69,6 +69,36 @@ TEST_CASE("direct programs keep the schedule's meaning") {
   CHECK(served >= 8 * 6);
 }
 
+TEST_CASE("cut chunks keep their owners, and their direct programs their meaning") {
+  for_every_plan([](const schedule::Schedule& schedule) {
+    const schedule::Schedule cut = schedule::divided(schedule, 3);
+    CHECK(cut.chunks == 3 * schedule.chunks);
+    CHECK_NOTHROW(schedule::verify(cut));
+    if (const auto program = schedule::lower_direct(cut)) check_all_ways(cut, *program, 1);
+  });
+}
+
+TEST_CASE("in direct programs every rank moves its share of what is only copied") {
+  constexpr int kRanks = 4;
+  const auto moves = [](const schedule::Program& program, Rank rank) {
+    int written = 0;  // chunks, over all destinations
+    int read = 0;
+    for (const schedule::Op& op : program.ranks[static_cast<std::size_t>(rank)].lanes.front().ops) {
+      if (op.kind != schedule::OpKind::move) continue;
+      ++read;
+      for (const schedule::Access& destination : op.destinations) written += destination.via == schedule::Via::remote || rank != 0;
+    }
+    return std::pair(read, written);
+  };
+  const auto gather = schedule::lower_direct(*planners::one_hop(topology::host(kRanks), Collective::allgather, 0));
+  for (Rank rank = 1; rank < kRanks; ++rank) CHECK(moves(*gather, rank) == std::pair(1, kRanks));
+  const auto parts = schedule::divided(*planners::one_hop(topology::host(kRanks), Collective::broadcast, 0), kRanks);
+  const auto broadcast = schedule::lower_direct(parts);
+  // The root gives one part to each of three, and each of them fetches the three others.
+  CHECK(moves(*broadcast, 0).second == kRanks - 1);
+  for (Rank rank = 1; rank < kRanks; ++rank) CHECK(moves(*broadcast, rank) == std::pair(kRanks - 1, kRanks - 1));
+}
+
 TEST_CASE("the ring serves every collective at every rank count") {
   for (int ranks = 2; ranks <= 9; ++ranks)
     for (const Collective collective : collectives())

@@ -1,0 +1,244 @@
+// Short messages between ranks of one thread, by the interpreter and by programs made ready once.
+#include <catch2/catch.hpp>
+#include <deque>
+#include <memory>
+#include <random>
+
+#include "kernels/host/flat_program.h"
+#include "kernels/host/short_call.h"
+#include "schedule/layout.h"
+#include "schedule/prepare.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+using device::Outcome;
+using device::u32;
+using device::u64;
+using device::u8;
+using kernels::HostTarget;
+using Messages = kernels::InlineMessages<HostTarget>;
+
+namespace {
+
+constexpr std::size_t kSlotBytes = 8192;
+constexpr u64 kAlmostAnew = ~u64{0} - 300;  // lines: positions pass 2^64 soon
+
+// Everyone adds what everyone has; or rank 0 gives its data to everyone.
+schedule::Schedule all_pairs(int ranks) {
+  std::vector<schedule::Send> sends;
+  for (Rank to = 0; to < ranks; ++to)
+    for (Rank from = 0; from < ranks; ++from)
+      if (from != to) sends.push_back({0, from, to, 0, schedule::SendKind::reduce});
+  return schedule::make_schedule("all-pairs", Collective::allreduce, 0, topology::host(ranks), 1, sends);
+}
+schedule::Schedule star(int ranks) {
+  std::vector<schedule::Send> sends;
+  for (Rank to = 1; to < ranks; ++to) sends.push_back({0, 0, to, 0, schedule::SendKind::copy});
+  return schedule::make_schedule("star", Collective::broadcast, 0, topology::host(ranks), 1, sends);
+}
+
+struct TestRank {
+  kernels::FlatProgram program;
+  std::vector<device::Connection> connections;
+  std::vector<device::LaneState> lanes;
+  HostTarget target;
+  kernels::ShortCall short_call;
+  bool interprets = false;
+  device::Call call{};
+  std::vector<device::Chunk> chunks;
+  std::vector<u32> input, output;
+  u64 calls = 0;
+
+  void begin(const schedule::Schedule& schedule, std::size_t count, u32 value) {
+    input.assign(count, value);
+    output.assign(count, 0);
+    std::vector<schedule::ChunkPlace> places(static_cast<std::size_t>(schedule.chunks));
+    schedule::place_chunks(schedule, count, 4, places);
+    chunks.clear();
+    for (const auto& place : places) chunks.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
+    call = {};
+    call.chunks = chunks.data();
+    call.input = reinterpret_cast<const u8*>(input.data());
+    call.output = reinterpret_cast<u8*>(output.data());
+    call.type = DataType::uint32;
+    call.kernel = ReduceKernel::sum;
+    call.protocol = device::Protocol::ll;
+    call.divisor = 1;
+    call.element_bytes = 4;
+    call.slice_elements = kSlotBytes / 4;
+    call.slice_count = 1;
+    call.signature = static_cast<u32>(++calls * 77);
+    lanes.assign(program.lane_count(), {0, 0, 0, -1});
+    target.reserve(program.most_operands(), program.most_destinations(), 0);
+    if (!interprets) REQUIRE(short_call.prepare(program.view(), call, connections));
+  }
+
+  // True when it is through.
+  bool step() {
+    bool finished = true;
+    const device::Program view = program.view();
+    device::Interpreter<HostTarget> interpreter(view, call, connections.data(), lanes.data(), target);
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      bool moved = false;
+      Outcome outcome = Outcome::progressed;
+      while (outcome == Outcome::progressed)
+        outcome = interprets ? interpreter.step(static_cast<u32>(lane)) : short_call.run(lane, lanes, call, target, moved);
+      REQUIRE((outcome == Outcome::finished || outcome == Outcome::blocked));
+      finished = finished && outcome == Outcome::finished;
+    }
+    return finished;
+  }
+};
+
+class World {
+ public:
+  // Bit r of `interpreting`: rank r interprets.
+  World(const schedule::Schedule& schedule, u32 interpreting, u64 position) : schedule_(schedule), ranks_(static_cast<std::size_t>(schedule.ranks)) {
+    const schedule::Program program = schedule::prepare(schedule, device::kSlotCount);
+    for (int pair = 0; pair < schedule.ranks * schedule.ranks; ++pair) {
+      rings_.push_back(std::make_unique<device::Ring>());
+      rings_.back()->ll_tail.value = position;
+    }
+    bells_.resize(ranks_.size());
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      TestRank& mine = ranks_[rank];
+      mine.interprets = (interpreting >> rank & 1) != 0;
+      mine.program.assign(program.ranks[rank]);
+      for (const schedule::Connection& end : program.ranks[rank].connections) {
+        const auto peer = static_cast<std::size_t>(end.peer);
+        const bool sends = end.direction == schedule::Direction::outgoing;
+        device::Connection connection{};
+        connection.ring = rings_[sends ? peer * ranks_.size() + rank : rank * ranks_.size() + peer].get();
+        connection.peer_bell = &bells_[peer];
+        connection.peer = end.peer;
+        connection.ll_position = connection.ll_seen_tail = position;
+        mine.connections.push_back(connection);
+      }
+    }
+  }
+
+  // Each rank begins its next call when it is through with the one before, up to `calls` of the sizes given.
+  void run(const std::vector<std::size_t>& counts, std::mt19937& random) {
+    std::vector<std::size_t> done(ranks_.size(), 0);
+    std::vector<bool> running(ranks_.size(), false);
+    std::size_t left = ranks_.size();
+    for (std::size_t turn = 0; left > 0; ++turn) {
+      REQUIRE(turn < counts.size() * ranks_.size() * 1000);
+      const std::size_t rank = random() % ranks_.size();
+      if (done[rank] == counts.size()) continue;
+      const std::size_t count = counts[done[rank]];
+      if (!running[rank]) ranks_[rank].begin(schedule_, count, value(done[rank], rank));
+      running[rank] = !ranks_[rank].step();
+      if (running[rank]) continue;
+      const std::vector<u32> expected(count, result(done[rank]));
+      REQUIRE(ranks_[rank].output == (schedule_.collective == Collective::broadcast && rank == 0 ? ranks_[0].input : expected));
+      if (++done[rank] == counts.size()) --left;
+    }
+  }
+
+ private:
+  static u32 value(std::size_t call, std::size_t rank) { return static_cast<u32>(call * 1000 + rank); }
+  u32 result(std::size_t call) const {
+    if (schedule_.collective == Collective::broadcast) return value(call, 0);
+    u32 sum = 0;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) sum += value(call, rank);
+    return sum;
+  }
+
+  const schedule::Schedule schedule_;
+  std::vector<std::unique_ptr<device::Ring>> rings_;  // by receiver, then sender
+  std::deque<host::Doorbell> bells_;
+  std::vector<TestRank> ranks_;
+};
+
+std::vector<std::size_t> sizes(std::size_t calls, std::mt19937& random) {
+  std::vector<std::size_t> counts;
+  for (std::size_t i = 0; i < calls; ++i)
+    counts.push_back(i % 50 == 7 ? device::kInlineMessageBytes / 4 : 1 + random() % (i % 9 == 0 ? 1000 : 40));
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that interpret and ranks whose program was made ready understand one another") {
+  std::mt19937 random(5);
+  for (const auto& schedule : {all_pairs(2), all_pairs(3), star(2), star(3)})
+    for (u32 interpreting = 0; interpreting < 1u << schedule.ranks; ++interpreting)
+      for (const u64 position : {u64{0}, kAlmostAnew}) {
+        INFO(schedule.name << " of " << schedule.ranks << ", interpreting " << interpreting << ", from line " << position);
+        World(schedule, interpreting, position).run(sizes(400, random), random);
+      }
+}
+
+TEST_CASE("a sender is stopped by a full ring and goes on where it was read") {
+  device::Ring ring{};
+  device::Connection out{}, in{};
+  out.ring = in.ring = &ring;
+  for (int lap = 0; lap < 5; ++lap) {
+    int sent = 0;
+    while (Messages::has_room(out, 4)) {
+      Messages::sent(out, 4, 9);
+      ++sent;
+    }
+    // One line is the next header's.
+    CHECK(sent == static_cast<int>(device::kInlineLines) - 1);
+    for (int i = 0; i < sent; ++i) {
+      REQUIRE(Messages::begun(in));
+      Messages::consume(in, 4);
+    }
+    CHECK_FALSE(Messages::begun(in));
+  }
+}
+
+TEST_CASE("a payload that looks like a header to come is not taken for one") {
+  device::Ring ring{};
+  device::Connection out{}, in{};
+  out.ring = in.ring = &ring;
+  const u64 bytes = device::kInlineMessageBytes;
+  for (int message = 0; message < 40; ++message) {
+    REQUIRE(Messages::has_room(out, bytes));
+    // What stands at the beginning of each of its lines is the flag of whatever message could begin there one lap later.
+    for (u64 line = 1; line * 64 < bytes; ++line) {
+      device::Connection later = out;
+      later.ll_position = out.ll_position + line + device::kInlineLines;
+      const u64 header = Messages::flag(later) << Messages::kFlagShift | 9;
+      std::memcpy(Messages::payload(out) + line * 64 - 8, &header, 8);
+    }
+    Messages::sent(out, bytes, 9);
+    REQUIRE(Messages::begun(in));
+    Messages::consume(in, bytes);
+    CHECK_FALSE(Messages::begun(in));
+    for (int small = 0; small < 7; ++small) {
+      REQUIRE(Messages::has_room(out, 4));
+      Messages::sent(out, 4, 9);
+      REQUIRE(Messages::begun(in));
+      Messages::consume(in, 4);
+      REQUIRE_FALSE(Messages::begun(in));
+    }
+  }
+}
+
+TEST_CASE("what the interpreter alone can run is left to it") {
+  World world(star(2), 0, 0);
+  kernels::FlatProgram program;
+  program.assign(schedule::prepare(star(2), device::kSlotCount).ranks[0]);
+  std::vector<device::Connection> connections(4);
+  const device::Chunk chunk{0, 0, 4, 0, 0};
+  device::Call call{};
+  call.chunks = &chunk;
+  call.protocol = device::Protocol::ll;
+  call.element_bytes = 4;
+  call.slice_count = 1;
+  kernels::ShortCall short_call;
+  CHECK(short_call.prepare(program.view(), call, connections));
+  const auto refuses = [&](auto&& change) {
+    device::Call other = call;
+    change(other);
+    CHECK_FALSE(short_call.prepare(program.view(), other, connections));
+    CHECK_FALSE(short_call.ready());
+  };
+  refuses([](device::Call& other) { other.protocol = device::Protocol::simple; });
+  refuses([](device::Call& other) { other.slice_count = 2; });
+  refuses([](device::Call& other) { other.scaled = true; });
+  refuses([](device::Call& other) { other.divisor = 2; });
+}
