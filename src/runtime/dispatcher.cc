@@ -14,37 +14,61 @@ namespace {
 // costs more than a copy that stays in the caches (reductions 3 GB/s against 13, copies 9 against 11).
 constexpr std::size_t kDirectBytes = 128 * 1024;
 static_assert(kAutomaticLlBytes <= device::kInlineMessageBytes);
-// Up to here sending everything to everyone beats sending shares twice.
-constexpr std::size_t kAllPairsBytes = 8 * 1024;
+// Sending everything to everyone beats sending shares twice up to here, among two and among more.
+constexpr std::size_t kAllPairsBytesOfTwo = 32 * 1024;
+constexpr std::size_t kAllPairsBytes = 4 * 1024;
+// Between the two, four ranks exchange whole buffers in two rounds.
+constexpr std::size_t kAllPairsBytesOfFour = 2 * 1024;
+constexpr std::size_t kRecursiveBytesOfFour = 8 * 1024;
 // All-pairs costs every rank a message to every other; beyond this many ranks a logarithmic exchange costs less.
 constexpr int kAllPairsRanks = 8;
 constexpr int kManyRanks = 16;
-// From here on the slots of one neighbour stay in the caches and those of all peers do not: of what a root sends, and of
-// what all ranks send together (4 ranks 1 MiB, 8 ranks 512 KiB).
+// From here on the slots of one neighbour stay in the caches and those of all peers do not. What every rank reduces or
+// gives away is a slot, or what all ranks together receive is so much.
+constexpr std::size_t kRingShareBytes = 128 * 1024;
 constexpr std::size_t kRootedRingBytes = 256 * 1024;
-constexpr std::size_t kRingBytes = 4 * 1024 * 1024;
+constexpr std::size_t kScatterRingBytes = 128 * 1024;
+constexpr std::size_t kGatherRingBytes = 64 * 1024;
+// Four ranks gather in two rounds between what goes to all at once and what goes round.
+constexpr std::size_t kGatherRingBytesOfFour = 256 * 1024;
+constexpr std::size_t kBroadcastRingShareBytes = 32 * 1024;
+// A root that sends to all keeps most messages under way, as long as they are short; copies of longer ones are its peers'
+// to make, too.
+constexpr std::size_t kRootSendsBytes = 2 * 1024;
 // Of ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
 constexpr double kDeviceGbytesPerS = 200;
 // Lines are unpacked before they are added, a pass over memory that the model of links does not know: in chunks of so much
 // at most, which have few messages in every channel.
 constexpr std::size_t kMostAutomaticLineBytes = 256 * 1024;
 
+// bench/choice/host.py measures these thresholds.
+std::string all_reduce_planner(std::size_t bytes, int ranks, bool direct) {
+  if (ranks == 4 && bytes > kAllPairsBytesOfFour && bytes <= kRecursiveBytesOfFour) return "recursive";
+  if (bytes <= (ranks == 2 ? kAllPairsBytesOfTwo : kAllPairsBytes)) return ranks <= kAllPairsRanks ? "all-pairs" : "recursive";
+  const bool ring = ranks > 2 && (ranks > kManyRanks || bytes / static_cast<std::size_t>(ranks) >= kRingShareBytes);
+  return ring && !direct ? "ring" : "one-hop";
+}
+
+std::string all_gather_planner(std::size_t all_bytes, int ranks) {
+  if (ranks == 2 || all_bytes < kGatherRingBytes) return "one-hop";
+  return ranks == 4 && all_bytes < kGatherRingBytesOfFour ? "recursive" : "ring";
+}
+
+std::string broadcast_planner(std::size_t bytes, int ranks) {
+  if (ranks == 2 || (bytes <= kRootSendsBytes && ranks <= kAllPairsRanks)) return "one-hop";
+  return bytes / static_cast<std::size_t>(ranks) >= kBroadcastRingShareBytes ? "ring" : "binomial";
+}
+
 std::string automatic_planner(const CallShape& call, bool direct) {
-  const bool per_rank = call.collective == Collective::allgather || call.collective == Collective::reducescatter;
-  const std::size_t all_bytes = call.bytes * static_cast<std::size_t>(per_rank ? call.ranks : 1);
-  const bool many = info(call.collective).rooted ? all_bytes >= kRootedRingBytes
-                                                 : all_bytes * static_cast<std::size_t>(call.ranks) >= kRingBytes;
-  const bool bulk = !direct && call.ranks > 2 && many;
+  const std::size_t all_bytes = call.bytes * static_cast<std::size_t>(call.ranks);
   switch (call.collective) {
-    case Collective::allreduce:
-      if (call.bytes <= kAllPairsBytes) return call.ranks <= kAllPairsRanks ? "all-pairs" : "recursive";
-      return bulk || (!direct && call.ranks > kManyRanks) ? "ring" : "one-hop";
-    case Collective::broadcast:
+    case Collective::allreduce: return all_reduce_planner(call.bytes, call.ranks, direct);
+    case Collective::broadcast: return direct ? "one-hop" : broadcast_planner(call.bytes, call.ranks);
     case Collective::reduce:
       if (call.bytes < kDirectBytes && call.ranks > 4) return "binomial";
-      return bulk ? "ring" : "one-hop";
-    case Collective::allgather:
-    case Collective::reducescatter: return bulk ? "ring" : "one-hop";
+      return call.ranks > 2 && !direct && call.bytes >= kRootedRingBytes ? "ring" : "one-hop";
+    case Collective::allgather: return direct ? "one-hop" : all_gather_planner(all_bytes, call.ranks);
+    case Collective::reducescatter: return call.ranks > 2 && !direct && all_bytes >= kScatterRingBytes ? "ring" : "one-hop";
     default: return "one-hop";
   }
 }

@@ -202,7 +202,7 @@ TEST_CASE("a payload that looks like a header to come is not taken for one") {
       device::Connection later = out;
       later.ll_position = out.ll_position + line + device::kInlineLines;
       const u64 header = Messages::flag(later) << Messages::kFlagShift | 9;
-      std::memcpy(Messages::payload(out) + line * 64 - 8, &header, 8);
+      std::memcpy(reinterpret_cast<u8*>(Messages::word(out)) + line * 64, &header, 8);
     }
     Messages::sent(out, bytes, 9);
     REQUIRE(Messages::begun(in));

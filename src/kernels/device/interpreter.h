@@ -24,7 +24,7 @@
 //   bool kKeepsLines                     whether it speaks lines.h's vocabulary, too
 //   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read then
 //   Source* sources(), u8** sinks()      room for one operation's operands and destinations
-//   void fills_slot(sink, connection)    that sink is a slot of the connection, which begins at a cache line
+//   void fills_slot(sink, connection)    that sink is a slot of the connection
 #pragma once
 
 #include "kernels/device/lines.h"
@@ -302,7 +302,7 @@ class Interpreter {
       return copy_from_peer(op, slice, bytes) ? Motion::quiet : Motion::failed;
     if (!gather_operands(op, slice, bytes)) return Motion::failed;
     const bool copies = op.operand_count == 1 && !scaled && divisor <= 1;
-    const u32 sinks = place_destinations(op, slice, copies);
+    const u32 sinks = place_destinations(op, slice, bytes, copies);
     target_.sync();
     if (!(copies && in_place_already(sinks)))
       target_.reduce_copy(call_, target_.sources(), op.operand_count, scaled, target_.sinks(), sinks, elements, divisor);
@@ -358,7 +358,7 @@ class Interpreter {
 
   // Null when the peer's memory cannot be reached.
   const u8* arrived_data(const Access& operand, Connection& connection, u32 index, u64 slice, u64 bytes) {
-    if (operand.via == Via::slot && lies_in_place()) return slot_payload(connection);
+    if (operand.via == Via::slot && lies_in_place()) return slot_payload(connection, bytes);
     if (operand.via == Via::remote && connection.maps_buffers)
       return reinterpret_cast<const u8*>(remote_address(operand, slice));
     u8* bounce = target_.bounce(index);
@@ -375,8 +375,8 @@ class Interpreter {
   bool lies_in_place() const {
     return call_.protocol == Protocol::simple || (Ll::kInPlace && call_.protocol == Protocol::ll);
   }
-  u8* slot_payload(Connection& connection) const {
-    return Ll::kInPlace && call_.protocol == Protocol::ll ? Ll::payload(connection) : Simple::payload(connection);
+  u8* slot_payload(Connection& connection, u64 bytes) const {
+    return Ll::kInPlace && call_.protocol == Protocol::ll ? Ll::payload(connection, bytes) : Simple::payload(connection);
   }
 
   bool needs_delivery(const Access& destination) const {
@@ -387,7 +387,7 @@ class Interpreter {
 
   // The addresses the mover can write. Where only deliveries follow, the result goes to a bounce buffer first, or stays
   // where it is when it is a copy. A copy to where it comes from (a block in place) is none: other lanes read it there.
-  u32 place_destinations(const Op& op, u64 slice, bool copies) {
+  u32 place_destinations(const Op& op, u64 slice, u64 bytes, bool copies) {
     const Access& first = program_.operands[op.operand_begin];
     const u8* const copied = copies && first.via == Via::local ? local(first, slice) : nullptr;
     u32 count = 0;
@@ -406,8 +406,8 @@ class Interpreter {
         place(local(destination, slice));
       else if (destination.via == Via::slot) {
         Connection& connection = connections_[destination.connection];
-        if (call_.protocol == Protocol::simple) target_.fills_slot(count, connection);
-        place(slot_payload(connection));
+        target_.fills_slot(count, connection);
+        place(slot_payload(connection, bytes));
       } else
         place(reinterpret_cast<u8*>(remote_address(destination, slice)));
     }

@@ -59,7 +59,7 @@ struct LowLatency {
 
   static u64 flag(const Connection& connection) { return connection.ll_position % 0xfffffffeull + 1; }
   static u64* word(Connection& connection) { return words(connection); }
-  static u8* payload(Connection&) { return nullptr; }
+  static u8* payload(Connection&, u64) { return nullptr; }
 
   static u64* words(Connection& connection) { return connection.ring->ll[connection.ll_position % kLlSlotCount]; }
 

@@ -5,13 +5,15 @@
 //   line p              line p + n
 //   | flag, signature | payload ... | 0, later the next message's |
 //
-// A message begins at a cache line and takes n of them. It is written in this order: payload, zero where the next header
+// A message begins at a cache line and takes n of them; a payload long enough to be written past the caches has whole lines
+// of its own. It is written in this order: payload, zero where the next header
 // will stand, header (release). So whoever has read one message (acquire) finds at the next place zero until there is a
 // message: payloads of before are never taken for one. A message that begins near the end runs on behind it, where
 // there is room for the longest; the next one begins at the first line again.
 #pragma once
 
 #include "kernels/device/connection.h"
+#include "kernels/host/slot_stores.h"
 
 namespace sccl::kernels {
 
@@ -28,14 +30,16 @@ struct InlineMessages {
 
   // Both ends count lines; a message that ends behind the last line takes the rest of the ring.
   static u64 after(u64 position, u64 bytes) {
-    const u64 lines = (kHeaderBytes + bytes + device::kCacheLineBytes - 1) / device::kCacheLineBytes;
+    const u64 lines = (before_payload(bytes) + bytes + device::kCacheLineBytes - 1) / device::kCacheLineBytes;
     const u64 left = kLines - position % kLines;
     return position + (lines < left ? lines : left);
   }
 
   static u64 flag(const Connection& connection) { return connection.ll_position % 0xfffffffeull + 1; }
   static u64* word(Connection& connection) { return header(connection, connection.ll_position); }
-  static u8* payload(Connection& connection) { return reinterpret_cast<u8*>(word(connection)) + kHeaderBytes; }
+  static u8* payload(Connection& connection, u64 bytes) {
+    return reinterpret_cast<u8*>(word(connection)) + before_payload(bytes);
+  }
 
   // Pairs with sent() of the peer.
   static bool begun(Connection& connection) {
@@ -66,7 +70,10 @@ struct InlineMessages {
 
  private:
   static constexpr u64 kHeaderBytes = 8;
-  static_assert(kHeaderBytes + device::kInlineMessageBytes <= device::kInlineTailLines * device::kCacheLineBytes);
+  static constexpr u64 before_payload(u64 bytes) {
+    return bytes < SlotStores::kLeastBytes ? kHeaderBytes : device::kCacheLineBytes;
+  }
+  static_assert(device::kCacheLineBytes + device::kInlineMessageBytes <= device::kInlineTailLines * device::kCacheLineBytes);
 
   static u64* header(Connection& connection, u64 position) {
     return reinterpret_cast<u64*>(connection.ring->inline_messages + position % kLines * device::kCacheLineBytes);

@@ -129,7 +129,7 @@ Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states
 // A copy in place is none: other lanes read it there.
 void ShortCall::carry_out(const Move& move, const device::Call& call, HostTarget& target) {
   const auto address = [&](const Place& place) -> u8* {
-    if (place.connection != nullptr) return Messages::payload(*place.connection);
+    if (place.connection != nullptr) return Messages::payload(*place.connection, move.bytes);
     const u8* const base = place.buffer == Buffer::input    ? call.input
                            : place.buffer == Buffer::output ? call.output
                                                             : call.scratch;
@@ -145,7 +145,10 @@ void ShortCall::carry_out(const Move& move, const device::Call& call, HostTarget
   for (const Place& place : move.operands) target.sources()[count++] = {address(place), 0};
   u32 sinks = 0;
   for (const Place& place : move.destinations)
-    if (u8* const to = address(place); !(move.copies && to == target.sources()[0].data)) target.sinks()[sinks++] = to;
+    if (u8* const to = address(place); !(move.copies && to == target.sources()[0].data)) {
+      if (place.connection != nullptr) target.fills_slot(sinks, *place.connection);
+      target.sinks()[sinks++] = to;
+    }
   target.reduce_copy(call, target.sources(), count, false, target.sinks(), sinks, move.elements, 1);
 }
 
