@@ -2,25 +2,27 @@
 """MIAD's slices against the best fixed ones on this host; prints Markdown (part of bench/tuning/run.sh).
 
 For each collective and number of ranks one run of `sccl perf --trace-tuning` in a cache of its own gives the slices that
-MIAD settles on, by size, and the number of calls it took. Then these slices and fixed ones (SCCL_CHUNK) are measured
-in turn, in another order every round. A time is taken relative to the median of its round, and the median over the
-rounds counts. Slices longer than a slot are cut to the slot's size: how far these lie apart shows the noise.
+MIAD settles on, by size, and the number of calls it took. Then these slices and fixed ones (SCCL_CHUNK) are served in turn
+by communicators in one group of processes (bench/paired), in another order every round; the best fixed slice is the one
+whose time by the median of its round is least in the median, and a ratio is the median over the rounds. Slices longer
+than a slot are cut to the slot's size: how far these lie apart shows the noise.
 """
 import argparse
 import datetime
-import json
 import os
 import pathlib
-import random
 import statistics
 import subprocess
+import sys
 import tempfile
 
 root = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(root / "bench/paired"))
+import paired  # noqa: E402
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("build", nargs="?", default=root / "build/release", type=pathlib.Path)
-parser.add_argument("--rounds", type=int, default=7)
-parser.add_argument("--calls", type=int, default=10, help="of one measurement")
+parser.add_argument("--rounds", type=int, default=31)
 parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
 parser.add_argument("--collectives", nargs="+", default=["all_reduce", "broadcast", "all_gather"])
 arguments = parser.parse_args()
@@ -60,47 +62,32 @@ def settled(collective, ranks):
     return found
 
 
-def measure(collective, ranks, chunks):
-    """By size and slice the microseconds of a call."""
-    rounds = {size: [] for size in SIZES}
-    for _ in range(arguments.rounds):
-        random.shuffle(chunks)
-        for of_size in rounds.values():
-            of_size.append({})
-        for chunk in chunks:
-            rows = json.loads(perf(collective, ranks, arguments.calls, {"SCCL_TUNE": "off", "SCCL_CHUNK": str(chunk)}, "--json"))["rows"]
-            for row in rows:
-                if row["place"] == "out-of-place":
-                    rounds[row["bytes"]][-1][chunk] = row["us"]
-    return {size: of_rounds(rounds[size]) for size in SIZES}
-
-
-def of_rounds(rounds):
-    middles = [statistics.median(us.values()) for us in rounds]
-    usual = statistics.median(middles)
-    return {chunk: usual * statistics.median(us[chunk] / middle for us, middle in zip(rounds, middles)) for chunk in rounds[0]}
+def measure(collective, ranks, size, chunks):
+    """By slice the microseconds of every round."""
+    settings = {chunk: {"SCCL_ALGO": ALGORITHM, "SCCL_PROTO": "simple", "SCCL_CHUNK": chunk} for chunk in chunks}
+    return paired.measure(arguments.build, collective, ranks, [size], settings, arguments.rounds, block_us=4000)[size]
 
 
 def main():
     print(f"## This host\n\n`bench/tuning/miad.py` on {len(os.sched_getaffinity(0))} cores, {datetime.date.today()}: ranks as processes, {ALGORITHM} "
-          f"through slots of {SLOT // KIB} KiB, out of place; microseconds a call, medians of {arguments.rounds} interleaved rounds of "
-          f"{arguments.calls} calls.\n")
+          f"through slots of {SLOT // KIB} KiB, out of place (Broadcast in one buffer); microseconds a call, medians of "
+          f"{arguments.rounds} rounds of blocks of 4 ms.\n")
     print("| collective | ranks | bytes | MIAD's slice | its calls | us | best fixed slice | us | ratio |\n|---|---|---|---|---|---|---|---|---|")
     ratios, noise, most_calls = [], [], 0
     for collective in arguments.collectives:
         for ranks in arguments.ranks:
             found = settled(collective, ranks)
-            times = measure(collective, ranks, sorted({*FIXED, *(chunk for chunk, _ in found.values())}))
             for size, (chunk, calls) in sorted(found.items()):
-                us = times[size]
-                same = [us.pop(fixed) for fixed in list(us) if fixed >= SLOT]
-                noise.append(max(same) / min(same))
-                us[SLOT] = statistics.median(same)  # one slice, measured several times: its luckiest measurement is not the best slice
+                blocks = measure(collective, ranks, size, sorted({*FIXED, chunk}))
+                same = [fixed for fixed in blocks if fixed >= SLOT]
+                order = paired.relative(blocks)
+                noise.append(max(order[one] for one in same) / min(order[one] for one in same))
                 chunk = min(chunk, SLOT)
-                best = min((fixed for fixed in FIXED if fixed <= SLOT), key=us.get)
-                ratios.append(us[chunk] / us[best])
+                best = min((fixed for fixed in FIXED if fixed <= SLOT), key=order.get)
+                ratios.append(1.0 if chunk == best else paired.ratio(blocks[chunk], blocks[best]))
                 most_calls = max(most_calls, calls)
-                print(f"| {collective} | {ranks} | {size} | {chunk} | {calls} | {us[chunk]:.0f} | {best} | {us[best]:.0f} | {ratios[-1]:.3f} |", flush=True)
+                print(f"| {collective} | {ranks} | {size} | {chunk} | {calls} | {statistics.median(blocks[chunk]):.0f} | {best} | "
+                      f"{statistics.median(blocks[best]):.0f} | {ratios[-1]:.3f} |", flush=True)
     if not ratios:
         raise SystemExit("nothing was tuned")
     within = sum(ratio <= 1.05 for ratio in ratios)
