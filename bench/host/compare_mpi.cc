@@ -90,6 +90,22 @@ class Comparison {
     }
   }
 
+  // What AllReduce costs beside a loop over the same bytes of the rank's own buffers, one after the other: what the machine
+  // does meanwhile hits both.
+  void beside_memory(Workload& workload, const float* from, float* to) {
+    const Library library{"libsccl", [&] { workload.call_sccl(); }, [&] { world_.join(); }};
+    const Library loop{"memory", [&] { add_to_both_loop(from, to, workload.bytes() / sizeof(float)); }, [&] { world_.join(); }};
+    std::vector<double> shares;
+    for (int pair = 0; pair < kMemoryRepeats; ++pair) {
+      double us[2];
+      for (const int turn : {pair % 2, 1 - pair % 2}) us[turn] = time_us(turn == 0 ? loop : library, 1);
+      shares.push_back(us[0] / us[1]);
+    }
+    if (world_.first())
+      std::printf("beside,%s,%d,%zu,%.4f,%.4f,%.4f\n", options_.registered ? "all_reduce_registered" : "all_reduce", world_.ranks, workload.bytes(),
+                  quantile(shares, 0.5), quantile(shares, 0.25), quantile(shares, 0.75));
+  }
+
  private:
   struct Library {
     const char* name;
@@ -177,8 +193,10 @@ void compare_all(const World& world, const Options& options) {
       if (workload.bytes() == before) continue;
       before = workload.bytes();
       comparison.run(workload, kind);
-      if (kind == Kind::all_reduce && world.ranks <= world.cores && bytes >= kLeastMemoryBytes)
+      if (kind == Kind::all_reduce && world.ranks <= world.cores && bytes >= kLeastMemoryBytes) {
         comparison.memory(send.data(), recv.data(), bytes / 256 * 256);
+        if (bytes % 256 == 0) comparison.beside_memory(workload, send.data(), recv.data());
+      }
     }
   }
 }

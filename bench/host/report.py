@@ -25,13 +25,15 @@ TOLERATED = 0.95
 
 
 class Results:
-    """cases[mpi][collective, ranks][bytes]; memory[ranks][loop] = the best GB/s of traffic, beside it what it was told of."""
+    """cases[mpi][collective, ranks][bytes]; memory[ranks][loop] = the best GB/s of traffic, beside it what it was told of;
+    beside[collective, ranks][bytes] = shares of the bound that a loop run in turn with the calls sets, by MPI."""
 
     def __init__(self, paths):
         self.cases = collections.defaultdict(lambda: collections.defaultdict(dict))
         self.versions = {}
         self.memory = collections.defaultdict(dict)
         self.stores = ""
+        self.beside = collections.defaultdict(lambda: collections.defaultdict(list))
         for path in paths:
             mpi = ""
             with open(path, newline="") as file:
@@ -49,6 +51,9 @@ class Results:
             _, loop, self.stores, ranks, _, traffic, us = row
             rates = self.memory[int(ranks)]
             rates[loop] = max(rates.get(loop, 0), float(traffic) / float(us) / 1e3)
+        elif row[:1] == ["beside"]:
+            _, collective, ranks, size, share, _, _ = row
+            self.beside[collective, int(ranks)][int(size)].append(float(share))
         return mpi
 
     def groups(self):
@@ -127,6 +132,11 @@ def summary(results):
     yield ""
 
 
+def beside_text(shares):
+    """Of as many runs as there are MPIs."""
+    return f"{sum(shares) / len(shares):.0%}" if shares else "-"
+
+
 def bound(results):
     rates, best = results.bound_rate()
     if not rates:
@@ -143,14 +153,16 @@ def bound(results):
         yield f"| {ranks} | {' | '.join(f'{by_loop[loop]:.1f}' for loop in loops)} | {rates[ranks]:.1f} |"
     yield (f"\nTraffic (bytes read and written) of all ranks at once, {results.stores} stores, the best of the repeats. *copy*: one array to another; "
            "*add to both*: two arrays summed into two others, a rank's part of AllReduce of two if all buffers were its own; *add*: "
-           "two arrays summed into one (not for B: it reads more than it writes).\n")
-    yield "| | ranks | bytes | bound us | libsccl us | bound / libsccl | Open MPI us | bound / Open MPI |\n|---|---|---|---|---|---|---|---|"
+           "two arrays summed into one (not for B: it reads more than it writes). *Beside*: the time of *add to both* by the call's, run in "
+           "turn, medians: the share of what the memory gives at that moment.\n")
+    yield "| | ranks | bytes | bound us | libsccl us | bound / libsccl | beside | Open MPI us | bound / Open MPI |\n|---|---|---|---|---|---|---|---|---|"
     for (collective, ranks), by_size in sorted(results.cases.get("Open MPI", {}).items()):
         for size, case in sorted(by_size.items()):
             if not collective.startswith("all_reduce") or size < 64 * MIB:
                 continue
             least_us = 2 * ranks * size / rates.get(ranks, best) / 1e3
-            yield (f"| {LABEL[collective]} | {ranks} | {size} | {least_us:.0f} | {case.sccl_us:.0f} | {least_us / case.sccl_us:.0%} | {case.mpi_us:.0f} | "
+            yield (f"| {LABEL[collective]} | {ranks} | {size} | {least_us:.0f} | {case.sccl_us:.0f} | {least_us / case.sccl_us:.0%} | "
+                   f"{beside_text(results.beside[collective, ranks][size])} | {case.mpi_us:.0f} | "
                    f"{least_us / case.mpi_us:.0%} |")
     yield ""
 

@@ -136,7 +136,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
   runs_short_ = short_call_.ready() && !call_.scaled && call_.divisor <= 1;
   start_lanes(served.plan->program);
   compares_calls_ = about_->rooted;
-  repeatable_ = runs_short_ && chooser_.at_rest() && !mapped_.may_concern(request.count * size_bytes(request.type));
+  repeatable_ = runs_short_ && streamed_bytes_ == 0 && chooser_.at_rest() && !mapped_.may_concern(request.count * size_bytes(request.type));
 }
 
 // Programs make the same short call again and again. Then the choice and the geometry stand, and only the buffers and the

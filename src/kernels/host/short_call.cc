@@ -20,82 +20,88 @@ device::u64 offset_bytes(const Access& access, const device::Call& call) {
   return (access.buffer == Buffer::input ? chunk.input_offset : chunk.output_offset) * call.element_bytes;
 }
 
+// False as soon as `holds` is false of one.
+template <typename Function>
+bool for_each_op(const device::Program& program, Function&& holds) {
+  for (const device::Lane& lane : std::span(program.lanes, program.lane_count))
+    for (const Op& op : std::span(program.ops + lane.op_begin, lane.op_count))
+      if (!holds(op)) return false;
+  return true;
+}
+
 }  // namespace
 
-bool ShortCall::fits(const device::Program& program, const device::Call& call) const {
+bool ShortCall::fits(const device::Program& program, const device::Call& call) {
   if (call.protocol != device::Protocol::ll || call.slice_count != 1 || call.scaled || call.divisor > 1) return false;
-  for (u32 lane = 0; lane < program.lane_count; ++lane)
-    for (u32 i = 0; i < program.lanes[lane].op_count; ++i) {
-      const Op& op = program.ops[program.lanes[lane].op_begin + i];
-      if (op.kind != device::OpKind::move) return false;
-      const auto reaches_peers = [](const Access& access) { return access.via == Via::remote; };
-      if (std::any_of(program.operands + op.operand_begin, program.operands + op.operand_begin + op.operand_count, reaches_peers) ||
-          std::any_of(program.destinations + op.destination_begin,
-                      program.destinations + op.destination_begin + op.destination_count, reaches_peers))
-        return false;
-    }
-  return true;
+  return for_each_op(program, [&](const Op& op) {
+    const auto reaches_peers = [](const Access& access) { return access.via == Via::remote; };
+    const std::span operands(program.operands + op.operand_begin, op.operand_count);
+    const std::span destinations(program.destinations + op.destination_begin, op.destination_count);
+    return op.kind == device::OpKind::move && std::none_of(operands.begin(), operands.end(), reaches_peers) &&
+           std::none_of(destinations.begin(), destinations.end(), reaches_peers);
+  });
+}
+
+// Spans point into the vectors, which therefore have their room beforehand.
+void ShortCall::make_room(const device::Program& program) {
+  std::size_t places = 0;
+  std::size_t waits = 0;
+  std::size_t moves = 0;
+  for_each_op(program, [&](const Op& op) {
+    places += op.operand_count + op.destination_count;
+    waits += op.dependency_count;
+    ++moves;
+    return true;
+  });
+  places_.clear();
+  places_.reserve(places);
+  waits_.clear();
+  waits_.reserve(waits);
+  moves_.clear();
+  moves_.reserve(moves);
+  lanes_.clear();
 }
 
 bool ShortCall::prepare(const device::Program& program, const device::Call& call,
                         std::span<device::Connection> connections) {
   ready_ = fits(program, call);
   if (!ready_) return false;
-  std::size_t place_count = 0;
-  std::size_t wait_count = 0;
-  std::size_t move_count = 0;
-  for (u32 lane = 0; lane < program.lane_count; ++lane)
-    for (u32 i = 0; i < program.lanes[lane].op_count; ++i) {
-      const Op& op = program.ops[program.lanes[lane].op_begin + i];
-      place_count += op.operand_count + op.destination_count;
-      wait_count += op.dependency_count;
-      ++move_count;
-    }
-  // What points into them stays where it is.
-  places_.clear();
-  places_.reserve(place_count);
-  waits_.clear();
-  waits_.reserve(wait_count);
-  moves_.clear();
-  moves_.reserve(move_count);
-  lanes_.clear();
+  make_room(program);
+  for (u32 lane = 0; lane < program.lane_count; ++lane) {
+    const std::size_t first = moves_.size();
+    for (u32 i = 0; i < program.lanes[lane].op_count; ++i)
+      moves_.push_back(move_of(program, program.ops[program.lanes[lane].op_begin + i], call, connections));
+    lanes_.push_back({moves_.data() + first, moves_.size() - first});
+  }
+  return true;
+}
 
+ShortCall::Move ShortCall::move_of(const device::Program& program, const Op& op, const device::Call& call,
+                                   std::span<device::Connection> connections) {
   const auto append = [&](const Access* accesses, u32 count) -> std::span<const Place> {
     const std::size_t begin = places_.size();
-    for (u32 i = 0; i < count; ++i) {
-      const Access& access = accesses[i];
+    for (const Access& access : std::span(accesses, count)) {
       device::Connection* const connection =
           access.via == Via::slot ? &connections[static_cast<std::size_t>(access.connection)] : nullptr;
       places_.push_back({connection, access.buffer, offset_bytes(access, call)});
     }
     return {places_.data() + begin, count};
   };
-  for (u32 lane = 0; lane < program.lane_count; ++lane) {
-    const std::size_t first = moves_.size();
-    for (u32 i = 0; i < program.lanes[lane].op_count; ++i) {
-      const Op& op = program.ops[program.lanes[lane].op_begin + i];
-      const device::Chunk& chunk = call.chunks[op.chunk];
-      Move move{};
-      move.elements = chunk.elements;
-      move.bytes = chunk.elements * call.element_bytes;
-      move.tag = chunk.tag;
-      move.copies = op.operand_count == 1;
-      const std::size_t waits = waits_.size();
-      for (u32 j = 0; j < op.dependency_count; ++j) {
-        const device::Dependency& wait = program.dependencies[op.dependency_begin + j];
-        if (wait.distance == 0) waits_.push_back({wait.lane, wait.op + 1});
-      }
-      move.waits = {waits_.data() + waits, waits_.size() - waits};
-      // An operation without elements only takes its place in the order.
-      if (move.elements > 0) {
-        move.operands = append(program.operands + op.operand_begin, op.operand_count);
-        move.destinations = append(program.destinations + op.destination_begin, op.destination_count);
-      }
-      moves_.push_back(move);
-    }
-    lanes_.push_back({moves_.data() + first, moves_.size() - first});
-  }
-  return true;
+  const device::Chunk& chunk = call.chunks[op.chunk];
+  Move move{};
+  move.elements = chunk.elements;
+  move.bytes = chunk.elements * call.element_bytes;
+  move.tag = chunk.tag;
+  move.copies = op.operand_count == 1;
+  const std::size_t first_wait = waits_.size();
+  for (const device::Dependency& wait : std::span(program.dependencies + op.dependency_begin, op.dependency_count))
+    if (wait.distance == 0) waits_.push_back({wait.lane, wait.op + 1});
+  move.waits = {waits_.data() + first_wait, waits_.size() - first_wait};
+  // An operation without elements only takes its place in the order.
+  if (move.elements == 0) return move;
+  move.operands = append(program.operands + op.operand_begin, op.operand_count);
+  move.destinations = append(program.destinations + op.destination_begin, op.destination_count);
+  return move;
 }
 
 Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states, LaneState& state, u32 signature,

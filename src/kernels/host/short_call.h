@@ -15,7 +15,6 @@ class ShortCall {
   // Takes up a program and the call's geometry. False, and ready() with it, when the interpreter has to run them: several
   // slices, messages in slots, peers' buffers in place, scaled operands, integer averages. `connections` must stay.
   bool prepare(const device::Program& program, const device::Call& call, std::span<device::Connection> connections);
-  void forget() { ready_ = false; }
   bool ready() const { return ready_; }
 
   // The interpreter's step(), up to where the lane ends or cannot go on: never `progressed`. `moved` becomes true when an
@@ -47,7 +46,10 @@ class ShortCall {
     bool copies;
   };
 
-  bool fits(const device::Program& program, const device::Call& call) const;
+  static bool fits(const device::Program& program, const device::Call& call);
+  void make_room(const device::Program& program);
+  Move move_of(const device::Program& program, const device::Op& op, const device::Call& call,
+               std::span<device::Connection> connections);
   device::Outcome readiness(const Move& move, std::span<const device::LaneState> states, device::LaneState& state,
                             u32 signature, HostTarget& target) const;
   static void carry_out(const Move& move, const device::Call& call, HostTarget& target);
