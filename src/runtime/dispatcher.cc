@@ -14,27 +14,21 @@ namespace {
 // costs more than a copy that stays in the caches (reductions 3 GB/s against 13, copies 9 against 11).
 constexpr std::size_t kDirectBytes = 128 * 1024;
 static_assert(kAutomaticLlBytes <= device::kInlineMessageBytes);
-// Sending everything to everyone beats sending shares twice up to here, among two and among more.
-constexpr std::size_t kAllPairsBytesOfTwo = 32 * 1024;
-constexpr std::size_t kAllPairsBytes = 4 * 1024;
-// Between the two, four ranks exchange whole buffers in two rounds.
-constexpr std::size_t kAllPairsBytesOfFour = 2 * 1024;
-constexpr std::size_t kRecursiveBytesOfFour = 8 * 1024;
-// All-pairs costs every rank a message to every other; beyond this many ranks a logarithmic exchange costs less.
+// Up to here sending everything to everyone beats sending shares twice: it is written once for all.
+constexpr std::size_t kAllPairsBytes = 32 * 1024;
+// But everyone adds everything; beyond this many ranks a logarithmic exchange costs less, as long as calls are short.
 constexpr int kAllPairsRanks = 8;
+constexpr std::size_t kRecursiveBytes = 8 * 1024;
 constexpr int kManyRanks = 16;
-// From here on the slots of one neighbour stay in the caches and those of all peers do not. What every rank reduces or
-// gives away is a slot, or what all ranks together receive is so much.
-constexpr std::size_t kRingShareBytes = 128 * 1024;
+// From here on the slots of one neighbour stay in the caches and those of all peers do not: of each rank's share, of what
+// a root gets, of all that is scattered.
+constexpr std::size_t kRingShareBytes = 512 * 1024;
 constexpr std::size_t kRootedRingBytes = 256 * 1024;
 constexpr std::size_t kScatterRingBytes = 128 * 1024;
-constexpr std::size_t kGatherRingBytes = 64 * 1024;
-// Four ranks gather in two rounds between what goes to all at once and what goes round.
-constexpr std::size_t kGatherRingBytesOfFour = 256 * 1024;
-constexpr std::size_t kBroadcastRingShareBytes = 32 * 1024;
-// A root that sends to all keeps most messages under way, as long as they are short; copies of longer ones are its peers'
-// to make, too.
-constexpr std::size_t kRootSendsBytes = 2 * 1024;
+// Three or four ranks pass messages of such lengths on; their root would wait for each of them after every few.
+constexpr int kFewRanks = 4;
+constexpr std::size_t kLeastPassedOnBytes = 8 * 1024;
+constexpr std::size_t kMostPassedOnBytes = 32 * 1024;
 // Of ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
 constexpr double kDeviceGbytesPerS = 200;
 // Lines are unpacked before they are added, a pass over memory that the model of links does not know: in chunks of so much
@@ -43,20 +37,15 @@ constexpr std::size_t kMostAutomaticLineBytes = 256 * 1024;
 
 // bench/choice/host.py measures these thresholds.
 std::string all_reduce_planner(std::size_t bytes, int ranks, bool direct) {
-  if (ranks == 4 && bytes > kAllPairsBytesOfFour && bytes <= kRecursiveBytesOfFour) return "recursive";
-  if (bytes <= (ranks == 2 ? kAllPairsBytesOfTwo : kAllPairsBytes)) return ranks <= kAllPairsRanks ? "all-pairs" : "recursive";
+  if (ranks <= kAllPairsRanks && bytes <= kAllPairsBytes) return "all-pairs";
+  if (ranks > kAllPairsRanks && bytes <= kRecursiveBytes) return "recursive";
   const bool ring = ranks > 2 && (ranks > kManyRanks || bytes / static_cast<std::size_t>(ranks) >= kRingShareBytes);
   return ring && !direct ? "ring" : "one-hop";
 }
 
-std::string all_gather_planner(std::size_t all_bytes, int ranks) {
-  if (ranks == 2 || all_bytes < kGatherRingBytes) return "one-hop";
-  return ranks == 4 && all_bytes < kGatherRingBytesOfFour ? "recursive" : "ring";
-}
-
 std::string broadcast_planner(std::size_t bytes, int ranks) {
-  if (ranks == 2 || (bytes <= kRootSendsBytes && ranks <= kAllPairsRanks)) return "one-hop";
-  return bytes / static_cast<std::size_t>(ranks) >= kBroadcastRingShareBytes ? "ring" : "binomial";
+  const bool passed_on = ranks > 2 && ranks <= kFewRanks && bytes >= kLeastPassedOnBytes && bytes <= kMostPassedOnBytes;
+  return passed_on ? "binomial" : "one-hop";
 }
 
 std::string automatic_planner(const CallShape& call, bool direct) {
@@ -67,10 +56,16 @@ std::string automatic_planner(const CallShape& call, bool direct) {
     case Collective::reduce:
       if (call.bytes < kDirectBytes && call.ranks > 4) return "binomial";
       return call.ranks > 2 && !direct && call.bytes >= kRootedRingBytes ? "ring" : "one-hop";
-    case Collective::allgather: return direct ? "one-hop" : all_gather_planner(all_bytes, call.ranks);
     case Collective::reducescatter: return call.ranks > 2 && !direct && all_bytes >= kScatterRingBytes ? "ring" : "one-hop";
     default: return "one-hop";
   }
+}
+
+// Header and payload together, and many under way, beat slots (8 bytes take 0.15 to 0.65 of the time). But what goes to
+// several ranks is written into a slot once, and into as many rings as there are ranks.
+std::size_t automatic_ll_bytes(const CallShape& call) {
+  if (call.ranks == 2) return 4096;
+  return info(call.collective).rooted ? 2048 : 1024;
 }
 
 // The largest message of one chunk: what `ll` slots must hold.
@@ -122,7 +117,7 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
     }
   }
   const bool flagged = settings.protocol == ProtocolChoice::ll || settings.protocol == ProtocolChoice::ll128;
-  const std::size_t limit = flagged ? device::kInlineMessageBytes : kAutomaticLlBytes;
+  const std::size_t limit = flagged ? device::kInlineMessageBytes : automatic_ll_bytes(call);
   if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= limit)
     choice.protocol = ProtocolChoice::ll;
   return choice;

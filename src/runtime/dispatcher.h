@@ -23,9 +23,8 @@ struct Choice {
 // How the ranks get at one another's buffers.
 enum class Reach : std::uint8_t { none, through_system, shared_space };
 
-// Up to so many bytes a message `ll` serves on the host without being asked for: header and payload together, and many
-// under way, beat slots at every size that they hold (bench/paired: 8 bytes take 0.15 to 0.65 of the time, 4 KiB 0.8 to 1).
-inline constexpr std::size_t kAutomaticLlBytes = 4096;
+// Up to so many bytes on links that are named `ll` serves without being asked for.
+inline constexpr std::size_t kAutomaticLlBytes = 1024;
 
 // Likewise on devices, where larger calls use buffers in place if they can.
 inline constexpr std::size_t kDeviceLlBytes = 1024;

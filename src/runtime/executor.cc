@@ -83,6 +83,9 @@ Executor::Executor(Membership membership, const StopFlags& stop)
   output_shifts_.resize(ranks);
   connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
   target_.set_heavy_sleepers(membership_.heavy_fences);
+  std::vector<u8*> bases;
+  for (const Peer& peer : membership_.peers) bases.push_back(reinterpret_cast<u8*>(peer.segment->data()));
+  target_.set_shared_memory(std::move(bases));
   connect_channel(MemoryLayout::Channel::collective);
   connect_channel(MemoryLayout::Channel::point_to_point);
 }
@@ -98,11 +101,13 @@ void Executor::connect_channel(MemoryLayout::Channel channel) {
     connection.ring = &layout.ring(base, channel, source);
     connection.payload = layout.payload(base, channel, source);
     connection.slot_bytes = layout.slot_bytes();
+    if (direction == schedule::Direction::outgoing) connection.loans = &loans_[static_cast<std::size_t>(index)];
     connection.peer_bell = &entry.state->bell;
     connection.peer = peer;
     connection.peer_process = entry.process;
     connection.maps_buffers = entry.shares_address_space;
   };
+  loans_.resize(connections_.size());
   std::byte* own = membership_.peers[static_cast<std::size_t>(membership_.rank)].segment->data();
   for (Rank peer = 0; peer < membership_.ranks; ++peer) {
     std::byte* theirs = membership_.peers[static_cast<std::size_t>(peer)].segment->data();
@@ -243,6 +248,7 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   call_.type = request.type;
   call_.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
   call_.element_bytes = static_cast<u32>(element_bytes);
+  call_.lends_slots = !ll && plan.program.may_lend();
   call_.slice_elements = slice_bytes / element_bytes;
   call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
   call_.scratch_slot_bytes = std::min(slice_bytes, (longest * element_bytes + 63) / 64 * 64);

@@ -99,6 +99,7 @@ class Executor {
   Chooser chooser_{membership_};
   MappedBuffers mapped_{membership_};
   std::vector<device::Connection> connections_;
+  std::vector<kernels::LentSlots> loans_;  // of the connections
   kernels::HostTarget target_;
 
   // The geometry that call_ has when it is a collective's: the same again needs no new one.

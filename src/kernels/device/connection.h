@@ -50,6 +50,7 @@ struct alignas(64) SlotHeader {
   u64 input_address;
   u64 output_address;
   u64 scale_bits;
+  u64 lent;  // on the host: where the payload lies instead (kernels/host/lent_slots.h), 0: here
 };
 
 struct alignas(64) Tail {
@@ -84,6 +85,7 @@ struct Connection {
   u64* lines;  // kLineRingBytes of the receiver's memory; null where the link may cut lines
   u64 line_position;
   u64 line_seen_tail;
+  void* loans;  // on the host, of an outgoing connection: who else still reads its slots
 };
 
 }  // namespace sccl::device

@@ -23,6 +23,8 @@
 //                                        place
 //   bool kKeepsLines                     whether it speaks lines.h's vocabulary, too
 //   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read then
+//   bool kLendsSlots                     whether one slot's payload may serve several messages: lend(lender, borrower),
+//                                        still_read(lender), lent_payload(place)
 //   Source* sources(), u8** sinks()      room for one operation's operands and destinations
 //   void fills_slot(sink, connection)    that sink is a slot of the connection
 #pragma once
@@ -171,6 +173,8 @@ class Interpreter {
         if (!Simple::drained(connection)) return blocked(state, connection.peer);
       } else if (!has_room(op, connection, elements * call_.element_bytes)) {
         return blocked(state, connection.peer);
+      } else if constexpr (Target::kLendsSlots) {
+        if (const Connection* reader = target_.still_read(connection)) return blocked(state, reader->peer);
       }
     }
     return Outcome::progressed;
@@ -358,7 +362,7 @@ class Interpreter {
 
   // Null when the peer's memory cannot be reached.
   const u8* arrived_data(const Access& operand, Connection& connection, u32 index, u64 slice, u64 bytes) {
-    if (operand.via == Via::slot && lies_in_place()) return slot_payload(connection, bytes);
+    if (operand.via == Via::slot && lies_in_place()) return arrived_payload(connection, bytes);
     if (operand.via == Via::remote && connection.maps_buffers)
       return reinterpret_cast<const u8*>(remote_address(operand, slice));
     u8* bounce = target_.bounce(index);
@@ -378,6 +382,12 @@ class Interpreter {
   u8* slot_payload(Connection& connection, u64 bytes) const {
     return Ll::kInPlace && call_.protocol == Protocol::ll ? Ll::payload(connection, bytes) : Simple::payload(connection);
   }
+  u8* arrived_payload(Connection& connection, u64 bytes) const {
+    if constexpr (Target::kLendsSlots)
+      if (const u64 lent = Simple::header(connection).lent; call_.protocol == Protocol::simple && lent != 0)
+        return target_.lent_payload(lent);
+    return slot_payload(connection, bytes);
+  }
 
   bool needs_delivery(const Access& destination) const {
     if (destination.via == Via::local) return false;
@@ -392,6 +402,7 @@ class Interpreter {
     const u8* const copied = copies && first.via == Via::local ? local(first, slice) : nullptr;
     u32 count = 0;
     bool deliveries = false;
+    bool written = false;  // into a slot
     const auto place = [&](u8* sink) {
       if (Target::leads()) target_.sinks()[count] = sink;
       ++count;
@@ -405,6 +416,8 @@ class Interpreter {
       else if (destination.via == Via::local)
         place(local(destination, slice));
       else if (destination.via == Via::slot) {
+        if (Target::kLendsSlots && written && call_.lends_slots) continue;
+        written = true;
         Connection& connection = connections_[destination.connection];
         target_.fills_slot(count, connection);
         place(slot_payload(connection, bytes));
@@ -452,7 +465,22 @@ class Interpreter {
     Ll::consume(connection, bytes);
   }
 
+  // Before they are published: where the payload of each lies.
+  void address_slots(const Op& op) {
+    Connection* lender = nullptr;
+    for (u32 i = 0; i < op.destination_count; ++i) {
+      const Access& destination = program_.destinations[op.destination_begin + i];
+      if (destination.via != Via::slot) continue;
+      Connection& connection = connections_[destination.connection];
+      const bool borrows = call_.lends_slots && lender != nullptr;
+      Simple::header(connection).lent = borrows ? target_.lend(*lender, connection) : 0;
+      if (lender == nullptr) lender = &connection;
+    }
+  }
+
   void finish_messages(const Op& op, u64 bytes) {
+    if constexpr (Target::kLendsSlots)
+      if (call_.protocol == Protocol::simple) address_slots(op);
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via == Via::slot) sent(connections_[destination.connection], bytes, signature(op));

@@ -96,6 +96,7 @@ struct Call {
   // By rank: from where that rank says its buffer is to where this one finds it. Null: nowhere else.
   const u64* input_shifts;
   const u64* output_shifts;
+  bool lends_slots;  // `simple` on the host: what goes into several slots is written into one (kernels/host/lent_slots.h)
 };
 
 struct LaneState {

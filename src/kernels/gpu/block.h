@@ -32,6 +32,7 @@ class Block {
  public:
   static constexpr bool kAlone = false;
   using Ll = LowLatency<Block>;
+  static constexpr bool kLendsSlots = false;
   static constexpr bool kKeepsLines = true;  // what a link does is the runtime's to know
 
   Block(const CallArguments& arguments, BlockMemory& memory, u8* places, bool lone_lane)

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+
+#include "kernels/device/connection.h"
 
 namespace sccl::kernels {
 namespace {
@@ -54,6 +57,26 @@ device::Program FlatProgram::packed(std::uint64_t base, std::vector<std::byte>& 
   program.lanes = place(lanes_);
   program.lane_count = static_cast<u32>(lanes_.size());
   return program;
+}
+
+bool FlatProgram::may_lend() const {
+  std::map<int, device::u32> sends;  // of a slice, by connection
+  bool several = false;
+  for (const device::Lane& lane : lanes_) {
+    if (lane.order != device::LaneOrder::slice_major) return false;
+    for (u32 i = 0; i < lane.op_count; ++i) {
+      const device::Op& op = ops_[lane.op_begin + i];
+      u32 slots = 0;
+      for (u32 j = 0; j < op.destination_count; ++j) {
+        const device::Access& access = destinations_[op.destination_begin + j];
+        if (access.via != device::Via::slot) continue;
+        ++slots;
+        if (++sends[access.connection] > device::kSlotCount) return false;
+      }
+      several = several || slots > 1;
+    }
+  }
+  return several;
 }
 
 void FlatProgram::append(const schedule::Lane& lane) {

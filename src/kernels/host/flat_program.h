@@ -29,6 +29,8 @@ class FlatProgram {
   std::size_t most_operands() const { return most_operands_; }
   std::size_t most_destinations() const { return most_destinations_; }
   int scratch_slots() const { return scratch_slots_; }
+  // Something goes to several ranks alike, and may lie in one slot for all of them (lent_slots.h).
+  bool may_lend() const;
 
  private:
   void append(const schedule::Lane& lane);

@@ -9,6 +9,7 @@
 
 #include "kernels/device/interpreter.h"
 #include "kernels/host/inline_messages.h"
+#include "kernels/host/lent_slots.h"
 #include "kernels/host/reduce_copy.h"
 #include "kernels/host/slot_stores.h"
 #include "platform/host/doorbell.h"
@@ -48,6 +49,7 @@ class HostTarget {
   // One thread leads and does all the work.
   static constexpr bool kAlone = true;
   using Ll = InlineMessages<HostTarget>;
+  static constexpr bool kLendsSlots = true;
   static constexpr bool kKeepsLines = false;
   static constexpr u32 thread() { return 0; }
   static constexpr u32 threads() { return 1; }
@@ -93,6 +95,23 @@ class HostTarget {
     kernels::reduce_copy(work);
   }
 
+  // Where all ranks' slots lie, by rank, for places that ranks tell one another.
+  void set_shared_memory(std::vector<u8*> bases) { bases_ = std::move(bases); }
+
+  u64 lend(device::Connection& lender, device::Connection& borrower) {
+    static_cast<LentSlots*>(lender.loans)->lend(lender.position, borrower);
+    const u8* const payload = device::Slots<HostTarget>::payload(lender);
+    const auto owner = static_cast<u64>(lender.peer);
+    return (owner + 1) << kOwnerShift | static_cast<u64>(payload - bases_[owner]);
+  }
+  u8* lent_payload(u64 place) const {
+    return bases_[(place >> kOwnerShift) - 1] + (place & ((u64{1} << kOwnerShift) - 1));
+  }
+  static const device::Connection* still_read(const device::Connection& connection) {
+    if (connection.loans == nullptr) return nullptr;
+    return static_cast<LentSlots*>(connection.loans)->reader<HostTarget>(connection.position);
+  }
+
   bool fetch(const device::Connection& connection, u8* to, u64 address, u64 bytes) {
     error_ = host::read_peer(connection.peer_process, to, address, bytes);
     failed_peer_ = connection.peer;
@@ -126,6 +145,8 @@ class HostTarget {
   int failed_peer() const { return failed_peer_; }
 
  private:
+  static constexpr u32 kOwnerShift = 48;
+
   struct Filled {
     u32 sink;
     int peer;
@@ -165,6 +186,7 @@ class HostTarget {
   }
 
   bool heavy_sleepers_ = false;
+  std::vector<u8*> bases_;
   std::uintptr_t stream_begin_ = 0;
   std::uintptr_t stream_end_ = 0;
   std::vector<device::Source> sources_;

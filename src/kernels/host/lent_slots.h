@@ -1,0 +1,51 @@
+// What an operation sends to several ranks alike is written once: into the slot of the first connection, whose memory all
+// ranks of the host can read. The messages to the others say where it lies.
+//
+//   sender                                        receivers
+//   slot of connection 0: payload, header         read it there
+//   slots of the others: headers with its place   read it there, too
+//   ... four messages later, connection 0 again: waits until all of them have consumed
+//
+// That last wait is new to the program, but no cycle can come of it. Programs lend only where lanes go slice by slice and
+// no connection carries more messages in a slice than it has slots: so what is waited for was sent in an earlier slice, or
+// call. Of all operations that wait, take one of the earliest slice: those of earlier slices are done, the reads of what
+// they lent among them, so that it waits for what it would have waited for without lending (check_program.h).
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "kernels/device/protocol.h"
+
+namespace sccl::kernels {
+
+class LentSlots {
+ public:
+  void lend(device::u64 position, device::Connection& borrower) {
+    slots_[position % device::kSlotCount].push_back({&borrower, borrower.position});
+  }
+
+  // A connection whose receiver still reads the slot of that position; null: nobody does.
+  template <class Target>
+  const device::Connection* reader(device::u64 position) {
+    std::vector<Loan>& loans = slots_[position % device::kSlotCount];
+    while (!loans.empty()) {
+      device::Connection& borrower = *loans.back().borrower;
+      const auto consumed = [&] { return static_cast<long long>(borrower.seen_tail - loans.back().position) > 0; };
+      // Pairs with consume() of the borrower's receiver: what is written into the slot comes after its reads.
+      if (!consumed()) borrower.seen_tail = Target::load_acquire(&borrower.ring->tail.value);
+      if (!consumed()) return &borrower;
+      loans.pop_back();
+    }
+    return nullptr;
+  }
+
+ private:
+  struct Loan {
+    device::Connection* borrower;
+    device::u64 position;  // of the message that says so
+  };
+  std::array<std::vector<Loan>, device::kSlotCount> slots_;
+};
+
+}  // namespace sccl::kernels
