@@ -384,8 +384,8 @@ class Interpreter {
   }
   u8* arrived_payload(Connection& connection, u64 bytes) const {
     if constexpr (Target::kLendsSlots)
-      if (const u64 lent = Simple::header(connection).lent; call_.protocol == Protocol::simple && lent != 0)
-        return target_.lent_payload(lent);
+      if (call_.protocol == Protocol::simple)
+        if (const u64 lent = Simple::header(connection).lent; lent != 0) return target_.lent_payload(lent);
     return slot_payload(connection, bytes);
   }
 
