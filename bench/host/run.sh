@@ -61,7 +61,8 @@ for mpi in ${mpis//,/ }; do
       chosen=$sizes
       [ "$kind" = malloc ] || [ "$sizes" ] || chosen=$mapped_sizes
       echo "$mpi, $count processes, memory of $kind" >&2
-      "${start[@]}" "$work/compare.$mpi" "${arguments[@]}" --memory "$kind" ${chosen:+--sizes "$chosen"} >"$work/$mpi.$count.$kind.csv"
+      "${start[@]}" "$work/compare.$mpi" "${arguments[@]}" --memory "$kind" ${chosen:+--sizes "$chosen"} >"$work/$mpi.$count.$kind.csv" ||
+        echo "$mpi, $count processes: ended early, what it measured counts" >&2
     done
   done
 done
