@@ -141,6 +141,25 @@ TEST_CASE("a death is seen without pidfds", "[processes]") {
         }) == "");
 }
 
+TEST_CASE("sleepers are woken where one rank's system knows no barriers for others", "[processes]") {
+  constexpr int kNaps = 60;
+  const auto results = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    if (rank == 1) forbid(SYS_membarrier);
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    float mine = 1;
+    float sum = 0;
+    for (int i = 0; i < kNaps; ++i) {
+      if (i % 2 == rank) ::usleep(1000);  // the other one sleeps by then
+      if (ncclAllReduce(&mine, &sum, 1, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+      if (sum != 2) return "wrong sum";
+    }
+    ncclCommDestroy(comm);
+    return kWorks;
+  });
+  for (const std::string& result : results) CHECK_THAT(result, Catch::Equals(kWorks));
+}
+
 TEST_CASE("ranks meet where there is IPv6 only", "[processes]") {
   CHECK_THAT(in_child([]() -> std::string {
                enter_empty_network();
