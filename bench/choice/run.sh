@@ -6,7 +6,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$root/build/release}
 seconds=${2:-0.5}
-cmake --build "$build" --target bench_choice sccl_cli >&2
+cmake --build "$build" --target bench_choice bench_paired sccl_cli >&2
 result=$root/docs/results/choice.md
 trap 'rm -f "$result.part"' EXIT
 failed=0

@@ -1,16 +1,16 @@
 """Settings against one another on this host, by bench_paired: all in the same processes, in turn, in short blocks."""
-import os
 import statistics
 import subprocess
 from collections import defaultdict
 
 
 def measure(build, collective, ranks, sizes, settings, rounds, block_us=1500):
-    """By size and label the microseconds of every round's block. `settings`: by label, the environment of its communicator."""
+    """By size and label the microseconds of every round's block. `settings`: by label, the environment of its communicator,
+    which tunes nothing unless told to."""
     labels = list(settings)
     command = [str(build / "bench/bench_paired"), collective, str(ranks), str(rounds), str(block_us), ",".join(map(str, sizes)),
-               *(" ".join(f"{name}={value}" for name, value in settings[label].items()) for label in labels)]
-    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, "SCCL_TUNE": "off"}).stdout
+               *(" ".join(f"{name}={value}" for name, value in {"SCCL_TUNE": "off", **settings[label]}.items()) for label in labels)]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found = defaultdict(lambda: {label: [] for label in labels})
     for line in text.splitlines():
         size, _, index, us = line.split(",")

@@ -4,7 +4,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$root/build/release}
-cmake --build "$build" --target bench_tuning sccl_cli >&2
+cmake --build "$build" --target bench_tuning bench_paired sccl_cli >&2
 result=$root/docs/results/tuning.md
 trap 'rm -f "$result.part"' EXIT
 {

@@ -82,6 +82,7 @@ Executor::Executor(Membership membership, const StopFlags& stop)
   input_shifts_.resize(ranks);
   output_shifts_.resize(ranks);
   connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
+  loans_.resize(connections_.size());
   target_.set_heavy_sleepers(membership_.heavy_fences);
   std::vector<u8*> bases;
   for (const Peer& peer : membership_.peers) bases.push_back(reinterpret_cast<u8*>(peer.segment->data()));
@@ -107,7 +108,6 @@ void Executor::connect_channel(MemoryLayout::Channel channel) {
     connection.peer_process = entry.process;
     connection.maps_buffers = entry.shares_address_space;
   };
-  loans_.resize(connections_.size());
   std::byte* own = membership_.peers[static_cast<std::size_t>(membership_.rank)].segment->data();
   for (Rank peer = 0; peer < membership_.ranks; ++peer) {
     std::byte* theirs = membership_.peers[static_cast<std::size_t>(peer)].segment->data();
@@ -124,13 +124,18 @@ void Executor::begin(const CollectiveRequest& request) {
   if (!about_->reduces) signature_.op = ReduceOp::sum;
   if (!about_->rooted) signature_.root = 0;
   collective_ = true;
-  membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
-  membership_.own_state().activity.entered.store(calls_, std::memory_order_relaxed);
+  show_call();
 
   if (!mapped_.due(request)) return serve(request, Chooser::Buffers::any);
   mapped_.begin(request);
   meeting_ = request;
   unfinished_lanes_ = 1;
+}
+
+void Executor::show_call() {
+  SharedState& own = membership_.own_state();
+  own.records[calls_ % SharedState::kRecords].publish(signature_);
+  own.activity.entered.store(calls_, std::memory_order_relaxed);
 }
 
 void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers) {
@@ -147,7 +152,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
 // Programs make the same short call again and again. Then the choice and the geometry stand, and only the buffers and the
 // number of the call are new. As this follows from the calls alone, it is so on every rank.
 bool Executor::repeats(const CollectiveRequest& request) const {
-  return repeatable_ && collective_ && request.count == signature_.count && request.collective == signature_.collective &&
+  return repeatable_ && request.count == signature_.count && request.collective == signature_.collective &&
          request.type == signature_.type && request.reduction.op == signature_.op && request.root == signature_.root;
 }
 
@@ -155,8 +160,7 @@ bool Executor::repeats(const CollectiveRequest& request) const {
 // in every call costs more than the call.
 void Executor::begin_again(const CollectiveRequest& request) {
   signature_.sequence = ++calls_;
-  membership_.own_state().records[calls_ % SharedState::kRecords].publish(signature_);
-  membership_.own_state().activity.entered.store(calls_, std::memory_order_relaxed);
+  show_call();
   call_.input = static_cast<const u8*>(request.send);
   call_.output = static_cast<u8*>(request.recv);
   call_.signature = CallSignature::hash(calls_, call_hash_);
@@ -248,7 +252,7 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   call_.type = request.type;
   call_.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
   call_.element_bytes = static_cast<u32>(element_bytes);
-  call_.lends_slots = !ll && plan.program.may_lend();
+  call_.lends_slots = !ll && plan.may_lend;
   call_.slice_elements = slice_bytes / element_bytes;
   call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
   call_.scratch_slot_bytes = std::min(slice_bytes, (longest * element_bytes + 63) / 64 * 64);
@@ -259,7 +263,7 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
 }
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
-  collective_ = repeatable_ = runs_short_ = false;
+  collective_ = repeatable_ = runs_short_ = compares_calls_ = false;
   meeting_.reset();
   membership_.own_state().activity.transfers.store(1, std::memory_order_relaxed);
   touches_peers_ = membership_.direct;
@@ -309,7 +313,7 @@ Executor::Progress Executor::step() {
   if (moved) note_motion();
   if (unfinished == 0) {
     if (collective_) chooser_.end();
-    if (collective_ && compares_calls_) compare_all_calls();
+    if (compares_calls_) compare_all_calls();
     Activity& activity = membership_.own_state().activity;
     if (collective_)
       activity.completed.store(calls_, std::memory_order_relaxed);

@@ -69,6 +69,7 @@ class Executor {
 
  private:
   void connect_channel(MemoryLayout::Channel channel);
+  void show_call();
   void serve(const CollectiveRequest& request, Chooser::Buffers buffers);
   bool repeats(const CollectiveRequest& request) const;
   void begin_again(const CollectiveRequest& request);

@@ -37,7 +37,7 @@ class MappedBuffers {
   // Whether the ranks meet at this collective; counts it. The same at every rank.
   bool due(const CollectiveRequest& request) {
     const std::size_t bytes = request.count * size_bytes(request.type);
-    return bytes >= least_bytes_ && in_question(request, bytes) && ++calls_ >= next_;
+    return may_concern(bytes) && in_question(request, bytes) && ++calls_ >= next_;
   }
 
   bool may_concern(std::size_t bytes) const { return bytes >= least_bytes_; }

@@ -72,6 +72,7 @@ std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Ch
   schedule::RankProgram& mine = program.ranks[static_cast<std::size_t>(rank_)];
   bind_connections(mine, 0, ranks_);
   plan->program.assign(mine);
+  plan->may_lend = plan->program.may_lend();
   return plan;
 }
 

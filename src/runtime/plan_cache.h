@@ -23,6 +23,7 @@ void bind_connections(schedule::RankProgram& program, int channel, int ranks);
 struct Plan {
   schedule::Schedule schedule;
   kernels::FlatProgram program;
+  bool may_lend = false;  // program.may_lend()
 };
 
 class PlanCache {

@@ -174,7 +174,9 @@ class Interpreter {
       } else if (!has_room(op, connection, elements * call_.element_bytes)) {
         return blocked(state, connection.peer);
       } else if constexpr (Target::kLendsSlots) {
-        if (const Connection* reader = target_.still_read(connection)) return blocked(state, reader->peer);
+        const bool fills_slot = op.kind == OpKind::move && call_.protocol == Protocol::simple;
+        if (const Connection* reader = fills_slot ? target_.still_read(connection) : nullptr)
+          return blocked(state, reader->peer);
       }
     }
     return Outcome::progressed;
