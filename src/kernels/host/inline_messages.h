@@ -58,6 +58,7 @@ struct InlineMessages {
 
   static void sent(Connection& connection, u64 bytes, u32 signature) {
     const u64 next = after(connection.ll_position, bytes);
+    take_lines_behind(connection, next);
     Target::store_relaxed(header(connection, next), 0);
     Target::store_release(word(connection), flag(connection) << kFlagShift | signature);
     connection.ll_position = next;
@@ -70,11 +71,30 @@ struct InlineMessages {
 
  private:
   static constexpr u64 kHeaderBytes = 8;
+  static constexpr u64 kLinesTaken = 16;
   static constexpr u64 before_payload(u64 bytes) {
     return bytes < SlotStores::kLeastBytes ? kHeaderBytes : device::kCacheLineBytes;
   }
   static_assert(device::kCacheLineBytes + device::kInlineMessageBytes <= device::kInlineTailLines * device::kCacheLineBytes);
 
+  // Takes from the peer's cache, which read them a round ago, the lines that the next message of the same length will
+  // fill, as far as `next`'s own. A store that had to wait for one would make all later stores wait behind it: between
+  // cores that share no cache a stream of short messages takes twice as long without.
+  static void take_lines_behind(Connection& connection, u64 next) {
+    const u64 lines = next - connection.ll_position;
+    const u64* line = header(connection, next);
+    for (u64 i = 0; i < (lines < kLinesTaken ? lines : kLinesTaken); ++i)
+      prefetch_to_write(line += device::kCacheLineBytes / sizeof(u64));
+  }
+  // __builtin_prefetch fetches for reading where the compiler may not take the instruction for granted; processors
+  // without it do nothing.
+  static void prefetch_to_write(const u64* line) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(*line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+  }
   static u64* header(Connection& connection, u64 position) {
     return reinterpret_cast<u64*>(connection.ring->inline_messages + position % kLines * device::kCacheLineBytes);
   }
