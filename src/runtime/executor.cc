@@ -36,6 +36,9 @@ constexpr std::size_t kBounceBudgetBytes = 256 * 1024;
 constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
 constexpr std::size_t kMostBounceBytes = 2 * 1024 * 1024;  // when slices of another size are asked for
+// Lanes with slices as long take turns after every slice. One that filled all its slots first would have its peer wait for
+// the slots that another lane is to empty; for less, turns cost more than such waiting.
+constexpr std::size_t kLeastTurnBytes = 32 * 1024;
 constexpr std::chrono::milliseconds kWithdrawalLimit{500};
 constexpr device::LaneState kFirstStep{0, 0, 0, -1};
 
@@ -253,6 +256,7 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   call_.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
   call_.element_bytes = static_cast<u32>(element_bytes);
   call_.lends_slots = !ll && plan.may_lend;
+  lanes_in_turn_ = std::min(slice_bytes, longest * element_bytes) >= kLeastTurnBytes;
   call_.slice_elements = slice_bytes / element_bytes;
   call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
   call_.scratch_slot_bytes = std::min(slice_bytes, (longest * element_bytes + 63) / 64 * 64);
@@ -278,6 +282,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   call_.element_bytes = 1;
   call_.slice_elements = membership_.layout.slot_bytes();
   call_.slice_count = (transfers_.most_bytes() + call_.slice_elements - 1) / call_.slice_elements;
+  lanes_in_turn_ = transfers_.most_bytes() >= kLeastTurnBytes;
   call_.divisor = 1;
   start_lanes(program);
 }
@@ -299,10 +304,14 @@ Executor::Progress Executor::step() {
   for (u32 lane = 0; lane < lanes_.size(); ++lane) {
     target_.awaits_anything();
     Outcome outcome;
-    if (runs_short_)
+    if (runs_short_) {
       outcome = short_call_.run(lane, lanes_, call_, target_, moved);
-    else
-      while ((outcome = step_lane(interpreter, lane)) == Outcome::progressed) moved = true;
+    } else {
+      do {
+        outcome = step_lane(interpreter, lane);
+        moved = moved || outcome == Outcome::progressed;
+      } while (outcome == Outcome::progressed && !lanes_in_turn_);
+    }
     if (outcome == Outcome::mismatch) fail_mismatch(lanes_[lane].blocked_on_peer);
     if (outcome == Outcome::failed) fail_transfer();
     if (outcome != Outcome::finished) ++unfinished;

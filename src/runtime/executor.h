@@ -124,6 +124,7 @@ class Executor {
   bool repeatable_ = false;      // the same call again is served the same way
   bool compares_calls_ = false;  // with all ranks', at its end
   bool runs_short_ = false;      // by short_call_
+  bool lanes_in_turn_ = false;   // a slice of each
   std::uint64_t call_hash_ = 0;
   std::optional<CollectiveRequest> meeting_;  // begins when the ranks have compared their buffers
   bool maps_buffers_ = false;   // all of them, all ranks'

@@ -415,11 +415,11 @@ TEST_CASE("large copies reach every destination, also when one of them is the so
   CHECK(difference(DataType::uint8, third, a, kElements) == "");
 }
 
-TEST_CASE("what is written past the caches arrives like the rest, in every destination and for every type") {
-  constexpr std::size_t kElements = 3'011;  // several whole rounds of vectors, and a rest
+TEST_CASE("what is written past the caches arrives like the rest, wherever destinations lie and for every type") {
+  constexpr std::size_t kElements = 20'011;  // of every type more than a piece, and a rest
   std::mt19937_64 random(kSeed);
-  struct alignas(kStreamAlignment) Line {
-    std::byte bytes[kStreamAlignment];
+  struct Offsets {
+    std::size_t of[3];
   };
   for (DataType type : kTypes) {
     const auto a = random_elements(type, kElements, random);
@@ -427,19 +427,37 @@ TEST_CASE("what is written past the caches arrives like the rest, in every desti
     const auto sum = reduced(type, ReduceKernel::sum, {a, b});
     Buffer first(type, packed(type, a), kElements, 1), second(type, packed(type, b), kElements);
     const Operand operands[] = {{first.data(), 0}, {second.data(), 0}};
-    for (const int count : {1, 2, 3})
-      for (const std::uint32_t streamed : {1u, 2u, 7u}) {
-        INFO(info(type).name << ", " << count << " destinations, mask " << streamed);
-        const std::size_t bytes = kElements * size_bytes(type);
-        std::vector<std::vector<Line>> places(3, std::vector<Line>(bytes / sizeof(Line) + 1));
-        void* destinations[] = {places[0].data(), places[1].data(), places[2].data()};
-        reduce_copy({type, ReduceKernel::sum, operands, 2, false, 1, destinations, count, kElements, streamed});
-        for (int i = 0; i < count; ++i) {
-          Buffer got(type, Bytes(reinterpret_cast<unsigned char*>(destinations[i]), reinterpret_cast<unsigned char*>(destinations[i]) + bytes), kElements);
-          CHECK(difference(type, got, sum, kElements) == "");
-        }
-      }
+    for (const Offsets& offsets : {Offsets{{0, 0, 0}}, Offsets{{3, 3, 3}}, Offsets{{1, 0, 5}}, Offsets{{0, 0, 2}}})
+      for (const int count : {1, 2, 3})
+        for (const std::uint32_t streamed : {1u, 2u, 7u})
+          for (const int sources : {1, 2}) {
+            INFO(info(type).name << ", " << sources << " to " << count << " destinations, mask " << streamed << ", offsets "
+                                 << offsets.of[0] << " " << offsets.of[1] << " " << offsets.of[2]);
+            std::vector<Buffer> results;
+            for (const std::size_t offset : offsets.of) results.emplace_back(type, kElements, offset);
+            void* destinations[] = {results[0].data(), results[1].data(), results[2].data()};
+            reduce_copy({type, ReduceKernel::sum, operands, sources, false, 1, destinations, count, kElements, streamed});
+            for (int i = 0; i < 3; ++i) {
+              if (i < count) CHECK(difference(type, results[i], sources == 1 ? a : sum, kElements) == "");
+              CHECK(results[i].guards_are_untouched());
+            }
+          }
   }
+}
+
+TEST_CASE("sums past the caches into places that lie differently may replace an operand") {
+  constexpr std::size_t kElements = 20'011;
+  std::mt19937_64 random(kSeed);
+  const auto a = random_elements(DataType::float32, kElements, random);
+  const auto b = random_elements(DataType::float32, kElements, random);
+  const auto sum = reduced(DataType::float32, ReduceKernel::sum, {a, b});
+  Buffer mine(DataType::float32, packed(DataType::float32, a), kElements, 3),
+      theirs(DataType::float32, packed(DataType::float32, b), kElements), slot(DataType::float32, kElements);
+  const Operand operands[] = {{mine.data(), 0}, {theirs.data(), 0}};
+  void* destinations[] = {mine.data(), slot.data()};
+  reduce_copy({DataType::float32, ReduceKernel::sum, operands, 2, false, 1, destinations, 2, kElements, 1});
+  CHECK(difference(DataType::float32, mine, sum, kElements) == "");
+  CHECK(difference(DataType::float32, slot, sum, kElements) == "");
 }
 
 TEST_CASE("factors of averages are the rounded reciprocals") {

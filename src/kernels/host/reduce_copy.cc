@@ -1,6 +1,9 @@
 // From a request to the loop that serves it: plain copies, scaled copies, reductions, integer averages.
 #include "kernels/host/reduce_copy.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
 
 #include "base/error.h"
@@ -22,14 +25,94 @@ void check(const ReduceCopy& work) {
   }
 }
 
+// Elements [begin, begin + elements) of a work of few operands and destinations.
+class Part {
+ public:
+  static bool fits(const ReduceCopy& work) { return work.operand_count <= kMost && work.destination_count <= kMost; }
+
+  Part(const ReduceCopy& whole, std::size_t begin, std::size_t elements) : work_(whole) {
+    const std::size_t offset = begin * size_bytes(whole.type);
+    for (int i = 0; i < whole.operand_count; ++i)
+      operands_[i] = {static_cast<const std::uint8_t*>(whole.operands[i].data) + offset, whole.operands[i].scale_bits};
+    for (int i = 0; i < whole.destination_count; ++i)
+      destinations_[i] = static_cast<std::uint8_t*>(whole.destinations[i]) + offset;
+    work_.operands = operands_.data();
+    work_.destinations = destinations_.data();
+    work_.elements = elements;
+  }
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+  const ReduceCopy& work() const { return work_; }
+
+ private:
+  static constexpr int kMost = 8;
+  ReduceCopy work_;
+  std::array<Operand, kMost> operands_;
+  std::array<void*, kMost> destinations_;
+};
+
+std::size_t bytes_to_boundary(const void* address) {
+  return (kStreamAlignment - reinterpret_cast<std::uintptr_t>(address) % kStreamAlignment) % kStreamAlignment;
+}
+
+// Whether one lead brings all destinations to their boundaries.
+bool lie_alike(const ReduceCopy& work) {
+  const std::size_t lead_bytes = bytes_to_boundary(work.destinations[0]);
+  return std::all_of(work.destinations + 1, work.destinations + work.destination_count,
+                     [&](const void* address) { return bytes_to_boundary(address) == lead_bytes; });
+}
+
+// The loops write whole vectors past the caches, from a boundary on; what lies before it goes through them.
+template <typename Run>
+void run_from_boundary(const ReduceCopy& work, Run&& run) {
+  const std::size_t lead_bytes = work.streamed == 0 ? 0 : bytes_to_boundary(work.destinations[0]);
+  if (lead_bytes == 0) return run(work);
+  ReduceCopy cached = work;
+  cached.streamed = 0;
+  const std::size_t lead = lead_bytes / size_bytes(work.type);
+  if (lead_bytes % size_bytes(work.type) != 0 || lead >= work.elements || !Part::fits(work)) return run(cached);
+  run(Part(cached, 0, lead).work());
+  run(Part(work, lead, work.elements - lead).work());
+}
+
+// What is read or written a second time soon, still in the first cache.
+constexpr std::size_t kPieceBytes = 16 * 1024;
+
+void copy(const ReduceCopy& work);
+
+void copy_to_each(const ReduceCopy& work) {
+  for (int i = 0; i < work.destination_count; ++i) {
+    ReduceCopy one = work;
+    one.destinations = work.destinations + i;
+    one.destination_count = 1;
+    one.streamed = i < 32 ? work.streamed >> i & 1 : 0;
+    copy(one);
+  }
+}
+
+// Destinations that lie differently are each written from their own boundaries.
+template <typename Run>
+void run_in_pieces(const ReduceCopy& work, Run&& run) {
+  const std::size_t most = kPieceBytes / size_bytes(work.type);
+  for (std::size_t begin = 0; begin < work.elements; begin += most)
+    run(Part(work, begin, std::min(most, work.elements - begin)).work());
+}
+
+bool in_pieces(const ReduceCopy& work) {
+  return work.streamed != 0 && work.destination_count > 1 && !lie_alike(work) && Part::fits(work);
+}
+
 void copy(const ReduceCopy& work) {
   const void* from = work.operands[0].data;
   const std::size_t bytes = work.elements * size_bytes(work.type);
   if (work.destination_count == 1 && work.destinations[0] == from) return;
   if (bytes >= kShortCopyBytes) {
     ReduceCopy whole = work;
+    whole.type = DataType::int8;
     whole.elements = bytes;
-    return copy_loop(current_instruction_set())(whole);
+    if (in_pieces(whole)) return run_in_pieces(whole, copy_to_each);
+    return run_from_boundary(whole, copy_loop(current_instruction_set()));
   }
   for (int i = 0; i < work.destination_count; ++i) {
     if (work.destinations[i] != from) std::memcpy(work.destinations[i], from, bytes);
@@ -62,10 +145,29 @@ Loop loop_for(const ReduceCopy& work) {
   return work.destination_count == 1 ? kernel.pair : kernel.pair_to_pair;
 }
 
+// A destination may be an operand, and what was written past the caches is not read again: the sums wait aside.
+void reduce_in_pieces(const ReduceCopy& work) {
+  run_in_pieces(work, [](const ReduceCopy& piece) {
+    alignas(kStreamAlignment) std::array<std::uint8_t, kPieceBytes> sums;
+    void* const aside = sums.data();
+    ReduceCopy reduction = piece;
+    reduction.destinations = &aside;
+    reduction.destination_count = 1;
+    reduction.streamed = 0;
+    loop_for(reduction)(reduction);
+    const Operand sum{aside, 0};
+    ReduceCopy result = piece;
+    result.operands = &sum;
+    result.operand_count = 1;
+    copy_to_each(result);
+  });
+}
+
 void reduce_undivided(const ReduceCopy& work) {
   if (work.operand_count == 1 && !work.scaled) return copy(work);
   const FloatEnvironment environment;
-  loop_for(work)(work);
+  if (in_pieces(work)) return reduce_in_pieces(work);
+  run_from_boundary(work, loop_for(work));
 }
 
 // Operands are no longer needed once the first destination holds the sum, even where they are other destinations.

@@ -26,8 +26,8 @@ struct ReduceCopy {
   void* const* destinations;
   int destination_count;  // >= 0
   std::size_t elements;
-  // Bit i: the caller will not read destination i before the caches have forgotten it, so it is written past them. For
-  // destinations aligned to kStreamAlignment, of the first 32; a fence of stores stands behind the last one.
+  // Bit i: the caller will not read destination i before the caches have forgotten it, so it may be written past them.
+  // For the first 32, at multiples of kStreamAlignment; a fence of stores stands behind the last one.
   std::uint32_t streamed = 0;
 };
 

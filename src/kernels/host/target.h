@@ -180,7 +180,7 @@ class HostTarget {
     if (stream_begin_ == stream_end_) return mask;
     for (u32 i = 0; i < count && i < 32; ++i) {
       const auto at = reinterpret_cast<std::uintptr_t>(sinks[i]);
-      if (at >= stream_begin_ && at < stream_end_ && at % kStreamAlignment == 0) mask |= 1u << i;
+      if (at >= stream_begin_ && at < stream_end_) mask |= 1u << i;
     }
     return mask;
   }
