@@ -25,10 +25,6 @@ constexpr int kManyRanks = 16;
 constexpr std::size_t kRingShareBytes = 512 * 1024;
 constexpr std::size_t kRootedRingBytes = 256 * 1024;
 constexpr std::size_t kScatterRingBytes = 128 * 1024;
-// Three or four ranks pass messages of such lengths on; their root would wait for each of them after every few.
-constexpr int kFewRanks = 4;
-constexpr std::size_t kLeastPassedOnBytes = 8 * 1024;
-constexpr std::size_t kMostPassedOnBytes = 32 * 1024;
 // Of ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
 constexpr double kDeviceGbytesPerS = 200;
 // Lines are unpacked before they are added, a pass over memory that the model of links does not know: in chunks of so much
@@ -43,16 +39,10 @@ std::string all_reduce_planner(std::size_t bytes, int ranks, bool direct) {
   return ring && !direct ? "ring" : "one-hop";
 }
 
-std::string broadcast_planner(std::size_t bytes, int ranks) {
-  const bool passed_on = ranks > 2 && ranks <= kFewRanks && bytes >= kLeastPassedOnBytes && bytes <= kMostPassedOnBytes;
-  return passed_on ? "binomial" : "one-hop";
-}
-
 std::string automatic_planner(const CallShape& call, bool direct) {
   const std::size_t all_bytes = call.bytes * static_cast<std::size_t>(call.ranks);
   switch (call.collective) {
     case Collective::allreduce: return all_reduce_planner(call.bytes, call.ranks, direct);
-    case Collective::broadcast: return direct ? "one-hop" : broadcast_planner(call.bytes, call.ranks);
     case Collective::reduce:
       if (call.bytes < kDirectBytes && call.ranks > 4) return "binomial";
       return call.ranks > 2 && !direct && call.bytes >= kRootedRingBytes ? "ring" : "one-hop";
