@@ -26,7 +26,8 @@ TOLERATED = 0.95
 
 class Results:
     """cases[mpi][collective, ranks][bytes]; memory[ranks][loop] = the best GB/s of traffic, beside it what it was told of;
-    beside[collective, ranks][bytes] = shares of the bound that a loop run in turn with the calls sets, by MPI."""
+    beside[collective, ranks][bytes] = shares of the bound that a loop run in turn with the calls sets: the calls', and
+    those of a loop through slots of its own; by MPI."""
 
     def __init__(self, paths):
         self.cases = collections.defaultdict(lambda: collections.defaultdict(dict))
@@ -52,8 +53,8 @@ class Results:
             rates = self.memory[int(ranks)]
             rates[loop] = max(rates.get(loop, 0), float(traffic) / float(us) / 1e3)
         elif row[:1] == ["beside"]:
-            _, collective, ranks, size, share, _, _ = row
-            self.beside[collective, int(ranks)][int(size)].append(float(share))
+            _, collective, ranks, size, *shares = row
+            self.beside[collective, int(ranks)][int(size)].append([float(share) for share in shares])
         return mpi
 
     def groups(self):
@@ -132,9 +133,9 @@ def summary(results):
     yield ""
 
 
-def beside_text(shares):
+def beside_text(shares, which):
     """Of as many runs as there are MPIs."""
-    return f"{sum(shares) / len(shares):.0%}" if shares else "-"
+    return f"{sum(run[which] for run in shares) / len(shares):.0%}" if shares else "-"
 
 
 def bound(results):
@@ -154,15 +155,19 @@ def bound(results):
     yield (f"\nTraffic (bytes read and written) of all ranks at once, {results.stores} stores, the best of the repeats. *copy*: one array to another; "
            "*add to both*: two arrays summed into two others, a rank's part of AllReduce of two if all buffers were its own; *add*: "
            "two arrays summed into one (not for B: it reads more than it writes). *Beside*: the time of *add to both* by the call's, run in "
-           "turn, medians: the share of what the memory gives at that moment.\n")
-    yield "| | ranks | bytes | bound us | libsccl us | bound / libsccl | beside | Open MPI us | bound / Open MPI |\n|---|---|---|---|---|---|---|---|---|"
+           "turn, medians: the share of what the memory gives at that moment. *Own slots*: the same of a loop that does what a rank of two "
+           "has to where ranks cannot map one another's buffers (half of its input into a slot, a slot added to the other half into its result "
+           "and a slot, a slot into its result), but with slots of its own, which stay in its cache, and without a peer to wait for: what "
+           "such ranks could reach if passing data on cost nothing.\n")
+    yield "| | ranks | bytes | bound us | libsccl us | bound / libsccl | beside | own slots | Open MPI us | bound / Open MPI |\n|---|---|---|---|---|---|---|---|---|---|"
     for (collective, ranks), by_size in sorted(results.cases.get("Open MPI", {}).items()):
         for size, case in sorted(by_size.items()):
             if not collective.startswith("all_reduce") or size < 64 * MIB:
                 continue
             least_us = 2 * ranks * size / rates.get(ranks, best) / 1e3
+            beside = results.beside[collective, ranks][size]
             yield (f"| {LABEL[collective]} | {ranks} | {size} | {least_us:.0f} | {case.sccl_us:.0f} | {least_us / case.sccl_us:.0%} | "
-                   f"{beside_text(results.beside[collective, ranks][size])} | {case.mpi_us:.0f} | "
+                   f"{beside_text(beside, 0)} | {'-' if 'registered' in collective else beside_text(beside, 1)} | {case.mpi_us:.0f} | "
                    f"{least_us / case.mpi_us:.0%} |")
     yield ""
 
