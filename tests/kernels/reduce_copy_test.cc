@@ -445,6 +445,29 @@ TEST_CASE("what is written past the caches arrives like the rest, wherever desti
   }
 }
 
+TEST_CASE("any number of operands and destinations may lie differently and be written past the caches") {
+  constexpr std::size_t kElements = 5'003;
+  constexpr int kMany = 40;
+  std::mt19937_64 random(kSeed);
+  std::vector<std::vector<ref::Bits>> inputs;
+  std::vector<Buffer> sources, results;
+  for (int i = 0; i < kMany; ++i) {
+    inputs.push_back(random_elements(DataType::int32, kElements, random));
+    sources.emplace_back(DataType::int32, packed(DataType::int32, inputs.back()), kElements, i % 3);
+    results.emplace_back(DataType::int32, kElements, i % 5);
+  }
+  std::vector<Operand> operands;
+  std::vector<void*> destinations;
+  for (Buffer& source : sources) operands.push_back({source.data(), 0});
+  for (Buffer& result : results) destinations.push_back(result.data());
+  const auto sum = reduced(DataType::int32, ReduceKernel::sum, inputs);
+  reduce_copy({DataType::int32, ReduceKernel::sum, operands.data(), kMany, false, 1, destinations.data(), kMany, kElements, ~0u});
+  for (const Buffer& result : results) {
+    CHECK(difference(DataType::int32, result, sum, kElements) == "");
+    CHECK(result.guards_are_untouched());
+  }
+}
+
 TEST_CASE("sums past the caches into places that lie differently may replace an operand") {
   constexpr std::size_t kElements = 20'011;
   std::mt19937_64 random(kSeed);

@@ -25,7 +25,7 @@ void check(const ReduceCopy& work) {
   }
 }
 
-// Elements [begin, begin + elements) of a work of few operands and destinations.
+// Elements [begin, begin + elements) of a work that does not have more operands or destinations than it holds.
 class Part {
  public:
   static bool fits(const ReduceCopy& work) { return work.operand_count <= kMost && work.destination_count <= kMost; }
@@ -46,7 +46,7 @@ class Part {
   const ReduceCopy& work() const { return work_; }
 
  private:
-  static constexpr int kMost = 8;
+  static constexpr int kMost = 32;
   ReduceCopy work_;
   std::array<Operand, kMost> operands_;
   std::array<void*, kMost> destinations_;
@@ -66,10 +66,12 @@ bool lie_alike(const ReduceCopy& work) {
 // The loops write whole vectors past the caches, from a boundary on; what lies before it goes through them.
 template <typename Run>
 void run_from_boundary(const ReduceCopy& work, Run&& run) {
-  const std::size_t lead_bytes = work.streamed == 0 ? 0 : bytes_to_boundary(work.destinations[0]);
-  if (lead_bytes == 0) return run(work);
+  if (work.streamed == 0) return run(work);
   ReduceCopy cached = work;
   cached.streamed = 0;
+  if (!lie_alike(work)) return run(cached);
+  const std::size_t lead_bytes = bytes_to_boundary(work.destinations[0]);
+  if (lead_bytes == 0) return run(work);
   const std::size_t lead = lead_bytes / size_bytes(work.type);
   if (lead_bytes % size_bytes(work.type) != 0 || lead >= work.elements || !Part::fits(work)) return run(cached);
   run(Part(cached, 0, lead).work());
