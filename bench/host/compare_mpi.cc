@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "memory_rate.h"
+#include "own_slots.h"
 #include "workload.h"
 
 namespace bench {
@@ -26,6 +27,7 @@ constexpr double kCaseUs = 4e6;          // as many pairs of blocks as fit, betw
 constexpr int kLeastPairs = 3;
 constexpr double kLongCallUs = 20000;    // a second look is not worth its time
 constexpr std::size_t kLeastMemoryBytes = std::size_t{64} << 20;  // beyond the caches
+constexpr std::size_t kLeastSlotsBytes = std::size_t{1} << 20;
 constexpr int kMemoryRepeats = 10;
 
 struct Options {
@@ -90,26 +92,38 @@ class Comparison {
     }
   }
 
-  // What AllReduce costs beside loops over the same bytes of the rank's own buffers, one after the other: what the machine
-  // does meanwhile hits all of them. Shares of the first loop's time.
+  // What AllReduce costs beside a loop over the same bytes of the rank's own buffers, one after the other: what the machine
+  // does meanwhile hits both.
   void beside_memory(Workload& workload, const float* from, float* to) {
+    const Library turns[] = {{"memory", [&] { add_to_both_loop(from, to, workload.bytes() / sizeof(float)); }, [&] { world_.join(); }},
+                             {"libsccl", [&] { workload.call_sccl(); }, [&] { world_.join(); }}};
+    std::vector<double> shares;
+    in_turn(turns, 1, [&](const double (&us)[2]) { shares.push_back(us[0] / us[1]); });
+    if (world_.first())
+      std::printf("beside,%s,%d,%zu,%.4f\n", options_.registered ? "all_reduce_registered" : "all_reduce", world_.ranks,
+                  workload.bytes(), quantile(shares, 0.5));
+  }
+
+  // Both libraries beside what own_slots.h moves.
+  void beside_own_slots(Workload& workload, Kind kind, float* send, float* recv) {
+    float* const result = kind == Kind::broadcast ? send : recv;
     const std::size_t count = workload.bytes() / sizeof(float);
     const auto join = [&] { world_.join(); };
-    const Library turns[] = {{"memory", [&] { add_to_both_loop(from, to, count); }, join},
+    const Library turns[] = {{"MPI", [&] { workload.call_mpi(); }, join},
                              {"libsccl", [&] { workload.call_sccl(); }, join},
-                             {"own slots", [&] { add_through_own_slots_loop(from, to, count); }, join}};
-    std::vector<double> shares[3];
-    for (int round = 0; round < kMemoryRepeats; ++round) {
-      double us[3];
-      for (int turn = 0; turn < 3; ++turn) {
-        const int which = round % 2 == 0 ? turn : 2 - turn;
-        us[which] = time_us(turns[which], 1);
-      }
-      for (int which = 0; which < 3; ++which) shares[which].push_back(us[0] / us[which]);
-    }
+                             {"streamed", [&] { OwnSlots<true>::run(kind, world_.rank, send, result, count); }, join},
+                             {"cached", [&] { OwnSlots<false>::run(kind, world_.rank, send, result, count); }, join}};
+    const int calls = static_cast<int>(std::clamp(block_us_ / estimate_us(turns[1]), 1.0, kMostCalls));
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    in_turn(turns, calls, [&](const double (&us)[4]) {
+      const double own_us = std::min(us[2], us[3]);
+      ours.push_back(us[1] / own_us);
+      theirs.push_back(us[0] / own_us);
+    });
     if (world_.first())
-      std::printf("beside,%s,%d,%zu,%.4f,%.4f\n", options_.registered ? "all_reduce_registered" : "all_reduce", world_.ranks,
-                  workload.bytes(), quantile(shares[1], 0.5), quantile(shares[2], 0.5));
+      std::printf("own_slots,%s,%d,%zu,%.4f,%.4f\n", kKindNames[static_cast<int>(kind)], world_.ranks, workload.bytes(),
+                  quantile(ours, 0.5), quantile(theirs, 0.5));
   }
 
  private:
@@ -118,6 +132,18 @@ class Comparison {
     std::function<void()> call;
     std::function<void()> join;
   };
+
+  template <std::size_t kTurns, typename Take>
+  void in_turn(const Library (&turns)[kTurns], int calls, Take&& take) const {
+    for (int round = 0; round < kMemoryRepeats; ++round) {
+      double us[kTurns];
+      for (std::size_t i = 0; i < kTurns; ++i) {
+        const std::size_t which = round % 2 == 0 ? i : kTurns - 1 - i;
+        us[which] = time_us(turns[which], calls);
+      }
+      take(us);
+    }
+  }
 
   // Of a call; other programs shall not make blocks shorter.
   double estimate_us(const Library& library) const {
@@ -203,6 +229,9 @@ void compare_all(const World& world, const Options& options) {
         comparison.memory(send.data(), recv.data(), bytes / 256 * 256);
         if (bytes % 256 == 0) comparison.beside_memory(workload, send.data(), recv.data());
       }
+      const bool has_loop = kind == Kind::all_reduce || kind == Kind::all_gather || kind == Kind::broadcast;
+      if (has_loop && world.ranks == 2 && world.cores >= 2 && !options.registered && bytes >= kLeastSlotsBytes && bytes % 512 == 0)
+        comparison.beside_own_slots(workload, kind, send.data(), recv.data());
     }
   }
 }

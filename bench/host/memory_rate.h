@@ -5,31 +5,42 @@
 #include <cstddef>
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace bench {
 
-#if defined(__SSE2__)
+#if defined(__AVX__)
 inline constexpr const char* kStores = "non-temporal";
-using Four = __m128;
-inline Four load(const float* from) { return _mm_load_ps(from); }
-inline Four add(Four a, Four b) { return _mm_add_ps(a, b); }
-inline void stream(float* to, Four value) { _mm_stream_ps(to, value); }
+using Lanes = __m256;
+inline Lanes load(const float* from) { return _mm256_load_ps(from); }
+inline Lanes add(Lanes a, Lanes b) { return _mm256_add_ps(a, b); }
+inline void stream(float* to, Lanes value) { _mm256_stream_ps(to, value); }
+inline void store(float* to, Lanes value) { _mm256_store_ps(to, value); }
+inline void finish_stores() { _mm_sfence(); }
+#elif defined(__SSE2__)
+inline constexpr const char* kStores = "non-temporal";
+using Lanes = __m128;
+inline Lanes load(const float* from) { return _mm_load_ps(from); }
+inline Lanes add(Lanes a, Lanes b) { return _mm_add_ps(a, b); }
+inline void stream(float* to, Lanes value) { _mm_stream_ps(to, value); }
+inline void store(float* to, Lanes value) { _mm_store_ps(to, value); }
 inline void finish_stores() { _mm_sfence(); }
 #else
 // Ordinary stores read what they overwrite: the rate comes out lower, and the bound with it.
 inline constexpr const char* kStores = "ordinary";
-struct Four {
+struct Lanes {
   float x[4];
 };
-inline Four load(const float* from) { return {{from[0], from[1], from[2], from[3]}}; }
-inline Four add(Four a, Four b) { return {{a.x[0] + b.x[0], a.x[1] + b.x[1], a.x[2] + b.x[2], a.x[3] + b.x[3]}}; }
-inline void stream(float* to, Four value) {
+inline Lanes load(const float* from) { return {{from[0], from[1], from[2], from[3]}}; }
+inline Lanes add(Lanes a, Lanes b) { return {{a.x[0] + b.x[0], a.x[1] + b.x[1], a.x[2] + b.x[2], a.x[3] + b.x[3]}}; }
+inline void store(float* to, Lanes value) {
   for (int i = 0; i < 4; ++i) to[i] = value.x[i];
 }
+inline void stream(float* to, Lanes value) { store(to, value); }
 inline void finish_stores() {}
 #endif
+inline constexpr std::size_t kLanes = sizeof(Lanes) / sizeof(float);
 
 // One loop over `count` floats of `from` and `to` (a multiple of 64; aligned to cache lines), and how many bytes of
 // traffic with memory it needs at least for each of them.
@@ -41,7 +52,7 @@ struct MemoryLoop {
 
 inline void copy_loop(const float* from, float* to, std::size_t count) {
   for (std::size_t i = 0; i < count; i += 16)
-    for (std::size_t j = i; j < i + 16; j += 4) stream(to + j, load(from + j));
+    for (std::size_t j = i; j < i + 16; j += kLanes) stream(to + j, load(from + j));
   finish_stores();
 }
 
@@ -50,8 +61,8 @@ inline void copy_loop(const float* from, float* to, std::size_t count) {
 inline void add_to_both_loop(const float* from, float* to, std::size_t count) {
   const std::size_t half = count / 2;
   for (std::size_t i = 0; i < half; i += 16)
-    for (std::size_t j = i; j < i + 16; j += 4) {
-      const Four sum = add(load(from + j), load(from + half + j));
+    for (std::size_t j = i; j < i + 16; j += kLanes) {
+      const Lanes sum = add(load(from + j), load(from + half + j));
       stream(to + j, sum);
       stream(to + half + j, sum);
     }
@@ -61,28 +72,7 @@ inline void add_to_both_loop(const float* from, float* to, std::size_t count) {
 inline void add_loop(const float* from, float* to, std::size_t count) {
   const std::size_t half = count / 2;
   for (std::size_t i = 0; i < half; i += 16)
-    for (std::size_t j = i; j < i + 16; j += 4) stream(to + j, add(load(from + j), load(from + half + j)));
-  finish_stores();
-}
-
-// The same by way of slots, as ranks must that cannot map one another's buffers, but slots of its own that nobody else
-// touches and nobody waits for: what such ranks could reach if passing data on between cores cost nothing.
-inline void add_through_own_slots_loop(const float* from, float* to, std::size_t count) {
-  constexpr std::size_t kSlot = 16 * 1024;
-  alignas(64) static float arriving[kSlot];
-  alignas(64) static float leaving[kSlot];
-  const std::size_t half = count / 2;
-  for (std::size_t at = 0; at < half; at += kSlot) {
-    const std::size_t slot = half - at < kSlot ? half - at : kSlot;
-    __builtin_memcpy(arriving, from + half + at, slot * sizeof(float));
-    for (std::size_t i = 0; i < slot; i += 16) {
-      Four sums[4];
-      for (std::size_t j = 0; j < 4; ++j) sums[j] = add(load(from + at + i + 4 * j), load(arriving + i + 4 * j));
-      for (std::size_t j = 0; j < 4; ++j) stream(to + at + i + 4 * j, sums[j]);
-      for (std::size_t j = 0; j < 4; ++j) __builtin_memcpy(leaving + i + 4 * j, &sums[j], sizeof(Four));
-    }
-    for (std::size_t i = 0; i < slot; i += 4) stream(to + half + at + i, load(leaving + i));
-  }
+    for (std::size_t j = i; j < i + 16; j += kLanes) stream(to + j, add(load(from + j), load(from + half + j)));
   finish_stores();
 }
 

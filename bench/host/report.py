@@ -26,8 +26,8 @@ TOLERATED = 0.95
 
 class Results:
     """cases[mpi][collective, ranks][bytes]; memory[ranks][loop] = the best GB/s of traffic, beside it what it was told of;
-    beside[collective, ranks][bytes] = shares of the bound that a loop run in turn with the calls sets: the calls', and
-    those of a loop through slots of its own; by MPI."""
+    beside[collective, ranks][bytes] = shares of the bound that a loop run in turn with the calls sets, by MPI;
+    own_slots[collective][bytes] = (mpi, libsccl's time, the MPI's time) by that of a loop through slots of its own."""
 
     def __init__(self, paths):
         self.cases = collections.defaultdict(lambda: collections.defaultdict(dict))
@@ -35,6 +35,7 @@ class Results:
         self.memory = collections.defaultdict(dict)
         self.stores = ""
         self.beside = collections.defaultdict(lambda: collections.defaultdict(list))
+        self.own_slots = collections.defaultdict(lambda: collections.defaultdict(list))
         for path in paths:
             mpi = ""
             with open(path, newline="") as file:
@@ -53,8 +54,11 @@ class Results:
             rates = self.memory[int(ranks)]
             rates[loop] = max(rates.get(loop, 0), float(traffic) / float(us) / 1e3)
         elif row[:1] == ["beside"]:
-            _, collective, ranks, size, *shares = row
-            self.beside[collective, int(ranks)][int(size)].append([float(share) for share in shares])
+            _, collective, ranks, size, share = row
+            self.beside[collective, int(ranks)][int(size)].append(float(share))
+        elif row[:1] == ["own_slots"]:
+            _, collective, _, size, ours, theirs = row
+            self.own_slots[collective][int(size)].append((mpi, float(ours), float(theirs)))
         return mpi
 
     def groups(self):
@@ -133,9 +137,9 @@ def summary(results):
     yield ""
 
 
-def beside_text(shares, which):
+def beside_text(shares):
     """Of as many runs as there are MPIs."""
-    return f"{sum(run[which] for run in shares) / len(shares):.0%}" if shares else "-"
+    return f"{sum(shares) / len(shares):.0%}" if shares else "-"
 
 
 def bound(results):
@@ -155,20 +159,35 @@ def bound(results):
     yield (f"\nTraffic (bytes read and written) of all ranks at once, {results.stores} stores, the best of the repeats. *copy*: one array to another; "
            "*add to both*: two arrays summed into two others, a rank's part of AllReduce of two if all buffers were its own; *add*: "
            "two arrays summed into one (not for B: it reads more than it writes). *Beside*: the time of *add to both* by the call's, run in "
-           "turn, medians: the share of what the memory gives at that moment. *Own slots*: the same of a loop that does what a rank of two "
-           "has to where ranks cannot map one another's buffers (half of its input into a slot, a slot added to the other half into its result "
-           "and a slot, a slot into its result), but with slots of its own, which stay in its cache, and without a peer to wait for: what "
-           "such ranks could reach if passing data on cost nothing.\n")
-    yield "| | ranks | bytes | bound us | libsccl us | bound / libsccl | beside | own slots | Open MPI us | bound / Open MPI |\n|---|---|---|---|---|---|---|---|---|---|"
+           "turn, medians: the share of what the memory gives at that moment.\n")
+    yield "| | ranks | bytes | bound us | libsccl us | bound / libsccl | beside | Open MPI us | bound / Open MPI |\n|---|---|---|---|---|---|---|---|---|"
     for (collective, ranks), by_size in sorted(results.cases.get("Open MPI", {}).items()):
         for size, case in sorted(by_size.items()):
             if not collective.startswith("all_reduce") or size < 64 * MIB:
                 continue
             least_us = 2 * ranks * size / rates.get(ranks, best) / 1e3
-            beside = results.beside[collective, ranks][size]
             yield (f"| {LABEL[collective]} | {ranks} | {size} | {least_us:.0f} | {case.sccl_us:.0f} | {least_us / case.sccl_us:.0%} | "
-                   f"{beside_text(beside, 0)} | {'-' if 'registered' in collective else beside_text(beside, 1)} | {case.mpi_us:.0f} | "
+                   f"{beside_text(results.beside[collective, ranks][size])} | {case.mpi_us:.0f} | "
                    f"{least_us / case.mpi_us:.0%} |")
+    yield ""
+
+
+def own_slots(results):
+    if not results.own_slots:
+        return
+    yield "## What slots allow\n"
+    yield ("Two ranks that cannot map one another's buffers pass data through slots. A loop (bench/host/own_slots.h) that moves what such a rank "
+           "has to, but through slots of its own, which stay in its cache, and without a peer to wait for, shows how fast a library "
+           "with slots could be if passing data on cost nothing. *Own slots / libsccl*: how near libsccl comes to it. *Open MPI / own slots*: the "
+           "most by which a library with slots could be ahead of Open MPI at that moment, which has the kernel copy from buffer to "
+           "buffer. All run in turn, medians; the better of stores through and past the caches.\n")
+    yield "| collective | bytes | own slots / libsccl | Open MPI / own slots | Open MPI / libsccl |\n|---|---|---|---|---|"
+    for collective, by_size in results.own_slots.items():
+        for size, runs in sorted(by_size.items()):
+            ours = sum(run[1] for run in runs) / len(runs)
+            for mpi, ours_then, theirs in runs:
+                if mpi == "Open MPI":
+                    yield (f"| {LABEL[collective]} | {size_text(size)} | {1 / ours:.0%} | {theirs:.2f} | {theirs / ours_then:.2f} |")
     yield ""
 
 
@@ -250,7 +269,7 @@ def main():
     results = Results(arguments.csv)
     if not results.groups():
         raise SystemExit("nothing was measured")
-    for part in (head, summary, bound):
+    for part in (head, summary, bound, own_slots):
         print("\n".join(part(results)))
     if arguments.svg:
         arguments.svg.write_text(plot(results))

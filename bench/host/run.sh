@@ -47,7 +47,7 @@ arguments=(--collectives "$collectives" --pairs "$pairs")
 mapped_sizes=$(for power in 17 18 $(seq 20 2 28); do echo $((1 << power)); done | paste -sd,)
 for mpi in ${mpis//,/ }; do
   command -v "mpicxx.$mpi" >/dev/null || { echo "$mpi is not installed: scripts/setup.sh --bench" >&2; continue; }
-  "mpicxx.$mpi" -std=c++17 -O2 -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$root/include" "$root/bench/host/compare_mpi.cc" \
+  "mpicxx.$mpi" -std=c++17 -O3 -march=native -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$root/include" "$root/bench/host/compare_mpi.cc" \
     -o "$work/compare.$mpi" -L"$work" -l:libnccl.so.2 -Wl,-rpath,"$work"
   for count in ${ranks//,/ }; do
     bind=none
