@@ -265,6 +265,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("csv", nargs="+", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
+    parser.add_argument("--sizes", type=pathlib.Path, help="a file of their own for the tables of all sizes")
     arguments = parser.parse_args()
     results = Results(arguments.csv)
     if not results.groups():
@@ -274,7 +275,12 @@ def main():
     if arguments.svg:
         arguments.svg.write_text(plot(results))
         print(f"![Ratios over sizes]({arguments.svg.name})\n")
-    print("\n".join(tables(results)))
+    if arguments.sizes:
+        arguments.sizes.write_text("\n".join(["# Collectives on the host against MPI, size by size\n",
+                                              "Of the run that [host.md](host.md) tells of.\n", *tables(results)]))
+        print(f"All sizes: [{arguments.sizes.name}]({arguments.sizes.name})")
+    else:
+        print("\n".join(tables(results)))
 
 
 main()

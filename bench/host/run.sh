@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # libsccl against the MPI libraries installed here (scripts/setup.sh --bench): four collectives, 4 B to 256 MB, ranks as
-# processes. The whole comparison writes docs/results/host.md and host.svg; a selection prints its Markdown only.
+# processes. The whole comparison writes docs/results/host.md, host_sizes.md and host.svg; a selection prints its Markdown only.
 # Usage: bench/host/run.sh [BUILD_DIR] [--quick] [--collectives LIST] [--ranks LIST] [--sizes LIST] [--mpi LIST] [--pairs N]
 #          [--memory LIST]
 #   BUILD_DIR holds libsccl.so (default build/release); lists are separated by commas.
@@ -69,8 +69,8 @@ done
 
 report=(python3 "$root/bench/host/report.py")
 if [ "$whole" ]; then
-  "${report[@]}" --svg "$work/host.svg" "$work"/*.csv >"$work/host.md"
-  cp "$work/host.md" "$work/host.svg" "$root/docs/results/"
+  "${report[@]}" --svg "$work/host.svg" --sizes "$work/host_sizes.md" "$work"/*.csv >"$work/host.md"
+  cp "$work/host.md" "$work/host_sizes.md" "$work/host.svg" "$root/docs/results/"
 else
   "${report[@]}" "$work"/*.csv
 fi
