@@ -27,7 +27,7 @@ class OwnSlots {
     for_slots(kind == Kind::broadcast ? count : count / 2, [&](std::size_t at, std::size_t slot) {
       if (kind == Kind::all_reduce) all_reduce(send, recv, count / 2, at, slot);
       if (kind == Kind::all_gather) all_gather(send, recv + (rank == 0 ? 0 : count / 2), recv + (rank == 0 ? count / 2 : 0), at, slot);
-      if (kind == Kind::broadcast) rank == 0 ? fill(send + at, slot) : empty(recv + at, slot);
+      if (kind == Kind::broadcast) rank == 0 ? fill(send + at, slot) : empty(recv + at, arriving_, slot);
     });
     if (kStreamed) finish_stores();
   }
@@ -47,7 +47,6 @@ class OwnSlots {
   static void fill(const float* from, std::size_t slot) {
     for (std::size_t i = 0; i < slot; i += kLanes) store(arriving_ + i, load(from + i));
   }
-  static void empty(float* to, std::size_t slot) { empty(to, arriving_, slot); }
   static void empty(float* to, const float* from, std::size_t slot) {
     for (std::size_t i = 0; i < slot; i += kStep) {
       Lanes values[kVectors];
