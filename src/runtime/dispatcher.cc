@@ -51,6 +51,15 @@ std::string automatic_planner(const CallShape& call, bool direct) {
   }
 }
 
+// Once the buffers of two ranks together leave the caches: both then send all they have and add all they get, which is one
+// way through slots instead of two, one after the other. What the second pass over the input reads is in the cache still.
+constexpr std::size_t kAllPairsOfTwoBytes = 6 * 1024 * 1024;
+
+std::string host_planner(const CallShape& call, bool direct) {
+  const bool exchanged = call.collective == Collective::allreduce && call.ranks == 2 && call.bytes >= kAllPairsOfTwoBytes;
+  return exchanged && !direct ? "all-pairs" : automatic_planner(call, direct);
+}
+
 // Header and payload together, and many under way, beat slots (8 bytes take 0.15 to 0.65 of the time). But what goes to
 // several ranks is written into a slot once, and into as many rings as there are ranks.
 std::size_t automatic_ll_bytes(const CallShape& call) {
@@ -97,7 +106,7 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   // Trees and synthesis belong to links that are named (SCCL_TOPO); the host's own join every rank to every other.
   std::string asked = settings.algorithm(call.collective);
   if (planners::find(asked) == nullptr) asked.clear();
-  choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
+  choice.planner = asked.empty() ? host_planner(call, direct) : asked;
   if (direct && (choice.planner == "one-hop" || choice.planner == "binomial")) {
     // Only one-hop routes are stars; a binomial tree asked for by name keeps its slots.
     if (asked.empty()) choice.planner = "one-hop";

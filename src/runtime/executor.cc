@@ -39,6 +39,10 @@ constexpr std::size_t kMostBounceBytes = 2 * 1024 * 1024;  // when slices of ano
 // Lanes with slices as long take turns after every slice. One that filled all its slots first would have its peer wait for
 // the slots that another lane is to empty; for less, turns cost more than such waiting.
 constexpr std::size_t kLeastTurnBytes = 32 * 1024;
+// Slices by which a lane may be ahead of another of its rank where lanes move together. That ends, as every lane waits in
+// the end for operations of its own slice or of earlier ones (lanes go slice by slice, lent slots too: lent_slots.h), and
+// no rank holds back a lane at the earliest slice of all.
+constexpr u64 kMostLead = 1;
 constexpr std::chrono::milliseconds kWithdrawalLimit{500};
 constexpr device::LaneState kFirstStep{0, 0, 0, -1};
 
@@ -260,6 +264,7 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   call_.element_bytes = static_cast<u32>(element_bytes);
   call_.lends_slots = !ll && plan.may_lend;
   lanes_in_turn_ = std::min(slice_bytes, longest * element_bytes) >= kLeastTurnBytes;
+  moves_together_ = lanes_in_turn_ && !touches_peers_ && !ll && streamed_bytes_ > 0;
   call_.slice_elements = slice_bytes / element_bytes;
   call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
   call_.scratch_slot_bytes = std::min(slice_bytes, (longest * element_bytes + 63) / 64 * 64);
@@ -286,6 +291,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   call_.slice_elements = membership_.layout.slot_bytes();
   call_.slice_count = (transfers_.most_bytes() + call_.slice_elements - 1) / call_.slice_elements;
   lanes_in_turn_ = transfers_.most_bytes() >= kLeastTurnBytes;
+  moves_together_ = false;
   call_.divisor = 1;
   start_lanes(program);
 }
@@ -301,24 +307,8 @@ Executor::Progress Executor::step() {
     target_.awaits_anything();
     return Progress::idle;
   }
-  device::Interpreter<kernels::HostTarget> interpreter(program_, call_, connections_.data(), lanes_.data(), target_);
-  bool moved = false;
-  std::size_t unfinished = 0;
-  for (u32 lane = 0; lane < lanes_.size(); ++lane) {
-    target_.awaits_anything();
-    Outcome outcome;
-    if (runs_short_) {
-      outcome = short_call_.run(lane, lanes_, call_, target_, moved);
-    } else {
-      do {
-        outcome = step_lane(interpreter, lane);
-        moved = moved || outcome == Outcome::progressed;
-      } while (outcome == Outcome::progressed && !lanes_in_turn_);
-    }
-    if (outcome == Outcome::mismatch) fail_mismatch(lanes_[lane].blocked_on_peer);
-    if (outcome == Outcome::failed) fail_transfer();
-    if (outcome != Outcome::finished) ++unfinished;
-  }
+  Interpreter interpreter(program_, call_, connections_.data(), lanes_.data(), target_);
+  auto [moved, unfinished] = moves_together_ ? step_together(interpreter) : step_lanes(interpreter);
   if (unfinished < unfinished_lanes_) moved = true;
   unfinished_lanes_ = unfinished;
   if (unfinished > 1) target_.awaits_anything();
@@ -336,7 +326,69 @@ Executor::Progress Executor::step() {
   return moved ? Progress::moved : Progress::idle;
 }
 
-Outcome Executor::step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane) {
+Executor::Pass Executor::step_lanes(Interpreter& interpreter) {
+  Pass pass;
+  for (u32 lane = 0; lane < lanes_.size(); ++lane) {
+    target_.awaits_anything();
+    Outcome outcome;
+    if (runs_short_) {
+      outcome = short_call_.run(lane, lanes_, call_, target_, pass.moved);
+    } else {
+      do {
+        outcome = step_lane(interpreter, lane);
+        pass.moved = pass.moved || outcome == Outcome::progressed;
+      } while (outcome == Outcome::progressed && !lanes_in_turn_);
+    }
+    check(outcome, lane);
+    if (outcome != Outcome::finished) ++pass.unfinished;
+  }
+  return pass;
+}
+
+// One operation of each lane that can go on; what they move, they move together. A lane that is ahead goes in company
+// only: alone it would just fill slots, as its peer would, and both would move everything by itself.
+Executor::Pass Executor::step_together(Interpreter& interpreter) {
+  Pass pass;
+  std::array<std::pair<u32, Interpreter::Begun>, kernels::HostTarget::kMostHeld> begun;
+  std::size_t count = 0;
+  const u64 slowest = slice_of_slowest_lane();
+  bool slowest_goes = false;
+  const auto begin_those = [&](auto&& qualifies) {
+    for (u32 lane = 0; lane < lanes_.size() && count < begun.size(); ++lane) {
+      const u64 slice = lanes_[lane].slice;
+      if (!qualifies(slice)) continue;
+      target_.awaits_anything();
+      begun[count].first = lane;
+      const Outcome outcome = interpreter.begin(lane, begun[count].second);
+      check(outcome, lane);
+      if (outcome != Outcome::progressed) continue;
+      ++count;
+      slowest_goes = slowest_goes || slice == slowest;
+    }
+  };
+  target_.hold();
+  begin_those([&](u64 slice) { return slice < std::min(slowest + kMostLead, call_.slice_count); });
+  if (slowest_goes) begin_those([&](u64 slice) { return slice == slowest + kMostLead && slice < call_.slice_count; });
+  target_.move_held();
+  for (std::size_t i = 0; i < count; ++i) interpreter.finish(begun[i].first, begun[i].second);
+  pass.moved = count > 0;
+  pass.unfinished = static_cast<std::size_t>(
+      std::count_if(lanes_.begin(), lanes_.end(), [&](const device::LaneState& lane) { return lane.slice < call_.slice_count; }));
+  return pass;
+}
+
+u64 Executor::slice_of_slowest_lane() const {
+  u64 slowest = call_.slice_count;
+  for (const device::LaneState& lane : lanes_) slowest = std::min(slowest, lane.slice);
+  return slowest;
+}
+
+void Executor::check(Outcome outcome, std::size_t lane) {
+  if (outcome == Outcome::mismatch) fail_mismatch(lanes_[lane].blocked_on_peer);
+  if (outcome == Outcome::failed) fail_transfer();
+}
+
+Outcome Executor::step_lane(Interpreter& interpreter, std::size_t lane) {
   if (!touches_peers_) return interpreter.step(static_cast<u32>(lane));
   std::atomic<u32>& touching = membership_.own_state().touching;
   touching.store(1, std::memory_order_relaxed);

@@ -78,7 +78,16 @@ class Executor {
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void fill_shape(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
-  device::Outcome step_lane(device::Interpreter<kernels::HostTarget>& interpreter, std::size_t lane);
+  using Interpreter = device::Interpreter<kernels::HostTarget>;
+  struct Pass {
+    bool moved = false;
+    std::size_t unfinished = 0;
+  };
+  Pass step_lanes(Interpreter& interpreter);
+  Pass step_together(Interpreter& interpreter);
+  device::u64 slice_of_slowest_lane() const;
+  void check(device::Outcome outcome, std::size_t lane);
+  device::Outcome step_lane(Interpreter& interpreter, std::size_t lane);
   void check_fault(const Peer& peer) const;
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();
@@ -125,6 +134,7 @@ class Executor {
   bool compares_calls_ = false;  // with all ranks', at its end
   bool runs_short_ = false;      // by short_call_
   bool lanes_in_turn_ = false;   // a slice of each
+  bool moves_together_ = false;  // those of lanes that can go on
   std::uint64_t call_hash_ = 0;
   std::optional<CollectiveRequest> meeting_;  // begins when the ranks have compared their buffers
   bool maps_buffers_ = false;   // all of them, all ranks'

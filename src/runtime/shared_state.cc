@@ -70,6 +70,11 @@ void SharedState::publish_fault(int code, const std::string& text) {
   fault.store(code, std::memory_order_release);  // pairs with the peers' health check
 }
 
+// Long buffers mostly begin shortly after the beginning of a page (the C library's 16 bytes after it), and processors tell
+// loads from earlier stores by their place within a page alone: a load waits for a store that is still under way to such
+// a place. Slots lie half a page away from that.
+constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
+
 MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes)
     : ranks_(ranks), slot_bytes_(slot_bytes) {
   const std::size_t rings = static_cast<std::size_t>(kChannels) * static_cast<std::size_t>(ranks);
@@ -78,7 +83,7 @@ MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackb
   signals_offset_ = rings_offset_ + rings * sizeof(device::Ring);
   const std::size_t signals = static_cast<std::size_t>(ranks) * kSignals * kContexts;
   payloads_offset_ = round_up(signals_offset_ + signals * sizeof(std::atomic<std::uint64_t>), kPageBytes);
-  blackboard_offset_ = payloads_offset_ + rings * device::kSlotCount * slot_bytes;
+  blackboard_offset_ = round_up(payloads_offset_ + kPayloadPhaseBytes + rings * device::kSlotCount * slot_bytes, kPageBytes);
   total_bytes_ = blackboard_offset_ + blackboard_bytes;
 }
 
@@ -87,7 +92,7 @@ device::Ring& MemoryLayout::ring(std::byte* base, Channel channel, Rank source) 
 }
 
 device::u8* MemoryLayout::payload(std::byte* base, Channel channel, Rank source) const {
-  return reinterpret_cast<device::u8*>(base + payloads_offset_) +
+  return reinterpret_cast<device::u8*>(base + payloads_offset_ + kPayloadPhaseBytes) +
          index(channel, source) * device::kSlotCount * slot_bytes_;
 }
 

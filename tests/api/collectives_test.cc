@@ -70,6 +70,22 @@ std::vector<Case> large_cases(int ranks) {
   return cases;
 }
 
+// Of all ranks' buffers together more than most last-level caches hold.
+std::vector<Case> cases_beyond_caches(int ranks) {
+  constexpr std::size_t kAllBytes = 28 << 20;
+  std::vector<Case> cases;
+  std::size_t turn = 0;
+  for (const KindInfo& kind : kinds()) {
+    const TypeInfo& type = types()[(turn * 5 + 7) % types().size()];
+    const bool per_rank = !(kind.kind == Kind::allreduce || kind.kind == Kind::reduce || kind.kind == Kind::broadcast);
+    const std::size_t bytes = kAllBytes / static_cast<std::size_t>(per_rank ? ranks * ranks : ranks);
+    cases.push_back({&kind, &type, kOps[kind.reduces ? turn % 6 : 0], bytes / type.bytes + turn % 3,
+                     kind.has_in_place && turn % 2 == 1, turn % 3, kind.rooted ? ranks / 2 : 0});
+    ++turn;
+  }
+  return cases;
+}
+
 void check_world(Mode mode, int ranks, const std::vector<Case>& cases) {
   INFO(name(mode) << ", " << ranks << " ranks, " << cases.size() << " calls");
   const auto results = run_world(mode, ranks, [&](int rank, ncclComm_t comm) -> std::string {
@@ -108,6 +124,17 @@ TEST_CASE("every planner and protocol gives right results", "[processes]") {
       ::unsetenv("SCCL_ALGO");
       ::unsetenv("SCCL_PROTO");
     }
+}
+
+TEST_CASE("calls beyond the caches give right results through slots, whichever planner serves them", "[processes]") {
+  ::setenv("SCCL_PROTO", "simple", 1);
+  for (const char* algorithm : {"auto", "ring"}) {
+    ::setenv("SCCL_ALGO", algorithm, 1);
+    INFO(algorithm);
+    for (const int ranks : {2, 3}) check_world(Mode::processes, ranks, cases_beyond_caches(ranks));
+  }
+  ::unsetenv("SCCL_ALGO");
+  ::unsetenv("SCCL_PROTO");
 }
 
 TEST_CASE("calls of one shape and of changing shapes follow one another with other buffers and factors") {

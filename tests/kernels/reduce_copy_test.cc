@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "kernels/host/reduce_instruction_set.h"
 #include "kernels/host/reduce_loops.h"
-#include "kernels/reduce_reference.h"
+#include "kernels/reduce_buffers.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -17,17 +17,9 @@
 
 using namespace sccl;
 using namespace sccl::kernels;
-namespace ref = sccl::reference;
+using namespace sccl::test;
 
 namespace {
-
-constexpr DataType kTypes[] = {DataType::int8,    DataType::uint8,    DataType::int32,      DataType::uint32,
-                               DataType::int64,   DataType::uint64,   DataType::float16,    DataType::float32,
-                               DataType::float64, DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2};
-constexpr ReduceKernel kKernels[] = {ReduceKernel::sum, ReduceKernel::prod, ReduceKernel::max, ReduceKernel::min};
-constexpr std::size_t kGuardBytes = 64;
-constexpr unsigned char kGuard = 0xa5;
-constexpr std::uint64_t kSeed = 20240229;
 
 // The rest of the test program keeps the best instructions.
 class ChosenSet {
@@ -35,92 +27,6 @@ class ChosenSet {
   explicit ChosenSet(InstructionSet set) { use_instruction_set(set); }
   ~ChosenSet() { use_instruction_set(available_instruction_sets().front()); }
 };
-
-// Elements as they lie in memory.
-using Bytes = std::vector<unsigned char>;
-
-Bytes packed(DataType type, const std::vector<ref::Bits>& elements) {
-  const std::size_t size = size_bytes(type);
-  Bytes bytes(elements.size() * size);
-  for (std::size_t i = 0; i < elements.size(); ++i) std::memcpy(&bytes[i * size], &elements[i], size);
-  return bytes;
-}
-
-// Elements between guard bytes, `offset` elements after a 64-byte boundary.
-class Buffer {
- public:
-  Buffer(DataType type, std::size_t elements, std::size_t offset = 0)
-      : size_(size_bytes(type)),
-        elements_(elements),
-        storage_(2 * kGuardBytes + 64 + (elements + offset) * size_, kGuard) {
-    const auto base = reinterpret_cast<std::uintptr_t>(storage_.data());
-    begin_ = kGuardBytes + (64 - base % 64) % 64 + offset * size_;
-  }
-  Buffer(DataType type, const Bytes& bytes, std::size_t elements, std::size_t offset = 0)
-      : Buffer(type, elements, offset) {
-    if (elements > 0) std::memcpy(data(), bytes.data(), elements * size_);
-  }
-  Buffer(Buffer&&) = default;
-  Buffer(const Buffer&) = delete;
-
-  void* data() { return storage_.data() + begin_; }
-  ref::Bits operator[](std::size_t i) const {
-    ref::Bits bits = 0;
-    std::memcpy(&bits, storage_.data() + begin_ + i * size_, size_);
-    return bits;
-  }
-  bool holds(const Bytes& bytes) const {
-    return elements_ == 0 || std::memcmp(storage_.data() + begin_, bytes.data(), elements_ * size_) == 0;
-  }
-  bool guards_are_untouched() const {
-    const Bytes guard(begin_ + kGuardBytes + 64, kGuard);
-    const std::size_t end = begin_ + elements_ * size_;
-    return std::memcmp(storage_.data(), guard.data(), begin_) == 0 &&
-           std::memcmp(storage_.data() + end, guard.data(), storage_.size() - end) == 0;
-  }
-
- private:
-  std::size_t size_, elements_;
-  Bytes storage_;
-  std::size_t begin_;
-};
-
-// NaNs are equal to each other.
-bool same(DataType type, ref::Bits a, ref::Bits b) {
-  return a == b || (ref::is_nan(type, a) && ref::is_nan(type, b));
-}
-
-// Empty if the first elements are as expected and nothing else was written.
-std::string difference(DataType type, const Buffer& got, const std::vector<ref::Bits>& expected, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!same(type, got[i], expected[i])) {
-      return fmt::format("{}[{}] is {:#x}, not {:#x}", info(type).name, i, got[i], expected[i]);
-    }
-  }
-  return got.guards_are_untouched() ? "" : "bytes outside the elements were written";
-}
-
-std::vector<ref::Bits> reduced(DataType type, ReduceKernel kernel,
-                               const std::vector<std::vector<ref::Bits>>& operands) {
-  std::vector<ref::Bits> result;
-  for (std::size_t i = 0; i < operands[0].size(); ++i) {
-    ref::Accumulator accumulator(type, kernel, operands[0][i]);
-    for (std::size_t k = 1; k < operands.size(); ++k) accumulator.add(operands[k][i]);
-    result.push_back(accumulator.result());
-  }
-  return result;
-}
-
-// Half of them any bits, half numbers around one, whose sums and products stay numbers.
-std::vector<ref::Bits> random_elements(DataType type, std::size_t count, std::mt19937_64& random) {
-  std::uniform_real_distribution<double> around_one(-2, 2);
-  std::vector<ref::Bits> elements;
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool tame = info(type).floating && i % 2 == 0;
-    elements.push_back(tame ? ref::rounded(type, around_one(random)) : random() & ref::low_bits(ref::width(type)));
-  }
-  return elements;
-}
 
 std::vector<ref::Bits> all_elements(DataType type) {
   std::vector<ref::Bits> elements;
@@ -415,74 +321,6 @@ TEST_CASE("large copies reach every destination, also when one of them is the so
   CHECK(difference(DataType::uint8, third, a, kElements) == "");
 }
 
-TEST_CASE("what is written past the caches arrives like the rest, wherever destinations lie and for every type") {
-  constexpr std::size_t kElements = 20'011;  // of every type more than a piece, and a rest
-  std::mt19937_64 random(kSeed);
-  struct Offsets {
-    std::size_t of[3];
-  };
-  for (DataType type : kTypes) {
-    const auto a = random_elements(type, kElements, random);
-    const auto b = random_elements(type, kElements, random);
-    const auto sum = reduced(type, ReduceKernel::sum, {a, b});
-    Buffer first(type, packed(type, a), kElements, 1), second(type, packed(type, b), kElements);
-    const Operand operands[] = {{first.data(), 0}, {second.data(), 0}};
-    for (const Offsets& offsets : {Offsets{{0, 0, 0}}, Offsets{{3, 3, 3}}, Offsets{{1, 0, 5}}, Offsets{{0, 0, 2}}})
-      for (const int count : {1, 2, 3})
-        for (const std::uint32_t streamed : {1u, 2u, 7u})
-          for (const int sources : {1, 2}) {
-            INFO(info(type).name << ", " << sources << " to " << count << " destinations, mask " << streamed << ", offsets "
-                                 << offsets.of[0] << " " << offsets.of[1] << " " << offsets.of[2]);
-            std::vector<Buffer> results;
-            for (const std::size_t offset : offsets.of) results.emplace_back(type, kElements, offset);
-            void* destinations[] = {results[0].data(), results[1].data(), results[2].data()};
-            reduce_copy({type, ReduceKernel::sum, operands, sources, false, 1, destinations, count, kElements, streamed});
-            for (int i = 0; i < 3; ++i) {
-              if (i < count) CHECK(difference(type, results[i], sources == 1 ? a : sum, kElements) == "");
-              CHECK(results[i].guards_are_untouched());
-            }
-          }
-  }
-}
-
-TEST_CASE("any number of operands and destinations may lie differently and be written past the caches") {
-  constexpr std::size_t kElements = 5'003;
-  constexpr int kMany = 40;
-  std::mt19937_64 random(kSeed);
-  std::vector<std::vector<ref::Bits>> inputs;
-  std::vector<Buffer> sources, results;
-  for (int i = 0; i < kMany; ++i) {
-    inputs.push_back(random_elements(DataType::int32, kElements, random));
-    sources.emplace_back(DataType::int32, packed(DataType::int32, inputs.back()), kElements, i % 3);
-    results.emplace_back(DataType::int32, kElements, i % 5);
-  }
-  std::vector<Operand> operands;
-  std::vector<void*> destinations;
-  for (Buffer& source : sources) operands.push_back({source.data(), 0});
-  for (Buffer& result : results) destinations.push_back(result.data());
-  const auto sum = reduced(DataType::int32, ReduceKernel::sum, inputs);
-  reduce_copy({DataType::int32, ReduceKernel::sum, operands.data(), kMany, false, 1, destinations.data(), kMany, kElements, ~0u});
-  for (const Buffer& result : results) {
-    CHECK(difference(DataType::int32, result, sum, kElements) == "");
-    CHECK(result.guards_are_untouched());
-  }
-}
-
-TEST_CASE("sums past the caches into places that lie differently may replace an operand") {
-  constexpr std::size_t kElements = 20'011;
-  std::mt19937_64 random(kSeed);
-  const auto a = random_elements(DataType::float32, kElements, random);
-  const auto b = random_elements(DataType::float32, kElements, random);
-  const auto sum = reduced(DataType::float32, ReduceKernel::sum, {a, b});
-  Buffer mine(DataType::float32, packed(DataType::float32, a), kElements, 3),
-      theirs(DataType::float32, packed(DataType::float32, b), kElements), slot(DataType::float32, kElements);
-  const Operand operands[] = {{mine.data(), 0}, {theirs.data(), 0}};
-  void* destinations[] = {mine.data(), slot.data()};
-  reduce_copy({DataType::float32, ReduceKernel::sum, operands, 2, false, 1, destinations, 2, kElements, 1});
-  CHECK(difference(DataType::float32, mine, sum, kElements) == "");
-  CHECK(difference(DataType::float32, slot, sum, kElements) == "");
-}
-
 TEST_CASE("factors of averages are the rounded reciprocals") {
   for (DataType type : kTypes) {
     CHECK(ref::is_nan(type, one_bits(type)) == false);
@@ -585,7 +423,7 @@ TEST_CASE("fp8 and float16 conversions are exact even where the processor flushe
         {
           const CallersSettings settings(kFlush);
           loops.kernels[static_cast<int>(kernel)].pair(
-              {type, kernel, operands, 2, false, 1, &destination, 1, a.size()});
+              {type, kernel, operands, 2, false, 1, &destination, 1, a.size()}, {});
         }
         CHECK(difference(type, to, expected, a.size()) == "");
       }

@@ -46,9 +46,19 @@ class Interpreter {
       : program_(program), call_(call), connections_(connections), lanes_(lanes), target_(target) {}
 
   Outcome step(u32 lane_index) {
+    Begun begun{};
+    const Outcome outcome = begin(lane_index, begun);
+    return outcome == Outcome::progressed ? finish(lane_index, begun) : outcome;
+  }
+
+  // The halves of a step. A target may put off the moves of several lanes that have begun, and make them together before
+  // it lets any of them finish: to the others an operation that has begun is not done.
+  struct Begun;
+
+  Outcome begin(u32 lane_index, Begun& begun) {
     const Lane& lane = program_.lanes[lane_index];
     LaneState& state = lanes_[lane_index];
-    Turn turn{};
+    Turn& turn = begun.turn;
     const Outcome ready = target_.await([&] {
       if (is_finished(lane, state)) return Outcome::finished;
       turn = turn_of(lane, state);
@@ -56,19 +66,23 @@ class Interpreter {
     });
     if (ready != Outcome::progressed) return ready;
     if (!Target::kAlone) turn = turn_of(lane, state);
-    Motion motion = Motion::none;
-    if (turn.acts) {
-      const Op& op = *turn.op;
-      if (!Target::kAlone && is_flagged(op) && !target_.all([&] { return words_arrived(op, turn.elements); })) {
-        target_.commit([&] { blocked(state, first_sender(op)); });
-        return Outcome::blocked;
-      }
-      motion = execute(op, turn.slice, turn.elements);
-      if (motion == Motion::failed) return Outcome::failed;
+    begun.motion = Motion::none;
+    if (!turn.acts) return Outcome::progressed;
+    const Op& op = *turn.op;
+    if (!Target::kAlone && is_flagged(op) && !target_.all([&] { return words_arrived(op, turn.elements); })) {
+      target_.commit([&] { blocked(state, first_sender(op)); });
+      return Outcome::blocked;
     }
+    begun.motion = execute(op, turn.slice, turn.elements);
+    return begun.motion == Motion::failed ? Outcome::failed : Outcome::progressed;
+  }
+
+  Outcome finish(u32 lane_index, const Begun& begun) {
+    const Lane& lane = program_.lanes[lane_index];
+    LaneState& state = lanes_[lane_index];
     target_.commit([&] {
-      if (motion != Motion::none) complete(turn, motion);
-      advance(lane, *turn.op, state);
+      if (begun.motion != Motion::none) complete(begun.turn, begun.motion);
+      advance(lane, *begun.turn.op, state);
     });
     // In a block only the leader knows yet.
     return Target::kAlone && is_finished(lane, state) ? Outcome::finished : Outcome::progressed;
@@ -91,6 +105,13 @@ class Interpreter {
     bool acts;
   };
 
+ public:
+  struct Begun {
+    Turn turn;
+    Motion motion;
+  };
+
+ private:
   Turn turn_of(const Lane& lane, const LaneState& state) const {
     const Op& op = program_.ops[lane.op_begin + state.op];
     if (op.kind != OpKind::move) return {&op, state.slice, 0, (call_.chunks[op.chunk].flags & kAbsent) == 0};

@@ -14,6 +14,7 @@
 
 #include "kernels/device/connection.h"
 #include "kernels/host/slot_stores.h"
+#include "platform/host/prefetch.h"
 
 namespace sccl::kernels {
 
@@ -84,16 +85,7 @@ struct InlineMessages {
     const u64 lines = next - connection.ll_position;
     const u64* line = header(connection, next);
     for (u64 i = 0; i < (lines < kLinesTaken ? lines : kLinesTaken); ++i)
-      prefetch_to_write(line += device::kCacheLineBytes / sizeof(u64));
-  }
-  // __builtin_prefetch fetches for reading where the compiler may not take the instruction for granted; processors
-  // without it do nothing.
-  static void prefetch_to_write(const u64* line) {
-#if defined(__x86_64__)
-    asm volatile("prefetchw %0" : : "m"(*line));
-#else
-    __builtin_prefetch(line, 1);
-#endif
+      host::prefetch_to_write(line += device::kCacheLineBytes / sizeof(u64));
   }
   static u64* header(Connection& connection, u64 position) {
     return reinterpret_cast<u64*>(connection.ring->inline_messages + position % kLines * device::kCacheLineBytes);

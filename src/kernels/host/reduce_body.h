@@ -7,14 +7,17 @@
 #define SCCL_REDUCE_BODY_H
 #endif
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include <hwy/cache_control.h>
 
 #include "kernels/host/element_lanes.h"
 #include "kernels/host/reduce_loops.h"
+#include "platform/host/prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sccl::kernels::HWY_NAMESPACE {
@@ -275,14 +278,75 @@ HWY_INLINE void fetch_ahead(const Bits* from, std::size_t bytes) {
     hwy::Prefetch(reinterpret_cast<const char*>(from) + kAheadBytes + at);
 }
 
+// A rider's vectors of one step. They are loaded before the step's results are stored, and stored after them: loads of
+// memory begin early, and stores past the caches fill their lines without a pause.
+template <int kVectors>
+class Carried {
+ public:
+  HWY_INLINE void load(const Rider& rider) {
+    for (int v = 0; v < kVectors; ++v) vectors_[v] = WholeVectors().load(D(), rider.from + v * hn::Lanes(D()));
+  }
+  HWY_INLINE void store(Rider& rider) const {
+    if (rider.streamed) {
+      for (int v = 0; v < kVectors; ++v) WholeVectors().stream(vectors_[v], D(), rider.to + v * hn::Lanes(D()));
+    } else {
+      take_lines_ahead(rider.to);
+      for (int v = 0; v < kVectors; ++v) WholeVectors().store(vectors_[v], D(), rider.to + v * hn::Lanes(D()));
+    }
+    rider.from += kVectors * hn::Lanes(D());
+    rider.to += kVectors * hn::Lanes(D());
+    rider.bytes -= kVectors * hn::Lanes(D());
+  }
+
+ private:
+  using D = hn::ScalableTag<std::uint8_t>;
+
+  // The peer has read them since they were written last: a store that had to wait for one would make all later stores wait.
+  static HWY_INLINE void take_lines_ahead(const std::uint8_t* to) {
+    constexpr std::size_t kAheadBytes = 1024;
+    for (std::size_t at = 0; at < kVectors * hn::Lanes(D()); at += kStreamAlignment)
+      host::prefetch_to_write(to + kAheadBytes + at);
+  }
+
+  hn::Vec<D> vectors_[kVectors];
+};
+
+// As many whole steps as work and riders have, which the loop keeps in registers. Returns the elements done.
+template <class R, int kVectors, int kRiders, class Shape>
+std::size_t reduce_with_riders(const ReduceCopy& work, const Shape& shape, std::span<Rider> riders) {
+  using Memory = typename R::Memory;
+  constexpr int kCarried = kVectors * static_cast<int>(hn::MaxLanes(Memory()) * sizeof(typename R::Bits) /
+                                                       hn::MaxLanes(hn::ScalableTag<std::uint8_t>()));
+  const std::size_t step = kVectors * hn::Lanes(Memory());
+  std::size_t steps = work.elements / step;
+  Rider here[kRiders];
+  for (int i = 0; i < kRiders; ++i) {
+    here[i] = riders[static_cast<std::size_t>(i)];
+    steps = std::min(steps, here[i].bytes / (step * sizeof(typename R::Bits)));
+  }
+  const std::uint32_t streamed = work.streamed;
+  for (std::size_t at = 0; at < steps * step; at += step) {
+    Carried<kCarried> carried[kRiders];
+    for (int i = 0; i < kRiders; ++i) carried[i].load(here[i]);
+    reduce_vectors<R, kVectors>(shape, at, streamed, WholeVectors());
+    for (int i = 0; i < kRiders; ++i) carried[i].store(here[i]);
+  }
+  for (int i = 0; i < kRiders; ++i) riders[static_cast<std::size_t>(i)] = here[i];
+  return steps * step;
+}
+
 template <class R, template <class> class Shape>
-void reduce_loop(const ReduceCopy& work) {
+void reduce_loop(const ReduceCopy& work, std::span<Rider> riders) {
   constexpr int kVectors = 4;
   const Shape<R> shape(work);
   const std::size_t lanes = hn::Lanes(typename R::Memory());
   const std::size_t elements = work.elements;
   const std::uint32_t streamed = work.streamed;
   std::size_t at = 0;
+  if (riders.size() > 1 && std::is_same_v<R, Copying>)
+    at = reduce_with_riders<R, kVectors, 2>(work, shape, riders);
+  else if (!riders.empty())
+    at = reduce_with_riders<R, kVectors, 1>(work, shape, riders);
   if (streamed != 0 && work.operand_count == 1) {
     for (; elements - at >= kVectors * lanes; at += kVectors * lanes) {
       fetch_ahead(shape.source(0).data + at, kVectors * lanes * sizeof(typename R::Bits));
@@ -293,7 +357,6 @@ void reduce_loop(const ReduceCopy& work) {
     reduce_vectors<R, kVectors>(shape, at, streamed, WholeVectors());
   }
   for (; at < elements; at += lanes) reduce_vectors<R, 1>(shape, at, 0, Remainder{elements - at});
-  if (streamed != 0) hwy::FlushStream();
 }
 
 // Sums and products of signed integers are those of unsigned ones.

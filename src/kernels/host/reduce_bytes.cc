@@ -11,10 +11,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace sccl::kernels::HWY_NAMESPACE {
 
-void copy_bytes(const ReduceCopy& work) {
-  if (work.destination_count == 1) return reduce_loop<Copying, OneToOne>(work);
-  if (work.destination_count == 2) return reduce_loop<Copying, OneToPair>(work);
-  reduce_loop<Copying, AnyToAny>(work);
+void copy_bytes(const ReduceCopy& work, std::span<Rider> riders) {
+  if (work.destination_count == 1) return reduce_loop<Copying, OneToOne>(work, riders);
+  if (work.destination_count == 2) return reduce_loop<Copying, OneToPair>(work, riders);
+  reduce_loop<Copying, AnyToAny>(work, riders);
 }
 
 }  // namespace sccl::kernels::HWY_NAMESPACE

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include <hwy/cache_control.h>
+
 #include "base/error.h"
 #include "base/types.h"
 #include "kernels/host/reduce_divide.h"
@@ -56,39 +58,61 @@ std::size_t bytes_to_boundary(const void* address) {
   return (kStreamAlignment - reinterpret_cast<std::uintptr_t>(address) % kStreamAlignment) % kStreamAlignment;
 }
 
-// Whether one lead brings all destinations to their boundaries.
-bool lie_alike(const ReduceCopy& work) {
-  const std::size_t lead_bytes = bytes_to_boundary(work.destinations[0]);
-  return std::all_of(work.destinations + 1, work.destinations + work.destination_count,
-                     [&](const void* address) { return bytes_to_boundary(address) == lead_bytes; });
+// To the first boundary that is no nearer than `least` bytes, at most kStreamAlignment.
+std::size_t lead_of(const void* address, std::size_t least) {
+  const std::size_t bytes = bytes_to_boundary(address);
+  return bytes < least ? bytes + kStreamAlignment : bytes;
 }
 
-// The loops write whole vectors past the caches, from a boundary on; what lies before it goes through them.
-template <typename Run>
-void run_from_boundary(const ReduceCopy& work, Run&& run) {
-  if (work.streamed == 0) return run(work);
+bool is_streamed(const ReduceCopy& work, int destination) {
+  return destination < 32 && (work.streamed >> destination & 1) != 0;
+}
+
+int first_streamed(const ReduceCopy& work) {
+  int i = 0;
+  while (i < work.destination_count && !is_streamed(work, i)) ++i;
+  return i;
+}
+
+// Whether one lead brings all that are written past the caches to their boundaries.
+bool lie_alike(const ReduceCopy& work) {
+  const int first = first_streamed(work);
+  for (int i = first + 1; i < work.destination_count; ++i)
+    if (is_streamed(work, i) && bytes_to_boundary(work.destinations[i]) != bytes_to_boundary(work.destinations[first]))
+      return false;
+  return true;
+}
+
+// The loops write whole vectors past the caches, from a boundary on (the first that is no nearer than `least_lead` bytes);
+// what lies before it goes through them.
+void run_from_boundary(const ReduceCopy& work, Loop loop, std::span<Rider> riders = {}, std::size_t least_lead = 0) {
+  const int first = first_streamed(work);
+  if (first == work.destination_count) return loop(work, riders);
   ReduceCopy cached = work;
   cached.streamed = 0;
-  if (!lie_alike(work)) return run(cached);
-  const std::size_t lead_bytes = bytes_to_boundary(work.destinations[0]);
-  if (lead_bytes == 0) return run(work);
+  if (!lie_alike(work)) return loop(cached, riders);
+  const std::size_t lead_bytes = lead_of(work.destinations[first], least_lead);
+  if (lead_bytes == 0) return loop(work, riders);
   const std::size_t lead = lead_bytes / size_bytes(work.type);
-  if (lead_bytes % size_bytes(work.type) != 0 || lead >= work.elements || !Part::fits(work)) return run(cached);
-  run(Part(cached, 0, lead).work());
-  run(Part(work, lead, work.elements - lead).work());
+  if (lead_bytes % size_bytes(work.type) != 0 || lead >= work.elements || !Part::fits(work)) return loop(cached, riders);
+  loop(Part(cached, 0, lead).work(), {});
+  loop(Part(work, lead, work.elements - lead).work(), riders);
 }
 
 // What is read or written a second time soon, still in the first cache.
 constexpr std::size_t kPieceBytes = 16 * 1024;
 
-void copy(const ReduceCopy& work);
+bool is_copy(const ReduceCopy& work) { return work.operand_count == 1 && !work.scaled; }
+bool is_divided(const ReduceCopy& work) { return work.divisor > 1 && !info(work.type).floating; }
+
+void copy(const ReduceCopy& work, std::span<Rider> riders = {}, std::size_t least_lead = 0);
 
 void copy_to_each(const ReduceCopy& work) {
   for (int i = 0; i < work.destination_count; ++i) {
     ReduceCopy one = work;
     one.destinations = work.destinations + i;
     one.destination_count = 1;
-    one.streamed = i < 32 ? work.streamed >> i & 1 : 0;
+    one.streamed = is_streamed(work, i) ? 1 : 0;
     copy(one);
   }
 }
@@ -105,7 +129,7 @@ bool in_pieces(const ReduceCopy& work) {
   return work.streamed != 0 && work.destination_count > 1 && !lie_alike(work) && Part::fits(work);
 }
 
-void copy(const ReduceCopy& work) {
+void copy(const ReduceCopy& work, std::span<Rider> riders, std::size_t least_lead) {
   const void* from = work.operands[0].data;
   const std::size_t bytes = work.elements * size_bytes(work.type);
   if (work.destination_count == 1 && work.destinations[0] == from) return;
@@ -113,8 +137,8 @@ void copy(const ReduceCopy& work) {
     ReduceCopy whole = work;
     whole.type = DataType::int8;
     whole.elements = bytes;
-    if (in_pieces(whole)) return run_in_pieces(whole, copy_to_each);
-    return run_from_boundary(whole, copy_loop(current_instruction_set()));
+    if (in_pieces(whole)) return run_in_pieces(whole, [](const ReduceCopy& piece) { copy_to_each(piece); });
+    return run_from_boundary(whole, copy_loop(current_instruction_set()), riders, least_lead);
   }
   for (int i = 0; i < work.destination_count; ++i) {
     if (work.destinations[i] != from) std::memcpy(work.destinations[i], from, bytes);
@@ -156,7 +180,7 @@ void reduce_in_pieces(const ReduceCopy& work) {
     reduction.destinations = &aside;
     reduction.destination_count = 1;
     reduction.streamed = 0;
-    loop_for(reduction)(reduction);
+    loop_for(reduction)(reduction, {});
     const Operand sum{aside, 0};
     ReduceCopy result = piece;
     result.operands = &sum;
@@ -165,11 +189,10 @@ void reduce_in_pieces(const ReduceCopy& work) {
   });
 }
 
-void reduce_undivided(const ReduceCopy& work) {
-  if (work.operand_count == 1 && !work.scaled) return copy(work);
+void reduce(const ReduceCopy& work, std::span<Rider> riders = {}, std::size_t least_lead = 0) {
   const FloatEnvironment environment;
   if (in_pieces(work)) return reduce_in_pieces(work);
-  run_from_boundary(work, loop_for(work));
+  run_from_boundary(work, loop_for(work), riders, least_lead);
 }
 
 // Operands are no longer needed once the first destination holds the sum, even where they are other destinations.
@@ -177,7 +200,10 @@ void reduce_and_divide(const ReduceCopy& work) {
   ReduceCopy sum = work;
   sum.destination_count = 1;
   sum.streamed = 0;  // it is read again below
-  reduce_undivided(sum);
+  if (is_copy(sum))
+    copy(sum);
+  else
+    reduce(sum);
   divide(work.type, work.destinations[0], work.elements, work.divisor);
   const Operand average{work.destinations[0], 0};
   ReduceCopy rest = work;
@@ -190,14 +216,100 @@ void reduce_and_divide(const ReduceCopy& work) {
   copy(rest);
 }
 
+void do_alone(const ReduceCopy& work) {
+  if (is_divided(work)) return reduce_and_divide(work);
+  if (is_copy(work)) return copy(work);
+  reduce(work);
+}
+
+// Copies on their way to one destination each.
+//
+// All begin at or after the furthest first boundary. Their sources lie at equal places within pages as often as not (one
+// buffer into two places), and so do results: a copy whose loads came shortly after another's stores would wait for them
+// (a load is told from earlier stores by its place within a page). Whoever is ahead with its loads does not.
+class Ride {
+ public:
+  // False if there are too many.
+  bool take(const ReduceCopy& copy) {
+    if (count_ + static_cast<std::size_t>(copy.destination_count) > kMost) return false;
+    for (int i = 0; i < copy.destination_count; ++i)
+      if (copy.destinations[i] != copy.operands[0].data)
+        riders_[count_++] = {static_cast<const std::uint8_t*>(copy.operands[0].data),
+                             static_cast<std::uint8_t*>(copy.destinations[i]), copy.elements * size_bytes(copy.type),
+                             is_streamed(copy, i)};
+    return true;
+  }
+
+  void go_with(const ReduceCopy* leader) {
+    std::size_t least_lead = 0;
+    for (const Rider& rider : all()) least_lead = std::max(least_lead, bytes_to_boundary(rider.to));
+    const int first = leader == nullptr ? 0 : first_streamed(*leader);
+    const bool leader_streams = leader != nullptr && first < leader->destination_count;
+    if (leader_streams) least_lead = std::max(least_lead, bytes_to_boundary(leader->destinations[first]));
+    for (Rider& rider : all()) begin(rider, least_lead);
+    if (leader == nullptr) return finish();
+    if (is_copy(*leader))
+      copy(*leader, all(), least_lead);
+    else
+      reduce(*leader, all(), least_lead);
+    finish();
+  }
+
+ private:
+  static constexpr std::size_t kMost = 8;
+
+  std::span<Rider> all() { return {riders_.data(), count_}; }
+
+  static void begin(Rider& rider, std::size_t least_lead) {
+    const std::size_t lead = std::min(lead_of(rider.to, least_lead), rider.bytes);
+    std::memcpy(rider.to, rider.from, lead);
+    rider.from += lead;
+    rider.to += lead;
+    rider.bytes -= lead;
+  }
+
+  // Without anybody to go along with: the last leads.
+  void finish() {
+    for (; count_ > 0; --count_) {
+      const Rider& last = riders_[count_ - 1];
+      const Operand operand{last.from, 0};
+      void* const to = last.to;
+      copy_loop(current_instruction_set())(
+          {DataType::int8, ReduceKernel::sum, &operand, 1, false, 1, &to, 1, last.bytes, last.streamed ? 1u : 0u},
+          {riders_.data(), count_ - 1});
+    }
+  }
+
+  std::array<Rider, kMost> riders_;
+  std::size_t count_ = 0;
+};
+
 }  // namespace
 
 void reduce_copy(const ReduceCopy& work) {
   check(work);
   if (work.elements == 0 || work.destination_count == 0) return;
-  const bool divided = work.divisor > 1 && !info(work.type).floating;
-  if (divided) return reduce_and_divide(work);
-  reduce_undivided(work);
+  do_alone(work);
+  if (work.streamed != 0) hwy::FlushStream();
+}
+
+void reduce_copy_together(std::span<const ReduceCopy> works) {
+  Ride ride;
+  const ReduceCopy* leader = nullptr;
+  bool streamed = false;
+  for (const ReduceCopy& work : works) {
+    check(work);
+    if (work.elements == 0 || work.destination_count == 0) continue;
+    streamed = streamed || work.streamed != 0;
+    const bool leads = !is_divided(work) && !in_pieces(work) && (!is_copy(work) || work.destination_count > 1);
+    if (is_copy(work) && (leader != nullptr || !leads) && ride.take(work)) continue;
+    if (leader == nullptr && leads)
+      leader = &work;
+    else
+      do_alone(work);
+  }
+  ride.go_with(leader);
+  if (streamed) hwy::FlushStream();
 }
 
 }  // namespace sccl::kernels

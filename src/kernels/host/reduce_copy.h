@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/scalar_types.h"
 
@@ -27,7 +28,7 @@ struct ReduceCopy {
   int destination_count;  // >= 0
   std::size_t elements;
   // Bit i: the caller will not read destination i before the caches have forgotten it, so it may be written past them.
-  // For the first 32, at multiples of kStreamAlignment; a fence of stores stands behind the last one.
+  // For the first 32; a fence of stores stands behind the last one.
   std::uint32_t streamed = 0;
 };
 
@@ -44,6 +45,10 @@ inline constexpr std::size_t kShortCopyBytes = 1024;
 // the operands of one call and round once to nearest even; fp8 results beyond the largest finite value saturate
 // (OCP E4M3FN and E5M2), NaN stays NaN. A scale is applied as one multiplication rounded to the element type.
 void reduce_copy(const ReduceCopy& work);
+
+// Several works that do not touch one another's memory. Copies go along with a reduction or another copy, line by line:
+// reads of memory mix with writes, and with the latency of lines that come from another core.
+void reduce_copy_together(std::span<const ReduceCopy> works);
 
 // The element type's bits of the factor 1/divisor (rounded to the type), of 1, or of an integer.
 std::uint64_t reciprocal_bits(DataType type, int divisor);

@@ -1,12 +1,27 @@
 // The loops compiled for one element type and one instruction set, as the dispatcher sees them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
 #include "kernels/host/reduce_copy.h"
 #include "kernels/host/reduce_instruction_set.h"
 
 namespace sccl::kernels {
 
-using Loop = void (*)(const ReduceCopy& work);
+// A copy that goes along with a loop, as many bytes at a time as the loop itself writes to a destination: while one waits
+// for memory, the other goes on.
+struct Rider {
+  const std::uint8_t* from;
+  std::uint8_t* to;  // at a multiple of kStreamAlignment where it is streamed
+  std::size_t bytes;
+  bool streamed;
+};
+
+// Takes riders along, one or (copies) two, as far as the work goes, in whole steps, and leaves in them what remains to be
+// copied. What is streamed is not fenced.
+using Loop = void (*)(const ReduceCopy& work, std::span<Rider> riders);
 
 // The loops ignore the divisor.
 struct KernelLoops {

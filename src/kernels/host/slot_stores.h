@@ -7,6 +7,7 @@
 // The writer's own time tells the two apart (one line taken costs as much as one handed over), and no peer need know.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace sccl::kernels {
@@ -40,13 +41,14 @@ class SlotStores {
       writes_until_pair_ = 0;
       return;
     }
-    writes_until_pair_ = kWritesPerPair;
     const double cached = streamed_ ? ns_per_byte : first_ns_per_byte_;
     const double past = streamed_ ? first_ns_per_byte_ : ns_per_byte;
     const double factor = bytes < kLongBytes ? kFarShort : kFarLong;
     const bool far = cached - past > (factor - 1) * past / destinations;
     // One interrupted copy proves nothing.
     votes_for_change_ = far != streamed_ ? votes_for_change_ + 1 : 0;
+    writes_between_ = far != streamed_ ? kLeastBetween : std::min(2 * writes_between_, kMostBetween);
+    writes_until_pair_ = writes_between_;
     if (votes_for_change_ < kVotes) return;
     streamed_ = far;
     votes_for_change_ = 0;
@@ -54,7 +56,9 @@ class SlotStores {
 
  private:
   static constexpr std::uint32_t kFirstWrites = 8;  // to slots whose pages may not be there yet
-  static constexpr std::uint32_t kWritesPerPair = 48;
+  // Pairs come often while they change something. The way that is not in force may take several times as long.
+  static constexpr std::uint32_t kLeastBetween = 24;
+  static constexpr std::uint32_t kMostBetween = 144;
   static constexpr int kVotes = 2;
   // What a copy to one place takes through the caches by what it takes past them: between cores that share a cache 0.4 to 2.1 for
   // 8 KiB and 0.6 to 1.1 for 64 KiB; between others 5.2 to 6.6, and 2.0 to 5.2.
@@ -63,6 +67,7 @@ class SlotStores {
   static constexpr double kFarLong = 1.5;
 
   std::uint32_t writes_until_pair_ = kFirstWrites;  // 1: the first of a pair is next, 0: the second
+  std::uint32_t writes_between_ = kLeastBetween;
   int votes_for_change_ = 0;
   bool streamed_ = false;
   double first_ns_per_byte_ = 0;

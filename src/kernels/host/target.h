@@ -1,6 +1,7 @@
 // The host's vocabulary for the interpreter: what a load, a store, a copy and a wake-up are on a processor.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -27,8 +28,10 @@ class HostTarget {
   // Room for operations of `operands` operands and `destinations` destinations, with bounce buffers of `bounce_bytes`.
   // Grows only; called before a call runs.
   void reserve(std::size_t operands, std::size_t destinations, std::size_t bounce_bytes) {
-    if (sources_.size() < operands) sources_.resize(operands);
-    if (sinks_.size() < destinations + 1) sinks_.resize(destinations + 1);
+    for (Desk& desk : desks_) {
+      if (desk.sources.size() < operands) desk.sources.resize(operands);
+      if (desk.sinks.size() < destinations + 1) desk.sinks.resize(destinations + 1);
+    }
     bounce_bytes_ = bounce_bytes;
     if (bounce_.size() < (operands + 1) * bounce_bytes) bounce_.resize((operands + 1) * bounce_bytes);
   }
@@ -62,8 +65,8 @@ class HostTarget {
   template <typename Function>
   static void commit(Function&& function) { function(); }
 
-  device::Source* sources() { return sources_.data(); }
-  u8** sinks() { return sinks_.data(); }
+  device::Source* sources() { return desks_[held_].sources.data(); }
+  u8** sinks() { return desks_[held_].sinks.data(); }
   u8* bounce(u32 operand) { return bounce_.data() + (operand + 1) * bounce_bytes_; }
   u8* result() { return bounce_.data(); }
 
@@ -92,7 +95,22 @@ class HostTarget {
     filled_count_ = 0;
     if (const u64 bytes = elements * call.element_bytes; filled > 0 && bytes >= SlotStores::kLeastBytes)
       return fill_slots(work, filled, bytes);
-    kernels::reduce_copy(work);
+    move(work);
+  }
+
+  // From hold() to move_held() moves wait, so that up to kMostHeld of them are made together.
+  static constexpr std::size_t kMostHeld = 8;
+  void hold() {
+    holds_ = true;
+    held_ = 0;
+  }
+  bool holds_most() const { return held_ == kMostHeld; }
+  void move_held() {
+    std::array<ReduceCopy, kMostHeld> works;
+    for (std::size_t i = 0; i < held_; ++i) works[i] = desks_[i].work;
+    kernels::reduce_copy_together({works.data(), held_});
+    holds_ = false;
+    held_ = 0;
   }
 
   // Where all ranks' slots lie, by rank, for places that ranks tell one another.
@@ -161,12 +179,16 @@ class HostTarget {
       if (turn.streamed && filled_[i].sink < 32) work.streamed |= 1u << filled_[i].sink;
       if (turn.timed) timed = &stores;
     }
-    if (timed == nullptr) return kernels::reduce_copy(work);
+    if (timed == nullptr) return move(work);
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
     kernels::reduce_copy(work);
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
     timed->took(static_cast<u64>(ns), bytes, work.destination_count);
+  }
+  void move(const ReduceCopy& work) {
+    if (!holds_) return kernels::reduce_copy(work);
+    desks_[held_++].work = work;
   }
   // A deque: who was asked for one keeps it.
   SlotStores& stores_of(int peer) {
@@ -189,8 +211,14 @@ class HostTarget {
   std::vector<u8*> bases_;
   std::uintptr_t stream_begin_ = 0;
   std::uintptr_t stream_end_ = 0;
-  std::vector<device::Source> sources_;
-  std::vector<u8*> sinks_;
+  struct Desk {
+    std::vector<device::Source> sources;
+    std::vector<u8*> sinks;
+    ReduceCopy work;
+  };
+  std::array<Desk, kMostHeld> desks_;  // of the moves that wait, and of the next
+  std::size_t held_ = 0;
+  bool holds_ = false;
   std::vector<u8> bounce_;
   std::vector<Filled> filled_;  // sinks of the next reduce_copy that are slots
   u32 filled_count_ = 0;

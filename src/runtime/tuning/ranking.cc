@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kLeastSlicedBytes = 16 * 1024;
 constexpr std::size_t kSlotParts = 4;  // the least slice is such a part of a slot
 constexpr std::size_t kMostDirectSlice = 1024 * 1024;
-// Everything to everyone costs the square of the ranks; a ring its length.
+// Everything to everyone costs the square of the ranks (two exchange all they have at any size); a ring its length.
 constexpr std::size_t kMostAllPairsBytes = 128 * 1024;
 constexpr std::size_t kLeastRingBytes = 16 * 1024;
 constexpr std::size_t kLeastDirectBytes = 16 * 1024;
@@ -34,7 +34,7 @@ std::size_t longest_chunk(const schedule::Schedule& schedule, std::size_t bytes)
 }
 
 bool sensible(const std::string& planner, std::size_t bytes, int ranks) {
-  if (planner == "all-pairs") return bytes * static_cast<std::size_t>(ranks) <= kMostAllPairsBytes;
+  if (planner == "all-pairs") return ranks == 2 || bytes * static_cast<std::size_t>(ranks) <= kMostAllPairsBytes;
   if (planner == "ring") return bytes >= kLeastRingBytes;
   return planner != "shortest";  // the same as one-hop where all are joined
 }
