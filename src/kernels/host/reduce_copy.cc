@@ -284,6 +284,16 @@ class Ride {
   std::size_t count_ = 0;
 };
 
+// Whether copies can go along with it. A copy that reads once for several places does where all lie alike, else it is as
+// many copies.
+bool leads(const ReduceCopy& work) {
+  if (work.elements == 0 || work.destination_count == 0 || is_divided(work) || in_pieces(work)) return false;
+  if (!is_copy(work)) return true;
+  const std::size_t lead = bytes_to_boundary(work.destinations[0]);
+  return work.destination_count > 1 && std::all_of(work.destinations, work.destinations + work.destination_count,
+                                                   [&](const void* place) { return bytes_to_boundary(place) == lead; });
+}
+
 }  // namespace
 
 void reduce_copy(const ReduceCopy& work) {
@@ -294,19 +304,18 @@ void reduce_copy(const ReduceCopy& work) {
 }
 
 void reduce_copy_together(std::span<const ReduceCopy> works) {
-  Ride ride;
   const ReduceCopy* leader = nullptr;
-  bool streamed = false;
   for (const ReduceCopy& work : works) {
     check(work);
+    if (leads(work) && (leader == nullptr || is_copy(*leader))) leader = &work;
+  }
+  Ride ride;
+  bool streamed = false;
+  for (const ReduceCopy& work : works) {
     if (work.elements == 0 || work.destination_count == 0) continue;
     streamed = streamed || work.streamed != 0;
-    const bool leads = !is_divided(work) && !in_pieces(work) && (!is_copy(work) || work.destination_count > 1);
-    if (is_copy(work) && (leader != nullptr || !leads) && ride.take(work)) continue;
-    if (leader == nullptr && leads)
-      leader = &work;
-    else
-      do_alone(work);
+    if (&work == leader || (is_copy(work) && ride.take(work))) continue;
+    do_alone(work);
   }
   ride.go_with(leader);
   if (streamed) hwy::FlushStream();
