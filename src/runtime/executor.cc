@@ -297,6 +297,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
 }
 
 void Executor::start_lanes(const kernels::FlatProgram& program) {
+  target_.drop_held();
   program_ = program.view();
   lanes_.assign(program.lane_count(), kFirstStep);
   unfinished_lanes_ = lanes_.size();

@@ -68,30 +68,21 @@ bool is_streamed(const ReduceCopy& work, int destination) {
   return destination < 32 && (work.streamed >> destination & 1) != 0;
 }
 
-int first_streamed(const ReduceCopy& work) {
-  int i = 0;
-  while (i < work.destination_count && !is_streamed(work, i)) ++i;
-  return i;
-}
-
-// Whether one lead brings all that are written past the caches to their boundaries.
+// Whether one lead brings all destinations to their boundaries.
 bool lie_alike(const ReduceCopy& work) {
-  const int first = first_streamed(work);
-  for (int i = first + 1; i < work.destination_count; ++i)
-    if (is_streamed(work, i) && bytes_to_boundary(work.destinations[i]) != bytes_to_boundary(work.destinations[first]))
-      return false;
-  return true;
+  const std::size_t lead_bytes = bytes_to_boundary(work.destinations[0]);
+  return std::all_of(work.destinations + 1, work.destinations + work.destination_count,
+                     [&](const void* address) { return bytes_to_boundary(address) == lead_bytes; });
 }
 
 // The loops write whole vectors past the caches, from a boundary on (the first that is no nearer than `least_lead` bytes);
 // what lies before it goes through them.
 void run_from_boundary(const ReduceCopy& work, Loop loop, std::span<Rider> riders = {}, std::size_t least_lead = 0) {
-  const int first = first_streamed(work);
-  if (first == work.destination_count) return loop(work, riders);
+  if (work.streamed == 0) return loop(work, riders);
   ReduceCopy cached = work;
   cached.streamed = 0;
   if (!lie_alike(work)) return loop(cached, riders);
-  const std::size_t lead_bytes = lead_of(work.destinations[first], least_lead);
+  const std::size_t lead_bytes = lead_of(work.destinations[0], least_lead);
   if (lead_bytes == 0) return loop(work, riders);
   const std::size_t lead = lead_bytes / size_bytes(work.type);
   if (lead_bytes % size_bytes(work.type) != 0 || lead >= work.elements || !Part::fits(work)) return loop(cached, riders);
@@ -243,9 +234,7 @@ class Ride {
   void go_with(const ReduceCopy* leader) {
     std::size_t least_lead = 0;
     for (const Rider& rider : all()) least_lead = std::max(least_lead, bytes_to_boundary(rider.to));
-    const int first = leader == nullptr ? 0 : first_streamed(*leader);
-    const bool leader_streams = leader != nullptr && first < leader->destination_count;
-    if (leader_streams) least_lead = std::max(least_lead, bytes_to_boundary(leader->destinations[first]));
+    if (leader != nullptr && leader->streamed != 0) least_lead = std::max(least_lead, bytes_to_boundary(leader->destinations[0]));
     for (Rider& rider : all()) begin(rider, least_lead);
     if (leader == nullptr) return finish();
     if (is_copy(*leader))
@@ -288,10 +277,7 @@ class Ride {
 // many copies.
 bool leads(const ReduceCopy& work) {
   if (work.elements == 0 || work.destination_count == 0 || is_divided(work) || in_pieces(work)) return false;
-  if (!is_copy(work)) return true;
-  const std::size_t lead = bytes_to_boundary(work.destinations[0]);
-  return work.destination_count > 1 && std::all_of(work.destinations, work.destinations + work.destination_count,
-                                                   [&](const void* place) { return bytes_to_boundary(place) == lead; });
+  return !is_copy(work) || work.destination_count > 1;
 }
 
 }  // namespace

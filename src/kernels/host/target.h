@@ -100,15 +100,15 @@ class HostTarget {
 
   // From hold() to move_held() moves wait, so that up to kMostHeld of them are made together.
   static constexpr std::size_t kMostHeld = 8;
-  void hold() {
-    holds_ = true;
-    held_ = 0;
-  }
-  bool holds_most() const { return held_ == kMostHeld; }
+  void hold() { holds_ = true; }
   void move_held() {
     std::array<ReduceCopy, kMostHeld> works;
     for (std::size_t i = 0; i < held_; ++i) works[i] = desks_[i].work;
     kernels::reduce_copy_together({works.data(), held_});
+    drop_held();
+  }
+  // Of a call that failed meanwhile.
+  void drop_held() {
     holds_ = false;
     held_ = 0;
   }
