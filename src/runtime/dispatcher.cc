@@ -54,9 +54,12 @@ std::string automatic_planner(const CallShape& call, bool direct) {
 // Once the buffers of two ranks together leave the caches: both then send all they have and add all they get, which is one
 // way through slots instead of two, one after the other. What the second pass over the input reads is in the cache still.
 constexpr std::size_t kAllPairsOfTwoBytes = 6 * 1024 * 1024;
+// And where one way's latency is dearer than twice the data in it.
+constexpr std::size_t kShortAllPairsOfTwoBytes = 128 * 1024;
 
 std::string host_planner(const CallShape& call, bool direct) {
-  const bool exchanged = call.collective == Collective::allreduce && call.ranks == 2 && call.bytes >= kAllPairsOfTwoBytes;
+  const bool exchanged = call.collective == Collective::allreduce && call.ranks == 2 &&
+                         (call.bytes <= kShortAllPairsOfTwoBytes || call.bytes >= kAllPairsOfTwoBytes);
   return exchanged && !direct ? "all-pairs" : automatic_planner(call, direct);
 }
 

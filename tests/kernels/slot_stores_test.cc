@@ -72,7 +72,7 @@ TEST_CASE("a way that keeps winning is compared ever more rarely") {
   near.write(300);
   CHECK(near.timed > 4);
   near.write(3000);
-  CHECK(near.timed <= 2 * 3000 / 140);
+  CHECK(near.timed <= 2 * 3000 / 90);
 }
 
 TEST_CASE("one interrupted copy changes nothing") {

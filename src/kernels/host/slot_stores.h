@@ -58,7 +58,7 @@ class SlotStores {
   static constexpr std::uint32_t kFirstWrites = 8;  // to slots whose pages may not be there yet
   // Pairs come often while they change something. The way that is not in force may take several times as long.
   static constexpr std::uint32_t kLeastBetween = 24;
-  static constexpr std::uint32_t kMostBetween = 144;
+  static constexpr std::uint32_t kMostBetween = 96;
   static constexpr int kVotes = 2;
   // What a copy to one place takes through the caches by what it takes past them: between cores that share a cache 0.4 to 2.1 for
   // 8 KiB and 0.6 to 1.1 for 64 KiB; between others 5.2 to 6.6, and 2.0 to 5.2.
