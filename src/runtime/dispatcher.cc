@@ -22,7 +22,7 @@ constexpr std::size_t kRecursiveBytes = 8 * 1024;
 constexpr int kManyRanks = 16;
 // From here on the slots of one neighbour stay in the caches and those of all peers do not: of each rank's share, of what
 // a root gets, of all that is scattered.
-constexpr std::size_t kRingShareBytes = 512 * 1024;
+constexpr std::size_t kRingShareBytes = 256 * 1024;
 constexpr std::size_t kRootedRingBytes = 256 * 1024;
 constexpr std::size_t kScatterRingBytes = 128 * 1024;
 // Of ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
