@@ -93,17 +93,23 @@ std::string complaint(const RankReport& report, const Expectation& expected, int
   return report.afterwards;
 }
 
+void check_survivors(const Plan& plan, const Outcome& outcome, const Expectation& expected) {
+  for (int rank = 0; rank < static_cast<int>(outcome.ranks.size()); ++rank) {
+    if (rank == plan.victim && plan.fault != Fault::stop) continue;
+    INFO("rank " << rank);
+    CHECK(complaint(outcome.ranks[static_cast<std::size_t>(rank)], expected, plan.victim) == "");
+  }
+}
+
 void check(const Plan& plan, const Expectation& expected) {
   const Outcome outcome = run(plan);
   INFO(name(plan.fault) << " of rank " << plan.victim << " of " << plan.ranks << " in " << plan.moment.name << ", seed "
                         << plan.seed);
   INFO(outcome.places);
   CHECK_FALSE(outcome.hung);
-  for (int rank = 0; rank < static_cast<int>(outcome.ranks.size()); ++rank) {
-    if (rank == plan.victim && plan.fault != Fault::stop) continue;
-    INFO("rank " << rank);
-    CHECK(complaint(outcome.ranks[static_cast<std::size_t>(rank)], expected, plan.victim) == "");
-  }
+  if (outcome.ranks.empty()) return;
+  INFO("the victim itself: " << outcome.ranks[static_cast<std::size_t>(plan.victim)].text);
+  check_survivors(plan, outcome, expected);
 }
 
 unsigned random_seed() { return std::random_device{}(); }

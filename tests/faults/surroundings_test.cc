@@ -175,6 +175,20 @@ TEST_CASE("ranks meet where there is IPv6 only", "[processes]") {
              Catch::Equals("") || Catch::Contains("NCCL_SOCKET_FAMILY=AF_INET"));
 }
 
+// The system keeps a port for a minute after the connection that used it ended.
+TEST_CASE("communicators can be made faster than the system forgets connections", "[processes]") {
+  CHECK_THAT(in_child([]() -> std::string {
+               enter_empty_network();
+               command("ip link set lo up");
+               command("echo 40000 40039 | tee /proc/sys/net/ipv4/ip_local_port_range");
+               set_network("AF_INET", nullptr);
+               for (int made = 0; made < 60; ++made)
+                 if (const std::string works = whole_world(); works != kWorks) return std::to_string(made) + " were made, then: " + works;
+               return "";
+             }),
+             Catch::Equals(""));
+}
+
 TEST_CASE("a host without any interface that is up is told so", "[processes]") {
   CHECK_THAT(in_child([]() -> std::string {
                enter_empty_network();

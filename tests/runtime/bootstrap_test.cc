@@ -17,6 +17,7 @@
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/bootstrap/siphash.h"
+#include "runtime/bootstrap/socket.h"
 
 using namespace sccl;
 using namespace sccl::runtime;
@@ -91,6 +92,38 @@ TEST_CASE("descriptors reach every rank") {
         throw std::runtime_error("wrong descriptor");
     }
   }));
+}
+
+TEST_CASE("what was sent before a hang-up is received before the end") {
+  constexpr int kRounds = 100000;
+  std::atomic<int> turn{-1};
+  std::atomic<int> end{-1};
+  std::thread sender([&] {
+    for (int round = 0; round < kRounds; ++round) {
+      while (turn.load() != round) std::this_thread::yield();
+      const FileDescriptor socket(end.load());
+      const char said = 1;
+      (void)!::send(socket.get(), &said, 1, MSG_NOSIGNAL);
+    }
+  });
+  int lost = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    int ends[2] = {-1, -1};
+    (void)!::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends);
+    const FileDescriptor socket(ends[0]);
+    end = ends[1];
+    turn = round;
+    char heard = 0;
+    iovec data{&heard, 1};
+    msghdr header{};
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    ssize_t count = -1;
+    while ((count = receive_packet(socket.get(), header)) < 0 && errno == EAGAIN) continue;
+    lost += count == 1 ? 0 : 1;
+  }
+  sender.join();
+  CHECK(lost == 0);
 }
 
 TEST_CASE("strangers neither get in nor keep the ranks out") {

@@ -70,8 +70,10 @@ void send_message(int socket, const Message& message, std::span<const int> descr
   while (::sendmsg(socket, &header, MSG_NOSIGNAL) < 0) {
     if (errno == EAGAIN || errno == ETOOMANYREFS)
       wait_for(socket, POLLOUT, patience);
-    else if (errno != EINTR)
+    else if (errno == EPIPE || errno == ECONNRESET)
       throw SocketFailure::closed;
+    else if (errno != EINTR)
+      fail_errno(errno, "passing descriptors to another rank", "look at the limits on open files and memory (ulimit -n, -v)");
   }
 }
 
@@ -109,7 +111,7 @@ std::optional<Received> try_receive(int socket) {
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  const ssize_t count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  const ssize_t count = receive_packet(socket, header);
   if (count < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
   if (count < 0) throw SocketFailure::closed;
   received.descriptors = passed_descriptors(header);

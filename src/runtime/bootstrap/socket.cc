@@ -1,9 +1,12 @@
 #include "runtime/bootstrap/socket.h"
 
+#include <arpa/inet.h>
 #include <netinet/tcp.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <random>
 #include <vector>
 
 #include "base/error.h"
@@ -17,7 +20,42 @@ constexpr int kBacklog = 1024;
 FileDescriptor make_socket(int family) {
   FileDescriptor made(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!made.valid()) fail_errno(errno, "opening a socket", "raise the limit on open files (ulimit -n)");
+  // A connection that ended keeps its port for a minute (TIME_WAIT); a listener gets it only if both have said this.
+  const int on = 1;
+  ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   return made;
+}
+
+in_port_t& port_of(Address& address) {
+  return address.family() == AF_INET ? reinterpret_cast<sockaddr_in&>(address.storage).sin_port
+                                     : reinterpret_cast<sockaddr_in6&>(address.storage).sin6_port;
+}
+
+// Invalid, with the reason in errno, when the address is not to be had.
+FileDescriptor try_to_listen(const Address& address) {
+  FileDescriptor made = make_socket(address.family());
+  if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0 ||
+      ::listen(made.get(), kBacklog) != 0)
+    return FileDescriptor();
+  return made;
+}
+
+// Asked for any port, the system gives none that a connection had within the last minute: who makes communicators
+// quickly runs out of them (4 ranks: 7000 a minute). Asked for a certain one, it gives it.
+FileDescriptor listen_on_lingering_port(Address& address) {
+  unsigned first = 0, last = 0;
+  if (std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range"); !(range >> first >> last) || first > last || last > 65535)
+    first = 32768, last = 60999;  // Linux's own
+  const unsigned count = last - first + 1;
+  const unsigned begin = std::random_device()() % count;
+  for (unsigned tried = 0; tried < count; ++tried) {
+    port_of(address) = htons(static_cast<in_port_t>(first + (begin + tried) % count));
+    FileDescriptor made = try_to_listen(address);
+    if (made.valid() || errno != EADDRINUSE) return made;
+  }
+  port_of(address) = 0;
+  errno = EADDRINUSE;
+  return FileDescriptor();
 }
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
@@ -25,12 +63,10 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 }  // namespace
 
 FileDescriptor listen_on(Address& address) {
-  FileDescriptor made = make_socket(address.family());
-  const int on = 1;
-  ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(made.get(), reinterpret_cast<sockaddr*>(&address.storage), address.length) != 0)
-    fail_errno(errno, "binding to " + address.text(), "choose another interface (NCCL_SOCKET_IFNAME) or port");
-  if (::listen(made.get(), kBacklog) != 0) fail_errno(errno, "listening on " + address.text(), "allow the system call");
+  const bool any_port = port_of(address) == 0;
+  FileDescriptor made = try_to_listen(address);
+  if (!made.valid() && errno == EADDRINUSE && any_port) made = listen_on_lingering_port(address);
+  if (!made.valid()) fail_errno(errno, "listening on " + address.text(), "choose another interface (NCCL_SOCKET_IFNAME) or port");
   ::getsockname(made.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length);
   return made;
 }
@@ -94,6 +130,15 @@ void receive_all(int socket, std::span<std::byte> bytes, const Patience& patienc
     else if (!(received < 0 && errno == EINTR))
       throw SocketFailure::closed;
   }
+}
+
+ssize_t receive_packet(int socket, msghdr& header) {
+  const msghdr asked = header;
+  const ssize_t count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  if (count != 0) return count;
+  // Linux looks for packets first and then for the end: a packet may have come in between, just before the end did.
+  header = asked;
+  return ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
 }
 
 }  // namespace sccl::runtime

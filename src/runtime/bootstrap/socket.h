@@ -2,6 +2,8 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <chrono>
@@ -34,6 +36,9 @@ FileDescriptor listen_on(Address& address);  // stores the port that was given
 FileDescriptor connect_to(const Address& address, const Patience& patience);
 void send_all(int socket, std::span<const std::byte> bytes, const Patience& patience);
 void receive_all(int socket, std::span<std::byte> bytes, const Patience& patience);
+// recvmsg of a packet (SOCK_SEQPACKET): its bytes; 0 when the peer has hung up and all its packets were received; -1 with
+// errno.
+ssize_t receive_packet(int socket, msghdr& header);
 // Waits until the descriptor is readable or writable (poll events).
 void wait_for(int descriptor, short events, const Patience& patience);
 // The same for several at once; their `revents` tell which.
