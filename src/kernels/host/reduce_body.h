@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include <hwy/cache_control.h>
 
@@ -315,8 +316,9 @@ class Carried {
 template <class R, int kVectors, int kRiders, class Shape>
 std::size_t reduce_with_riders(const ReduceCopy& work, const Shape& shape, std::span<Rider> riders) {
   using Memory = typename R::Memory;
-  constexpr int kCarried = kVectors * static_cast<int>(hn::MaxLanes(Memory()) * sizeof(typename R::Bits) /
-                                                       hn::MaxLanes(hn::ScalableTag<std::uint8_t>()));
+  constexpr int kCarried = static_cast<int>(kVectors * hn::MaxLanes(Memory()) * sizeof(typename R::Bits) /
+                                            hn::MaxLanes(hn::ScalableTag<std::uint8_t>()));
+  static_assert(kCarried > 0);
   const std::size_t step = kVectors * hn::Lanes(Memory());
   std::size_t steps = work.elements / step;
   Rider here[kRiders];
@@ -343,10 +345,9 @@ void reduce_loop(const ReduceCopy& work, std::span<Rider> riders) {
   const std::size_t elements = work.elements;
   const std::uint32_t streamed = work.streamed;
   std::size_t at = 0;
-  if (riders.size() > 1 && std::is_same_v<R, Copying>)
-    at = reduce_with_riders<R, kVectors, 2>(work, shape, riders);
-  else if (!riders.empty())
-    at = reduce_with_riders<R, kVectors, 1>(work, shape, riders);
+  if constexpr (std::is_same_v<R, Copying>)
+    if (riders.size() > 1) at = reduce_with_riders<R, kVectors, 2>(work, shape, riders);
+  if (at == 0 && !riders.empty()) at = reduce_with_riders<R, kVectors, 1>(work, shape, riders);
   if (streamed != 0 && work.operand_count == 1) {
     for (; elements - at >= kVectors * lanes; at += kVectors * lanes) {
       fetch_ahead(shape.source(0).data + at, kVectors * lanes * sizeof(typename R::Bits));

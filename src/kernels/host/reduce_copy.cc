@@ -58,7 +58,7 @@ std::size_t bytes_to_boundary(const void* address) {
   return (kStreamAlignment - reinterpret_cast<std::uintptr_t>(address) % kStreamAlignment) % kStreamAlignment;
 }
 
-// To the first boundary that is no nearer than `least` bytes, at most kStreamAlignment.
+// To the first boundary that is no nearer than `least` bytes, which are fewer than kStreamAlignment.
 std::size_t lead_of(const void* address, std::size_t least) {
   const std::size_t bytes = bytes_to_boundary(address);
   return bytes < least ? bytes + kStreamAlignment : bytes;
@@ -128,7 +128,7 @@ void copy(const ReduceCopy& work, std::span<Rider> riders, std::size_t least_lea
     ReduceCopy whole = work;
     whole.type = DataType::int8;
     whole.elements = bytes;
-    if (in_pieces(whole)) return run_in_pieces(whole, [](const ReduceCopy& piece) { copy_to_each(piece); });
+    if (in_pieces(whole)) return run_in_pieces(whole, copy_to_each);
     return run_from_boundary(whole, copy_loop(current_instruction_set()), riders, least_lead);
   }
   for (int i = 0; i < work.destination_count; ++i) {
@@ -180,10 +180,15 @@ void reduce_in_pieces(const ReduceCopy& work) {
   });
 }
 
-void reduce(const ReduceCopy& work, std::span<Rider> riders = {}, std::size_t least_lead = 0) {
+void reduce(const ReduceCopy& work, std::span<Rider> riders, std::size_t least_lead) {
   const FloatEnvironment environment;
   if (in_pieces(work)) return reduce_in_pieces(work);
   run_from_boundary(work, loop_for(work), riders, least_lead);
+}
+
+void copy_or_reduce(const ReduceCopy& work, std::span<Rider> riders = {}, std::size_t least_lead = 0) {
+  if (is_copy(work)) return copy(work, riders, least_lead);
+  reduce(work, riders, least_lead);
 }
 
 // Operands are no longer needed once the first destination holds the sum, even where they are other destinations.
@@ -191,10 +196,7 @@ void reduce_and_divide(const ReduceCopy& work) {
   ReduceCopy sum = work;
   sum.destination_count = 1;
   sum.streamed = 0;  // it is read again below
-  if (is_copy(sum))
-    copy(sum);
-  else
-    reduce(sum);
+  copy_or_reduce(sum);
   divide(work.type, work.destinations[0], work.elements, work.divisor);
   const Operand average{work.destinations[0], 0};
   ReduceCopy rest = work;
@@ -209,8 +211,7 @@ void reduce_and_divide(const ReduceCopy& work) {
 
 void do_alone(const ReduceCopy& work) {
   if (is_divided(work)) return reduce_and_divide(work);
-  if (is_copy(work)) return copy(work);
-  reduce(work);
+  copy_or_reduce(work);
 }
 
 // Copies on their way to one destination each.
@@ -236,11 +237,7 @@ class Ride {
     for (const Rider& rider : all()) least_lead = std::max(least_lead, bytes_to_boundary(rider.to));
     if (leader != nullptr && leader->streamed != 0) least_lead = std::max(least_lead, bytes_to_boundary(leader->destinations[0]));
     for (Rider& rider : all()) begin(rider, least_lead);
-    if (leader == nullptr) return finish();
-    if (is_copy(*leader))
-      copy(*leader, all(), least_lead);
-    else
-      reduce(*leader, all(), least_lead);
+    if (leader != nullptr) copy_or_reduce(*leader, all(), least_lead);
     finish();
   }
 
