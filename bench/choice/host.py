@@ -2,7 +2,8 @@
 """The choice among schedules on this host against an exhaustive search; prints Markdown (part of bench/choice/run.sh).
 
 Every planner and protocol has a communicator of its own in one group of processes (bench/paired), and all are served in
-turn, in another order every round. The best of a size is the one whose time by the median of its round is least in the
+turn, in another order every round. Several groups one after the other, for the system may put the ranks of each on other
+cores: with 4 ranks on 2 cores a binomial tree took 0.9 of one-hop's time in one group and 1.7 in the next. The best of a size is the one whose time by the median of its round is least in the
 median. Held against it: what serves without any setting (thresholds), the simulator's first, and what a race of measured
 times settles on (SCCL_TUNE=online, then load); a ratio is the median over the rounds. Noise: what serves without any
 setting, made twice, by itself.
@@ -24,7 +25,8 @@ import paired  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("build", nargs="?", default=root / "build/release", type=pathlib.Path)
-parser.add_argument("--rounds", type=int, default=31)
+parser.add_argument("--groups", type=int, default=3, help="of processes, one after the other")
+parser.add_argument("--rounds", type=int, default=31, help="of every group")
 parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
 parser.add_argument("--least", type=int, default=64)
 parser.add_argument("--most", type=int, default=4 << 20)
@@ -81,7 +83,12 @@ def measure(collective, ranks, cache):
     candidates = {(planner, protocol): {"SCCL_ALGO": planner, "SCCL_PROTO": protocol} for planner in planned(collective, ranks) for protocol in ("simple", "ll")}
     candidates["one-hop", "direct"] = {"SCCL_ALGO": "one-hop", "SCCL_PROTO": "direct"}
     candidates |= {"thresholds": {}, "thresholds again": {}, "tuned": {"SCCL_TUNE": "load", "SCCL_CACHE_DIR": cache}}
-    return paired.measure(arguments.build, collective, ranks, sizes(), candidates, arguments.rounds)
+    found = {size: {label: [] for label in candidates} for size in sizes()}
+    for _ in range(arguments.groups):
+        for size, blocks in paired.measure(arguments.build, collective, ranks, sizes(), candidates, arguments.rounds).items():
+            for label, us in blocks.items():
+                found[size][label] += us
+    return found
 
 
 def longest_message(collective, ranks, size, planner):
@@ -115,7 +122,7 @@ def judge(collective, ranks, cache, ratios, noise):
 
 def main():
     print(f"## This host\n\n{len(os.sched_getaffinity(0))} cores, {datetime.date.today()}; ranks as processes; microseconds a call, medians of "
-          f"{arguments.rounds} rounds of blocks of 1.5 ms. For each choice its time by the best candidate's. "
+          f"{arguments.groups} groups of processes, {arguments.rounds} rounds each, in blocks of 1.5 ms. For each choice its time by the best candidate's. "
           f"`{pathlib.Path(__file__).relative_to(root)}`\n")
     print("| collective | ranks | bytes | best | us | thresholds | simulator's first | tuned |\n|---|---|---|---|---|---|---|---|")
     ratios = {"thresholds": [], "simulator's first": [], "tuned": []}

@@ -155,6 +155,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_STALL_NOTICE_MS", "milliseconds", "10000", kHonoured,
      "After this a waiting call says who is missing, and again every minute."},
     {"SCCL_STATUS", "0 | 1", "0", kHonoured, "1: sccl status PID shows this process's communicators, over a Unix socket."},
+    {"SCCL_STREAM_BYTES", "bytes", "by the caches", kHonoured,
+     "Calls whose buffers, of all ranks together, have so many or more write their results past the caches."},
     {"SCCL_SYNTH_MS", "milliseconds, 0: never", "20000", kHonoured,
      "Longest search for better schedules in the background of calls on named links (SCCL_TOPO)."},
     {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},

@@ -51,16 +51,18 @@ std::string automatic_planner(const CallShape& call, bool direct) {
   }
 }
 
-// Once the buffers of two ranks together leave the caches: both then send all they have and add all they get, which is one
-// way through slots instead of two, one after the other. What the second pass over the input reads is in the cache still.
-constexpr std::size_t kAllPairsOfTwoBytes = 6 * 1024 * 1024;
-// And where one way's latency is dearer than twice the data in it.
+// Where one way's latency is dearer than twice the data in it.
 constexpr std::size_t kShortAllPairsOfTwoBytes = 128 * 1024;
 
-std::string host_planner(const CallShape& call, bool direct) {
-  const bool exchanged = call.collective == Collective::allreduce && call.ranks == 2 &&
-                         (call.bytes <= kShortAllPairsOfTwoBytes || call.bytes >= kAllPairsOfTwoBytes);
-  return exchanged && !direct ? "all-pairs" : automatic_planner(call, direct);
+// AllReduce of two ranks whose buffers together leave the caches: both send all they have and add all they get, which is
+// one way through slots instead of two, one after the other. What the second pass over the input reads is in the cache still.
+bool exchanges_all(const CallShape& call, const Settings& settings) {
+  if (call.collective != Collective::allreduce || call.ranks != 2) return false;
+  return call.bytes <= kShortAllPairsOfTwoBytes || call.bytes * 4 >= settings.stream_bytes;
+}
+
+std::string host_planner(const CallShape& call, const Settings& settings, bool direct) {
+  return exchanges_all(call, settings) && !direct ? "all-pairs" : automatic_planner(call, direct);
 }
 
 // Header and payload together, and many under way, beat slots (8 bytes take 0.15 to 0.65 of the time). But what goes to
@@ -109,7 +111,7 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   // Trees and synthesis belong to links that are named (SCCL_TOPO); the host's own join every rank to every other.
   std::string asked = settings.algorithm(call.collective);
   if (planners::find(asked) == nullptr) asked.clear();
-  choice.planner = asked.empty() ? host_planner(call, direct) : asked;
+  choice.planner = asked.empty() ? host_planner(call, settings, direct) : asked;
   if (direct && (choice.planner == "one-hop" || choice.planner == "binomial")) {
     // Only one-hop routes are stars; a binomial tree asked for by name keeps its slots.
     if (asked.empty()) choice.planner = "one-hop";

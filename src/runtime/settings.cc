@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "planners/planners.h"
+#include "platform/host/caches.h"
 #include "portfolio/portfolio.h"
 #include "runtime/nccl_filters.h"
 #include "runtime/shared_state.h"
@@ -198,6 +199,8 @@ Settings settings_from_environment(int ranks) {
   settings.slot_bytes = slot_bytes_within_limit(ranks);
   settings.direct_allowed = env::flag("SCCL_DIRECT", true);
   settings.chunk_bytes = static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
+  settings.stream_bytes = static_cast<std::size_t>(
+      env::number("SCCL_STREAM_BYTES", static_cast<std::int64_t>(host::bytes_that_stay(ranks)), 0, std::int64_t{1} << 50));
   settings.lanes = static_cast<int>(env::number("SCCL_LANES", 0, 1, kMostLanes));
   settings.dispatch = word_from_environment("SCCL_DISPATCH", kDispatches);
   settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);
@@ -211,6 +214,7 @@ SettingsCard to_card(const Settings& settings) {
   SettingsCard card;
   card.slot_bytes = settings.slot_bytes;
   card.chunk_bytes = settings.chunk_bytes;
+  card.stream_bytes = settings.stream_bytes;
   card.lanes = settings.lanes;
   card.protocol = static_cast<std::uint8_t>(settings.protocol);
   card.lines_allowed = settings.lines_allowed ? 1 : 0;
@@ -230,6 +234,7 @@ Settings from_card(const SettingsCard& card) {
   settings.slot_bytes = card.slot_bytes;
   settings.direct_allowed = card.direct_allowed != 0;
   settings.chunk_bytes = card.chunk_bytes;
+  settings.stream_bytes = card.stream_bytes;
   settings.lanes = card.lanes;
   settings.dispatch = static_cast<Dispatch>(card.dispatch);
   settings.tune = static_cast<TuneMode>(card.tune);
@@ -249,6 +254,7 @@ std::vector<std::string> differences(const Settings& mine, const Settings& their
   compare("SCCL_SLOT_BYTES", mine.slot_bytes, theirs.slot_bytes);
   compare("SCCL_DIRECT", mine.direct_allowed ? 1 : 0, theirs.direct_allowed ? 1 : 0);
   compare("SCCL_CHUNK", mine.chunk_bytes, theirs.chunk_bytes);
+  compare("SCCL_STREAM_BYTES", mine.stream_bytes, theirs.stream_bytes);
   compare("SCCL_LANES", mine.lanes, theirs.lanes);
   compare("SCCL_DISPATCH", text_of(kDispatches, mine.dispatch), text_of(kDispatches, theirs.dispatch));
   compare("SCCL_TUNE", text_of(kTuneModes, mine.tune), text_of(kTuneModes, theirs.tune));

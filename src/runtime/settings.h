@@ -31,6 +31,8 @@ struct Settings {
   std::size_t slot_bytes = 0;
   bool direct_allowed = true;
   std::size_t chunk_bytes = 0;  // of one slice (SCCL_CHUNK); 0: automatic
+  // Calls whose buffers, all ranks' together, have as many bytes or more leave no results in caches (SCCL_STREAM_BYTES).
+  std::size_t stream_bytes = 20 * 1024 * 1024;
   int lanes = 0;                // most lanes of a rank that work at the same time (SCCL_LANES); 0: automatic
   Dispatch dispatch = Dispatch::measured;
   TuneMode tune = TuneMode::load;
@@ -55,6 +57,7 @@ struct SettingsCard {
 
   std::uint64_t slot_bytes = 0;
   std::uint64_t chunk_bytes = 0;
+  std::uint64_t stream_bytes = 0;
   std::int32_t lanes = 0;
   std::uint8_t protocol = 0;
   std::uint8_t lines_allowed = 0;
