@@ -70,11 +70,11 @@ std::vector<Case> large_cases(int ranks) {
   return cases;
 }
 
-// Of all ranks' buffers together more than most last-level caches hold.
-std::vector<Case> cases_beyond_caches(int ranks) {
-  constexpr std::size_t kAllBytes = 28 << 20;
+// What is taken for all that the caches hold, and calls whose buffers are more.
+constexpr const char* kStreamBytes = "1000000";
+std::vector<Case> cases_beyond_caches(int ranks, std::size_t turn) {
+  constexpr std::size_t kAllBytes = 5 << 20;
   std::vector<Case> cases;
-  std::size_t turn = 0;
   for (const KindInfo& kind : kinds()) {
     const TypeInfo& type = types()[(turn * 5 + 7) % types().size()];
     const bool per_rank = !(kind.kind == Kind::allreduce || kind.kind == Kind::reduce || kind.kind == Kind::broadcast);
@@ -128,11 +128,14 @@ TEST_CASE("every planner and protocol gives right results", "[processes]") {
 
 TEST_CASE("calls beyond the caches give right results through slots, whichever planner serves them") {
   ::setenv("SCCL_PROTO", "simple", 1);
+  ::setenv("SCCL_STREAM_BYTES", kStreamBytes, 1);
   for (const char* algorithm : {"auto", "ring"}) {
     ::setenv("SCCL_ALGO", algorithm, 1);
     INFO(algorithm);
-    for (const int ranks : {2, 3}) check_world(modes().back(), ranks, cases_beyond_caches(ranks));
+    for (const int ranks : {2, 3})
+      for (const std::size_t turn : {0, 1, 2}) check_world(modes().back(), ranks, cases_beyond_caches(ranks, turn));
   }
+  ::unsetenv("SCCL_STREAM_BYTES");
   ::unsetenv("SCCL_ALGO");
   ::unsetenv("SCCL_PROTO");
 }

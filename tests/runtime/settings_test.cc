@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "runtime/dispatcher.h"
 #include "runtime/nccl_filters.h"
 #include "runtime/settings.h"
 
@@ -112,10 +113,19 @@ TEST_CASE("only who asks for tuning gets other orders of summation") {
 }
 
 TEST_CASE("settings survive the way to other ranks, and differences are named") {
-  const Settings mine = with({{"SCCL_ALGO", "ring"}, {"SCCL_CHUNK", "65536"}, {"SCCL_LANES", "3"}, {"SCCL_TUNE", "off"}});
+  const Settings mine = with({{"SCCL_ALGO", "ring"}, {"SCCL_CHUNK", "65536"}, {"SCCL_LANES", "3"}, {"SCCL_STREAM_BYTES", "77"}, {"SCCL_TUNE", "off"}});
   CHECK(from_card(to_card(mine)) == mine);
   const auto found = differences(mine, with({}));
-  CHECK(found.size() == 5);
+  CHECK(found.size() == 6);
   CHECK(found.front() == "SCCL_ALGO=ring instead of auto");
   CHECK(differences(mine, mine).empty());
+}
+
+TEST_CASE("AllReduce of two ranks sends all to all where its results go past the caches") {
+  Settings settings = with({{"SCCL_STREAM_BYTES", "4000000"}});
+  CHECK(settings.stream_bytes == 4000000);
+  const auto planner = [&](std::size_t bytes, int ranks) { return choose({Collective::allreduce, bytes, ranks}, settings, Reach::none).planner; };
+  CHECK(planner(999'999, 2) == "one-hop");
+  CHECK(planner(1'000'000, 2) == "all-pairs");
+  CHECK(planner(1'000'000, 3) != "all-pairs");
 }
