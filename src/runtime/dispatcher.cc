@@ -10,9 +10,13 @@ namespace sccl::runtime {
 namespace {
 
 // Measured on two cores (bench/host). From here on reading the peers' buffers in place costs less than a second copy
-// through slots, if they lie in the same address space. Through system calls it does not at any size: pinning the pages
-// costs more than a copy that stays in the caches (reductions 3 GB/s against 13, copies 9 against 11).
+// through slots, if they lie in the same address space.
 constexpr std::size_t kDirectBytes = 128 * 1024;
+// Through system calls it depends on the machine: where pinning the pages costs more than a copy that stays in the caches
+// it does not at any size (reductions 3 GB/s against 13, copies 9 against 11); elsewhere two ranks gain up to a half with
+// larger buffers of so much or more, as long as results stay in the caches.
+constexpr std::size_t kSystemBytes = 64 * 1024;
+constexpr std::size_t kSystemBroadcastBytes = 32 * 1024;  // of which each end moves a half
 static_assert(kAutomaticLlBytes <= device::kInlineMessageBytes);
 // Up to here sending everything to everyone beats sending shares twice: it is written once for all.
 constexpr std::size_t kAllPairsBytes = 32 * 1024;
@@ -65,6 +69,25 @@ std::string host_planner(const CallShape& call, const Settings& settings, bool d
   return exchanges_all(call, settings) && !direct ? "all-pairs" : automatic_planner(call, direct);
 }
 
+// Of the larger of a rank's buffers.
+std::size_t larger_bytes(const CallShape& call) {
+  const bool shares = call.collective == Collective::allgather || call.collective == Collective::reducescatter;
+  return call.bytes * (shares ? static_cast<std::size_t>(call.ranks) : 1);
+}
+
+// Of two ranks, which add in any order alike.
+bool prefers_system(const CallShape& call, const Settings& settings, Reach reach) {
+  if (reach != Reach::system_preferred || call.ranks != 2) return false;
+  const std::size_t bytes = larger_bytes(call);
+  switch (call.collective) {
+    case Collective::allreduce: return bytes >= kSystemBytes && bytes * 4 < settings.stream_bytes;
+    case Collective::allgather:
+    case Collective::reducescatter: return bytes >= kSystemBytes && bytes * 3 < settings.stream_bytes;
+    case Collective::broadcast: return bytes >= kSystemBroadcastBytes && bytes * 2 < settings.stream_bytes;
+    default: return false;
+  }
+}
+
 // Header and payload together, and many under way, beat slots (8 bytes take 0.15 to 0.65 of the time). But what goes to
 // several ranks is written into a slot once, and into as many rings as there are ranks.
 std::size_t automatic_ll_bytes(const CallShape& call) {
@@ -107,7 +130,8 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   }
   const bool direct =
       (settings.protocol == ProtocolChoice::direct && reach != Reach::none) ||
-      (settings.protocol == ProtocolChoice::automatic && reach == Reach::shared_space && call.bytes >= kDirectBytes);
+      (settings.protocol == ProtocolChoice::automatic &&
+       ((reach == Reach::shared_space && call.bytes >= kDirectBytes) || prefers_system(call, settings, reach)));
   // Trees and synthesis belong to links that are named (SCCL_TOPO); the host's own join every rank to every other.
   std::string asked = settings.algorithm(call.collective);
   if (planners::find(asked) == nullptr) asked.clear();

@@ -20,8 +20,8 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
-// How the ranks get at one another's buffers.
-enum class Reach : std::uint8_t { none, through_system, shared_space };
+// How the ranks get at one another's buffers. `system_preferred`: through the system, which was found to cost less than slots.
+enum class Reach : std::uint8_t { none, through_system, system_preferred, shared_space };
 
 // Up to so many bytes on links that are named `ll` serves without being asked for.
 inline constexpr std::size_t kAutomaticLlBytes = 1024;

@@ -20,6 +20,7 @@
 #include "platform/host/peer_memory.h"
 #include "runtime/blackboard.h"
 #include "runtime/bootstrap/bootstrap.h"
+#include "runtime/copy_contest.h"
 #include "runtime/gpu/device_exchange.h"
 #include "runtime/gpu/device_tuner.h"
 #include "runtime/gpu/stream_path.h"
@@ -85,6 +86,11 @@ bool tuning_files_exist() {
     if (entry->path().extension() == ".tuning") return true;
   return false;
 }
+
+struct DirectVerdict {
+  bool possible = false;
+  bool pays = false;
+};
 
 class Meeting {
  public:
@@ -309,13 +315,34 @@ class Meeting {
     for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
       if (!peer(rank).shares_address_space && probe_cell(rank) != cell_value(rank, membership_.rank))
         obstacle = fmt::format("what rank {} wrote did not arrive", rank);
-    const auto verdicts = bootstrap_.all_gather(to_bytes(static_cast<std::uint8_t>(obstacle.empty())), deadline_);
-    membership_.direct = true;
-    for (Rank rank = 0; rank < membership_.ranks; ++rank)
-      if (from_bytes<std::uint8_t>(verdicts[static_cast<std::size_t>(rank)], rank) == 0) membership_.direct = false;
+    const DirectVerdict mine{obstacle.empty(), obstacle.empty() && system_copies_pay()};
+    const auto verdicts = bootstrap_.all_gather(to_bytes(mine), deadline_);
+    membership_.direct = membership_.prefers_system = true;
+    for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+      const auto verdict = from_bytes<DirectVerdict>(verdicts[static_cast<std::size_t>(rank)], rank);
+      membership_.direct = membership_.direct && verdict.possible;
+      membership_.prefers_system = membership_.prefers_system && verdict.pays;
+    }
     if (!obstacle.empty())
       log::info(log::Subsystem::init, "rank {}: no single-copy transfers ({}); shared slots are used",
                 membership_.rank, obstacle);
+  }
+
+  // Of two processes that move their data themselves and may choose how.
+  bool system_copies_pay() {
+    const Rank other = 1 - membership_.rank;
+    if (membership_.ranks != 2 || peer(other).shares_address_space || device_ || membership_.topology ||
+        membership_.settings.protocol != ProtocolChoice::automatic ||
+        membership_.layout.slot_bytes() * device::kSlotCount < kContestBytes)
+      return false;
+    constexpr auto kChannel = MemoryLayout::Channel::collective;
+    const ContestMemory memory{membership_.layout.payload(peer(other).segment->data(), kChannel, membership_.rank),
+                               membership_.layout.payload(peer(membership_.rank).segment->data(), kChannel, other)};
+    const auto times = measure_copies(memory, peer(other).process);
+    if (times)
+      log::info(log::Subsystem::init, "rank {}: 64 KiB to and from rank {} take {:.1f} us through slots, {:.1f} us by the system",
+                membership_.rank, other, times->slots_us, times->system_us);
+    return times && times->system_pays();
   }
 
   std::uint64_t probe_cell(Rank rank) const {
@@ -362,7 +389,8 @@ Reach Membership::reach() const {
   if (!direct) return Reach::none;
   const auto shares = [](const Peer& peer) { return peer.shares_address_space; };
   // Alike at all ranks: one process holds all of them or does not.
-  return std::all_of(peers.begin(), peers.end(), shares) ? Reach::shared_space : Reach::through_system;
+  if (std::all_of(peers.begin(), peers.end(), shares)) return Reach::shared_space;
+  return prefers_system ? Reach::system_preferred : Reach::through_system;
 }
 
 void Membership::wake_all() const {

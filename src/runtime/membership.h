@@ -45,6 +45,7 @@ struct Membership {
   FileDescriptor life_line;  // where there are no pidfds: closed by this process's end
   bool heavy_fences = false;  // reach every rank (host::let_others_fence)
   bool direct = false;      // every rank can read and write every other rank's buffers
+  bool prefers_system = false;  // which costs less than slots though it goes through the system (copy_contest.h)
   // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
   std::optional<topology::Topology> topology;
   int place = -1;  // of this rank in the machine that SCCL_TOPO names

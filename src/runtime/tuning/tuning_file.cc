@@ -61,9 +61,9 @@ std::pair<TuningKey, TunedChoice> entry_from(const json& entry) {
 }  // namespace
 
 TuningPlace tuning_place(const std::string& links, int ranks, Reach reach) {
-  const char* how = reach == Reach::shared_space     ? "ranks as threads"
-                    : reach == Reach::through_system ? "ranks as processes"
-                                                     : "no single copy";
+  const char* how = reach == Reach::none           ? "no single copy"
+                    : reach == Reach::shared_space ? "ranks as threads"
+                                                   : "ranks as processes";
   return {fmt::format("{}, {} cores, {}", processor_name(), usable_cores(), how), links, ranks};
 }
 
