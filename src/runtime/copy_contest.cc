@@ -24,6 +24,7 @@ constexpr int kSpins = 1000;  // before the core is given away
 struct Board {
   std::atomic<std::uint64_t> step;  // release after what belongs to it; pairs with the peer's acquire in Contest::meet()
   std::uint64_t source;             // address in the writer's process
+  std::int32_t core;                // that the writer ran on
 };
 static_assert(kPieceBytes + sizeof(Board) <= kContestBytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -42,17 +43,25 @@ class Contest {
   std::optional<CopyTimes> run() {
     board_of(memory_.outgoing).source = reinterpret_cast<std::uint64_t>(source_.data());
     double write_us = std::numeric_limits<double>::max(), read_us = write_us, system_us = write_us;
-    for (int round = 0; round < kRounds; ++round) {
+    for (int rounds = 0; rounds < kRounds;) {
+      const int core = ::sched_getcpu();
+      board_of(memory_.outgoing).core = core;
       if (!meet()) return std::nullopt;
-      write_us = std::min(write_us, timed([&] { copy(source_.data(), memory_.outgoing); }));
+      // Two that have just begun may run on one core for some milliseconds. The peer counts the same rounds.
+      const bool apart = board_of(memory_.incoming).core != core;
+      rounds += apart ? 1 : 0;
+      const double written_us = timed([&] { copy(source_.data(), memory_.outgoing); });
       if (!meet()) return std::nullopt;
-      read_us = std::min(read_us, timed([&] { copy(memory_.incoming, result_.data()); }));
+      const double fetched_us = timed([&] { copy(memory_.incoming, result_.data()); });
       if (!meet()) return std::nullopt;
       int error = 0;
-      system_us = std::min(system_us, timed([&] {
-        error = host::read_peer(peer_process_, result_.data(), board_of(memory_.incoming).source, kPieceBytes);
-      }));
+      const double copied_us =
+          timed([&] { error = host::read_peer(peer_process_, result_.data(), board_of(memory_.incoming).source, kPieceBytes); });
       if (error != 0) return std::nullopt;
+      if (!apart) continue;
+      write_us = std::min(write_us, written_us);
+      read_us = std::min(read_us, fetched_us);
+      system_us = std::min(system_us, copied_us);
     }
     // Its source is read no more.
     if (!meet()) return std::nullopt;

@@ -10,14 +10,17 @@
 
 namespace sccl::runtime {
 
-// Of 64 KiB that each sends the other at the same time.
+// Of 64 KiB that each sends the other at the same time, on two cores; zeros: not measured.
 struct CopyTimes {
   double slots_us = 0;
   double system_us = 0;
-
-  // By so much that it is no chance.
-  bool system_pays() const { return system_us < 0.85 * slots_us; }
 };
+
+// What both ranks measured: by so much that it is no chance.
+inline bool system_pays(const CopyTimes& one, const CopyTimes& other) {
+  if (one.slots_us <= 0 || other.slots_us <= 0) return false;
+  return one.system_us + other.system_us < 0.85 * (one.slots_us + other.slots_us);
+}
 
 // Shared memory of two ranks, of kContestBytes each, at first zero: what this one writes and the other reads, and the
 // other way round.
@@ -27,8 +30,8 @@ struct ContestMemory {
   void* incoming;
 };
 
-// Called by both. Nothing when the peer does not come along within some milliseconds, or its memory cannot be read;
-// afterwards this rank touches the memory no more.
+// Called by both. Nothing when the peer does not come along within some milliseconds, when the two share a core as long,
+// or when the peer's memory cannot be read; afterwards this rank touches the memory no more.
 std::optional<CopyTimes> measure_copies(const ContestMemory& memory, int peer_process);
 
 }  // namespace sccl::runtime

@@ -9,6 +9,8 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <list>
+#include <mutex>
 #include <new>
 #include <numeric>
 #include <span>
@@ -57,9 +59,29 @@ static_assert(std::is_trivially_copyable_v<Card>);
 struct Probe {
   std::uint64_t pattern = 0;
   std::uint64_t cells_address = 0;
+};
+struct ProbeMemory {
+  Probe probe;
   std::vector<std::uint64_t> cells;  // by writing rank
 };
-static_assert(offsetof(Probe, cells_address) == sizeof(std::uint64_t));
+using ProbeMemories = std::list<ProbeMemory>;  // may change hands without an allocation
+
+// Of ranks whose init failed: their peers learn of that in a moment, and may read and write until then.
+class KeptProbes {
+ public:
+  static KeptProbes& of_process() {
+    static KeptProbes* const kept = new KeptProbes;  // also while the process ends
+    return *kept;
+  }
+  void keep(ProbeMemories& memory) noexcept {
+    const std::lock_guard lock(mutex_);
+    kept_.splice(kept_.end(), memory);
+  }
+
+ private:
+  std::mutex mutex_;
+  ProbeMemories kept_;
+};
 
 template <typename T>
 Bytes to_bytes(const T& value) {
@@ -88,8 +110,8 @@ bool tuning_files_exist() {
 }
 
 struct DirectVerdict {
-  bool possible = false;
-  bool pays = false;
+  std::uint64_t possible = 0;
+  CopyTimes times;
 };
 
 class Meeting {
@@ -114,6 +136,7 @@ class Meeting {
       share_tuning();
       return std::move(membership_);
     } catch (const std::exception& error) {
+      KeptProbes::of_process().keep(probe_memory_);
       bootstrap_.fail(error.what());
       throw;
     }
@@ -136,15 +159,17 @@ class Meeting {
   // Settings first: the size of the shared memory depends on rank 0's.
   void introduce() {
     const Settings mine = settings_from_environment(membership_.ranks);
-    probe_.cells.assign(static_cast<std::size_t>(membership_.ranks), 0);
-    probe_.cells_address = reinterpret_cast<std::uint64_t>(probe_.cells.data());
-    probe_.pattern = 0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe_) ^
-                     static_cast<std::uint64_t>(membership_.rank) << 32;
+    KeptProbes::of_process();  // is there when it is needed
+    auto& [probe, cells] = probe_memory_.front();
+    cells.assign(static_cast<std::size_t>(membership_.ranks), 0);
+    probe.cells_address = reinterpret_cast<std::uint64_t>(cells.data());
+    probe.pattern = 0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe) ^
+                    static_cast<std::uint64_t>(membership_.rank) << 32;
     Card card;
     card.process = ::getpid();
     card.host = host_hash();
-    card.probe_pattern = probe_.pattern;
-    card.probe_address = reinterpret_cast<std::uint64_t>(&probe_.pattern);
+    card.probe_pattern = probe.pattern;
+    card.probe_address = reinterpret_cast<std::uint64_t>(&probe);
     card.settings = to_card(mine);
     card.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
     card.place = membership_.place;
@@ -315,39 +340,42 @@ class Meeting {
     for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
       if (!peer(rank).shares_address_space && probe_cell(rank) != cell_value(rank, membership_.rank))
         obstacle = fmt::format("what rank {} wrote did not arrive", rank);
-    const DirectVerdict mine{obstacle.empty(), obstacle.empty() && system_copies_pay()};
-    const auto verdicts = bootstrap_.all_gather(to_bytes(mine), deadline_);
-    membership_.direct = membership_.prefers_system = true;
-    for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-      const auto verdict = from_bytes<DirectVerdict>(verdicts[static_cast<std::size_t>(rank)], rank);
-      membership_.direct = membership_.direct && verdict.possible;
-      membership_.prefers_system = membership_.prefers_system && verdict.pays;
-    }
+    DirectVerdict mine;
+    mine.possible = obstacle.empty() ? 1 : 0;
+    if (obstacle.empty() && may_prefer_system()) mine.times = copy_times();
+    std::vector<DirectVerdict> verdicts;
+    for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(mine), deadline_))
+      verdicts.push_back(from_bytes<DirectVerdict>(bytes, static_cast<Rank>(verdicts.size())));
+    membership_.direct = std::all_of(verdicts.begin(), verdicts.end(), [](const DirectVerdict& one) { return one.possible != 0; });
+    membership_.prefers_system =
+        membership_.direct && membership_.ranks == 2 && system_pays(verdicts.front().times, verdicts.back().times);
     if (!obstacle.empty())
       log::info(log::Subsystem::init, "rank {}: no single-copy transfers ({}); shared slots are used",
                 membership_.rank, obstacle);
   }
 
-  // Of two processes that move their data themselves and may choose how.
-  bool system_copies_pay() {
+  // Two processes that move their data themselves and may choose how.
+  bool may_prefer_system() {
+    return membership_.ranks == 2 && !peer(1 - membership_.rank).shares_address_space && !device_ && !membership_.topology &&
+           membership_.settings.protocol == ProtocolChoice::automatic &&
+           membership_.layout.slot_bytes() * device::kSlotCount >= kContestBytes;
+  }
+
+  CopyTimes copy_times() {
     const Rank other = 1 - membership_.rank;
-    if (membership_.ranks != 2 || peer(other).shares_address_space || device_ || membership_.topology ||
-        membership_.settings.protocol != ProtocolChoice::automatic ||
-        membership_.layout.slot_bytes() * device::kSlotCount < kContestBytes)
-      return false;
     constexpr auto kChannel = MemoryLayout::Channel::collective;
     const ContestMemory memory{membership_.layout.payload(peer(other).segment->data(), kChannel, membership_.rank),
                                membership_.layout.payload(peer(membership_.rank).segment->data(), kChannel, other)};
     const auto times = measure_copies(memory, peer(other).process);
-    if (times)
-      log::info(log::Subsystem::init, "rank {}: 64 KiB to and from rank {} take {:.1f} us through slots, {:.1f} us by the system",
-                membership_.rank, other, times->slots_us, times->system_us);
-    return times && times->system_pays();
+    if (!times) return {};
+    log::info(log::Subsystem::init, "rank {}: 64 KiB to and from rank {} take {:.1f} us through slots, {:.1f} us by the system",
+              membership_.rank, other, times->slots_us, times->system_us);
+    return *times;
   }
 
   std::uint64_t probe_cell(Rank rank) const {
     // Written by another process through the kernel.
-    return *const_cast<const volatile std::uint64_t*>(&probe_.cells[static_cast<std::size_t>(rank)]);
+    return *const_cast<const volatile std::uint64_t*>(&probe_memory_.front().cells[static_cast<std::size_t>(rank)]);
   }
 
   std::uint64_t cell_value(Rank writer, Rank reader) const {
@@ -358,12 +386,12 @@ class Meeting {
   // "" when this rank can read the peer's pattern and write its cell there.
   std::string probe(Rank rank) {
     const Card& card = cards_[static_cast<std::size_t>(rank)];
-    std::array<std::uint64_t, 2> read{};  // pattern and cells_address
-    if (const int error = host::read_peer(card.process, read.data(), card.probe_address, sizeof read); error != 0)
+    Probe read;
+    if (const int error = host::read_peer(card.process, &read, card.probe_address, sizeof read); error != 0)
       return fmt::format("process_vm_readv from rank {}: {}", rank, std::strerror(error));
-    if (read[0] != card.probe_pattern) return fmt::format("process_vm_readv from rank {} read other memory", rank);
+    if (read.pattern != card.probe_pattern) return fmt::format("process_vm_readv from rank {} read other memory", rank);
     const std::uint64_t value = cell_value(membership_.rank, rank);
-    const std::uint64_t cell = read[1] + sizeof(std::uint64_t) * static_cast<std::uint64_t>(membership_.rank);
+    const std::uint64_t cell = read.cells_address + sizeof(std::uint64_t) * static_cast<std::uint64_t>(membership_.rank);
     if (const int error = host::write_peer(card.process, cell, &value, sizeof value); error != 0)
       return fmt::format("process_vm_writev to rank {}: {}", rank, std::strerror(error));
     return "";
@@ -374,7 +402,7 @@ class Meeting {
   Membership membership_;
   std::vector<Card> cards_;
   std::optional<gpu::Device> device_;
-  Probe probe_;
+  ProbeMemories probe_memory_{1};
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 #include "harness.h"
@@ -96,6 +97,26 @@ TEST_CASE("a rank that runs out of address space fails with all others", "[proce
     const auto results = world_with_odd_rank([&] { limit(RLIMIT_AS, virtual_bytes() + spare); });
     CHECK(one_mind(results) == "");
     if (spare == std::size_t{512} << 20) CHECK(results[1] == kWorks);
+  }
+}
+
+// Others try whether they can write this rank's memory, which it may have freed by then and used for something else.
+TEST_CASE("a rank that fails in init is written to no more by the others", "[processes]") {
+  for (std::size_t spare = std::size_t{6} << 20; spare <= std::size_t{16} << 20; spare += std::size_t{512} << 10) {
+    INFO(spare << " spare bytes");
+    const auto results = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
+      if (rank == 1) limit(RLIMIT_AS, virtual_bytes() + spare);
+      const std::string result = init_and_sum(rank, 3, id);
+      if (rank != 1 || result == kWorks) return result;
+      std::vector<std::vector<char>> blocks(2000);
+      for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].assign(16 + i % 8 * 8, 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      for (const std::vector<char>& block : blocks)
+        for (const char byte : block)
+          if (byte != 0) return "wrong sum";
+      return result;
+    });
+    CHECK(one_mind(results) == "");
   }
 }
 
