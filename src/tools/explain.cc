@@ -1,13 +1,19 @@
 // sccl explain: which schedule serves which size on given links, and why.
 #include <CLI/CLI.hpp>
+#include <array>
+#include <cstddef>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 #include "base/error.h"
 #include "base/sealed_file.h"
+#include "runtime/copy_contest.h"
 #include "runtime/tuning/ranking.h"
 #include "runtime/tuning/tuning_file.h"
 #include "tools/candidates.h"
@@ -49,6 +55,34 @@ std::vector<Collective> collectives_of(const Options& options) {
   return {*found};
 }
 
+// As two ranks would find at init, played by this process and a child.
+bool two_processes_prefer_the_system() {
+  struct Shared {
+    std::array<std::array<std::byte, runtime::kContestBytes>, 2> halves;
+    runtime::CopyTimes of_child;
+  };
+  void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  Shared& shared = *static_cast<Shared*>(memory);
+  const auto measure = [&](std::size_t end, pid_t peer) {
+    return runtime::measure_copies({shared.halves[end].data(), shared.halves[1 - end].data()}, peer).value_or(runtime::CopyTimes{});
+  };
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    shared.of_child = measure(1, parent);
+    ::_exit(0);
+  }
+  bool pays = false;
+  if (child > 0) {
+    const runtime::CopyTimes mine = measure(0, child);
+    ::waitpid(child, nullptr, 0);
+    pays = runtime::system_pays(mine, shared.of_child);
+  }
+  ::munmap(memory, sizeof(Shared));
+  return pays;
+}
+
 // What a communicator of this machine would do, asked in the same words.
 class Explanation {
  public:
@@ -62,6 +96,8 @@ class Explanation {
     }
     settings_ = runtime::settings_from_environment(ranks_);
     if (settings_.direct_allowed) reach_ = runtime::Reach::through_system;
+    const bool may_prefer = settings_.direct_allowed && !rehearsal_ && ranks_ == 2 && settings_.protocol == runtime::ProtocolChoice::automatic;
+    if (may_prefer && two_processes_prefer_the_system()) reach_ = runtime::Reach::system_preferred;
     if (const auto folder = cache_folder(); folder && settings_.tune != runtime::TuneMode::off)
       measured_ = runtime::load_tuning(*folder, runtime::tuning_place(links, ranks_, reach_));
   }
