@@ -253,7 +253,10 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   const std::size_t all_elements = about_->rooted ? std::max(input_end, output_end) + std::min(input_end, output_end) * (ranks - 1)
                                                   : (input_end + output_end) * ranks;
-  streamed_bytes_ = all_elements * element_bytes >= membership_.settings.stream_bytes ? output_end * element_bytes : 0;
+  // A copy by the system leaves its part of the result in the caches; one's own past them beside it costs a third more.
+  const bool copied_by_system = touches_peers_ && !about_->reduces && !maps_buffers_ && membership_.reach() != Reach::shared_space;
+  const bool streams = all_elements * element_bytes >= membership_.settings.stream_bytes && !copied_by_system;
+  streamed_bytes_ = streams ? output_end * element_bytes : 0;
 
   call_ = {};
   call_.chunks = chunks_.data();

@@ -61,7 +61,9 @@ TEST_CASE("copies by the system serve two ranks where they pay and results stay 
   };
   CHECK(form(Collective::allgather, 32 << 10, 2) == Form::direct);  // 64 KiB of both
   CHECK(form(Collective::allgather, 16 << 10, 2) == Form::slots);
-  CHECK(form(Collective::allgather, 1 << 20, 2) == Form::slots);
+  CHECK(form(Collective::allgather, 1 << 20, 2) == Form::direct);
+  CHECK(form(Collective::allgather, 2 << 20, 2) == Form::slots);
+  CHECK(form(Collective::reducescatter, 1 << 20, 2) == Form::slots);
   CHECK(form(Collective::allreduce, 512 << 10, 2) == Form::direct);
   CHECK(form(Collective::allreduce, 1 << 20, 2) == Form::slots);
   CHECK(form(Collective::broadcast, 1 << 20, 2) == Form::direct);
