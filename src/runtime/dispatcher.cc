@@ -15,8 +15,7 @@ constexpr std::size_t kDirectBytes = 128 * 1024;
 // Through system calls it depends on the machine: where pinning the pages costs more than a copy that stays in the caches
 // it does not at any size (reductions 3 GB/s against 13, copies 9 against 11); elsewhere two ranks gain up to a half with
 // larger buffers of so much or more, as long as results stay in the caches, AllGather a little longer.
-constexpr std::size_t kSystemBytes = 64 * 1024;
-constexpr std::size_t kSystemBroadcastBytes = 32 * 1024;  // of which each end moves a half
+constexpr std::size_t kSystemBytes = 128 * 1024;
 static_assert(kAutomaticLlBytes <= device::kInlineMessageBytes);
 // Up to here sending everything to everyone beats sending shares twice: it is written once for all.
 constexpr std::size_t kAllPairsBytes = 32 * 1024;
@@ -77,13 +76,13 @@ std::size_t larger_bytes(const CallShape& call) {
 
 // Of two ranks, which add in any order alike.
 bool prefers_system(const CallShape& call, const Settings& settings, Reach reach) {
-  if (reach != Reach::system_preferred || call.ranks != 2) return false;
   const std::size_t bytes = larger_bytes(call);
+  if (reach != Reach::system_preferred || call.ranks != 2 || bytes < kSystemBytes) return false;
   switch (call.collective) {
-    case Collective::allreduce: return bytes >= kSystemBytes && bytes * 4 < settings.stream_bytes;
-    case Collective::allgather: return bytes >= kSystemBytes && bytes * 3 < settings.stream_bytes * 2;
-    case Collective::reducescatter: return bytes >= kSystemBytes && bytes * 3 < settings.stream_bytes;
-    case Collective::broadcast: return bytes >= kSystemBroadcastBytes && bytes * 2 < settings.stream_bytes;
+    case Collective::allreduce: return bytes * 4 < settings.stream_bytes;
+    case Collective::allgather: return bytes * 3 < settings.stream_bytes * 2;
+    case Collective::reducescatter: return bytes * 3 < settings.stream_bytes;
+    case Collective::broadcast: return bytes * 2 < settings.stream_bytes;
     default: return false;
   }
 }

@@ -59,8 +59,8 @@ TEST_CASE("copies by the system serve two ranks where they pay and results stay 
   const auto form = [&](Collective collective, std::size_t bytes, int ranks, Reach reach = Reach::system_preferred) {
     return choose({collective, bytes, ranks}, settings, reach).form;
   };
-  CHECK(form(Collective::allgather, 32 << 10, 2) == Form::direct);  // 64 KiB of both
-  CHECK(form(Collective::allgather, 16 << 10, 2) == Form::slots);
+  CHECK(form(Collective::allgather, 64 << 10, 2) == Form::direct);  // 128 KiB of both
+  CHECK(form(Collective::allgather, 32 << 10, 2) == Form::slots);
   CHECK(form(Collective::allgather, 1 << 20, 2) == Form::direct);
   CHECK(form(Collective::allgather, 2 << 20, 2) == Form::slots);
   CHECK(form(Collective::reducescatter, 1 << 20, 2) == Form::slots);
@@ -68,9 +68,9 @@ TEST_CASE("copies by the system serve two ranks where they pay and results stay 
   CHECK(form(Collective::allreduce, 1 << 20, 2) == Form::slots);
   CHECK(form(Collective::broadcast, 1 << 20, 2) == Form::direct);
   CHECK(form(Collective::reduce, 1 << 20, 2) == Form::slots);
-  CHECK(form(Collective::allgather, 32 << 10, 4) == Form::slots);
-  CHECK(form(Collective::allgather, 32 << 10, 2, Reach::through_system) == Form::slots);
-  CHECK(form(Collective::allgather, 32 << 10, 2, Reach::none) == Form::slots);
+  CHECK(form(Collective::allgather, 64 << 10, 4) == Form::slots);
+  CHECK(form(Collective::allgather, 64 << 10, 2, Reach::through_system) == Form::slots);
+  CHECK(form(Collective::allgather, 64 << 10, 2, Reach::none) == Form::slots);
   settings.protocol = ProtocolChoice::simple;
-  CHECK(form(Collective::allgather, 32 << 10, 2) == Form::slots);
+  CHECK(form(Collective::allgather, 64 << 10, 2) == Form::slots);
 }
