@@ -271,7 +271,7 @@ HWY_INLINE void reduce_vectors(const Shape& shape, std::size_t at, std::uint32_t
   for (int v = 0; v < kVectors; ++v) results[v] = R::leave(values[v]);
   for (int i = 0; i < shape.destinations(); ++i) {
     typename R::Bits* const to = shape.destination(i) + at;
-    if ((streamed >> i & 1) != 0)
+    if (is_streamed(streamed, i))
       for (int v = 0; v < kVectors; ++v) access.stream(results[v], d, to + v * lanes);
     else {
       if constexpr (kVectors > 1) take_lines_ahead(to, kVectors * lanes * sizeof(typename R::Bits));

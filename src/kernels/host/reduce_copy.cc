@@ -64,10 +64,6 @@ std::size_t lead_of(const void* address, std::size_t least) {
   return bytes < least ? bytes + kStreamAlignment : bytes;
 }
 
-bool is_streamed(const ReduceCopy& work, int destination) {
-  return destination < 32 && (work.streamed >> destination & 1) != 0;
-}
-
 // Whether one lead brings all destinations to their boundaries.
 bool lie_alike(const ReduceCopy& work) {
   const std::size_t lead_bytes = bytes_to_boundary(work.destinations[0]);
@@ -103,7 +99,7 @@ void copy_to_each(const ReduceCopy& work) {
     ReduceCopy one = work;
     one.destinations = work.destinations + i;
     one.destination_count = 1;
-    one.streamed = is_streamed(work, i) ? 1 : 0;
+    one.streamed = is_streamed(work.streamed, i) ? 1 : 0;
     copy(one);
   }
 }
@@ -228,7 +224,7 @@ class Ride {
       if (copy.destinations[i] != copy.operands[0].data)
         riders_[count_++] = {static_cast<const std::uint8_t*>(copy.operands[0].data),
                              static_cast<std::uint8_t*>(copy.destinations[i]), copy.elements * size_bytes(copy.type),
-                             is_streamed(copy, i)};
+                             is_streamed(copy.streamed, i)};
     return true;
   }
 

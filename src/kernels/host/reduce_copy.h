@@ -32,6 +32,11 @@ struct ReduceCopy {
   std::uint32_t streamed = 0;
 };
 
+// Of ReduceCopy::streamed.
+inline bool is_streamed(std::uint32_t streamed, int destination) {
+  return destination < 32 && (streamed >> destination & 1) != 0;
+}
+
 inline constexpr std::size_t kStreamAlignment = 64;
 
 // Below this the C library copies faster, and never with string instructions.
