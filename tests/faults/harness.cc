@@ -121,7 +121,9 @@ class RankProcess {
     // Early enough that rounds are left when the strike shows.
     const int strike_round = static_cast<int>(random() % static_cast<unsigned>(std::max(1, plan_.moment.rounds / 4)));
     std::thread aborter;
-    for (int round = 0; result == ncclSuccess && round < plan_.moment.rounds; ++round) {
+    // A kill comes when the parent gets to it, however fast the calls are.
+    const bool until_failed = plan_.fault == Fault::kill;
+    for (int round = 0; result == ncclSuccess && (until_failed || round < plan_.moment.rounds); ++round) {
       const bool strike = is_victim() && round == strike_round;
       if (strike && strike_self(comm, aborter)) break;
       result = plan_.moment.call(rank_, plan_.ranks, comm, strike && plan_.fault == Fault::mismatch ? 1 : 0);
