@@ -3,10 +3,10 @@
 
 Every planner and protocol has a communicator of its own in one group of processes (bench/paired), and all are served in
 turn, in another order every round. Several groups one after the other, for the system may put the ranks of each on other
-cores: with 4 ranks on 2 cores a binomial tree took 0.9 of one-hop's time in one group and 1.7 in the next. The best of a size is the one whose time by the median of its round is least in the
-median. Held against it: what serves without any setting (thresholds), the simulator's first, and what a race of measured
-times settles on (SCCL_TUNE=online, then load); a ratio is the median over the rounds. Noise: what serves without any
-setting, made twice, by itself.
+cores: with 4 ranks on 2 cores a binomial tree took 0.9 of one-hop's time in one group and 1.7 in the next. The best of a
+size is the one whose time by the median of its round is least in the median. Held against it: what serves without any
+setting (thresholds), the simulator's first, and what a race of measured times settles on (SCCL_TUNE=online, then load); a
+ratio is the median over the rounds. Noise: what serves without any setting, made twice, by itself.
 """
 import argparse
 import datetime

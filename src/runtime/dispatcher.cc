@@ -57,32 +57,37 @@ std::string automatic_planner(const CallShape& call, bool direct) {
 // Where one way's latency is dearer than twice the data in it.
 constexpr std::size_t kShortAllPairsOfTwoBytes = 128 * 1024;
 
-// AllReduce of two ranks whose buffers together leave the caches: both send all they have and add all they get, which is
-// one way through slots instead of two, one after the other. What the second pass over the input reads is in the cache still.
-bool exchanges_all(const CallShape& call, const Settings& settings) {
-  if (call.collective != Collective::allreduce || call.ranks != 2) return false;
-  return call.bytes <= kShortAllPairsOfTwoBytes || call.bytes * 4 >= settings.stream_bytes;
-}
-
-std::string host_planner(const CallShape& call, const Settings& settings, bool direct) {
-  return exchanges_all(call, settings) && !direct ? "all-pairs" : automatic_planner(call, direct);
-}
-
 // Of the larger of a rank's buffers.
 std::size_t larger_bytes(const CallShape& call) {
   const bool shares = call.collective == Collective::allgather || call.collective == Collective::reducescatter;
   return call.bytes * (shares ? static_cast<std::size_t>(call.ranks) : 1);
 }
 
+// Of all buffers that two ranks have in the calls below.
+std::size_t all_bytes_of_two(const CallShape& call) {
+  const bool in_and_out = call.collective == Collective::allreduce, shares = larger_bytes(call) != call.bytes;
+  return larger_bytes(call) * (in_and_out ? 4 : shares ? 3 : 2);
+}
+
+// AllReduce of two ranks whose buffers together leave the caches: both send all they have and add all they get, which is
+// one way through slots instead of two, one after the other. What the second pass over the input reads is in the cache still.
+bool exchanges_all(const CallShape& call, const Settings& settings) {
+  if (call.collective != Collective::allreduce || call.ranks != 2) return false;
+  return call.bytes <= kShortAllPairsOfTwoBytes || all_bytes_of_two(call) >= settings.stream_bytes;
+}
+
+std::string host_planner(const CallShape& call, const Settings& settings, bool direct) {
+  return exchanges_all(call, settings) && !direct ? "all-pairs" : automatic_planner(call, direct);
+}
+
 // Of two ranks, which add in any order alike.
 bool prefers_system(const CallShape& call, const Settings& settings, Reach reach) {
-  const std::size_t bytes = larger_bytes(call);
-  if (reach != Reach::system_preferred || call.ranks != 2 || bytes < kSystemBytes) return false;
+  if (reach != Reach::system_preferred || call.ranks != 2 || larger_bytes(call) < kSystemBytes) return false;
   switch (call.collective) {
-    case Collective::allreduce: return bytes * 4 < settings.stream_bytes;
-    case Collective::allgather: return bytes * 3 < settings.stream_bytes * 2;
-    case Collective::reducescatter: return bytes * 3 < settings.stream_bytes;
-    case Collective::broadcast: return bytes * 2 < settings.stream_bytes;
+    case Collective::allreduce:
+    case Collective::reducescatter:
+    case Collective::broadcast: return all_bytes_of_two(call) < settings.stream_bytes;
+    case Collective::allgather: return all_bytes_of_two(call) < settings.stream_bytes * 2;
     default: return false;
   }
 }

@@ -199,7 +199,7 @@ void Executor::map_buffers(bool mapped) {
 
 // Programs repeat their calls: then only the buffers, the factor and the number of the call are new.
 void Executor::fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
-  const Shape shape{&plan, choice.form, choice.protocol, choice.slice_bytes, request.count, request.type};
+  const Shape shape{&plan, choice.form, choice.protocol, choice.slice_bytes, request.count, request.type, maps_buffers_};
   if (!(shape == shape_)) {
     shape_ = {};  // until it is whole
     fill_shape(request, choice, plan);
@@ -210,8 +210,7 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   call_.input_shifts = maps_buffers_ ? input_shifts_.data() : nullptr;
   call_.output_shifts = maps_buffers_ ? output_shifts_.data() : nullptr;
   // In a call in place all that is written is somebody's result.
-  const bool in_place = touches_peers_ && (maps_buffers_ || membership_.reach() == Reach::shared_space);
-  if (in_place && streamed_bytes_ > 0)
+  if (touches_peers_ && sees_peers_buffers() && streamed_bytes_ > 0)
     target_.stream_everything();
   else
     target_.stream_between(request.recv, static_cast<const u8*>(request.recv) + streamed_bytes_);
@@ -254,7 +253,7 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   const std::size_t all_elements = about_->rooted ? std::max(input_end, output_end) + std::min(input_end, output_end) * (ranks - 1)
                                                   : (input_end + output_end) * ranks;
   // A copy by the system leaves its part of the result in the caches; one's own past them beside it costs a third more.
-  const bool copied_by_system = touches_peers_ && !about_->reduces && !maps_buffers_ && membership_.reach() != Reach::shared_space;
+  const bool copied_by_system = touches_peers_ && !about_->reduces && !sees_peers_buffers();
   const bool streams = all_elements * element_bytes >= membership_.settings.stream_bytes && !copied_by_system;
   streamed_bytes_ = streams ? output_end * element_bytes : 0;
 

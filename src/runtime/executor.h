@@ -75,6 +75,8 @@ class Executor {
   void begin_again(const CollectiveRequest& request);
   bool meet();
   void map_buffers(bool mapped);
+  // As its own, not through the system.
+  bool sees_peers_buffers() const { return maps_buffers_ || membership_.reach() == Reach::shared_space; }
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void fill_shape(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void start_lanes(const kernels::FlatProgram& program);
@@ -120,6 +122,7 @@ class Executor {
     std::size_t slice_bytes = 0;
     std::size_t count = 0;
     DataType type = DataType::int8;
+    bool maps_buffers = false;
     bool operator==(const Shape&) const = default;
   };
   Shape shape_;

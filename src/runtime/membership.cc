@@ -347,8 +347,7 @@ class Meeting {
     for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(mine), deadline_))
       verdicts.push_back(from_bytes<DirectVerdict>(bytes, static_cast<Rank>(verdicts.size())));
     membership_.direct = std::all_of(verdicts.begin(), verdicts.end(), [](const DirectVerdict& one) { return one.possible != 0; });
-    membership_.prefers_system =
-        membership_.direct && membership_.ranks == 2 && system_pays(verdicts.front().times, verdicts.back().times);
+    membership_.prefers_system = membership_.direct && system_pays(verdicts.front().times, verdicts.back().times);
     if (!obstacle.empty())
       log::info(log::Subsystem::init, "rank {}: no single-copy transfers ({}); shared slots are used",
                 membership_.rank, obstacle);
