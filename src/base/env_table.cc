@@ -149,7 +149,7 @@ constexpr auto kTable = std::to_array<Variable>({
      "auto: the device that is current at communicator init, else the host; the others: nothing else."},
     {"SCCL_PROTO", "auto | simple | ll | ll128 | direct", "auto", kHonoured,
      "Protocol: slots, short messages flagged throughout (ll), flagged lines of 128 bytes (between devices whose links keep them whole), or single copies."},
-    {"SCCL_SLOT_BYTES", "4096 .. 16777216", "131072", kHonoured, "Bytes of one slot; a connection has four."},
+    {"SCCL_SLOT_BYTES", "4096 .. 16777216", "131072", kHonoured, "Bytes of one slot; a connection has four, that of short messages of rooted calls 32 of a quarter."},
     {"SCCL_SPIN_US", "microseconds", "by ranks per core", kHonoured,
      "How long a waiting rank spins before it yields its core."},
     {"SCCL_STALL_NOTICE_MS", "milliseconds", "10000", kHonoured,

@@ -1,9 +1,11 @@
 #include "runtime/dispatcher.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
+#include "runtime/shared_state.h"
 #include "schedule/cost.h"
 
 namespace sccl::runtime {
@@ -76,8 +78,14 @@ bool exchanges_all(const CallShape& call, const Settings& settings) {
   return call.bytes <= kShortAllPairsOfTwoBytes || all_bytes_of_two(call) >= settings.stream_bytes;
 }
 
+// Up a tree nobody waits for the root, and all but the root go on to their next call (a fifth of the time of short calls).
+bool reduces_up_a_tree(const CallShape& call) {
+  return call.collective == Collective::reduce && (call.ranks == 2 || call.bytes < kRootedRingBytes);
+}
+
 std::string host_planner(const CallShape& call, const Settings& settings, bool direct) {
-  return exchanges_all(call, settings) && !direct ? "all-pairs" : automatic_planner(call, direct);
+  if (direct) return automatic_planner(call, direct);
+  return exchanges_all(call, settings) ? "all-pairs" : reduces_up_a_tree(call) ? "binomial" : automatic_planner(call, direct);
 }
 
 // Of two ranks, which add in any order alike.
@@ -94,9 +102,16 @@ bool prefers_system(const CallShape& call, const Settings& settings, Reach reach
 
 // Header and payload together, and many under way, beat slots (8 bytes take 0.15 to 0.65 of the time). But what goes to
 // several ranks is written into a slot once, and into as many rings as there are ranks.
+constexpr std::size_t kLlBytesToAll = 32 * 1024;
 std::size_t automatic_ll_bytes(const CallShape& call) {
+  const bool rooted = info(call.collective).rooted;
+  if (rooted && MemoryLayout::has_one_way(call.ranks)) {
+    const std::size_t most = most_ll_bytes(call.collective, call.ranks);
+    const auto others = static_cast<std::size_t>(std::max(1, call.ranks - 1));
+    return call.collective == Collective::broadcast ? std::min(most, kLlBytesToAll / others) : most;
+  }
   if (call.ranks == 2) return 4096;
-  return info(call.collective).rooted ? 2048 : 1024;
+  return rooted ? 2048 : 1024;
 }
 
 // The largest message of one chunk: what `ll` slots must hold.
@@ -110,6 +125,12 @@ std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
 }
 
 }  // namespace
+
+std::size_t most_ll_bytes(Collective collective, int ranks) {
+  using Channel = MemoryLayout::Channel;
+  const bool one_way = info(collective).rooted && MemoryLayout::has_one_way(ranks);
+  return MemoryLayout::inline_message_bytes(one_way ? Channel::one_way : Channel::collective);
+}
 
 std::string protocol_name(ProtocolChoice protocol) {
   return protocol == ProtocolChoice::ll ? "ll" : protocol == ProtocolChoice::ll128 ? "ll128" : "simple";
@@ -149,7 +170,7 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
     }
   }
   const bool flagged = settings.protocol == ProtocolChoice::ll || settings.protocol == ProtocolChoice::ll128;
-  const std::size_t limit = flagged ? device::kInlineMessageBytes : automatic_ll_bytes(call);
+  const std::size_t limit = flagged ? most_ll_bytes(call.collective, call.ranks) : automatic_ll_bytes(call);
   if (settings.protocol != ProtocolChoice::simple && chunk_bytes(call, choice.planner) <= limit)
     choice.protocol = ProtocolChoice::ll;
   return choice;

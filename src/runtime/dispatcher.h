@@ -29,6 +29,9 @@ inline constexpr std::size_t kAutomaticLlBytes = 1024;
 // Likewise on devices, where larger calls use buffers in place if they can.
 inline constexpr std::size_t kDeviceLlBytes = 1024;
 
+// The longest message that `ll` carries between processes of a host.
+std::size_t most_ll_bytes(Collective collective, int ranks);
+
 // As files say it; what they do not say is `simple`.
 std::string protocol_name(ProtocolChoice protocol);
 ProtocolChoice protocol_of(const std::string& name);

@@ -87,7 +87,7 @@ Executor::Executor(Membership membership, const StopFlags& stop)
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   input_shifts_.resize(ranks);
   output_shifts_.resize(ranks);
-  connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::kChannels));
+  connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::channels(membership_.ranks)));
   loans_.resize(connections_.size());
   target_.set_heavy_sleepers(membership_.heavy_fences);
   std::vector<u8*> bases;
@@ -95,6 +95,7 @@ Executor::Executor(Membership membership, const StopFlags& stop)
   target_.set_shared_memory(std::move(bases));
   connect_channel(MemoryLayout::Channel::collective);
   connect_channel(MemoryLayout::Channel::point_to_point);
+  if (MemoryLayout::has_one_way(membership_.ranks)) connect_channel(MemoryLayout::Channel::one_way);
 }
 
 Executor::~Executor() { leave(Presence::destroyed); }
@@ -107,7 +108,10 @@ void Executor::connect_channel(MemoryLayout::Channel channel) {
     device::Connection& connection = connections_[static_cast<std::size_t>(index)];
     connection.ring = &layout.ring(base, channel, source);
     connection.payload = layout.payload(base, channel, source);
-    connection.slot_bytes = layout.slot_bytes();
+    connection.slot_bytes = layout.slot_bytes(channel);
+    connection.depth = MemoryLayout::depth(channel);
+    connection.inline_lines = MemoryLayout::inline_lines(channel);
+    connection.inline_messages = layout.inline_messages(base, channel, source);
     if (direction == schedule::Direction::outgoing) connection.loans = &loans_[static_cast<std::size_t>(index)];
     connection.peer_bell = &entry.state->bell;
     connection.peer = peer;
@@ -152,10 +156,11 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
   runs_short_ = short_call_.ready() && !call_.scaled && call_.divisor <= 1;
   start_lanes(served.plan->program);
   compares_calls_ = about_->rooted;
-  repeatable_ = runs_short_ && streamed_bytes_ == 0 && chooser_.at_rest() && !mapped_.may_concern(request.count * size_bytes(request.type));
+  repeatable_ = !call_.scaled && call_.divisor <= 1 && streamed_bytes_ == 0 && chooser_.at_rest() &&
+                !mapped_.may_concern(request.count * size_bytes(request.type));
 }
 
-// Programs make the same short call again and again. Then the choice and the geometry stand, and only the buffers and the
+// Programs make the same call again and again. Then the choice and the geometry stand, and only the buffers and the
 // number of the call are new. As this follows from the calls alone, it is so on every rank.
 bool Executor::repeats(const CollectiveRequest& request) const {
   return repeatable_ && request.count == signature_.count && request.collective == signature_.collective &&
@@ -171,6 +176,7 @@ void Executor::begin_again(const CollectiveRequest& request) {
   call_.output = static_cast<u8*>(request.recv);
   call_.signature = CallSignature::hash(calls_, call_hash_);
   compares_calls_ = false;
+  target_.drop_held();
   std::fill(lanes_.begin(), lanes_.end(), kFirstStep);
   unfinished_lanes_ = lanes_.size();
 }
@@ -219,23 +225,45 @@ void Executor::fill_call(const CollectiveRequest& request, const Choice& choice,
   if (about_->reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call_);
 }
 
-void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
-  const std::size_t element_bytes = size_bytes(request.type);
+Executor::Extent Executor::place_chunks(const CollectiveRequest& request, const Plan& plan) {
   places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
-  schedule::place_chunks(plan.schedule, request.count, element_bytes, places_);
+  schedule::place_chunks(plan.schedule, request.count, size_bytes(request.type), places_);
   chunks_.clear();
-  std::size_t longest = 1;
-  std::size_t input_end = 0;
-  std::size_t output_end = 0;
+  Extent extent;
   for (const schedule::ChunkPlace& place : places_) {
     chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
-    longest = std::max(longest, place.elements);
-    input_end = std::max(input_end, place.input_offset + place.elements);
-    output_end = std::max(output_end, place.output_offset + place.elements);
+    extent.longest = std::max(extent.longest, place.elements);
+    extent.input_end = std::max(extent.input_end, place.input_offset + place.elements);
+    extent.output_end = std::max(extent.output_end, place.output_offset + place.elements);
   }
-  const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kInlineMessageBytes;
+  return extent;
+}
+
+// What does not stay in caches need not go there.
+bool Executor::leaves_caches(const Extent& extent, std::size_t element_bytes) const {
+  const auto ranks = static_cast<std::size_t>(membership_.ranks);
+  const auto [least, most] = std::minmax(extent.input_end, extent.output_end);
+  const std::size_t all_elements = about_->rooted ? most + least * (ranks - 1) : (least + most) * ranks;
+  // A copy by the system leaves its part of the result in the caches; one's own past them beside it costs a third more.
+  const bool copied_by_system = touches_peers_ && !about_->reduces && !sees_peers_buffers();
+  return all_elements * element_bytes >= membership_.settings.stream_bytes && !copied_by_system;
+}
+
+MemoryLayout::Channel Executor::channel_for(std::size_t longest_bytes) const {
+  using Channel = MemoryLayout::Channel;
+  const bool one_way = MemoryLayout::has_one_way(membership_.ranks) && about_->rooted && !touches_peers_ &&
+                       longest_bytes <= membership_.layout.slot_bytes(Channel::one_way);
+  return one_way ? Channel::one_way : Channel::collective;
+}
+
+void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
+  const std::size_t element_bytes = size_bytes(request.type);
+  const Extent extent = place_chunks(request, plan);
+  const std::size_t longest_bytes = extent.longest * element_bytes;
   touches_peers_ = choice.form == Form::direct;
-  std::size_t slice_bytes = membership_.layout.slot_bytes();
+  const MemoryLayout::Channel channel = channel_for(longest_bytes);
+  const bool ll = choice.protocol == ProtocolChoice::ll && longest_bytes <= MemoryLayout::inline_message_bytes(channel);
+  std::size_t slice_bytes = membership_.layout.slot_bytes(channel);
   if (choice.slice_bytes != 0) slice_bytes = std::min(slice_bytes, choice.slice_bytes);
   const std::size_t operands = plan.program.most_operands();
   std::size_t bounce_bytes = 0;
@@ -247,15 +275,7 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
     bounce_bytes = slice_bytes;
   }
   target_.reserve(operands, plan.program.most_destinations(), bounce_bytes);
-
-  // What does not stay in caches need not go there.
-  const auto ranks = static_cast<std::size_t>(membership_.ranks);
-  const std::size_t all_elements = about_->rooted ? std::max(input_end, output_end) + std::min(input_end, output_end) * (ranks - 1)
-                                                  : (input_end + output_end) * ranks;
-  // A copy by the system leaves its part of the result in the caches; one's own past them beside it costs a third more.
-  const bool copied_by_system = touches_peers_ && !about_->reduces && !sees_peers_buffers();
-  const bool streams = all_elements * element_bytes >= membership_.settings.stream_bytes && !copied_by_system;
-  streamed_bytes_ = streams ? output_end * element_bytes : 0;
+  streamed_bytes_ = leaves_caches(extent, element_bytes) ? extent.output_end * element_bytes : 0;
 
   call_ = {};
   call_.chunks = chunks_.data();
@@ -263,15 +283,17 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   call_.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
   call_.element_bytes = static_cast<u32>(element_bytes);
   call_.lends_slots = !ll && plan.may_lend;
-  lanes_in_turn_ = std::min(slice_bytes, longest * element_bytes) >= kLeastTurnBytes;
+  lanes_in_turn_ = std::min(slice_bytes, longest_bytes) >= kLeastTurnBytes;
   moves_together_ = lanes_in_turn_ && !touches_peers_ && !ll && streamed_bytes_ > 0;
   call_.slice_elements = slice_bytes / element_bytes;
-  call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
-  call_.scratch_slot_bytes = std::min(slice_bytes, (longest * element_bytes + 63) / 64 * 64);
+  call_.slice_count = (extent.longest + call_.slice_elements - 1) / call_.slice_elements;
+  call_.scratch_slot_bytes = std::min(slice_bytes, (longest_bytes + 63) / 64 * 64);
   const std::size_t scratch_bytes = call_.scratch_slot_bytes * static_cast<std::size_t>(plan.program.scratch_slots());
   if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
   call_.scratch = scratch_.data();
-  short_call_.prepare(plan.program.view(), call_, connections_);
+  const int first = connection_index(static_cast<int>(channel), schedule::Direction::outgoing, 0, membership_.ranks);
+  call_connections_ = std::span(connections_).subspan(static_cast<std::size_t>(first));
+  short_call_.prepare(plan.program.view(), call_, call_connections_);
 }
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
@@ -284,6 +306,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   target_.reserve(program.most_operands(), program.most_destinations(), 0);
   target_.stream_between(nullptr, nullptr);
   shape_ = {};
+  call_connections_ = connections_;
   call_ = {};
   call_.chunks = transfers_.chunks().data();
   call_.type = DataType::int8;
@@ -308,7 +331,7 @@ Executor::Progress Executor::step() {
     target_.awaits_anything();
     return Progress::idle;
   }
-  Interpreter interpreter(program_, call_, connections_.data(), lanes_.data(), target_);
+  Interpreter interpreter(program_, call_, call_connections_.data(), lanes_.data(), target_);
   auto [moved, unfinished] = moves_together_ ? step_together(interpreter) : step_lanes(interpreter);
   if (unfinished < unfinished_lanes_) moved = true;
   unfinished_lanes_ = unfinished;

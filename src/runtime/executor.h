@@ -79,6 +79,14 @@ class Executor {
   bool sees_peers_buffers() const { return maps_buffers_ || membership_.reach() == Reach::shared_space; }
   void fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
   void fill_shape(const CollectiveRequest& request, const Choice& choice, const Plan& plan);
+  struct Extent {
+    std::size_t longest = 1;  // chunk; all in elements
+    std::size_t input_end = 0;
+    std::size_t output_end = 0;
+  };
+  Extent place_chunks(const CollectiveRequest& request, const Plan& plan);
+  bool leaves_caches(const Extent& extent, std::size_t element_bytes) const;
+  MemoryLayout::Channel channel_for(std::size_t longest_bytes) const;
   void start_lanes(const kernels::FlatProgram& program);
   using Interpreter = device::Interpreter<kernels::HostTarget>;
   struct Pass {
@@ -130,6 +138,7 @@ class Executor {
   std::size_t streamed_bytes_ = 0;  // of the receive buffer: all, or none
 
   // The call in progress.
+  std::span<device::Connection> call_connections_;  // as its program numbers them: of its channel
   CallSignature signature_;
   const CollectiveInfo* about_ = nullptr;  // its collective
   bool collective_ = false;

@@ -34,7 +34,7 @@ namespace sccl::runtime {
 namespace {
 
 // What every rank tells the others, as plain bytes: all ranks run the same library version on the same machine type.
-constexpr std::uint32_t kProtocolVersion = 5;
+constexpr std::uint32_t kProtocolVersion = 6;
 constexpr std::size_t kHostNameBytes = 64;
 
 struct Card {

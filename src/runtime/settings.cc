@@ -105,7 +105,7 @@ std::int64_t asked_slot_bytes() {
 std::size_t slot_bytes_within_limit(int ranks) {
   const std::int64_t asked = asked_slot_bytes();
   const auto limit = env::number("SCCL_MEM_LIMIT", kDefaultMemoryLimit, 1, std::int64_t{1} << 50);
-  const std::int64_t slots = std::int64_t{MemoryLayout::kChannels} * ranks * device::kSlotCount;
+  const auto slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks));
   const auto fixed = static_cast<std::int64_t>(MemoryLayout(ranks, 0).total_bytes()) + kPrivateBytes;
   const std::int64_t most = (limit - fixed) / slots / 4096 * 4096;
   if (most >= asked) return static_cast<std::size_t>(asked);

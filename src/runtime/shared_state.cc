@@ -75,15 +75,23 @@ void SharedState::publish_fault(int code, const std::string& text) {
 // a place. Slots lie half a page away from that.
 constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
 
+constexpr std::size_t kDeepInlineBytes = std::size_t{device::kDeepInlineLines + device::kDeepInlineTailLines} * device::kCacheLineBytes;
+
+std::size_t MemoryLayout::slots(int ranks) {
+  const std::size_t one_way = has_one_way(ranks) ? device::kMostDepth / kOneWayPart : 0;
+  return static_cast<std::size_t>(ranks) * (2 * device::kSlotCount + one_way);
+}
+
 MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes)
     : ranks_(ranks), slot_bytes_(slot_bytes) {
-  const std::size_t rings = static_cast<std::size_t>(kChannels) * static_cast<std::size_t>(ranks);
+  const std::size_t rings = static_cast<std::size_t>(channels(ranks) * ranks);
   device_page_offset_ = round_up(sizeof(SharedState), kPageBytes);
   rings_offset_ = device_page_offset_ + kDevicePageBytes;
-  signals_offset_ = rings_offset_ + rings * sizeof(device::Ring);
+  one_way_offset_ = rings_offset_ + rings * sizeof(device::Ring);
+  signals_offset_ = one_way_offset_ + (has_one_way(ranks) ? static_cast<std::size_t>(ranks) * kDeepInlineBytes : 0);
   const std::size_t signals = static_cast<std::size_t>(ranks) * kSignals * kContexts;
   payloads_offset_ = round_up(signals_offset_ + signals * sizeof(std::atomic<std::uint64_t>), kPageBytes);
-  blackboard_offset_ = round_up(payloads_offset_ + kPayloadPhaseBytes + rings * device::kSlotCount * slot_bytes, kPageBytes);
+  blackboard_offset_ = round_up(payloads_offset_ + kPayloadPhaseBytes + slots(ranks) * slot_bytes, kPageBytes);
   total_bytes_ = blackboard_offset_ + blackboard_bytes;
 }
 
@@ -92,8 +100,14 @@ device::Ring& MemoryLayout::ring(std::byte* base, Channel channel, Rank source) 
 }
 
 device::u8* MemoryLayout::payload(std::byte* base, Channel channel, Rank source) const {
-  return reinterpret_cast<device::u8*>(base + payloads_offset_ + kPayloadPhaseBytes) +
-         index(channel, source) * device::kSlotCount * slot_bytes_;
+  const std::size_t before = static_cast<std::size_t>(channel) * static_cast<std::size_t>(ranks_) * device::kSlotCount * slot_bytes_;
+  return reinterpret_cast<device::u8*>(base + payloads_offset_ + kPayloadPhaseBytes) + before +
+         static_cast<std::size_t>(source) * depth(channel) * slot_bytes(channel);
+}
+
+device::u8* MemoryLayout::inline_messages(std::byte* base, Channel channel, Rank source) const {
+  if (channel != Channel::one_way) return ring(base, channel, source).inline_messages;
+  return reinterpret_cast<device::u8*>(base + one_way_offset_) + static_cast<std::size_t>(source) * kDeepInlineBytes;
 }
 
 std::atomic<std::uint64_t>& MemoryLayout::signal(std::byte* base, Rank source, int signal, int context) const {

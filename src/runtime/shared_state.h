@@ -107,23 +107,41 @@ struct SharedState {
 // Offsets within a rank's shared memory, the same at every rank.
 class MemoryLayout {
  public:
-  enum class Channel : int { collective = 0, point_to_point = 1 };
-  static constexpr int kChannels = 2;
+  // Short messages of rooted calls go their own way, which is deep: a rank that only sends runs ahead of the others by as
+  // many. Where all wait for all, messages would only be spread over more memory.
+  enum class Channel : int { collective = 0, point_to_point = 1, one_way = 2 };
+  // It is there for few ranks only, for it takes the most memory.
+  static constexpr bool has_one_way(int ranks) { return ranks <= 8; }
+  static constexpr int channels(int ranks) { return has_one_way(ranks) ? 3 : 2; }
+  static constexpr std::size_t kOneWayPart = 4;  // of a slot is one of its slots
   static constexpr int kSignals = 16;  // one-sided signals a rank can get from each other rank, by index
   static constexpr int kContexts = 4;
   static constexpr std::size_t kDevicePageBytes = 4096;
+
+  // How many times slot_bytes a rank's slots take.
+  static std::size_t slots(int ranks);
 
   // `blackboard_bytes`: 0, or Blackboard::kBytes where there will be news.
   MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes = 0);
 
   std::size_t total_bytes() const { return total_bytes_; }
-  std::size_t slot_bytes() const { return slot_bytes_; }
+  std::size_t slot_bytes(Channel channel = Channel::collective) const {
+    return channel == Channel::one_way ? slot_bytes_ / kOneWayPart : slot_bytes_;
+  }
+  static device::u32 depth(Channel channel) { return channel == Channel::one_way ? device::kMostDepth : device::kSlotCount; }
+  static device::u32 inline_lines(Channel channel) {
+    return channel == Channel::one_way ? device::kDeepInlineLines : device::kInlineLines;
+  }
+  static device::u32 inline_message_bytes(Channel channel) {
+    return channel == Channel::one_way ? device::kDeepInlineMessageBytes : device::kInlineMessageBytes;
+  }
   SharedState& state(std::byte* base) const { return *reinterpret_cast<SharedState*>(base); }
   // A page of its own for what ranks on devices show one another (gpu/device_neighbour.h).
   std::byte* device_page(std::byte* base) const { return base + device_page_offset_; }
   // The ring through which the owner of `base` receives from `source`.
   device::Ring& ring(std::byte* base, Channel channel, Rank source) const;
   device::u8* payload(std::byte* base, Channel channel, Rank source) const;
+  device::u8* inline_messages(std::byte* base, Channel channel, Rank source) const;
   // Counts the signals that `source` has sent to the owner of `base`: added to (release) after the data they announce,
   // loaded (acquire) by who waits for them.
   std::atomic<std::uint64_t>& signal(std::byte* base, Rank source, int signal, int context) const;
@@ -143,6 +161,7 @@ class MemoryLayout {
   std::size_t slot_bytes_;
   std::size_t device_page_offset_;
   std::size_t rings_offset_;
+  std::size_t one_way_offset_;
   std::size_t signals_offset_;
   std::size_t payloads_offset_;
   std::size_t blackboard_offset_;

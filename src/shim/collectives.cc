@@ -35,11 +35,10 @@ runtime::Completion collective(Collective kind, const Buffers& buffers, int op, 
   communicator->check_usable();
   check_root(*communicator, root, "root");
   const DataType type = checked_type(buffers.type);
-  runtime::Reduction reduction;
-  if (info(kind).reduces) reduction = communicator->resolve_redop(op, type);
+  runtime::CollectiveRequest request{kind, buffers.send, buffers.recv, buffers.count, type, {}, root, stream};
+  if (info(kind).reduces) request.reduction = communicator->resolve_redop(op, type);
   if (buffers.count == 0) return runtime::Completion::done;
-  return runtime::submit(communicator, runtime::CollectiveRequest{kind, buffers.send, buffers.recv, buffers.count, type,
-                                                                  reduction, root, stream});
+  return runtime::submit(communicator, request);
 }
 
 runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t count, ncclDataType_t type, int peer,

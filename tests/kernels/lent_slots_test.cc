@@ -93,6 +93,7 @@ class TestRank {
         connection.ring = &owner.rings[source];
         connection.payload = owner.slots.data() + source * device::kSlotCount * kSlotBytes;
         connection.slot_bytes = kSlotBytes;
+        connection.depth = device::kSlotCount;
         connection.peer = peer;
         connection.peer_bell = &all[static_cast<std::size_t>(peer)].bell;
         if (sends) connection.loans = &loans_[static_cast<std::size_t>(peer)];
@@ -205,20 +206,27 @@ TEST_CASE("ranks read what is lent to them, whatever comes before and after") {
 }
 
 TEST_CASE("a slot that somebody still reads is not written") {
-  device::Ring ring{};
-  kernels::LentSlots loans;
-  device::Connection borrower{};
-  borrower.ring = &ring;
-  borrower.peer = 7;
-  borrower.position = 5;
-  loans.lend(0, borrower);
-  CHECK(loans.reader<HostTarget>(1) == nullptr);
-  REQUIRE(loans.reader<HostTarget>(4) == &borrower);
-  ring.tail.value = 5;  // up to the message before
-  CHECK(loans.reader<HostTarget>(4) == &borrower);
-  ring.tail.value = 6;
-  CHECK(loans.reader<HostTarget>(4) == nullptr);
-  CHECK(loans.reader<HostTarget>(4) == nullptr);
+  for (const u32 depth : {device::kSlotCount, device::kMostDepth}) {
+    device::Ring ring{};
+    kernels::LentSlots loans;
+    device::Connection lender{}, borrower{};
+    lender.depth = depth;
+    borrower.ring = &ring;
+    borrower.peer = 7;
+    borrower.position = 5;
+    loans.lend(lender, borrower);
+    const auto reader_of = [&](u64 position) {
+      lender.position = position;
+      return loans.reader<HostTarget>(lender);
+    };
+    CHECK(reader_of(1) == nullptr);
+    REQUIRE(reader_of(depth) == &borrower);
+    ring.tail.value = 5;  // up to the message before
+    CHECK(reader_of(depth) == &borrower);
+    ring.tail.value = 6;
+    CHECK(reader_of(depth) == nullptr);
+    CHECK(reader_of(depth) == nullptr);
+  }
 }
 
 TEST_CASE("programs lend where no connection carries more messages in a slice than it has slots") {

@@ -23,6 +23,11 @@ namespace {
 constexpr std::size_t kSlotBytes = 8192;
 constexpr u64 kAlmostAnew = ~u64{0} - 300;  // lines: positions pass 2^64 soon
 
+void with_messages(device::Connection& connection) {
+  connection.inline_messages = connection.ring->inline_messages;
+  connection.inline_lines = device::kInlineLines;
+}
+
 // Everyone adds what everyone has; or rank 0 gives its data to everyone.
 schedule::Schedule all_pairs(int ranks) {
   std::vector<schedule::Send> sends;
@@ -109,6 +114,7 @@ class World {
         const bool sends = end.direction == schedule::Direction::outgoing;
         device::Connection connection{};
         connection.ring = rings_[sends ? peer * ranks_.size() + rank : rank * ranks_.size() + peer].get();
+        with_messages(connection);
         connection.peer_bell = &bells_[peer];
         connection.peer = end.peer;
         connection.ll_position = connection.ll_seen_tail = position;
@@ -174,6 +180,7 @@ TEST_CASE("a sender is stopped by a full ring and goes on where it was read") {
   device::Ring ring{};
   device::Connection out{}, in{};
   out.ring = in.ring = &ring;
+  for (device::Connection* end : {&out, &in}) with_messages(*end);
   for (int lap = 0; lap < 5; ++lap) {
     int sent = 0;
     while (Messages::has_room(out, 4)) {
@@ -194,6 +201,7 @@ TEST_CASE("a payload that looks like a header to come is not taken for one") {
   device::Ring ring{};
   device::Connection out{}, in{};
   out.ring = in.ring = &ring;
+  for (device::Connection* end : {&out, &in}) with_messages(*end);
   const u64 bytes = device::kInlineMessageBytes;
   for (int message = 0; message < 40; ++message) {
     REQUIRE(Messages::has_room(out, bytes));

@@ -129,3 +129,25 @@ TEST_CASE("AllReduce of two ranks sends all to all where its results go past the
   CHECK(planner(1'000'000, 2) == "all-pairs");
   CHECK(planner(1'000'000, 3) != "all-pairs");
 }
+
+TEST_CASE("messages that nobody waits for are flagged up to the length that their deep rings carry") {
+  const Settings settings = with({});
+  const auto flagged = [&](Collective collective, std::size_t bytes, int ranks) {
+    return choose({collective, bytes, ranks}, settings, Reach::none).protocol == ProtocolChoice::ll;
+  };
+  CHECK(flagged(Collective::broadcast, 16384, 2));
+  CHECK_FALSE(flagged(Collective::broadcast, 16388, 2));
+  CHECK(flagged(Collective::broadcast, 4096, 8));
+  CHECK_FALSE(flagged(Collective::broadcast, 8192, 8));  // one slot is written for all
+  CHECK(flagged(Collective::gather, 16384, 8));
+  CHECK_FALSE(flagged(Collective::gather, 16384, 9));
+  CHECK_FALSE(flagged(Collective::allgather, 8192, 2));
+}
+
+TEST_CASE("a short Reduce goes up a tree, where nobody waits for the root") {
+  const auto planner = [](std::size_t bytes, int ranks) { return choose({Collective::reduce, bytes, ranks}, Settings{}, Reach::none).planner; };
+  CHECK(planner(8, 2) == "binomial");
+  CHECK(planner(64 << 20, 2) == "binomial");
+  CHECK(planner(200'000, 4) == "binomial");
+  CHECK(planner(1 << 20, 4) == "ring");
+}

@@ -1,7 +1,7 @@
 // One direction between two ranks: a ring of slots in memory both can reach.
 //
 //   sender                                         receiver
-//   waits until position - tail < slots
+//   waits until position - tail < depth
 //   writes payload and header into slot
 //   header.flag  --- store-release ----------->    load-acquire: flag == position + 1
 //                                                  reads the payload
@@ -19,17 +19,23 @@
 
 namespace sccl::device {
 
+// Slots of the longest messages: so many may be under way on any connection, and programs are made for that.
 inline constexpr u32 kSlotCount = 4;
+// Of shorter ones as many as the connection is deep, at most.
+inline constexpr u32 kMostDepth = 32;
 inline constexpr u32 kLlSlotCount = 8;
 inline constexpr u32 kLlPayloadBytes = 1024;
 inline constexpr u32 kLlWords = kLlPayloadBytes / 4 + 1;  // the first word carries the signature
 inline constexpr u32 kCacheLineBytes = 64;
 
-// The host's form of `ll` (kernels/host/inline_messages.h): lines at which a message may begin, and those that the longest
-// one takes.
+// The host's form of `ll` (kernels/host/inline_messages.h): lines at which a message may begin (a power of two), and those
+// that the longest one takes; of a usual connection, and of a deep one.
 inline constexpr u32 kInlineLines = 256;
 inline constexpr u32 kInlineTailLines = 65;
 inline constexpr u32 kInlineMessageBytes = 4096;
+inline constexpr u32 kDeepInlineLines = 4096;
+inline constexpr u32 kDeepInlineTailLines = 257;
+inline constexpr u32 kDeepInlineMessageBytes = 16384;
 
 inline constexpr u32 kLineBytes = 128;
 inline constexpr u32 kLinePayloadBytes = 120;
@@ -57,9 +63,9 @@ struct alignas(64) Tail {
   u64 value;
 };
 
-// The receiver's memory for one connection. `payload` holds kSlotCount slots of slot_bytes.
+// The receiver's memory for one connection. `payload` holds as many slots of slot_bytes as the connection is deep.
 struct Ring {
-  SlotHeader headers[kSlotCount];
+  SlotHeader headers[kMostDepth];
   Tail tail;
   Tail ll_tail;
   Tail line_tail;
@@ -86,6 +92,10 @@ struct Connection {
   u64 line_position;
   u64 line_seen_tail;
   void* loans;  // on the host, of an outgoing connection: who else still reads its slots
+  // On the host, where connections differ:
+  u32 depth;            // slots; a power of two
+  u32 inline_lines;     // at which a message may begin; a power of two
+  u8* inline_messages;  // of these lines, and those of the longest message more
 };
 
 }  // namespace sccl::device

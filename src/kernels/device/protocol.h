@@ -1,8 +1,8 @@
 // Sending and receiving one message: the protocols of every target, written against its vocabulary (lines.h has one that
 // only devices can speak).
 //
-// Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer, and its
-// place thread() among the threads() that move data together. Words of `ll` messages are shared out among them; all
+// Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer, how deep a
+// connection is (depth), and its place thread() among the threads() that move data together. Words of `ll` messages are shared out among them; all
 // other functions are the leader's.
 #pragma once
 
@@ -13,10 +13,10 @@ namespace sccl::device {
 template <class Target>
 struct Slots {
   static SlotHeader& header(Connection& connection) {
-    return connection.ring->headers[connection.position % kSlotCount];
+    return connection.ring->headers[connection.position % kMostDepth];
   }
   static u8* payload(Connection& connection) {
-    return connection.payload + connection.position % kSlotCount * connection.slot_bytes;
+    return connection.payload + (connection.position & (Target::depth(connection) - 1)) * connection.slot_bytes;
   }
 
   // Pairs with publish() of the peer.
@@ -26,9 +26,9 @@ struct Slots {
 
   // The slot may be overwritten once the receiver consumed what it held; pairs with consume() of the peer.
   static bool has_room(Connection& connection) {
-    if (connection.position - connection.seen_tail < kSlotCount) return true;
+    if (connection.position - connection.seen_tail < Target::depth(connection)) return true;
     connection.seen_tail = Target::load_acquire(&connection.ring->tail.value);
-    return connection.position - connection.seen_tail < kSlotCount;
+    return connection.position - connection.seen_tail < Target::depth(connection);
   }
 
   // Everything sent has been consumed; pairs with consume() of the peer.

@@ -33,6 +33,7 @@ class Block {
   static constexpr bool kAlone = false;
   using Ll = LowLatency<Block>;
   static constexpr bool kLendsSlots = false;
+  static constexpr u32 depth(const Connection&) { return kSlotCount; }
   static constexpr bool kKeepsLines = true;  // what a link does is the runtime's to know
 
   Block(const CallArguments& arguments, BlockMemory& memory, u8* places, bool lone_lane)

@@ -27,13 +27,12 @@ struct InlineMessages {
 
   static constexpr bool kInPlace = true;
   static constexpr u32 kFlagShift = 32;
-  static constexpr u64 kLines = device::kInlineLines;
 
   // Both ends count lines; a message that ends behind the last line takes the rest of the ring.
-  static u64 after(u64 position, u64 bytes) {
+  static u64 after(const Connection& connection, u64 bytes) {
     const u64 lines = (before_payload(bytes) + bytes + device::kCacheLineBytes - 1) / device::kCacheLineBytes;
-    const u64 left = kLines - position % kLines;
-    return position + (lines < left ? lines : left);
+    const u64 left = connection.inline_lines - place(connection, connection.ll_position);
+    return connection.ll_position + (lines < left ? lines : left);
   }
 
   static u64 flag(const Connection& connection) { return connection.ll_position % 0xfffffffeull + 1; }
@@ -51,14 +50,14 @@ struct InlineMessages {
 
   // Room for the message and for the header behind it; pairs with consume() of the peer.
   static bool has_room(Connection& connection, u64 bytes) {
-    const u64 next = after(connection.ll_position, bytes);
-    if (next - connection.ll_seen_tail < kLines) return true;
+    const u64 next = after(connection, bytes);
+    if (next - connection.ll_seen_tail < connection.inline_lines) return true;
     connection.ll_seen_tail = Target::load_acquire(&connection.ring->ll_tail.value);
-    return next - connection.ll_seen_tail < kLines;
+    return next - connection.ll_seen_tail < connection.inline_lines;
   }
 
   static void sent(Connection& connection, u64 bytes, u32 signature) {
-    const u64 next = after(connection.ll_position, bytes);
+    const u64 next = after(connection, bytes);
     take_lines_behind(connection, next);
     Target::store_relaxed(header(connection, next), 0);
     Target::store_release(word(connection), flag(connection) << kFlagShift | signature);
@@ -66,7 +65,7 @@ struct InlineMessages {
   }
 
   static void consume(Connection& connection, u64 bytes) {
-    connection.ll_position = after(connection.ll_position, bytes);
+    connection.ll_position = after(connection, bytes);
     Target::store_release(&connection.ring->ll_tail.value, connection.ll_position);
   }
 
@@ -77,6 +76,7 @@ struct InlineMessages {
     return bytes < SlotStores::kLeastBytes ? kHeaderBytes : device::kCacheLineBytes;
   }
   static_assert(device::kCacheLineBytes + device::kInlineMessageBytes <= device::kInlineTailLines * device::kCacheLineBytes);
+  static_assert(device::kCacheLineBytes + device::kDeepInlineMessageBytes <= device::kDeepInlineTailLines * device::kCacheLineBytes);
 
   // Takes from the peer's cache, which read them a round ago, the lines that the next message of the same length will
   // fill, as far as `next`'s own. A store that had to wait for one would make all later stores wait behind it: between
@@ -87,8 +87,9 @@ struct InlineMessages {
     for (u64 i = 0; i < (lines < kLinesTaken ? lines : kLinesTaken); ++i)
       host::prefetch_to_write(line += device::kCacheLineBytes / sizeof(u64));
   }
+  static u64 place(const Connection& connection, u64 position) { return position & (connection.inline_lines - 1); }
   static u64* header(Connection& connection, u64 position) {
-    return reinterpret_cast<u64*>(connection.ring->inline_messages + position % kLines * device::kCacheLineBytes);
+    return reinterpret_cast<u64*>(connection.inline_messages + place(connection, position) * device::kCacheLineBytes);
   }
 };
 

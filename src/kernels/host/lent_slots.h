@@ -4,7 +4,7 @@
 //   sender                                        receivers
 //   slot of connection 0: payload, header         read it there
 //   slots of the others: headers with its place   read it there, too
-//   ... four messages later, connection 0 again: waits until all of them have consumed
+//   ... the same slot of connection 0 again: waits until all of them have consumed
 //
 // That last wait is new to the program, but no cycle can come of it. Programs lend only where lanes go slice by slice and
 // no connection carries more messages in a slice than it has slots: so what is waited for was sent in an earlier slice, or
@@ -21,14 +21,14 @@ namespace sccl::kernels {
 
 class LentSlots {
  public:
-  void lend(device::u64 position, device::Connection& borrower) {
-    slots_[position % device::kSlotCount].push_back({&borrower, borrower.position});
+  void lend(const device::Connection& lender, device::Connection& borrower) {
+    of_next(lender).push_back({&borrower, borrower.position});
   }
 
-  // A connection whose receiver still reads the slot of that position; null: nobody does.
+  // A connection whose receiver still reads the slot that the lender's next message is for; null: nobody does.
   template <class Target>
-  const device::Connection* reader(device::u64 position) {
-    std::vector<Loan>& loans = slots_[position % device::kSlotCount];
+  const device::Connection* reader(const device::Connection& lender) {
+    std::vector<Loan>& loans = of_next(lender);
     while (!loans.empty()) {
       device::Connection& borrower = *loans.back().borrower;
       const auto consumed = [&] { return static_cast<long long>(borrower.seen_tail - loans.back().position) > 0; };
@@ -45,7 +45,9 @@ class LentSlots {
     device::Connection* borrower;
     device::u64 position;  // of the message that says so
   };
-  std::array<std::vector<Loan>, device::kSlotCount> slots_;
+  std::vector<Loan>& of_next(const device::Connection& lender) { return slots_[lender.position & (lender.depth - 1)]; }
+
+  std::array<std::vector<Loan>, device::kMostDepth> slots_;
 };
 
 }  // namespace sccl::kernels

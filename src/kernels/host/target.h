@@ -53,6 +53,7 @@ class HostTarget {
   static constexpr bool kAlone = true;
   using Ll = InlineMessages<HostTarget>;
   static constexpr bool kLendsSlots = true;
+  static u32 depth(const device::Connection& connection) { return connection.depth; }
   static constexpr bool kKeepsLines = false;
   static constexpr u32 thread() { return 0; }
   static constexpr u32 threads() { return 1; }
@@ -117,7 +118,7 @@ class HostTarget {
   void set_shared_memory(std::vector<u8*> bases) { bases_ = std::move(bases); }
 
   u64 lend(device::Connection& lender, device::Connection& borrower) {
-    static_cast<LentSlots*>(lender.loans)->lend(lender.position, borrower);
+    static_cast<LentSlots*>(lender.loans)->lend(lender, borrower);
     const u8* const payload = device::Slots<HostTarget>::payload(lender);
     const auto owner = static_cast<u64>(lender.peer);
     return (owner + 1) << kOwnerShift | static_cast<u64>(payload - bases_[owner]);
@@ -127,7 +128,7 @@ class HostTarget {
   }
   static const device::Connection* still_read(const device::Connection& connection) {
     if (connection.loans == nullptr) return nullptr;
-    return static_cast<LentSlots*>(connection.loans)->reader<HostTarget>(connection.position);
+    return static_cast<LentSlots*>(connection.loans)->reader<HostTarget>(connection);
   }
 
   bool fetch(const device::Connection& connection, u8* to, u64 address, u64 bytes) {

@@ -61,7 +61,7 @@ void add_others(std::vector<Ranked>& ranked, const Question& question, const Set
     if (settings.protocol == ProtocolChoice::automatic) {
       if (reach != Reach::none && name == "one-hop" && bytes >= kLeastDirectBytes) add(Form::direct, ProtocolChoice::simple);
       add(Form::slots, ProtocolChoice::simple);
-      if (longest <= device::kInlineMessageBytes) add(Form::slots, ProtocolChoice::ll);
+      if (longest <= most_ll_bytes(question.collective, links.ranks)) add(Form::slots, ProtocolChoice::ll);
     } else {
       add(ranked.front().choice.form, ranked.front().choice.protocol);
     }
