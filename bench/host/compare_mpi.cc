@@ -1,10 +1,11 @@
 // libsccl against the MPI that started the program: the same processes, the same buffers, blocks of calls in turn.
 // Built and run by bench/host/run.sh, once for each MPI; prints lines of comma-separated values for report.py.
 //
-// A block is as many calls as take some milliseconds, thousands of the shortest. Before it the ranks meet by means of the
-// library that is timed, since one that spins without giving cores away leaves its barrier late where ranks outnumber
-// them; the slowest rank's time counts. Blocks of the two libraries alternate, and who is first alternates, too; a ratio
-// is that of two neighbouring blocks, and the median of these is what is told.
+// A block is as many calls as take some milliseconds, thousands of the shortest. Before and after it the ranks meet by
+// means of the library that is timed: one that spins without giving cores away leaves its barrier late where ranks
+// outnumber them, and keeps those from working who are not there yet. The slowest rank's time counts. Blocks of the two
+// libraries alternate, and who is first alternates, too; a ratio is that of two neighbouring blocks, and the median of these
+// is what is told.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -161,7 +162,10 @@ class Comparison {
     for (int i = 0; i < 3; ++i) library.join();
     const auto begin = Clock::now();
     for (int i = 0; i < calls; ++i) library.call();
-    return world_.slowest(since(begin) / calls);
+    const double mine_us = since(begin) / calls;
+    // Whoever is done first waits as this library does, not on a core that the others need.
+    library.join();
+    return world_.slowest(mine_us);
   }
 
   const World& world_;
