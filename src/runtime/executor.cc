@@ -89,6 +89,7 @@ Executor::Executor(Membership membership, const StopFlags& stop)
   output_shifts_.resize(ranks);
   connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::channels(membership_.ranks)));
   loans_.resize(connections_.size());
+  stale_lines_.resize(connections_.size());
   target_.set_heavy_sleepers(membership_.heavy_fences);
   std::vector<u8*> bases;
   for (const Peer& peer : membership_.peers) bases.push_back(reinterpret_cast<u8*>(peer.segment->data()));
@@ -112,7 +113,12 @@ void Executor::connect_channel(MemoryLayout::Channel channel) {
     connection.depth = MemoryLayout::depth(channel);
     connection.inline_lines = MemoryLayout::inline_lines(channel);
     connection.inline_messages = layout.inline_messages(base, channel, source);
-    if (direction == schedule::Direction::outgoing) connection.loans = &loans_[static_cast<std::size_t>(index)];
+    if (direction == schedule::Direction::outgoing) {
+      connection.loans = &loans_[static_cast<std::size_t>(index)];
+      std::vector<u64>& stale = stale_lines_[static_cast<std::size_t>(index)];
+      stale.resize(connection.inline_lines / 64);
+      connection.stale_lines = stale.data();
+    }
     connection.peer_bell = &entry.state->bell;
     connection.peer = peer;
     connection.peer_process = entry.process;
@@ -332,8 +338,8 @@ Executor::Progress Executor::step() {
     return Progress::idle;
   }
   Interpreter interpreter(program_, call_, call_connections_.data(), lanes_.data(), target_);
-  auto [moved, unfinished] = moves_together_ ? step_together(interpreter) : step_lanes(interpreter);
-  if (unfinished < unfinished_lanes_) moved = true;
+  const auto [operations, unfinished] = moves_together_ ? step_together(interpreter) : step_lanes(interpreter);
+  const bool moved = operations > 0 || unfinished < unfinished_lanes_;
   unfinished_lanes_ = unfinished;
   if (unfinished > 1) target_.awaits_anything();
   if (moved) note_motion();
@@ -356,11 +362,11 @@ Executor::Pass Executor::step_lanes(Interpreter& interpreter) {
     target_.awaits_anything();
     Outcome outcome;
     if (runs_short_) {
-      outcome = short_call_.run(lane, lanes_, call_, target_, pass.moved);
+      outcome = short_call_.run(lane, lanes_, call_, target_, pass.operations);
     } else {
       do {
         outcome = step_lane(interpreter, lane);
-        pass.moved = pass.moved || outcome == Outcome::progressed;
+        if (outcome == Outcome::progressed) ++pass.operations;
       } while (outcome == Outcome::progressed && !lanes_in_turn_);
     }
     check(outcome, lane);
@@ -395,7 +401,7 @@ Executor::Pass Executor::step_together(Interpreter& interpreter) {
   if (slowest_goes) begin_those([&](u64 slice) { return slice == slowest + kMostLead && slice < call_.slice_count; });
   target_.move_held();
   for (std::size_t i = 0; i < count; ++i) interpreter.finish(begun[i].first, begun[i].second);
-  pass.moved = count > 0;
+  pass.operations = count;
   pass.unfinished = static_cast<std::size_t>(
       std::count_if(lanes_.begin(), lanes_.end(), [&](const device::LaneState& lane) { return lane.slice < call_.slice_count; }));
   return pass;

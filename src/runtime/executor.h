@@ -89,9 +89,10 @@ class Executor {
   MemoryLayout::Channel channel_for(std::size_t longest_bytes) const;
   void start_lanes(const kernels::FlatProgram& program);
   using Interpreter = device::Interpreter<kernels::HostTarget>;
+  // Whole words: a load of one that was stored in part waits for all stores before it, those to peers' slots among them.
   struct Pass {
-    bool moved = false;
-    std::size_t unfinished = 0;
+    std::size_t operations = 0;
+    std::size_t unfinished = 0;  // lanes
   };
   Pass step_lanes(Interpreter& interpreter);
   Pass step_together(Interpreter& interpreter);
@@ -120,6 +121,7 @@ class Executor {
   MappedBuffers mapped_{membership_};
   std::vector<device::Connection> connections_;
   std::vector<kernels::LentSlots> loans_;  // of the connections
+  std::vector<std::vector<device::u64>> stale_lines_;
   kernels::HostTarget target_;
 
   // The geometry that call_ has when it is a collective's: the same again needs no new one.

@@ -58,7 +58,7 @@ class Pair {
           RankMemory& owner = ranks_[sends ? 1 - rank : rank];
           mine.connections.push_back({owner.rings[channel].get(), owner.payloads[channel].data(), kSlotBytes, nullptr,
                                       1 - rank, 0, false, 0, 0, 0, 0, owner.lines_in[channel]->words, line_position,
-                                      line_position, nullptr, kSlotCount, 0, nullptr});
+                                      line_position, nullptr, kSlotCount, 0, nullptr, nullptr});
           owner.rings[channel]->line_tail.value = line_position;
           // Nor does a flag of before equal one to come, as that of new memory would where positions begin anew.
           for (u32 word = kLineBytes / 8 - 1; word < kLineRingBytes / 8; word += kLineBytes / 8)

@@ -24,8 +24,10 @@ constexpr std::size_t kSlotBytes = 8192;
 constexpr u64 kAlmostAnew = ~u64{0} - 300;  // lines: positions pass 2^64 soon
 
 void with_messages(device::Connection& connection) {
+  static std::deque<std::vector<u64>> stale_lines;  // of all tests
   connection.inline_messages = connection.ring->inline_messages;
   connection.inline_lines = device::kInlineLines;
+  connection.stale_lines = stale_lines.emplace_back(device::kInlineLines / 64).data();
 }
 
 // Everyone adds what everyone has; or rank 0 gives its data to everyone.
@@ -84,10 +86,10 @@ struct TestRank {
     const device::Program view = program.view();
     device::Interpreter<HostTarget> interpreter(view, call, connections.data(), lanes.data(), target);
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-      bool moved = false;
+      std::size_t operations = 0;
       Outcome outcome = Outcome::progressed;
       while (outcome == Outcome::progressed)
-        outcome = interprets ? interpreter.step(static_cast<u32>(lane)) : short_call.run(lane, lanes, call, target, moved);
+        outcome = interprets ? interpreter.step(static_cast<u32>(lane)) : short_call.run(lane, lanes, call, target, operations);
       REQUIRE((outcome == Outcome::finished || outcome == Outcome::blocked));
       finished = finished && outcome == Outcome::finished;
     }
@@ -187,8 +189,9 @@ TEST_CASE("a sender is stopped by a full ring and goes on where it was read") {
       Messages::sent(out, 4, 9);
       ++sent;
     }
-    // One line is the next header's.
-    CHECK(sent == static_cast<int>(device::kInlineLines) - 1);
+    // One line is the next header's, and less than an eighth of the ring is free without having been told.
+    CHECK(sent < static_cast<int>(device::kInlineLines));
+    CHECK(sent >= static_cast<int>(device::kInlineLines - device::kInlineLines / 8));
     for (int i = 0; i < sent; ++i) {
       REQUIRE(Messages::begun(in));
       Messages::consume(in, 4);
@@ -202,8 +205,10 @@ TEST_CASE("a payload that looks like a header to come is not taken for one") {
   device::Connection out{}, in{};
   out.ring = in.ring = &ring;
   for (device::Connection* end : {&out, &in}) with_messages(*end);
-  const u64 bytes = device::kInlineMessageBytes;
-  for (int message = 0; message < 40; ++message) {
+  std::mt19937 random(7);
+  const u64 sizes[] = {4, 4, 60, 120, 700, 2000, device::kInlineMessageBytes};
+  for (int message = 0; message < 20000; ++message) {
+    const u64 bytes = sizes[random() % std::size(sizes)];
     REQUIRE(Messages::has_room(out, bytes));
     // What stands at the beginning of each of its lines is the flag of whatever message could begin there one lap later.
     for (u64 line = 1; line * 64 < bytes; ++line) {
@@ -215,14 +220,7 @@ TEST_CASE("a payload that looks like a header to come is not taken for one") {
     Messages::sent(out, bytes, 9);
     REQUIRE(Messages::begun(in));
     Messages::consume(in, bytes);
-    CHECK_FALSE(Messages::begun(in));
-    for (int small = 0; small < 7; ++small) {
-      REQUIRE(Messages::has_room(out, 4));
-      Messages::sent(out, 4, 9);
-      REQUIRE(Messages::begun(in));
-      Messages::consume(in, 4);
-      REQUIRE_FALSE(Messages::begun(in));
-    }
+    REQUIRE_FALSE(Messages::begun(in));
   }
 }
 

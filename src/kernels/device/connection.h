@@ -96,6 +96,7 @@ struct Connection {
   u32 depth;            // slots; a power of two
   u32 inline_lines;     // at which a message may begin; a power of two
   u8* inline_messages;  // of these lines, and those of the longest message more
+  u64* stale_lines;     // the sender's: a bit for each of these lines, as inline_messages.h says
 };
 
 }  // namespace sccl::device

@@ -117,15 +117,18 @@ bool in_pieces(const ReduceCopy& work) {
 }
 
 void copy(const ReduceCopy& work, std::span<Rider> riders, std::size_t least_lead) {
+  if (work.type != DataType::int8) {
+    ReduceCopy of_bytes = work;
+    of_bytes.type = DataType::int8;
+    of_bytes.elements = work.elements * size_bytes(work.type);
+    return copy(of_bytes, riders, least_lead);
+  }
   const void* from = work.operands[0].data;
-  const std::size_t bytes = work.elements * size_bytes(work.type);
+  const std::size_t bytes = work.elements;
   if (work.destination_count == 1 && work.destinations[0] == from) return;
   if (bytes >= kShortCopyBytes) {
-    ReduceCopy whole = work;
-    whole.type = DataType::int8;
-    whole.elements = bytes;
-    if (in_pieces(whole)) return run_in_pieces(whole, copy_to_each);
-    return run_from_boundary(whole, copy_loop(current_instruction_set()), riders, least_lead);
+    if (in_pieces(work)) return run_in_pieces(work, copy_to_each);
+    return run_from_boundary(work, copy_loop(current_instruction_set()), riders, least_lead);
   }
   for (int i = 0; i < work.destination_count; ++i) {
     if (work.destinations[i] != from) std::memcpy(work.destinations[i], from, bytes);

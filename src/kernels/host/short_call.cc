@@ -171,7 +171,7 @@ void ShortCall::tell_peers(const Move& move, u32 signature, HostTarget& target) 
 }
 
 Outcome ShortCall::run(std::size_t lane, std::span<LaneState> states, const device::Call& call, HostTarget& target,
-                       bool& moved) const {
+                       std::size_t& operations) const {
   const std::span<const Move> moves = lanes_[lane];
   LaneState& state = states[lane];
   while (state.op < moves.size()) {
@@ -185,7 +185,7 @@ Outcome ShortCall::run(std::size_t lane, std::span<LaneState> states, const devi
     state.blocked_on_peer = -1;
     ++state.op;
     ++state.finished;
-    moved = true;
+    ++operations;
   }
   return Outcome::finished;
 }

@@ -17,10 +17,10 @@ class ShortCall {
   bool prepare(const device::Program& program, const device::Call& call, std::span<device::Connection> connections);
   bool ready() const { return ready_; }
 
-  // The interpreter's step(), up to where the lane ends or cannot go on: never `progressed`. `moved` becomes true when an
-  // operation was done.
+  // The interpreter's step(), up to where the lane ends or cannot go on: never `progressed`. Counts the operations
+  // that were done.
   device::Outcome run(std::size_t lane, std::span<device::LaneState> states, const device::Call& call, HostTarget& target,
-                      bool& moved) const;
+                      std::size_t& operations) const;
 
  private:
   using u8 = device::u8;

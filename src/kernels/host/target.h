@@ -89,13 +89,14 @@ class HostTarget {
                    u32 sink_count, u64 elements, u32 divisor) {
     static_assert(sizeof(device::Source) == sizeof(Operand) && offsetof(device::Source, scale_bits) ==
                                                                    offsetof(Operand, scale_bits));
-    ReduceCopy work{call.type, call.kernel, reinterpret_cast<const Operand*>(sources),
+    const u64 bytes = elements * call.element_bytes;
+    const bool copies = source_count == 1 && !scaled && divisor <= 1;
+    ReduceCopy work{copies ? DataType::int8 : call.type, call.kernel, reinterpret_cast<const Operand*>(sources),
                     static_cast<int>(source_count), scaled, divisor, reinterpret_cast<void* const*>(sinks),
-                    static_cast<int>(sink_count), elements, streamed(sinks, sink_count)};
+                    static_cast<int>(sink_count), copies ? bytes : elements, streamed(sinks, sink_count)};
     const u32 filled = filled_count_;
     filled_count_ = 0;
-    if (const u64 bytes = elements * call.element_bytes; filled > 0 && bytes >= SlotStores::kLeastBytes)
-      return fill_slots(work, filled, bytes);
+    if (filled > 0 && bytes >= SlotStores::kLeastBytes) return fill_slots(work, filled, bytes);
     move(work);
   }
 
