@@ -105,7 +105,7 @@ bool prefers_system(const CallShape& call, const Settings& settings, Reach reach
 constexpr std::size_t kLlBytesToAll = 32 * 1024;
 std::size_t automatic_ll_bytes(const CallShape& call) {
   const bool rooted = info(call.collective).rooted;
-  if (rooted && MemoryLayout::has_one_way(call.ranks)) {
+  if (rooted && MemoryLayout::has_deep(call.ranks)) {
     const std::size_t most = most_ll_bytes(call.collective, call.ranks);
     const auto others = static_cast<std::size_t>(std::max(1, call.ranks - 1));
     return call.collective == Collective::broadcast ? std::min(most, kLlBytesToAll / others) : most;
@@ -128,8 +128,8 @@ std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
 
 std::size_t most_ll_bytes(Collective collective, int ranks) {
   using Channel = MemoryLayout::Channel;
-  const bool one_way = info(collective).rooted && MemoryLayout::has_one_way(ranks);
-  return MemoryLayout::inline_message_bytes(one_way ? Channel::one_way : Channel::collective);
+  const bool deep = info(collective).rooted && MemoryLayout::has_deep(ranks);
+  return MemoryLayout::inline_message_bytes(deep ? Channel::deep : Channel::collective);
 }
 
 std::string protocol_name(ProtocolChoice protocol) {

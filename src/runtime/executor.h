@@ -103,6 +103,7 @@ class Executor {
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();
   void check_peer(Rank rank);
+  void check_completed(const Peer& peer, Rank rank);
   void check_gathering(const Peer& peer, Rank rank) const;
   void compare_calls(Rank rank);
   void compare_past_calls(Rank rank);

@@ -78,8 +78,8 @@ constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
 constexpr std::size_t kDeepInlineBytes = std::size_t{device::kDeepInlineLines + device::kDeepInlineTailLines} * device::kCacheLineBytes;
 
 std::size_t MemoryLayout::slots(int ranks) {
-  const std::size_t one_way = has_one_way(ranks) ? device::kMostDepth / kOneWayPart : 0;
-  return static_cast<std::size_t>(ranks) * (2 * device::kSlotCount + one_way);
+  const std::size_t deep = has_deep(ranks) ? device::kMostDepth / kDeepPart : 0;
+  return static_cast<std::size_t>(ranks) * (2 * device::kSlotCount + deep);
 }
 
 MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes)
@@ -87,8 +87,8 @@ MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackb
   const std::size_t rings = static_cast<std::size_t>(channels(ranks) * ranks);
   device_page_offset_ = round_up(sizeof(SharedState), kPageBytes);
   rings_offset_ = device_page_offset_ + kDevicePageBytes;
-  one_way_offset_ = rings_offset_ + rings * sizeof(device::Ring);
-  signals_offset_ = one_way_offset_ + (has_one_way(ranks) ? static_cast<std::size_t>(ranks) * kDeepInlineBytes : 0);
+  deep_offset_ = rings_offset_ + rings * sizeof(device::Ring);
+  signals_offset_ = deep_offset_ + (has_deep(ranks) ? static_cast<std::size_t>(ranks) * kDeepInlineBytes : 0);
   const std::size_t signals = static_cast<std::size_t>(ranks) * kSignals * kContexts;
   payloads_offset_ = round_up(signals_offset_ + signals * sizeof(std::atomic<std::uint64_t>), kPageBytes);
   blackboard_offset_ = round_up(payloads_offset_ + kPayloadPhaseBytes + slots(ranks) * slot_bytes, kPageBytes);
@@ -106,8 +106,8 @@ device::u8* MemoryLayout::payload(std::byte* base, Channel channel, Rank source)
 }
 
 device::u8* MemoryLayout::inline_messages(std::byte* base, Channel channel, Rank source) const {
-  if (channel != Channel::one_way) return ring(base, channel, source).inline_messages;
-  return reinterpret_cast<device::u8*>(base + one_way_offset_) + static_cast<std::size_t>(source) * kDeepInlineBytes;
+  if (channel != Channel::deep) return ring(base, channel, source).inline_messages;
+  return reinterpret_cast<device::u8*>(base + deep_offset_) + static_cast<std::size_t>(source) * kDeepInlineBytes;
 }
 
 std::atomic<std::uint64_t>& MemoryLayout::signal(std::byte* base, Rank source, int signal, int context) const {

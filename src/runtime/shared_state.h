@@ -48,7 +48,7 @@ enum class Presence : std::uint32_t { present = 0, revoked = 1, destroyed = 2, a
 // Of the clock that all processes of a host share.
 std::uint64_t monotonic_us();
 
-// What `sccl status` shows of a rank. Each value stands for itself: nothing is ordered by them.
+// What `sccl status` shows of a rank. Each value stands for itself; `completed` alone is ordered, after the call's messages.
 struct Activity {
   static constexpr std::size_t kMostAwaited = 8;
 
@@ -107,13 +107,13 @@ struct SharedState {
 // Offsets within a rank's shared memory, the same at every rank.
 class MemoryLayout {
  public:
-  // Short messages of rooted calls go their own way, which is deep: a rank that only sends runs ahead of the others by as
-  // many. Where all wait for all, messages would only be spread over more memory.
-  enum class Channel : int { collective = 0, point_to_point = 1, one_way = 2 };
-  // It is there for few ranks only, for it takes the most memory.
-  static constexpr bool has_one_way(int ranks) { return ranks <= 8; }
-  static constexpr int channels(int ranks) { return has_one_way(ranks) ? 3 : 2; }
-  static constexpr std::size_t kOneWayPart = 4;  // of a slot is one of its slots
+  // Short messages of rooted calls have deep connections of their own: a rank that only sends runs ahead of the others by as
+  // many. Where all wait for all, messages are only spread over more memory, which two ranks alone gain by.
+  enum class Channel : int { collective = 0, point_to_point = 1, deep = 2 };
+  // The last is there for few ranks only, for it takes the most memory.
+  static constexpr bool has_deep(int ranks) { return ranks <= 8; }
+  static constexpr int channels(int ranks) { return has_deep(ranks) ? 3 : 2; }
+  static constexpr std::size_t kDeepPart = 4;  // of a slot is one of its slots
   static constexpr int kSignals = 16;  // one-sided signals a rank can get from each other rank, by index
   static constexpr int kContexts = 4;
   static constexpr std::size_t kDevicePageBytes = 4096;
@@ -126,14 +126,14 @@ class MemoryLayout {
 
   std::size_t total_bytes() const { return total_bytes_; }
   std::size_t slot_bytes(Channel channel = Channel::collective) const {
-    return channel == Channel::one_way ? slot_bytes_ / kOneWayPart : slot_bytes_;
+    return channel == Channel::deep ? slot_bytes_ / kDeepPart : slot_bytes_;
   }
-  static device::u32 depth(Channel channel) { return channel == Channel::one_way ? device::kMostDepth : device::kSlotCount; }
+  static device::u32 depth(Channel channel) { return channel == Channel::deep ? device::kMostDepth : device::kSlotCount; }
   static device::u32 inline_lines(Channel channel) {
-    return channel == Channel::one_way ? device::kDeepInlineLines : device::kInlineLines;
+    return channel == Channel::deep ? device::kDeepInlineLines : device::kInlineLines;
   }
   static device::u32 inline_message_bytes(Channel channel) {
-    return channel == Channel::one_way ? device::kDeepInlineMessageBytes : device::kInlineMessageBytes;
+    return channel == Channel::deep ? device::kDeepInlineMessageBytes : device::kInlineMessageBytes;
   }
   SharedState& state(std::byte* base) const { return *reinterpret_cast<SharedState*>(base); }
   // A page of its own for what ranks on devices show one another (gpu/device_neighbour.h).
@@ -161,7 +161,7 @@ class MemoryLayout {
   std::size_t slot_bytes_;
   std::size_t device_page_offset_;
   std::size_t rings_offset_;
-  std::size_t one_way_offset_;
+  std::size_t deep_offset_;
   std::size_t signals_offset_;
   std::size_t payloads_offset_;
   std::size_t blackboard_offset_;

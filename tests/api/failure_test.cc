@@ -114,6 +114,29 @@ TEST_CASE("ranks that disagree on a call all get an error naming both calls") {
     }
 }
 
+TEST_CASE("a rank that waits for one that made another call and went far ahead is told") {
+  for (const Mode mode : modes()) {
+    INFO(name(mode));
+    const auto results = run_world(mode, 2, [&](int rank, ncclComm_t comm) -> std::string {
+      float value = 1;
+      const auto all_reduce = [&] { return ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr); };
+      if (all_reduce() != ncclSuccess) return "a right call failed";
+      ncclResult_t result = ncclSuccess;
+      if (rank == 1) {
+        // So that the other one is hundreds of calls ahead.
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        result = all_reduce();
+      } else {
+        for (int i = 0; i < 100000 && result == ncclSuccess; ++i)
+          result = ncclBroadcast(&value, &value, 1, ncclFloat32, 0, comm, nullptr);
+      }
+      if (result != ncclInvalidUsage) return std::string("got ") + ncclGetErrorString(result);
+      return contains(last_error(), "call 2") && contains(last_error(), "AllReduce") ? "" : last_error();
+    });
+    CHECK(failures(results) == "");
+  }
+}
+
 TEST_CASE("two ranks that both take themselves for the root are told when the next message comes") {
   for (const Mode mode : modes()) {
     INFO(name(mode));

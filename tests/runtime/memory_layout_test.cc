@@ -21,7 +21,7 @@ TEST_CASE("what ranks receive through lies apart from all else, within the memor
           const auto which = static_cast<Channel>(channel);
           parts.push_back({&layout.ring(base, which, source), sizeof(device::Ring)});
           parts.push_back({layout.payload(base, which, source), MemoryLayout::depth(which) * layout.slot_bytes(which)});
-          if (which == Channel::one_way)
+          if (which == Channel::deep)
             parts.push_back({layout.inline_messages(base, which, source),
                              std::size_t{device::kDeepInlineLines + device::kDeepInlineTailLines} * device::kCacheLineBytes});
         }
