@@ -30,8 +30,9 @@ struct ContestMemory {
   void* incoming;
 };
 
-// Called by both. Nothing when the peer does not come along within some milliseconds, when the two share a core as long,
-// or when the peer's memory cannot be read; afterwards this rank touches the memory no more.
-std::optional<CopyTimes> measure_copies(const ContestMemory& memory, int peer_process);
+// Called by both, by one of them with `steps_aside`: it leaves the core that the other runs on, too, until the measurement
+// ends. Nothing when the peer does not come along within some milliseconds, when both may run on one core only, or when the
+// peer's memory cannot be read; afterwards this rank touches the memory no more.
+std::optional<CopyTimes> measure_copies(const ContestMemory& memory, int peer_process, bool steps_aside);
 
 }  // namespace sccl::runtime

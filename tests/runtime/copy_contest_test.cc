@@ -1,6 +1,7 @@
 // Two processes find out which copies cost less; one alone does not wait for long.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,8 +40,33 @@ TEST_CASE("two processes measure copies of both kinds, or agree that the other d
   const Shared shared;
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(either_way(measure_copies(shared.of(1), parent)) ? 0 : 1);
-  CHECK(either_way(measure_copies(shared.of(0), child)));
+  if (child == 0) ::_exit(either_way(measure_copies(shared.of(1), parent, true)) ? 0 : 1);
+  CHECK(either_way(measure_copies(shared.of(0), child, false)));
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+TEST_CASE("who steps aside to measure may run afterwards where it might before", "[processes]") {
+  const Shared shared;
+  const pid_t parent = ::getpid();
+  cpu_set_t all;
+  REQUIRE(::sched_getaffinity(0, sizeof all, &all) == 0);
+  // Both begin on this core, and stay there when they may leave it.
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &here);
+  REQUIRE(::sched_setaffinity(0, sizeof here, &here) == 0);
+  const auto measure = [&](int end, pid_t peer) {
+    ::sched_setaffinity(0, sizeof all, &all);
+    const auto times = measure_copies(shared.of(end), peer, end == 1);
+    cpu_set_t afterwards;
+    ::sched_getaffinity(0, sizeof afterwards, &afterwards);
+    return CPU_EQUAL(&all, &afterwards) != 0 && either_way(times);
+  };
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(measure(1, parent) ? 0 : 1);
+  CHECK(measure(0, child));
   int status = 0;
   ::waitpid(child, &status, 0);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
@@ -49,7 +75,7 @@ TEST_CASE("two processes measure copies of both kinds, or agree that the other d
 TEST_CASE("a peer that does not come along, or has no such memory, costs milliseconds") {
   const Shared shared;
   const auto begin = std::chrono::steady_clock::now();
-  CHECK_FALSE(measure_copies(shared.of(0), ::getpid()));
+  CHECK_FALSE(measure_copies(shared.of(0), ::getpid(), true));
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
 }
 
