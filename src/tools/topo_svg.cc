@@ -61,7 +61,7 @@ struct Stroke {
   Node a, b;
   LinkClass link_class;
   int lanes;
-  bool deep;
+  bool one_way;
 };
 
 std::vector<Stroke> strokes_of(const Topology& topology) {
@@ -177,7 +177,7 @@ std::string drawn(const Stroke& stroke, Point a, Point b, bool with_number) {
         name(stroke.link_class), width, a.x - along.y * aside, a.y + along.x * aside, b.x - along.y * aside,
         b.y + along.x * aside);
   }
-  if (stroke.deep) {
+  if (stroke.one_way) {
     const Point tip{b.x - along.x * (kRankRadius + 4), b.y - along.y * (kRankRadius + 4)};
     out += fmt::format("<path class=\"{}-end\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}Z\"/>\n",
                        name(stroke.link_class), tip.x, tip.y, tip.x - along.x * 12 - along.y * 6,

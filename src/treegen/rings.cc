@@ -107,16 +107,16 @@ DisjointCycles disjoint_cycles(const Topology& topology) {
   return result;
 }
 
-schedule::Schedule rings_along(const std::vector<RingOrder>& deep, const Topology& topology, Collective collective,
+schedule::Schedule rings_along(const std::vector<RingOrder>& one_way, const Topology& topology, Collective collective,
                                Rank root) {
-  if (deep.empty())
+  if (one_way.empty())
     fail(ErrorCode::invalid_argument, "{} over no ring at all on '{}': give at least one", info(collective).call_name,
          topology.name);
   const bool by_rank = !info(collective).rooted;
   const int owners = by_rank ? topology.ranks : 1;
   std::vector<Send> sends;
   ChunkId chunk = 0;
-  for (const RingOrder& order : deep) {
+  for (const RingOrder& order : one_way) {
     Ring ring(order, sends);
     for (Rank owner = 0; owner < owners; ++owner) add_block(ring, collective, chunk++, by_rank ? owner : root);
   }
@@ -135,13 +135,13 @@ std::optional<schedule::Schedule> rings(const Topology& topology, Collective col
     case Collective::reducescatter: break;
     default: return std::nullopt;
   }
-  std::vector<RingOrder> deep;
+  std::vector<RingOrder> one_way;
   for (const RingOrder& cycle : disjoint_cycles(topology).cycles) {
-    deep.push_back(cycle);
-    deep.emplace_back(cycle.rbegin(), cycle.rend());
+    one_way.push_back(cycle);
+    one_way.emplace_back(cycle.rbegin(), cycle.rend());
   }
-  if (deep.empty()) return std::nullopt;
-  return rings_along(deep, topology, collective, root);
+  if (one_way.empty()) return std::nullopt;
+  return rings_along(one_way, topology, collective, root);
 }
 
 }  // namespace sccl::treegen

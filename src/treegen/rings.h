@@ -27,7 +27,7 @@ DisjointCycles disjoint_cycles(const Topology& topology);
 std::optional<schedule::Schedule> rings(const Topology& topology, Collective collective, Rank root);
 
 // The same over given cycles, one way each; at least one.
-schedule::Schedule rings_along(const std::vector<RingOrder>& deep, const Topology& topology, Collective collective,
+schedule::Schedule rings_along(const std::vector<RingOrder>& one_way, const Topology& topology, Collective collective,
                                Rank root);
 
 }  // namespace sccl::treegen

@@ -124,11 +124,11 @@ int TreeProgram::generate_out(const std::vector<double>& prices) {
 // With equal capacities both ways the best in-tree is the best out-tree turned round, and the root does not matter: a
 // minimum spanning tree of the sums over both directions.
 int TreeProgram::generate_symmetric(const std::vector<double>& prices) {
-  const auto deep = out_search_.hop_prices(prices);
-  auto both = deep;
+  const auto one_way = out_search_.hop_prices(prices);
+  auto both = one_way;
   for (const Hop& hop : links_.hops())
     both[static_cast<std::size_t>(links_.hop(hop.src, hop.dst))] +=
-        deep[static_cast<std::size_t>(links_.hop(hop.dst, hop.src))];
+        one_way[static_cast<std::size_t>(links_.hop(hop.dst, hop.src))];
   const auto [tree, cost] = out_search_.run_hops(0, both);
   return 1 - cost > PackingProgram::kTolerance ? add(symmetric_route(tree)) : 0;
 }

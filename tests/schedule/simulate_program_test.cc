@@ -59,10 +59,10 @@ TEST_CASE("a star's operands are added in one pass") {
 }
 
 TEST_CASE("slices overlap as far as there are slots") {
-  const Schedule deep = on_host("one way", Collective::broadcast, 2, 1, {{0, 0, 1, 0, SendKind::copy}});
+  const Schedule one_way = on_host("one way", Collective::broadcast, 2, 1, {{0, 0, 1, 0, SendKind::copy}});
   const CoreModel model{.cores = 2, .read_slot = 1, .write_slot = 1};
-  CHECK(time_us(deep, model, {.bytes = 8000, .slice_bytes = 1000, .slots = 4}) == Approx(9));
-  CHECK(time_us(deep, model, {.bytes = 8000, .slice_bytes = 1000, .slots = 1}) == Approx(16));
+  CHECK(time_us(one_way, model, {.bytes = 8000, .slice_bytes = 1000, .slots = 4}) == Approx(9));
+  CHECK(time_us(one_way, model, {.bytes = 8000, .slice_bytes = 1000, .slots = 1}) == Approx(16));
 }
 
 TEST_CASE("ranks of one core take turns, and yielding costs") {

@@ -34,9 +34,9 @@ TEST_CASE("devices are joined where links lead there and back") {
   CHECK(joined(preset("pcie8")));
   CHECK(joined(from_setting("dgx1v:3")));
   CHECK_FALSE(joined(from_setting("dgx1v:1,4")));
-  Topology deep = from_setting("dgx1v:0,1");
-  deep.links.pop_back();
-  CHECK_FALSE(joined(deep));
+  Topology one_way = from_setting("dgx1v:0,1");
+  one_way.links.pop_back();
+  CHECK_FALSE(joined(one_way));
 }
 
 TEST_CASE("the first devices are taken when they are joined, else a neighbourhood") {
