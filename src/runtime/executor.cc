@@ -184,7 +184,6 @@ void Executor::begin_again(const CollectiveRequest& request) {
   call_.output = static_cast<u8*>(request.recv);
   call_.signature = CallSignature::hash(calls_, call_hash_);
   compares_calls_ = false;
-  target_.drop_held();
   std::fill(lanes_.begin(), lanes_.end(), kFirstStep);
   unfinished_lanes_ = lanes_.size();
 }
@@ -437,7 +436,7 @@ Outcome Executor::step_lane(Interpreter& interpreter, std::size_t lane) {
   const auto gone = std::find_if(membership_.peers.begin(), membership_.peers.end(), withdrawn);
   const Outcome outcome = gone == membership_.peers.end() ? interpreter.step(static_cast<u32>(lane)) : Outcome::blocked;
   touching.store(0, std::memory_order_release);  // pairs with withdraw
-  if (gone != membership_.peers.end()) check_fault(*gone);
+  if (gone != membership_.peers.end()) gone->check_fault();
   return outcome;
 }
 

@@ -99,7 +99,6 @@ class Executor {
   device::u64 slice_of_slowest_lane() const;
   void check(device::Outcome outcome, std::size_t lane);
   device::Outcome step_lane(Interpreter& interpreter, std::size_t lane);
-  void check_fault(const Peer& peer) const;
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();
   void check_peer(Rank rank);

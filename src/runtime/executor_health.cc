@@ -35,14 +35,9 @@ void Executor::note_wait() {
     activity.waits_for[i].store(i < peers.size() ? peers[i] : -1, std::memory_order_relaxed);
 }
 
-void Executor::check_fault(const Peer& peer) const {
-  if (const int code = peer.state->fault.load(std::memory_order_acquire); code != 0)  // pairs with publish_fault
-    throw Error(static_cast<ErrorCode>(code), std::string(peer.state->fault_text.data()));
-}
-
 void Executor::check_peer(Rank rank) {
   const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
-  check_fault(peer);
+  peer.check_fault();
   if (collective_) {
     compare_calls(rank);
     check_completed(peer, rank);
@@ -52,13 +47,7 @@ void Executor::check_peer(Rank rank) {
   // What the peer sent before it left may have arrived since the lanes were last stepped.
   if (!gone || !waits_for(rank) || step() != Progress::idle || !waits_for(rank)) return;
   const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
-  const char* how = presence == Presence::aborted     ? "was aborted"
-                    : presence == Presence::destroyed ? "destroyed its communicator"
-                    : presence == Presence::revoked   ? "revoked its communicator"
-                                                      : "ended";
-  fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
-                                "abort this communicator and make a new one",
-       rank, peer.process, peer.host, how, membership_.rank, waiting_text());
+  fail_departed(membership_, rank, presence, waiting_text());
 }
 
 // A rank that only sends may be so many calls ahead that its record of this one is gone. If it has completed this call, all it
@@ -132,7 +121,7 @@ void Executor::fail_mismatch(Rank peer) {
 }
 
 void Executor::fail_transfer() {
-  for (const Peer& peer : membership_.peers) check_fault(peer);  // a rank that gave up took its buffers with it
+  for (const Peer& peer : membership_.peers) peer.check_fault();  // a rank that gave up took its buffers with it
   fail(ErrorCode::remote_error,
        "rank {} cannot reach the memory of rank {} any more ({}) in {}: look at that rank's output",
        membership_.rank, target_.failed_peer(), std::strerror(target_.error()), waiting_text());

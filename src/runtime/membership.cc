@@ -406,6 +406,22 @@ class Meeting {
 
 }  // namespace
 
+void Peer::check_fault() const {
+  if (const int code = state->fault.load(std::memory_order_acquire); code != 0)  // pairs with publish_fault
+    throw Error(static_cast<ErrorCode>(code), std::string(state->fault_text.data()));
+}
+
+void fail_departed(const Membership& membership, Rank rank, Presence presence, const std::string& waiting_text) {
+  const Peer& peer = membership.peers[static_cast<std::size_t>(rank)];
+  const char* how = presence == Presence::aborted     ? "was aborted"
+                    : presence == Presence::destroyed ? "destroyed its communicator"
+                    : presence == Presence::revoked   ? "revoked its communicator"
+                                                      : "ended";
+  fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
+                                "abort this communicator and make a new one",
+       rank, peer.process, peer.host, how, membership.rank, waiting_text);
+}
+
 bool Peer::has_ended() const {
   if (!process_handle.valid()) return false;
   pollfd handle{process_handle.get(), POLLIN, 0};

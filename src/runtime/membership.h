@@ -33,6 +33,8 @@ struct Peer {
 
   // Not seen of ranks of this process, and of none where the system tells no deaths.
   bool has_ended() const;
+  // Throws the error that the rank failed with, if it has.
+  void check_fault() const;
 };
 
 struct Membership {
@@ -64,6 +66,9 @@ struct Membership {
   void wake_all() const;
   SharedState& own_state() { return *peers[static_cast<std::size_t>(rank)].state; }
 };
+
+// Throws: that rank, which `presence` shows or whose process has ended, left while this one waits for it.
+[[noreturn]] void fail_departed(const Membership& membership, Rank rank, Presence presence, const std::string& waiting_text);
 
 struct Attendance {
   UniqueId id;

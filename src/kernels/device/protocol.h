@@ -2,8 +2,8 @@
 // only devices can speak).
 //
 // Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer, how deep a
-// connection is (depth), and its place thread() among the threads() that move data together. Words of `ll` messages are shared out among them; all
-// other functions are the leader's.
+// connection is (depth), and its place thread() among the threads() that move data together. Words of `ll` messages are
+// shared out among them; all other functions are the leader's.
 #pragma once
 
 #include "kernels/device/connection.h"

@@ -56,7 +56,7 @@ void DeviceWatch::launching_in_stream(device::u64 sequence) {
   if (streams_->begin(static_cast<std::uint32_t>(sequence))) return;
   check();  // of this rank
   const Rank peer = streams_->stopping_peer();
-  if (peer >= 0) check_fault(membership_.peers[static_cast<std::size_t>(peer)]);
+  if (peer >= 0) membership_.peers[static_cast<std::size_t>(peer)].check_fault();
   fail(ErrorCode::remote_error, "rank {} stopped before this call of rank {}: look at that rank's output, then abort this "
                                 "communicator and make a new one", peer, membership_.rank);
 }
@@ -146,7 +146,7 @@ void DeviceWatch::check_streams() {
   for (Rank peer = 0; peer < membership_.ranks; ++peer) check_same_calls(peer);
   if (const Rank peer = streams_->mismatch(); peer >= 0) fail_mismatch(peer);
   if (const Rank peer = streams_->stopping_peer(); peer >= 0) {
-    check_fault(membership_.peers[static_cast<std::size_t>(peer)]);
+    membership_.peers[static_cast<std::size_t>(peer)].check_fault();
     fail(ErrorCode::remote_error, "rank {} stopped while rank {} was in {}: look at that rank's output", peer,
          membership_.rank, waiting_text());
   }
@@ -162,11 +162,6 @@ void DeviceWatch::fail_stopped() const {
        stop_.revoked.load(std::memory_order_acquire) ? "revoked" : "aborted", waiting_text());
 }
 
-void DeviceWatch::check_fault(const Peer& peer) const {
-  if (const int code = peer.state->fault.load(std::memory_order_acquire); code != 0)  // pairs with publish_fault
-    throw Error(static_cast<ErrorCode>(code), std::string(peer.state->fault_text.data()));
-}
-
 void DeviceWatch::check_kernels() {
   const auto& words = resources_.words();
   const auto reason = static_cast<StopReason>(read(words.stopped));
@@ -176,7 +171,7 @@ void DeviceWatch::check_kernels() {
     case StopReason::host: fail_stopped();
     case StopReason::mismatch: fail_mismatch(peer);
     case StopReason::peer:
-      check_fault(membership_.peers[static_cast<std::size_t>(peer)]);
+      membership_.peers[static_cast<std::size_t>(peer)].check_fault();
       // It stops its kernels first and says why afterwards.
       if (!stopped_since_) stopped_since_ = std::chrono::steady_clock::now();
       if (std::chrono::steady_clock::now() - *stopped_since_ < kPatienceWithTheDeparted) return;
@@ -233,20 +228,14 @@ void DeviceWatch::check_peers() {
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank) continue;
     const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
-    check_fault(peer);
+    peer.check_fault();
     const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
     const bool dead = peer.has_ended();
     if (presence == Presence::present && !dead) continue;
     if (waited() < kPatienceWithTheDeparted) continue;
     // One that has gone in peace matters only to who waits for it.
     if (presence == Presence::destroyed && !still_awaits(rank)) continue;
-    const char* how = presence == Presence::aborted     ? "was aborted"
-                      : presence == Presence::destroyed ? "destroyed its communicator"
-                      : presence == Presence::revoked   ? "revoked its communicator"
-                                                        : "ended";
-    fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
-                                  "abort this communicator and make a new one",
-         rank, peer.process, peer.host, how, membership_.rank, waiting_text());
+    fail_departed(membership_, rank, presence, waiting_text());
   }
 }
 

@@ -52,7 +52,7 @@ class DeviceWatch {
   // Throws what has gone wrong.
   void check() const;
   // Throws what a peer has published of its own failure.
-  void check_fault(Rank rank) const { check_fault(membership_.peers[static_cast<std::size_t>(rank)]); }
+  void check_fault(Rank rank) const { membership_.peers[static_cast<std::size_t>(rank)].check_fault(); }
 
  private:
   void run();
@@ -65,7 +65,6 @@ class DeviceWatch {
   void check_follower() const;
   [[noreturn]] void fail_mismatch(Rank peer) const;
   [[noreturn]] void fail_stopped() const;
-  void check_fault(const Peer& peer) const;
   std::string waiting_text() const;
   Rank awaited() const;
   std::chrono::steady_clock::duration waited() const { return std::chrono::steady_clock::now() - moved_; }
