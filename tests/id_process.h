@@ -1,6 +1,6 @@
 // A unique id whose root serves in a process of its own, so that the process that forks the ranks runs no thread: an
-// allocator that a thread had locked at the fork stays locked in the child (glibc's takes care of that, AddressSanitizer's
-// does not). It also lets any rank be killed without taking the root along.
+// allocator that a thread had locked at the fork stays locked in the child (glibc's takes care of that,
+// AddressSanitizer's does not). It also lets any rank be killed without taking the root along.
 #pragma once
 
 #include <sys/types.h>

@@ -51,7 +51,8 @@ std::vector<std::size_t> sizes() {
   return result;
 }
 
-std::vector<portfolio::Candidate> found_in_background(const topology::Topology& topology, Collective collective, double seconds) {
+std::vector<portfolio::Candidate> found_in_background(const topology::Topology& topology, Collective collective,
+                                                      double seconds) {
   synth::Synthesizer synthesizer(topology, collective, 0);
   synth::Limits limits;
   limits.deadline = Deadline::in(std::chrono::milliseconds(static_cast<int>(seconds * 1000)));
@@ -83,9 +84,10 @@ void judge(const topology::Topology& topology, Collective collective, double sec
 }
 
 void presets(double seconds) {
-  fmt::print("## Every preset\n\nSizes 8 B to 64 MB: powers of 4, and an eighth and three quarters above each. Good: within "
-             "10% of the best candidate at that very size.\n\n| preset | ranks | cases | good | worst ratio | where |\n"
-             "|---|---|---|---|---|---|\n");
+  fmt::print(
+      "## Every preset\n\nSizes 8 B to 64 MB: powers of 4, and an eighth and three quarters above each. Good: within "
+      "10% of the best candidate at that very size.\n\n| preset | ranks | cases | good | worst ratio | where |\n"
+      "|---|---|---|---|---|---|\n");
   int cases = 0;
   int good = 0;
   for (const topology::Preset& preset : topology::presets()) {
@@ -94,8 +96,8 @@ void presets(double seconds) {
     for (const Collective collective : kCollectives) judge(topology, collective, seconds, tally);
     cases += tally.cases;
     good += tally.good;
-    fmt::print("| {} | {} | {} | {} | {:.3f} | {} |\n", preset.name, topology.ranks, tally.cases, tally.good, tally.worst,
-               tally.worst_case);
+    fmt::print("| {} | {} | {} | {} | {:.3f} | {} |\n", preset.name, topology.ranks, tally.cases, tally.good,
+               tally.worst, tally.worst_case);
     std::fflush(stdout);
   }
   fmt::print("\nAltogether {} of {} are good: {:.1f}%.\n\n", good, cases, 100.0 * good / std::max(1, cases));
@@ -105,7 +107,9 @@ void presets(double seconds) {
 
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
-  fmt::print("# The choice among schedules, by simulation\n\n`bench/choice/run.sh`: searches of {} s for each collective.\n\n", seconds);
+  fmt::print(
+      "# The choice among schedules, by simulation\n\n`bench/choice/run.sh`: searches of {} s for each collective.\n\n",
+      seconds);
   presets(seconds);
   return 0;
 }

@@ -29,8 +29,8 @@ struct Tally {
 std::size_t shared_files() {
   std::size_t count = 0;
   std::error_code error;
-  for (auto entry = std::filesystem::directory_iterator("/dev/shm", error); entry != std::filesystem::directory_iterator();
-       ++entry)
+  for (auto entry = std::filesystem::directory_iterator("/dev/shm", error);
+       entry != std::filesystem::directory_iterator(); ++entry)
     ++count;
   return count;
 }
@@ -84,8 +84,10 @@ int main(int argc, char** argv) {
   const auto at = [&](double share) {
     return 1000 * tally.seconds[static_cast<std::size_t>(share * static_cast<double>(tally.seconds.size() - 1))];
   };
-  std::printf("| survivors' calls | median ms | 99 %% ms | longest ms | hangs | wrong | left over |\n|---|---|---|---|---|---|---|\n");
-  std::printf("| %zu | %.0f | %.0f | %.0f | %d | %d | %s%zu files in /dev/shm |\n", tally.seconds.size(), at(0.5), at(0.99),
-              at(1), tally.hangs, tally.wrong, leaks.c_str(), shared_files() - files_before);
+  std::printf(
+      "| survivors' calls | median ms | 99 %% ms | longest ms | hangs | wrong | left over "
+      "|\n|---|---|---|---|---|---|---|\n");
+  std::printf("| %zu | %.0f | %.0f | %.0f | %d | %d | %s%zu files in /dev/shm |\n", tally.seconds.size(), at(0.5),
+              at(0.99), at(1), tally.hangs, tally.wrong, leaks.c_str(), shared_files() - files_before);
   return tally.hangs + tally.wrong > 0 || !leaks.empty() || shared_files() > files_before ? 1 : 0;
 }

@@ -4,8 +4,8 @@
 // A block is as many calls as take some milliseconds, thousands of the shortest. Before and after it the ranks meet by
 // means of the library that is timed: one that spins without giving cores away leaves its barrier late where ranks
 // outnumber them, and keeps those from working who are not there yet. The slowest rank's time counts. Blocks of the two
-// libraries alternate, and who is first alternates, too; a ratio is that of two neighbouring blocks, and the median of these
-// is what is told.
+// libraries alternate, and who is first alternates, too; a ratio is that of two neighbouring blocks, and the median of
+// these is what is told.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -24,9 +24,9 @@ using Clock = std::chrono::steady_clock;
 constexpr double kBlockUs = 5000;
 constexpr double kSharedCoresBlockUs = 20000;  // several turns of the scheduler
 constexpr double kMostCalls = 5000;
-constexpr double kCaseUs = 4e6;          // as many pairs of blocks as fit, between the next two
+constexpr double kCaseUs = 4e6;  // as many pairs of blocks as fit, between the next two
 constexpr int kLeastPairs = 3;
-constexpr double kLongCallUs = 20000;    // a second look is not worth its time
+constexpr double kLongCallUs = 20000;                             // a second look is not worth its time
 constexpr std::size_t kLeastMemoryBytes = std::size_t{64} << 20;  // beyond the caches
 constexpr std::size_t kLeastSlotsBytes = std::size_t{1} << 20;
 constexpr int kMemoryRepeats = 10;
@@ -38,7 +38,9 @@ struct Options {
   bool registered = false;  // buffers of ncclMemAlloc, for both libraries
 };
 
-double since(Clock::time_point begin) { return std::chrono::duration<double, std::micro>(Clock::now() - begin).count(); }
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
 
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
@@ -64,7 +66,8 @@ class Comparison {
       block[turn] = static_cast<int>(std::clamp(block_us_ / call_us[turn], 1.0, kMostCalls));
     }
     const double pair_us = block[0] * call_us[0] + block[1] * call_us[1];
-    const int pairs = std::clamp(static_cast<int>(kCaseUs / pair_us), std::min(kLeastPairs, options_.most_pairs), options_.most_pairs);
+    const int pairs = std::clamp(static_cast<int>(kCaseUs / pair_us), std::min(kLeastPairs, options_.most_pairs),
+                                 options_.most_pairs);
     std::vector<double> us[2];
     std::vector<double> ratios;
     for (int pair = 0; pair < pairs; ++pair) {
@@ -73,8 +76,9 @@ class Comparison {
     }
     if (!world_.first()) return;
     std::printf("case,%s%s,%d,%zu,%d,%d,%d,%.3f,%.3f,%.4f,%.4f,%.4f\n", kKindNames[static_cast<int>(kind)],
-                options_.registered ? "_registered" : "", world_.ranks, workload.bytes(), block[0], block[1], pairs, quantile(us[0], 0.5), quantile(us[1], 0.5), quantile(ratios, 0.5),
-                quantile(ratios, 0.25), quantile(ratios, 0.75));
+                options_.registered ? "_registered" : "", world_.ranks, workload.bytes(), block[0], block[1], pairs,
+                quantile(us[0], 0.5), quantile(us[1], 0.5), quantile(ratios, 0.5), quantile(ratios, 0.25),
+                quantile(ratios, 0.75));
     std::fflush(stdout);
   }
 
@@ -89,17 +93,19 @@ class Comparison {
         least_us = std::min(least_us, world_.slowest(since(begin)));
       }
       const double traffic = loop.bytes_per_float * static_cast<double>(bytes) / sizeof(float) * world_.ranks;
-      if (world_.first()) std::printf("memory,%s,%s,%d,%zu,%.0f,%.1f\n", loop.name, kStores, world_.ranks, bytes, traffic, least_us);
+      if (world_.first())
+        std::printf("memory,%s,%s,%d,%zu,%.0f,%.1f\n", loop.name, kStores, world_.ranks, bytes, traffic, least_us);
     }
   }
 
-  // What AllReduce costs beside a loop over the same bytes of the rank's own buffers, one after the other: what the machine
-  // does meanwhile hits both.
+  // What AllReduce costs beside a loop over the same bytes of the rank's own buffers, one after the other: what the
+  // machine does meanwhile hits both.
   void beside_memory(Workload& workload, const float* from, float* to) {
-    const Library turns[] = {{"memory", [&] { add_to_both_loop(from, to, workload.bytes() / sizeof(float)); }, [&] { world_.join(); }},
-                             {"libsccl", [&] { workload.call_sccl(); }, [&] { world_.join(); }}};
+    const Library turns[] = {
+        {"memory", [&] { add_to_both_loop(from, to, workload.bytes() / sizeof(float)); }, [&] { world_.join(); }},
+        {"libsccl", [&] { workload.call_sccl(); }, [&] { world_.join(); }}};
     std::vector<double> shares;
-    in_turn(turns, 1, [&](const double (&us)[2]) { shares.push_back(us[0] / us[1]); });
+    in_turn(turns, 1, [&](const double(&us)[2]) { shares.push_back(us[0] / us[1]); });
     if (world_.first())
       std::printf("beside,%s,%d,%zu,%.4f\n", options_.registered ? "all_reduce_registered" : "all_reduce", world_.ranks,
                   workload.bytes(), quantile(shares, 0.5));
@@ -117,7 +123,7 @@ class Comparison {
     const int calls = static_cast<int>(std::clamp(block_us_ / estimate_us(turns[1]), 1.0, kMostCalls));
     std::vector<double> ours;
     std::vector<double> theirs;
-    in_turn(turns, calls, [&](const double (&us)[4]) {
+    in_turn(turns, calls, [&](const double(&us)[4]) {
       const double own_us = std::min(us[2], us[3]);
       ours.push_back(us[1] / own_us);
       theirs.push_back(us[0] / own_us);
@@ -200,7 +206,8 @@ Options parse(const World& world, int argc, char** argv) {
       if (!options.registered && std::string(argv[i + 1]) != "malloc") usage(world, "--memory is malloc or nccl");
     } else if (name == "--sizes") {
       options.sizes.clear();
-      for (const std::string& item : items(argv[i + 1])) options.sizes.push_back(std::strtoul(item.c_str(), nullptr, 10));
+      for (const std::string& item : items(argv[i + 1]))
+        options.sizes.push_back(std::strtoul(item.c_str(), nullptr, 10));
     } else if (name == "--collectives") {
       options.kinds.clear();
       for (const std::string& item : items(argv[i + 1])) {
@@ -212,13 +219,16 @@ Options parse(const World& world, int argc, char** argv) {
       usage(world, argv[i]);
     }
   }
-  const bool all_positive = std::all_of(options.sizes.begin(), options.sizes.end(), [](std::size_t bytes) { return bytes > 0; });
-  if (options.most_pairs < 1 || options.sizes.empty() || !all_positive) usage(world, "--pairs and --sizes must be positive");
+  const bool all_positive =
+      std::all_of(options.sizes.begin(), options.sizes.end(), [](std::size_t bytes) { return bytes > 0; });
+  if (options.most_pairs < 1 || options.sizes.empty() || !all_positive)
+    usage(world, "--pairs and --sizes must be positive");
   return options;
 }
 
 void compare_all(const World& world, const Options& options) {
-  const std::size_t largest = std::max<std::size_t>(4096, *std::max_element(options.sizes.begin(), options.sizes.end()));
+  const std::size_t largest =
+      std::max<std::size_t>(4096, *std::max_element(options.sizes.begin(), options.sizes.end()));
   const Buffer send(largest, options.registered);
   const Buffer recv(largest, options.registered);
   Comparison comparison(world, options);
@@ -234,7 +244,8 @@ void compare_all(const World& world, const Options& options) {
         if (bytes % 256 == 0) comparison.beside_memory(workload, send.data(), recv.data());
       }
       const bool has_loop = kind == Kind::all_reduce || kind == Kind::all_gather || kind == Kind::broadcast;
-      if (has_loop && world.ranks == 2 && world.cores >= 2 && !options.registered && bytes >= kLeastSlotsBytes && bytes % 512 == 0)
+      if (has_loop && world.ranks == 2 && world.cores >= 2 && !options.registered && bytes >= kLeastSlotsBytes &&
+          bytes % 512 == 0)
         comparison.beside_own_slots(workload, kind, send.data(), recv.data());
     }
   }

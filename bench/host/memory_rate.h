@@ -56,8 +56,8 @@ inline void copy_loop(const float* from, float* to, std::size_t count) {
   finish_stores();
 }
 
-// What a rank of two must do of an AllReduce when all buffers are its own: read its half of both inputs, write that half
-// of both results.
+// What a rank of two must do of an AllReduce when all buffers are its own: read its half of both inputs, write that
+// half of both results.
 inline void add_to_both_loop(const float* from, float* to, std::size_t count) {
   const std::size_t half = count / 2;
   for (std::size_t i = 0; i < half; i += 16)

@@ -1,6 +1,6 @@
-// What a rank of two has to move in a collective where ranks cannot map one another's buffers and pass data through slots,
-// but with slots of its own, which stay in its cache, and without a peer to wait for: so fast could a library with slots be
-// if passing data from core to core cost nothing.
+// What a rank of two has to move in a collective where ranks cannot map one another's buffers and pass data through
+// slots, but with slots of its own, which stay in its cache, and without a peer to wait for: so fast could a library
+// with slots be if passing data from core to core cost nothing.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@ class OwnSlots {
   static void run(Kind kind, int rank, const float* send, float* recv, std::size_t count) {
     for_slots(kind == Kind::broadcast ? count : count / 2, [&](std::size_t at, std::size_t slot) {
       if (kind == Kind::all_reduce) all_reduce(send, recv, count / 2, at, slot);
-      if (kind == Kind::all_gather) all_gather(send, recv + (rank == 0 ? 0 : count / 2), recv + (rank == 0 ? count / 2 : 0), at, slot);
+      if (kind == Kind::all_gather)
+        all_gather(send, recv + (rank == 0 ? 0 : count / 2), recv + (rank == 0 ? count / 2 : 0), at, slot);
       if (kind == Kind::broadcast) rank == 0 ? fill(send + at, slot) : empty(recv + at, arriving_, slot);
     });
     if (kStreamed) finish_stores();
@@ -64,7 +65,8 @@ class OwnSlots {
     fill(send + half + at, slot);
     for (std::size_t i = 0; i < slot; i += kStep) {
       Lanes sums[kVectors];
-      for (std::size_t j = 0; j < kVectors; ++j) sums[j] = add(load(send + at + i + kLanes * j), load(arriving_ + i + kLanes * j));
+      for (std::size_t j = 0; j < kVectors; ++j)
+        sums[j] = add(load(send + at + i + kLanes * j), load(arriving_ + i + kLanes * j));
       put_both(recv + at, i, sums);
     }
     empty(recv + half + at, leaving_, slot);

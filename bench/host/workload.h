@@ -1,6 +1,6 @@
 // One collective of floats on one pair of buffers, called through MPI or through libsccl. Bytes are those of the larger
-// buffer, as nccl-tests count them: what every rank has of AllReduce and Broadcast, what a rank has in the end of AllGather
-// and in the beginning of ReduceScatter.
+// buffer, as nccl-tests count them: what every rank has of AllReduce and Broadcast, what a rank has in the end of
+// AllGather and in the beginning of ReduceScatter.
 #pragma once
 
 #include <mpi.h>
@@ -77,10 +77,11 @@ class Buffer {
   float* data_;
 };
 
-// Broadcasts from one root may overlap: it runs ahead of the others. With a root that moves on from call to call, as in the
-// Intel MPI Benchmarks, they cannot.
+// Broadcasts from one root may overlap: it runs ahead of the others. With a root that moves on from call to call, as in
+// the Intel MPI Benchmarks, they cannot.
 enum class Kind { all_reduce, all_gather, reduce_scatter, broadcast, broadcast_moving };
-inline constexpr const char* kKindNames[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "broadcast_moving"};
+inline constexpr const char* kKindNames[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                             "broadcast_moving"};
 
 class Workload {
  public:
@@ -99,25 +100,36 @@ class Workload {
   void call_mpi() {
     const int count = static_cast<int>(count_);
     switch (kind_) {
-      case Kind::all_reduce: MPI_Allreduce(send_, recv_, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); break;
-      case Kind::all_gather: MPI_Allgather(send_, count, MPI_FLOAT, recv_, count, MPI_FLOAT, MPI_COMM_WORLD); break;
-      case Kind::reduce_scatter: MPI_Reduce_scatter_block(send_, recv_, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); break;
+      case Kind::all_reduce:
+        MPI_Allreduce(send_, recv_, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+      case Kind::all_gather:
+        MPI_Allgather(send_, count, MPI_FLOAT, recv_, count, MPI_FLOAT, MPI_COMM_WORLD);
+        break;
+      case Kind::reduce_scatter:
+        MPI_Reduce_scatter_block(send_, recv_, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
       case Kind::broadcast:
-      case Kind::broadcast_moving: MPI_Bcast(send_, count, MPI_FLOAT, next_root(), MPI_COMM_WORLD); break;
+      case Kind::broadcast_moving:
+        MPI_Bcast(send_, count, MPI_FLOAT, next_root(), MPI_COMM_WORLD);
+        break;
     }
   }
 
   void call_sccl() {
     switch (kind_) {
       case Kind::all_reduce:
-        return require(ncclAllReduce(send_, recv_, count_, ncclFloat32, ncclSum, world_.comm, nullptr), "ncclAllReduce");
+        return require(ncclAllReduce(send_, recv_, count_, ncclFloat32, ncclSum, world_.comm, nullptr),
+                       "ncclAllReduce");
       case Kind::all_gather:
         return require(ncclAllGather(send_, recv_, count_, ncclFloat32, world_.comm, nullptr), "ncclAllGather");
       case Kind::reduce_scatter:
-        return require(ncclReduceScatter(send_, recv_, count_, ncclFloat32, ncclSum, world_.comm, nullptr), "ncclReduceScatter");
+        return require(ncclReduceScatter(send_, recv_, count_, ncclFloat32, ncclSum, world_.comm, nullptr),
+                       "ncclReduceScatter");
       case Kind::broadcast:
       case Kind::broadcast_moving:  // in place, as MPI's is
-        return require(ncclBroadcast(send_, send_, count_, ncclFloat32, next_root(), world_.comm, nullptr), "ncclBroadcast");
+        return require(ncclBroadcast(send_, send_, count_, ncclFloat32, next_root(), world_.comm, nullptr),
+                       "ncclBroadcast");
     }
   }
 
@@ -149,7 +161,9 @@ class Workload {
   }
 
   // Small whole numbers: sums are exact in any order.
-  static float value(int rank, std::size_t at) { return static_cast<float>((at + static_cast<std::size_t>(rank) * 5) % 17); }
+  static float value(int rank, std::size_t at) {
+    return static_cast<float>((at + static_cast<std::size_t>(rank) * 5) % 17);
+  }
 
   float sum(std::size_t at) const {
     float result = 0;
@@ -159,18 +173,23 @@ class Workload {
 
   float expected(std::size_t at) const {
     switch (kind_) {
-      case Kind::all_reduce: return sum(at);
-      case Kind::all_gather: return value(static_cast<int>(at / count_), at % count_);
-      case Kind::reduce_scatter: return sum(static_cast<std::size_t>(world_.rank) * count_ + at);
+      case Kind::all_reduce:
+        return sum(at);
+      case Kind::all_gather:
+        return value(static_cast<int>(at / count_), at % count_);
+      case Kind::reduce_scatter:
+        return sum(static_cast<std::size_t>(world_.rank) * count_ + at);
       case Kind::broadcast:
-      case Kind::broadcast_moving: return value(0, at);
+      case Kind::broadcast_moving:
+        return value(0, at);
     }
     return 0;
   }
 
   void fail(const char* library, std::size_t at, float found) const {
-    std::fprintf(stderr, "%s of %zu bytes by %s: rank %d has %g instead of %g at %zu\n", kKindNames[static_cast<int>(kind_)],
-                 bytes(), library, world_.rank, static_cast<double>(found), static_cast<double>(expected(at)), at);
+    std::fprintf(stderr, "%s of %zu bytes by %s: rank %d has %g instead of %g at %zu\n",
+                 kKindNames[static_cast<int>(kind_)], bytes(), library, world_.rank, static_cast<double>(found),
+                 static_cast<double>(expected(at)), at);
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 

@@ -47,8 +47,6 @@ std::string summary(const std::vector<double>& values) {
   return fmt::format("least {:.2f}, most {:.2f}, geometric mean {:.2f}", *least, *most, geometric_mean(values));
 }
 
-std::string list(const std::vector<int>& devices) {
-  return fmt::format("{}", fmt::join(devices, " "));
-}
+std::string list(const std::vector<int>& devices) { return fmt::format("{}", fmt::join(devices, " ")); }
 
 }  // namespace sccl::bench

@@ -1,12 +1,12 @@
 // Packings of every class of allocations of a DGX-1 and of every preset, against NCCL-style rings; writes Markdown and
 // a plot. Usage: bench_packing [MARKDOWN [SVG]]   (default: Markdown to the terminal)
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <functional>
-
-#include <fmt/format.h>
 
 #include "figures.h"
 #include "plot.h"
@@ -17,8 +17,8 @@
 #include "treegen/fewest.h"
 #include "treegen/hybrid.h"
 #include "treegen/mwu.h"
-#include "treegen/to_schedule.h"
 #include "treegen/three_phase.h"
+#include "treegen/to_schedule.h"
 
 namespace {
 
@@ -84,8 +84,10 @@ std::string classes(const char* machine, Speedups& speedups) {
   const auto found = topology::subset_classes(whole, 3, 8);
   std::string text = fmt::format(
       "\n## {}: {} classes of three to eight devices\n\n"
-      "Root: the first device. Rates in lanes; trees: the candidates of multiplicative weights, those selected from them "
-      "within 5 %, the fewest that reach the optimum (? where that is not proved). Speedups over rings: of the rates, and "
+      "Root: the first device. Rates in lanes; trees: the candidates of multiplicative weights, those selected from "
+      "them "
+      "within 5 %, the fewest that reach the optimum (? where that is not proved). Speedups over rings: of the rates, "
+      "and "
       "simulated for 500 MB. Time: packing Broadcast and AllReduce together, median of {}.\n\n"
       "| GPUs | devices | Broadcast | MWU rate | MWU trees | selected | fewest | depth | AllReduce | trees | rings | "
       "Broadcast x | AllReduce x | simulated Broadcast x | simulated AllReduce x | ms |\n"
@@ -120,8 +122,10 @@ std::string preset_rows(const char* name) {
 
 std::string presets() {
   std::string text =
-      "\n## Presets\n\nRates in lanes; of one rank's block for AllGather and ReduceScatter. `proved`: no packing has fewer "
-      "trees.\n\n| machine | collective | optimum | proof | rate | MWU | trees | depth | ms |\n|---|---|---|---|---|---|---|---|---|\n";
+      "\n## Presets\n\nRates in lanes; of one rank's block for AllGather and ReduceScatter. `proved`: no packing has "
+      "fewer "
+      "trees.\n\n| machine | collective | optimum | proof | rate | MWU | trees | depth | ms "
+      "|\n|---|---|---|---|---|---|---|---|---|\n";
   for (const char* name : {"dgx1p", "dgx1v", "dgx2", "dgx-a100", "dgx-h100", "z52", "z52-full", "mi250x", "mi300x",
                            "pcie4", "pcie8", "nvpairs4", "2*dgx1v", "2*dgx-a100", "2*mi250x"})
     text += preset_rows(name);
@@ -130,7 +134,8 @@ std::string presets() {
 
 std::string hybrid_rows() {
   std::string text =
-      "\n## NVLink and PCIe at once (figure 21)\n\nBroadcast of 500 MB from the first of n devices of a DGX-1V, PCIe as in "
+      "\n## NVLink and PCIe at once (figure 21)\n\nBroadcast of 500 MB from the first of n devices of a DGX-1V, PCIe "
+      "as in "
       "preset pcie8, 100 us per device to switch links (assumed: the paper says that it grows with their number). "
       "Simulated.\n\n| devices | share of PCIe | NVLink GB/s | both GB/s |\n|---|---|---|---|\n";
   for (int devices = 3; devices <= 8; ++devices) {
@@ -143,16 +148,18 @@ std::string hybrid_rows() {
     const double alone = simulated_us(plan.fast, kBytes);
     const double both = std::max(simulated_us(plan.fast, kBytes * (1 - plan.slow_fraction)),
                                  switch_us + simulated_us(plan.slow, kBytes * plan.slow_fraction));
-    text += fmt::format("| {} | {:.1f} % | {:.1f} | {:.1f} |\n", devices, 100 * plan.slow_fraction, kBytes / alone / 1e3,
-                        kBytes / both / 1e3);
+    text += fmt::format("| {} | {:.1f} % | {:.1f} | {:.1f} |\n", devices, 100 * plan.slow_fraction,
+                        kBytes / alone / 1e3, kBytes / both / 1e3);
   }
   return text;
 }
 
 std::string servers_rows() {
   std::string text =
-      "\n## Several servers (figure 10)\n\nAllReduce of 500 MB, NICs of 100 Gbit/s: three phases against trees packed over "
-      "all links jointly. Simulated.\n\n| machine | three phases ms | joint trees ms | joint optimum alone ms |\n|---|---|---|---|\n";
+      "\n## Several servers (figure 10)\n\nAllReduce of 500 MB, NICs of 100 Gbit/s: three phases against trees packed "
+      "over "
+      "all links jointly. Simulated.\n\n| machine | three phases ms | joint trees ms | joint optimum alone ms "
+      "|\n|---|---|---|---|\n";
   for (const char* name : {"2*dgx1v", "2*dgx-a100", "4*dgx1p"}) {
     const auto machine = topology::preset(name);
     const Packing joint = pack(machine, Collective::allreduce, 0);
@@ -172,8 +179,10 @@ int main(int argc, char** argv) {
   std::string text =
       "# Packing of spanning trees\n\nCommand: `bench_packing docs/results/packing.md docs/results/packing.svg` (build "
       "target `bench_packing`), one thread.\n\n![speedups over rings](packing.svg)\n\n"
-      "Rings are what NCCL builds: as many edge-disjoint NVLink cycles through all devices as there are, each used both "
-      "ways, else one ring over PCIe at half the rate of an NVLink lane (Blink 5.1). Simulated: the packed trees in 1, 8, "
+      "Rings are what NCCL builds: as many edge-disjoint NVLink cycles through all devices as there are, each used "
+      "both "
+      "ways, else one ring over PCIe at half the rate of an NVLink lane (Blink 5.1). Simulated: the packed trees in 1, "
+      "8, "
       "32, 96 or 256 frames, or rings where they are faster, which the planner offers too.\n";
   text += classes("dgx1p", pascal);
   text += classes("dgx1v", volta);

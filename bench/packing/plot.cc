@@ -27,7 +27,8 @@ std::string box_plot(const std::vector<BoxSeries>& series, const std::string& ti
   const auto x = [&](double value) { return kLeft + value / end * kWidth; };
   const double height = kTop + kRow * static_cast<double>(series.size()) + 30;
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" "
+      "font-size=\"12\">"
       "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/><text x=\"{2}\" y=\"22\" font-size=\"14\">{3}</text>\n",
       kLeft + kWidth + 30, height, kLeft, title);
   for (int tick = 0; tick <= static_cast<int>(end); ++tick)
@@ -44,7 +45,8 @@ std::string box_plot(const std::vector<BoxSeries>& series, const std::string& ti
         "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"16\" fill=\"#9ecae1\" stroke=\"black\"/>"
         "<line x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\" stroke=\"black\" stroke-width=\"2\"/>\n",
         at(0.25), y - 8, std::max(1.0, at(0.75) - at(0.25)), at(0.5), at(0.5), y - 8, y + 8);
-    for (const double extreme : {at(0), at(1)}) svg += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"3\"/>\n", extreme, y);
+    for (const double extreme : {at(0), at(1)})
+      svg += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"3\"/>\n", extreme, y);
     y += kRow;
   }
   return svg + "</svg>\n";

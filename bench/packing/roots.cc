@@ -60,8 +60,10 @@ struct PcieRate {
   }
 };
 
-constexpr PcieRate kPcieRates[] = {
-    {"half a lane (5.1)", kPcieLanes, 0}, {"12 GB/s (1: most)", 0, 12}, {"10 GB/s (1: middle)", 0, 10}, {"8 GB/s (1: least)", 0, 8}};
+constexpr PcieRate kPcieRates[] = {{"half a lane (5.1)", kPcieLanes, 0},
+                                   {"12 GB/s (1: most)", 0, 12},
+                                   {"10 GB/s (1: middle)", 0, 10},
+                                   {"8 GB/s (1: least)", 0, 8}};
 
 std::string least_most_mean(const std::vector<double>& values) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
@@ -106,9 +108,12 @@ class AgainstRings {
 
 std::string root_table() {
   std::string text =
-      "\n### Roots\n\nBroadcast, speedup over rings with PCIe at half a lane: Edmonds' rate over the rings' rate, which no "
-      "schedule exceeds, and simulated. All links lead both ways, so that a minimum cut is as wide seen from either side "
-      "and every root of a class has the same rate.\n\n| machine | root | classes where it matters | bound: least | most | "
+      "\n### Roots\n\nBroadcast, speedup over rings with PCIe at half a lane: Edmonds' rate over the rings' rate, "
+      "which no "
+      "schedule exceeds, and simulated. All links lead both ways, so that a minimum cut is as wide seen from either "
+      "side "
+      "and every root of a class has the same rate.\n\n| machine | root | classes where it matters | bound: least | "
+      "most | "
       "mean | simulated: least | most | mean |\n|---|---|---|---|---|---|---|---|---|\n";
   for (const char* machine : {"dgx1p", "dgx1v"}) {
     struct Choice {
@@ -116,9 +121,10 @@ std::string root_table() {
       double (*of)(const std::vector<double>& by_root);
       Speedups all;
     };
-    Choice choices[] = {{"first device", [](const std::vector<double>& values) { return values.front(); }, {}},
-                        {"best", [](const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }, {}},
-                        {"mean", mean, {}}};
+    Choice choices[] = {
+        {"first device", [](const std::vector<double>& values) { return values.front(); }, {}},
+        {"best", [](const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }, {}},
+        {"mean", mean, {}}};
     int matters = 0;
     for (const Class& one : classes_of(machine)) {
       const Speedups by_root = broadcast_speedups(one.part);
@@ -130,21 +136,24 @@ std::string root_table() {
       }
     }
     for (const Choice& choice : choices)
-      text += fmt::format("| {} | {} | {} | {} | {} |\n", machine, choice.name, matters, least_most_mean(choice.all.bound),
-                          least_most_mean(choice.all.simulated));
+      text += fmt::format("| {} | {} | {} | {} | {} |\n", machine, choice.name, matters,
+                          least_most_mean(choice.all.bound), least_most_mean(choice.all.simulated));
   }
   return text;
 }
 
 std::string pcie_table() {
   std::string text =
-      "\n### What PCIe gives the rings\n\nBlink's theory takes half of an NVLink (5.1) and says that speedups in practice can "
+      "\n### What PCIe gives the rings\n\nBlink's theory takes half of an NVLink (5.1) and says that speedups in "
+      "practice can "
       "be higher because PCIe does worse; its introduction gives PCIe 8 to 12 GB/s beside NVLinks of 20 to 25. All "
       "classes, root: the first device. The paper's theory ends at 6x; it measured Broadcast up to 6x (geometric mean "
       "2x) on a DGX-1V and 3x (1.6x) on a DGX-1P, AllReduce up to 8x (2x). With half "
-      "of an NVLink no Broadcast exceeds 4x on any class; its 6x and 2x are what 8 GB/s allow, and the rates below reach the "
+      "of an NVLink no Broadcast exceeds 4x on any class; its 6x and 2x are what 8 GB/s allow, and the rates below "
+      "reach the "
       "bounds.\n\n"
-      "| machine | PCIe ring | Broadcast bound, most | mean | simulated, least | most | mean | AllReduce bound, most | mean "
+      "| machine | PCIe ring | Broadcast bound, most | mean | simulated, least | most | mean | AllReduce bound, most | "
+      "mean "
       "| simulated, least | most | mean |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const char* machine : {"dgx1p", "dgx1v"}) {
     const auto classes = classes_of(machine);

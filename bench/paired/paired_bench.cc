@@ -1,9 +1,9 @@
-// One collective of floats under several settings in one run: a communicator for each setting, all in the same processes on
-// the same buffers, served in turn in short blocks, in another order every round. What the machine does meanwhile hits all
-// alike, so that the ratios within a round mean something where times do not.
-// Usage: bench_paired COLLECTIVE RANKS ROUNDS BLOCK_US SIZE,SIZE,... SETTINGS ...
-//   SETTINGS: "NAME=VALUE NAME=VALUE", in force while that communicator is made; may be empty. Sizes are those of the larger
-//   buffer, in bytes.
+// One collective of floats under several settings in one run: a communicator for each setting, all in the same
+// processes on the same buffers, served in turn in short blocks, in another order every round. What the machine does
+// meanwhile hits all alike, so that the ratios within a round mean something where times do not. Usage: bench_paired
+// COLLECTIVE RANKS ROUNDS BLOCK_US SIZE,SIZE,... SETTINGS ...
+//   SETTINGS: "NAME=VALUE NAME=VALUE", in force while that communicator is made; may be empty. Sizes are those of the
+//   larger buffer, in bytes.
 // Prints "size,round,index of the settings,microseconds a call" for each block, the slowest rank's.
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -132,11 +132,14 @@ class Rank {
   ncclResult_t call(ncclComm_t comm) {
     const std::size_t count = send_.size();
     const std::size_t share = std::max<std::size_t>(1, count / static_cast<std::size_t>(ranks_));
-    if (collective_ == "all_reduce") return ncclAllReduce(send_.data(), recv_.data(), count, ncclFloat32, ncclSum, comm, nullptr);
-    if (collective_ == "all_gather") return ncclAllGather(send_.data(), recv_.data(), share, ncclFloat32, comm, nullptr);
+    if (collective_ == "all_reduce")
+      return ncclAllReduce(send_.data(), recv_.data(), count, ncclFloat32, ncclSum, comm, nullptr);
+    if (collective_ == "all_gather")
+      return ncclAllGather(send_.data(), recv_.data(), share, ncclFloat32, comm, nullptr);
     if (collective_ == "reduce_scatter")
       return ncclReduceScatter(send_.data(), recv_.data(), share, ncclFloat32, ncclSum, comm, nullptr);
-    if (collective_ == "broadcast") return ncclBroadcast(send_.data(), send_.data(), count, ncclFloat32, 0, comm, nullptr);
+    if (collective_ == "broadcast")
+      return ncclBroadcast(send_.data(), send_.data(), count, ncclFloat32, 0, comm, nullptr);
     std::fprintf(stderr, "%s is no collective of this benchmark\n", collective_.c_str());
     std::exit(2);
   }
@@ -154,7 +157,9 @@ class Rank {
 int main(int argc, char** argv) {
   const int first_settings = 6;
   if (argc <= first_settings || argc - first_settings > static_cast<int>(kMostSettings)) {
-    std::fprintf(stderr, "usage: bench_paired COLLECTIVE RANKS ROUNDS BLOCK_US SIZE,SIZE,... SETTINGS ... (at most %zu)\n", kMostSettings);
+    std::fprintf(stderr,
+                 "usage: bench_paired COLLECTIVE RANKS ROUNDS BLOCK_US SIZE,SIZE,... SETTINGS ... (at most %zu)\n",
+                 kMostSettings);
     return 2;
   }
   const int ranks = std::atoi(argv[2]);
@@ -174,7 +179,8 @@ int main(int argc, char** argv) {
   Rank mine(rank, ranks, argv[1]);
   mine.connect(*shared, {argv + first_settings, argv + argc});
   std::istringstream sizes(argv[5]);
-  for (std::string size; std::getline(sizes, size, ',');) mine.measure(std::stoul(size), std::atoi(argv[3]), std::atof(argv[4]));
+  for (std::string size; std::getline(sizes, size, ',');)
+    mine.measure(std::stoul(size), std::atoi(argv[3]), std::atof(argv[4]));
   mine.leave();
   if (rank != 0) return 0;
   int failed = 0;

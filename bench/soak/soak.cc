@@ -122,7 +122,8 @@ ncclResult_t random_collective(std::mt19937& random, int rank, int ranks, ncclCo
 
 class Round {
  public:
-  Round(const Board& board, int rank) : ranks_(board.ranks), rank_(rank), seed_(board.seed), plan_(plan_of(seed_, ranks_)) {
+  Round(const Board& board, int rank)
+      : ranks_(board.ranks), rank_(rank), seed_(board.seed), plan_(plan_of(seed_, ranks_)) {
     require(ncclCommInitRank(&world_, ranks_, board.id, rank_) == ncclSuccess, "init");
   }
 
@@ -137,7 +138,8 @@ class Round {
         return calls_;
       }
       const bool other_count = strikes && rank_ == plan_.victim && plan_.fault == Fault::mismatch;
-      const ncclResult_t result = call % 8 == 7 ? split(random) : random_collective(random, rank_, ranks_, world_, other_count ? 1 : 0);
+      const ncclResult_t result =
+          call % 8 == 7 ? split(random) : random_collective(random, rank_, ranks_, world_, other_count ? 1 : 0);
       ++calls_;
       if (result == ncclSuccess) continue;
       // Not "at or after the fault": a rank that is behind may learn of the fault in an earlier call.
@@ -174,7 +176,8 @@ class Round {
       require(ncclCommShrink(world_, &plan_.victim, 1, &rest, nullptr, NCCL_SHRINK_ABORT) == ncclSuccess, "shrink");
       std::mt19937 random(seed_ + 1);
       const int rank = rank_ > plan_.victim ? rank_ - 1 : rank_;
-      for (int i = 0; i < 5; ++i) require(random_collective(random, rank, ranks_ - 1, rest, 0) == ncclSuccess, "a call after shrink");
+      for (int i = 0; i < 5; ++i)
+        require(random_collective(random, rank, ranks_ - 1, rest, 0) == ncclSuccess, "a call after shrink");
       require(ncclCommDestroy(rest) == ncclSuccess, "destroy after shrink");
     }
     require((failed || plan_.fault == Fault::kill ? ncclCommAbort : ncclCommDestroy)(world_) == ncclSuccess, "end");
@@ -217,7 +220,8 @@ long resident_kb() {
     try {
       report.calls += Round(board, rank).run();
     } catch (const std::exception& error) {
-      std::snprintf(report.text, sizeof report.text, "rank %d, round %d, seed %u: %s", rank, round, board.seed, error.what());
+      std::snprintf(report.text, sizeof report.text, "rank %d, round %d, seed %u: %s", rank, round, board.seed,
+                    error.what());
       report.well.store(false, std::memory_order_release);
     }
     report.resident_kb = resident_kb();
@@ -253,7 +257,8 @@ class Soak {
       Report& report = board_->reports[rank];
       const bool dies = plan.fault == Fault::kill && rank == plan.victim;
       while (!dies && report.round.load(std::memory_order_acquire) < round) {
-        if (Clock::now() > limit) return complain("rank " + std::to_string(rank) + " hangs, seed " + std::to_string(board_->seed));
+        if (Clock::now() > limit)
+          return complain("rank " + std::to_string(rank) + " hangs, seed " + std::to_string(board_->seed));
         if (::waitpid(processes_[static_cast<std::size_t>(rank)], nullptr, WNOHANG) != 0)
           return complain("rank " + std::to_string(rank) + " died, seed " + std::to_string(board_->seed));
         std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -328,17 +333,19 @@ int main(int argc, char** argv) {
     long now_kb = 0;
     int now_descriptors = 0;
     soak.usage(now_kb, now_descriptors);
-    std::printf("%6d rounds %8ld calls, largest rank %ld MB, %d descriptors\n", soak.rounds(), soak.calls(), now_kb / 1024, now_descriptors);
+    std::printf("%6d rounds %8ld calls, largest rank %ld MB, %d descriptors\n", soak.rounds(), soak.calls(),
+                now_kb / 1024, now_descriptors);
     std::fflush(stdout);
     next_line = Clock::now() + std::chrono::seconds(30);
   }
   long end_kb = 0;
   int end_descriptors = 0;
   soak.usage(end_kb, end_descriptors);
-  std::printf("%d rounds, %ld calls; resident %ld -> %ld MB, descriptors %d -> %d\n", soak.rounds(), soak.calls(), warm_kb / 1024,
-              end_kb / 1024, warm_descriptors, end_descriptors);
+  std::printf("%d rounds, %ld calls; resident %ld -> %ld MB, descriptors %d -> %d\n", soak.rounds(), soak.calls(),
+              warm_kb / 1024, end_kb / 1024, warm_descriptors, end_descriptors);
   // Roots of communicators that failed linger for a while, each with a few sockets.
-  const bool flat = soak.rounds() <= kWarmRounds || (end_kb < warm_kb + 32 * 1024 && end_descriptors <= warm_descriptors + 32);
+  const bool flat =
+      soak.rounds() <= kWarmRounds || (end_kb < warm_kb + 32 * 1024 && end_descriptors <= warm_descriptors + 32);
   if (!flat) std::printf("FAILED: memory or descriptors grew\n");
   return well && flat ? 0 : 1;
 }

@@ -71,9 +71,7 @@ const std::vector<Row> kRefuted{
     {"z52", broadcast, {9, 7, 7}, 0},   {"z52", broadcast, {11, 8, 8}, 0},  {"z52", alltoall, {8, 4, 7}, 0},
 };
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 Limits limits(double seconds) {
   return {Deadline::in(std::chrono::milliseconds(static_cast<int>(1000 * seconds))), nullptr};
@@ -104,9 +102,7 @@ Measured measure(const Row& row, int repeats) {
   return result;
 }
 
-std::string text(const Size& size) {
-  return fmt::format("{},{},{}", size.chunks, size.steps, size.rounds);
-}
+std::string text(const Size& size) { return fmt::format("{},{},{}", size.chunks, size.steps, size.rounds); }
 
 std::string outcome_text(const Answer& answer) {
   if (answer.outcome == Outcome::unsat) return "UNSAT: " + answer.reason;

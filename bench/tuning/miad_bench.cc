@@ -1,5 +1,5 @@
-// MIAD on simulated calls, where no other program disturbs the times: slices of every candidate of the portfolio on some
-// presets; prints Markdown. bench/tuning/miad.py does the same on this host.
+// MIAD on simulated calls, where no other program disturbs the times: slices of every candidate of the portfolio on
+// some presets; prints Markdown. bench/tuning/miad.py does the same on this host.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -43,7 +43,8 @@ class Curve {
   double least_us() {
     double least = 1e30;
     for (std::size_t slice = kRange.least; slice <= kRange.most; slice *= 2)
-      for (const std::size_t tried : {slice, slice / 4 * 3}) least = std::min(least, us(std::clamp(tried, kRange.least, kRange.most)));
+      for (const std::size_t tried : {slice, slice / 4 * 3})
+        least = std::min(least, us(std::clamp(tried, kRange.least, kRange.most)));
     return least;
   }
 
@@ -77,10 +78,12 @@ Course run(Curve& curve) {
 }  // namespace
 
 int main() {
-  fmt::print("## Simulated\n\n`bench_tuning`: calls ({} slots, times known one call later), {} KiB to {} KiB, against "
-             "the best of powers of two and the sizes between them.\n\n| preset | collective | bytes | schedule | MIAD's slice | calls | us | best fixed us | ratio |\n"
-             "|---|---|---|---|---|---|---|---|---|\n",
-             kSlots, kRange.least / 1024, kRange.most / 1024);
+  fmt::print(
+      "## Simulated\n\n`bench_tuning`: calls ({} slots, times known one call later), {} KiB to {} KiB, against "
+      "the best of powers of two and the sizes between them.\n\n| preset | collective | bytes | schedule | MIAD's "
+      "slice | calls | us | best fixed us | ratio |\n"
+      "|---|---|---|---|---|---|---|---|---|\n",
+      kSlots, kRange.least / 1024, kRange.most / 1024);
   int cases = 0;
   int good = 0;
   int most_calls = 0;
@@ -96,10 +99,12 @@ int main() {
           ++cases;
           if (ratio <= 1.05 && course.calls < 20) ++good;
           most_calls = std::max(most_calls, course.calls);
-          fmt::print("| {} | {} | {} | {} | {} | {} | {:.1f} | {:.1f} | {:.3f} |\n", preset, info(collective).name, bytes, candidate.name,
-                     course.slice, course.calls, curve.us(course.slice), curve.least_us(), ratio);
+          fmt::print("| {} | {} | {} | {} | {} | {} | {:.1f} | {:.1f} | {:.3f} |\n", preset, info(collective).name,
+                     bytes, candidate.name, course.slice, course.calls, curve.us(course.slice), curve.least_us(),
+                     ratio);
         }
   }
-  fmt::print("\nWithin 5% of the best fixed slice in fewer than 20 calls: {} of {}; most calls {}.\n", good, cases, most_calls);
+  fmt::print("\nWithin 5% of the best fixed slice in fewer than 20 calls: {} of {}; most calls {}.\n", good, cases,
+             most_calls);
   return 0;
 }

@@ -34,9 +34,7 @@ void complain(ConfTable& table, std::string text) {
   if (table.complaints.size() < kMostComplaints) table.complaints.push_back(std::move(text));
 }
 
-std::string reason(int error) {
-  return std::generic_category().message(error);
-}
+std::string reason(int error) { return std::generic_category().message(error); }
 
 void parse_line(std::string_view line, std::size_t number, const std::string& origin, ConfTable& table) {
   line = trimmed(line);

@@ -53,9 +53,7 @@ std::optional<std::int64_t> parse_number(const std::string& text) {
   return value;
 }
 
-bool is_ours(std::string_view name) {
-  return name.starts_with("NCCL_") || name.starts_with("SCCL_");
-}
+bool is_ours(std::string_view name) { return name.starts_with("NCCL_") || name.starts_with("SCCL_"); }
 
 // Of "NAME" or "NAME=VALUE".
 const char* handling_of(std::string_view line) {
@@ -109,7 +107,7 @@ Kind kind(const Variable& variable) {
                                  [&](std::string_view word) { return variable.values.starts_with(word); });
   // "0 | 1", "64 .. 640"
   return named || variable.values.find_first_not_of("0123456789|. ") == std::string_view::npos ? Kind::number
-                                                                                                 : Kind::text;
+                                                                                               : Kind::text;
 }
 
 std::int64_t number(std::string_view name, std::int64_t fallback, std::int64_t low, std::int64_t high) {
@@ -122,9 +120,7 @@ std::int64_t number(std::string_view name, std::int64_t fallback, std::int64_t l
   return fallback;
 }
 
-bool flag(std::string_view name, bool fallback) {
-  return number(name, fallback ? 1 : 0, 0, 1) != 0;
-}
+bool flag(std::string_view name, bool fallback) { return number(name, fallback ? 1 : 0, 0, 1) != 0; }
 
 std::string markdown() {
   std::string page =

@@ -15,9 +15,11 @@ constexpr Handling kIgnored = Handling::ignored;
 // Defaults of the ignored ones are NCCL's.
 constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_ALGO", "list, ^ negates, or function:list;...", "all", kBounded,
-     "Where only Ring or only Tree is left, as SCCL_ALGO=ring or trees; other algorithms of the original do not exist here."},
+     "Where only Ring or only Tree is left, as SCCL_ALGO=ring or trees; other algorithms of the original do not exist "
+     "here."},
     {"NCCL_BLOCKING_WAIT", "0 | 1", "0", kIgnored, "PyTorch's: its waits block; nothing for the library to do."},
-    {"NCCL_BUFFSIZE", "bytes", "4194304", kBounded, "Buffer of a channel: bounds the four slots of a connection together."},
+    {"NCCL_BUFFSIZE", "bytes", "4194304", kBounded,
+     "Buffer of a channel: bounds the four slots of a connection together."},
     {"NCCL_CGA_CLUSTER_SIZE", "0 .. 8", "4", kIgnored, "Blocks of a kernel that are scheduled as one cluster."},
     {"NCCL_CHECK_MODE", "DEFAULT | DEBUG_LOCAL | DEBUG_GLOBAL", "DEFAULT", kIgnored,
      "Checks of arguments among ranks; always on here."},
@@ -33,7 +35,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "File of lines NAME=VALUE, before /etc/nccl.conf; the environment wins over both."},
     {"NCCL_CROSS_NIC", "0 | 1 | 2", "2", kIgnored, "Whether a ring may change the NIC between hosts."},
     {"NCCL_CTA_POLICY", "0 | 1 | 2", "0", kIgnored, "How many blocks of the device kernels may take."},
-    {"NCCL_CUMEM_ENABLE", "0 | 1", "auto", kHonoured, "Device buffers are shared by the driver's virtual memory calls, else by its IPC handles."},
+    {"NCCL_CUMEM_ENABLE", "0 | 1", "auto", kHonoured,
+     "Device buffers are shared by the driver's virtual memory calls, else by its IPC handles."},
     {"NCCL_CUMEM_HOST_ENABLE", "0 | 1", "auto", kIgnored, "Host buffers from the driver's virtual memory calls."},
     {"NCCL_DEBUG", "VERSION | WARN | INFO | ABORT | TRACE", "none", kHonoured,
      "What is printed; no line is of level VERSION or ABORT alone."},
@@ -89,7 +92,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_OOB_NET_IFNAME", "prefixes, ^ excludes, = exact", "unset", kIgnored, "Its interfaces."},
     {"NCCL_P2P_DIRECT_DISABLE", "0 | 1", "0", kHonoured, "Ranks do not use one another's device buffers in place."},
     {"NCCL_P2P_DISABLE", "0 | 1", "0", kHonoured, "Devices reach each other through host memory only."},
-    {"NCCL_P2P_LEVEL", "LOC | NVL | PIX | PXB | PHB | SYS, or 0 .. 5", "SYS", kHonoured, "Devices farther apart than this exchange data through host memory."},
+    {"NCCL_P2P_LEVEL", "LOC | NVL | PIX | PXB | PHB | SYS, or 0 .. 5", "SYS", kHonoured,
+     "Devices farther apart than this exchange data through host memory."},
     {"NCCL_P2P_NET_CHUNKSIZE", "bytes", "131072", kIgnored, "Sends and receives: chunk over a network."},
     {"NCCL_P2P_NVL_CHUNKSIZE", "bytes", "524288", kIgnored, "Sends and receives: chunk over NVLink."},
     {"NCCL_P2P_PCI_CHUNKSIZE", "bytes", "131072", kIgnored, "Sends and receives: chunk over PCI."},
@@ -100,7 +104,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_PXN_DISABLE", "0 | 1", "0", kIgnored, "No NICs of other devices by way of NVLink."},
     {"NCCL_RAS_ENABLE", "0 | 1", "1", kIgnored, "Status server; none is opened here."},
     {"NCCL_RUNTIME_CONNECT", "0 | 1", "1", kIgnored, "Connections are made at first use."},
-    {"NCCL_SHM_DISABLE", "0 | 1", "0", kBounded, "Refuses devices that would need host memory between them; ranks still meet through shared memory."},
+    {"NCCL_SHM_DISABLE", "0 | 1", "0", kBounded,
+     "Refuses devices that would need host memory between them; ranks still meet through shared memory."},
     {"NCCL_SOCKET_FAMILY", "AF_INET | AF_INET6", "any", kHonoured, "Address family of the bootstrap."},
     {"NCCL_SOCKET_IFNAME", "prefixes, ^ excludes, = exact", "all, docker and lo last", kHonoured,
      "Interfaces of the bootstrap."},
@@ -111,7 +116,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "Into this file the machine is written at communicator init, in NCCL's XML, with the job's devices only."},
     {"NCCL_TOPO_DUMP_FILE_RANK", "number", "0", kHonoured, "Rank that writes it."},
     {"NCCL_TOPO_FILE", "path", "virtualTopology.xml of the system", kHonoured,
-     "The machine in NCCL's XML, completed by what is found on devices; without devices rehearsed as with SCCL_TOPO, which "
+     "The machine in NCCL's XML, completed by what is found on devices; without devices rehearsed as with SCCL_TOPO, "
+     "which "
      "goes first. Rank 0's counts."},
     {"NCCL_TUNER_PLUGIN", "name, path, none", "unset", kIgnored, "Tuner plugin."},
     {"NCCL_UID_STAGGER_RATE", "number", "7000", kIgnored, "Greetings a second the root shall get at most."},
@@ -119,23 +125,27 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_WIN_ENABLE", "0 | 1", "1", kHonoured, "Collectives use buffers in symmetric windows in place."},
     {"NCCL_WORK_FIFO_BYTES", "bytes", "1048576", kIgnored, "Queue from host to kernel."},
     {"SCCL_ALGO", "auto, planner, or collective:planner;...", "auto", kHonoured,
-     "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with SCCL_TOPO "
+     "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with "
+     "SCCL_TOPO "
      "also trees, hybrid, three-phase, rings, synth, or one of these by its figures (trees/32)."},
     {"SCCL_CACHE_DIR", "path", "$XDG_CACHE_HOME/sccl or ~/.cache/sccl", kHonoured,
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices; measured times, too."},
     {"SCCL_CHUNK", "bytes, 4096 .. 16777216", "tuned", kHonoured,
      "Bytes of one slice of a chunk; through slots, a slot's at most."},
     {"SCCL_COPY_ENGINE_BYTES", "auto | bytes", "0", kHonoured,
-     "On devices: moves of so many bytes and more that do not reduce go through copy engines, ordered by streams; 0: none; "
+     "On devices: moves of so many bytes and more that do not reduce go through copy engines, ordered by streams; 0: "
+     "none; "
      "auto: from where rank 0 measures them to be faster, once for each machine (kept in SCCL_CACHE_DIR)."},
     {"SCCL_DETERMINISTIC", "0 | 1", "0", kHonoured,
      "1: tuning never changes the order of a summation, so that results have the same bits run after run."},
     {"SCCL_DEVICE_MEM_LIMIT", "bytes", "268435456", kHonoured,
      "Most device memory of a communicator at one rank: slots, then channels are fewer until it holds them."},
     {"SCCL_DEVICE_PATH", "auto | kernels | streams", "auto", kHonoured,
-     "On devices: whether calls are kernels that wait for peers, or ordered by streams; auto: by streams where processes "
+     "On devices: whether calls are kernels that wait for peers, or ordered by streams; auto: by streams where "
+     "processes "
      "share a device without CUDA's multi-process service."},
-    {"SCCL_DIRECT", "0 | 1", "1", kHonoured, "0: no single-copy transfers between processes (process_vm_readv; mapped memory of ncclMemAlloc)."},
+    {"SCCL_DIRECT", "0 | 1", "1", kHonoured,
+     "0: no single-copy transfers between processes (process_vm_readv; mapped memory of ncclMemAlloc)."},
     {"SCCL_DISPATCH", "measured | model | learned", "measured", kHonoured,
      "Where the choice among schedules comes from: predictions corrected by measured times, predictions alone, or what "
      "`sccl tune` has learned."},
@@ -148,23 +158,28 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_PLATFORM", "auto | host | cuda | hip", "auto", kHonoured,
      "auto: the device that is current at communicator init, else the host; the others: nothing else."},
     {"SCCL_PROTO", "auto | simple | ll | ll128 | direct", "auto", kHonoured,
-     "Protocol: slots, short messages flagged throughout (ll), flagged lines of 128 bytes (between devices whose links keep them whole), or single copies."},
-    {"SCCL_SLOT_BYTES", "4096 .. 16777216", "131072", kHonoured, "Bytes of one slot; a connection has four, that of short messages of rooted calls 32 of a quarter."},
+     "Protocol: slots, short messages flagged throughout (ll), flagged lines of 128 bytes (between devices whose links "
+     "keep them whole), or single copies."},
+    {"SCCL_SLOT_BYTES", "4096 .. 16777216", "131072", kHonoured,
+     "Bytes of one slot; a connection has four, that of short messages of rooted calls 32 of a quarter."},
     {"SCCL_SPIN_US", "microseconds", "by ranks per core", kHonoured,
      "How long a waiting rank spins before it yields its core."},
     {"SCCL_STALL_NOTICE_MS", "milliseconds", "10000", kHonoured,
      "After this a waiting call says who is missing, and again every minute."},
-    {"SCCL_STATUS", "0 | 1", "0", kHonoured, "1: sccl status PID shows this process's communicators, over a Unix socket."},
+    {"SCCL_STATUS", "0 | 1", "0", kHonoured,
+     "1: sccl status PID shows this process's communicators, over a Unix socket."},
     {"SCCL_STREAM_BYTES", "bytes", "by the caches", kHonoured,
      "Calls whose buffers, of all ranks together, have so many or more write their results past the caches."},
     {"SCCL_SYNTH_MS", "milliseconds, 0: never", "20000", kHonoured,
      "Longest search for better schedules in the background of calls on named links (SCCL_TOPO)."},
     {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},
     {"SCCL_TOPO", "preset, preset:devices, JSON file, NCCL XML file", "unset", kHonoured,
-     "The links that calls may use, to rehearse another machine or a part of it (dgx1v:0,1,4); goes before NCCL_TOPO_FILE "
+     "The links that calls may use, to rehearse another machine or a part of it (dgx1v:0,1,4); goes before "
+     "NCCL_TOPO_FILE "
      "and what is found. Rank 0's counts."},
     {"SCCL_TUNE", "load | off | online", "load", kHonoured,
-     "Measured times of schedules and slices: those of SCCL_CACHE_DIR are used, none are, or new ones are taken (at most "
+     "Measured times of schedules and slices: those of SCCL_CACHE_DIR are used, none are, or new ones are taken (at "
+     "most "
      "5% of calls) and kept. Who sets it allows other orders of summation, see SCCL_DETERMINISTIC."},
     {"SCCL_TUNE_TRACE", "path", "unset", kHonoured, "File into which rank 0 writes every time that tuning has taken."},
 });
@@ -174,8 +189,6 @@ static_assert(std::ranges::adjacent_find(kTable, std::ranges::greater_equal{}, &
 
 }  // namespace
 
-std::span<const Variable> table() {
-  return kTable;
-}
+std::span<const Variable> table() { return kTable; }
 
 }  // namespace sccl::env

@@ -26,9 +26,7 @@ struct SubsystemName {
   unsigned bits;
 };
 
-constexpr unsigned bits(Subsystem subsystem) {
-  return static_cast<unsigned>(subsystem);
-}
+constexpr unsigned bits(Subsystem subsystem) { return static_cast<unsigned>(subsystem); }
 
 // NCCL's list. A part this library does not have selects nothing, and is no mistake.
 constexpr SubsystemName kSubsystems[] = {
@@ -133,9 +131,7 @@ constinit std::mutex mutex;
 constinit std::atomic<Output*> current{nullptr};
 constinit Output* newest = nullptr;  // guarded by mutex
 
-Output* make_output(spdlog::sink_ptr sink) {
-  return newest = new Output(std::move(sink), newest);
-}
+Output* make_output(spdlog::sink_ptr sink) { return newest = new Output(std::move(sink), newest); }
 
 Output* open_output() {
   const auto pattern = env::text("NCCL_DEBUG_FILE");
@@ -206,9 +202,7 @@ bool enabled(Level level, Subsystem subsystem) {
   return level_passes(word, level) && (word & bits(subsystem)) != 0;
 }
 
-std::uint64_t subsystem_mask() {
-  return current_filter() & bits(Subsystem::all);
-}
+std::uint64_t subsystem_mask() { return current_filter() & bits(Subsystem::all); }
 
 void write(Level level, std::string_view text) {
   if (level == Level::warn) set_last_error(text);

@@ -37,15 +37,9 @@ constexpr std::array<std::string_view, 6> kReduceOps{"sum", "prod", "max", "min"
 
 }  // namespace
 
-const CollectiveInfo& info(Collective collective) {
-  return kCollectives[static_cast<std::size_t>(collective)];
-}
-const DataTypeInfo& info(DataType type) {
-  return kDataTypes[static_cast<std::size_t>(type)];
-}
-std::string_view name(ReduceOp op) {
-  return kReduceOps[static_cast<std::size_t>(op)];
-}
+const CollectiveInfo& info(Collective collective) { return kCollectives[static_cast<std::size_t>(collective)]; }
+const DataTypeInfo& info(DataType type) { return kDataTypes[static_cast<std::size_t>(type)]; }
+std::string_view name(ReduceOp op) { return kReduceOps[static_cast<std::size_t>(op)]; }
 
 std::optional<Collective> collective_from_name(std::string_view name) {
   for (const auto& entry : kCollectives)

@@ -60,18 +60,25 @@ std::optional<Schedule> binomial(const Topology& topology, Collective collective
   RouteBuilder route;
   int chunks_per_rank = 1;
   switch (collective) {
-    case Collective::broadcast: broadcast_down(route, tree, ranks, 0); break;
-    case Collective::reduce: reduce_up(route, tree, ranks); break;
+    case Collective::broadcast:
+      broadcast_down(route, tree, ranks, 0);
+      break;
+    case Collective::reduce:
+      reduce_up(route, tree, ranks);
+      break;
     case Collective::allreduce:
       reduce_up(route, tree, ranks);
       broadcast_down(route, tree, ranks, tree.depth());
       break;
-    case Collective::gather: gather_up(route, tree, ranks); break;
+    case Collective::gather:
+      gather_up(route, tree, ranks);
+      break;
     case Collective::scatter:
       chunks_per_rank = ranks;
       scatter_down(route, tree, ranks);
       break;
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
   return std::move(route).finish("binomial", collective, root, topology, chunks_per_rank);
 }

@@ -10,8 +10,8 @@
 namespace sccl::planners {
 namespace {
 
-constexpr int kMostSteps = 200000;   // of one search: some milliseconds
-constexpr int kSearchedRanks = 64;   // beyond, only the natural order is tried
+constexpr int kMostSteps = 200000;  // of one search: some milliseconds
+constexpr int kSearchedRanks = 64;  // beyond, only the natural order is tried
 
 // By rank, by rank: the lanes of the narrowest edge on the way; 0 where there is none.
 class Widths {

@@ -33,7 +33,9 @@ std::optional<Schedule> one_hop(const Topology& topology, Collective collective,
     case Collective::allgather:
       for (Rank owner = 0; owner < ranks; ++owner) copy_from_owner(route, owner, owner, ranks, 0);
       break;
-    case Collective::broadcast: copy_from_owner(route, 0, root, ranks, 0); break;
+    case Collective::broadcast:
+      copy_from_owner(route, 0, root, ranks, 0);
+      break;
     case Collective::reduce:
       // Every rank reduces its share of the buffer and hands it to the root, so that no rank does all the work.
       chunks_per_rank = ranks;
@@ -57,7 +59,8 @@ std::optional<Schedule> one_hop(const Topology& topology, Collective collective,
         for (Rank source = 0; source < ranks; ++source)
           if (source != target) route.copy(target * ranks + source, source, target, 0);
       break;
-    case Collective::sendrecv: return std::nullopt;
+    case Collective::sendrecv:
+      return std::nullopt;
   }
   return std::move(route).finish("one-hop", collective, root, topology, chunks_per_rank);
 }

@@ -44,7 +44,9 @@ std::optional<Schedule> recursive(const Topology& topology, Collective collectiv
   RouteBuilder route;
   int chunks_per_rank = 1;
   switch (collective) {
-    case Collective::allreduce: folded_doubling_all_reduce(route, ranks); break;
+    case Collective::allreduce:
+      folded_doubling_all_reduce(route, ranks);
+      break;
     case Collective::allgather:
       if (!power_of_two) return std::nullopt;
       doubling_all_gather(route, ranks, 0);
@@ -54,7 +56,8 @@ std::optional<Schedule> recursive(const Topology& topology, Collective collectiv
       chunks_per_rank = ranks;
       halving_reduce_scatter(route, ranks);
       break;
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
   return std::move(route).finish("recursive", collective, root, topology, chunks_per_rank);
 }

@@ -28,8 +28,7 @@ void forward(RouteBuilder& route, const Cycle& cycle, int chunk, Rank from, Rank
 
 void all_to_all_phase(RouteBuilder& route, const Cycle& cycle, int ranks) {
   for (Rank target = 0; target < ranks; ++target)
-    for (Rank source = 0; source < ranks; ++source)
-      forward(route, cycle, target * ranks + source, source, target);
+    for (Rank source = 0; source < ranks; ++source) forward(route, cycle, target * ranks + source, source, target);
 }
 
 }  // namespace
@@ -51,8 +50,12 @@ std::optional<Schedule> ring(const Topology& topology, Collective collective, Ra
       chunks_per_rank = ranks;
       reduce_scatter_phase(route, cycle, ranks);
       break;
-    case Collective::allgather: all_gather_phase(route, cycle, ranks, 0); break;
-    case Collective::broadcast: forward(route, cycle, 0, root, cycle.hop(root, -1)); break;
+    case Collective::allgather:
+      all_gather_phase(route, cycle, ranks, 0);
+      break;
+    case Collective::broadcast:
+      forward(route, cycle, 0, root, cycle.hop(root, -1));
+      break;
     case Collective::reduce:
       for (int step = 0; step + 1 < ranks; ++step)
         route.reduce(0, cycle.hop(root, step + 1), cycle.hop(root, step + 2), step);
@@ -68,7 +71,8 @@ std::optional<Schedule> ring(const Topology& topology, Collective collective, Ra
       chunks_per_rank = ranks;
       all_to_all_phase(route, cycle, ranks);
       break;
-    case Collective::sendrecv: return std::nullopt;
+    case Collective::sendrecv:
+      return std::nullopt;
   }
   return std::move(route).finish("ring", collective, root, topology, chunks_per_rank);
 }

@@ -1,5 +1,5 @@
-// Breadth-first trees: every chunk reaches its ends over as few hops as possible. Serves every collective wherever ranks
-// reach one another at all; nobody looks after how busy the links get.
+// Breadth-first trees: every chunk reaches its ends over as few hops as possible. Serves every collective wherever
+// ranks reach one another at all; nobody looks after how busy the links get.
 #include <algorithm>
 #include <deque>
 #include <vector>
@@ -18,14 +18,15 @@ enum class Toward : std::uint8_t { leaves, root };
 struct Tree {
   std::vector<Rank> parent;  // by rank; -1 at the root
   std::vector<int> depth;
-  std::vector<Rank> order;   // by depth, the root first
+  std::vector<Rank> order;  // by depth, the root first
 
   int height() const { return depth[static_cast<std::size_t>(order.back())]; }
 };
 
 // Links are taken as data moves: away from the root, or towards it. Nothing when a rank is out of reach.
 std::optional<Tree> tree_of(topology::Routes& routes, int ranks, Rank root, Toward toward) {
-  Tree tree{std::vector<Rank>(static_cast<std::size_t>(ranks), -1), std::vector<int>(static_cast<std::size_t>(ranks), -1),
+  Tree tree{std::vector<Rank>(static_cast<std::size_t>(ranks), -1),
+            std::vector<int>(static_cast<std::size_t>(ranks), -1),
             {root}};
   tree.depth[static_cast<std::size_t>(root)] = 0;
   for (std::size_t next = 0; next < tree.order.size(); ++next) {
@@ -114,8 +115,12 @@ std::optional<Schedule> shortest(const Topology& topology, Collective collective
     case Collective::allgather:
       for (Rank owner = 0; owner < ranks; ++owner) ways.spread(route, owner, owner, 0);
       break;
-    case Collective::broadcast: ways.spread(route, 0, root, 0); break;
-    case Collective::reduce: ways.gather_sums(route, 0, root); break;
+    case Collective::broadcast:
+      ways.spread(route, 0, root, 0);
+      break;
+    case Collective::reduce:
+      ways.gather_sums(route, 0, root);
+      break;
     case Collective::gather:
       for (Rank owner = 0; owner < ranks; ++owner) ways.carry(route, owner, owner, root);
       break;
@@ -128,7 +133,8 @@ std::optional<Schedule> shortest(const Topology& topology, Collective collective
       for (Rank target = 0; target < ranks; ++target)
         for (Rank source = 0; source < ranks; ++source) ways.carry(route, target * ranks + source, source, target);
       break;
-    case Collective::sendrecv: return std::nullopt;
+    case Collective::sendrecv:
+      return std::nullopt;
   }
   return std::move(route).finish("shortest", collective, root, topology, chunks_per_rank);
 }

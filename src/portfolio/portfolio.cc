@@ -20,10 +20,11 @@ constexpr int kMostPieces = 6;
 constexpr int kMoreSteps = 2;
 constexpr std::int64_t kConflicts = 20000;
 constexpr std::int64_t kAllConflicts = 50000;  // of all questions together, at 20 to 100 us each
-constexpr double kSame = 1e-9;  // numbers of rounds per chunk
-constexpr double kLeastFrameBytes = 2048;  // of a chunk in a frame: less is all latency
+constexpr double kSame = 1e-9;                 // numbers of rounds per chunk
+constexpr double kLeastFrameBytes = 2048;      // of a chunk in a frame: less is all latency
 
-void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
+void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
+                  Rank root) {
   for (const planners::Planner& planner : planners::table())
     if (auto schedule = planner.plan(topology, collective, root))
       result.push_back({std::string(planner.name), Origin::planner, *std::move(schedule), 1});
@@ -85,13 +86,14 @@ bool answers_to(const Candidate& candidate, std::string_view algorithm) {
 
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root) {
   if (root < 0 || root >= topology.ranks)
-    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root, topology.ranks - 1,
-         topology.name);
+    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root,
+         topology.ranks - 1, topology.name);
   std::vector<Candidate> result;
   add_planners(result, topology, collective, root);
   if (result.empty())
-    fail(ErrorCode::invalid_argument, "topology '{}': {} has no schedule, since some rank cannot reach another: add links",
-         topology.name, info(collective).call_name);
+    fail(ErrorCode::invalid_argument,
+         "topology '{}': {} has no schedule, since some rank cannot reach another: add links", topology.name,
+         info(collective).call_name);
   add_trees(result, topology, collective, root);
   add_synthesized(result, topology, collective, root);
   for (const Candidate& candidate : result) schedule::verify(candidate.schedule);

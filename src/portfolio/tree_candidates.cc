@@ -40,7 +40,8 @@ void add_in_frames(std::vector<Candidate>& result, std::string_view name,
   result.push_back({std::string(name), Origin::trees, *schedule, 1});
   for (const int frames : kFrames)
     if (schedule->sends.size() * static_cast<std::size_t>(frames) <= kMostSends)
-      result.push_back({fmt::format("{}/{}", name, frames), Origin::trees, treegen::in_frames(*schedule, frames), frames});
+      result.push_back(
+          {fmt::format("{}/{}", name, frames), Origin::trees, treegen::in_frames(*schedule, frames), frames});
 }
 
 }  // namespace
@@ -50,8 +51,7 @@ void add_trees(std::vector<Candidate>& result, const topology::Topology& topolog
   add_in_frames(result, "three-phase", treegen::three_phase(topology, collective, root));
   if (topology.ranks > kPackedRanks) return;
   using treegen::CapacityUnit;
-  add_in_frames(result, "trees",
-                treegen::plan(topology, collective, root, options_for(topology, CapacityUnit::lanes)));
+  add_in_frames(result, "trees", treegen::plan(topology, collective, root, options_for(topology, CapacityUnit::lanes)));
   if (lanes_differ(topology))
     add_in_frames(result, "hybrid",
                   treegen::plan(topology, collective, root, options_for(topology, CapacityUnit::gbytes_per_s)));

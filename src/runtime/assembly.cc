@@ -59,7 +59,8 @@ std::vector<Assembly::Payload> Assembly::all_gather(const std::string& purpose, 
   for (Rank rank = 0; rank < membership_.ranks; ++rank) missing.push_back(rank);
   wait_until(purpose, missing, deadline, [&] {
     // Pairs with Notice::post.
-    std::erase_if(missing, [&](Rank rank) { return notice(rank, board).tag.load(std::memory_order_acquire) == number; });
+    std::erase_if(missing,
+                  [&](Rank rank) { return notice(rank, board).tag.load(std::memory_order_acquire) == number; });
     for (const Rank rank : missing) check_fault(purpose, rank);
     return missing.empty();
   });
@@ -126,8 +127,9 @@ void Assembly::check(const std::string& purpose, const std::vector<Rank>& watche
     fail(ErrorCode::invalid_usage, "{}: rank {} was aborted", purpose, membership_.rank);
   check_present(purpose, watched, Presence::destroyed);
   if (!deadline.passed()) return;
-  fail(ErrorCode::system_error, "{}: rank {} waited in vain for rank {}: let all ranks make this call, or raise "
-                                "SCCL_INIT_TIMEOUT_MS",
+  fail(ErrorCode::system_error,
+       "{}: rank {} waited in vain for rank {}: let all ranks make this call, or raise "
+       "SCCL_INIT_TIMEOUT_MS",
        purpose, membership_.rank, fmt::join(watched, ", "));
 }
 

@@ -1,10 +1,10 @@
 // What rank 0 tells the others while calls go on, in its shared memory: results of background work that change which
 // schedules there are, each from a certain call on.
 //
-// Rank 0 writes the text of a piece of news, then announces it when it begins a call in which every rank needs something
-// of every other: the number of that call, then (release) how many announcements there are. Every rank acts on it when
-// it begins the first call after that one. By then it has left that call, so rank 0 had entered it, so the announcement
-// is there; what a rank sees earlier it leaves alone. So all switch at the same call, and nobody waits.
+// Rank 0 writes the text of a piece of news, then announces it when it begins a call in which every rank needs
+// something of every other: the number of that call, then (release) how many announcements there are. Every rank acts
+// on it when it begins the first call after that one. By then it has left that call, so rank 0 had entered it, so the
+// announcement is there; what a rank sees earlier it leaves alone. So all switch at the same call, and nobody waits.
 #pragma once
 
 #include <array>

@@ -40,9 +40,10 @@ std::string platform_text(const Membership& membership) {
   if (!membership.on_device) return "host platform";
   const DeviceMembership& on_device = *membership.on_device;
   return fmt::format("{} device {} ({}), {} of its ranks, {} channels of {} KiB slots, {}{}",
-                     gpu::name(on_device.device.driver->vendor), on_device.device.ordinal, on_device.device.architecture,
-                     on_device.neighbours, on_device.layout.channels(), on_device.layout.slot_bytes() / 1024,
-                     on_device.direct ? "direct" : "slots only", on_device.layout.has_lines() ? ", ll128" : "");
+                     gpu::name(on_device.device.driver->vendor), on_device.device.ordinal,
+                     on_device.device.architecture, on_device.neighbours, on_device.layout.channels(),
+                     on_device.layout.slot_bytes() / 1024, on_device.direct ? "direct" : "slots only",
+                     on_device.layout.has_lines() ? ", ll128" : "");
 }
 
 }  // namespace
@@ -61,15 +62,15 @@ void Communicator::connect() {
   env::report_once();
   try {
     KernelPreparation kernels(options_.accelerator);
-    Membership membership = meet(
-        {options_.id, options_.rank, options_.ranks, options_.place, options_.watch, options_.accelerator},
-        Deadline::in(init_timeout()), stop_.abort);
+    Membership membership =
+        meet({options_.id, options_.rank, options_.ranks, options_.place, options_.watch, options_.accelerator},
+             Deadline::in(init_timeout()), stop_.abort);
     kernels.wait();
     options_.watch = nullptr;
     membership.name = options_.name;
     log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, up to {} bytes of memory, {}",
-              options_.rank, options_.ranks, platform_text(membership), membership.layout.slot_bytes() / 1024, membership.layout.total_bytes(),
-              membership.direct ? "single copy" : "no single copy");
+              options_.rank, options_.ranks, platform_text(membership), membership.layout.slot_bytes() / 1024,
+              membership.layout.total_bytes(), membership.direct ? "single copy" : "no single copy");
     const std::lock_guard lock(mutex_);
     executor_ = std::make_unique<Executor>(std::move(membership), stop_);
     if (executor_->membership().on_device)
@@ -86,7 +87,8 @@ void Communicator::connect() {
     record_failure(error);
     throw;
   } catch (const std::exception& error) {
-    const Error failure(ErrorCode::system_error, fmt::format("rank {}: init: {}: free some", options_.rank, error.what()));
+    const Error failure(ErrorCode::system_error,
+                        fmt::format("rank {}: init: {}: free some", options_.rank, error.what()));
     record_failure(failure);
     throw failure;
   }
@@ -169,7 +171,8 @@ OneSided& Communicator::one_sided() {
 
 int Communicator::async_error() const {
   if (const int code = async_error_.load(std::memory_order_acquire); code != 0) {
-    while (taking_back_.load(std::memory_order_acquire) > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    while (taking_back_.load(std::memory_order_acquire) > 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
     return code;
   }
   return in_progress_.load(std::memory_order_acquire) ? kInProgress : 0;
@@ -204,8 +207,8 @@ void Communicator::record_failure(const Error& error) noexcept {
   enter(State::created, State::failed);
 }
 
-// Of the device; the host's executor does so when a failure is published. Waits for peers' kernels, so that nothing may be
-// locked meanwhile.
+// Of the device; the host's executor does so when a failure is published. Waits for peers' kernels, so that nothing may
+// be locked meanwhile.
 void Communicator::take_buffers_back() noexcept {
   DeviceExecutor* device = nullptr;
   {
@@ -305,7 +308,8 @@ int Communicator::create_premul_sum(DataType type, std::uint64_t scalar_bits, co
 void Communicator::destroy_redop(int handle) {
   const std::lock_guard lock(redops_mutex_);
   if (redops_.erase(handle) == 0)
-    fail(ErrorCode::invalid_argument, "reduction {} is not one this communicator made: destroy only those, once", handle);
+    fail(ErrorCode::invalid_argument, "reduction {} is not one this communicator made: destroy only those, once",
+         handle);
 }
 
 Reduction Communicator::resolve_redop(int handle, DataType type) const {
@@ -315,8 +319,8 @@ Reduction Communicator::resolve_redop(int handle, DataType type) const {
   if (found == redops_.end())
     fail(ErrorCode::invalid_argument, "reduction {} is neither built in nor made by this communicator", handle);
   if (found->second.type != type)
-    fail(ErrorCode::invalid_argument, "reduction {} was made for {} but is used with {}: make one for each type", handle,
-         info(found->second.type).name, info(type).name);
+    fail(ErrorCode::invalid_argument, "reduction {} was made for {} but is used with {}: make one for each type",
+         handle, info(found->second.type).name, info(type).name);
   return found->second.reduction;
 }
 

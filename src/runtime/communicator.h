@@ -28,7 +28,7 @@ struct CommunicatorOptions {
   std::string name;  // commName of the configuration, may be empty
   bool blocking = true;
   std::optional<gpu::Device> accelerator{};  // empty: the one that is current in the calling thread, if any
-  std::function<void()> watch{};  // called while init waits; throws when the ranks cannot all come any more
+  std::function<void()> watch{};             // called while init waits; throws when the ranks cannot all come any more
 };
 
 class Assembly;
@@ -88,8 +88,8 @@ class Communicator {
   bool failed() const { return async_error_.load(std::memory_order_acquire) != 0; }
 
   // The code of the first error that this communicator met, else kInProgress while background work runs, else 0.
-  // Takes no lock, but waits while the buffers of a call that failed are taken back: who sees the code may free them, and a
-  // stream that has ended because of the failure finds it told.
+  // Takes no lock, but waits while the buffers of a call that failed are taken back: who sees the code may free them,
+  // and a stream that has ended because of the failure finds it told.
   int async_error() const;
   // Work or init of this communicator failed: it can only be aborted or destroyed from now on, and its peers learn why.
   void record_failure(const Error& error) noexcept;
@@ -130,8 +130,8 @@ class Communicator {
   OneSided& one_sided();  // throws before init is over
   const StopFlags& stop_flags() const { return stop_; }
 
-  // Counts calls that run, so that revoke() can wait for their end. One thread at a time makes calls (contract), so that
-  // the count needs no locked operation.
+  // Counts calls that run, so that revoke() can wait for their end. One thread at a time makes calls (contract), so
+  // that the count needs no locked operation.
   class RunningCall {
    public:
     explicit RunningCall(Communicator& communicator) : running_(communicator.running_calls_) {
@@ -171,8 +171,8 @@ class Communicator {
   mutable std::mutex mutex_;
   std::string failure_;
   std::unique_ptr<Executor> executor_;
-  std::unique_ptr<Assembly> assembly_;  // refers to the executor's membership
-  std::unique_ptr<OneSided> one_sided_;  // to both
+  std::unique_ptr<Assembly> assembly_;         // refers to the executor's membership
+  std::unique_ptr<OneSided> one_sided_;        // to both
   std::unique_ptr<DeviceExecutor> on_device_;  // to the executor's membership
   std::shared_ptr<Job> job_;
   std::weak_ptr<Communicator> pending_child_;

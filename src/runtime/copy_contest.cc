@@ -22,9 +22,10 @@ constexpr std::chrono::milliseconds kLimit{20};
 constexpr int kSpins = 1000;  // before the core is given away
 
 struct Board {
-  std::atomic<std::uint64_t> step;  // release after what belongs to it; pairs with the peer's acquire in Contest::meet()
-  std::uint64_t source;             // address in the writer's process
-  std::int32_t core;                // that the writer ran on
+  std::atomic<std::uint64_t>
+      step;              // release after what belongs to it; pairs with the peer's acquire in Contest::meet()
+  std::uint64_t source;  // address in the writer's process
+  std::int32_t core;     // that the writer ran on
 };
 static_assert(kPieceBytes + sizeof(Board) <= kContestBytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -80,8 +81,9 @@ class Contest {
       const double fetched_us = timed([&] { copy(memory_.incoming, result_.data()); });
       if (!meet()) return std::nullopt;
       int error = 0;
-      const double copied_us =
-          timed([&] { error = host::read_peer(peer_process_, result_.data(), board_of(memory_.incoming).source, kPieceBytes); });
+      const double copied_us = timed([&] {
+        error = host::read_peer(peer_process_, result_.data(), board_of(memory_.incoming).source, kPieceBytes);
+      });
       if (error != 0) return std::nullopt;
       if (!apart) continue;
       write_us = std::min(write_us, written_us);

@@ -61,8 +61,14 @@ std::shared_ptr<Communicator> meet_members(Communicator& parent, const std::stri
                                            std::uint64_t tag, const std::vector<Rank>& members,
                                            const ChildOptions& options) {
   const auto own = std::find(members.begin(), members.end(), parent.rank());
-  CommunicatorOptions made{{}, static_cast<Rank>(own - members.begin()), static_cast<int>(members.size()),
-                           parent.device(), parent.place(), options.name, options.blocking, parent.accelerator()};
+  CommunicatorOptions made{{},
+                           static_cast<Rank>(own - members.begin()),
+                           static_cast<int>(members.size()),
+                           parent.device(),
+                           parent.place(),
+                           options.name,
+                           options.blocking,
+                           parent.accelerator()};
   if (own == members.begin()) {
     made.id = create_private_id();
     parent.assembly().announce(board, tag, made.id.bytes);
@@ -88,8 +94,8 @@ std::vector<Rank> survivors(const Communicator& parent, std::span<const int> exc
   std::iota(members.begin(), members.end(), 0);
   for (const int rank : excluded) {
     if (rank < 0 || rank >= parent.ranks())
-      fail(ErrorCode::invalid_argument, "rank {}: rank {} of the list to exclude is not one of 0..{}", parent.rank(), rank,
-           parent.ranks() - 1);
+      fail(ErrorCode::invalid_argument, "rank {}: rank {} of the list to exclude is not one of 0..{}", parent.rank(),
+           rank, parent.ranks() - 1);
     if (rank == parent.rank())
       fail(ErrorCode::invalid_argument, "rank {} is in its own list of ranks to exclude: only the others may call it",
            rank);
@@ -122,8 +128,7 @@ std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, co
   return meet_members(parent, "ncclCommSplit", Board::split, number, members, options);
 }
 
-std::shared_ptr<Communicator> shrink(Communicator& parent, std::span<const int> excluded,
-                                     const ChildOptions& options) {
+std::shared_ptr<Communicator> shrink(Communicator& parent, std::span<const int> excluded, const ChildOptions& options) {
   const std::vector<Rank> members = survivors(parent, excluded);
   const std::uint64_t list = hash_of(members);
   const std::uint64_t tag = list ^ parent.assembly().next_number(list) << 1;
@@ -137,15 +142,16 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
          parent.rank(), ranks, parent.ranks());
   Assembly& assembly = parent.assembly();
   const std::uint64_t number = assembly.next_number(1);
-  CommunicatorOptions made{{}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking, parent.accelerator()};
+  CommunicatorOptions made{
+      {}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking, parent.accelerator()};
   std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
   std::iota(all.begin(), all.end(), 0);
   if (id) {
     made.id = *id;
     assembly.announce(Board::grow, number, made.id.bytes);
   } else {
-    made.id = from_payload<UniqueId>(
-        assembly.await("ncclCommGrow", Board::grow, number, all, Deadline::in(init_timeout())));
+    made.id =
+        from_payload<UniqueId>(assembly.await("ncclCommGrow", Board::grow, number, all, Deadline::in(init_timeout())));
   }
   auto child = connect_child(parent, "ncclCommGrow", all, std::move(made));
   parent.grow_id_was_used();

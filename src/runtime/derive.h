@@ -1,5 +1,5 @@
-// Communicators made from another one (the caller has made sure of Communicator::check_parent): its ranks find one another through its memory, agree on an id there, and then
-// meet as the ranks of any communicator do.
+// Communicators made from another one (the caller has made sure of Communicator::check_parent): its ranks find one
+// another through its memory, agree on an id there, and then meet as the ranks of any communicator do.
 #pragma once
 
 #include <memory>

@@ -14,9 +14,9 @@ namespace {
 // Measured on two cores (bench/host). From here on reading the peers' buffers in place costs less than a second copy
 // through slots, if they lie in the same address space.
 constexpr std::size_t kDirectBytes = 128 * 1024;
-// Through system calls it depends on the machine: where pinning the pages costs more than a copy that stays in the caches
-// it does not at any size (reductions 3 GB/s against 13, copies 9 against 11); elsewhere two ranks gain up to a half with
-// larger buffers of so much or more, as long as results stay in the caches, AllGather a little longer.
+// Through system calls it depends on the machine: where pinning the pages costs more than a copy that stays in the
+// caches it does not at any size (reductions 3 GB/s against 13, copies 9 against 11); elsewhere two ranks gain up to a
+// half with larger buffers of so much or more, as long as results stay in the caches, AllGather a little longer.
 constexpr std::size_t kSystemBytes = 128 * 1024;
 static_assert(kAutomaticLlBytes <= device::kInlineMessageBytes);
 // Up to here sending everything to everyone beats sending shares twice: it is written once for all.
@@ -25,15 +25,15 @@ constexpr std::size_t kAllPairsBytes = 32 * 1024;
 constexpr int kAllPairsRanks = 8;
 constexpr std::size_t kRecursiveBytes = 8 * 1024;
 constexpr int kManyRanks = 16;
-// From here on the slots of one neighbour stay in the caches and those of all peers do not: of each rank's share, of what
-// a root gets, of all that is scattered.
+// From here on the slots of one neighbour stay in the caches and those of all peers do not: of each rank's share, of
+// what a root gets, of all that is scattered.
 constexpr std::size_t kRingShareBytes = 256 * 1024;
 constexpr std::size_t kRootedRingBytes = 256 * 1024;
 constexpr std::size_t kScatterRingBytes = 128 * 1024;
 // Of ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
 constexpr double kDeviceGbytesPerS = 200;
-// Lines are unpacked before they are added, a pass over memory that the model of links does not know: in chunks of so much
-// at most, which have few messages in every channel.
+// Lines are unpacked before they are added, a pass over memory that the model of links does not know: in chunks of so
+// much at most, which have few messages in every channel.
 constexpr std::size_t kMostAutomaticLineBytes = 256 * 1024;
 
 // bench/choice/host.py measures these thresholds.
@@ -47,12 +47,15 @@ std::string all_reduce_planner(std::size_t bytes, int ranks, bool direct) {
 std::string automatic_planner(const CallShape& call, bool direct) {
   const std::size_t all_bytes = call.bytes * static_cast<std::size_t>(call.ranks);
   switch (call.collective) {
-    case Collective::allreduce: return all_reduce_planner(call.bytes, call.ranks, direct);
+    case Collective::allreduce:
+      return all_reduce_planner(call.bytes, call.ranks, direct);
     case Collective::reduce:
       if (call.bytes < kDirectBytes && call.ranks > 4) return "binomial";
       return call.ranks > 2 && !direct && call.bytes >= kRootedRingBytes ? "ring" : "one-hop";
-    case Collective::reducescatter: return call.ranks > 2 && !direct && all_bytes >= kScatterRingBytes ? "ring" : "one-hop";
-    default: return "one-hop";
+    case Collective::reducescatter:
+      return call.ranks > 2 && !direct && all_bytes >= kScatterRingBytes ? "ring" : "one-hop";
+    default:
+      return "one-hop";
   }
 }
 
@@ -71,21 +74,25 @@ std::size_t all_bytes_of_two(const CallShape& call) {
   return larger_bytes(call) * (in_and_out ? 4 : shares ? 3 : 2);
 }
 
-// AllReduce of two ranks whose buffers together leave the caches: both send all they have and add all they get, which is
-// one way through slots instead of two, one after the other. What the second pass over the input reads is in the cache still.
+// AllReduce of two ranks whose buffers together leave the caches: both send all they have and add all they get, which
+// is one way through slots instead of two, one after the other. What the second pass over the input reads is in the
+// cache still.
 bool exchanges_all(const CallShape& call, const Settings& settings) {
   if (call.collective != Collective::allreduce || call.ranks != 2) return false;
   return call.bytes <= kShortAllPairsOfTwoBytes || all_bytes_of_two(call) >= settings.stream_bytes;
 }
 
-// Up a tree nobody waits for the root, and all but the root go on to their next call (a fifth of the time of short calls).
+// Up a tree nobody waits for the root, and all but the root go on to their next call (a fifth of the time of short
+// calls).
 bool reduces_up_a_tree(const CallShape& call) {
   return call.collective == Collective::reduce && (call.ranks == 2 || call.bytes < kRootedRingBytes);
 }
 
 std::string host_planner(const CallShape& call, const Settings& settings, bool direct) {
   if (direct) return automatic_planner(call, direct);
-  return exchanges_all(call, settings) ? "all-pairs" : reduces_up_a_tree(call) ? "binomial" : automatic_planner(call, direct);
+  return exchanges_all(call, settings) ? "all-pairs"
+         : reduces_up_a_tree(call)     ? "binomial"
+                                       : automatic_planner(call, direct);
 }
 
 // Of two ranks, which add in any order alike.
@@ -94,9 +101,12 @@ bool prefers_system(const CallShape& call, const Settings& settings, Reach reach
   switch (call.collective) {
     case Collective::allreduce:
     case Collective::reducescatter:
-    case Collective::broadcast: return all_bytes_of_two(call) < settings.stream_bytes;
-    case Collective::allgather: return all_bytes_of_two(call) < settings.stream_bytes * 2;
-    default: return false;
+    case Collective::broadcast:
+      return all_bytes_of_two(call) < settings.stream_bytes;
+    case Collective::allgather:
+      return all_bytes_of_two(call) < settings.stream_bytes * 2;
+    default:
+      return false;
   }
 }
 
@@ -117,9 +127,9 @@ std::size_t automatic_ll_bytes(const CallShape& call) {
 // The largest message of one chunk: what `ll` slots must hold.
 std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
   const auto ranks = static_cast<std::size_t>(call.ranks);
-  const bool split = (planner == "ring" && call.collective == Collective::allreduce) ||
-                     (planner == "one-hop" &&
-                      (call.collective == Collective::allreduce || call.collective == Collective::reduce));
+  const bool split =
+      (planner == "ring" && call.collective == Collective::allreduce) ||
+      (planner == "one-hop" && (call.collective == Collective::allreduce || call.collective == Collective::reduce));
   // Shares are rounded up to whole cache lines.
   return split ? (call.bytes / ranks + 63) / 64 * 64 + 64 : call.bytes;
 }
@@ -141,10 +151,10 @@ ProtocolChoice protocol_of(const std::string& name) {
 }
 
 std::string text(const Choice& choice) {
-  return choice.planner + (choice.form == Form::direct                  ? " (single copy)"
+  return choice.planner + (choice.form == Form::direct                ? " (single copy)"
                            : choice.protocol == ProtocolChoice::ll    ? " (ll)"
                            : choice.protocol == ProtocolChoice::ll128 ? " (ll128)"
-                                                                   : " (simple)");
+                                                                      : " (simple)");
 }
 
 Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
@@ -214,7 +224,8 @@ Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceR
   }
   const std::size_t longest = chunk_bytes(call, choice.planner);
   const int steps = choice.planner == "ring" ? call.ranks - 1 : 1;
-  choice.protocol = device_protocol({longest, steps, static_cast<double>(longest) * steps / (1e3 * kDeviceGbytesPerS)}, settings, reach.lines);
+  choice.protocol = device_protocol({longest, steps, static_cast<double>(longest) * steps / (1e3 * kDeviceGbytesPerS)},
+                                    settings, reach.lines);
   return choice;
 }
 

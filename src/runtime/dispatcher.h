@@ -20,7 +20,8 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
-// How the ranks get at one another's buffers. `system_preferred`: through the system, which was found to cost less than slots.
+// How the ranks get at one another's buffers. `system_preferred`: through the system, which was found to cost less than
+// slots.
 enum class Reach : std::uint8_t { none, through_system, system_preferred, shared_space };
 
 // Up to so many bytes on links that are named `ll` serves without being asked for.
@@ -57,8 +58,8 @@ struct DeviceReach {
 };
 Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceReach reach);
 
-// How the messages of a call of a device travel: the protocol asked for where it can serve, else the one that costs least
-// (schedule/cost.h) on `steps` links in turn, of which the busiest carries `busiest_us` of payload.
+// How the messages of a call of a device travel: the protocol asked for where it can serve, else the one that costs
+// least (schedule/cost.h) on `steps` links in turn, of which the busiest carries `busiest_us` of payload.
 struct DeviceMessages {
   std::size_t longest_bytes = 0;  // of a chunk
   int steps = 1;

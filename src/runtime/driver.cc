@@ -52,7 +52,8 @@ void finish(Communicator& communicator) {
       watch.reset();
     } else {
       const auto poll = [&] { return (progress = executor.step()) != Executor::Progress::idle; };
-      if (waiter.pause(&executor.bell(), [&] { return executor.may_go_on(); }, poll) == Waiter::Next::check_health) {
+      if (waiter.pause(
+              &executor.bell(), [&] { return executor.may_go_on(); }, poll) == Waiter::Next::check_health) {
         if (progress == Executor::Progress::done) return;
         executor.check_health();
         watch.check(communicator.rank(), waiter.waited(), [&] { return executor.waiting_text(); });
@@ -222,7 +223,8 @@ void launch(Workload& work) {
   if (!work.waits.empty()) device.launch(work.waits, work.wait_stream);
 }
 
-// Throws before anything is enqueued when a buffer is wrong. Of the communicators that fail later, the first one's error; the others' kernels are enqueued all the same.
+// Throws before anything is enqueued when a buffer is wrong. Of the communicators that fail later, the first one's
+// error; the others' kernels are enqueued all the same.
 std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   for (const Workload* work : all) {
     const DeviceExecutor& device = *work->communicator->on_device();

@@ -39,7 +39,8 @@ double transfers_us(const std::vector<PointToPointRequest>& transfers) {
   for (const PointToPointRequest& request : transfers)
     by_way[{request.direction, request.peer}] += static_cast<double>(request.count * size_bytes(request.type));
   double longest = 0;
-  for (const auto& [way, bytes] : by_way) longest = std::max(longest, link.alpha_us + bytes / (link.gbytes_per_s * 1e3));
+  for (const auto& [way, bytes] : by_way)
+    longest = std::max(longest, link.alpha_us + bytes / (link.gbytes_per_s * 1e3));
   return longest;
 }
 

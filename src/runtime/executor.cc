@@ -1,5 +1,5 @@
-// Leaving a call early. In a direct call a rank reads and writes its peers' own buffers, and a rank that fails returns to
-// its program, which may free them. So a failing rank first gets them back:
+// Leaving a call early. In a direct call a rank reads and writes its peers' own buffers, and a rank that fails returns
+// to its program, which may free them. So a failing rank first gets them back:
 //
 //   peer, around each operation            failing rank
 //   touching = 1                           withdrawn = 1
@@ -7,8 +7,8 @@
 //   reads withdrawn; if set, fails         waits until the peer's touching == 0, or the peer has ended
 //   the operation; touching = 0
 //
-// The fences order each side's store before its load: either the peer sees the withdrawal, or the failing rank sees that
-// the peer is at work and waits for one operation, a slice of a chunk.
+// The fences order each side's store before its load: either the peer sees the withdrawal, or the failing rank sees
+// that the peer is at work and waits for one operation, a slice of a chunk.
 #include "runtime/executor.h"
 
 #include <algorithm>
@@ -35,14 +35,15 @@ constexpr std::size_t kBounceBudgetBytes = 256 * 1024;
 constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
 constexpr std::size_t kMostBounceBytes = 2 * 1024 * 1024;  // when slices of another size are asked for
-// Lanes with slices as long take turns after every slice. One that filled all its slots first would have its peer wait for
-// the slots that another lane is to empty; for less, turns cost more than such waiting.
+// Lanes with slices as long take turns after every slice. One that filled all its slots first would have its peer wait
+// for the slots that another lane is to empty; for less, turns cost more than such waiting.
 constexpr std::size_t kLeastTurnBytes = 32 * 1024;
-// Between two ranks slots that were written longer ago cost less to take from the peer, while all of them stay in the cache.
+// Between two ranks slots that were written longer ago cost less to take from the peer, while all of them stay in the
+// cache.
 constexpr std::size_t kMostDeepBytesOfTwo = 16 * 1024;
-// Slices by which a lane may be ahead of another of its rank where lanes move together. That ends, as every lane waits in
-// the end for operations of its own slice or of earlier ones (lanes go slice by slice, lent slots too: lent_slots.h), and
-// no rank holds back a lane at the earliest slice of all.
+// Slices by which a lane may be ahead of another of its rank where lanes move together. That ends, as every lane waits
+// in the end for operations of its own slice or of earlier ones (lanes go slice by slice, lent slots too:
+// lent_slots.h), and no rank holds back a lane at the earliest slice of all.
 constexpr u64 kMostLead = 1;
 constexpr std::chrono::milliseconds kWithdrawalLimit{500};
 constexpr device::LaneState kFirstStep{0, 0, 0, -1};
@@ -51,10 +52,14 @@ bool is_integer(DataType type) { return !info(type).floating; }
 
 ReduceKernel kernel_of(ReduceOp op) {
   switch (op) {
-    case ReduceOp::prod: return ReduceKernel::prod;
-    case ReduceOp::max: return ReduceKernel::max;
-    case ReduceOp::min: return ReduceKernel::min;
-    default: return ReduceKernel::sum;
+    case ReduceOp::prod:
+      return ReduceKernel::prod;
+    case ReduceOp::max:
+      return ReduceKernel::max;
+    case ReduceOp::min:
+      return ReduceKernel::min;
+    default:
+      return ReduceKernel::sum;
   }
 }
 
@@ -84,8 +89,7 @@ void apply_reduction(const Reduction& reduction, DataType type, int ranks, devic
   }
 }
 
-Executor::Executor(Membership membership, const StopFlags& stop)
-    : membership_(std::move(membership)), stop_(stop) {
+Executor::Executor(Membership membership, const StopFlags& stop) : membership_(std::move(membership)), stop_(stop) {
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   input_shifts_.resize(ranks);
   output_shifts_.resize(ranks);
@@ -175,8 +179,8 @@ bool Executor::repeats(const CollectiveRequest& request) const {
          request.type == signature_.type && request.reduction.op == signature_.op && request.root == signature_.root;
 }
 
-// Ranks that disagree are told when a message of another call arrives, or when one waits: looking at every peer's record
-// in every call costs more than the call.
+// Ranks that disagree are told when a message of another call arrives, or when one waits: looking at every peer's
+// record in every call costs more than the call.
 void Executor::begin_again(const CollectiveRequest& request) {
   signature_.sequence = ++calls_;
   show_call();
@@ -201,8 +205,8 @@ void Executor::map_buffers(bool mapped) {
   maps_buffers_ = mapped;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     const MappedBuffers::Shifts shifts = mapped ? mapped_.shifts(rank) : MappedBuffers::Shifts{};
-    const int index = connection_index(static_cast<int>(MemoryLayout::Channel::collective), schedule::Direction::incoming,
-                                       rank, membership_.ranks);
+    const int index = connection_index(static_cast<int>(MemoryLayout::Channel::collective),
+                                       schedule::Direction::incoming, rank, membership_.ranks);
     device::Connection& connection = connections_[static_cast<std::size_t>(index)];
     connection.maps_buffers = mapped || membership_.peers[static_cast<std::size_t>(rank)].shares_address_space;
     input_shifts_[static_cast<std::size_t>(rank)] = shifts.input;
@@ -212,7 +216,8 @@ void Executor::map_buffers(bool mapped) {
 
 // Programs repeat their calls: then only the buffers, the factor and the number of the call are new.
 void Executor::fill_call(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
-  const Shape shape{&plan, choice.form, choice.protocol, choice.slice_bytes, request.count, request.type, maps_buffers_};
+  const Shape shape{&plan,         choice.form,  choice.protocol, choice.slice_bytes,
+                    request.count, request.type, maps_buffers_};
   if (!(shape == shape_)) {
     shape_ = {};  // until it is whole
     fill_shape(request, choice, plan);
@@ -260,7 +265,8 @@ MemoryLayout::Channel Executor::channel_for(std::size_t longest_bytes) const {
   using Channel = MemoryLayout::Channel;
   const bool fits = MemoryLayout::has_deep(membership_.ranks) && !touches_peers_ &&
                     longest_bytes <= membership_.layout.slot_bytes(Channel::deep);
-  const bool of_two = membership_.ranks == 2 && longest_bytes > device::kInlineMessageBytes && longest_bytes <= kMostDeepBytesOfTwo;
+  const bool of_two =
+      membership_.ranks == 2 && longest_bytes > device::kInlineMessageBytes && longest_bytes <= kMostDeepBytesOfTwo;
   return fits && (about_->rooted || of_two) ? Channel::deep : Channel::collective;
 }
 
@@ -411,8 +417,8 @@ Executor::Pass Executor::step_together(Interpreter& interpreter) {
   target_.move_held();
   for (std::size_t i = 0; i < count; ++i) interpreter.finish(begun[i].first, begun[i].second);
   pass.operations = count;
-  pass.unfinished = static_cast<std::size_t>(
-      std::count_if(lanes_.begin(), lanes_.end(), [&](const device::LaneState& lane) { return lane.slice < call_.slice_count; }));
+  pass.unfinished = static_cast<std::size_t>(std::count_if(
+      lanes_.begin(), lanes_.end(), [&](const device::LaneState& lane) { return lane.slice < call_.slice_count; }));
   return pass;
 }
 
@@ -445,7 +451,8 @@ void Executor::withdraw() {
   host::full_fence();  // pairs with step_lane
   const Deadline limit = Deadline::in(kWithdrawalLimit);
   for (const Peer& peer : membership_.peers)
-    while (peer.state->touching.load(std::memory_order_acquire) != 0 && !peer.has_ended() && !limit.passed())  // step_lane
+    while (peer.state->touching.load(std::memory_order_acquire) != 0 && !peer.has_ended() &&
+           !limit.passed())  // step_lane
       std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 

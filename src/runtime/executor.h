@@ -89,7 +89,8 @@ class Executor {
   MemoryLayout::Channel channel_for(std::size_t longest_bytes) const;
   void start_lanes(const kernels::FlatProgram& program);
   using Interpreter = device::Interpreter<kernels::HostTarget>;
-  // Whole words: a load of one that was stored in part waits for all stores before it, those to peers' slots among them.
+  // Whole words: a load of one that was stored in part waits for all stores before it, those to peers' slots among
+  // them.
   struct Pass {
     std::size_t operations = 0;
     std::size_t unfinished = 0;  // lanes
@@ -150,10 +151,10 @@ class Executor {
   bool lanes_in_turn_ = false;   // a slice of each
   bool moves_together_ = false;  // those of lanes that can go on
   std::uint64_t call_hash_ = 0;
-  std::optional<CollectiveRequest> meeting_;  // begins when the ranks have compared their buffers
-  bool maps_buffers_ = false;   // all of them, all ranks'
+  std::optional<CollectiveRequest> meeting_;               // begins when the ranks have compared their buffers
+  bool maps_buffers_ = false;                              // all of them, all ranks'
   std::vector<device::u64> input_shifts_, output_shifts_;  // by rank, then
-  bool touches_peers_ = false;  // reads and writes their buffers
+  bool touches_peers_ = false;                             // reads and writes their buffers
   device::Program program_{};
   device::Call call_{};
   std::vector<schedule::ChunkPlace> places_;

@@ -1,5 +1,5 @@
-// What a rank finds out that waits, or that is told what it did not expect: peers that failed, left, died, or are in another
-// call.
+// What a rank finds out that waits, or that is told what it did not expect: peers that failed, left, died, or are in
+// another call.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -50,15 +50,16 @@ void Executor::check_peer(Rank rank) {
   fail_departed(membership_, rank, presence, waiting_text());
 }
 
-// A rank that only sends may be so many calls ahead that its record of this one is gone. If it has completed this call, all it
-// had to send or take is sent and taken: who waits for more is in another call than it was.
+// A rank that only sends may be so many calls ahead that its record of this one is gone. If it has completed this call,
+// all it had to send or take is sent and taken: who waits for more is in another call than it was.
 void Executor::check_completed(const Peer& peer, Rank rank) {
   if (!waits_for(rank)) return;
   if (peer.state->activity.completed.load(std::memory_order_acquire) < signature_.sequence) return;  // pairs with step
   if (step() != Progress::idle || !waits_for(rank)) return;
   compare_past_calls(rank);
   fail(ErrorCode::invalid_usage,
-       "rank {} called {} as call {} of this communicator and waits for rank {}, which has completed another call as that "
+       "rank {} called {} as call {} of this communicator and waits for rank {}, which has completed another call as "
+       "that "
        "one and gone on to call {}: make the ranks' calls equal, in the same order",
        membership_.rank, signature_.text(), signature_.sequence, rank,
        peer.state->activity.entered.load(std::memory_order_relaxed));
@@ -68,18 +69,20 @@ void Executor::check_completed(const Peer& peer, Rank rank) {
 void Executor::check_gathering(const Peer& peer, Rank rank) const {
   const std::uint64_t card = peer.state->gathering.load(std::memory_order_acquire);  // pairs with Gathering
   const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_relaxed));
-  if (presence != Presence::present || card <= membership_.peers[static_cast<std::size_t>(membership_.rank)].state->cards_shown ||
+  if (presence != Presence::present ||
+      card <= membership_.peers[static_cast<std::size_t>(membership_.rank)].state->cards_shown ||
       peer.state->activity.entered.load(std::memory_order_relaxed) >= signature_.sequence)
     return;
   fail(ErrorCode::invalid_usage,
-       "rank {} called {} as call {} of this communicator while rank {} splits it, registers a window or suspends it: make "
+       "rank {} called {} as call {} of this communicator while rank {} splits it, registers a window or suspends it: "
+       "make "
        "the ranks' calls equal, in the same order",
        membership_.rank, signature_.text(), signature_.sequence, rank);
 }
 
-// A rank that only sends in a rooted call meets no message of its peers that could disagree. Of two ranks that disagree,
-// the one that entered later finds the other's record here: both published theirs before the fence that ends an
-// operation, and read the other's after it.
+// A rank that only sends in a rooted call meets no message of its peers that could disagree. Of two ranks that
+// disagree, the one that entered later finds the other's record here: both published theirs before the fence that ends
+// an operation, and read the other's after it.
 void Executor::compare_all_calls() {
   host::full_fence();
   for (Rank rank = 0; rank < membership_.ranks; ++rank)
@@ -123,8 +126,8 @@ void Executor::fail_mismatch(Rank peer) {
 void Executor::fail_transfer() {
   for (const Peer& peer : membership_.peers) peer.check_fault();  // a rank that gave up took its buffers with it
   fail(ErrorCode::remote_error,
-       "rank {} cannot reach the memory of rank {} any more ({}) in {}: look at that rank's output",
-       membership_.rank, target_.failed_peer(), std::strerror(target_.error()), waiting_text());
+       "rank {} cannot reach the memory of rank {} any more ({}) in {}: look at that rank's output", membership_.rank,
+       target_.failed_peer(), std::strerror(target_.error()), waiting_text());
 }
 
 std::vector<Rank> Executor::awaited() const {

@@ -123,7 +123,8 @@ void check_stream(Communicator& communicator, StreamHandle stream) {
   constexpr std::uintptr_t kPerThreadDefault = 2;
   if (value > kPerThreadDefault && communicator.on_device() == nullptr)
     fail(ErrorCode::invalid_argument,
-         "stream {} is no stream of the host platform, where work is complete when its call returns: pass NULL", stream);
+         "stream {} is no stream of the host platform, where work is complete when its call returns: pass NULL",
+         stream);
 }
 
 void check_rank(const Communicator& communicator, Rank rank, const char* what) {
@@ -171,7 +172,8 @@ std::vector<Workload> group_discard() {
   std::optional<Group> closed = close_group();
   if (!closed) return {};
   if (!closed->setups.empty())
-    fail(ErrorCode::invalid_usage, "the making of communicators cannot be simulated: end such a group with ncclGroupEnd");
+    fail(ErrorCode::invalid_usage,
+         "the making of communicators cannot be simulated: end such a group with ncclGroupEnd");
   return std::move(closed->work);
 }
 

@@ -41,7 +41,8 @@ Completion submit(const std::shared_ptr<Communicator>& communicator, const Point
 
 // One-sided work: writing into a peer's window or signalling, and waiting for signals.
 Completion submit(const std::shared_ptr<Communicator>& communicator, const PutRequest& request);
-Completion submit(const std::shared_ptr<Communicator>& communicator, std::vector<SignalWait> waits, StreamHandle stream);
+Completion submit(const std::shared_ptr<Communicator>& communicator, std::vector<SignalWait> waits,
+                  StreamHandle stream);
 
 // Anything else that needs all ranks, such as making a communicator from `subject`. What concerns one subject happens
 // in the order of submission.

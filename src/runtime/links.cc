@@ -70,9 +70,10 @@ void tell(const topology::Topology& links, const std::string& origin) {
   std::map<std::string_view, int> lanes;
   for (const topology::Link& link : links.links) lanes[topology::name(link.link_class)] += link.lanes;
   std::string kinds;
-  for (const auto& [name, count] : lanes) kinds += fmt::format("{}{} directed lanes of {}", kinds.empty() ? "" : ", ", count, name);
-  log::info(log::Subsystem::init, "links of '{}' ({} devices; {}) from {}; figures {}", links.name, links.ranks, kinds, origin,
-            figures_of(links));
+  for (const auto& [name, count] : lanes)
+    kinds += fmt::format("{}{} directed lanes of {}", kinds.empty() ? "" : ", ", count, name);
+  log::info(log::Subsystem::init, "links of '{}' ({} devices; {}) from {}; figures {}", links.name, links.ranks, kinds,
+            origin, figures_of(links));
 }
 
 std::string described(const Machine& machine) {
@@ -166,11 +167,14 @@ Answer detected(const LinkQuestion& question, std::optional<File> file, const st
     return others;
   }
   for (;; file.reset()) {
-    const std::string origin = file ? fmt::format("NCCL_TOPO_FILE={}, completed by detection", file->path) : "detection";
+    const std::string origin =
+        file ? fmt::format("NCCL_TOPO_FILE={}, completed by detection", file->path) : "detection";
     try {
-      Machine machine = probe::detect(found, file ? std::optional(file->system) : std::nullopt, question.busids, question.ranks);
+      Machine machine =
+          probe::detect(found, file ? std::optional(file->system) : std::nullopt, question.busids, question.ranks);
       if (machine.topology.ranks != question.ranks)
-        fail(ErrorCode::system_error, "{} of {} devices were found: see sccl topo", machine.topology.ranks, question.ranks);
+        fail(ErrorCode::system_error, "{} of {} devices were found: see sccl topo", machine.topology.ranks,
+             question.ranks);
       Answer answer;
       if (question.describe) answer.description = described(machine);
       if (question.ranks > 1) {
@@ -191,8 +195,9 @@ Answer detected(const LinkQuestion& question, std::optional<File> file, const st
 
 Answer on_devices(LinkQuestion question, std::optional<File> file, const std::vector<std::string>& views) {
   if (are_distinct(question.busids)) return detected(question, std::move(file), views);
-  log::info(log::Subsystem::init, "ranks share devices, or the driver tells no PCI addresses: links are not looked at, all "
-                                  "pairs are taken alike");
+  log::info(log::Subsystem::init,
+            "ranks share devices, or the driver tells no PCI addresses: links are not looked at, all "
+            "pairs are taken alike");
   Answer answer;
   if (!question.describe) return answer;
   std::sort(question.busids.begin(), question.busids.end());
@@ -229,7 +234,8 @@ Answer find_links(const LinkQuestion& question, const std::vector<std::string>& 
 void write_description(const std::string& text) {
   const std::string path = env::text("NCCL_TOPO_DUMP_FILE").value_or("");
   if (text.empty()) {
-    log::warn("NCCL_TOPO_DUMP_FILE={}: there is no description that NCCL's format can hold: see sccl topo --json", path);
+    log::warn("NCCL_TOPO_DUMP_FILE={}: there is no description that NCCL's format can hold: see sccl topo --json",
+              path);
     return;
   }
   const std::string part = fmt::format("{}.{}.{}", path, ::getpid(), ::gettid());
@@ -271,9 +277,7 @@ Answer answer_from(const Bytes& bytes) {
 
 }  // namespace
 
-bool names_links() {
-  return env::text("SCCL_TOPO").has_value() || env::text("NCCL_TOPO_FILE").has_value();
-}
+bool names_links() { return env::text("SCCL_TOPO").has_value() || env::text("NCCL_TOPO_FILE").has_value(); }
 
 bool writes_description(Rank rank) {
   return env::text("NCCL_TOPO_DUMP_FILE").has_value() &&
@@ -281,7 +285,9 @@ bool writes_description(Rank rank) {
 }
 
 Links agree_on_links(Rank rank, const LinkQuestion& question, Bootstrap& bootstrap, Deadline deadline) {
-  const auto gather = [&](const std::string& text) { return bootstrap.all_gather(std::as_bytes(std::span(text)), deadline); };
+  const auto gather = [&](const std::string& text) {
+    return bootstrap.all_gather(std::as_bytes(std::span(text)), deadline);
+  };
   const auto from_rank_0 = [&](const std::vector<std::string>& views) {
     return answer_from(gather(rank == 0 ? to_text(find_links(question, views)) : "").front());
   };

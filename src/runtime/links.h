@@ -1,5 +1,5 @@
-// Where a communicator's links come from, in this order: named (SCCL_TOPO); NCCL's XML (NCCL_TOPO_FILE), completed by what
-// is found; found on the machine, when ranks use devices. Rank 0 answers for all.
+// Where a communicator's links come from, in this order: named (SCCL_TOPO); NCCL's XML (NCCL_TOPO_FILE), completed by
+// what is found; found on the machine, when ranks use devices. Rank 0 answers for all.
 #pragma once
 
 #include <optional>
@@ -27,8 +27,8 @@ struct Links {
   std::vector<int> places;  // the ranks' devices in the machine that is rehearsed; empty where none is
 };
 
-// All ranks call it in step, with the same question but for `named`. Rank 0 says in one line at INFO where the links come
-// from, and names what cannot be used in one line at WARN before it takes the next source. Ranks for which
+// All ranks call it in step, with the same question but for `named`. Rank 0 says in one line at INFO where the links
+// come from, and names what cannot be used in one line at WARN before it takes the next source. Ranks for which
 // writes_description() is true write it.
 Links agree_on_links(Rank rank, const LinkQuestion& question, Bootstrap& bootstrap, Deadline deadline);
 

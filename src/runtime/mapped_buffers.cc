@@ -71,7 +71,7 @@ void MappedBuffers::begin(const CollectiveRequest& request) {
 bool MappedBuffers::has_shown(Rank rank) const {
   const SharedState& state = *membership_.peers[static_cast<std::size_t>(rank)].state;
   if (stage_ == Stage::cards)
-    return state.buffer_cards[number_ % 2].tag.load(std::memory_order_acquire) == number_;  // pairs with Notice::post
+    return state.buffer_cards[number_ % 2].tag.load(std::memory_order_acquire) == number_;   // pairs with Notice::post
   return state.buffer_verdicts[number_ % 2].load(std::memory_order_acquire) / 2 == number_;  // pairs with map_fresh
 }
 
@@ -132,12 +132,13 @@ void MappedBuffers::map_fresh() {
       known_[{rank, buffer.inode}].segment = host::map_exported(peer.process, buffer);
     } catch (const Error& error) {
       good = false;
-      log::info(log::Subsystem::coll, "rank {}: memory of ncclMemAlloc at rank {} is not used in place: {}", membership_.rank, rank,
-                error.what());
+      log::info(log::Subsystem::coll, "rank {}: memory of ncclMemAlloc at rank {} is not used in place: {}",
+                membership_.rank, rank, error.what());
     }
   }
   SharedState& own = *membership_.peers[static_cast<std::size_t>(membership_.rank)].state;
-  own.buffer_verdicts[number_ % 2].store(2 * number_ + (good ? 1 : 0), std::memory_order_release);  // pairs with has_shown
+  own.buffer_verdicts[number_ % 2].store(2 * number_ + (good ? 1 : 0),
+                                         std::memory_order_release);  // pairs with has_shown
   stage_ = Stage::verdicts;
   membership_.wake_all();
 }

@@ -1,6 +1,6 @@
 // Collectives of processes in one another's buffers. Memory of ncclMemAlloc can be mapped by every rank of the host
-// (platform/host/exported_memory.h); where all ranks' buffers of a call are such memory, data moves from the one's input
-// to the other's output in one pass, without slots and without system calls.
+// (platform/host/exported_memory.h); where all ranks' buffers of a call are such memory, data moves from the one's
+// input to the other's output in one pass, without slots and without system calls.
 //
 // All ranks have to know that before they choose what serves the call (rule 1), so they meet at its beginning:
 //
@@ -83,15 +83,15 @@ class MappedBuffers {
 
   const Membership& membership_;
   const std::size_t least_bytes_;  // of calls that can be in question
-  std::uint64_t calls_ = 0;  // in question
+  std::uint64_t calls_ = 0;        // in question
   std::uint64_t next_ = 1;
   std::uint64_t interval_ = 1;
   std::uint64_t number_ = 0;  // of meetings
   enum class Stage : std::uint8_t { cards, verdicts } stage_ = Stage::cards;
   std::vector<Card> cards_;
   std::vector<std::pair<Rank, host::ExportedBuffer>> fresh_;  // shown for the first time in this meeting
-  std::array<host::ExportedBuffer, 2> own_;                    // as they were found last
-  std::uint64_t own_freed_ = 0;                                // when they were
+  std::array<host::ExportedBuffer, 2> own_;                   // as they were found last
+  std::uint64_t own_freed_ = 0;                               // when they were
   std::map<Key, Known> known_;
   std::vector<std::uint64_t> freed_;  // by rank, as it was told last
   std::vector<Shifts> shifts_;

@@ -45,7 +45,7 @@ struct Card {
   std::uint64_t probe_address = 0;  // of a Probe in this rank's private memory
   std::uint64_t probe_pattern = 0;
   std::int32_t place = -1;
-  std::uint8_t has_tuning = 0;  // measured times lie in the cache
+  std::uint8_t has_tuning = 0;   // measured times lie in the cache
   std::uint8_t names_links = 0;  // the settings name links; rank 0's count
   std::uint8_t writes_description = 0;
   std::uint8_t lets_others_fence = 0;
@@ -93,8 +93,9 @@ Bytes to_bytes(const T& value) {
 template <typename T>
 T from_bytes(const Bytes& bytes, Rank rank) {
   if (bytes.size() != sizeof(T))
-    fail(ErrorCode::invalid_usage, "rank {} sent {} bytes during init instead of {}: use one library version on all ranks",
-         rank, bytes.size(), sizeof(T));
+    fail(ErrorCode::invalid_usage,
+         "rank {} sent {} bytes during init instead of {}: use one library version on all ranks", rank, bytes.size(),
+         sizeof(T));
   T value;
   std::memcpy(&value, bytes.data(), sizeof value);
   return value;
@@ -151,7 +152,8 @@ class Meeting {
     FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     if (handle.valid()) return handle;
     std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno(errno, "opening a pipe", "raise the limit on open files (ulimit -n)");
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+      fail_errno(errno, "opening a pipe", "raise the limit on open files (ulimit -n)");
     membership_.life_line = FileDescriptor(ends[1]);
     return FileDescriptor(ends[0]);
   }
@@ -163,8 +165,8 @@ class Meeting {
     auto& [probe, cells] = probe_memory_.front();
     cells.assign(static_cast<std::size_t>(membership_.ranks), 0);
     probe.cells_address = reinterpret_cast<std::uint64_t>(cells.data());
-    probe.pattern = 0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe) ^
-                    static_cast<std::uint64_t>(membership_.rank) << 32;
+    probe.pattern =
+        0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe) ^ static_cast<std::uint64_t>(membership_.rank) << 32;
     Card card;
     card.process = ::getpid();
     card.host = host_hash();
@@ -180,7 +182,8 @@ class Meeting {
     card.lets_others_fence = host::let_others_fence() ? 1 : 0;
     cards_ = exchange(card);
     check_cards(mine);
-    membership_.heavy_fences = std::all_of(cards_.begin(), cards_.end(), [](const Card& one) { return one.lets_others_fence != 0; });
+    membership_.heavy_fences =
+        std::all_of(cards_.begin(), cards_.end(), [](const Card& one) { return one.lets_others_fence != 0; });
   }
 
   std::vector<Card> exchange(const Card& card) {
@@ -195,8 +198,9 @@ class Meeting {
     for (Rank rank = 0; rank < membership_.ranks; ++rank) {
       const Card& card = cards_[static_cast<std::size_t>(rank)];
       if (card.version != kProtocolVersion)
-        fail(ErrorCode::invalid_usage, "rank {} speaks version {} of the init protocol and rank {} version {}: use one "
-                                       "library version on all ranks",
+        fail(ErrorCode::invalid_usage,
+             "rank {} speaks version {} of the init protocol and rank {} version {}: use one "
+             "library version on all ranks",
              rank, card.version, membership_.rank, kProtocolVersion);
       if (card.host != own.host)
         fail(ErrorCode::invalid_usage,
@@ -206,10 +210,12 @@ class Meeting {
     }
     membership_.settings = from_card(cards_.front().settings);
     membership_.settings.topology = mine.topology;  // agreed upon in a step of its own
-    for (const Card& card : cards_)  // as large as every rank's memory limit allows
-      membership_.settings.slot_bytes = std::min<std::size_t>(membership_.settings.slot_bytes, card.settings.slot_bytes);
+    for (const Card& card : cards_)                 // as large as every rank's memory limit allows
+      membership_.settings.slot_bytes =
+          std::min<std::size_t>(membership_.settings.slot_bytes, card.settings.slot_bytes);
     for (const std::string& difference : differences(mine, from_card(cards_.front().settings)))
-      log::info(log::Subsystem::init, "rank {}: {} at rank 0, whose settings all ranks use", membership_.rank, difference);
+      log::info(log::Subsystem::init, "rank {}: {} at rank 0, whose settings all ranks use", membership_.rank,
+                difference);
   }
 
   // Costs nothing where no links are named, no device is used and nobody asks for the description.
@@ -239,12 +245,14 @@ class Meeting {
     const bool has_tuning = cards_.front().has_tuning != 0;
     if (first && (has_tuning || settings.tune == TuneMode::online)) {
       const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
-      membership_.tuning_place = membership_.on_device ? device_tuning_place(links, membership_.ranks, *membership_.on_device)
-                                                       : tuning_place(links, membership_.ranks, membership_.reach());
+      membership_.tuning_place = membership_.on_device
+                                     ? device_tuning_place(links, membership_.ranks, *membership_.on_device)
+                                     : tuning_place(links, membership_.ranks, membership_.reach());
     }
     std::string why;
     if (has_tuning) {
-      const std::string text = from_rank_0([&] { return to_text(membership_.tuning_place, load_tuning(*cache_folder(), membership_.tuning_place)); });
+      const std::string text = from_rank_0(
+          [&] { return to_text(membership_.tuning_place, load_tuning(*cache_folder(), membership_.tuning_place)); });
       if (auto table = from_text(text, nullptr, why)) membership_.tuning = *std::move(table);
     }
     if (settings.dispatch == Dispatch::learned) {
@@ -266,13 +274,14 @@ class Meeting {
     const std::string machine = tuning_place("", membership_.ranks, Reach::through_system).machine;
     const LearnedDispatcher learned = folder ? load_learned(*folder, machine) : LearnedDispatcher{};
     if (learned.empty())
-      log::info(log::Subsystem::tuning, "SCCL_DISPATCH=learned: nothing was learned on this machine: run sccl tune; continuing with the model");
+      log::info(log::Subsystem::tuning,
+                "SCCL_DISPATCH=learned: nothing was learned on this machine: run sccl tune; continuing with the model");
     return to_text(learned);
   }
 
   void share_memory() {
-    membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes,
-                                      membership_.topology ? Blackboard::kBytes : 0);
+    membership_.layout =
+        MemoryLayout(membership_.ranks, membership_.settings.slot_bytes, membership_.topology ? Blackboard::kBytes : 0);
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
     if (membership_.topology) new (membership_.layout.blackboard(segment->data())) Blackboard;
@@ -293,7 +302,8 @@ class Meeting {
       Peer& entry = peer(rank);
       entry.process = card.process;
       entry.host = card.host_name.data();
-      entry.segment = rank == membership_.rank ? segment : find_segment(tokens[static_cast<std::size_t>(rank)].segment_token);
+      entry.segment =
+          rank == membership_.rank ? segment : find_segment(tokens[static_cast<std::size_t>(rank)].segment_token);
       entry.shares_address_space = entry.segment != nullptr;
       if (!entry.segment) {
         entry.segment = host::Segment::map(theirs.at(0), membership_.layout.total_bytes());
@@ -309,11 +319,12 @@ class Meeting {
     if (!all_have_devices(devices)) return;
     const auto words_of = [&](Rank rank) {
       const auto& segment = peer(rank).segment;
-      return std::shared_ptr<NeighbourWords>(segment,
-                                             reinterpret_cast<NeighbourWords*>(membership_.layout.device_page(segment->data())));
+      return std::shared_ptr<NeighbourWords>(
+          segment, reinterpret_cast<NeighbourWords*>(membership_.layout.device_page(segment->data())));
     };
     new (words_of(membership_.rank).get()) NeighbourWords;
-    membership_.on_device = share_device_memory(membership_.rank, *device_, devices, membership_.settings, bootstrap_, deadline_);
+    membership_.on_device =
+        share_device_memory(membership_.rank, *device_, devices, membership_.settings, bootstrap_, deadline_);
     for (Rank rank = 0; rank < membership_.ranks; ++rank)
       membership_.on_device->peers[static_cast<std::size_t>(rank)].words = words_of(rank);
     membership_.on_device->streams = share_stream_path(membership_.rank, *membership_.on_device, bootstrap_, deadline_);
@@ -325,9 +336,11 @@ class Meeting {
     if (membership_.settings.protocol != ProtocolChoice::ll128 || possible || membership_.ranks == 1) return;
     membership_.settings.protocol = ProtocolChoice::ll;
     if (membership_.rank == 0)
-      log::info(log::Subsystem::init, "ll128 was asked for, but {}; continuing with ll, and simple for what it does not hold",
-                membership_.on_device ? cause(membership_.on_device->lines)
-                                      : std::string("this communicator is of the host platform, whose stores hold no lines of 128 bytes"));
+      log::info(
+          log::Subsystem::init, "ll128 was asked for, but {}; continuing with ll, and simple for what it does not hold",
+          membership_.on_device
+              ? cause(membership_.on_device->lines)
+              : std::string("this communicator is of the host platform, whose stores hold no lines of 128 bytes"));
   }
 
   // Believed only after data went both ways: permission, seccomp filters and process namespaces all decide.
@@ -346,17 +359,18 @@ class Meeting {
     std::vector<DirectVerdict> verdicts;
     for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(mine), deadline_))
       verdicts.push_back(from_bytes<DirectVerdict>(bytes, static_cast<Rank>(verdicts.size())));
-    membership_.direct = std::all_of(verdicts.begin(), verdicts.end(), [](const DirectVerdict& one) { return one.possible != 0; });
+    membership_.direct =
+        std::all_of(verdicts.begin(), verdicts.end(), [](const DirectVerdict& one) { return one.possible != 0; });
     membership_.prefers_system = membership_.direct && system_pays(verdicts.front().times, verdicts.back().times);
     if (!obstacle.empty())
-      log::info(log::Subsystem::init, "rank {}: no single-copy transfers ({}); shared slots are used",
-                membership_.rank, obstacle);
+      log::info(log::Subsystem::init, "rank {}: no single-copy transfers ({}); shared slots are used", membership_.rank,
+                obstacle);
   }
 
   // Two processes that move their data themselves and may choose how.
   bool may_prefer_system() {
-    return membership_.ranks == 2 && !peer(1 - membership_.rank).shares_address_space && !device_ && !membership_.topology &&
-           membership_.settings.protocol == ProtocolChoice::automatic &&
+    return membership_.ranks == 2 && !peer(1 - membership_.rank).shares_address_space && !device_ &&
+           !membership_.topology && membership_.settings.protocol == ProtocolChoice::automatic &&
            membership_.layout.slot_bytes() * device::kSlotCount >= kContestBytes;
   }
 
@@ -367,7 +381,8 @@ class Meeting {
                                membership_.layout.payload(peer(membership_.rank).segment->data(), kChannel, other)};
     const auto times = measure_copies(memory, peer(other).process, membership_.rank == 1);
     if (!times) return {};
-    log::info(log::Subsystem::init, "rank {}: 64 KiB to and from rank {} take {:.1f} us through slots, {:.1f} us by the system",
+    log::info(log::Subsystem::init,
+              "rank {}: 64 KiB to and from rank {} take {:.1f} us through slots, {:.1f} us by the system",
               membership_.rank, other, times->slots_us, times->system_us);
     return *times;
   }
@@ -390,7 +405,8 @@ class Meeting {
       return fmt::format("process_vm_readv from rank {}: {}", rank, std::strerror(error));
     if (read.pattern != card.probe_pattern) return fmt::format("process_vm_readv from rank {} read other memory", rank);
     const std::uint64_t value = cell_value(membership_.rank, rank);
-    const std::uint64_t cell = read.cells_address + sizeof(std::uint64_t) * static_cast<std::uint64_t>(membership_.rank);
+    const std::uint64_t cell =
+        read.cells_address + sizeof(std::uint64_t) * static_cast<std::uint64_t>(membership_.rank);
     if (const int error = host::write_peer(card.process, cell, &value, sizeof value); error != 0)
       return fmt::format("process_vm_writev to rank {}: {}", rank, std::strerror(error));
     return "";
@@ -417,8 +433,9 @@ void fail_departed(const Membership& membership, Rank rank, Presence presence, c
                     : presence == Presence::destroyed ? "destroyed its communicator"
                     : presence == Presence::revoked   ? "revoked its communicator"
                                                       : "ended";
-  fail(ErrorCode::remote_error, "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
-                                "abort this communicator and make a new one",
+  fail(ErrorCode::remote_error,
+       "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
+       "abort this communicator and make a new one",
        rank, peer.process, peer.host, how, membership.rank, waiting_text);
 }
 

@@ -43,18 +43,18 @@ struct Membership {
   int ranks = 1;
   Settings settings;  // rank 0's
   MemoryLayout layout{1, 0};
-  std::vector<Peer> peers;  // by rank, this rank included
-  FileDescriptor life_line;  // where there are no pidfds: closed by this process's end
-  bool heavy_fences = false;  // reach every rank (host::let_others_fence)
-  bool direct = false;      // every rank can read and write every other rank's buffers
+  std::vector<Peer> peers;      // by rank, this rank included
+  FileDescriptor life_line;     // where there are no pidfds: closed by this process's end
+  bool heavy_fences = false;    // reach every rank (host::let_others_fence)
+  bool direct = false;          // every rank can read and write every other rank's buffers
   bool prefers_system = false;  // which costs less than slots though it goes through the system (copy_contest.h)
   // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
   std::optional<topology::Topology> topology;
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
   // Measured choices that rank 0 found in the cache, the same on all ranks.
   TuningTable tuning;
-  LearnedDispatcher learned;  // with SCCL_DISPATCH=learned, likewise
-  TuningPlace tuning_place;  // rank 0's, which keeps what is measured
+  LearnedDispatcher learned;                  // with SCCL_DISPATCH=learned, likewise
+  TuningPlace tuning_place;                   // rank 0's, which keeps what is measured
   std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
 
   Membership() = default;
@@ -68,14 +68,15 @@ struct Membership {
 };
 
 // Throws: that rank, which `presence` shows or whose process has ended, left while this one waits for it.
-[[noreturn]] void fail_departed(const Membership& membership, Rank rank, Presence presence, const std::string& waiting_text);
+[[noreturn]] void fail_departed(const Membership& membership, Rank rank, Presence presence,
+                                const std::string& waiting_text);
 
 struct Attendance {
   UniqueId id;
   Rank rank = 0;
   int ranks = 1;
-  int place = -1;               // see CommunicatorOptions
-  std::function<void()> watch;  // see Bootstrap
+  int place = -1;                       // see CommunicatorOptions
+  std::function<void()> watch;          // see Bootstrap
   std::optional<gpu::Device> device{};  // of this rank
 };
 

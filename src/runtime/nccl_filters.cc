@@ -52,7 +52,8 @@ std::string nccl_algorithms(std::string_view text) {
     result += (result.empty() ? "" : ";") + (colon == std::string::npos ? "" : part.substr(0, colon + 1)) + found;
   }
   if (!text.empty())
-    log::info(log::Subsystem::env, "NCCL_ALGO={}: {}", text, result.empty() ? "leaves the choice open" : "as SCCL_ALGO=" + result);
+    log::info(log::Subsystem::env, "NCCL_ALGO={}: {}", text,
+              result.empty() ? "leaves the choice open" : "as SCCL_ALGO=" + result);
   return result;
 }
 

@@ -13,9 +13,9 @@ namespace sccl::runtime {
 // planner of that family, in the form of SCCL_ALGO; "" where the choice is left open.
 std::string nccl_algorithms(std::string_view text);
 
-// A choice where one of LL and Simple is left, or LL128 without Simple; and whether LL128 is left in what stays open. A list
-// that begins with a function's name is not taken, because a protocol is chosen for all functions: only where it takes
-// LL128 from somebody, that is for all.
+// A choice where one of LL and Simple is left, or LL128 without Simple; and whether LL128 is left in what stays open. A
+// list that begins with a function's name is not taken, because a protocol is chosen for all functions: only where it
+// takes LL128 from somebody, that is for all.
 struct NcclProtocols {
   ProtocolChoice choice = ProtocolChoice::automatic;
   bool lines = true;

@@ -27,7 +27,8 @@ std::size_t index(const SignalAddress& address) {
 
 }  // namespace
 
-OneSided::OneSided(const Membership& membership, Assembly& assembly, DeviceExecutor* device, const std::atomic<bool>& abort)
+OneSided::OneSided(const Membership& membership, Assembly& assembly, DeviceExecutor* device,
+                   const std::atomic<bool>& abort)
     : membership_(membership),
       assembly_(assembly),
       device_(device),
@@ -42,8 +43,8 @@ const Window* OneSided::register_window(void* base, std::size_t bytes, WindowUse
     return add(std::move(window));
   }
   const WindowCard mine{reinterpret_cast<std::uint64_t>(base), bytes};
-  const auto payloads = assembly_.all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)),
-                                             Deadline::in(init_timeout()));
+  const auto payloads =
+      assembly_.all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)), Deadline::in(init_timeout()));
   auto window = std::make_unique<Window>();
   window->base = base;
   window->bytes = bytes;

@@ -24,9 +24,10 @@ struct Window {
   std::size_t bytes = 0;
   std::vector<std::uint64_t> bases;  // by rank; on a device as this rank's kernels see them
   std::shared_ptr<void> mappings;    // which make them so
-  std::uint32_t number = 0;  // on devices, the same on all ranks
-  bool in_place = false;     // collectives may use it so (gpu/symmetric_windows.h)
-  std::uint64_t shifts = 0;  // table on the device, part of the mappings; 0: every rank's kernels see the same addresses
+  std::uint32_t number = 0;          // on devices, the same on all ranks
+  bool in_place = false;             // collectives may use it so (gpu/symmetric_windows.h)
+  std::uint64_t shifts =
+      0;  // table on the device, part of the mappings; 0: every rank's kernels see the same addresses
 };
 
 // `symmetric`: with NCCL_WIN_COLL_SYMMETRIC.
@@ -58,10 +59,10 @@ class OneSided {
   // All must outlive it. `device` is null on the host platform; `abort` ends the meeting of ranks there.
   OneSided(const Membership& membership, Assembly& assembly, DeviceExecutor* device, const std::atomic<bool>& abort);
 
-  // Collective; null, with one line that says why, where ranks, or their kernels, cannot write into one another's memory. Throws
-  // invalid_argument when the ranks' sizes differ.
+  // Collective; null, with one line that says why, where ranks, or their kernels, cannot write into one another's
+  // memory. Throws invalid_argument when the ranks' sizes differ.
   const Window* register_window(void* base, std::size_t bytes, WindowUse use);
-  void deregister_window(const Window* window);    // invalid_usage for one that is not registered
+  void deregister_window(const Window* window);      // invalid_usage for one that is not registered
   const Window& window(const Window* handle) const;  // the same
 
   // Registration of a buffer gains nothing on the host platform; the handles are kept so that a wrong one is noticed.

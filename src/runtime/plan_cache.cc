@@ -16,8 +16,8 @@ schedule::Schedule plan_or_ring(const std::string& planner, const topology::Topo
                                 Rank root) {
   if (const planners::Planner* found = planners::find(planner); found != nullptr)
     if (auto schedule = found->plan(topology, collective, root)) return *std::move(schedule);
-  log::info(log::Subsystem::tuning, "{}: planner {} has no schedule for {} ranks; the ring serves", info(collective).call_name,
-            planner, topology.ranks);
+  log::info(log::Subsystem::tuning, "{}: planner {} has no schedule for {} ranks; the ring serves",
+            info(collective).call_name, planner, topology.ranks);
   if (auto schedule = planners::ring(topology, collective, root)) return *std::move(schedule);
   fail(ErrorCode::internal_error, "{}: topology '{}' has no ring over its {} ranks", info(collective).call_name,
        topology.name, topology.ranks);

@@ -62,12 +62,16 @@ std::shared_ptr<host::Segment> find_segment(std::uint64_t token) { return regist
 std::uint64_t register_memory(const std::shared_ptr<gpu::DeviceMemory>& memory) {
   return registry<gpu::DeviceMemory>().add(memory);
 }
-std::shared_ptr<gpu::DeviceMemory> find_memory(std::uint64_t token) { return registry<gpu::DeviceMemory>().find(token); }
+std::shared_ptr<gpu::DeviceMemory> find_memory(std::uint64_t token) {
+  return registry<gpu::DeviceMemory>().find(token);
+}
 
 std::uint64_t register_flags(const std::shared_ptr<FlagPage>& page) { return registry<FlagPage>().add(page); }
 std::shared_ptr<FlagPage> find_flags(std::uint64_t token) { return registry<FlagPage>().find(token); }
 
-std::uint64_t register_staged(const std::shared_ptr<StagedMemory>& memory) { return registry<StagedMemory>().add(memory); }
+std::uint64_t register_staged(const std::shared_ptr<StagedMemory>& memory) {
+  return registry<StagedMemory>().add(memory);
+}
 std::shared_ptr<StagedMemory> find_staged(std::uint64_t token) { return registry<StagedMemory>().find(token); }
 
 std::uint64_t register_neighbour(const std::shared_ptr<DeviceNeighbour>& neighbour) {

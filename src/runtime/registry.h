@@ -1,4 +1,5 @@
-// The shared memory of this process's ranks, on the host and on devices, so that ranks which are threads of one process use one mapping.
+// The shared memory of this process's ranks, on the host and on devices, so that ranks which are threads of one process
+// use one mapping.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,8 @@
 
 namespace sccl::runtime {
 
-// Pure functions of the topology and the call, so that all ranks choose alike (rule 1); what they take long for is kept.
+// Pure functions of the topology and the call, so that all ranks choose alike (rule 1); what they take long for is
+// kept.
 class Rehearsal {
  public:
   Rehearsal(topology::Topology topology, const portfolio::Pipeline& pipeline);

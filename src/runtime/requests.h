@@ -41,15 +41,23 @@ inline BufferBytes buffer_bytes(const CollectiveRequest& request, Rank rank, int
   const std::size_t all = block * static_cast<std::size_t>(ranks);
   const bool at_root = rank == request.root;
   switch (request.collective) {
-    case Collective::allgather: return {block, all};
-    case Collective::reducescatter: return {all, block};
-    case Collective::alltoall: return {all, all};
-    case Collective::broadcast: return {at_root ? block : 0, block};
-    case Collective::reduce: return {block, at_root ? block : 0};
-    case Collective::gather: return {block, at_root ? all : 0};
-    case Collective::scatter: return {at_root ? all : 0, block};
+    case Collective::allgather:
+      return {block, all};
+    case Collective::reducescatter:
+      return {all, block};
+    case Collective::alltoall:
+      return {all, all};
+    case Collective::broadcast:
+      return {at_root ? block : 0, block};
+    case Collective::reduce:
+      return {block, at_root ? block : 0};
+    case Collective::gather:
+      return {block, at_root ? all : 0};
+    case Collective::scatter:
+      return {at_root ? all : 0, block};
     case Collective::allreduce:
-    case Collective::sendrecv: break;
+    case Collective::sendrecv:
+      break;
   }
   return {block, block};
 }

@@ -38,8 +38,8 @@ constexpr auto kProtocols = std::to_array<Word<ProtocolChoice>>({{"auto", Protoc
                                                                  {"direct", ProtocolChoice::direct}});
 constexpr auto kDispatches = std::to_array<Word<Dispatch>>(
     {{"measured", Dispatch::measured}, {"model", Dispatch::model}, {"learned", Dispatch::learned}});
-constexpr auto kTuneModes = std::to_array<Word<TuneMode>>(
-    {{"load", TuneMode::load}, {"off", TuneMode::off}, {"online", TuneMode::online}});
+constexpr auto kTuneModes =
+    std::to_array<Word<TuneMode>>({{"load", TuneMode::load}, {"off", TuneMode::off}, {"online", TuneMode::online}});
 
 template <typename Words, typename T>
 std::string_view text_of(const Words& words, T value) {
@@ -74,7 +74,8 @@ void for_each_item(std::string_view list, char separator, Visit&& visit) {
 bool known_algorithm(std::string_view name) {
   const std::string_view kind = name.substr(0, name.find_first_of(" /"));
   const auto kinds = portfolio::kinds();
-  return name == "auto" || planners::find(name) != nullptr || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  return name == "auto" || planners::find(name) != nullptr ||
+         std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
 }  // namespace
@@ -112,8 +113,8 @@ std::size_t slot_bytes_within_limit(int ranks) {
   if (most < kLeastSlotBytes)
     fail(ErrorCode::system_error, "SCCL_MEM_LIMIT={} does not hold a communicator of {} ranks: allow {} bytes at least",
          limit, ranks, fixed + slots * kLeastSlotBytes);
-  log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}", limit, ranks, most,
-            asked);
+  log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}", limit, ranks,
+            most, asked);
   return static_cast<std::size_t>(most);
 }
 
@@ -121,9 +122,10 @@ std::string algorithms_from_environment() {
   auto given = env::text("SCCL_ALGO");
   if (!given) return nccl_algorithms(env::text("NCCL_ALGO").value_or(""));
   if (valid_algorithms(*given)) return *std::move(given);
-  log::warn("SCCL_ALGO={} is not understood: give a planner's name or a list such as allreduce:ring;broadcast:binomial"
-            " (sccl env lists the names); continuing with automatic choice",
-            *given);
+  log::warn(
+      "SCCL_ALGO={} is not understood: give a planner's name or a list such as allreduce:ring;broadcast:binomial"
+      " (sccl env lists the names); continuing with automatic choice",
+      *given);
   return "";
 }
 
@@ -142,11 +144,15 @@ void resolve_contradictions(Settings& settings) {
     log::info(log::Subsystem::init, "SCCL_CHUNK={} is more than a slot holds: slices through slots have {} bytes",
               settings.chunk_bytes, settings.slot_bytes);
   if (settings.tune == TuneMode::online && settings.dispatch == Dispatch::model) {
-    log::warn("SCCL_TUNE=online contradicts SCCL_DISPATCH=model, which uses no measured times: continuing with SCCL_TUNE=off");
+    log::warn(
+        "SCCL_TUNE=online contradicts SCCL_DISPATCH=model, which uses no measured times: continuing with "
+        "SCCL_TUNE=off");
     settings.tune = TuneMode::off;
   }
   if (settings.dispatch == Dispatch::learned && env::flag("SCCL_DETERMINISTIC", false)) {
-    log::warn("SCCL_DISPATCH=learned contradicts SCCL_DETERMINISTIC=1, since what is learned may change: continuing with SCCL_DISPATCH=model");
+    log::warn(
+        "SCCL_DISPATCH=learned contradicts SCCL_DETERMINISTIC=1, since what is learned may change: continuing with "
+        "SCCL_DISPATCH=model");
     settings.dispatch = Dispatch::model;
   }
   if (settings.dispatch == Dispatch::learned && settings.tune == TuneMode::load) settings.tune = TuneMode::off;
@@ -157,12 +163,14 @@ void resolve_contradictions(Settings& settings) {
     other_kinds = other_kinds || (name != "auto" && planners::find(name) == nullptr);
   });
   if (settings.topology.empty() && other_kinds)
-    log::info(log::Subsystem::init, "SCCL_ALGO={}: trees and synthesized schedules serve links that are named (SCCL_TOPO); the host's "
-                                    "own join every rank to every other and are served by planners",
+    log::info(log::Subsystem::init,
+              "SCCL_ALGO={}: trees and synthesized schedules serve links that are named (SCCL_TOPO); the host's "
+              "own join every rank to every other and are served by planners",
               settings.algorithms);
   if (settings.lanes > 0)
-    log::info(log::Subsystem::init, "SCCL_LANES={}: the host platform runs all lanes of a rank in the calling thread; it "
-                                    "bounds lanes of devices only",
+    log::info(log::Subsystem::init,
+              "SCCL_LANES={}: the host platform runs all lanes of a rank in the calling thread; it "
+              "bounds lanes of devices only",
               settings.lanes);
 }
 
@@ -198,9 +206,10 @@ Settings settings_from_environment(int ranks) {
   settings.lines_allowed = protocols.lines;
   settings.slot_bytes = slot_bytes_within_limit(ranks);
   settings.direct_allowed = env::flag("SCCL_DIRECT", true);
-  settings.chunk_bytes = static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
-  settings.stream_bytes = static_cast<std::size_t>(
-      env::number("SCCL_STREAM_BYTES", static_cast<std::int64_t>(host::bytes_that_stay(ranks)), 0, std::int64_t{1} << 50));
+  settings.chunk_bytes =
+      static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
+  settings.stream_bytes = static_cast<std::size_t>(env::number(
+      "SCCL_STREAM_BYTES", static_cast<std::int64_t>(host::bytes_that_stay(ranks)), 0, std::int64_t{1} << 50));
   settings.lanes = static_cast<int>(env::number("SCCL_LANES", 0, 1, kMostLanes));
   settings.dispatch = word_from_environment("SCCL_DISPATCH", kDispatches);
   settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);

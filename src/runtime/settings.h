@@ -31,9 +31,10 @@ struct Settings {
   std::size_t slot_bytes = 0;
   bool direct_allowed = true;
   std::size_t chunk_bytes = 0;  // of one slice (SCCL_CHUNK); 0: automatic
-  // Calls whose buffers, all ranks' together, have as many bytes or more leave no results in caches (SCCL_STREAM_BYTES).
+  // Calls whose buffers, all ranks' together, have as many bytes or more leave no results in caches
+  // (SCCL_STREAM_BYTES).
   std::size_t stream_bytes = 20 * 1024 * 1024;
-  int lanes = 0;                // most lanes of a rank that work at the same time (SCCL_LANES); 0: automatic
+  int lanes = 0;  // most lanes of a rank that work at the same time (SCCL_LANES); 0: automatic
   Dispatch dispatch = Dispatch::measured;
   TuneMode tune = TuneMode::load;
   SumOrder sum_order = SumOrder::fixed;

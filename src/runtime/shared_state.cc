@@ -70,12 +70,13 @@ void SharedState::publish_fault(int code, const std::string& text) {
   fault.store(code, std::memory_order_release);  // pairs with the peers' health check
 }
 
-// Long buffers mostly begin shortly after the beginning of a page (the C library's 16 bytes after it), and processors tell
-// loads from earlier stores by their place within a page alone: a load waits for a store that is still under way to such
-// a place. Slots lie half a page away from that.
+// Long buffers mostly begin shortly after the beginning of a page (the C library's 16 bytes after it), and processors
+// tell loads from earlier stores by their place within a page alone: a load waits for a store that is still under way
+// to such a place. Slots lie half a page away from that.
 constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
 
-constexpr std::size_t kDeepInlineBytes = std::size_t{device::kDeepInlineLines + device::kDeepInlineTailLines} * device::kCacheLineBytes;
+constexpr std::size_t kDeepInlineBytes =
+    std::size_t{device::kDeepInlineLines + device::kDeepInlineTailLines} * device::kCacheLineBytes;
 
 std::size_t MemoryLayout::slots(int ranks) {
   const std::size_t deep = has_deep(ranks) ? device::kMostDepth / kDeepPart : 0;
@@ -100,7 +101,8 @@ device::Ring& MemoryLayout::ring(std::byte* base, Channel channel, Rank source) 
 }
 
 device::u8* MemoryLayout::payload(std::byte* base, Channel channel, Rank source) const {
-  const std::size_t before = static_cast<std::size_t>(channel) * static_cast<std::size_t>(ranks_) * device::kSlotCount * slot_bytes_;
+  const std::size_t before =
+      static_cast<std::size_t>(channel) * static_cast<std::size_t>(ranks_) * device::kSlotCount * slot_bytes_;
   return reinterpret_cast<device::u8*>(base + payloads_offset_ + kPayloadPhaseBytes) + before +
          static_cast<std::size_t>(source) * depth(channel) * slot_bytes(channel);
 }

@@ -48,13 +48,14 @@ enum class Presence : std::uint32_t { present = 0, revoked = 1, destroyed = 2, a
 // Of the clock that all processes of a host share.
 std::uint64_t monotonic_us();
 
-// What `sccl status` shows of a rank. Each value stands for itself; `completed` alone is ordered, after the call's messages.
+// What `sccl status` shows of a rank. Each value stands for itself; `completed` alone is ordered, after the call's
+// messages.
 struct Activity {
   static constexpr std::size_t kMostAwaited = 8;
 
-  std::atomic<std::uint64_t> entered{0};    // collectives begun
-  std::atomic<std::uint64_t> completed{0};  // number of the last one that was completed
-  std::atomic<std::uint32_t> transfers{0};  // 1 while a batch of Send and Recv is under way
+  std::atomic<std::uint64_t> entered{0};                          // collectives begun
+  std::atomic<std::uint64_t> completed{0};                        // number of the last one that was completed
+  std::atomic<std::uint32_t> transfers{0};                        // 1 while a batch of Send and Recv is under way
   std::array<std::atomic<std::int32_t>, kMostAwaited> waits_for;  // ranks, then -1
   std::atomic<std::uint64_t> waits_since_us{0};                   // 0: does not wait
 
@@ -88,7 +89,7 @@ struct SharedState {
   std::atomic<std::uint32_t> withdrawn{0};
   Activity activity;
   std::array<TrialRecord, kTrials> trials;  // by number
-  std::array<Notice, 5> notices;  // by Board
+  std::array<Notice, 5> notices;            // by Board
   // Of mapped_buffers.h, by number of the meeting: cards, and whether all buffers that were new could be mapped
   // (2 number + verdict; stored with release, loaded with acquire).
   std::array<Notice, 2> buffer_cards;
@@ -107,14 +108,14 @@ struct SharedState {
 // Offsets within a rank's shared memory, the same at every rank.
 class MemoryLayout {
  public:
-  // Short messages of rooted calls have deep connections of their own: a rank that only sends runs ahead of the others by as
-  // many. Where all wait for all, messages are only spread over more memory, which two ranks alone gain by.
+  // Short messages of rooted calls have deep connections of their own: a rank that only sends runs ahead of the others
+  // by as many. Where all wait for all, messages are only spread over more memory, which two ranks alone gain by.
   enum class Channel : int { collective = 0, point_to_point = 1, deep = 2 };
   // The last is there for few ranks only, for it takes the most memory.
   static constexpr bool has_deep(int ranks) { return ranks <= 8; }
   static constexpr int channels(int ranks) { return has_deep(ranks) ? 3 : 2; }
   static constexpr std::size_t kDeepPart = 4;  // of a slot is one of its slots
-  static constexpr int kSignals = 16;  // one-sided signals a rank can get from each other rank, by index
+  static constexpr int kSignals = 16;          // one-sided signals a rank can get from each other rank, by index
   static constexpr int kContexts = 4;
   static constexpr std::size_t kDevicePageBytes = 4096;
 
@@ -128,7 +129,9 @@ class MemoryLayout {
   std::size_t slot_bytes(Channel channel = Channel::collective) const {
     return channel == Channel::deep ? slot_bytes_ / kDeepPart : slot_bytes_;
   }
-  static device::u32 depth(Channel channel) { return channel == Channel::deep ? device::kMostDepth : device::kSlotCount; }
+  static device::u32 depth(Channel channel) {
+    return channel == Channel::deep ? device::kMostDepth : device::kSlotCount;
+  }
   static device::u32 inline_lines(Channel channel) {
     return channel == Channel::deep ? device::kDeepInlineLines : device::kInlineLines;
   }

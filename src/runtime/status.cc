@@ -48,10 +48,14 @@ std::string doing(const SharedState& state) {
 
 const char* presence_name(const SharedState& state) {
   switch (static_cast<Presence>(state.presence.load(std::memory_order_acquire))) {  // pairs with Executor::leave
-    case Presence::present: return "present";
-    case Presence::revoked: return "revoked";
-    case Presence::destroyed: return "destroyed";
-    case Presence::aborted: return "aborted";
+    case Presence::present:
+      return "present";
+    case Presence::revoked:
+      return "revoked";
+    case Presence::destroyed:
+      return "destroyed";
+    case Presence::aborted:
+      return "aborted";
   }
   return "";
 }

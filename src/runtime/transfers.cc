@@ -125,7 +125,8 @@ void TransferBatch::pair_own(std::span<const PointToPointRequest> batch, Rank ra
     chunks_.push_back({reinterpret_cast<device::u64>(sends[i]->buffer),
                        reinterpret_cast<device::u64>(receives[i]->buffer), bytes_of(*sends[i]), 0, 0});
     most_bytes_ = std::max(most_bytes_, bytes_of(*sends[i]));
-    lane.ops.push_back(move({Via::local, -1, {Buffer::input, chunk}}, {Via::local, -1, {Buffer::output, chunk}}, chunk));
+    lane.ops.push_back(
+        move({Via::local, -1, {Buffer::input, chunk}}, {Via::local, -1, {Buffer::output, chunk}}, chunk));
   }
   transfers_.lanes.push_back(std::move(lane));
 }

@@ -52,7 +52,8 @@ class Waiter {
   // Where no one word tells whether to poll.
   template <typename Poll>
   Next pause(host::Doorbell* bell, Poll&& poll) {
-    return pause(bell, [] { return true; }, poll);
+    return pause(
+        bell, [] { return true; }, poll);
   }
 
   // Since the thread stopped spinning without success.

@@ -180,8 +180,7 @@ class Machine {
         fail(ErrorCode::internal_error,
              "program of '{}': rank {} expects slice {} of chunk {} and meets slice {} of chunk {}", schedule_.name,
              rank, slice, op.chunk, symbol.slice, symbol.chunk);
-      result.contributions.insert(result.contributions.end(), symbol.contributions.begin(),
-                                  symbol.contributions.end());
+      result.contributions.insert(result.contributions.end(), symbol.contributions.begin(), symbol.contributions.end());
     }
     std::sort(result.contributions.begin(), result.contributions.end());
     const bool complete = static_cast<int>(result.contributions.size()) == schedule_.ranks;
@@ -215,8 +214,8 @@ class Machine {
       if (chunk_ends.contributes(source)) wanted.contributions.push_back(source);
     const Symbol* symbol = load(rank, {Buffer::output, chunk}, slice);
     if (symbol == nullptr || !(*symbol == wanted))
-      fail(ErrorCode::internal_error, "program of '{}': rank {} does not end with slice {} of chunk {}",
-           schedule_.name, rank, slice, chunk);
+      fail(ErrorCode::internal_error, "program of '{}': rank {} does not end with slice {} of chunk {}", schedule_.name,
+           rank, slice, chunk);
   }
 
   [[noreturn]] void fail_deadlock() {

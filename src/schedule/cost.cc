@@ -18,9 +18,12 @@ int block_of(const Schedule& schedule, ChunkId chunk) {
     case Collective::allgather:
     case Collective::gather:
     case Collective::reducescatter:
-    case Collective::scatter: return chunk % schedule.ranks;
-    case Collective::alltoall: return chunk % (schedule.ranks * schedule.ranks);
-    default: return 0;
+    case Collective::scatter:
+      return chunk % schedule.ranks;
+    case Collective::alltoall:
+      return chunk % (schedule.ranks * schedule.ranks);
+    default:
+      return 0;
   }
 }
 
@@ -29,8 +32,10 @@ int blocks_per_buffer(const Schedule& schedule) {
   switch (schedule.collective) {
     case Collective::reducescatter:
     case Collective::scatter:
-    case Collective::alltoall: return schedule.ranks;
-    default: return 1;
+    case Collective::alltoall:
+      return schedule.ranks;
+    default:
+      return 1;
   }
 }
 
@@ -57,7 +62,9 @@ struct Load {
 class Beat {
  public:
   Beat(const Schedule& schedule, const EdgeIndex& edges)
-      : schedule_(schedule), edges_(edges), loads_(static_cast<std::size_t>(edges.size())),
+      : schedule_(schedule),
+        edges_(edges),
+        loads_(static_cast<std::size_t>(edges.size())),
         set_loads_(schedule.topology.shared.size()) {}
 
   void add(std::span<const topology::Edge> path, double fraction) {
@@ -82,7 +89,8 @@ class Beat {
       cost.us_per_byte = std::max(cost.us_per_byte, fraction * lane_us_per_byte);
     };
     for (const EdgeId edge : touched_) {
-      longest(loads_[static_cast<std::size_t>(edge)], edges_[edge].lanes, lane_us_per_byte(edges_[edge], schedule_.topology));
+      longest(loads_[static_cast<std::size_t>(edge)], edges_[edge].lanes,
+              lane_us_per_byte(edges_[edge], schedule_.topology));
       loads_[static_cast<std::size_t>(edge)] = {};
     }
     for (std::size_t set = 0; set < set_loads_.size(); ++set) {
@@ -110,8 +118,8 @@ class Beat {
 double lane_us_per_byte(const EdgeInfo& edge, const topology::Topology& topology) {
   if (!(edge.gbytes_per_s > 0))
     fail(ErrorCode::invalid_argument,
-         "topology '{}': link {}->{} has no bandwidth, so no time can be foretold: give its gbytes_per_s", topology.name,
-         edge.ends.first, edge.ends.second);
+         "topology '{}': link {}->{} has no bandwidth, so no time can be foretold: give its gbytes_per_s",
+         topology.name, edge.ends.first, edge.ends.second);
   return 1 / (edge.lane_gbytes_per_s() * kBytesPerUsAtOneGbytePerS);
 }
 

@@ -38,8 +38,8 @@ LinearCost linear_cost(const Schedule& schedule, int slices = 1);
 // What one lane of a link needs for a byte. Throws invalid_argument when the link's bandwidth is unknown.
 double lane_us_per_byte(const EdgeInfo& edge, const topology::Topology& topology);
 
-// What a protocol of devices adds to a link's time: bytes of flags among those of payload, and in every step the time in
-// which a message comes to be believed (a fence and a flag behind the payload; nothing where flags travel with it).
+// What a protocol of devices adds to a link's time: bytes of flags among those of payload, and in every step the time
+// in which a message comes to be believed (a fence and a flag behind the payload; nothing where flags travel with it).
 struct ProtocolCost {
   double carried_per_byte = 1;
   double step_us = 0;

@@ -37,10 +37,10 @@ class EdgeIndex {
   double set_lane_gbytes_per_s(int set) const { return set_rates_[static_cast<std::size_t>(set)]; }
 
  private:
-  std::vector<EdgeInfo> edges_;      // ascending by (src, dst)
-  std::vector<int> first_;           // of each source node in edges_
-  std::vector<int> sets_;            // of all edges, one after the other
-  std::vector<int> first_set_;       // of each edge in sets_; empty without shared sets
+  std::vector<EdgeInfo> edges_;  // ascending by (src, dst)
+  std::vector<int> first_;       // of each source node in edges_
+  std::vector<int> sets_;        // of all edges, one after the other
+  std::vector<int> first_set_;   // of each edge in sets_; empty without shared sets
   std::vector<double> set_rates_;
 };
 

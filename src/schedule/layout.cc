@@ -19,9 +19,11 @@ Position position(const Schedule& schedule, ChunkId chunk) {
   const int owner = chunk % ranks;
   switch (schedule.collective) {
     case Collective::allgather:
-    case Collective::gather: return {0, owner, chunk / ranks, schedule.chunks / ranks};
+    case Collective::gather:
+      return {0, owner, chunk / ranks, schedule.chunks / ranks};
     case Collective::reducescatter:
-    case Collective::scatter: return {owner, 0, chunk / ranks, schedule.chunks / ranks};
+    case Collective::scatter:
+      return {owner, 0, chunk / ranks, schedule.chunks / ranks};
     case Collective::alltoall:
       return {chunk / ranks % ranks, owner, chunk / (ranks * ranks), schedule.chunks / (ranks * ranks)};
     case Collective::allreduce:
@@ -29,7 +31,8 @@ Position position(const Schedule& schedule, ChunkId chunk) {
       if (schedule.chunks % ranks == 0)
         return {0, 0, owner * (schedule.chunks / ranks) + chunk / ranks, schedule.chunks};
       break;
-    default: break;
+    default:
+      break;
   }
   return {0, 0, chunk, schedule.chunks};
 }

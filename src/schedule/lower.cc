@@ -50,7 +50,7 @@ class Groups {
 // An operation before lanes are known.
 struct Task {
   Op op;
-  int group = -1;  // of endpoints; -1: local only
+  int group = -1;                   // of endpoints; -1: local only
   std::vector<int> waits_for;       // tasks of the same slice
   std::vector<int> waits_for_last;  // tasks of the slice before
 };
@@ -254,7 +254,8 @@ class RankLowering {
       const bool received = !task.op.destinations.empty() && task.op.destinations.front().via == Via::local &&
                             std::any_of(task.op.operands.begin(), task.op.operands.end(),
                                         [](const Access& operand) { return operand.via == Via::slot; });
-      if (received && !kept_.contains(static_cast<int>(index))) task.op.destinations.erase(task.op.destinations.begin());
+      if (received && !kept_.contains(static_cast<int>(index)))
+        task.op.destinations.erase(task.op.destinations.begin());
     }
   }
 
@@ -279,7 +280,8 @@ class RankLowering {
 
   // The first write of a scratch slot waits for the last slice's reads of it.
   void reuse_of_scratch() {
-    for (const auto& [slot, writer] : first_writer_) tasks_[static_cast<std::size_t>(writer)].waits_for_last = scratch_readers_[slot];
+    for (const auto& [slot, writer] : first_writer_)
+      tasks_[static_cast<std::size_t>(writer)].waits_for_last = scratch_readers_[slot];
   }
 
   // Waiting for the last of a lane's operations includes waiting for the ones before it, and a lane need not wait for
@@ -287,8 +289,7 @@ class RankLowering {
   void link(RankProgram& program, const std::vector<std::pair<int, int>>& position, int index) {
     const int lane = position[static_cast<std::size_t>(index)].first;
     const int op = position[static_cast<std::size_t>(index)].second;
-    auto& dependencies =
-        program.lanes[static_cast<std::size_t>(lane)].ops[static_cast<std::size_t>(op)].dependencies;
+    auto& dependencies = program.lanes[static_cast<std::size_t>(lane)].ops[static_cast<std::size_t>(op)].dependencies;
     const auto add = [&](const std::vector<int>& tasks, int distance) {
       std::map<int, int> last_of_lane;
       for (const int other : tasks) {
@@ -311,12 +312,11 @@ class RankLowering {
   std::vector<Task> tasks_;
   std::vector<Value> values_;
   std::vector<Message> sent_;
-  std::set<int> kept_;               // tasks whose stored result is read again or is the outcome
-  std::map<ChunkId, int> scratch_;   // slot of each chunk that has no place in the output
-  std::map<int, int> first_writer_;  // task, by scratch slot
+  std::set<int> kept_;                               // tasks whose stored result is read again or is the outcome
+  std::map<ChunkId, int> scratch_;                   // slot of each chunk that has no place in the output
+  std::map<int, int> first_writer_;                  // task, by scratch slot
   std::map<int, std::vector<int>> scratch_readers_;  // tasks, by scratch slot
 };
-
 
 std::vector<Rank> targets_of(const std::vector<Send>& sends, std::size_t begin, std::size_t end) {
   std::vector<Rank> targets;
@@ -375,10 +375,10 @@ class Lowering {
     const std::size_t before = arrivals.size();
     for (auto entry = arrivals.begin(); entry != arrivals.end();) {
       const auto [target, chunk] = entry->first;
-      const bool all_first =
-          std::all_of(entry->second.begin(), entry->second.end(), [&, target = target, chunk = chunk](const auto& arrival) {
-            return queues[{target, arrival.source}].front() == chunk;
-          });
+      const bool all_first = std::all_of(entry->second.begin(), entry->second.end(),
+                                         [&, target = target, chunk = chunk](const auto& arrival) {
+                                           return queues[{target, arrival.source}].front() == chunk;
+                                         });
       if (!all_first) {
         ++entry;
         continue;

@@ -150,8 +150,8 @@ class DirectRank {
       lane.ops.push_back(std::move(moves_[i]));
       for (const auto& [used, last] : last_use)
         if (last == i)
-          lane.ops.push_back(control(OpKind::release, Direction::incoming,
-                                     connections_[static_cast<std::size_t>(used)].peer));
+          lane.ops.push_back(
+              control(OpKind::release, Direction::incoming, connections_[static_cast<std::size_t>(used)].peer));
     }
   }
 
@@ -167,9 +167,12 @@ class DirectRank {
 bool is_spread(const Schedule& schedule, ChunkId chunk) {
   switch (schedule.collective) {
     case Collective::allgather:
-    case Collective::gather: return true;
-    case Collective::broadcast: return chunk < schedule.chunks / schedule.ranks;
-    default: return false;
+    case Collective::gather:
+      return true;
+    case Collective::broadcast:
+      return chunk < schedule.chunks / schedule.ranks;
+    default:
+      return false;
   }
 }
 

@@ -27,8 +27,8 @@ struct StepRef {
 // What a chunk is at one rank at the moment.
 struct Present {
   MscclPlace place;
-  StepRef writer;               // none: the caller's input
-  std::vector<StepRef> readers; // since it was written
+  StepRef writer;                // none: the caller's input
+  std::vector<StepRef> readers;  // since it was written
 };
 
 // Chunks that lie side by side at both ends.
@@ -46,12 +46,17 @@ std::vector<ChunkPlace> offsets_of(const Schedule& schedule) {
   std::size_t blocks = 1;
   const auto ranks = static_cast<std::size_t>(schedule.ranks);
   switch (schedule.collective) {
-    case Collective::alltoall: blocks = ranks * ranks; break;
+    case Collective::alltoall:
+      blocks = ranks * ranks;
+      break;
     case Collective::allgather:
     case Collective::gather:
     case Collective::reducescatter:
-    case Collective::scatter: blocks = ranks; break;
-    default: break;
+    case Collective::scatter:
+      blocks = ranks;
+      break;
+    default:
+      break;
   }
   std::vector<ChunkPlace> places(static_cast<std::size_t>(schedule.chunks));
   Schedule equal;
@@ -66,9 +71,14 @@ std::vector<ChunkPlace> offsets_of(const Schedule& schedule) {
 class Exporter {
  public:
   Exporter(const Schedule& schedule, int most_lanes)
-      : schedule_(schedule), most_lanes_(most_lanes), offsets_(offsets_of(schedule)), edges_(schedule.topology),
-        routes_(schedule.topology), present_(static_cast<std::size_t>(schedule.ranks)),
-        blocks_(static_cast<std::size_t>(schedule.ranks)), scratch_(static_cast<std::size_t>(schedule.ranks)) {
+      : schedule_(schedule),
+        most_lanes_(most_lanes),
+        offsets_(offsets_of(schedule)),
+        edges_(schedule.topology),
+        routes_(schedule.topology),
+        present_(static_cast<std::size_t>(schedule.ranks)),
+        blocks_(static_cast<std::size_t>(schedule.ranks)),
+        scratch_(static_cast<std::size_t>(schedule.ranks)) {
     algo_.gpus.resize(static_cast<std::size_t>(schedule.ranks));
     for (Rank rank = 0; rank < schedule.ranks; ++rank)
       for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {
@@ -83,8 +93,8 @@ class Exporter {
     for (std::size_t begin = 0; begin < order.size();) {
       std::size_t end = begin;
       while (end < order.size() && send(order[end]).step == send(order[begin]).step) ++end;
-      const std::vector<Parcel> parcels = parcels_of({order.begin() + static_cast<std::ptrdiff_t>(begin),
-                                                      order.begin() + static_cast<std::ptrdiff_t>(end)});
+      const std::vector<Parcel> parcels = parcels_of(
+          {order.begin() + static_cast<std::ptrdiff_t>(begin), order.begin() + static_cast<std::ptrdiff_t>(end)});
       for (const Parcel& parcel : parcels) depart(parcel);
       for (const Parcel& parcel : parcels) arrive(parcel);
       begin = end;
@@ -122,13 +132,15 @@ class Exporter {
     std::map<std::tuple<Rank, Rank, SendKind>, std::vector<std::tuple<MscclPlace, MscclPlace, ChunkId>>> by_connection;
     for (const int at : sends) {
       const Send& one = send(at);
-      by_connection[{one.src, one.dst, one.kind}].emplace_back(present(one.src, one.chunk).place, home(one.dst, one.chunk), one.chunk);
+      by_connection[{one.src, one.dst, one.kind}].emplace_back(present(one.src, one.chunk).place,
+                                                               home(one.dst, one.chunk), one.chunk);
     }
     std::vector<Parcel> parcels;
     for (auto& [connection, chunks] : by_connection) {
       const auto [src, dst, kind] = connection;
       std::sort(chunks.begin(), chunks.end(), [](const auto& a, const auto& b) {
-        return std::tuple(std::get<0>(a).buffer, std::get<0>(a).offset) < std::tuple(std::get<0>(b).buffer, std::get<0>(b).offset);
+        return std::tuple(std::get<0>(a).buffer, std::get<0>(a).offset) <
+               std::tuple(std::get<0>(b).buffer, std::get<0>(b).offset);
       });
       const std::size_t lanes = static_cast<std::size_t>(lanes_between(src, dst));
       for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -185,7 +197,8 @@ class Exporter {
   void depart(const Parcel& parcel) {
     std::vector<StepRef> waits_for;
     for (const ChunkId chunk : parcel.chunks) waits_for.push_back(present(parcel.src, chunk).writer);
-    const MscclStep step{MscclOp::send, parcel.from, parcel.to, static_cast<int>(parcel.chunks.size()), -1, -1, false, 0};
+    const MscclStep step{
+        MscclOp::send, parcel.from, parcel.to, static_cast<int>(parcel.chunks.size()), -1, -1, false, 0};
     const StepRef made = append(parcel.src, block(parcel.src, parcel.dst, true, parcel.lane), step, waits_for);
     for (const ChunkId chunk : parcel.chunks) present(parcel.src, chunk).readers.push_back(made);
   }
@@ -201,8 +214,14 @@ class Exporter {
     }
     const bool adds = parcel.kind == SendKind::reduce && holds(parcel.dst, parcel.chunks.front());
     // Parsers differ in whether the local operand of an addition is src or dst: they are the same here.
-    const MscclStep step{adds ? MscclOp::recv_reduce_copy : MscclOp::recv, adds ? parcel.to : parcel.from, parcel.to,
-                         static_cast<int>(parcel.chunks.size()), -1, -1, false, 0};
+    const MscclStep step{adds ? MscclOp::recv_reduce_copy : MscclOp::recv,
+                         adds ? parcel.to : parcel.from,
+                         parcel.to,
+                         static_cast<int>(parcel.chunks.size()),
+                         -1,
+                         -1,
+                         false,
+                         0};
     const StepRef made = append(parcel.dst, into, step, waits_for);
     for (std::size_t i = 0; i < parcel.chunks.size(); ++i)
       present(parcel.dst, parcel.chunks[i]) = {{parcel.to.buffer, parcel.to.offset + static_cast<int>(i)}, made, {}};
@@ -229,11 +248,13 @@ class Exporter {
     for (Rank rank = 0; rank < schedule_.ranks; ++rank)
       for (ChunkId chunk = 0; chunk < schedule_.chunks; ++chunk) {
         Present& own = present(rank, chunk);
-        if (!ends(schedule_, chunk).receives(rank) || own.place.buffer != MscclBuffer::input || own.place.offset < 0) continue;
+        if (!ends(schedule_, chunk).receives(rank) || own.place.buffer != MscclBuffer::input || own.place.offset < 0)
+          continue;
         const MscclStep copy{MscclOp::copy, own.place, home(rank, chunk), 1, -1, -1, false, 0};
         const int local = block(rank, -1, false, 0);
         auto& steps = algo_.gpus[static_cast<std::size_t>(rank)].blocks[static_cast<std::size_t>(local)].steps;
-        if (!steps.empty() && steps.back().count < kMostCount && steps.back().src.offset + steps.back().count == copy.src.offset &&
+        if (!steps.empty() && steps.back().count < kMostCount &&
+            steps.back().src.offset + steps.back().count == copy.src.offset &&
             steps.back().dst.offset + steps.back().count == copy.dst.offset)
           ++steps.back().count;
         else
@@ -261,8 +282,9 @@ class Exporter {
       for (const MscclBlock& one : gpu.blocks) {
         algo_.channels = std::max(algo_.channels, one.channel + 1);
         if (one.steps.size() > kMostSteps)
-          fail(ErrorCode::invalid_argument, "schedule '{}' needs {} steps in a block of rank {}: MSCCL has {}; use fewer chunks",
-               schedule_.name, one.steps.size(), rank, kMostSteps);
+          fail(ErrorCode::invalid_argument,
+               "schedule '{}' needs {} steps in a block of rank {}: MSCCL has {}; use fewer chunks", schedule_.name,
+               one.steps.size(), rank, kMostSteps);
       }
     }
   }
@@ -272,27 +294,29 @@ class Exporter {
   std::vector<ChunkPlace> offsets_;
   EdgeIndex edges_;
   topology::Routes routes_;
-  std::vector<std::vector<Present>> present_;                        // by rank and chunk
+  std::vector<std::vector<Present>> present_;                       // by rank and chunk
   std::vector<std::map<std::tuple<Rank, bool, int>, int>> blocks_;  // by rank: peer, sends, lane
-  std::vector<std::map<ChunkId, int>> scratch_;                      // by rank: slot of a chunk
+  std::vector<std::map<ChunkId, int>> scratch_;                     // by rank: slot of a chunk
   MscclAlgo algo_;
 };
 
 bool fits(const MscclAlgo& algo) {
-  return std::all_of(algo.gpus.begin(), algo.gpus.end(), [](const MscclGpu& gpu) { return gpu.blocks.size() <= kMostBlocks; });
+  return std::all_of(algo.gpus.begin(), algo.gpus.end(),
+                     [](const MscclGpu& gpu) { return gpu.blocks.size() <= kMostBlocks; });
 }
 
 }  // namespace
 
 MscclAlgo msccl_from_schedule(const Schedule& schedule) {
-  if (std::adjacent_find(schedule.weights.begin(), schedule.weights.end(), std::not_equal_to<>()) != schedule.weights.end())
-    fail(ErrorCode::invalid_argument, "schedule '{}' has chunks of different sizes: MSCCL's are equal; cut them into equal ones",
-         schedule.name);
+  if (std::adjacent_find(schedule.weights.begin(), schedule.weights.end(), std::not_equal_to<>()) !=
+      schedule.weights.end())
+    fail(ErrorCode::invalid_argument,
+         "schedule '{}' has chunks of different sizes: MSCCL's are equal; cut them into equal ones", schedule.name);
   for (const int lanes : {kMostLanes, 1})
     if (MscclAlgo algo = Exporter(schedule, lanes).run(); fits(algo)) return algo;
   fail(ErrorCode::invalid_argument,
-       "schedule '{}' joins a rank to more peers than MSCCL has blocks for ({}): use a schedule with fewer peers", schedule.name,
-       kMostBlocks);
+       "schedule '{}' joins a rank to more peers than MSCCL has blocks for ({}): use a schedule with fewer peers",
+       schedule.name, kMostBlocks);
 }
 
 }  // namespace sccl::schedule

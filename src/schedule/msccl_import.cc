@@ -1,6 +1,6 @@
-// A schedule has one value of a chunk at a rank at a time, and a message carries the value of its source. So a message's
-// contributions tell which arrivals at its source came before it: those it contains. All such facts are constraints
-// step(a) + distance <= step(b), and the least solution gives the steps.
+// A schedule has one value of a chunk at a rank at a time, and a message carries the value of its source. So a
+// message's contributions tell which arrivals at its source came before it: those it contains. All such facts are
+// constraints step(a) + distance <= step(b), and the least solution gives the steps.
 #include "schedule/msccl_import.h"
 
 #include <algorithm>
@@ -42,7 +42,8 @@ class Steps {
       for (const int arrival : messages.first)
         for (const int departure : messages.second) order_at_rank(arrival, departure);
       for (std::size_t i = 0; i < messages.first.size(); ++i)
-        for (std::size_t j = i + 1; j < messages.first.size(); ++j) order_arrivals(messages.first[i], messages.first[j]);
+        for (std::size_t j = i + 1; j < messages.first.size(); ++j)
+          order_arrivals(messages.first[i], messages.first[j]);
     }
   }
 
@@ -73,14 +74,16 @@ class Steps {
 
   [[noreturn]] void refuse(const MscclMessage& one) const {
     fail(ErrorCode::invalid_argument,
-         "MSCCL XML line {}, <algo name=\"{}\">: gpu {} or gpu {} keeps two values of chunk {} at once, which a schedule "
+         "MSCCL XML line {}, <algo name=\"{}\">: gpu {} or gpu {} keeps two values of chunk {} at once, which a "
+         "schedule "
          "cannot say",
          algo_.line, algo_.name, one.src, one.dst, one.chunk);
   }
 
   void order(int earlier, int later, int distance) {
     if (++constraints_ > kMostConstraints)
-      fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: its messages are too many to be ordered", algo_.line);
+      fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: its messages are too many to be ordered",
+           algo_.line);
     after_[static_cast<std::size_t>(earlier)].push_back({later, distance});
   }
 
@@ -95,8 +98,10 @@ class Steps {
   // A copy shares its step with no other arrival: it follows what it contains, and precedes what is added to it.
   void order_arrivals(int a, int b) {
     if (message(a).kind == SendKind::reduce && message(b).kind == SendKind::reduce) return;
-    const bool b_is_last = message(b).kind == SendKind::copy && message(a).contributions.within(message(b).contributions);
-    const bool a_is_last = message(a).kind == SendKind::copy && message(b).contributions.within(message(a).contributions);
+    const bool b_is_last =
+        message(b).kind == SendKind::copy && message(a).contributions.within(message(b).contributions);
+    const bool a_is_last =
+        message(a).kind == SendKind::copy && message(b).contributions.within(message(a).contributions);
     if (b_is_last || (!a_is_last && message(a).kind == SendKind::copy))
       order(a, b, 1);
     else
@@ -117,7 +122,8 @@ topology::Topology links_used(const MscclRun& run) {
   topology.ranks = run.frame.ranks;
   for (const auto& [ends, used] : channels) {
     const int lanes = static_cast<int>(used.size());
-    topology.links.push_back({ends.first, ends.second, lanes, lanes * kAssumedGbytesPerS, kAssumedAlphaUs, topology::LinkClass::nvlink});
+    topology.links.push_back(
+        {ends.first, ends.second, lanes, lanes * kAssumedGbytesPerS, kAssumedAlphaUs, topology::LinkClass::nvlink});
   }
   return topology;
 }
@@ -133,13 +139,14 @@ Schedule schedule_from_msccl(const MscclAlgo& algo) {
     sends.push_back({message.chunk, message.src, message.dst, steps[i], message.kind});
   }
   std::stable_sort(sends.begin(), sends.end(), [](const Send& a, const Send& b) { return a.step < b.step; });
-  Schedule schedule = make_schedule(algo.name, run.frame.collective, run.frame.root, links_used(run), run.frame.chunks_per_rank,
-                                    std::move(sends));
+  Schedule schedule = make_schedule(algo.name, run.frame.collective, run.frame.root, links_used(run),
+                                    run.frame.chunks_per_rank, std::move(sends));
   try {
     verify(schedule);
   } catch (const Error& error) {
     fail(ErrorCode::invalid_argument,
-         "MSCCL XML line {}, <algo name=\"{}\">: right as it is, but a rank keeps two values of a chunk at once, which a "
+         "MSCCL XML line {}, <algo name=\"{}\">: right as it is, but a rank keeps two values of a chunk at once, which "
+         "a "
          "schedule cannot say ({})",
          algo.line, algo.name, error.what());
   }

@@ -43,14 +43,16 @@ Schedule frame_of(const MscclAlgo& algo) {
   const bool divided = frame.collective != Collective::allreduce && frame.collective != Collective::broadcast &&
                        frame.collective != Collective::reduce;
   if (divided && algo.chunks_per_loop % frame.ranks != 0)
-    fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: nchunksperloop=\"{}\" of {} must be a multiple of ngpus=\"{}\"",
-         algo.line, algo.chunks_per_loop, algo.collective, frame.ranks);
+    fail(ErrorCode::invalid_argument,
+         "MSCCL XML line {}, <algo>: nchunksperloop=\"{}\" of {} must be a multiple of ngpus=\"{}\"", algo.line,
+         algo.chunks_per_loop, algo.collective, frame.ranks);
   const bool gathers = frame.collective == Collective::allgather || frame.collective == Collective::gather;
   frame.chunks_per_rank = gathers ? algo.chunks_per_loop / frame.ranks : algo.chunks_per_loop;
   frame.chunks = chunk_count(frame.collective, frame.ranks, frame.chunks_per_rank);
   if (frame.chunks > kMostChunks)
-    fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: {} chunks of all gpus are more than the {} that are read",
-         algo.line, frame.chunks, kMostChunks);
+    fail(ErrorCode::invalid_argument,
+         "MSCCL XML line {}, <algo>: {} chunks of all gpus are more than the {} that are read", algo.line, frame.chunks,
+         kMostChunks);
   return frame;
 }
 
@@ -60,12 +62,17 @@ std::vector<ChunkPlace> places_of(const Schedule& frame) {
   const auto ranks = static_cast<std::size_t>(frame.ranks);
   std::size_t pieces = chunks;
   switch (frame.collective) {
-    case Collective::alltoall: pieces = chunks / (ranks * ranks); break;
+    case Collective::alltoall:
+      pieces = chunks / (ranks * ranks);
+      break;
     case Collective::allgather:
     case Collective::gather:
     case Collective::reducescatter:
-    case Collective::scatter: pieces = chunks / ranks; break;
-    default: break;
+    case Collective::scatter:
+      pieces = chunks / ranks;
+      break;
+    default:
+      break;
   }
   std::vector<ChunkPlace> places(chunks);
   constexpr std::size_t kOneUnitBytes = 64;  // so that a piece is one element
@@ -96,10 +103,15 @@ class Machine {
     const int ranks = frame.ranks;
     switch (frame.collective) {
       case Collective::allgather:
-      case Collective::gather: own_block_in_output_ = frame.chunks / ranks; break;
+      case Collective::gather:
+        own_block_in_output_ = frame.chunks / ranks;
+        break;
       case Collective::reducescatter:
-      case Collective::scatter: own_block_in_input_ = frame.chunks / ranks; break;
-      default: break;
+      case Collective::scatter:
+        own_block_in_input_ = frame.chunks / ranks;
+        break;
+      default:
+        break;
     }
   }
 
@@ -118,7 +130,8 @@ class Machine {
     }
     for (const auto& [ends, queue] : queues_)
       if (!queue.empty())
-        fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <step>: gpu {} sends to gpu {} on channel {} what is never received",
+        fail(ErrorCode::invalid_argument,
+             "MSCCL XML line {}, <step>: gpu {} sends to gpu {} on channel {} what is never received",
              queue.front().line, std::get<0>(ends), std::get<1>(ends), std::get<2>(ends));
   }
 
@@ -170,8 +183,10 @@ class Machine {
   int input_chunks() const {
     switch (frame_.collective) {
       case Collective::allgather:
-      case Collective::gather: return frame_.chunks / frame_.ranks;
-      default: return frame_.chunks_per_rank;
+      case Collective::gather:
+        return frame_.chunks / frame_.ranks;
+      default:
+        return frame_.chunks_per_rank;
     }
   }
   bool holds_input(Rank, int offset) const { return offset < input_chunks(); }
@@ -188,7 +203,8 @@ class Machine {
     if (at == block.steps.size()) return false;
     const MscclStep& step = block.steps[at];
     const MscclOpInfo& op = info(step.op);
-    if (step.awaited_block >= 0 && position(gpu, step.awaited_block) <= static_cast<std::size_t>(step.awaited_step)) return false;
+    if (step.awaited_block >= 0 && position(gpu, step.awaited_block) <= static_cast<std::size_t>(step.awaited_step))
+      return false;
     std::deque<Message>* in = op.receives ? &queues_[{block.recv_peer, gpu, block.channel}] : nullptr;
     std::deque<Message>* out = op.sends ? &queues_[{gpu, block.send_peer, block.channel}] : nullptr;
     if (in != nullptr && in->empty()) return false;
@@ -198,7 +214,8 @@ class Machine {
     return true;
   }
 
-  void execute(int gpu, const MscclBlock& block, const MscclStep& step, std::deque<Message>* in, std::deque<Message>* out) {
+  void execute(int gpu, const MscclBlock& block, const MscclStep& step, std::deque<Message>* in,
+               std::deque<Message>* out) {
     const MscclOpInfo& op = info(step.op);
     Message arrived;
     if (in != nullptr) {
@@ -209,7 +226,8 @@ class Machine {
     }
     Message leaving{{}, step.line};
     for (int i = 0; i < step.count; ++i) {
-      Value value = in != nullptr ? receive(step, gpu, block, std::move(arrived.chunks[static_cast<std::size_t>(i)])) : Value{0, Contributions(0), -1};
+      Value value = in != nullptr ? receive(step, gpu, block, std::move(arrived.chunks[static_cast<std::size_t>(i)]))
+                                  : Value{0, Contributions(0), -1};
       const MscclPlace src{step.src.buffer, step.src.offset + i};
       const MscclPlace dst{step.dst.buffer, step.dst.offset + i};
       if (in == nullptr) value = read(step, gpu, src);
@@ -232,7 +250,9 @@ class Machine {
     const Value* value = find(gpu, place);
     if (value == nullptr)
       refuse(step, "reads chunk {} of gpu {}'s {}, where nothing was written", place.offset, gpu,
-             place.buffer == MscclBuffer::scratch ? "scratch" : place.buffer == MscclBuffer::input ? "input" : "output");
+             place.buffer == MscclBuffer::scratch ? "scratch"
+             : place.buffer == MscclBuffer::input ? "input"
+                                                  : "output");
     return *value;
   }
 
@@ -250,8 +270,8 @@ class Machine {
   [[noreturn]] void refuse_deadlock() {
     for (const auto& [gpu, block] : turns_)
       if (const std::size_t at = position(gpu, block); at < block_of(gpu, block).steps.size())
-        refuse(block_of(gpu, block).steps[at], "step {} of tb {} of gpu {} waits for ever (messages: {} slots a connection)",
-               at, block, gpu, kSlots);
+        refuse(block_of(gpu, block).steps[at],
+               "step {} of tb {} of gpu {} waits for ever (messages: {} slots a connection)", at, block, gpu, kSlots);
     fail(ErrorCode::internal_error, "no block waits and yet nothing moves");
   }
 
@@ -268,7 +288,8 @@ class Machine {
 };
 
 // Empty when every rank has what the collective defines, else what is wrong.
-std::string wrong_result(const Schedule& frame, std::span<const ChunkPlace> places, const MscclAlgo& algo, Machine& machine) {
+std::string wrong_result(const Schedule& frame, std::span<const ChunkPlace> places, const MscclAlgo& algo,
+                         Machine& machine) {
   for (ChunkId chunk = 0; chunk < frame.chunks; ++chunk) {
     const ChunkEnds chunk_ends = ends(frame, chunk);
     const ChunkPlace& place = places[static_cast<std::size_t>(chunk)];
@@ -278,7 +299,8 @@ std::string wrong_result(const Schedule& frame, std::span<const ChunkPlace> plac
     for (Rank rank = 0; rank < frame.ranks; ++rank) {
       if (!chunk_ends.receives(rank)) continue;
       const Value* value = machine.find(rank, {MscclBuffer::output, static_cast<int>(place.output_offset)});
-      if (value != nullptr && value->offset == static_cast<int>(place.input_offset) && value->contributions == wanted) continue;
+      if (value != nullptr && value->offset == static_cast<int>(place.input_offset) && value->contributions == wanted)
+        continue;
       return fmt::format("MSCCL XML line {}, <gpu id=\"{}\">: chunk {} of its output does not end as {} defines",
                          algo.gpus[static_cast<std::size_t>(rank)].line, rank, place.output_offset,
                          info(frame.collective).name);
@@ -311,8 +333,9 @@ std::vector<MscclMessage> messages_of(const Schedule& frame, std::span<const Chu
     const Rank source = ends(frame, 0).everyone_contributes ? -1 : one.value.contributions.first();
     const auto found = chunk_at.find({source, one.value.offset});
     if (found == chunk_at.end())
-      fail(ErrorCode::invalid_argument, "MSCCL XML: gpu {} sends gpu {} chunk {} of gpu {}'s input, which {} from root {} does not use",
-           one.src, one.dst, one.value.offset, source, info(frame.collective).name, frame.root);
+      fail(ErrorCode::invalid_argument,
+           "MSCCL XML: gpu {} sends gpu {} chunk {} of gpu {}'s input, which {} from root {} does not use", one.src,
+           one.dst, one.value.offset, source, info(frame.collective).name, frame.root);
     messages.push_back({found->second, one.src, one.dst, one.channel, one.kind, one.value.contributions});
   }
   return messages;
@@ -328,7 +351,8 @@ MscclRun run_msccl(const MscclAlgo& algo) {
   for (const Aliasing aliasing : {Aliasing::out_of_place, Aliasing::in_place}) {
     if (aliasing == Aliasing::in_place ? !algo.in_place : !algo.out_of_place) continue;
     if (aliasing == Aliasing::in_place && result.frame.collective == Collective::alltoall)
-      fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: alltoall cannot be in place: set inplace to 0", algo.line);
+      fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: alltoall cannot be in place: set inplace to 0",
+           algo.line);
     // Whether blocks race for a place shows in another order of their turns.
     for (int order = 0; order < 3; ++order) {
       Machine machine(algo, result.frame, aliasing);

@@ -50,7 +50,7 @@ struct MscclMessage {
 };
 
 struct MscclRun {
-  Schedule frame;  // collective, ranks, root, chunks; no sends
+  Schedule frame;                      // collective, ranks, root, chunks; no sends
   std::vector<MscclMessage> messages;  // in the order of their reception
 };
 

@@ -45,7 +45,8 @@ class Reader {
   }
 
   int line_at(std::ptrdiff_t offset) const {
-    const auto found = std::lower_bound(line_ends_.begin(), line_ends_.end(), static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, offset)));
+    const auto found = std::lower_bound(line_ends_.begin(), line_ends_.end(),
+                                        static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, offset)));
     return static_cast<int>(found - line_ends_.begin()) + 1;
   }
   int line(const pugi::xml_node& node) const { return line_at(node.offset_debug()); }
@@ -162,10 +163,12 @@ void check_dependencies(const Reader& reader, const pugi::xml_node& node, const 
       if (step.awaited_block < 0) continue;
       if (step.awaited_block >= static_cast<int>(gpu.blocks.size()) ||
           step.awaited_step >= static_cast<int>(gpu.blocks[static_cast<std::size_t>(step.awaited_block)].steps.size()))
-        reader.refuse(child, "depid=\"{}\" deps=\"{}\" names no step of this gpu", step.awaited_block, step.awaited_step);
+        reader.refuse(child, "depid=\"{}\" deps=\"{}\" names no step of this gpu", step.awaited_block,
+                      step.awaited_step);
       // A block publishes its progress only where hasdep says so.
       const auto& awaited = gpu.blocks[static_cast<std::size_t>(step.awaited_block)].steps;
-      if (std::none_of(awaited.begin() + step.awaited_step, awaited.end(), [](const MscclStep& one) { return one.awaited; }))
+      if (std::none_of(awaited.begin() + step.awaited_step, awaited.end(),
+                       [](const MscclStep& one) { return one.awaited; }))
         reader.refuse(child, "waits for step {} of tb {}, which has hasdep=\"0\": it would wait for ever",
                       step.awaited_step, step.awaited_block);
     }
@@ -184,8 +187,8 @@ void check_connections(const Reader& reader, const pugi::xml_node& node, const M
       const int peer = sends ? block.send_peer : block.recv_peer;
       if (peer < 0) continue;
       if (!used.emplace(sends, peer, block.channel).second)
-        reader.refuse(child, "another tb of this gpu {} gpu {} on channel {} already", sends ? "sends to" : "receives from",
-                      peer, block.channel);
+        reader.refuse(child, "another tb of this gpu {} gpu {} on channel {} already",
+                      sends ? "sends to" : "receives from", peer, block.channel);
       if (++peers[static_cast<std::size_t>(block.channel)][sends ? 0 : 1] > kMostPeersOfChannel)
         reader.refuse(child, "channel {} has more than {} {} tbs", block.channel, kMostPeersOfChannel,
                       sends ? "sending" : "receiving");
@@ -196,7 +199,8 @@ void check_connections(const Reader& reader, const pugi::xml_node& node, const M
 MscclGpu gpu_of(const Reader& reader, const pugi::xml_node& node, int rank, int ranks) {
   MscclGpu gpu;
   gpu.line = reader.line(node);
-  if (reader.small(node, "id", 0, kMostGpus - 1) != rank) reader.refuse(node, "gpus stand in order: id must be {}", rank);
+  if (reader.small(node, "id", 0, kMostGpus - 1) != rank)
+    reader.refuse(node, "gpus stand in order: id must be {}", rank);
   gpu.input_chunks = reader.small(node, "i_chunks", 0, kMostChunks);
   gpu.output_chunks = reader.small(node, "o_chunks", 0, kMostChunks);
   gpu.scratch_chunks = reader.small(node, "s_chunks", 0, kMostChunks);
@@ -249,7 +253,8 @@ MscclAlgo algo_of(const Reader& reader, const pugi::xml_node& node) {
 
 void append_step(std::string& text, int index, const MscclStep& step) {
   text += fmt::format(
-      "      <step s=\"{}\" type=\"{}\" srcbuf=\"{}\" srcoff=\"{}\" dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{}\" depid=\"{}\" "
+      "      <step s=\"{}\" type=\"{}\" srcbuf=\"{}\" srcoff=\"{}\" dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{}\" "
+      "depid=\"{}\" "
       "deps=\"{}\" hasdep=\"{}\"/>\n",
       index, info(step.op).name, kBuffers[static_cast<std::size_t>(step.src.buffer)], step.src.offset,
       kBuffers[static_cast<std::size_t>(step.dst.buffer)], step.dst.offset, step.count, step.awaited_block,
@@ -260,7 +265,10 @@ void append_step(std::string& text, int index, const MscclStep& step) {
 std::string plain(const std::string& name) {
   std::string result;
   for (const char letter : name)
-    result += std::string_view("<>&\"'").find(letter) != std::string_view::npos || static_cast<unsigned char>(letter) < 32 ? '_' : letter;
+    result +=
+        std::string_view("<>&\"'").find(letter) != std::string_view::npos || static_cast<unsigned char>(letter) < 32
+            ? '_'
+            : letter;
   return result.substr(0, 200);
 }
 
@@ -271,9 +279,11 @@ const MscclOpInfo& info(MscclOp op) { return kOps[static_cast<std::size_t>(op)];
 MscclAlgo msccl_from_xml(std::string_view text) {
   const Reader reader(text);
   pugi::xml_document document;
-  const pugi::xml_parse_result parsed = document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
+  const pugi::xml_parse_result parsed =
+      document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
   if (!parsed)
-    fail(ErrorCode::invalid_argument, "MSCCL XML line {}: not XML: {}", reader.line_at(parsed.offset), parsed.description());
+    fail(ErrorCode::invalid_argument, "MSCCL XML line {}: not XML: {}", reader.line_at(parsed.offset),
+         parsed.description());
   const pugi::xml_node root = document.document_element();
   if (std::string_view(root.name()) != "algo") reader.refuse(root, "the outermost element must be <algo>");
   return algo_of(reader, root);
@@ -293,7 +303,8 @@ std::string to_xml(const MscclAlgo& algo) {
       const MscclBlock& block = gpu.blocks[index];
       text += fmt::format("    <tb id=\"{}\" send=\"{}\" recv=\"{}\" chan=\"{}\">\n", index, block.send_peer,
                           block.recv_peer, block.channel);
-      for (std::size_t step = 0; step < block.steps.size(); ++step) append_step(text, static_cast<int>(step), block.steps[step]);
+      for (std::size_t step = 0; step < block.steps.size(); ++step)
+        append_step(text, static_cast<int>(step), block.steps[step]);
       text += "    </tb>\n";
     }
     text += "  </gpu>\n";

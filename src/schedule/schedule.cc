@@ -13,15 +13,24 @@ ChunkEnds ends(const Schedule& schedule, ChunkId chunk) {
   const Rank owner = chunk % schedule.ranks;
   const Rank target = chunk / schedule.ranks % schedule.ranks;
   switch (schedule.collective) {
-    case Collective::allreduce: return {true, 0, true, 0};
-    case Collective::allgather: return {false, owner, true, 0};
-    case Collective::reducescatter: return {true, 0, false, owner};
-    case Collective::broadcast: return {false, schedule.root, true, 0};
-    case Collective::reduce: return {true, 0, false, schedule.root};
-    case Collective::alltoall: return {false, owner, false, target};
-    case Collective::gather: return {false, owner, false, schedule.root};
-    case Collective::scatter: return {false, schedule.root, false, owner};
-    case Collective::sendrecv: break;
+    case Collective::allreduce:
+      return {true, 0, true, 0};
+    case Collective::allgather:
+      return {false, owner, true, 0};
+    case Collective::reducescatter:
+      return {true, 0, false, owner};
+    case Collective::broadcast:
+      return {false, schedule.root, true, 0};
+    case Collective::reduce:
+      return {true, 0, false, schedule.root};
+    case Collective::alltoall:
+      return {false, owner, false, target};
+    case Collective::gather:
+      return {false, owner, false, schedule.root};
+    case Collective::scatter:
+      return {false, schedule.root, false, owner};
+    case Collective::sendrecv:
+      break;
   }
   fail(ErrorCode::invalid_argument, "{} has no chunk ownership: point-to-point transfers are planned per pair",
        info(schedule.collective).call_name);
@@ -33,8 +42,10 @@ int chunk_count(Collective collective, int ranks, int chunks_per_rank) {
     case Collective::gather:
     case Collective::alltoall:
       // A file may name any two numbers.
-      return static_cast<int>(std::min<std::int64_t>(std::int64_t{chunks_per_rank} * ranks, std::numeric_limits<int>::max()));
-    default: return chunks_per_rank;
+      return static_cast<int>(
+          std::min<std::int64_t>(std::int64_t{chunks_per_rank} * ranks, std::numeric_limits<int>::max()));
+    default:
+      return chunks_per_rank;
   }
 }
 
@@ -74,9 +85,12 @@ std::vector<int> needed_rounds(const Schedule& schedule) {
   const EdgeIndex edges(schedule.topology);
   for_each_step(schedule, edges, [&](const StepLoads& loads) {
     auto& needed = rounds[static_cast<std::size_t>(loads.step)];
-    const auto raise = [&](int load, int lanes) { needed = std::max(needed, load / lanes + (load % lanes != 0 ? 1 : 0)); };
+    const auto raise = [&](int load, int lanes) {
+      needed = std::max(needed, load / lanes + (load % lanes != 0 ? 1 : 0));
+    };
     for (const auto& [edge, chunks] : loads.edges) raise(chunks, edges[edge].lanes);
-    for (std::size_t set = 0; set < loads.sets.size(); ++set) raise(loads.sets[set], schedule.topology.shared[set].lanes);
+    for (std::size_t set = 0; set < loads.sets.size(); ++set)
+      raise(loads.sets[set], schedule.topology.shared[set].lanes);
   });
   return rounds;
 }

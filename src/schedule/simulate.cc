@@ -52,10 +52,10 @@ struct ConnectionState {
 struct ValueState {
   static constexpr int kMayReplace = -2;  // the old value is complete and read by all who wanted it
   static constexpr int kNobody = -1;
-  int missing = 0;       // arrivals that keep it from being complete
-  int unread = 0;        // by messages
+  int missing = 0;        // arrivals that keep it from being complete
+  int unread = 0;         // by messages
   int waiting = kNobody;  // the first of a list of arrivals that may not replace the old value yet
-  int next = -1;         // the value that replaces it
+  int next = -1;          // the value that replaces it
 };
 
 class Engine {
@@ -89,7 +89,8 @@ class Engine {
   void cut_slices() {
     for (const double fraction : chunk_fractions(schedule_)) {
       const double bytes = fraction * options_.bytes;
-      const double slices = options_.slice_bytes > 0 ? std::max(1.0, std::ceil(bytes / options_.slice_bytes - 1e-9)) : 1;
+      const double slices =
+          options_.slice_bytes > 0 ? std::max(1.0, std::ceil(bytes / options_.slice_bytes - 1e-9)) : 1;
       chunk_bytes_.push_back(bytes);
       chunk_slices_.push_back(static_cast<int>(std::min(slices, kMostSlices + 1)));
     }
@@ -113,8 +114,9 @@ class Engine {
   void prepare_links() {
     const auto check_lanes = [&](int lanes) {
       if (lanes > kMostLanes)
-        fail(ErrorCode::invalid_argument, "topology '{}' has a link or shared set of {} lanes: at most {} are simulated",
-             schedule_.topology.name, lanes, kMostLanes);
+        fail(ErrorCode::invalid_argument,
+             "topology '{}' has a link or shared set of {} lanes: at most {} are simulated", schedule_.topology.name,
+             lanes, kMostLanes);
     };
     std::size_t lanes = 0;
     edge_states_.resize(static_cast<std::size_t>(edges_.size()));
@@ -143,7 +145,8 @@ class Engine {
     for (std::size_t value = 0; value < graph_.values.size(); ++value) {
       const TransferGraph::Value& from = graph_.values[value];
       any_replaces_ = any_replaces_ || from.replaces;
-      const ValueState state{from.arrivals, from.reads, from.replaces ? ValueState::kNobody : ValueState::kMayReplace, from.next};
+      const ValueState state{from.arrivals, from.reads, from.replaces ? ValueState::kNobody : ValueState::kMayReplace,
+                             from.next};
       std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(value * slices), slices, state);
     }
     if (any_replaces_) next_waiting_.assign(graph_.messages.size() * slices, ValueState::kNobody);
@@ -179,10 +182,18 @@ class Engine {
   void handle(Picoseconds now, const Event& event) {
     now_ = now;
     switch (event.kind) {
-      case Event::Kind::enter: enter(event); break;
-      case Event::Kind::follow: try_connection(connections_[static_cast<std::size_t>(event.connection)]); break;
-      case Event::Kind::arrive: arrive(event.message, event.slice); break;
-      case Event::Kind::applied: applied(event.message, event.slice); break;
+      case Event::Kind::enter:
+        enter(event);
+        break;
+      case Event::Kind::follow:
+        try_connection(connections_[static_cast<std::size_t>(event.connection)]);
+        break;
+      case Event::Kind::arrive:
+        arrive(event.message, event.slice);
+        break;
+      case Event::Kind::applied:
+        applied(event.message, event.slice);
+        break;
     }
   }
 
@@ -265,7 +276,8 @@ class Engine {
     state.use.busy_us += (end - begin) / kPsPerUs;
     state.use.end_us = std::max(state.use.end_us, end / kPsPerUs);
     if (options_.detail == Detail::transfers)
-      transfers_.push_back({state.use.edge, lane, message(event.message).send, event.slice, begin / kPsPerUs, end / kPsPerUs});
+      transfers_.push_back(
+          {state.use.edge, lane, message(event.message).send, event.slice, begin / kPsPerUs, end / kPsPerUs});
   }
 
   // The source's value has been read; the slice has reached the other rank's memory.
@@ -314,7 +326,8 @@ class Engine {
       release_successor(state, slice);
       if (state.unread > 0)
         for (const int reader : graph_.readers_of(made))
-          if (ConnectionState& next = connections_[static_cast<std::size_t>(reader)]; next.awaits == made) try_connection(next);
+          if (ConnectionState& next = connections_[static_cast<std::size_t>(reader)]; next.awaits == made)
+            try_connection(next);
     }
     ConnectionState& connection = connection_of(at);
     --connection.under_way;
@@ -329,9 +342,10 @@ class Engine {
     for (const EdgeState& state : edge_states_)
       if (state.used) simulation.edges.push_back(state.use);
     simulation.transfers = std::move(transfers_);
-    std::stable_sort(simulation.transfers.begin(), simulation.transfers.end(), [](const Transfer& a, const Transfer& b) {
-      return a.edge != b.edge ? a.edge < b.edge : a.begin_us < b.begin_us;
-    });
+    std::stable_sort(simulation.transfers.begin(), simulation.transfers.end(),
+                     [](const Transfer& a, const Transfer& b) {
+                       return a.edge != b.edge ? a.edge < b.edge : a.begin_us < b.begin_us;
+                     });
     return simulation;
   }
 
@@ -355,7 +369,7 @@ class Engine {
   std::vector<Picoseconds> lane_free_;               // when each lane of each link is free again
   std::vector<std::vector<Picoseconds>> set_lanes_;  // of each shared set
   std::vector<ConnectionState> connections_;
-  std::vector<Picoseconds> adder_free_;              // when each rank's adders are free again
+  std::vector<Picoseconds> adder_free_;  // when each rank's adders are free again
   double add_ps_per_byte_ = 0;
 
   std::vector<ValueState> values_;  // by value and slice

@@ -7,8 +7,8 @@
 // latency. At the receiver it waits until the value it replaces has been read, is reduced at the rank's rate, and
 // frees its slot. Latency delays a slice but does not occupy a link, as in SCCL's S alpha + (R / C) L beta.
 //
-// Times are whole picoseconds and ties are broken by position, so results are the same on every machine. Cost: O(n log t)
-// for n = slices x links of their ways and t different times of events under way; memory O(sends + slices).
+// Times are whole picoseconds and ties are broken by position, so results are the same on every machine. Cost: O(n log
+// t) for n = slices x links of their ways and t different times of events under way; memory O(sends + slices).
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,9 @@ struct EdgeUse {
 
 struct Simulation {
   double time_us = 0;
-  std::int64_t slices = 0;           // that were sent
-  std::vector<EdgeUse> edges;        // those used, ascending
-  std::vector<Transfer> transfers;   // in order of their beginning on each link; empty with Detail::totals
+  std::int64_t slices = 0;          // that were sent
+  std::vector<EdgeUse> edges;       // those used, ascending
+  std::vector<Transfer> transfers;  // in order of their beginning on each link; empty with Detail::totals
 };
 
 // The schedule must have passed verify(). Throws invalid_argument when a link that is used has no bandwidth, an option

@@ -97,15 +97,16 @@ class Machine {
         const auto ends = end.direction == Direction::outgoing ? std::pair(rank, end.peer) : std::pair(end.peer, rank);
         const auto [at, is_new] = known.emplace(ends, static_cast<int>(channels_.size()));
         if (is_new)
-          channels_.push_back({ends.first, ends.second, {}, std::deque<double>(static_cast<std::size_t>(run_.slots), 0.0)});
+          channels_.push_back(
+              {ends.first, ends.second, {}, std::deque<double>(static_cast<std::size_t>(run_.slots), 0.0)});
         state.channels.push_back(at->second);
       }
       for (const Lane& lane : program.lanes) {
         operations += static_cast<double>(lane.ops.size()) * slices_;
         for (const Op& op : lane.ops)
           if (op.kind != OpKind::move)
-            fail(ErrorCode::invalid_argument, "program of '{}' uses peers' buffers: only programs of slots are simulated",
-                 schedule_.name);
+            fail(ErrorCode::invalid_argument,
+                 "program of '{}' uses peers' buffers: only programs of slots are simulated", schedule_.name);
       }
     }
     if (operations > kMostOperations)
@@ -114,14 +115,17 @@ class Machine {
   }
 
   std::size_t core_of(Rank rank) const { return static_cast<std::size_t>(rank) % cores_.size(); }
-  const Lane& lane_of(Rank rank, std::size_t lane) const { return program_.ranks[static_cast<std::size_t>(rank)].lanes[lane]; }
+  const Lane& lane_of(Rank rank, std::size_t lane) const {
+    return program_.ranks[static_cast<std::size_t>(rank)].lanes[lane];
+  }
   RankState& state_of(Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   Channel& channel(Rank rank, int connection) {
     return channels_[static_cast<std::size_t>(state_of(rank).channels[static_cast<std::size_t>(connection)])];
   }
 
   double slice_bytes(const Op& op, int slice) const {
-    return std::clamp(chunk_bytes_[static_cast<std::size_t>(op.chunk)] - slice * run_.slice_bytes, 0.0, run_.slice_bytes);
+    return std::clamp(chunk_bytes_[static_cast<std::size_t>(op.chunk)] - slice * run_.slice_bytes, 0.0,
+                      run_.slice_bytes);
   }
 
   bool done(Rank rank, std::size_t lane) {
@@ -142,9 +146,10 @@ class Machine {
     }
     if (slice_bytes(op, at.slice) == 0) return true;
     const auto here = [&](const std::deque<double>& queue) { return !queue.empty() && queue.front() <= now_; };
-    return std::all_of(op.operands.begin(), op.operands.end(), [&](const Access& operand) {
-             return operand.via != Via::slot || here(channel(rank, operand.connection).messages);
-           }) &&
+    return std::all_of(op.operands.begin(), op.operands.end(),
+                       [&](const Access& operand) {
+                         return operand.via != Via::slot || here(channel(rank, operand.connection).messages);
+                       }) &&
            std::all_of(op.destinations.begin(), op.destinations.end(), [&](const Access& destination) {
              return destination.via != Via::slot || here(channel(rank, destination.connection).slots);
            });
@@ -161,8 +166,9 @@ class Machine {
       core.turn = turn;
       core.busy = true;
       if (passed > 0) ++result_.switches;
-      events_.push({now_ + static_cast<double>(passed) * model_.switch_us + duration(rank, static_cast<std::size_t>(lane)),
-                    order_++, index, rank, static_cast<std::size_t>(lane)});
+      events_.push(
+          {now_ + static_cast<double>(passed) * model_.switch_us + duration(rank, static_cast<std::size_t>(lane)),
+           order_++, index, rank, static_cast<std::size_t>(lane)});
       return;
     }
   }
@@ -199,7 +205,8 @@ class Machine {
     const LaneState& at = state_of(rank).lanes[lane];
     const Op& op = lane_of(rank, lane).ops[at.op];
     double ns_per_byte = 0;
-    for (const Access& operand : op.operands) ns_per_byte += operand.via == Via::slot ? model_.read_slot : model_.read_own;
+    for (const Access& operand : op.operands)
+      ns_per_byte += operand.via == Via::slot ? model_.read_slot : model_.read_own;
     for (const Access& destination : op.destinations)
       ns_per_byte += destination.via == Via::slot ? model_.write_slot : model_.write_own;
     return model_.op_us + 1e-3 * ns_per_byte * slice_bytes(op, at.slice);
@@ -270,14 +277,14 @@ class Machine {
 };
 
 void check(const CoreModel& model, const ProgramRun& run) {
-  for (const double figure : {model.alpha_us, model.op_us, model.switch_us, model.read_own, model.write_own, model.read_slot,
-                              model.write_slot, run.bytes, run.slice_bytes})
+  for (const double figure : {model.alpha_us, model.op_us, model.switch_us, model.read_own, model.write_own,
+                              model.read_slot, model.write_slot, run.bytes, run.slice_bytes})
     if (!(figure >= 0) || !std::isfinite(figure))
-      fail(ErrorCode::invalid_argument, "a figure of the cores' model, or the size, is {}: give finite ones that are not negative",
-           figure);
+      fail(ErrorCode::invalid_argument,
+           "a figure of the cores' model, or the size, is {}: give finite ones that are not negative", figure);
   if (model.cores < 1 || run.slots < 1 || run.slice_bytes == 0)
-    fail(ErrorCode::invalid_argument, "{} cores, {} slots of {} bytes: give at least one of each", model.cores, run.slots,
-         run.slice_bytes);
+    fail(ErrorCode::invalid_argument, "{} cores, {} slots of {} bytes: give at least one of each", model.cores,
+         run.slots, run.slice_bytes);
 }
 
 }  // namespace

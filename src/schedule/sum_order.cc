@@ -26,7 +26,8 @@ struct Arrival {
 };
 
 Order combined(Rank rank, Order own, bool contributes, std::vector<Arrival> arrivals) {
-  if (const auto copy = std::find_if(arrivals.begin(), arrivals.end(), [](const Arrival& a) { return a.kind == SendKind::copy; });
+  if (const auto copy =
+          std::find_if(arrivals.begin(), arrivals.end(), [](const Arrival& a) { return a.kind == SendKind::copy; });
       copy != arrivals.end())
     return copy->value;
   if (contributes) arrivals.push_back({rank, SendKind::reduce, own});
@@ -80,7 +81,9 @@ std::uint64_t sum_order(const Schedule& schedule, Stars stars) {
   std::vector<Order> orders;
   for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk)
     orders.push_back(order_of_chunk(schedule, chunk, by_chunk[static_cast<std::size_t>(chunk)], stars));
-  if (!schedule.pipelined && std::all_of(orders.begin(), orders.end(), [&](Order order) { return order == orders.front(); })) return orders.front();
+  if (!schedule.pipelined &&
+      std::all_of(orders.begin(), orders.end(), [&](Order order) { return order == orders.front(); }))
+    return orders.front();
   Order all = mix(4, static_cast<Order>(schedule.chunks));
   for (const Order order : orders) all = mix(all, order);
   if (schedule.pipelined)  // what arrives together is for lowering to decide

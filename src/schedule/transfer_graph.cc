@@ -87,7 +87,8 @@ class Builder {
   }
 
   void forget() {
-    for (const Rank rank : touched_) present_[static_cast<std::size_t>(rank)] = made_in_[static_cast<std::size_t>(rank)] = -1;
+    for (const Rank rank : touched_)
+      present_[static_cast<std::size_t>(rank)] = made_in_[static_cast<std::size_t>(rank)] = -1;
     touched_.clear();
   }
 
@@ -139,7 +140,9 @@ class Builder {
 
   void connect() {
     std::vector<int> order = by_step_;
-    sort_by(order, schedule_.ranks, [&](int at) { return send(at).src; }, schedule_.ranks, [&](int at) { return send(at).dst; });
+    sort_by(
+        order, schedule_.ranks, [&](int at) { return send(at).src; }, schedule_.ranks,
+        [&](int at) { return send(at).dst; });
     topology::Routes routes(schedule_.topology);
     graph_.first_of_way.push_back(0);
     graph_.messages.reserve(order.size());
@@ -156,22 +159,24 @@ class Builder {
       }
       message_of_[static_cast<std::size_t>(position)] = static_cast<int>(graph_.messages.size());
       const int connection = static_cast<int>(graph_.first_message.size()) - 1;
-      graph_.messages.push_back({position, reads_[static_cast<std::size_t>(position)], makes_[static_cast<std::size_t>(position)],
-                                 connection, at.chunk, at.kind});
+      graph_.messages.push_back({position, reads_[static_cast<std::size_t>(position)],
+                                 makes_[static_cast<std::size_t>(position)], connection, at.chunk, at.kind});
     }
     graph_.first_message.push_back(static_cast<int>(graph_.messages.size()));
   }
 
   void add_way(std::span<const topology::Edge> path, const Send& at) {
     if (path.empty())
-      fail(ErrorCode::invalid_argument, "schedule '{}': step {} sends from {} to {}, between which topology '{}' has no link",
-           schedule_.name, at.step, at.src, at.dst, schedule_.topology.name);
+      fail(ErrorCode::invalid_argument,
+           "schedule '{}': step {} sends from {} to {}, between which topology '{}' has no link", schedule_.name,
+           at.step, at.src, at.dst, schedule_.topology.name);
     for (const topology::Edge& ends : path) graph_.way.push_back(edges_.find(ends));
     graph_.first_of_way.push_back(static_cast<int>(graph_.way.size()));
   }
 
   void order_starts() {
-    // A round in which everyone talks to one other: the pairs of r ^ k serve groups of ranks too, but only powers of two.
+    // A round in which everyone talks to one other: the pairs of r ^ k serve groups of ranks too, but only powers of
+    // two.
     const int ranks = schedule_.ranks;
     const bool paired = std::has_single_bit(static_cast<unsigned>(ranks));
     const auto distance = [&](int at) {

@@ -14,7 +14,7 @@ namespace sccl::schedule {
 
 struct TransferGraph {
   struct Message {
-    int send = 0;  // position in Schedule::sends
+    int send = 0;   // position in Schedule::sends
     int reads = 0;  // value
     int makes = 0;  // value
     int connection = 0;
@@ -25,7 +25,7 @@ struct TransferGraph {
   struct Value {
     int arrivals = 0;  // messages that make it; 0: the rank's own contribution
     int reads = 0;
-    int next = -1;     // the value that replaces it
+    int next = -1;  // the value that replaces it
     bool replaces = false;
   };
 

@@ -106,8 +106,9 @@ void check_bandwidth(const Schedule& schedule) {
     if (!schedule.pipelined) check_step(schedule, edges, loads);
   });
   if (impossible)
-    fail(ErrorCode::invalid_argument, "schedule '{}': step {} sends from {} to {}, between which topology '{}' has no link",
-         schedule.name, impossible->step, impossible->src, impossible->dst, schedule.topology.name);
+    fail(ErrorCode::invalid_argument,
+         "schedule '{}': step {} sends from {} to {}, between which topology '{}' has no link", schedule.name,
+         impossible->step, impossible->src, impossible->dst, schedule.topology.name);
 }
 
 // One chunk's values at all ranks, advanced step by step.
@@ -127,8 +128,7 @@ class ChunkState {
     std::vector<const Send*> seen;
     for (auto send = begin; send != end; ++send) {
       const RankSet& value = values_[static_cast<std::size_t>(send->src)];
-      if (value.empty())
-        refuse(*send, fmt::format("rank {} holds nothing of it then", send->src));
+      if (value.empty()) refuse(*send, fmt::format("rank {} holds nothing of it then", send->src));
       for (const Send* other : seen)
         if (other->dst == send->dst && (other->kind == SendKind::copy || send->kind == SendKind::copy))
           refuse(*send, fmt::format("rank {} receives a copy and something else of it in this step", send->dst));

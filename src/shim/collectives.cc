@@ -29,7 +29,8 @@ struct Buffers {
   ncclDataType_t type;
 };
 
-runtime::Completion collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm, cudaStream_t stream) {
+runtime::Completion collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm,
+                               cudaStream_t stream) {
   const Pin pin(comm);
   const auto& communicator = pin.communicator();
   communicator->check_usable();
@@ -55,8 +56,8 @@ runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t 
 
 extern "C" {
 
-ncclResult_t pncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
-                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t pncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+                            ncclComm_t comm, cudaStream_t stream) {
   return queued("ncclAllReduce", [&] {
     return collective(Collective::allreduce, {sendbuff, recvbuff, count, datatype}, op, 0, comm, stream);
   });
@@ -92,12 +93,13 @@ ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, 
 
 ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                         cudaStream_t stream) {
-  return queued("ncclBcast",
-                 [&] { return collective(Collective::broadcast, {buff, buff, count, datatype}, 0, root, comm, stream); });
+  return queued("ncclBcast", [&] {
+    return collective(Collective::broadcast, {buff, buff, count, datatype}, 0, root, comm, stream);
+  });
 }
 
-ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+                           cudaStream_t stream) {
   return queued("ncclAlltoAll", [&] {
     return collective(Collective::alltoall, {sendbuff, recvbuff, count, datatype}, 0, 0, comm, stream);
   });
@@ -127,7 +129,7 @@ ncclResult_t pncclSend(const void* sendbuff, size_t count, ncclDataType_t dataty
 ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
   return queued("ncclRecv",
-                 [&] { return transfer(runtime::Direction::recv, recvbuff, count, datatype, peer, comm, stream); });
+                [&] { return transfer(runtime::Direction::recv, recvbuff, count, datatype, peer, comm, stream); });
 }
 
 ncclResult_t pncclGroupStart(void) {

@@ -45,8 +45,8 @@ void check_field(const ncclConfig_t& config, const IntField& field) {
   const int value = config.*field.field;
   if (value == kUndefined) return;
   if (value < field.low || value > field.high)
-    fail(ErrorCode::invalid_argument, "config.{} is {}: give a value of {}..{}, or leave it undefined", field.name, value,
-         field.low, field.high);
+    fail(ErrorCode::invalid_argument, "config.{} is {}: give a value of {}..{}, or leave it undefined", field.name,
+         value, field.low, field.high);
 }
 
 }  // namespace

@@ -65,8 +65,10 @@ runtime::Completion shrink(ncclComm_t comm, const int* excluded, int count, nccl
   return runtime::submit_setup(parent, [=] { deliver(newcomm, runtime::shrink(*parent, list, options)); });
 }
 
-runtime::Completion join_grown(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm, const ncclConfig_t* config) {
-  if (id == nullptr) fail(ErrorCode::invalid_argument, "uniqueId is NULL: a new rank needs the id of the growing ranks");
+runtime::Completion join_grown(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm,
+                               const ncclConfig_t* config) {
+  if (id == nullptr)
+    fail(ErrorCode::invalid_argument, "uniqueId is NULL: a new rank needs the id of the growing ranks");
   const auto options = child_options(nullptr, config);
   return join(newcomm, {to_runtime(*id), rank, ranks, 0, -1, options.name, options.blocking});
 }
@@ -126,8 +128,7 @@ ncclResult_t pncclCommRevoke(ncclComm_t comm, int revokeFlags) {
 ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
   return guarded("ncclCommSuspend", [&] {
     const auto communicator = communicator_of(comm);
-    if (flags != NCCL_SUSPEND_MEM)
-      fail(ErrorCode::invalid_argument, "flags is {}: give NCCL_SUSPEND_MEM", flags);
+    if (flags != NCCL_SUSPEND_MEM) fail(ErrorCode::invalid_argument, "flags is {}: give NCCL_SUSPEND_MEM", flags);
     communicator->check_usable();
     return runtime::submit_setup(communicator, [communicator] { communicator->suspend(); });
   });

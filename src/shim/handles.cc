@@ -18,8 +18,9 @@ void check_magic(ncclComm_t handle) {
   const std::uint64_t magic = handle->magic.load(std::memory_order_acquire);  // pairs with take_communicator
   if (magic == ncclComm::kGone) fail_stale();
   if (magic != ncclComm::kLive)
-    fail(ErrorCode::invalid_argument, "the communicator is not one this library made (first word {:#x}): two NCCL libraries "
-                                      "may be loaded, see sccl doctor",
+    fail(ErrorCode::invalid_argument,
+         "the communicator is not one this library made (first word {:#x}): two NCCL libraries "
+         "may be loaded, see sccl doctor",
          magic);
 }
 

@@ -27,7 +27,8 @@ void require_pointer(const T* pointer, const char* name) {
   if (pointer == nullptr) fail(ErrorCode::invalid_argument, "{} is NULL: pass a place for the result", name);
 }
 
-runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, int device, const ncclConfig_t* config) {
+runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, int device,
+                              const ncclConfig_t* config) {
   require_pointer(comm, "comm");
   const ncclConfig_t read = read_config(config);
   runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", read.blocking != 0};

@@ -44,11 +44,20 @@ ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t
     if (value == nullptr) fail(ErrorCode::invalid_argument, "value is NULL: pass a place for the result");
     const runtime::MemoryUse use = communicator->memory_use();
     switch (static_cast<int>(stat)) {
-      case ncclStatGpuMemSuspend: *value = use.suspendable_bytes; return;
-      case ncclStatGpuMemSuspended: *value = use.suspended ? 1 : 0; return;
-      case ncclStatGpuMemPersist: *value = use.persistent_bytes; return;
-      case ncclStatGpuMemTotal: *value = use.suspendable_bytes + use.persistent_bytes; return;
-      default: fail(ErrorCode::invalid_argument, "{} is no statistic of ncclCommMemStat_t", static_cast<int>(stat));
+      case ncclStatGpuMemSuspend:
+        *value = use.suspendable_bytes;
+        return;
+      case ncclStatGpuMemSuspended:
+        *value = use.suspended ? 1 : 0;
+        return;
+      case ncclStatGpuMemPersist:
+        *value = use.persistent_bytes;
+        return;
+      case ncclStatGpuMemTotal:
+        *value = use.suspendable_bytes + use.persistent_bytes;
+        return;
+      default:
+        fail(ErrorCode::invalid_argument, "{} is no statistic of ncclCommMemStat_t", static_cast<int>(stat));
     }
   });
 }

@@ -25,9 +25,10 @@ runtime::Completion register_window(ncclComm_t comm, void* base, size_t bytes, n
   if (win == nullptr) fail(ErrorCode::invalid_argument, "win is NULL: pass a place for the result");
   if ((flags & ~kKnownFlags) != 0)
     fail(ErrorCode::invalid_argument, "winFlags is {:#x}: only the flags NCCL_WIN_... of nccl.h are known", flags);
-  const auto use = (flags & NCCL_WIN_COLL_SYMMETRIC) != 0 ? runtime::WindowUse::symmetric : runtime::WindowUse::one_sided;
-  return runtime::submit_setup(
-      communicator, [=] { *win = handle_of(communicator->one_sided().register_window(base, bytes, use)); });
+  const auto use =
+      (flags & NCCL_WIN_COLL_SYMMETRIC) != 0 ? runtime::WindowUse::symmetric : runtime::WindowUse::one_sided;
+  return runtime::submit_setup(communicator,
+                               [=] { *win = handle_of(communicator->one_sided().register_window(base, bytes, use)); });
 }
 
 // Contexts and signals are numbered by the program; the flags are reserved.
@@ -40,7 +41,8 @@ runtime::SignalAddress checked_address(runtime::Communicator& communicator, int 
 }
 
 runtime::Completion put_signal(const void* data, size_t count, ncclDataType_t datatype, ncclWindow_t win, size_t offset,
-                               int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {
+                               int peer, int signal, int context, unsigned flags, ncclComm_t comm,
+                               cudaStream_t stream) {
   const auto communicator = communicator_of(comm);
   communicator->check_usable();
   const int type = static_cast<int>(datatype);
@@ -55,7 +57,8 @@ runtime::Completion put_signal(const void* data, size_t count, ncclDataType_t da
   return runtime::submit(communicator, runtime::PutRequest{bytes, &window, offset, to, stream});
 }
 
-runtime::Completion wait_signal(int count, const ncclWaitSignalDesc_t* descriptions, ncclComm_t comm, cudaStream_t stream) {
+runtime::Completion wait_signal(int count, const ncclWaitSignalDesc_t* descriptions, ncclComm_t comm,
+                                cudaStream_t stream) {
   const auto communicator = communicator_of(comm);
   communicator->check_usable();
   if (count < 0 || (count > 0 && descriptions == nullptr))
@@ -65,8 +68,8 @@ runtime::Completion wait_signal(int count, const ncclWaitSignalDesc_t* descripti
   for (int i = 0; i < count; ++i) {
     const ncclWaitSignalDesc_t& one = descriptions[i];
     if (one.opCnt < 0) fail(ErrorCode::invalid_argument, "description {} waits for {} signals", i, one.opCnt);
-    waits.push_back({checked_address(*communicator, one.peer, one.sigIdx, one.ctx, 0),
-                     static_cast<std::uint64_t>(one.opCnt)});
+    waits.push_back(
+        {checked_address(*communicator, one.peer, one.sigIdx, one.ctx, 0), static_cast<std::uint64_t>(one.opCnt)});
   }
   return runtime::submit(communicator, std::move(waits), stream);
 }

@@ -23,9 +23,7 @@ Type type_of(const env::Variable& variable) {
   return env::kind(variable) == env::Kind::number ? Type::i64 : Type::text;
 }
 
-const char* type_name(Type type) {
-  return type == Type::i64 ? "int64_t" : type == Type::u64 ? "uint64_t" : "string";
-}
+const char* type_name(Type type) { return type == Type::i64 ? "int64_t" : type == Type::u64 ? "uint64_t" : "string"; }
 
 // Callers keep the pointers: a text lives as long as the process, once. Never destroyed.
 const std::string& kept(const std::string& text) {
@@ -99,8 +97,8 @@ std::string raw_bytes(const env::Variable& variable) {
     text.push_back('\0');
     return text;
   }
-  const std::uint64_t bits = type_of(variable) == Type::u64 ? log::subsystem_mask()
-                                                             : static_cast<std::uint64_t>(number_of(variable));
+  const std::uint64_t bits =
+      type_of(variable) == Type::u64 ? log::subsystem_mask() : static_cast<std::uint64_t>(number_of(variable));
   return std::string(reinterpret_cast<const char*>(&bits), sizeof bits);
 }
 

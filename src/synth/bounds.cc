@@ -17,9 +17,7 @@ constexpr int kMostSteps = 64;        // with more, only cuts without time are l
 // Of the networks of all demands together. On large machines the demands are alike, and a few of them say it all.
 constexpr std::size_t kMostArcs = 200'000;
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // Sets of ranks across which all-to-all traffic is worth measuring: all of them on small machines, else neighbourhoods
 // and runs of consecutive ranks.

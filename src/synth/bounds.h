@@ -17,8 +17,8 @@
 #include <map>
 #include <vector>
 
-#include "topology/max_flow.h"
 #include "synth/problem.h"
+#include "topology/max_flow.h"
 
 namespace sccl::synth {
 
@@ -71,7 +71,8 @@ class Bounds {
     int nodes = 0;
     int source = 0;
     int sink = 0;
-    std::vector<topology::CapacityArc> arcs;   // capacity: lanes where step >= 0, else pieces (supply and demand) or unbounded
+    std::vector<topology::CapacityArc>
+        arcs;                // capacity: lanes where step >= 0, else pieces (supply and demand) or unbounded
     std::vector<int> steps;  // by arc: the step whose rounds multiply its capacity; -1: pieces multiply it; -2: never
   };
 

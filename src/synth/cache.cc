@@ -25,9 +25,7 @@ std::vector<int> inverse(std::span<const int> number) {
   return result;
 }
 
-bool rooted(Collective collective) {
-  return info(collective).rooted;
-}
+bool rooted(Collective collective) { return info(collective).rooted; }
 
 Frontier under_new_numbers(Frontier frontier, std::span<const int> number, const topology::Topology& topology) {
   for (Point& point : frontier.points) point.schedule = synth::renumbered(point.schedule, number, topology);

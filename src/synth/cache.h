@@ -2,8 +2,8 @@
 //
 // An entry belongs to the canonical form of a topology, a collective and a root: jobs on devices that differ only in
 // their numbers, or whose roots a symmetry exchanges, find the same entry and get its schedules in their own numbers.
-// What is damaged (base/sealed_file.h), of another topology, or holds a schedule that does not verify on the job's links
-// counts as absent.
+// What is damaged (base/sealed_file.h), of another topology, or holds a schedule that does not verify on the job's
+// links counts as absent.
 #pragma once
 
 #include <filesystem>

@@ -23,9 +23,7 @@ Cnf::Cnf() : solver_(std::make_unique<Solver>()) {
   solver_->cadical.connect_terminator(&solver_->clock);
 }
 
-Cnf::~Cnf() {
-  solver_->cadical.disconnect_terminator();
-}
+Cnf::~Cnf() { solver_->cadical.disconnect_terminator(); }
 
 void Cnf::clause(std::span<const int> literals) {
   for (const int literal : literals) solver_->cadical.add(literal);
@@ -43,8 +41,6 @@ Outcome Cnf::solve(std::int64_t conflicts, const Limits& limits) {
   return result == 10 ? Outcome::sat : result == 20 ? Outcome::unsat : Outcome::unknown;
 }
 
-bool Cnf::value(int literal) const {
-  return solver_->cadical.val(literal) > 0;
-}
+bool Cnf::value(int literal) const { return solver_->cadical.val(literal) > 0; }
 
 }  // namespace sccl::synth

@@ -6,9 +6,7 @@
 namespace sccl::synth {
 namespace {
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // The hop each hop is the image of, by element.
 std::vector<Permutation> inverses(const std::vector<Permutation>& permutations) {

@@ -9,9 +9,7 @@ namespace {
 
 constexpr std::int64_t kMostWorkAStep = 4'000'000;
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Flood {
  public:

@@ -11,9 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-json size_json(const Size& size) {
-  return {{"chunks", size.chunks}, {"steps", size.steps}, {"rounds", size.rounds}};
-}
+json size_json(const Size& size) { return {{"chunks", size.chunks}, {"steps", size.steps}, {"rounds", size.rounds}}; }
 
 Size size_from(const json& json) {
   return {json.at("chunks").get<int>(), json.at("steps").get<int>(), json.at("rounds").get<int>()};

@@ -18,9 +18,7 @@ constexpr int kRounds = 4;          // of the sweep
 constexpr int kFirstSliceMs = 250;  // for one question in the first round
 constexpr int kSliceGrowth = 5;
 
-Ratio cost(const Size& size) {
-  return ratio(size.rounds, size.chunks);
-}
+Ratio cost(const Size& size) { return ratio(size.rounds, size.chunks); }
 
 bool no_worse(const Size& one, const Size& other) {
   return one.steps <= other.steps && cost(one) <= cost(other) && one.chunks <= other.chunks;

@@ -15,7 +15,7 @@ constexpr int kMostChunks = 20000;
 constexpr int kMostStepsTried = 24;
 constexpr std::size_t kMostActions = 5;
 constexpr std::int64_t kCheapLiterals = 200'000;  // a conflict takes the longer, the larger the formula
-constexpr int kDecidedEarly = 8;  // formulas that are decided mostly are within this part of their turn
+constexpr int kDecidedEarly = 8;                  // formulas that are decided mostly are within this part of their turn
 
 // A formula takes time to write down, too.
 std::int64_t literals_in(const Limits& limits) {
@@ -181,7 +181,8 @@ Outcome Search::attempt_once(Asked& asked, Attempt& attempt, std::int64_t confli
   Outcome outcome = Outcome::unknown;
   try {
     if (!attempt.encoding) {
-      const std::int64_t most = limits.most_literals > 0 ? std::min(limits.most_literals, kMostLiterals) : kMostLiterals;
+      const std::int64_t most =
+          limits.most_literals > 0 ? std::min(limits.most_literals, kMostLiterals) : kMostLiterals;
       if (attempt.literals > most) throw std::bad_alloc();
       attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
     }

@@ -6,9 +6,7 @@
 namespace sccl::synth {
 namespace {
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Router {
  public:
@@ -96,8 +94,6 @@ class Router {
 
 }  // namespace
 
-Routed shortest_paths(const Problem& problem) {
-  return Router(problem).run();
-}
+Routed shortest_paths(const Problem& problem) { return Router(problem).run(); }
 
 }  // namespace sccl::synth

@@ -15,9 +15,7 @@ constexpr int kMostWork = 20'000'000;  // comparisons of all searches together
 constexpr std::size_t kMostElements = 48;
 constexpr std::size_t kMostGroups = 4;
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Permutation identity(int size) {
   Permutation permutation(at(size));

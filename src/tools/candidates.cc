@@ -25,9 +25,8 @@ void check_root(const topology::Topology& machine, const Call& call) {
 }
 
 double closed_form_us(const schedule::Schedule& schedule, const Call& call, double slice_bytes) {
-  const int slices = schedule.pipelined && slice_bytes > 0
-                         ? std::max(1, static_cast<int>(std::ceil(call.bytes / slice_bytes)))
-                         : 1;
+  const int slices =
+      schedule.pipelined && slice_bytes > 0 ? std::max(1, static_cast<int>(std::ceil(call.bytes / slice_bytes))) : 1;
   return schedule::linear_cost(schedule, slices).time_us(call.bytes);
 }
 
@@ -36,15 +35,17 @@ double closed_form_us(const schedule::Schedule& schedule, const Call& call, doub
 Collective parse_collective_name(const std::string& name) {
   const auto collective = collective_from_name(name);
   if (!collective || *collective == Collective::sendrecv)
-    throw CLI::ValidationError("'" + name +
-                               "' is no collective: use allreduce, allgather, reducescatter, broadcast, reduce, alltoall, "
-                               "gather or scatter");
+    throw CLI::ValidationError(
+        "'" + name +
+        "' is no collective: use allreduce, allgather, reducescatter, broadcast, reduce, alltoall, "
+        "gather or scatter");
   return *collective;
 }
 
 void require_predictions(const std::vector<portfolio::Prediction>& predictions, const topology::Topology& machine) {
   if (predictions.empty())
-    fail(ErrorCode::invalid_argument, "topology '{}' has links without bandwidths: nothing can be predicted", machine.name);
+    fail(ErrorCode::invalid_argument, "topology '{}' has links without bandwidths: nothing can be predicted",
+         machine.name);
 }
 
 std::vector<Candidate> candidates(const topology::Topology& machine, const Call& call,
@@ -70,7 +71,8 @@ schedule::Schedule plan_by(const std::string& algorithm, const topology::Topolog
   } else {
     auto all = portfolio::candidates(machine, call.collective, call.root);
     for (const portfolio::Prediction& prediction : portfolio::predict(all, options))
-      if (portfolio::answers_to(all[prediction.candidate], algorithm)) return std::move(all[prediction.candidate].schedule);
+      if (portfolio::answers_to(all[prediction.candidate], algorithm))
+        return std::move(all[prediction.candidate].schedule);
   }
   fail(ErrorCode::invalid_argument,
        "'{}' has no schedule for {} on topology '{}' of {} ranks: use other links, or one of {}", algorithm,

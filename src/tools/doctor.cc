@@ -34,9 +34,7 @@ struct Finding {
   std::string remedy;
 };
 
-const char* name(State state) {
-  return state == State::ok ? "ok" : state == State::warn ? "warn" : "bad";
-}
+const char* name(State state) { return state == State::ok ? "ok" : state == State::warn ? "warn" : "bad"; }
 
 Finding cores() {
   cpu_set_t set;

@@ -47,11 +47,20 @@ std::string escaped(std::string_view text) {
   std::string result;
   for (const char letter : text) {
     switch (letter) {
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '&': result += "&amp;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += static_cast<unsigned char>(letter) < 32 ? ' ' : letter;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '&':
+        result += "&amp;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += static_cast<unsigned char>(letter) < 32 ? ' ' : letter;
     }
   }
   return result;
@@ -73,8 +82,8 @@ Drawing::Drawing(double width, double height, std::string_view title) {
 }
 
 void Drawing::text(double x, double y, std::string_view style, std::string_view content, std::string_view anchor) {
-  text_ += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", style, x, y, anchor,
-                       escaped(content));
+  text_ += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", style, x, y,
+                       anchor, escaped(content));
 }
 
 void Drawing::box(double x, double y, double width, double height, std::string_view style, std::string_view hint) {
@@ -83,11 +92,13 @@ void Drawing::box(double x, double y, double width, double height, std::string_v
 }
 
 void Drawing::line(double x1, double y1, double x2, double y2, std::string_view style) {
-  text_ += fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", style, x1, y1, x2, y2);
+  text_ += fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", style, x1, y1,
+                       x2, y2);
 }
 
 void Drawing::path(std::string_view data, std::string_view style, double stroke_width, std::string_view hint) {
-  text_ += fmt::format("<path class=\"{}\" d=\"{}\" stroke-width=\"{:.1f}\"{}", style, data, stroke_width, closed("path", hint));
+  text_ += fmt::format("<path class=\"{}\" d=\"{}\" stroke-width=\"{:.1f}\"{}", style, data, stroke_width,
+                       closed("path", hint));
 }
 
 void Drawing::circle(double x, double y, double radius, std::string_view style) {

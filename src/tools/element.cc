@@ -31,9 +31,7 @@ Format format(DataType type) {
   }
 }
 
-bool is_signed(DataType type) {
-  return type == DataType::int8 || type == DataType::int32 || type == DataType::int64;
-}
+bool is_signed(DataType type) { return type == DataType::int8 || type == DataType::int32 || type == DataType::int64; }
 
 // Small integers are normal values. What does not fit into the mantissa is cut off: most_exact_value says what fits.
 std::uint64_t encode(const Format& format, unsigned value) {

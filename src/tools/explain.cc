@@ -1,4 +1,8 @@
 // sccl explain: which schedule serves which size on given links, and why.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstddef>
@@ -6,9 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 #include "base/error.h"
@@ -51,7 +52,8 @@ std::vector<Collective> collectives_of(const Options& options) {
     return {Collective::allreduce, Collective::allgather, Collective::reducescatter, Collective::broadcast,
             Collective::reduce,    Collective::alltoall,  Collective::gather,        Collective::scatter};
   const auto found = collective_from_name(options.collective);
-  if (!found) fail(ErrorCode::invalid_argument, "'{}' is no collective: use allreduce, allgather, ...", options.collective);
+  if (!found)
+    fail(ErrorCode::invalid_argument, "'{}' is no collective: use allreduce, allgather, ...", options.collective);
   return {*found};
 }
 
@@ -97,7 +99,8 @@ class Explanation {
     }
     settings_ = runtime::settings_from_environment(ranks_);
     if (settings_.direct_allowed) reach_ = runtime::Reach::through_system;
-    const bool may_prefer = settings_.direct_allowed && !rehearsal_ && ranks_ == 2 && settings_.protocol == runtime::ProtocolChoice::automatic;
+    const bool may_prefer = settings_.direct_allowed && !rehearsal_ && ranks_ == 2 &&
+                            settings_.protocol == runtime::ProtocolChoice::automatic;
     if (may_prefer && two_processes_prefer_the_system()) reach_ = runtime::Reach::system_preferred;
     if (const auto folder = cache_folder(); folder && settings_.tune != runtime::TuneMode::off)
       measured_ = runtime::load_tuning(*folder, runtime::tuning_place(links, ranks_, reach_));
@@ -161,11 +164,13 @@ void print_table(const std::vector<Row>& rows) {
 void print_json(const std::vector<Row>& rows) {
   nlohmann::json all = nlohmann::json::array();
   for (const Row& row : rows) {
-    nlohmann::json entry{{"collective", info(row.collective).name}, {"bytes", row.bytes}, {"schedule", row.schedule}, {"why", row.why}};
+    nlohmann::json entry{
+        {"collective", info(row.collective).name}, {"bytes", row.bytes}, {"schedule", row.schedule}, {"why", row.why}};
     if (row.predicted_us > 0) entry["predicted_us"] = row.predicted_us;
     if (row.measured_us > 0) entry["measured_us"] = row.measured_us;
     if (!row.second.empty())
-      entry["second"] = {{"schedule", row.second}, {row.measured_us > 0 ? "measured_us" : "predicted_us", row.second_us}};
+      entry["second"] = {{"schedule", row.second},
+                         {row.measured_us > 0 ? "measured_us" : "predicted_us", row.second_us}};
     all.push_back(entry);
   }
   std::puts(all.dump().c_str());
@@ -175,9 +180,12 @@ void print_json(const std::vector<Row>& rows) {
 
 int explain(int argc, char** argv) {
   Options options;
-  CLI::App app("Which schedule serves which size, and why: on this host's own links, or on those of --topo.", "sccl explain");
+  CLI::App app("Which schedule serves which size, and why: on this host's own links, or on those of --topo.",
+               "sccl explain");
   options.machine.add_to(app);
-  app.add_option("-n,--ranks", options.ranks, "ranks on this host, without --topo")->check(CLI::Range(1, 1024))->capture_default_str();
+  app.add_option("-n,--ranks", options.ranks, "ranks on this host, without --topo")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   app.add_option("--collective", options.collective, "only this one");
   app.add_option("--root", options.root, "of rooted collectives")->capture_default_str();
   app.add_flag("--json", options.as_json, "print JSON");

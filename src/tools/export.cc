@@ -36,7 +36,9 @@ int export_schedule(int argc, char** argv) {
   std::vector<std::string> names;
   for (const auto& [name, write] : formats()) names.push_back(name);
   app.add_option("--schedule", path, "schedule (JSON or MSCCL XML)")->required();
-  app.add_option("--format", format, "msccl-xml, json, or svg (one panel a step)")->required()->check(CLI::IsMember(names));
+  app.add_option("--format", format, "msccl-xml, json, or svg (one panel a step)")
+      ->required()
+      ->check(CLI::IsMember(names));
   app.add_option("--out", out, "file; - for standard output")->capture_default_str();
   try {
     app.parse(argc, argv);

@@ -80,7 +80,9 @@ double tick_us(double time_us) {
 class Chart {
  public:
   Chart(const schedule::Schedule& schedule, const schedule::Simulation& simulation, const std::string& title)
-      : schedule_(schedule), edges_(schedule.topology), time_us_(std::max(simulation.time_us, 1e-9)),
+      : schedule_(schedule),
+        edges_(schedule.topology),
+        time_us_(std::max(simulation.time_us, 1e-9)),
         rows_(bars_of(schedule, simulation, time_us_ / kPlot / 4)) {
     links_ = simulation.edges.size();
     keep_busiest(rows_, simulation);
@@ -139,7 +141,8 @@ class Chart {
     const bool in_ms = time_us_ >= 10000;
     for (double us = 0; us <= time_us_ * 1.0001; us += tick) {
       drawing_.line(x_of(us), kTop - 6, x_of(us), height_ - kBottom + 4, "grid");
-      drawing_.text(x_of(us), height_ - kBottom + 18, "quiet small", fmt::format("{:.6g}", in_ms ? us / 1000 : us), "middle");
+      drawing_.text(x_of(us), height_ - kBottom + 18, "quiet small", fmt::format("{:.6g}", in_ms ? us / 1000 : us),
+                    "middle");
     }
     drawing_.text(kLeft + kPlot + 12, height_ - kBottom + 18, "quiet small", in_ms ? "ms" : "us");
   }
@@ -148,12 +151,14 @@ class Chart {
     const schedule::EdgeInfo& edge = edges_[row.first];
     drawing_.box(kLeft, y + 1, kPlot, kRow - 2, "row");
     if (first_of_link)
-      drawing_.text(kLeft - 8, y + kRow - 3.5, "small", fmt::format("{} → {}", node(edge.ends.first), node(edge.ends.second)), "end");
+      drawing_.text(kLeft - 8, y + kRow - 3.5, "small",
+                    fmt::format("{} → {}", node(edge.ends.first), node(edge.ends.second)), "end");
     double busy_us = 0;
     for (const Bar& bar : bars) {
       busy_us += bar.end_us - bar.begin_us;
       const double width = std::max(0.6, x_of(bar.end_us) - x_of(bar.begin_us) - 0.4);
-      drawing_.box(x_of(bar.begin_us), y + 1.5, width, kRow - 3, scale_class(bar.step, schedule_.steps), hint(edge, bar));
+      drawing_.box(x_of(bar.begin_us), y + 1.5, width, kRow - 3, scale_class(bar.step, schedule_.steps),
+                   hint(edge, bar));
       if (bar.kind == SendKind::reduce) stripes(x_of(bar.begin_us), y + 1.5, width, kRow - 3);
     }
     drawing_.text(kLeft + kPlot + 8, y + kRow - 3.5, "quiet small", fmt::format("{:.0f} %", 100 * busy_us / time_us_));
@@ -172,9 +177,9 @@ class Chart {
       }
       chunks += fmt::format(" {}", chunk);
     }
-    return fmt::format("{} to {}, step {}, {}: chunk{}{}, {:.2f} to {:.2f} us", node(edge.ends.first), node(edge.ends.second),
-                       bar.step, bar.kind == SendKind::reduce ? "adds" : "copies", bar.chunks.size() > 1 ? "s" : "", chunks,
-                       bar.begin_us, bar.end_us);
+    return fmt::format("{} to {}, step {}, {}: chunk{}{}, {:.2f} to {:.2f} us", node(edge.ends.first),
+                       node(edge.ends.second), bar.step, bar.kind == SendKind::reduce ? "adds" : "copies",
+                       bar.chunks.size() > 1 ? "s" : "", chunks, bar.begin_us, bar.end_us);
   }
 
   void stripes(double x, double y, double width, double height) {
@@ -198,7 +203,8 @@ class Chart {
 
 }  // namespace
 
-std::string gantt_svg(const schedule::Schedule& schedule, const schedule::Simulation& simulation, const std::string& title) {
+std::string gantt_svg(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
+                      const std::string& title) {
   return Chart(schedule, simulation, title).draw();
 }
 

@@ -37,7 +37,8 @@ std::string resources(const std::string& log, bool& spills) {
   std::smatch found;
   std::string text;
   if (std::regex_search(log, found, std::regex("Used ([0-9]+) registers"))) text = found[1].str() + " registers";
-  if (!std::regex_search(log, found, std::regex("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads"))) return text;
+  if (!std::regex_search(log, found, std::regex("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads")))
+    return text;
   spills = found[1] != "0" || found[2] != "0";
   return text + ", " + found[1].str() + " bytes spilled";
 }
@@ -85,8 +86,8 @@ int run(const std::vector<std::string>& architectures, const std::vector<Instanc
       const Finding finding = compile(tasks[i], *compilers.at(vendor_of(tasks[i].architecture)), folder);
       if (!finding.good) ++bad;
       const std::lock_guard lock(output);
-      std::printf("%-8s %-20s %s%s\n", tasks[i].architecture.c_str(), name(tasks[i].instance).c_str(), finding.text.c_str(),
-                  finding.good ? "" : "  <--");
+      std::printf("%-8s %-20s %s%s\n", tasks[i].architecture.c_str(), name(tasks[i].instance).c_str(),
+                  finding.text.c_str(), finding.good ? "" : "  <--");
       std::fflush(stdout);
     }
   };

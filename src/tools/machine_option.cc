@@ -10,8 +10,6 @@ void MachineOption::add_to(CLI::App& app) {
   app.add_option("--nic-gbps", nic_gbits_per_s_, "Gbit/s of each device's NIC in A*PRESET")->capture_default_str();
 }
 
-topology::Topology MachineOption::machine() const {
-  return topology_argument(name_, devices_, nic_gbits_per_s_);
-}
+topology::Topology MachineOption::machine() const { return topology_argument(name_, devices_, nic_gbits_per_s_); }
 
 }  // namespace sccl::tools

@@ -63,9 +63,12 @@ json trees_of(const Packing& packing) {
 
 std::string_view text(treegen::Proof proof) {
   switch (proof) {
-    case treegen::Proof::cut: return "cut";
-    case treegen::Proof::linear_program: return "linear program";
-    case treegen::Proof::none: break;
+    case treegen::Proof::cut:
+      return "cut";
+    case treegen::Proof::linear_program:
+      return "linear program";
+    case treegen::Proof::none:
+      break;
   }
   return "none";
 }
@@ -115,8 +118,8 @@ void print_sets(const Packing& packing) {
 }
 
 void print(const Packing& packing, double seconds) {
-  std::printf("rate    %s lanes (%.4f), optimum %s, proof: %s\n", to_text(packing.rate).c_str(), to_double(packing.rate),
-              to_text(packing.optimum).c_str(), std::string(text(packing.proof)).c_str());
+  std::printf("rate    %s lanes (%.4f), optimum %s, proof: %s\n", to_text(packing.rate).c_str(),
+              to_double(packing.rate), to_text(packing.optimum).c_str(), std::string(text(packing.proof)).c_str());
   print_sets(packing);
   std::printf("trees   %zu of depth %d%s, %d candidates, %.3f s\n", packing.routes.size(), packing.depth(),
               packing.fewest_proved ? " (fewest, proved)" : "", packing.candidates, seconds);

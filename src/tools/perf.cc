@@ -86,7 +86,8 @@ void check_algorithm(const std::string& given, const PerfOptions& options) {
   if (algorithm.empty()) return;
   const auto links = env::text("SCCL_TOPO");
   if (!links && planners::find(algorithm) == nullptr)
-    throw CLI::ValidationError("--algo: " + algorithm + " needs links that are named: set SCCL_TOPO, for example to dgx1v");
+    throw CLI::ValidationError("--algo: " + algorithm +
+                               " needs links that are named: set SCCL_TOPO, for example to dgx1v");
   if (collective == Collective::sendrecv || !serves(algorithm, links, options))
     throw CLI::ValidationError("--algo: " + algorithm + " has no schedule for " + options.collective->name + " on " +
                                std::to_string(options.ranks) + " ranks");
@@ -104,7 +105,8 @@ void add_options(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember({"auto", "simple", "ll", "ll128", "direct"}));
   app.add_option("--csv", line.csv_path, "also write this file");
   app.add_flag("--threads", options.threads, "ranks as threads of one process");
-  app.add_flag("--trace-tuning", line.trace_tuning, "tune while measuring (SCCL_TUNE=online) and print the course of it");
+  app.add_flag("--trace-tuning", line.trace_tuning,
+               "tune while measuring (SCCL_TUNE=online) and print the course of it");
   app.add_flag("--json", line.as_json, "print JSON");
 }
 

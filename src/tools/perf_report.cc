@@ -10,9 +10,7 @@
 namespace sccl::tools {
 namespace {
 
-double gbytes_per_s(std::size_t bytes, double us) {
-  return us > 0 ? static_cast<double>(bytes) / us / 1e3 : 0;
-}
+double gbytes_per_s(std::size_t bytes, double us) { return us > 0 ? static_cast<double>(bytes) / us / 1e3 : 0; }
 
 }  // namespace
 

@@ -17,9 +17,10 @@ int rounds_of(const schedule::Schedule& schedule) {
 }
 
 void print_table(const std::vector<Candidate>& all, const topology::Topology& machine, const Call& call) {
-  std::printf("# %s of %s on %s, %d ranks\n", std::string(info(call.collective).name).c_str(), size_text(call.bytes).c_str(),
-              machine.name.c_str(), machine.ranks);
-  std::printf("# %-16s %8s %6s %6s %12s %14s\n", "algorithm", "chunks", "steps", "rounds", "predicted us", "closed form us");
+  std::printf("# %s of %s on %s, %d ranks\n", std::string(info(call.collective).name).c_str(),
+              size_text(call.bytes).c_str(), machine.name.c_str(), machine.ranks);
+  std::printf("# %-16s %8s %6s %6s %12s %14s\n", "algorithm", "chunks", "steps", "rounds", "predicted us",
+              "closed form us");
   for (const Candidate& one : all)
     std::printf("%c %-16s %8d %6d %6d %12.2f %14.2f\n", &one == &all.front() ? '*' : ' ', one.algorithm.c_str(),
                 one.schedule.chunks, one.schedule.steps, rounds_of(one.schedule), one.time_us, one.closed_form_us);

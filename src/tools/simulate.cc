@@ -48,15 +48,19 @@ void add_options(CLI::App& app, Options& options) {
   options.machine.add_to(app);
   app.add_option("--schedule", options.schedule_path, "simulate this file (JSON or MSCCL XML) instead of planning");
   app.add_option("--collective", options.collective, "allreduce, allgather, ...");
-  app.add_option("--bytes", options.bytes, "buffer one rank (broadcast, scatter: the root) puts in, e.g. 64M")->required();
+  app.add_option("--bytes", options.bytes, "buffer one rank (broadcast, scatter: the root) puts in, e.g. 64M")
+      ->required();
   app.add_option("--root", options.call.root, "of a rooted collective");
   app.add_option("--algo", options.algorithm, "planner or kind (ring, trees, synth, ...); without it the fastest");
-  app.add_option("--slice", options.slice, "chunks are cut into slices of this size; 0: not at all")->capture_default_str();
+  app.add_option("--slice", options.slice, "chunks are cut into slices of this size; 0: not at all")
+      ->capture_default_str();
   app.add_option("--slots", options.slots, "slices under way on a connection; 0: no bound")->capture_default_str();
-  app.add_option("--reduce-gbytes-per-s", options.reduce_gbytes_per_s, "rate at which a rank adds; 0: no time")->capture_default_str();
-  app.add_option("--cores", options.cores_path,
-                 "the program on ranks that share these cores, by figures in a JSON file (bench/predict measures them); links "
-                 "play no part");
+  app.add_option("--reduce-gbytes-per-s", options.reduce_gbytes_per_s, "rate at which a rank adds; 0: no time")
+      ->capture_default_str();
+  app.add_option(
+      "--cores", options.cores_path,
+      "the program on ranks that share these cores, by figures in a JSON file (bench/predict measures them); links "
+      "play no part");
   app.add_flag("--stepwise", options.stepwise, "a barrier between steps, as in SCCL's model; no slices");
   app.add_flag("--timeline", options.timeline, "list every transfer in the JSON");
   app.add_option("--svg", options.svg_path, "draw what passes which link when into this file");
@@ -65,8 +69,8 @@ void add_options(CLI::App& app, Options& options) {
 }
 
 schedule::SimulationOptions simulation_options(const Options& options) {
-  schedule::SimulationOptions result{.bytes = options.call.bytes, .slots = options.slots,
-                                     .reduce_gbytes_per_s = options.reduce_gbytes_per_s};
+  schedule::SimulationOptions result{
+      .bytes = options.call.bytes, .slots = options.slots, .reduce_gbytes_per_s = options.reduce_gbytes_per_s};
   result.slice_bytes = options.stepwise || options.slice == "0" ? 0 : static_cast<double>(parse_size(options.slice));
   result.progress = options.stepwise ? schedule::Progress::stepwise : schedule::Progress::dataflow;
   result.detail = schedule::Detail::totals;
@@ -76,7 +80,8 @@ schedule::SimulationOptions simulation_options(const Options& options) {
 schedule::Schedule schedule_of(const Options& options) {
   if (options.schedule_path.empty()) {
     const topology::Topology machine = options.machine.machine();
-    if (!options.algorithm.empty()) return plan_by(options.algorithm, machine, options.call, simulation_options(options));
+    if (!options.algorithm.empty())
+      return plan_by(options.algorithm, machine, options.call, simulation_options(options));
     return candidates(machine, options.call, simulation_options(options)).front().schedule;
   }
   schedule::Schedule schedule = schedule_from_text(read_text(options.schedule_path));
@@ -84,8 +89,8 @@ schedule::Schedule schedule_of(const Options& options) {
   if (options.machine.given()) {
     schedule.topology = options.machine.machine();
     if (schedule.topology.ranks != schedule.ranks)
-      fail(ErrorCode::invalid_argument, "{} is for {} ranks and topology '{}' has {}: give one of as many", options.schedule_path,
-           schedule.ranks, schedule.topology.name, schedule.topology.ranks);
+      fail(ErrorCode::invalid_argument, "{} is for {} ranks and topology '{}' has {}: give one of as many",
+           options.schedule_path, schedule.ranks, schedule.topology.name, schedule.topology.ranks);
     schedule.rounds = schedule::needed_rounds(schedule);
   }
   schedule::verify(schedule);
@@ -102,8 +107,14 @@ schedule::CoreModel core_model(const std::string& path) {
   const nlohmann::json json = nlohmann::json::parse(read_text(path), nullptr, false);
   const auto get = [&](const char* name) { return figure(json, name, path); };
   constexpr double kMostCores = 1 << 20;
-  return {static_cast<int>(std::clamp(get("cores"), 0.0, kMostCores)), get("alpha_us"), get("op_us"), get("switch_us"), get("read_own_ns"),
-          get("write_own_ns"), get("read_slot_ns"), get("write_slot_ns")};
+  return {static_cast<int>(std::clamp(get("cores"), 0.0, kMostCores)),
+          get("alpha_us"),
+          get("op_us"),
+          get("switch_us"),
+          get("read_own_ns"),
+          get("write_own_ns"),
+          get("read_slot_ns"),
+          get("write_slot_ns")};
 }
 
 // As the executor of the host platform runs it.
@@ -142,9 +153,10 @@ struct Outcome {
 void print_text(const Outcome& outcome, const Options& options) {
   const schedule::Schedule& schedule = outcome.schedule;
   const schedule::EdgeIndex edges(schedule.topology);
-  std::printf("# %s of %s by %s on %s, %d ranks: %d steps, %d rounds, C = %d\n", std::string(info(schedule.collective).name).c_str(),
-              size_text(options.call.bytes).c_str(), schedule.name.c_str(), schedule.topology.name.c_str(), schedule.ranks,
-              outcome.stepped.steps, outcome.stepped.rounds, outcome.stepped.chunks_per_rank);
+  std::printf("# %s of %s by %s on %s, %d ranks: %d steps, %d rounds, C = %d\n",
+              std::string(info(schedule.collective).name).c_str(), size_text(options.call.bytes).c_str(),
+              schedule.name.c_str(), schedule.topology.name.c_str(), schedule.ranks, outcome.stepped.steps,
+              outcome.stepped.rounds, outcome.stepped.chunks_per_rank);
   std::printf("predicted   %12.2f us  (%.2f GB/s of the buffer)\n", outcome.simulation.time_us,
               outcome.simulation.time_us > 0 ? options.call.bytes / outcome.simulation.time_us / 1e3 : 0);
   std::printf("closed form %12.2f us  (a barrier between steps, no slices)\n", outcome.closed_form_us);
@@ -204,8 +216,9 @@ void print_json(const Outcome& outcome, const Options& options) {
 }
 
 std::string title(const Outcome& outcome, const Options& options) {
-  return fmt::format("{} of {} by {} on {}: {:.5g} us", info(outcome.schedule.collective).call_name, size_text(options.call.bytes),
-                     outcome.schedule.name, outcome.schedule.topology.name, outcome.simulation.time_us);
+  return fmt::format("{} of {} by {} on {}: {:.5g} us", info(outcome.schedule.collective).call_name,
+                     size_text(options.call.bytes), outcome.schedule.name, outcome.schedule.topology.name,
+                     outcome.simulation.time_us);
 }
 
 void run_simulation(const Options& options) {
@@ -215,7 +228,8 @@ void run_simulation(const Options& options) {
   if (options.timeline || !options.svg_path.empty()) {
     const auto slices = static_cast<std::size_t>(schedule::simulate(outcome.schedule, simulated).slices);
     if (slices > kMostTransfers)
-      fail(ErrorCode::invalid_argument, "{} slices are too many for a timeline or picture: use a larger --slice or fewer bytes", slices);
+      fail(ErrorCode::invalid_argument,
+           "{} slices are too many for a timeline or picture: use a larger --slice or fewer bytes", slices);
     simulated.detail = schedule::Detail::transfers;
   }
   outcome.simulation = schedule::simulate(outcome.schedule, simulated);

@@ -62,7 +62,8 @@ class Picture {
     const int panels = std::min(schedule_.steps, kMostPanels);
     const int columns = std::clamp(panels, 3, kColumns);
     const int rows = std::max(1, (panels + columns - 1) / columns);
-    const std::string title = fmt::format("{}: {} on {}", schedule_.name, info(schedule_.collective).name, schedule_.topology.name);
+    const std::string title =
+        fmt::format("{}: {} on {}", schedule_.name, info(schedule_.collective).name, schedule_.topology.name);
     drawing_ = Drawing(kGap + columns * (kPanel + kGap), kTop + rows * (kPanel + kGap), title);
     drawing_.text(kGap, 28, "title", title);
     drawing_.text(kGap, 48, "quiet", subtitle(panels));
@@ -79,7 +80,8 @@ class Picture {
   std::string subtitle(int panels) const {
     std::string text = fmt::format("{} ranks, {} chunks, {} steps", schedule_.ranks, schedule_.chunks, schedule_.steps);
     if (info(schedule_.collective).rooted) text += fmt::format(", root {}", schedule_.root);
-    if (panels < schedule_.steps) text += fmt::format(" (steps {} to {} are left out)", panels - 1, schedule_.steps - 2);
+    if (panels < schedule_.steps)
+      text += fmt::format(" (steps {} to {} are left out)", panels - 1, schedule_.steps - 2);
     return text;
   }
 
@@ -116,7 +118,8 @@ class Picture {
     numbered_ = std::any_of(traffic.begin(), traffic.end(),
                             [&](const auto& one) { return one.second.size() != traffic.begin()->second.size(); });
     if (!numbered_ && !all_alike() && !traffic.empty())
-      heading += fmt::format(" · {} chunk{} each", traffic.begin()->second.size(), traffic.begin()->second.size() == 1 ? "" : "s");
+      heading += fmt::format(" · {} chunk{} each", traffic.begin()->second.size(),
+                             traffic.begin()->second.size() == 1 ? "" : "s");
     drawing_.text(x, y + 12, "", heading);
     if (circle())
       on_circle(traffic_[static_cast<std::size_t>(step)], {x + kPanel / 2, y + kPanel / 2 + 8});
@@ -141,8 +144,9 @@ class Picture {
     if (schedule_.topology.switches > 0) drawing_.box(center.x - 6, center.y - 6, 12, 12, "node", "switches");
     for (const auto& [key, chunks] : traffic) {
       const auto& [src, dst, kind] = key;
-      const std::string hint = fmt::format("{} {} {}: chunk{}{}", src, kind == SendKind::copy ? "copies to" : "is added at", dst,
-                                           chunks.size() > 1 ? "s" : "", chunk_list(chunks));
+      const std::string hint =
+          fmt::format("{} {} {}: chunk{}{}", src, kind == SendKind::copy ? "copies to" : "is added at", dst,
+                      chunks.size() > 1 ? "s" : "", chunk_list(chunks));
       arrow(place(src, center), place(dst, center), kNode + 2, kind, chunks.size(), hint);
     }
     for (Rank rank = 0; rank < schedule_.ranks; ++rank) {
@@ -166,18 +170,20 @@ class Picture {
     };
     const Point out = towards_middle(from);
     const Point in = towards_middle(to);
-    const double width = all_alike() ? 1.6 : 1.2 + 2.6 * static_cast<double>(chunks) / static_cast<double>(most_chunks_);
+    const double width =
+        all_alike() ? 1.6 : 1.2 + 2.6 * static_cast<double>(chunks) / static_cast<double>(most_chunks_);
     const double head = 5 + width;
     const Point begin{from.x + clearance * out.x, from.y + clearance * out.y};
     const Point tip{to.x + clearance * in.x, to.y + clearance * in.y};
     const Point end{tip.x + head * in.x * 0.8, tip.y + head * in.y * 0.8};
     const std::string_view name = kind == SendKind::copy ? "copy" : "reduce";
-    drawing_.path(fmt::format("M{:.1f} {:.1f}Q{:.1f} {:.1f} {:.1f} {:.1f}", begin.x, begin.y, middle.x, middle.y, end.x, end.y), name,
-                  width, hint);
+    drawing_.path(
+        fmt::format("M{:.1f} {:.1f}Q{:.1f} {:.1f} {:.1f} {:.1f}", begin.x, begin.y, middle.x, middle.y, end.x, end.y),
+        name, width, hint);
     const Point wing{-in.y * head * 0.45, in.x * head * 0.45};
     const Point back{tip.x + head * in.x, tip.y + head * in.y};
-    drawing_.path(fmt::format("M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}Z", tip.x, tip.y, back.x + wing.x, back.y + wing.y,
-                              back.x - wing.x, back.y - wing.y),
+    drawing_.path(fmt::format("M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}Z", tip.x, tip.y, back.x + wing.x,
+                              back.y + wing.y, back.x - wing.x, back.y - wing.y),
                   kind == SendKind::copy ? "copyfill" : "reducefill", 0);
     if (numbered_ && chunks > 1 && clearance > 0)
       drawing_.text((from.x + to.x) / 2 + 1.7 * bend * side.x, (from.y + to.y) / 2 + 1.7 * bend * side.y + 3, "small",

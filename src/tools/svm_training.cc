@@ -99,10 +99,12 @@ void take_over(const svm_model& model, const std::vector<runtime::Choice>& choic
   if (classes == 1) return;
   for (int v = 0; v < model.l; ++v) {
     Features x{};
-    for (const svm_node* node = model.SV[v]; node->index != -1; ++node) x[static_cast<std::size_t>(node->index - 1)] = node->value;
+    for (const svm_node* node = model.SV[v]; node->index != -1; ++node)
+      x[static_cast<std::size_t>(node->index - 1)] = node->value;
     machine.vectors.push_back(x);
   }
-  for (int row = 0; row + 1 < classes; ++row) machine.coefficients.emplace_back(model.sv_coef[row], model.sv_coef[row] + model.l);
+  for (int row = 0; row + 1 < classes; ++row)
+    machine.coefficients.emplace_back(model.sv_coef[row], model.sv_coef[row] + model.l);
   machine.rho.assign(model.rho, model.rho + classes * (classes - 1) / 2);
 }
 
@@ -141,7 +143,8 @@ Training train(const std::vector<Labelled>& samples, const std::vector<runtime::
     std::shuffle(all.begin(), all.end(), random);
     const auto kept = static_cast<std::size_t>(std::lround(kTestShare * static_cast<double>(all.size())));
     test.insert(test.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept));
-    for (std::size_t i = kept; i < all.size(); ++i) training.emplace_back(machine.scaled(all[i]->bytes, all[i]->ranks), label);
+    for (std::size_t i = kept; i < all.size(); ++i)
+      training.emplace_back(machine.scaled(all[i]->bytes, all[i]->ranks), label);
   }
   const Set set(training);
   const svm_parameter chosen = best_parameters(set);

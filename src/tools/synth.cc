@@ -164,8 +164,9 @@ int synth(int argc, char** argv) {
   app.add_option("--more-steps", options.more_steps, "with --pareto: steps beyond the fewest possible")
       ->check(CLI::NonNegativeNumber)
       ->needs(pareto);
-  app.add_flag("--cache", options.cached,
-               "with --pareto: look in the cache (SCCL_CACHE_DIR) and the installed catalogue first, keep what is found anew")
+  app.add_flag(
+         "--cache", options.cached,
+         "with --pareto: look in the cache (SCCL_CACHE_DIR) and the installed catalogue first, keep what is found anew")
       ->needs(pareto);
   app.add_option("--root", options.root, "of a rooted collective");
   app.add_option("--budget", options.budget_s, "seconds after which the best so far is the answer")

@@ -1,4 +1,6 @@
 // sccl tune: measures which schedule is fastest for each size and number of ranks, and trains the learned dispatcher.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -8,7 +10,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include "base/error.h"
@@ -56,13 +57,14 @@ std::string own_path() {
 }
 
 // A measurement in processes of its own, by this command.
-double measured_us(const std::string& collective, int ranks, std::size_t bytes, int iterations, const runtime::Choice& choice) {
-  const char* protocol = choice.form == runtime::Form::direct                ? "direct"
+double measured_us(const std::string& collective, int ranks, std::size_t bytes, int iterations,
+                   const runtime::Choice& choice) {
+  const char* protocol = choice.form == runtime::Form::direct             ? "direct"
                          : choice.protocol == runtime::ProtocolChoice::ll ? "ll"
                                                                           : "simple";
-  const std::string command =
-      fmt::format("SCCL_TUNE=off '{}' perf {} -n {} -b {} -e {} -i {} -w 3 -c 0 --algo {} --proto {} --json 2>/dev/null",
-                  own_path(), collective, ranks, bytes, bytes, iterations, choice.planner, protocol);
+  const std::string command = fmt::format(
+      "SCCL_TUNE=off '{}' perf {} -n {} -b {} -e {} -i {} -w 3 -c 0 --algo {} --proto {} --json 2>/dev/null",
+      own_path(), collective, ranks, bytes, bytes, iterations, choice.planner, protocol);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "re"), ::pclose);
   if (!pipe) fail(ErrorCode::system_error, "no process can be started: raise the limit of processes (ulimit -u)");
   std::string text;
@@ -79,8 +81,8 @@ std::vector<Contender> contenders(Collective collective, std::size_t call_bytes,
   runtime::Settings settings;
   settings.tune = runtime::TuneMode::online;
   std::vector<Contender> found;
-  for (const runtime::Ranked& one : runtime::rank_on_host({collective, 0, ranks, runtime::SizeClass::of(call_bytes)}, settings,
-                                                          runtime::Reach::through_system))
+  for (const runtime::Ranked& one : runtime::rank_on_host({collective, 0, ranks, runtime::SizeClass::of(call_bytes)},
+                                                          settings, runtime::Reach::through_system))
     found.push_back({one.choice, 0});
   return found;
 }
@@ -98,7 +100,8 @@ class Sweep {
   void run() {
     const std::size_t most = parse_size(options_.most);
     for (const int ranks : options_.ranks)
-      for (double size = static_cast<double>(parse_size(options_.least)); size <= static_cast<double>(most); size *= options_.factor)
+      for (double size = static_cast<double>(parse_size(options_.least)); size <= static_cast<double>(most);
+           size *= options_.factor)
         measure(static_cast<std::size_t>(size) / 64 * 64, ranks);
   }
 
@@ -108,7 +111,8 @@ class Sweep {
  private:
   // Contenders take turns, so that a busy minute does not hit one of them only.
   void measure(std::size_t bytes, int ranks) {
-    const std::size_t call_bytes = std::max<std::size_t>(4, collective_.divided ? bytes / static_cast<std::size_t>(ranks) : bytes);
+    const std::size_t call_bytes =
+        std::max<std::size_t>(4, collective_.divided ? bytes / static_cast<std::size_t>(ranks) : bytes);
     const auto times = std::clamp<std::size_t>(kLongBytes / bytes, 1, kMostTimes);
     const int calls = options_.iterations * static_cast<int>(times);
     auto all = contenders(collective_.collective, call_bytes, ranks);
@@ -118,10 +122,13 @@ class Sweep {
           one.least_us = one.least_us == 0 ? us : std::min(one.least_us, us);
     std::erase_if(all, [](const Contender& one) { return one.least_us == 0; });
     if (all.empty()) return;
-    const auto least = std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.least_us < b.least_us; });
-    const auto best = std::find_if(all.begin(), all.end(), [&](const Contender& one) { return one.least_us <= kSame * least->least_us; });
+    const auto least =
+        std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.least_us < b.least_us; });
+    const auto best = std::find_if(all.begin(), all.end(),
+                                   [&](const Contender& one) { return one.least_us <= kSame * least->least_us; });
     if (!options_.as_json)
-      std::printf("%-15s %2d ranks %10zu bytes: %-24s %10.2f us\n", collective_.name, ranks, bytes, text(best->choice).c_str(), best->least_us);
+      std::printf("%-15s %2d ranks %10zu bytes: %-24s %10.2f us\n", collective_.name, ranks, bytes,
+                  text(best->choice).c_str(), best->least_us);
     std::fflush(stdout);
     Labelled sample{call_bytes, ranks, label_of(best->choice)};
     for (const Contender& one : all) sample.us[label_of(one.choice)] = one.least_us;
@@ -153,10 +160,15 @@ int tune_all(const Options& options) {
     const Training training = sweep.learn();
     const runtime::LearnedMachine& machine = training.machine;
     const double accuracy = machine.tested > 0 ? 100.0 * machine.correct / machine.tested : 0;
-    table += fmt::format("{:<16} {:>15} {:>10} {:>10} {:>22} {:>13.1f} {:>15.3f}\n", name, sweep.configurations(), machine.classes.size(),
-                         machine.tested, machine.correct, accuracy, training.loss);
-    report.push_back({{"collective", info(collective.collective).name}, {"configurations", sweep.configurations()},
-                      {"classes", machine.classes.size()}, {"test_size", machine.tested}, {"correct", machine.correct}, {"accuracy", accuracy}, {"loss", training.loss}});
+    table += fmt::format("{:<16} {:>15} {:>10} {:>10} {:>22} {:>13.1f} {:>15.3f}\n", name, sweep.configurations(),
+                         machine.classes.size(), machine.tested, machine.correct, accuracy, training.loss);
+    report.push_back({{"collective", info(collective.collective).name},
+                      {"configurations", sweep.configurations()},
+                      {"classes", machine.classes.size()},
+                      {"test_size", machine.tested},
+                      {"correct", machine.correct},
+                      {"accuracy", accuracy},
+                      {"loss", training.loss}});
     learned[collective.collective] = machine;
   }
   const std::string machine = runtime::tuning_place("", 2, runtime::Reach::through_system).machine;
@@ -165,8 +177,9 @@ int tune_all(const Options& options) {
   if (options.as_json)
     std::puts(report.dump().c_str());
   else
-    std::printf("\n%-16s %15s %10s %10s %22s %13s %15s\n%s\nkept in %s; used with SCCL_DISPATCH=learned\n", "collective", "configurations", "classes",
-                "test size", "correctly classified", "accuracy (%)", "answer / least", table.c_str(), runtime::learned_path(*folder, machine).c_str());
+    std::printf("\n%-16s %15s %10s %10s %22s %13s %15s\n%s\nkept in %s; used with SCCL_DISPATCH=learned\n",
+                "collective", "configurations", "classes", "test size", "correctly classified", "accuracy (%)",
+                "answer / least", table.c_str(), runtime::learned_path(*folder, machine).c_str());
   return kOk;
 }
 
@@ -174,14 +187,22 @@ int tune_all(const Options& options) {
 
 int tune(int argc, char** argv) {
   Options options;
-  CLI::App app("Measures schedules over sizes and numbers of ranks on this host and trains the learned dispatcher.", "sccl tune");
+  CLI::App app("Measures schedules over sizes and numbers of ranks on this host and trains the learned dispatcher.",
+               "sccl tune");
   app.add_option("--collectives", options.collectives, "as of sccl perf")->delimiter(',')->capture_default_str();
-  app.add_option("-n,--ranks", options.ranks, "numbers of ranks")->delimiter(',')->check(CLI::Range(2, 1024))->capture_default_str();
+  app.add_option("-n,--ranks", options.ranks, "numbers of ranks")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 1024))
+      ->capture_default_str();
   app.add_option("-b", options.least, "smallest size")->capture_default_str();
   app.add_option("-e", options.most, "largest size")->capture_default_str();
   app.add_option("-f", options.factor, "factor between sizes")->check(CLI::Range(1.1, 1e6))->capture_default_str();
-  app.add_option("-i", options.iterations, "timed calls of a measurement; of short calls up to 20 times as many")->check(CLI::Range(1, 1000000))->capture_default_str();
-  app.add_option("--repeats", options.repeats, "measurements of each, the least counts")->check(CLI::Range(1, 100))->capture_default_str();
+  app.add_option("-i", options.iterations, "timed calls of a measurement; of short calls up to 20 times as many")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--repeats", options.repeats, "measurements of each, the least counts")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
   app.add_option("--seed", options.seed, "decides which configurations are kept for the test")->capture_default_str();
   app.add_flag("--json", options.as_json, "print JSON");
   try {

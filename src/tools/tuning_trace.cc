@@ -57,7 +57,8 @@ void TuningTrace::print(std::FILE* to) const {
                    fields[4] == "0" ? "-" : fields[4].c_str(), us, std::string(bar, '*').c_str());
     }
   }
-  if (groups.empty()) std::fprintf(to, "# no call was timed: everything was measured before (SCCL_CACHE_DIR), or nothing differs\n");
+  if (groups.empty())
+    std::fprintf(to, "# no call was timed: everything was measured before (SCCL_CACHE_DIR), or nothing differs\n");
 }
 
 }  // namespace sccl::tools

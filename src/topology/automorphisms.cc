@@ -10,9 +10,7 @@
 namespace sccl::topology {
 namespace {
 
-std::size_t index(int vertex) {
-  return static_cast<std::size_t>(vertex);
-}
+std::size_t index(int vertex) { return static_cast<std::size_t>(vertex); }
 
 Permutation identity(int nodes) {
   Permutation result(index(nodes));

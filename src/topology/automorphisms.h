@@ -1,5 +1,5 @@
-// Symmetries of a topology. The groups under which synthesis looks for schedules are its own (synth/symmetry.h): they keep
-// less, namely the capacities of hops, and may fix a root.
+// Symmetries of a topology. The groups under which synthesis looks for schedules are its own (synth/symmetry.h): they
+// keep less, namely the capacities of hops, and may fix a root.
 #pragma once
 
 #include <cstddef>

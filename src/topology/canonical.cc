@@ -14,9 +14,7 @@
 namespace sccl::topology {
 namespace {
 
-std::size_t index(int vertex) {
-  return static_cast<std::size_t>(vertex);
-}
+std::size_t index(int vertex) { return static_cast<std::size_t>(vertex); }
 
 // Orbits of the automorphisms known so far that keep the vertices above a node of the tree where they are.
 class Orbits {
@@ -248,9 +246,7 @@ std::string hexadecimal_key(const std::string& text) {
   return fmt::format("{:016x}{:016x}", low, high);
 }
 
-bool is_own_link(LinkClass link_class) {
-  return link_class == LinkClass::nvlink || link_class == LinkClass::xgmi;
-}
+bool is_own_link(LinkClass link_class) { return link_class == LinkClass::nvlink || link_class == LinkClass::xgmi; }
 
 // The machine's own links, and all of them where it has none.
 Topology without_detours(Topology topology) {

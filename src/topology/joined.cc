@@ -63,8 +63,11 @@ Places places_on(const Topology& machine, std::span<const int> inherited, const 
   for (Rank first = 0; first < machine.ranks; ++first) {
     devices = neighbourhood(machine, first, static_cast<int>(count));
     if (serves(devices))
-      return {devices, fmt::format("no links join its first {} devices: ranks take the devices {}; name others after a colon, as in "
-                                   "dgx1v:0,1,4", count, fmt::join(devices, ","))};
+      return {
+          devices,
+          fmt::format("no links join its first {} devices: ranks take the devices {}; name others after a colon, as in "
+                      "dgx1v:0,1,4",
+                      count, fmt::join(devices, ","))};
   }
   return {{}, none};
 }

@@ -21,9 +21,9 @@ struct Places {
   std::string remark;        // what a user should know: why not the first devices, or why none
 };
 
-// `inherited` are devices that the ranks have already, negative where they have none: kept when there is one for every rank.
-// Else the first devices of the machine if these are joined, else a neighbourhood of the first device that has one so large,
-// ascending. O(devices x links) at worst.
+// `inherited` are devices that the ranks have already, negative where they have none: kept when there is one for every
+// rank. Else the first devices of the machine if these are joined, else a neighbourhood of the first device that has
+// one so large, ascending. O(devices x links) at worst.
 Places places_on(const Topology& machine, std::span<const int> inherited, const Part& part);
 
 }  // namespace sccl::topology

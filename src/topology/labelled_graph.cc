@@ -9,9 +9,7 @@
 namespace sccl::topology {
 namespace {
 
-std::size_t index(int vertex) {
-  return static_cast<std::size_t>(vertex);
-}
+std::size_t index(int vertex) { return static_cast<std::size_t>(vertex); }
 
 // Links of one class between the same two nodes act as one.
 struct Bundle {

@@ -36,7 +36,8 @@ std::vector<int> device_list(std::string_view text, std::string_view list) {
     const auto [end, error] = std::from_chars(at, list.data() + list.size(), devices.emplace_back());
     const bool last = end == list.data() + list.size();
     if (error != std::errc{} || (!last && *end != ','))
-      fail(ErrorCode::invalid_argument, "'{}': after the colon stand numbers of devices with commas between them, as in dgx1v:0,1,4", text);
+      fail(ErrorCode::invalid_argument,
+           "'{}': after the colon stand numbers of devices with commas between them, as in dgx1v:0,1,4", text);
     at = end + 1;
   }
   return devices;
@@ -113,8 +114,6 @@ Machine part_of(const Machine& machine, std::span<const int> devices) {
   return part;
 }
 
-Topology from_setting(std::string_view text) {
-  return load(text).topology;
-}
+Topology from_setting(std::string_view text) { return load(text).topology; }
 
 }  // namespace sccl::topology

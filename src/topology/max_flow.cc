@@ -29,8 +29,8 @@ void MaxFlow::set_capacity(std::size_t arc, Amount capacity) {
 
 Amount MaxFlow::run(int source, int sink) {
   const auto& digraph = graph_->digraph;
-  graph_->last = std::make_unique<Graph::Preflow>(digraph, graph_->capacity, digraph.nodeFromId(source),
-                                                  digraph.nodeFromId(sink));
+  graph_->last =
+      std::make_unique<Graph::Preflow>(digraph, graph_->capacity, digraph.nodeFromId(source), digraph.nodeFromId(sink));
   graph_->last->runMinCut();
   return graph_->last->flowValue();
 }

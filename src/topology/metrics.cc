@@ -14,9 +14,7 @@ namespace {
 
 constexpr int kSmall = 14;  // nodes of which all subsets are looked at
 
-std::size_t index(int node) {
-  return static_cast<std::size_t>(node);
-}
+std::size_t index(int node) { return static_cast<std::size_t>(node); }
 
 // Capacities in lanes.
 std::vector<CapacityArc> capacities_of(const Topology& topology) {

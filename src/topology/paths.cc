@@ -128,9 +128,7 @@ PathType between(const Place& gpu, const Place& nic) {
 
 }  // namespace
 
-const PathTypeInfo& info(PathType type) {
-  return kTypes[static_cast<std::size_t>(type)];
-}
+const PathTypeInfo& info(PathType type) { return kTypes[static_cast<std::size_t>(type)]; }
 
 std::vector<std::vector<Path>> path_matrix(const Topology& topology) {
   const Edges edges = edges_of(topology);

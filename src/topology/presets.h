@@ -16,8 +16,9 @@ struct Preset {
 
 std::span<const Preset> presets();
 
-// A preset's name, "host:N", "switch:N" (N devices on one non-blocking switch, two links each however many they are), or "A*B": A hosts of preset B, each device with its own NIC of `nic_gbits_per_s` on one
-// non-blocking switch. Throws invalid_argument that lists the names.
+// A preset's name, "host:N", "switch:N" (N devices on one non-blocking switch, two links each however many they are),
+// or "A*B": A hosts of preset B, each device with its own NIC of `nic_gbits_per_s` on one non-blocking switch. Throws
+// invalid_argument that lists the names.
 Topology preset(std::string_view name, double nic_gbits_per_s = 100);
 
 // What is left of a machine for a job that was given `devices` of it, renumbered to ranks 0, 1, ... in that order.

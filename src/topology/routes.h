@@ -46,8 +46,8 @@ class Routes {
   int switch_index(Node node) const { return node - ranks_; }
 
   int ranks_;
-  Neighbours next_ranks_;        // direct links between ranks
-  Web on_host_;                  // without links of class net
+  Neighbours next_ranks_;  // direct links between ranks
+  Web on_host_;            // without links of class net
   Web everywhere_;
   std::vector<Reach> reach_on_host_;  // by source rank; searched when first asked for
   std::vector<Reach> reach_everywhere_;

@@ -23,9 +23,7 @@ std::string_view key_of(std::string_view tag) {
   return "";
 }
 
-bool is_busid(std::string_view attribute) {
-  return attribute == "busid" || attribute == "target";
-}
+bool is_busid(std::string_view attribute) { return attribute == "busid" || attribute == "target"; }
 
 bool same(const Element& a, const Element& b) {
   if (a.tag != b.tag) return false;

@@ -234,8 +234,6 @@ class Builder {
 
 }  // namespace
 
-Topology topology_from_system(const Element& system, Detours detours) {
-  return Builder(system).build(detours);
-}
+Topology topology_from_system(const Element& system, Detours detours) { return Builder(system).build(detours); }
 
 }  // namespace sccl::topology

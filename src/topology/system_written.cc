@@ -10,12 +10,8 @@
 namespace sccl::topology {
 namespace {
 
-std::string rank_busid(Rank rank) {
-  return fmt::format("{:04x}:{:02x}:00.0", rank / 128, 0x10 + rank % 128);
-}
-std::string switch_busid(Node node) {
-  return fmt::format("{:04x}:{:02x}:00.0", node / 64, 0xa0 + node % 64);
-}
+std::string rank_busid(Rank rank) { return fmt::format("{:04x}:{:02x}:00.0", rank / 128, 0x10 + rank % 128); }
+std::string switch_busid(Node node) { return fmt::format("{:04x}:{:02x}:00.0", node / 64, 0xa0 + node % 64); }
 
 constexpr std::string_view kNvidiaGpu = "0x030200", kAmdGpu = "0x038000", kNvswitch = "0x068000", kBridge = "0x060400";
 
@@ -190,8 +186,6 @@ class Writer {
 
 }  // namespace
 
-Element system_from_topology(const Topology& topology) {
-  return Writer(topology).write();
-}
+Element system_from_topology(const Topology& topology) { return Writer(topology).write(); }
 
 }  // namespace sccl::topology

@@ -27,9 +27,9 @@ enum class Source : std::uint8_t { assumed, measured };
 struct Link {
   Node src = 0;
   Node dst = 0;
-  int lanes = 1;                   // unit-bandwidth lanes: chunks a round (SCCL 3.2.2), capacity (Blink 3.2)
-  double gbytes_per_s = 0;         // of the whole link, all lanes
-  double alpha_us = 0;             // latency of one transfer
+  int lanes = 1;            // unit-bandwidth lanes: chunks a round (SCCL 3.2.2), capacity (Blink 3.2)
+  double gbytes_per_s = 0;  // of the whole link, all lanes
+  double alpha_us = 0;      // latency of one transfer
   LinkClass link_class = LinkClass::shm;
   Source source = Source::assumed;
 };

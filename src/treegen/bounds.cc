@@ -95,8 +95,7 @@ Bound broadcast_bound(const Links& links, Rank root) {
     const Amount value = flow.run(root, rank);
     if (!least || least->rate > value) least = bound_of(links, {chosen(flow.source_side(), links.nodes())}, 1);
   }
-  if (!least)
-    fail(ErrorCode::invalid_argument, "a topology of one rank has nothing to pack: give at least two ranks");
+  if (!least) fail(ErrorCode::invalid_argument, "a topology of one rank has nothing to pack: give at least two ranks");
   return *least;
 }
 

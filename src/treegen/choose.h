@@ -9,8 +9,8 @@
 namespace sccl::treegen {
 
 struct Choice {
-  std::vector<int> candidates;   // index of each chosen tree
-  std::vector<Amount> weights;   // its weight, in capacity units
+  std::vector<int> candidates;  // index of each chosen tree
+  std::vector<Amount> weights;  // its weight, in capacity units
 };
 
 enum class Verdict {
@@ -20,7 +20,7 @@ enum class Verdict {
 };
 
 struct Question {
-  std::vector<Amount> capacities;           // by capacity of the links
+  std::vector<Amount> capacities;            // by capacity of the links
   std::vector<std::vector<Use>> candidates;  // what each candidate tree uses
   std::map<Amount, int> trees_by_weight;     // how many of each weight
   int most_nodes = 2000;

@@ -115,7 +115,8 @@ void partitions_of(Amount rate, int parts, Amount heaviest, std::map<Amount, int
 
 class Improver {
  public:
-  Improver(const Links& links, Amount rate, std::vector<Tree> trees) : links_(links), rate_(rate), trees_(std::move(trees)) {
+  Improver(const Links& links, Amount rate, std::vector<Tree> trees)
+      : links_(links), rate_(rate), trees_(std::move(trees)) {
     for (const Tree& tree : trees_) {
       uses_.push_back(links.uses(tree));
       depths_.push_back(depth(tree));

@@ -7,10 +7,10 @@
 namespace sccl::treegen {
 
 struct FewestTrees {
-  std::vector<WholeTree> trees;  // weights in capacity units
-  std::size_t listed = 0;        // trees looked at
-  int least = 0;                 // no packing of this rate has fewer trees, whatever its weights
-  bool fewest_proved = false;    // trees.size() == least
+  std::vector<WholeTree> trees;     // weights in capacity units
+  std::size_t listed = 0;           // trees looked at
+  int least = 0;                    // no packing of this rate has fewer trees, whatever its weights
+  bool fewest_proved = false;       // trees.size() == least
   bool least_depth_proved = false;  // among packings of that many trees with whole weights
 };
 

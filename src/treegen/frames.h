@@ -10,8 +10,8 @@
 
 namespace sccl::treegen {
 
-// Cuts every chunk into `frames` pieces; piece k goes k steps later. The schedule computes the same with frames times as
-// many sends in frames - 1 more steps. Throws invalid_argument for less than one frame.
+// Cuts every chunk into `frames` pieces; piece k goes k steps later. The schedule computes the same with frames times
+// as many sends in frames - 1 more steps. Throws invalid_argument for less than one frame.
 schedule::Schedule in_frames(const schedule::Schedule& schedule, int frames);
 
 }  // namespace sccl::treegen

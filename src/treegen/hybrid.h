@@ -22,8 +22,8 @@ double slow_share_bytes(double total_bytes, const TreeSet& fast, const TreeSet& 
 struct HybridPlan {
   schedule::Schedule fast;
   schedule::Schedule slow;
-  double slow_fraction = 0;      // of the data; the schedules share the buffer, fast first
-  double predicted_us = 0;       // both together, transfers without latency
+  double slow_fraction = 0;  // of the data; the schedules share the buffer, fast first
+  double predicted_us = 0;   // both together, transfers without latency
   double fast_alone_us = 0;
 };
 

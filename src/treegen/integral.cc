@@ -106,7 +106,8 @@ class Packer {
         for (Rank next = 0; next < links_.ranks(); ++next) {
           const int hop = links_.hop(inside[at], next);
           if (hop < 0 || reached[static_cast<std::size_t>(next)]) continue;
-          if (links_.hops()[static_cast<std::size_t>(hop)].uses.size() > most_uses || !take(hop, weight, inside)) continue;
+          if (links_.hops()[static_cast<std::size_t>(hop)].uses.size() > most_uses || !take(hop, weight, inside))
+            continue;
           tree.parent[static_cast<std::size_t>(next)] = inside[at];
           reached[static_cast<std::size_t>(next)] = true;
           inside.push_back(next);
@@ -185,7 +186,8 @@ class BothWays : public Packer {
  private:
   bool completable(const std::vector<Rank>& unfinished, Amount weight) override {
     const Amount rest = 2 * demands_.front();
-    return partitions_.run({residual_, rest, 2 * weight, unfinished}).cost >= -rest - (unfinished.empty() ? 2 * weight : 0);
+    return partitions_.run({residual_, rest, 2 * weight, unfinished}).cost >=
+           -rest - (unfinished.empty() ? 2 * weight : 0);
   }
 
   std::vector<Use> uses_of(int hop) const override {

@@ -22,8 +22,8 @@ struct WholeTree {
 inline constexpr Amount kAnyWeight = std::numeric_limits<Amount>::max();
 
 // Every root's demand, in whole units of capacities multiplied by `scale`, as weighted out-trees: the heaviest trees
-// that are found first, none heavier than `heaviest`, shallow hops preferred. Nothing for topologies with shared sets, or when a demand cannot be
-// met. O(trees * ranks^2) maximum flows.
+// that are found first, none heavier than `heaviest`, shallow hops preferred. Nothing for topologies with shared sets,
+// or when a demand cannot be met. O(trees * ranks^2) maximum flows.
 std::optional<std::vector<WholeTree>> pack_whole(const Links& links, const std::vector<Amount>& demand_by_root,
                                                  Amount scale, Amount heaviest = kAnyWeight);
 

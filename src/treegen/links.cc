@@ -176,7 +176,8 @@ std::vector<Use> Links::uses(const Tree& tree) const {
 
 void Links::require_reachable(Rank root) const {
   if (root < 0 || root >= ranks_)
-    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root, ranks_ - 1, name_);
+    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root, ranks_ - 1,
+         name_);
   std::vector<bool> reached(static_cast<std::size_t>(ranks_), false);
   std::vector<Rank> waiting{root};
   reached[static_cast<std::size_t>(root)] = true;
@@ -194,8 +195,8 @@ void Links::require_reachable(Rank root) const {
     if (!reached[static_cast<std::size_t>(rank)]) missing.push_back(rank);
   if (missing.empty()) return;
   const bool forward = direction_ == Direction::forward;
-  fail(ErrorCode::invalid_argument, "topology '{}': no path leads {} rank {} {} {}: add links or leave those out", name_,
-       forward ? "from" : "to", list({root}), forward ? "to" : "from", list(missing));
+  fail(ErrorCode::invalid_argument, "topology '{}': no path leads {} rank {} {} {}: add links or leave those out",
+       name_, forward ? "from" : "to", list({root}), forward ? "to" : "from", list(missing));
 }
 
 std::string Links::list(const std::vector<Rank>& ranks) const {

@@ -52,8 +52,8 @@ Tree rerooted(const Tree& tree, Rank root);
 Tree rerooted_at_centre(const Tree& tree);
 
 enum class CapacityUnit {
-  lanes,           // Link::lanes
-  gbytes_per_s,    // Link::gbytes_per_s relative to the slowest kind of lane, to a hundredth: fractional capacities
+  lanes,         // Link::lanes
+  gbytes_per_s,  // Link::gbytes_per_s relative to the slowest kind of lane, to a hundredth: fractional capacities
 };
 
 class Links {

@@ -60,7 +60,8 @@ MwuPacking pack_by_weights(const Links& links, Rank root, const MwuOptions& opti
     const auto uses = links.uses(tree);
     double amount = std::numeric_limits<double>::infinity();
     for (const Use& use : uses)
-      amount = std::min(amount, static_cast<double>(capacities[static_cast<std::size_t>(use.capacity)].amount) / use.times);
+      amount =
+          std::min(amount, static_cast<double>(capacities[static_cast<std::size_t>(use.capacity)].amount) / use.times);
     for (const Use& use : uses) {
       const auto index = static_cast<std::size_t>(use.capacity);
       load[index] += amount * use.times;

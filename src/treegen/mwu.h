@@ -13,8 +13,8 @@ struct MwuOptions {
 struct MwuPacking {
   double epsilon = 0;
   int iterations = 0;
-  double rate = 0;   // in lanes, scaled so that the most loaded link is just full
-  double bound = 0;  // no packing exceeds this: the final prices prove it
+  double rate = 0;              // in lanes, scaled so that the most loaded link is just full
+  double bound = 0;             // no packing exceeds this: the final prices prove it
   std::vector<Tree> trees;      // the candidates, distinct
   std::vector<double> weights;  // in lanes, by tree
 };

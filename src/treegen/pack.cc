@@ -158,10 +158,16 @@ Packing pack(const Topology& topology, Collective collective, Rank root, const P
   packing.root = info(collective).rooted ? root : 0;
   switch (collective) {
     case Collective::broadcast:
-    case Collective::reduce: pack_from_root(links, root, options.weights, packing); break;
+    case Collective::reduce:
+      pack_from_root(links, root, options.weights, packing);
+      break;
     case Collective::allgather:
-    case Collective::reducescatter: pack_from_all(links, packing); break;
-    case Collective::allreduce: pack_both_ways(links, packing); break;
+    case Collective::reducescatter:
+      pack_from_all(links, packing);
+      break;
+    case Collective::allreduce:
+      pack_both_ways(links, packing);
+      break;
     default:
       fail(ErrorCode::invalid_argument,
            "trees are not packed for {}: use broadcast, reduce, allreduce, allgather or reducescatter",
@@ -195,7 +201,8 @@ void check(const Links& links, const Packing& packing) {
     if (route.reduces() != reduces || route.copies() != copies) wrong("a route has trees of the wrong direction");
     if ((copies && !spans(links, route.out)) || (reduces && !spans(reversed, route.in)))
       wrong(fmt::format("a tree with root {} does not span the ranks", route.root()));
-    if (reduces && copies && route.in.root != route.out.root) wrong("an in-tree ends where its out-tree does not begin");
+    if (reduces && copies && route.in.root != route.out.root)
+      wrong("an in-tree ends where its out-tree does not begin");
     by_root[route.root()] += weight;
     for (const Use& use : uses(links, reversed, route))
       load[static_cast<std::size_t>(use.capacity)] += weight * use.times * links.units_per_lane();

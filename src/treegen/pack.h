@@ -32,9 +32,9 @@ enum class Proof {
 // All rates and weights are in lanes.
 struct Packing {
   Collective collective = Collective::broadcast;
-  Rank root = 0;      // of rooted collectives
-  Rational rate;      // of the whole buffer; AllGather, ReduceScatter: of each rank's block
-  Rational optimum;   // no packing on these links exceeds it
+  Rank root = 0;     // of rooted collectives
+  Rational rate;     // of the whole buffer; AllGather, ReduceScatter: of each rank's block
+  Rational optimum;  // no packing on these links exceeds it
   Proof proof = Proof::cut;
   Bound bound;  // the cut or partition; it lies above `optimum` unless it is the proof
   std::vector<WeightedRoute> routes;

@@ -58,7 +58,9 @@ class Ring {
   Ring(const RingOrder& order, std::vector<Send>& sends) : order_(order), sends_(sends) {}
 
   int ranks() const { return static_cast<int>(order_.size()); }
-  int place(Rank rank) const { return static_cast<int>(std::find(order_.begin(), order_.end(), rank) - order_.begin()); }
+  int place(Rank rank) const {
+    return static_cast<int>(std::find(order_.begin(), order_.end(), rank) - order_.begin());
+  }
 
   // Past all ranks, from the place on.
   void chain(ChunkId chunk, int place, schedule::Step first_step, SendKind kind) {
@@ -86,8 +88,8 @@ void add_block(Ring& ring, Collective collective, ChunkId chunk, Rank owner) {
 
 DisjointCycles disjoint_cycles(const Topology& topology) {
   const Links links(topology);
-  if (topology.ranks < 3 || topology.ranks > kMostRanks || topology.nodes() > topology.ranks || links.has_shared_sets() ||
-      !links.symmetric())
+  if (topology.ranks < 3 || topology.ranks > kMostRanks || topology.nodes() > topology.ranks ||
+      links.has_shared_sets() || !links.symmetric())
     return {};
   const auto cycles = all_cycles(links);
   Question question;
@@ -132,8 +134,10 @@ std::optional<schedule::Schedule> rings(const Topology& topology, Collective col
     case Collective::reduce:
     case Collective::allreduce:
     case Collective::allgather:
-    case Collective::reducescatter: break;
-    default: return std::nullopt;
+    case Collective::reducescatter:
+      break;
+    default:
+      return std::nullopt;
   }
   std::vector<RingOrder> one_way;
   for (const RingOrder& cycle : disjoint_cycles(topology).cycles) {

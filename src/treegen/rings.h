@@ -18,12 +18,12 @@ struct DisjointCycles {
   bool most_proved = false;       // there are no more of them
 };
 
-// Hamiltonian cycles that use no lane twice, in either direction. Nothing for topologies whose ranks meet in switches or
-// shared sets, whose links differ by direction, and of fewer than 3 or more than 8 ranks.
+// Hamiltonian cycles that use no lane twice, in either direction. Nothing for topologies whose ranks meet in switches
+// or shared sets, whose links differ by direction, and of fewer than 3 or more than 8 ranks.
 DisjointCycles disjoint_cycles(const Topology& topology);
 
-// Broadcast, Reduce: chains; AllReduce, AllGather, ReduceScatter: every rank's block around. Every ring carries the same
-// share. Pipelined. Nothing for other collectives and where there is no cycle.
+// Broadcast, Reduce: chains; AllReduce, AllGather, ReduceScatter: every rank's block around. Every ring carries the
+// same share. Pipelined. Nothing for other collectives and where there is no cycle.
 std::optional<schedule::Schedule> rings(const Topology& topology, Collective collective, Rank root);
 
 // The same over given cycles, one way each; at least one.

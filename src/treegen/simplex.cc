@@ -16,7 +16,8 @@ constexpr int kMostPivots = 200000;
 // A fixed sequence in (0, 1] without structure (Weyl): every rank perturbs alike.
 double scattered(std::size_t index) {
   constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
-  return static_cast<double>((static_cast<std::uint64_t>(index + 1) * kGolden >> 40) + 1) / static_cast<double>(1 << 24);
+  return static_cast<double>((static_cast<std::uint64_t>(index + 1) * kGolden >> 40) + 1) /
+         static_cast<double>(1 << 24);
 }
 
 }  // namespace
@@ -83,7 +84,8 @@ int PackingProgram::best_entering(const std::vector<double>& prices) const {
   for (std::size_t index = 0; index < columns_.size(); ++index) {
     if (basic_[index]) continue;
     double gain = columns_[index].gain;
-    for (const auto& [row, coefficient] : columns_[index].entries) gain -= prices[static_cast<std::size_t>(row)] * coefficient;
+    for (const auto& [row, coefficient] : columns_[index].entries)
+      gain -= prices[static_cast<std::size_t>(row)] * coefficient;
     if (gain > best) {
       best = gain;
       entering = static_cast<int>(index);

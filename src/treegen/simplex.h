@@ -36,17 +36,21 @@ class PackingProgram {
   End maximise(double target, const Generate& generate);
   End maximise(double target);
 
-  double value() const;                   // at the limits as given
-  std::vector<double> prices() const;     // by row
-  std::vector<double> solution() const;   // by column, at the limits as given
+  double value() const;                              // at the limits as given
+  std::vector<double> prices() const;                // by row
+  std::vector<double> solution() const;              // by column, at the limits as given
   std::vector<int> basis() const { return basis_; }  // by row: a column, or -1 - r for the slack of row r
   const Column& column(int index) const { return columns_[static_cast<std::size_t>(index)]; }
 
   static constexpr double kTolerance = 1e-7;
 
  private:
-  double& inverse(int row, int col) { return inverse_[static_cast<std::size_t>(row) * limits_.size() + static_cast<std::size_t>(col)]; }
-  double inverse(int row, int col) const { return inverse_[static_cast<std::size_t>(row) * limits_.size() + static_cast<std::size_t>(col)]; }
+  double& inverse(int row, int col) {
+    return inverse_[static_cast<std::size_t>(row) * limits_.size() + static_cast<std::size_t>(col)];
+  }
+  double inverse(int row, int col) const {
+    return inverse_[static_cast<std::size_t>(row) * limits_.size() + static_cast<std::size_t>(col)];
+  }
   int rows() const { return static_cast<int>(limits_.size()); }
   int best_entering(const std::vector<double>& prices) const;
   std::vector<double> direction(int entering) const;

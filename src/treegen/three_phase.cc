@@ -47,9 +47,8 @@ Topology without_network(Topology topology) {
 // Trees one after another by root, so that a device's one-hop tree meets the device's own share of the network.
 std::vector<Interval<Route>> tree_intervals(const std::vector<Rank>& ranks, const Packing& packing) {
   std::vector<WeightedRoute> routes = packing.routes;
-  std::stable_sort(routes.begin(), routes.end(), [](const WeightedRoute& a, const WeightedRoute& b) {
-    return a.route.root() < b.route.root();
-  });
+  std::stable_sort(routes.begin(), routes.end(),
+                   [](const WeightedRoute& a, const WeightedRoute& b) { return a.route.root() < b.route.root(); });
   std::vector<Interval<Route>> result;
   Rational end(0);
   for (const auto& [route, weight] : routes) {
@@ -117,7 +116,9 @@ class LocalTree {
   int height() const { return *std::max_element(depths_.begin(), depths_.end()); }
 
   void reduce(schedule::ChunkId chunk, Step end, std::vector<Send>& sends) const {
-    each([&](Rank child, Rank parent, int depth) { sends.push_back({chunk, child, parent, end - depth, SendKind::reduce}); });
+    each([&](Rank child, Rank parent, int depth) {
+      sends.push_back({chunk, child, parent, end - depth, SendKind::reduce});
+    });
   }
   void copy(schedule::ChunkId chunk, Step begin, std::vector<Send>& sends) const {
     each([&](Rank child, Rank parent, int depth) {

@@ -130,8 +130,8 @@ Schedule to_schedule(const Topology& topology, const Packing& packing) {
     }
   }
   const int per_rank = packing.collective == Collective::reducescatter ? pieces * owners : pieces;
-  Schedule schedule = schedule::make_schedule("trees", packing.collective, packing.root, topology, per_rank,
-                                              std::move(sends));
+  Schedule schedule =
+      schedule::make_schedule("trees", packing.collective, packing.root, topology, per_rank, std::move(sends));
   schedule.pipelined = true;
   if (!equal) schedule.weights = std::move(weights);
   return schedule;

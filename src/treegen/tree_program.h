@@ -34,9 +34,9 @@ struct WeightedRoute {
 };
 
 enum class Goal {
-  from_root,   // most data from one root to all
-  from_all,    // the same rate, as high as can be, from every rank to all
-  both_ways,   // most data reduced to some root and copied from there, roots being free
+  from_root,  // most data from one root to all
+  from_all,   // the same rate, as high as can be, from every rank to all
+  both_ways,  // most data reduced to some root and copied from there, roots being free
 };
 
 class TreeProgram {

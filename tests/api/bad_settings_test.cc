@@ -30,7 +30,10 @@ class Place {
   }
   ~Place() { fs::remove_all(folder_); }
   Variables variables(const char* level) const {
-    return {{"SCCL_CACHE_DIR", folder_ / "cache"}, {"NCCL_DEBUG", level}, {"NCCL_DEBUG_SUBSYS", "INIT,TUNING"}, {"NCCL_DEBUG_FILE", log()}};
+    return {{"SCCL_CACHE_DIR", folder_ / "cache"},
+            {"NCCL_DEBUG", level},
+            {"NCCL_DEBUG_SUBSYS", "INIT,TUNING"},
+            {"NCCL_DEBUG_FILE", log()}};
   }
   fs::path cache() const { return folder_ / "cache"; }
   std::string take_log() const {
@@ -63,7 +66,8 @@ std::string calls(int ranks, int rank, const ncclUniqueId& id, int times) {
 }
 
 // Every rank is a process with its own settings besides the place's.
-std::string run(int ranks, const Place& place, const char* level, const std::function<Variables(int rank)>& own, int times = 1) {
+std::string run(int ranks, const Place& place, const char* level, const std::function<Variables(int rank)>& own,
+                int times = 1) {
   return failures(run_bare_world(Mode::processes, ranks, [&](int rank, const ncclUniqueId& id) {
     set(place.variables(level));
     set(own(rank));
@@ -88,26 +92,31 @@ TEST_CASE("ranks with different settings say so and use rank 0's", "[processes]"
   CHECK(run(3, place, "INFO", [&](int rank) { return own.contains(rank) ? own.at(rank) : Variables{}; }) == "");
   const std::string log = place.take_log();
   INFO(log);
-  for (const char* difference : {"rank 1: SCCL_ALGO=ring instead of auto", "rank 1: SCCL_PROTO=ll instead of auto", "rank 1: SCCL_TUNE=online instead of load",
-                                 "rank 2: SCCL_CHUNK=65536 instead of 0", "rank 2: SCCL_DIRECT=0 instead of 1"})
+  for (const char* difference : {"rank 1: SCCL_ALGO=ring instead of auto", "rank 1: SCCL_PROTO=ll instead of auto",
+                                 "rank 1: SCCL_TUNE=online instead of load", "rank 2: SCCL_CHUNK=65536 instead of 0",
+                                 "rank 2: SCCL_DIRECT=0 instead of 1"})
     CHECK(lines_with(log, std::string(difference) + " at rank 0, whose settings all ranks use") == 1);
   CHECK(lines_with(log, "asked for by SCCL_ALGO") == 0);
 }
 
 TEST_CASE("rank 0's settings reach ranks that have none", "[processes]") {
   const Place place;
-  CHECK(run(3, place, "INFO", [](int rank) { return rank == 0 ? Variables{{"SCCL_ALGO", "ring"}, {"SCCL_PROTO", "simple"}} : Variables{}; }) == "");
+  CHECK(run(3, place, "INFO", [](int rank) {
+          return rank == 0 ? Variables{{"SCCL_ALGO", "ring"}, {"SCCL_PROTO", "simple"}} : Variables{};
+        }) == "");
   const std::string log = place.take_log();
   INFO(log);
   for (int rank = 0; rank < 3; ++rank)
-    CHECK(lines_with(log, "rank " + std::to_string(rank) + "/3: AllReduce of 262145..524287 bytes: ring (simple) serves") == 1);
+    CHECK(lines_with(log, "rank " + std::to_string(rank) +
+                              "/3: AllReduce of 262145..524287 bytes: ring (simple) serves") == 1);
 }
 
 TEST_CASE("values that say nothing are named, and calls are right", "[processes]") {
   const Place place;
-  for (const char* name : {"SCCL_ALGO", "SCCL_PROTO", "SCCL_TUNE", "SCCL_DISPATCH", "SCCL_TOPO", "SCCL_CHUNK", "SCCL_LANES", "SCCL_SLOT_BYTES",
-                           "SCCL_SPIN_US", "SCCL_MEM_LIMIT", "SCCL_INIT_TIMEOUT_MS", "SCCL_TIMEOUT_MS", "SCCL_DETERMINISTIC", "SCCL_DIRECT",
-                           "SCCL_STALL_NOTICE_MS", "SCCL_PLATFORM", "NCCL_BUFFSIZE"})
+  for (const char* name :
+       {"SCCL_ALGO", "SCCL_PROTO", "SCCL_TUNE", "SCCL_DISPATCH", "SCCL_TOPO", "SCCL_CHUNK", "SCCL_LANES",
+        "SCCL_SLOT_BYTES", "SCCL_SPIN_US", "SCCL_MEM_LIMIT", "SCCL_INIT_TIMEOUT_MS", "SCCL_TIMEOUT_MS",
+        "SCCL_DETERMINISTIC", "SCCL_DIRECT", "SCCL_STALL_NOTICE_MS", "SCCL_PLATFORM", "NCCL_BUFFSIZE"})
     for (const char* value : {"nonsense", "-7", "99999999999999999999999", "8,9"}) {
       CAPTURE(name, value);
       CHECK(run(2, place, "WARN", [&](int) { return Variables{{name, value}}; }) == "");
@@ -130,7 +139,12 @@ TEST_CASE("settings that contradict one another are named, and calls are right",
 
 TEST_CASE("a tuning file of another version or with damage is ignored with one line", "[processes]") {
   const Place place;
-  CHECK(run(2, place, "WARN", [](int) { return Variables{{"SCCL_TUNE", "online"}}; }, 900) == "");
+  CHECK(run(
+            2, place, "WARN",
+            [](int) {
+              return Variables{{"SCCL_TUNE", "online"}};
+            },
+            900) == "");
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(place.cache()))
     if (entry.path().extension() == ".tuning") files.push_back(entry.path());
@@ -144,7 +158,8 @@ TEST_CASE("a tuning file of another version or with damage is ignored with one l
   const std::string whole{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   std::string newer = whole;
   newer.replace(newer.find("sccl-tuning"), 13, "sccl-tuning 9");
-  for (const std::string& damaged : {whole.substr(0, whole.size() / 2), newer, std::string("nonsense"), std::string()}) {
+  for (const std::string& damaged :
+       {whole.substr(0, whole.size() / 2), newer, std::string("nonsense"), std::string()}) {
     std::ofstream(files.front(), std::ios::binary) << damaged;
     CHECK(run(2, place, "INFO", [&](int) { return loads(); }) == "");
     const std::string log = place.take_log();

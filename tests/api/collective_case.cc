@@ -27,11 +27,21 @@ double reduced(const Case& test, int ranks, std::size_t index) {
   for (int rank = 1; rank < ranks; ++rank) {
     const double value = input(test, rank, index);
     switch (test.op) {
-      case Op::prod: result *= value; break;
-      case Op::max: result = std::max(result, value); break;
-      case Op::min: result = std::min(result, value); break;
-      case Op::premul: result += value * premul_factor(rank); break;
-      default: result += value; break;
+      case Op::prod:
+        result *= value;
+        break;
+      case Op::max:
+        result = std::max(result, value);
+        break;
+      case Op::min:
+        result = std::min(result, value);
+        break;
+      case Op::premul:
+        result += value * premul_factor(rank);
+        break;
+      default:
+        result += value;
+        break;
     }
   }
   if (test.op == Op::avg) {
@@ -50,14 +60,22 @@ Shape shape(const Case& test, int rank, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   const bool root = rank == test.root;
   switch (test.kind->kind) {
-    case Kind::allreduce: return {test.count, test.count};
-    case Kind::reduce: return {test.count, root ? test.count : 0};
-    case Kind::broadcast: return {root ? test.count : 0, test.count};
-    case Kind::reducescatter: return {n * test.count, test.count};
-    case Kind::allgather: return {test.count, n * test.count};
-    case Kind::alltoall: return {n * test.count, n * test.count};
-    case Kind::gather: return {test.count, root ? n * test.count : 0};
-    case Kind::scatter: return {root ? n * test.count : 0, test.count};
+    case Kind::allreduce:
+      return {test.count, test.count};
+    case Kind::reduce:
+      return {test.count, root ? test.count : 0};
+    case Kind::broadcast:
+      return {root ? test.count : 0, test.count};
+    case Kind::reducescatter:
+      return {n * test.count, test.count};
+    case Kind::allgather:
+      return {test.count, n * test.count};
+    case Kind::alltoall:
+      return {n * test.count, n * test.count};
+    case Kind::gather:
+      return {test.count, root ? n * test.count : 0};
+    case Kind::scatter:
+      return {root ? n * test.count : 0, test.count};
   }
   return {};
 }
@@ -68,13 +86,19 @@ double expected(const Case& test, int rank, int ranks, std::size_t index) {
   const std::size_t mine = static_cast<std::size_t>(rank) * test.count;
   switch (test.kind->kind) {
     case Kind::allreduce:
-    case Kind::reduce: return reduced(test, ranks, index);
-    case Kind::broadcast: return input(test, test.root, index);
-    case Kind::reducescatter: return reduced(test, ranks, mine + index);
+    case Kind::reduce:
+      return reduced(test, ranks, index);
+    case Kind::broadcast:
+      return input(test, test.root, index);
+    case Kind::reducescatter:
+      return reduced(test, ranks, mine + index);
     case Kind::allgather:
-    case Kind::gather: return input(test, block, within);
-    case Kind::alltoall: return input(test, block, mine + within);
-    case Kind::scatter: return input(test, test.root, mine + index);
+    case Kind::gather:
+      return input(test, block, within);
+    case Kind::alltoall:
+      return input(test, block, mine + within);
+    case Kind::scatter:
+      return input(test, test.root, mine + index);
   }
   return 0;
 }
@@ -86,8 +110,10 @@ std::size_t in_place_shift(const Case& test, int rank) {
     case Kind::reducescatter:
     case Kind::allgather:
     case Kind::gather:
-    case Kind::scatter: return mine;
-    default: return 0;
+    case Kind::scatter:
+      return mine;
+    default:
+      return 0;
   }
 }
 
@@ -122,14 +148,22 @@ class Buffer {
 ncclResult_t call(const Case& test, const void* send, void* recv, ncclRedOp_t op, ncclComm_t comm) {
   const ncclDataType_t type = test.type->type;
   switch (test.kind->kind) {
-    case Kind::allreduce: return ncclAllReduce(send, recv, test.count, type, op, comm, case_stream().stream);
-    case Kind::reduce: return ncclReduce(send, recv, test.count, type, op, test.root, comm, case_stream().stream);
-    case Kind::broadcast: return ncclBroadcast(send, recv, test.count, type, test.root, comm, case_stream().stream);
-    case Kind::reducescatter: return ncclReduceScatter(send, recv, test.count, type, op, comm, case_stream().stream);
-    case Kind::allgather: return ncclAllGather(send, recv, test.count, type, comm, case_stream().stream);
-    case Kind::alltoall: return ncclAlltoAll(send, recv, test.count, type, comm, case_stream().stream);
-    case Kind::gather: return ncclGather(send, recv, test.count, type, test.root, comm, case_stream().stream);
-    case Kind::scatter: return ncclScatter(send, recv, test.count, type, test.root, comm, case_stream().stream);
+    case Kind::allreduce:
+      return ncclAllReduce(send, recv, test.count, type, op, comm, case_stream().stream);
+    case Kind::reduce:
+      return ncclReduce(send, recv, test.count, type, op, test.root, comm, case_stream().stream);
+    case Kind::broadcast:
+      return ncclBroadcast(send, recv, test.count, type, test.root, comm, case_stream().stream);
+    case Kind::reducescatter:
+      return ncclReduceScatter(send, recv, test.count, type, op, comm, case_stream().stream);
+    case Kind::allgather:
+      return ncclAllGather(send, recv, test.count, type, comm, case_stream().stream);
+    case Kind::alltoall:
+      return ncclAlltoAll(send, recv, test.count, type, comm, case_stream().stream);
+    case Kind::gather:
+      return ncclGather(send, recv, test.count, type, test.root, comm, case_stream().stream);
+    case Kind::scatter:
+      return ncclScatter(send, recv, test.count, type, test.root, comm, case_stream().stream);
   }
   return ncclInternalError;
 }
@@ -179,10 +213,14 @@ CaseMemory& case_memory() {
 
 const std::vector<KindInfo>& kinds() {
   static const std::vector<KindInfo> all{
-      {Kind::allreduce, "AllReduce", true, false, true},   {Kind::reduce, "Reduce", true, true, true},
-      {Kind::reducescatter, "ReduceScatter", true, false, true}, {Kind::allgather, "AllGather", false, false, true},
-      {Kind::broadcast, "Broadcast", false, true, true},   {Kind::alltoall, "AlltoAll", false, false, false},
-      {Kind::gather, "Gather", false, true, true},         {Kind::scatter, "Scatter", false, true, true},
+      {Kind::allreduce, "AllReduce", true, false, true},
+      {Kind::reduce, "Reduce", true, true, true},
+      {Kind::reducescatter, "ReduceScatter", true, false, true},
+      {Kind::allgather, "AllGather", false, false, true},
+      {Kind::broadcast, "Broadcast", false, true, true},
+      {Kind::alltoall, "AlltoAll", false, false, false},
+      {Kind::gather, "Gather", false, true, true},
+      {Kind::scatter, "Scatter", false, true, true},
   };
   return all;
 }
@@ -211,8 +249,7 @@ std::string run_case(const Case& test, int rank, int ranks, ncclComm_t comm) {
   ncclRedOp_t op = ncclSum;
   if (test.kind->reduces)
     if (const ncclResult_t made = make_op(test, rank, comm, op); made != ncclSuccess) return error_text(test, made);
-  const ncclResult_t result =
-      call(test, sizes.send > 0 ? send : nullptr, sizes.recv > 0 ? recv : nullptr, op, comm);
+  const ncclResult_t result = call(test, sizes.send > 0 ? send : nullptr, sizes.recv > 0 ? recv : nullptr, op, comm);
   if (result != ncclSuccess) return error_text(test, result);
   if (test.kind->reduces && test.op == Op::premul)
     if (const ncclResult_t ended = ncclRedOpDestroy(op, comm); ended != ncclSuccess) return error_text(test, ended);

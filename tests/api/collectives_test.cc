@@ -48,7 +48,8 @@ std::vector<Case> middle_cases(int ranks) {
     for (const std::size_t count : {127, 2048, 4099, 20000, 40000})
       for (int repeat = 0; repeat < 4; ++repeat, ++turn)
         cases.push_back({&kind, &types()[turn % types().size()], kOps[kind.reduces ? turn % 6 : 0], count,
-                         kind.has_in_place && turn % 2 == 1, turn % 3, kind.rooted ? static_cast<int>(turn) % ranks : 0});
+                         kind.has_in_place && turn % 2 == 1, turn % 3,
+                         kind.rooted ? static_cast<int>(turn) % ranks : 0});
   return cases;
 }
 
@@ -145,7 +146,8 @@ TEST_CASE("calls of one shape and of changing shapes follow one another with oth
     CHECK(failures(run_world(mode, 2, [](int rank, ncclComm_t comm) -> std::string {
             float factor = 0;
             ncclRedOp_t scaled;
-            if (ncclRedOpCreatePreMulSum(&scaled, &factor, ncclFloat32, ncclScalarDevice, comm) != ncclSuccess) return "create";
+            if (ncclRedOpCreatePreMulSum(&scaled, &factor, ncclFloat32, ncclScalarDevice, comm) != ncclSuccess)
+              return "create";
             std::string wrong;
             for (int call = 0; call < 40; ++call) {
               // Runs of equal shapes, other sizes in between, a transfer now and then; both protocols.
@@ -153,7 +155,8 @@ TEST_CASE("calls of one shape and of changing shapes follow one another with oth
               std::vector<float> in(count, static_cast<float>(call + rank)), out(count, -1);
               factor = static_cast<float>(call % 3 + 1);
               const ncclRedOp_t op = call % 2 == 0 ? ncclSum : scaled;
-              if (ncclAllReduce(in.data(), out.data(), count, ncclFloat32, op, comm, nullptr) != ncclSuccess) return "call";
+              if (ncclAllReduce(in.data(), out.data(), count, ncclFloat32, op, comm, nullptr) != ncclSuccess)
+                return "call";
               const float expected = static_cast<float>(2 * call + 1) * (call % 2 == 0 ? 1 : factor);
               if (out.front() != expected || out.back() != expected) wrong += " call " + std::to_string(call);
               if (call % 11 != 10) continue;

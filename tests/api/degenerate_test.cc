@@ -1,11 +1,12 @@
 // Degenerate and exotic calls of the contract (3.5 to 3.9): nothing to do, one rank, odd addresses, huge counts,
 // reductions that are gone, communicators that go in any order, processes that just end.
-#include <catch2/catch.hpp>
-#include <cstdint>
-#include <cstring>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstring>
 
 #include "world.h"
 
@@ -53,28 +54,30 @@ TEST_CASE("zero elements sent still meet their receiver") {
 }
 
 TEST_CASE("buffers that a rank does not use may be NULL") {
-  CHECK(failures(run_world(Mode::threads, 3, [](int rank, ncclComm_t comm) -> std::string {
-          const int root = 1;
-          const bool is_root = rank == root;
-          std::vector<float> mine(100, static_cast<float>(rank + 1));
-          std::vector<float> all(300, -1);
-          if (auto r = ncclReduce(mine.data(), is_root ? all.data() : nullptr, 100, ncclFloat32, ncclSum, root, comm, nullptr);
-              r != ncclSuccess)
-            return describe("Reduce", r);
-          if (is_root && (all[0] != 6 || all[99] != 6)) return "Reduce is wrong";
-          if (auto r = ncclGather(mine.data(), is_root ? all.data() : nullptr, 100, ncclFloat32, root, comm, nullptr);
-              r != ncclSuccess)
-            return describe("Gather", r);
-          if (is_root && (all[0] != 1 || all[100] != 2 || all[299] != 3)) return "Gather is wrong";
-          if (auto r = ncclScatter(is_root ? all.data() : nullptr, mine.data(), 100, ncclFloat32, root, comm, nullptr);
-              r != ncclSuccess)
-            return describe("Scatter", r);
-          if (mine[50] != static_cast<float>(rank + 1)) return "Scatter is wrong";
-          if (auto r = ncclBroadcast(is_root ? mine.data() : nullptr, all.data(), 100, ncclFloat32, root, comm, nullptr);
-              r != ncclSuccess)
-            return describe("Broadcast", r);
-          return all[0] == 2 && all[99] == 2 ? "" : "Broadcast is wrong";
-        })) == "");
+  CHECK(
+      failures(run_world(Mode::threads, 3, [](int rank, ncclComm_t comm) -> std::string {
+        const int root = 1;
+        const bool is_root = rank == root;
+        std::vector<float> mine(100, static_cast<float>(rank + 1));
+        std::vector<float> all(300, -1);
+        if (auto r =
+                ncclReduce(mine.data(), is_root ? all.data() : nullptr, 100, ncclFloat32, ncclSum, root, comm, nullptr);
+            r != ncclSuccess)
+          return describe("Reduce", r);
+        if (is_root && (all[0] != 6 || all[99] != 6)) return "Reduce is wrong";
+        if (auto r = ncclGather(mine.data(), is_root ? all.data() : nullptr, 100, ncclFloat32, root, comm, nullptr);
+            r != ncclSuccess)
+          return describe("Gather", r);
+        if (is_root && (all[0] != 1 || all[100] != 2 || all[299] != 3)) return "Gather is wrong";
+        if (auto r = ncclScatter(is_root ? all.data() : nullptr, mine.data(), 100, ncclFloat32, root, comm, nullptr);
+            r != ncclSuccess)
+          return describe("Scatter", r);
+        if (mine[50] != static_cast<float>(rank + 1)) return "Scatter is wrong";
+        if (auto r = ncclBroadcast(is_root ? mine.data() : nullptr, all.data(), 100, ncclFloat32, root, comm, nullptr);
+            r != ncclSuccess)
+          return describe("Broadcast", r);
+        return all[0] == 2 && all[99] == 2 ? "" : "Broadcast is wrong";
+      })) == "");
 }
 
 TEST_CASE("one rank: a copy, or the scaling that the reduction asks for, also inside a group") {
@@ -104,7 +107,8 @@ TEST_CASE("a device scalar is read when the data is") {
           float scalar = 100;
           float value = 1;
           ncclRedOp_t op;
-          if (ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarDevice, comm) != ncclSuccess) return "create";
+          if (ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarDevice, comm) != ncclSuccess)
+            return "create";
           ncclGroupStart();
           ncclAllReduce(&value, &value, 1, ncclFloat32, op, comm, nullptr);
           scalar = static_cast<float>(rank + 2);
@@ -126,7 +130,8 @@ TEST_CASE("element alignment is enough") {
               if (auto r = ncclAllGather(in, out, count, ncclBfloat16, comm, nullptr); r != ncclSuccess)
                 return describe("AllGather", r);
               for (std::size_t i = 0; i < 3 * count; ++i)
-                if (out[i] != static_cast<std::uint16_t>(i / count * 7 + i % count)) return "wrong at " + std::to_string(i);
+                if (out[i] != static_cast<std::uint16_t>(i / count * 7 + i % count))
+                  return "wrong at " + std::to_string(i);
             }
           return "";
         })) == "");
@@ -136,7 +141,8 @@ TEST_CASE("element alignment is enough") {
 TEST_CASE("more than 2^31 elements") {
   constexpr std::size_t kCount = (std::size_t{1} << 31) + 4099;
   CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
-          void* memory = ::mmap(nullptr, kCount, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+          void* memory =
+              ::mmap(nullptr, kCount, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
           if (memory == MAP_FAILED) return "";  // a machine too small for it
           auto* bytes = static_cast<std::int8_t*>(memory);
           // Marks at both ends, beyond 2^31, and in the middle; the rest stays zero.
@@ -147,7 +153,8 @@ TEST_CASE("more than 2^31 elements") {
           if (auto r = ncclBroadcast(bytes, bytes, kCount, ncclInt8, 0, comm, nullptr); r != ncclSuccess)
             failure = describe("Broadcast", r);
           for (std::size_t i = 0; i < 6; ++i)
-            if (bytes[places[i]] != static_cast<std::int8_t>(i + 1)) failure += "wrong at " + std::to_string(places[i]) + ". ";
+            if (bytes[places[i]] != static_cast<std::int8_t>(i + 1))
+              failure += "wrong at " + std::to_string(places[i]) + ". ";
           ::munmap(memory, kCount);
           return failure;
         })) == "");
@@ -193,8 +200,8 @@ TEST_CASE("a forked child may end, and may make communicators of its own", "[pro
             ncclComm_t own = nullptr;
             float one = 4;
             const bool right = ncclCommInitAll(&own, 1, nullptr) == ncclSuccess &&
-                               ncclAllReduce(&one, &one, 1, ncclFloat32, ncclSum, own, nullptr) == ncclSuccess && one == 4 &&
-                               ncclCommDestroy(own) == ncclSuccess;
+                               ncclAllReduce(&one, &one, 1, ncclFloat32, ncclSum, own, nullptr) == ncclSuccess &&
+                               one == 4 && ncclCommDestroy(own) == ncclSuccess;
             ::_exit(right ? 0 : 1);
           }
           int status = -1;

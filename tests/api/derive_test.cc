@@ -1,9 +1,10 @@
 // Communicators from communicators: Split, Shrink, Grow; Revoke, Suspend and what remains possible after them.
-#include <catch2/catch.hpp>
+#include <unistd.h>
+
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
-#include <unistd.h>
 
 #include "world.h"
 
@@ -79,7 +80,8 @@ TEST_CASE("a child outlives its parent, and a split of a split works", "[process
           ncclComm_t comm = nullptr;
           if (auto r = ncclCommInitRank(&comm, 4, id, rank); r != ncclSuccess) return describe("init", r);
           ncclComm_t half = nullptr;
-          if (auto r = ncclCommSplit(comm, rank / 2, rank, &half, nullptr); r != ncclSuccess) return describe("Split", r);
+          if (auto r = ncclCommSplit(comm, rank / 2, rank, &half, nullptr); r != ncclSuccess)
+            return describe("Split", r);
           ncclCommDestroy(comm);
           ncclComm_t single = nullptr;
           if (auto r = ncclCommSplit(half, rank, 0, &single, nullptr); r != ncclSuccess) return describe("Split", r);
@@ -209,7 +211,8 @@ TEST_CASE("Revoke ends a running call, and what remains is to split or shrink") 
           if (ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT) != ncclInvalidArgument) return "twice";
           if (ncclCommFinalize(comm) != ncclInvalidArgument) return "finalize";
           ncclResult_t async = ncclInternalError;
-          if (ncclCommGetAsyncError(comm, &async) != ncclSuccess || async != ncclSuccess) return describe("async", async);
+          if (ncclCommGetAsyncError(comm, &async) != ncclSuccess || async != ncclSuccess)
+            return describe("async", async);
           if (ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr) != ncclInvalidUsage)
             return "a call after it";
           ncclComm_t child = nullptr;

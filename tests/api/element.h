@@ -22,12 +22,18 @@ struct TypeInfo {
 
 inline const std::vector<TypeInfo>& types() {
   static const std::vector<TypeInfo> all{
-      {ncclInt8, "int8", 1, false, 0, 0},       {ncclUint8, "uint8", 1, false, 0, 0},
-      {ncclInt32, "int32", 4, false, 0, 0},     {ncclUint32, "uint32", 4, false, 0, 0},
-      {ncclInt64, "int64", 8, false, 0, 0},     {ncclUint64, "uint64", 8, false, 0, 0},
-      {ncclFloat16, "float16", 2, true, 5, 10}, {ncclFloat32, "float32", 4, true, 8, 23},
-      {ncclFloat64, "float64", 8, true, 11, 52}, {ncclBfloat16, "bfloat16", 2, true, 8, 7},
-      {ncclFloat8e4m3, "float8e4m3", 1, true, 4, 3}, {ncclFloat8e5m2, "float8e5m2", 1, true, 5, 2},
+      {ncclInt8, "int8", 1, false, 0, 0},
+      {ncclUint8, "uint8", 1, false, 0, 0},
+      {ncclInt32, "int32", 4, false, 0, 0},
+      {ncclUint32, "uint32", 4, false, 0, 0},
+      {ncclInt64, "int64", 8, false, 0, 0},
+      {ncclUint64, "uint64", 8, false, 0, 0},
+      {ncclFloat16, "float16", 2, true, 5, 10},
+      {ncclFloat32, "float32", 4, true, 8, 23},
+      {ncclFloat64, "float64", 8, true, 11, 52},
+      {ncclBfloat16, "bfloat16", 2, true, 8, 7},
+      {ncclFloat8e4m3, "float8e4m3", 1, true, 4, 3},
+      {ncclFloat8e5m2, "float8e5m2", 1, true, 5, 2},
   };
   return all;
 }
@@ -54,8 +60,8 @@ inline double decode_floating(const TypeInfo& type, std::uint64_t bits) {
   const int bias = (1 << (type.exponent_bits - 1)) - 1;
   const auto mantissa = static_cast<double>(bits & mantissa_mask);
   const double scale = std::ldexp(1.0, -type.mantissa_bits);
-  const double magnitude = exponent == 0 ? std::ldexp(mantissa * scale, 1 - bias)
-                                         : std::ldexp(1.0 + mantissa * scale, exponent - bias);
+  const double magnitude =
+      exponent == 0 ? std::ldexp(mantissa * scale, 1 - bias) : std::ldexp(1.0 + mantissa * scale, exponent - bias);
   return (bits >> (type.exponent_bits + type.mantissa_bits) & 1) != 0 ? -magnitude : magnitude;
 }
 

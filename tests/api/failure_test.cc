@@ -1,11 +1,12 @@
 // Bad arguments, disagreement, death, abort: each ends with an error that names what is wrong.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
 #include <functional>
 #include <random>
 #include <thread>
-#include <unistd.h>
 
 #include "id_process.h"
 #include "world.h"
@@ -24,12 +25,16 @@ TEST_CASE("wrong arguments are refused with what is wrong") {
   CHECK(failures(run_world(Mode::threads, 2, [](int, ncclComm_t comm) -> std::string {
           float value = 1;
           const auto refused = [&](const char* what, ncclResult_t result) -> std::string {
-            return result == ncclInvalidArgument ? "" : std::string(what) + " gave " + ncclGetErrorString(result) + ". ";
+            return result == ncclInvalidArgument ? ""
+                                                 : std::string(what) + " gave " + ncclGetErrorString(result) + ". ";
           };
           std::string all;
-          all += refused("type", ncclAllReduce(&value, &value, 1, static_cast<ncclDataType_t>(12), ncclSum, comm, nullptr));
-          all += refused("negative type", ncclAllReduce(&value, &value, 1, static_cast<ncclDataType_t>(-1), ncclSum, comm, nullptr));
-          all += refused("op", ncclAllReduce(&value, &value, 1, ncclFloat32, static_cast<ncclRedOp_t>(77), comm, nullptr));
+          all += refused("type",
+                         ncclAllReduce(&value, &value, 1, static_cast<ncclDataType_t>(12), ncclSum, comm, nullptr));
+          all += refused("negative type",
+                         ncclAllReduce(&value, &value, 1, static_cast<ncclDataType_t>(-1), ncclSum, comm, nullptr));
+          all +=
+              refused("op", ncclAllReduce(&value, &value, 1, ncclFloat32, static_cast<ncclRedOp_t>(77), comm, nullptr));
           all += refused("root", ncclBroadcast(&value, &value, 1, ncclFloat32, 2, comm, nullptr));
           all += refused("negative root", ncclReduce(&value, &value, 1, ncclFloat32, ncclSum, -1, comm, nullptr));
           all += refused("peer", ncclSend(&value, 1, ncclFloat32, 9, comm, nullptr));
@@ -69,24 +74,36 @@ TEST_CASE("ranks that disagree on a call all get an error naming both calls") {
     std::vector<const char*> names;
   };
   const Disagreement all[] = {
-      {"count", [](int rank, float* data, ncclComm_t comm) {
-         return ncclAllReduce(data, data, rank == 1 ? 50 : 51, ncclFloat32, ncclSum, comm, nullptr); },
+      {"count",
+       [](int rank, float* data, ncclComm_t comm) {
+         return ncclAllReduce(data, data, rank == 1 ? 50 : 51, ncclFloat32, ncclSum, comm, nullptr);
+       },
        {"count=50", "count=51"}},
-      {"large count", [](int rank, float* data, ncclComm_t comm) {
-         return ncclAllReduce(data, data, rank == 1 ? 50000 : 50, ncclFloat32, ncclSum, comm, nullptr); },
+      {"large count",
+       [](int rank, float* data, ncclComm_t comm) {
+         return ncclAllReduce(data, data, rank == 1 ? 50000 : 50, ncclFloat32, ncclSum, comm, nullptr);
+       },
        {"count=50000", "count=50,"}},
-      {"type", [](int rank, float* data, ncclComm_t comm) {
-         return ncclAllReduce(data, data, 64, rank == 1 ? ncclInt32 : ncclFloat32, ncclSum, comm, nullptr); },
+      {"type",
+       [](int rank, float* data, ncclComm_t comm) {
+         return ncclAllReduce(data, data, 64, rank == 1 ? ncclInt32 : ncclFloat32, ncclSum, comm, nullptr);
+       },
        {"int32", "float"}},
-      {"operation", [](int rank, float* data, ncclComm_t comm) {
-         return ncclAllReduce(data, data, 64, ncclFloat32, rank == 1 ? ncclMax : ncclSum, comm, nullptr); },
+      {"operation",
+       [](int rank, float* data, ncclComm_t comm) {
+         return ncclAllReduce(data, data, 64, ncclFloat32, rank == 1 ? ncclMax : ncclSum, comm, nullptr);
+       },
        {"max", "sum"}},
-      {"root", [](int rank, float* data, ncclComm_t comm) {
-         return ncclBroadcast(data, data, 64, ncclFloat32, rank == 1 ? 1 : 0, comm, nullptr); },
+      {"root",
+       [](int rank, float* data, ncclComm_t comm) {
+         return ncclBroadcast(data, data, 64, ncclFloat32, rank == 1 ? 1 : 0, comm, nullptr);
+       },
        {"root=0", "root=1"}},
-      {"collective", [](int rank, float* data, ncclComm_t comm) {
+      {"collective",
+       [](int rank, float* data, ncclComm_t comm) {
          return rank == 1 ? ncclAllGather(data, data + 10000, 64, ncclFloat32, comm, nullptr)
-                          : ncclAllReduce(data, data, 64, ncclFloat32, ncclSum, comm, nullptr); },
+                          : ncclAllReduce(data, data, 64, ncclFloat32, ncclSum, comm, nullptr);
+       },
        {"AllGather", "AllReduce"}},
   };
   for (const Disagreement& disagreement : all)
@@ -96,7 +113,8 @@ TEST_CASE("ranks that disagree on a call all get an error naming both calls") {
         std::vector<float> data(100000, 1.0f);
         ncclResult_t result = disagreement.call(rank, data.data(), comm);
         // A rank that only sends may learn of the others' error from its next call.
-        if (result == ncclSuccess) result = ncclAllReduce(data.data(), data.data(), 8, ncclFloat32, ncclSum, comm, nullptr);
+        if (result == ncclSuccess)
+          result = ncclAllReduce(data.data(), data.data(), 8, ncclFloat32, ncclSum, comm, nullptr);
         if (result == ncclSuccess) return "";
         return std::string(ncclGetErrorString(result)) + " | " + last_error();
       });
@@ -142,7 +160,9 @@ TEST_CASE("two ranks that both take themselves for the root are told when the ne
     INFO(name(mode));
     const auto results = run_world(mode, 2, [&](int rank, ncclComm_t comm) -> std::string {
       float value = 1;
-      const auto broadcast = [&](int root) { return ncclBroadcast(&value, &value, 1, ncclFloat32, root, comm, nullptr); };
+      const auto broadcast = [&](int root) {
+        return ncclBroadcast(&value, &value, 1, ncclFloat32, root, comm, nullptr);
+      };
       for (int i = 0; i < 200; ++i)
         if (broadcast(0) != ncclSuccess) return "a right call failed";
       ncclResult_t result = broadcast(rank);
@@ -166,7 +186,8 @@ TEST_CASE("a killed rank is named by every survivor", "[processes]") {
       const ncclResult_t result = ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr);
       ncclResult_t async = ncclSuccess;
       ncclCommGetAsyncError(comm, &async);
-      if (result != ncclRemoteError || async != ncclRemoteError) return std::string("got ") + ncclGetErrorString(result);
+      if (result != ncclRemoteError || async != ncclRemoteError)
+        return std::string("got ") + ncclGetErrorString(result);
       return last_error();
     });
     for (const int rank : {0, 1, 3}) {

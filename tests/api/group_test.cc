@@ -93,7 +93,8 @@ TEST_CASE("one thread drives all ranks of ncclCommInitAll") {
   REQUIRE(ncclGroupStart() == ncclSuccess);
   for (int rank = 0; rank < kRanks; ++rank) {
     auto& mine = data[static_cast<std::size_t>(rank)];
-    CHECK(ncclAllReduce(mine.data(), mine.data(), mine.size(), ncclFloat64, ncclSum, comms[rank], nullptr) == ncclSuccess);
+    CHECK(ncclAllReduce(mine.data(), mine.data(), mine.size(), ncclFloat64, ncclSum, comms[rank], nullptr) ==
+          ncclSuccess);
   }
   REQUIRE(ncclGroupEnd() == ncclSuccess);
   for (const auto& mine : data) CHECK(std::accumulate(mine.begin(), mine.end(), 0.0) == 2.0 * kRanks * 50000);

@@ -1,13 +1,14 @@
 // Memory of ncclMemAlloc: ranks that are processes use one another's buffers in place, and are none the worse off where
 // somebody's cannot be mapped.
-#include <catch2/catch.hpp>
+#include <unistd.h>
+
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <thread>
-#include <unistd.h>
 
 #include "collective_case.h"
 #include "world.h"
@@ -48,13 +49,15 @@ std::string all_reduce(int rank, int ranks, ncclComm_t comm, Buffer& in, Buffer&
   for (std::size_t i = 0; i < count; ++i) in.data[i] = static_cast<float>(rank + 1) + static_cast<float>(i % 7);
   if (ncclAllReduce(in.data, out.data, count, ncclFloat, ncclSum, comm, nullptr) != ncclSuccess) return told();
   for (std::size_t i = 0; i < count; ++i)
-    if (out.data[i] != static_cast<float>(ranks * (ranks + 1) / 2) + static_cast<float>(ranks) * static_cast<float>(i % 7))
+    if (out.data[i] !=
+        static_cast<float>(ranks * (ranks + 1) / 2) + static_cast<float>(ranks) * static_cast<float>(i % 7))
       return "element " + std::to_string(i) + " is " + std::to_string(out.data[i]);
   return "";
 }
 
 // What the ranks, processes with these variables, log; their failures go before it.
-std::string log_of(int ranks, const std::vector<std::pair<const char*, const char*>>& variables, const RankFunction& body) {
+std::string log_of(int ranks, const std::vector<std::pair<const char*, const char*>>& variables,
+                   const RankFunction& body) {
   char path[] = "/tmp/sccl-mapped-XXXXXX";
   ::close(::mkstemp(path));
   const auto results = run_bare_world(Mode::processes, ranks, [&](int rank, const ncclUniqueId& id) -> std::string {
@@ -88,15 +91,15 @@ TEST_CASE("every collective is right in buffers that the ranks use in place", "[
           for (const bool in_place : {false, true}) {
             if (in_place && !kind.has_in_place) continue;
             const std::size_t at = turn++;
-            const Case test{&kind, &types()[at % types().size()], kOps[at / 2 % 6], count, in_place, at % 3, static_cast<int>(at) % ranks};
+            const Case test{&kind,  &types()[at % types().size()], kOps[at / 2 % 6], count, in_place,
+                            at % 3, static_cast<int>(at) % ranks};
             if (std::string wrong = run_case(test, rank, ranks, comm); !wrong.empty()) return wrong;
           }
       return "";
     });
     CAPTURE(log);
     CHECK_FALSE(log.starts_with("FAILED"));
-    for (const KindInfo& kind : kinds())
-      CHECK(contains(log, std::string(kind.name) + " of ") );
+    for (const KindInfo& kind : kinds()) CHECK(contains(log, std::string(kind.name) + " of "));
     CHECK(contains(log, kInPlace));
   }
 }
@@ -119,7 +122,8 @@ TEST_CASE("one rank's other memory sends all ranks through slots, until it passe
   const std::string log = log_of(2, {}, [](int rank, ncclComm_t comm) -> std::string {
     Buffer in(kCount), out(kCount), other(kCount, false);
     for (int i = 0; i < 5; ++i)
-      if (std::string wrong = all_reduce(rank, 2, comm, in, rank == 1 ? other : out, kCount); !wrong.empty()) return wrong;
+      if (std::string wrong = all_reduce(rank, 2, comm, in, rank == 1 ? other : out, kCount); !wrong.empty())
+        return wrong;
     return "";
   });
   CAPTURE(log);
@@ -128,7 +132,8 @@ TEST_CASE("one rank's other memory sends all ranks through slots, until it passe
   const std::string later = log_of(2, {}, [](int rank, ncclComm_t comm) -> std::string {
     Buffer in(kCount), out(kCount), other(kCount, false);
     for (int i = 0; i < 40; ++i)
-      if (std::string wrong = all_reduce(rank, 2, comm, in, rank == 1 && i < 5 ? other : out, kCount); !wrong.empty()) return wrong;
+      if (std::string wrong = all_reduce(rank, 2, comm, in, rank == 1 && i < 5 ? other : out, kCount); !wrong.empty())
+        return wrong;
     return "";
   });
   CAPTURE(later);
@@ -137,7 +142,8 @@ TEST_CASE("one rank's other memory sends all ranks through slots, until it passe
 }
 
 TEST_CASE("SCCL_DIRECT=0 and named links keep ranks out of one another's buffers", "[processes]") {
-  for (const auto& setting : {std::pair{"SCCL_DIRECT", "0"}, std::pair{"SCCL_TOPO", "nvpairs4:0,1"}, std::pair{"SCCL_PROTO", "simple"}}) {
+  for (const auto& setting :
+       {std::pair{"SCCL_DIRECT", "0"}, std::pair{"SCCL_TOPO", "nvpairs4:0,1"}, std::pair{"SCCL_PROTO", "simple"}}) {
     const std::string log = log_of(2, {setting}, [](int rank, ncclComm_t comm) -> std::string {
       Buffer in(kCount), out(kCount);
       return all_reduce(rank, 2, comm, in, out, kCount);
@@ -162,7 +168,8 @@ TEST_CASE("a buffer that was freed is forgotten by the peers, also when the next
       if (std::string wrong = all_reduce(rank, 2, comm, in, out, kCount); !wrong.empty()) return wrong;
       if (i == 2) settled = mappings();
     }
-    return mappings() <= settled ? "" : "mappings pile up: " + std::to_string(settled) + ", " + std::to_string(mappings());
+    return mappings() <= settled ? ""
+                                 : "mappings pile up: " + std::to_string(settled) + ", " + std::to_string(mappings());
   });
   CAPTURE(log);
   CHECK_FALSE(log.starts_with("FAILED"));
@@ -185,7 +192,8 @@ TEST_CASE("a rank that never comes to compare buffers is named when the call is 
     });
     const std::string wrong = all_reduce(rank, 2, comm, in, out, kCount);
     aborter.join();
-    return contains(wrong, "aborted while in AllReduce") && contains(wrong, "waiting for rank 1") ? "" : "told: " + wrong;
+    return contains(wrong, "aborted while in AllReduce") && contains(wrong, "waiting for rank 1") ? ""
+                                                                                                  : "told: " + wrong;
   });
   CHECK(failures(results) == "");
 }

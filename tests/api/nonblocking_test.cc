@@ -1,8 +1,9 @@
 // Non-blocking communicators: calls return at once, ncclCommGetAsyncError tells when the work is over.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
-#include <unistd.h>
 
 #include "world.h"
 
@@ -141,7 +142,8 @@ TEST_CASE("groups of non-blocking communicators: init, split and collectives by 
 
   ncclComm_t children[3] = {};
   ncclGroupStart();
-  for (int rank = 0; rank < 3; ++rank) CHECK(ncclCommSplit(comms[rank], 0, -rank, &children[rank], nullptr) == ncclSuccess);
+  for (int rank = 0; rank < 3; ++rank)
+    CHECK(ncclCommSplit(comms[rank], 0, -rank, &children[rank], nullptr) == ncclSuccess);
   CHECK(ncclGroupEnd() == ncclInProgress);
   for (ncclComm_t comm : comms) REQUIRE(settled(comm) == ncclSuccess);
   float data[3] = {1, 2, 4};

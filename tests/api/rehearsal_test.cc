@@ -1,9 +1,10 @@
 // SCCL_TOPO and NCCL_TOPO_FILE: calls keep to the links of another machine and are right all the same.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 #include "world.h"
 
@@ -55,7 +56,8 @@ std::string all_collectives(int rank, int ranks, ncclComm_t comm, std::size_t co
 }
 
 // What a fresh process prints about its choices with these settings.
-std::string choices(const char* topology, int ranks, const std::vector<std::size_t>& counts, const char* subsystem = "TUNING") {
+std::string choices(const char* topology, int ranks, const std::vector<std::size_t>& counts,
+                    const char* subsystem = "TUNING") {
   char path[] = "/tmp/sccl-rehearsal-XXXXXX";
   const int file = ::mkstemp(path);
   ::close(file);
@@ -115,7 +117,8 @@ TEST_CASE("a child whose devices no links join continues with the host's links")
   const auto results = run_world(Mode::threads, 5, [](int rank, ncclComm_t comm) -> std::string {
     ncclComm_t child = nullptr;
     const bool member = rank == 1 || rank == 4;
-    if (auto r = ncclCommSplit(comm, member ? 0 : NCCL_SPLIT_NOCOLOR, rank, &child, nullptr); r != ncclSuccess) return describe("Split", r);
+    if (auto r = ncclCommSplit(comm, member ? 0 : NCCL_SPLIT_NOCOLOR, rank, &child, nullptr); r != ncclSuccess)
+      return describe("Split", r);
     if (!member) return "";
     auto failure = all_collectives(rank == 1 ? 0 : 1, 2, child, 100);
     ncclCommDestroy(child);
@@ -129,7 +132,8 @@ TEST_CASE("children of a communicator keep their places in the machine") {
   ::setenv("SCCL_TOPO", "dgx1v", 1);
   const auto results = run_world(Mode::threads, 4, [](int rank, ncclComm_t comm) -> std::string {
     ncclComm_t child = nullptr;
-    if (auto r = ncclCommSplit(comm, rank == 0 ? 1 : 0, -rank, &child, nullptr); r != ncclSuccess) return describe("Split", r);
+    if (auto r = ncclCommSplit(comm, rank == 0 ? 1 : 0, -rank, &child, nullptr); r != ncclSuccess)
+      return describe("Split", r);
     auto failure = rank == 0 ? all_collectives(0, 1, child, 100) : all_collectives(3 - rank, 3, child, 100);
     ncclCommDestroy(child);
     return failure;
@@ -155,7 +159,8 @@ TEST_CASE("without devices a file of NCCL's is rehearsed, and the rank that is a
   ::setenv("NCCL_TOPO_DUMP_FILE", dump.c_str(), 1);
   const std::string log = choices(nullptr, 2, {10, 5000}, "INIT");
   INFO(log);
-  CHECK(contains(log, "links of 'two' (2 devices; 4 directed lanes of nvlink) from NCCL_TOPO_FILE=" + file + "; figures assumed"));
+  CHECK(contains(
+      log, "links of 'two' (2 devices; 4 directed lanes of nvlink) from NCCL_TOPO_FILE=" + file + "; figures assumed"));
   std::stringstream written;
   written << std::ifstream(dump).rdbuf();
   CHECK(contains(written.str(), "rank=\"1\""));

@@ -22,7 +22,8 @@ const TypeInfo& bytes_type() {
 
 bool wait_for(const std::atomic<int>& flag) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (flag == 0 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (flag == 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return flag != 0;
 }
 
@@ -38,7 +39,8 @@ TEST_CASE("a root makes many short broadcasts before another rank has come to th
         if (rank != 0 && !wait_for(ahead)) return "the root waits for rank " + std::to_string(rank);
         for (int call = 0; call < kCalls; ++call) {
           std::vector<char> data(bytes, static_cast<char>(rank == 0 ? call + 1 : 0));
-          if (ncclBroadcast(data.data(), data.data(), bytes, ncclInt8, 0, comm, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+          if (ncclBroadcast(data.data(), data.data(), bytes, ncclInt8, 0, comm, nullptr) != ncclSuccess)
+            return ncclGetLastError(nullptr);
           if (data.front() != call + 1 || data.back() != call + 1) return "wrong data in call " + std::to_string(call);
         }
         if (rank == 0) ahead = 1;

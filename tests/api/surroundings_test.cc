@@ -1,13 +1,14 @@
 // Many ranks, forbidden system calls, signals: surroundings in which calls must still be right.
-#include <catch2/catch.hpp>
-#include <cerrno>
-#include <csignal>
-#include <cstddef>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
 
 #include "world.h"
 
@@ -97,7 +98,8 @@ TEST_CASE("communicators of one process live side by side", "[processes]") {
     for (int i = 0; i < 10; ++i) {
       ncclUniqueId next{};
       if (rank == 0) ncclGetUniqueId(&next);
-      if (ncclBroadcast(&next, &next, sizeof next, ncclUint8, 0, first, nullptr) != ncclSuccess) return "broadcast of the id";
+      if (ncclBroadcast(&next, &next, sizeof next, ncclUint8, 0, first, nullptr) != ncclSuccess)
+        return "broadcast of the id";
       more.push_back(nullptr);
       if (ncclCommInitRank(&more.back(), 2, next, rank) != ncclSuccess) return ncclGetLastError(nullptr);
     }

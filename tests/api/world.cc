@@ -25,8 +25,7 @@ std::vector<std::string> run_threads(int ranks, const ncclUniqueId& id, const Ba
   std::vector<std::string> results(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back(
-        [&, rank] { results[static_cast<std::size_t>(rank)] = call_function(function, rank, id); });
+    threads.emplace_back([&, rank] { results[static_cast<std::size_t>(rank)] = call_function(function, rank, id); });
   for (std::thread& thread : threads) thread.join();
   return results;
 }
@@ -61,7 +60,8 @@ std::string collect(const Child& child) {
   std::string result;
   char buffer[4096];
   ssize_t count = 0;
-  while ((count = ::read(child.results, buffer, sizeof buffer)) > 0) result.append(buffer, static_cast<std::size_t>(count));
+  while ((count = ::read(child.results, buffer, sizeof buffer)) > 0)
+    result.append(buffer, static_cast<std::size_t>(count));
   ::close(child.results);
   int status = 0;
   ::waitpid(child.process, &status, 0);

@@ -1,12 +1,13 @@
 // Settings in files: syntax, precedence, and files that are no files.
 #include "base/conf_file.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -61,7 +62,8 @@ std::string setting(const env::ConfTable& table, const char* name) {
 }  // namespace
 
 TEST_CASE("a configuration file holds lines NAME=VALUE and comments") {
-  const auto table = parsed("# comment\n  # another\n\nNCCL_DEBUG=INFO\r\nNCCL_ALGO = ring,tree \nSCCL_ALGO=a=b#c\nNCCL_NET=");
+  const auto table =
+      parsed("# comment\n  # another\n\nNCCL_DEBUG=INFO\r\nNCCL_ALGO = ring,tree \nSCCL_ALGO=a=b#c\nNCCL_NET=");
   CHECK(table.complaints.empty());
   CHECK(setting(table, "NCCL_DEBUG") == "INFO");
   CHECK(setting(table, "NCCL_ALGO") == "ring,tree");
@@ -158,7 +160,8 @@ TEST_CASE("a file sets the log's level") {
 
 TEST_CASE("the table's values tell numbers from texts") {
   const auto kind = [](const char* name) { return env::kind(*env::find(name)); };
-  for (const char* name : {"NCCL_BUFFSIZE", "SCCL_TIMEOUT_MS", "NCCL_IB_DISABLE", "NCCL_NTHREADS", "SCCL_SPIN_US", "NCCL_CROSS_NIC"})
+  for (const char* name :
+       {"NCCL_BUFFSIZE", "SCCL_TIMEOUT_MS", "NCCL_IB_DISABLE", "NCCL_NTHREADS", "SCCL_SPIN_US", "NCCL_CROSS_NIC"})
     CHECK(kind(name) == env::Kind::number);
   for (const char* name : {"NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_COMM_ID", "SCCL_ALGO", "NCCL_P2P_LEVEL"})
     CHECK(kind(name) == env::Kind::text);

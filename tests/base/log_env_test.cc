@@ -1,4 +1,6 @@
 // What is printed, where, and how variables are read.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -6,7 +8,6 @@
 #include <sstream>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "base/env.h"
@@ -47,7 +48,8 @@ TEST_CASE("INFO lines go to the file, by subsystem") {
   const std::string pattern = "/tmp/sccl-log-test.%p";
   const std::string path = "/tmp/sccl-log-test." + std::to_string(::getpid());
   {
-    const Settings settings({{"NCCL_DEBUG", "info"}, {"NCCL_DEBUG_SUBSYS", "TUNING,init"}, {"NCCL_DEBUG_FILE", pattern}});
+    const Settings settings(
+        {{"NCCL_DEBUG", "info"}, {"NCCL_DEBUG_SUBSYS", "TUNING,init"}, {"NCCL_DEBUG_FILE", pattern}});
     log::info(log::Subsystem::tuning, "chosen {}", 42);
     log::info(log::Subsystem::net, "not for this subsystem");
     log::trace(log::Subsystem::tuning, "not at this level");
@@ -115,7 +117,8 @@ TEST_CASE("a variable outside the table is a mistake of the library") {
 }
 
 TEST_CASE("names of types, operations and collectives are read back") {
-  for (int i = 0; i < kDataTypeCount; ++i) CHECK(data_type_from_name(info(static_cast<DataType>(i)).name) == static_cast<DataType>(i));
+  for (int i = 0; i < kDataTypeCount; ++i)
+    CHECK(data_type_from_name(info(static_cast<DataType>(i)).name) == static_cast<DataType>(i));
   for (int i = 0; i < kCollectiveCount; ++i)
     CHECK(collective_from_name(info(static_cast<Collective>(i)).name) == static_cast<Collective>(i));
   CHECK_FALSE(data_type_from_name("float7").has_value());

@@ -26,8 +26,10 @@ const Expectation kNamedOrMissing{{ncclRemoteError, ncclSystemError},
                                   {"rank # (", "memory of rank # ", "rank # did not come"},
                                   kInitTimeoutMs * 1e-3 + kSoonSeconds};
 // In a child ranks are numbered anew ("@" stands for the victim); of its init the error tells both numbers.
-const Expectation kNamedInChild{{ncclRemoteError}, {"rank # (process", "rank @ (process", "memory of rank @ ", "of its parent"}, kSoonSeconds};
-const Expectation kAbortedInChild{{ncclInvalidUsage, ncclRemoteError}, {"rank #", "rank @", "of its parent"}, kSoonSeconds};
+const Expectation kNamedInChild{
+    {ncclRemoteError}, {"rank # (process", "rank @ (process", "memory of rank @ ", "of its parent"}, kSoonSeconds};
+const Expectation kAbortedInChild{
+    {ncclInvalidUsage, ncclRemoteError}, {"rank #", "rank @", "of its parent"}, kSoonSeconds};
 const Expectation kUnnoticed{{ncclSuccess}, {""}, kAnyTime};
 // Who disagrees is told, and so are those who are told by a rank that was told.
 const Expectation kDisagreement{{ncclInvalidUsage}, {"rank #"}, kSoonSeconds};
@@ -70,8 +72,10 @@ std::vector<Row> table() {
 }
 
 std::string with_victim(std::string text, int victim) {
-  if (const std::size_t place = text.find('#'); place != std::string::npos) text.replace(place, 1, std::to_string(victim));
-  if (const std::size_t place = text.find('@'); place != std::string::npos) text.replace(place, 1, std::to_string(victim / 2));
+  if (const std::size_t place = text.find('#'); place != std::string::npos)
+    text.replace(place, 1, std::to_string(victim));
+  if (const std::size_t place = text.find('@'); place != std::string::npos)
+    text.replace(place, 1, std::to_string(victim / 2));
   return text;
 }
 

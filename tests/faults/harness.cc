@@ -81,7 +81,8 @@ std::size_t entries_of(const char* folder) {
 // One rank's life.
 class RankProcess {
  public:
-  RankProcess(const Plan& plan, int rank, Board& board) : plan_(plan), rank_(rank), board_(board), cell_(board.cells[rank]) {}
+  RankProcess(const Plan& plan, int rank, Board& board)
+      : plan_(plan), rank_(rank), board_(board), cell_(board.cells[rank]) {}
 
   [[noreturn]] void live() {
     for (const auto* variables : {&plan_.moment.environment, &plan_.environment})
@@ -151,7 +152,8 @@ class RankProcess {
     }
     if (plan_.fault == Fault::abort)
       aborter = std::thread([this, comm] {
-        std::this_thread::sleep_for(std::chrono::microseconds(plan_.seed * 37u % static_cast<unsigned>(plan_.abort_within_us)));
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(plan_.seed * 37u % static_cast<unsigned>(plan_.abort_within_us)));
         board_.struck_at = now();
         ncclCommAbort(comm);
       });
@@ -176,7 +178,8 @@ class RankProcess {
   std::string recover() {
     ncclComm_t comm = nullptr;
     const int survivors = plan_.ranks - 1;
-    if (make_communicator_of_survivors(comm) != ncclSuccess) return std::string("second init: ") + ncclGetLastError(nullptr);
+    if (make_communicator_of_survivors(comm) != ncclSuccess)
+      return std::string("second init: ") + ncclGetLastError(nullptr);
     int rank = 0;
     ncclCommUserRank(comm, &rank);
     std::string wrong;
@@ -226,7 +229,9 @@ class World {
     processes_.push_back(process);
   }
 
-  bool is_gone(int rank) const { return rank == plan_.victim && (plan_.fault == Fault::kill || plan_.fault == Fault::exit); }
+  bool is_gone(int rank) const {
+    return rank == plan_.victim && (plan_.fault == Fault::kill || plan_.fault == Fault::exit);
+  }
 
   bool all_reached(int phase) {
     for (int rank = 0; rank < plan_.ranks; ++rank)
@@ -246,7 +251,8 @@ class World {
   }
 
   std::string places() const {
-    static constexpr const char* kNames[] = {"starting", "ready", "in the moment", "after the moment", "recovering", "finished"};
+    static constexpr const char* kNames[] = {"starting",         "ready",      "in the moment",
+                                             "after the moment", "recovering", "finished"};
     std::string all;
     for (int rank = 0; rank < plan_.ranks; ++rank)
       all += "rank " + std::to_string(rank) + " " + kNames[board_.cells[rank].phase] + "; ";
@@ -280,12 +286,18 @@ class World {
 
 const char* name(Fault fault) {
   switch (fault) {
-    case Fault::kill: return "kill";
-    case Fault::stop: return "stop";
-    case Fault::exit: return "exit";
-    case Fault::abort: return "abort";
-    case Fault::leave: return "leave";
-    case Fault::mismatch: return "mismatch";
+    case Fault::kill:
+      return "kill";
+    case Fault::stop:
+      return "stop";
+    case Fault::exit:
+      return "exit";
+    case Fault::abort:
+      return "abort";
+    case Fault::leave:
+      return "leave";
+    case Fault::mismatch:
+      return "mismatch";
   }
   return "";
 }

@@ -24,8 +24,8 @@ enum class Fault {
 
 const char* name(Fault fault);
 
-// What all ranks do when the victim is struck, again and again until a call fails or, where none was killed, `rounds` are
-// done.
+// What all ranks do when the victim is struck, again and again until a call fails or, where none was killed, `rounds`
+// are done.
 struct Moment {
   const char* name;
   bool makes_communicator;  // the moment is init itself
@@ -51,10 +51,10 @@ struct Plan {
 
 struct RankReport {
   ncclResult_t result = ncclSuccess;
-  std::string text;                 // ncclGetLastError
-  double seconds_after_fault = 0;   // until the failed call returned; negative: before the fault
-  std::string afterwards;           // "" or what recovery and clean-up left wrong
-  bool finished = false;            // reached its end
+  std::string text;                // ncclGetLastError
+  double seconds_after_fault = 0;  // until the failed call returned; negative: before the fault
+  std::string afterwards;          // "" or what recovery and clean-up left wrong
+  bool finished = false;           // reached its end
 };
 
 struct Outcome {

@@ -22,7 +22,7 @@ ncclResult_t summed(int rank, int ranks, ncclComm_t comm, std::size_t count, std
   if (result != ncclSuccess) return is_left_alone(data) ? result : ncclInternalError;
   const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
   return std::all_of(data.begin(), data.end(), [&](float value) { return value == sum; }) ? ncclSuccess
-                                                                                         : ncclInternalError;
+                                                                                          : ncclInternalError;
 }
 
 ncclResult_t group(int rank, int ranks, ncclComm_t comm, std::size_t shift) {
@@ -103,7 +103,9 @@ ncclResult_t without_blocking(int rank, int ranks, ncclComm_t comm, std::size_t 
 }  // namespace
 
 Moment all_reduces(const char* name, std::size_t elements, int rounds) {
-  return {name, false, rounds,
+  return {name,
+          false,
+          rounds,
           [elements](int rank, int ranks, ncclComm_t comm, std::size_t shift) {
             static std::vector<float> data;
             return summed(rank, ranks, comm, elements + shift, data);

@@ -8,13 +8,13 @@
 namespace faults_test {
 
 Moment init_moment();
-Moment small_calls();   // a cache line
-Moment slot_calls();    // through shared slots
-Moment large_calls();   // single copy, where the machine permits
-Moment bulk_calls();    // round the ring, many slices
-Moment grouped_calls(); // two collectives and an exchange between all pairs in one group
-Moment splits();        // children made and destroyed
-Moment finalizes();     // children finalized before they are destroyed
+Moment small_calls();         // a cache line
+Moment slot_calls();          // through shared slots
+Moment large_calls();         // single copy, where the machine permits
+Moment bulk_calls();          // round the ring, many slices
+Moment grouped_calls();       // two collectives and an exchange between all pairs in one group
+Moment splits();              // children made and destroyed
+Moment finalizes();           // children finalized before they are destroyed
 Moment non_blocking_calls();  // of non-blocking children, polled
 
 // `elements` of float on every rank, `rounds` times.

@@ -1,6 +1,5 @@
 #include "sandbox.h"
 
-#include <catch2/catch.hpp>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -11,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -76,7 +76,8 @@ std::string in_child(const std::function<std::string()>& body) {
   int status = 0;
   ::waitpid(child, &status, 0);
   if (timed_out) return "hung";
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return text + " [ended with status " + std::to_string(status) + "]";
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    return text + " [ended with status " + std::to_string(status) + "]";
   if (text.rfind(kSkipMark, 0) != 0) return text;
   WARN(text);
   return "";

@@ -1,12 +1,13 @@
 // Many communicators, little memory, quick init.
-#include <catch2/catch.hpp>
+#include <unistd.h>
+
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 #include "harness.h"
 #include "world.h"
@@ -17,12 +18,12 @@ using faults_test::settled_census;
 
 namespace {
 
-
 std::string sum_is_right(int ranks, std::size_t count, ncclComm_t comm) {
   std::vector<float> data(count, 1.0f);
   if (ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess)
     return ncclGetLastError(nullptr);
-  const bool right = std::all_of(data.begin(), data.end(), [&](float value) { return value == static_cast<float>(ranks); });
+  const bool right =
+      std::all_of(data.begin(), data.end(), [&](float value) { return value == static_cast<float>(ranks); });
   return right ? "" : "wrong sum";
 }
 
@@ -42,7 +43,8 @@ std::size_t resident_bytes(const char* mapping) {
 std::size_t anonymous_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");
   for (std::string line; std::getline(rollup, line);)
-    if (std::size_t kilobytes = 0; std::sscanf(line.c_str(), "Anonymous: %zu kB", &kilobytes) == 1) return kilobytes * 1024;
+    if (std::size_t kilobytes = 0; std::sscanf(line.c_str(), "Anonymous: %zu kB", &kilobytes) == 1)
+      return kilobytes * 1024;
   return 0;
 }
 

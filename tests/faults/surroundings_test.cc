@@ -1,17 +1,18 @@
 // Limits, missing file systems, forbidden calls and odd networks: either everything works, or every rank is told why.
-#include <catch2/catch.hpp>
+#include <linux/sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <linux/sched.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <thread>
-#include <unistd.h>
 
 #include "harness.h"
 #include "id_process.h"
@@ -31,7 +32,8 @@ std::string init_and_sum(int rank, int ranks, const ncclUniqueId& id) {
   ncclComm_t comm = nullptr;
   if (ncclCommInitRank(&comm, ranks, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
   std::vector<float> data(300000, 1.0f);
-  const bool called = ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess;
+  const bool called =
+      ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess;
   const std::string text = called ? "" : ncclGetLastError(nullptr);
   called ? ncclCommDestroy(comm) : ncclCommAbort(comm);
   if (!called) return text;
@@ -68,7 +70,8 @@ std::size_t virtual_bytes() {
 
 // A world of the child's own, in whatever surroundings it has made for itself.
 std::string whole_world() {
-  const auto results = run_bare_world(Mode::processes, 3, [](int rank, const ncclUniqueId& id) { return init_and_sum(rank, 3, id); });
+  const auto results =
+      run_bare_world(Mode::processes, 3, [](int rank, const ncclUniqueId& id) { return init_and_sum(rank, 3, id); });
   for (const std::string& result : results)
     if (result != kWorks) return result;
   return kWorks;
@@ -84,7 +87,8 @@ void set_network(const char* family, const char* interfaces) {
 TEST_CASE("a rank that runs out of descriptors fails with all others", "[processes]") {
   for (int spare = 0; spare < 24; spare += 1) {
     INFO(spare << " spare descriptors");
-    const auto results = world_with_odd_rank([&] { limit(RLIMIT_NOFILE, census().descriptors - 3 + static_cast<std::size_t>(spare)); });
+    const auto results =
+        world_with_odd_rank([&] { limit(RLIMIT_NOFILE, census().descriptors - 3 + static_cast<std::size_t>(spare)); });
     CHECK(one_mind(results) == "");
     if (spare == 0) CHECK_THAT(results[1], Catch::Contains("ulimit -n"));
     if (spare == 23) CHECK(results[1] == kWorks);
@@ -172,7 +176,8 @@ TEST_CASE("sleepers are woken where one rank's system knows no barriers for othe
     float sum = 0;
     for (int i = 0; i < kNaps; ++i) {
       if (i % 2 == rank) ::usleep(1000);  // the other one sleeps by then
-      if (ncclAllReduce(&mine, &sum, 1, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+      if (ncclAllReduce(&mine, &sum, 1, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess)
+        return ncclGetLastError(nullptr);
       if (sum != 2) return "wrong sum";
     }
     ncclCommDestroy(comm);
@@ -204,7 +209,8 @@ TEST_CASE("communicators can be made faster than the system forgets connections"
                command("echo 40000 40039 | tee /proc/sys/net/ipv4/ip_local_port_range");
                set_network("AF_INET", nullptr);
                for (int made = 0; made < 60; ++made)
-                 if (const std::string works = whole_world(); works != kWorks) return std::to_string(made) + " were made, then: " + works;
+                 if (const std::string works = whole_world(); works != kWorks)
+                   return std::to_string(made) + " were made, then: " + works;
                return "";
              }),
              Catch::Equals(""));
@@ -224,9 +230,10 @@ TEST_CASE("of several interfaces the named ones are used", "[processes]") {
     const char* pattern;
     const char* address;  // the first that the root listens on; "" for none
   };
-  const Form forms[] = {{nullptr, "10."},    {"alpha", "10.1."},     {"=alpha0", "10.1."},     {"=alpha", ""},
-                        {"beta", "10.2."},   {"^alpha", "10.2."},    {"^=alpha0,lo", "10.2."}, {"beta,alpha", "10."},
-                        {"lo", "127.0.0.1"}, {"^alpha,beta,lo", ""}, {"gamma", ""}};
+  const Form forms[] = {{nullptr, "10."},         {"alpha", "10.1."},    {"=alpha0", "10.1."},
+                        {"=alpha", ""},           {"beta", "10.2."},     {"^alpha", "10.2."},
+                        {"^=alpha0,lo", "10.2."}, {"beta,alpha", "10."}, {"lo", "127.0.0.1"},
+                        {"^alpha,beta,lo", ""},   {"gamma", ""}};
   CHECK_THAT(in_child([&]() -> std::string {
                enter_empty_network();
                command("ip link set lo up && ip link add alpha0 type veth peer name beta0");
@@ -247,7 +254,8 @@ TEST_CASE("of several interfaces the named ones are used", "[processes]") {
                  const bool right = *form.address == '\0' ? text.find("NCCL_SOCKET_IFNAME") != std::string::npos
                                                           : text.empty() && told.find(wanted) != std::string::npos;
                  if (!right) return std::string(form.pattern == nullptr ? "unset" : form.pattern) + ": " + told + text;
-                 if (*form.address != '\0' && whole_world() != kWorks) return std::string(form.pattern) + " does not work";
+                 if (*form.address != '\0' && whole_world() != kWorks)
+                   return std::string(form.pattern) + " does not work";
                }
                ::unlink(log.c_str());
                return "";

@@ -28,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const ConfSetting& setting : table.settings) {
     require(!setting.name.empty(), "a setting without a name");
     require(names.insert(setting.name).second, "a name twice");
-    require(setting.name.find_first_of(std::string_view("=\n\0", 3)) == std::string::npos, "a name of more than a name");
+    require(setting.name.find_first_of(std::string_view("=\n\0", 3)) == std::string::npos,
+            "a name of more than a name");
     require(setting.value.find_first_of(std::string_view("\n\0", 2)) == std::string::npos, "a value of two lines");
     written += setting.name + "=" + setting.value + "\n";
   }

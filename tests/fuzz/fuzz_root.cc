@@ -74,14 +74,30 @@ class Play {
     const std::uint8_t what = script.byte();
     Caller& caller = callers_[script.byte() % kConnections];
     switch (what % 8) {
-      case 0: connect(caller); break;
-      case 1: greet(caller); break;
-      case 2: join(caller, script.value<std::int8_t>(), script.value<std::int8_t>()); break;
-      case 3: join(caller, script.value<std::int32_t>(), script.value<std::int32_t>()); break;
-      case 4: say(caller, script.bytes(script.byte())); break;
-      case 5: frame_of(caller, script); break;
-      case 6: caller = {}; break;
-      case 7: lie(caller, script); break;
+      case 0:
+        connect(caller);
+        break;
+      case 1:
+        greet(caller);
+        break;
+      case 2:
+        join(caller, script.value<std::int8_t>(), script.value<std::int8_t>());
+        break;
+      case 3:
+        join(caller, script.value<std::int32_t>(), script.value<std::int32_t>());
+        break;
+      case 4:
+        say(caller, script.bytes(script.byte()));
+        break;
+      case 5:
+        frame_of(caller, script);
+        break;
+      case 6:
+        caller = {};
+        break;
+      case 7:
+        lie(caller, script);
+        break;
     }
     root_.turn();
     hear(caller);
@@ -133,7 +149,8 @@ class Play {
     if (!caller.socket.valid()) return;
     std::array<std::byte, 4096> heard;
     const ssize_t count = ::recv(caller.socket.get(), heard.data(), heard.size(), 0);
-    if (count > 0) require(caller.introduced || count <= static_cast<ssize_t>(sizeof(Proof)), "a stranger is told something");
+    if (count > 0)
+      require(caller.introduced || count <= static_cast<ssize_t>(sizeof(Proof)), "a stranger is told something");
   }
 
   Root root_{{}, kSecret, std::chrono::milliseconds(1000)};

@@ -1,9 +1,10 @@
 // What goes wrong on a device ends with an error on every rank, and no kernel keeps waiting.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <thread>
-#include <unistd.h>
 
 #include "gpu/failures.h"
 
@@ -14,7 +15,9 @@ TEST_CASE("ranks whose calls differ are told both calls") {
   for (const std::size_t count : {std::size_t{4}, std::size_t{100000}}) {
     const auto told = run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
       std::vector<float> data(count + 1);
-      if (std::string wrong = reduce(comm, device.stream(), data, count + static_cast<std::size_t>(rank)); !wrong.empty()) return wrong;
+      if (std::string wrong = reduce(comm, device.stream(), data, count + static_cast<std::size_t>(rank));
+          !wrong.empty())
+        return wrong;
       std::string text = async_error(comm);
       device.synchronize();  // the kernel has ended
       return text;
@@ -150,7 +153,8 @@ TEST_CASE("what a rank sent before it left in peace arrives, however late the re
     if (rank == 0 && cuStreamWaitValue32_v2(device.stream(), begin, 1, /*equal*/ 1) != 0) return "no wait";
     if (rank == 1) data.assign(10, 7);
     const float before = data[0];
-    if (ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat, 1, comm, device.stream()) != ncclSuccess) wrong += ncclGetLastError(nullptr);
+    if (ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat, 1, comm, device.stream()) != ncclSuccess)
+      wrong += ncclGetLastError(nullptr);
     if (rank == 0) {
       std::this_thread::sleep_for(kLate);
       if (data[0] != before) wrong += "the kernel did not wait";
@@ -188,7 +192,8 @@ TEST_CASE("beside a driver that is too old the host serves", "[processes]") {
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
     int value = rank + 1;
-    if (ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+    if (ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr) != ncclSuccess)
+      return ncclGetLastError(nullptr);
     ncclCommDestroy(comm);
     return value == 3 && fake_cuda_kernels() == 0 ? "" : "wrong sum, or a kernel ran";
   });

@@ -64,7 +64,8 @@ TEST_CASE("transfers of all sizes meet on a device, empty ones and those to self
               for (int peer = 0; peer < 3; ++peer) {
                 const std::size_t sent = out[peer].size() - 1;
                 for (std::size_t i = 0; i < sent; ++i)
-                  if (out[peer][i] != 10 * peer + rank) return "wrong byte " + std::to_string(i) + " of " + std::to_string(sent);
+                  if (out[peer][i] != 10 * peer + rank)
+                    return "wrong byte " + std::to_string(i) + " of " + std::to_string(sent);
                 if (out[peer][sent] != 0xff) return "wrote beyond the end";
               }
             }
@@ -108,7 +109,8 @@ TEST_CASE("one thread drives several ranks of a device on one stream") {
   for (int round = 0; round < 3; ++round) {
     REQUIRE(ncclGroupStart() == ncclSuccess);
     for (int rank = 0; rank < 2; ++rank)
-      REQUIRE(ncclAllReduce(in[rank].data(), out[rank].data(), 5000, ncclFloat, ncclSum, comms[rank], nullptr) == ncclSuccess);
+      REQUIRE(ncclAllReduce(in[rank].data(), out[rank].data(), 5000, ncclFloat, ncclSum, comms[rank], nullptr) ==
+              ncclSuccess);
     REQUIRE(ncclGroupEnd() == ncclSuccess);
     cuStreamSynchronize(nullptr);
     for (const auto& result : out) CHECK(std::count(result.begin(), result.end(), 3.0f) == 5000);
@@ -123,7 +125,8 @@ TEST_CASE("calls of one communicator on several streams run in the order of the 
           std::vector<int> value(3000, 1);
           for (int i = 0; i < 6; ++i) {
             const auto stream = i % 2 == 0 ? device.stream() : static_cast<cudaStream_t>(other);
-            if (ncclAllReduce(value.data(), value.data(), value.size(), ncclInt32, ncclSum, comm, stream) != ncclSuccess)
+            if (ncclAllReduce(value.data(), value.data(), value.size(), ncclInt32, ncclSum, comm, stream) !=
+                ncclSuccess)
               return ncclGetLastError(nullptr);
           }
           cuStreamSynchronize(other);
@@ -134,18 +137,20 @@ TEST_CASE("calls of one communicator on several streams run in the order of the 
 }
 
 TEST_CASE("a communicator that is split off uses the device too") {
-  CHECK(failures(run_device_world(Mode::threads, 4, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-          ncclComm_t half = nullptr;
-          if (ncclCommSplit(comm, rank % 2, rank, &half, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
-          const long before = fake_cuda_kernels();
-          std::vector<int> value(10, rank);
-          if (ncclAllReduce(value.data(), value.data(), 10, ncclInt32, ncclSum, half, device.stream()) != ncclSuccess)
-            return ncclGetLastError(nullptr);
-          device.synchronize();
-          ncclCommDestroy(half);
-          if (fake_cuda_kernels() == before) return "no kernel ran";
-          return value[0] == 2 * (rank % 2) + 2 ? "" : "wrong sum " + std::to_string(value[0]);
-        })) == "");
+  CHECK(failures(
+            run_device_world(Mode::threads, 4, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+              ncclComm_t half = nullptr;
+              if (ncclCommSplit(comm, rank % 2, rank, &half, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+              const long before = fake_cuda_kernels();
+              std::vector<int> value(10, rank);
+              if (ncclAllReduce(value.data(), value.data(), 10, ncclInt32, ncclSum, half, device.stream()) !=
+                  ncclSuccess)
+                return ncclGetLastError(nullptr);
+              device.synchronize();
+              ncclCommDestroy(half);
+              if (fake_cuda_kernels() == before) return "no kernel ran";
+              return value[0] == 2 * (rank % 2) + 2 ? "" : "wrong sum " + std::to_string(value[0]);
+            })) == "");
 }
 
 TEST_CASE("everything is given back and the caller's device is as before") {

@@ -79,11 +79,12 @@ inline std::string run_cases(int rank, int ranks, ncclComm_t comm, const std::ve
         if (in_place && !kind.has_in_place) continue;
         // Types and operations in turn: every one of them occurs with every kind over the counts.
         const std::size_t turn = next++;
-        api_test::Case test{&kind, &all[turn % all.size()], api_test::kOps[turn / 2 % 6], count, in_place, turn % 3, static_cast<int>(turn) % ranks};
+        api_test::Case test{&kind,    &all[turn % all.size()],       api_test::kOps[turn / 2 % 6], count, in_place,
+                            turn % 3, static_cast<int>(turn) % ranks};
         if (std::string wrong = api_test::run_case(test, rank, ranks, comm); !wrong.empty()) return wrong;
       }
-  // Nobody leaves while others still take its messages: a played device is slow, and who has waited long for a rank that is
-  // gone gives up.
+  // Nobody leaves while others still take its messages: a played device is slow, and who has waited long for a rank
+  // that is gone gives up.
   const api_test::Case last{&api_test::kinds()[0], &all[0], api_test::Op::sum, 1, false, 0, 0};
   return api_test::run_case(last, rank, ranks, comm);
 }

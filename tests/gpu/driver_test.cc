@@ -26,9 +26,9 @@ TEST_CASE("memory is allocated in the driver's order and undone in reverse") {
   }
   const std::string calls = fake_cuda_calls();
   std::size_t at = 0;
-  for (const char* call : {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap",
-                           "cuMemSetAccess", "cuMemsetD8Async", "cuStreamSynchronize", "cuMemUnmap", "cuMemAddressFree",
-                           "cuMemRelease"}) {
+  for (const char* call :
+       {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+        "cuMemsetD8Async", "cuStreamSynchronize", "cuMemUnmap", "cuMemAddressFree", "cuMemRelease"}) {
     INFO(call << " in " << calls);
     at = calls.find(call, at);
     REQUIRE(at != std::string::npos);

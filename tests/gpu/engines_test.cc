@@ -1,4 +1,5 @@
-// Whether copy engines serve large moves is measured once for a machine, by the device's clock, and the same at all ranks.
+// Whether copy engines serve large moves is measured once for a machine, by the device's clock, and the same at all
+// ranks.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -12,8 +13,8 @@
 using namespace api_test;
 using namespace gpu_test;
 using sccl::runtime::EnginePair;
-using sccl::runtime::EngineTimes;
 using sccl::runtime::engines_pay_from;
+using sccl::runtime::EngineTimes;
 
 namespace {
 
@@ -27,22 +28,28 @@ std::string broadcast(int rank, ncclComm_t comm, const OnDevice& device, std::si
   device.synchronize();
   if (data.front() != 7 || data.back() != 7) return "wrong data";
   const bool engine = contains(fake_cuda_calls(), "cuMemcpyDtoDAsync_v2");
-  return engine == by_engine ? "" : std::to_string(bytes) + (engine ? " bytes used an engine" : " bytes used no engine");
+  return engine == by_engine ? ""
+                             : std::to_string(bytes) + (engine ? " bytes used an engine" : " bytes used no engine");
 }
 
 std::string world(int ranks, int devices, std::size_t least, Mode mode = Mode::processes) {
   const Setting engines("SCCL_COPY_ENGINE_BYTES", "auto");
-  return failures(run_device_world(mode, ranks, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-    if (least == 0) return broadcast(rank, comm, device, 8 << 20, false);
-    std::string wrong = broadcast(rank, comm, device, least, true);
-    return wrong + broadcast(rank, comm, device, least - 1, false);
-  }, devices));
+  return failures(run_device_world(
+      mode, ranks,
+      [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+        if (least == 0) return broadcast(rank, comm, device, 8 << 20, false);
+        std::string wrong = broadcast(rank, comm, device, least, true);
+        return wrong + broadcast(rank, comm, device, least - 1, false);
+      },
+      devices));
 }
 
 }  // namespace
 
 TEST_CASE("engines pay from where they are clearly faster at every size from there on") {
-  const auto from = [](std::vector<EngineTimes> times) { return engines_pay_from(std::span<const EngineTimes>(times)); };
+  const auto from = [](std::vector<EngineTimes> times) {
+    return engines_pay_from(std::span<const EngineTimes>(times));
+  };
   CHECK(from({}) == 0);
   CHECK(from({{1, 5, 10}, {2, 5, 10}}) == 1);
   CHECK(from({{1, 9.5, 10}, {2, 8, 10}}) == 2);
@@ -61,8 +68,9 @@ TEST_CASE("measured times of engines are read as they were written, and others n
   EnginePair other = pair;
   other.text = "another device";
   CHECK(engine_times_from(other, text).empty());
-  for (const char* broken : {"", "a device to itself\n", "a device to itself\n4096 1 1\n1024 1 1\n", "a device to itself\n1024 0 1\n",
-                             "a device to itself\n1024 1 nan\n", "a device to itself\n1024 1 1\nmore\n"})
+  for (const char* broken :
+       {"", "a device to itself\n", "a device to itself\n4096 1 1\n1024 1 1\n", "a device to itself\n1024 0 1\n",
+        "a device to itself\n1024 1 nan\n", "a device to itself\n1024 1 1\nmore\n"})
     CHECK(engine_times_from(pair, broken).empty());
 }
 
@@ -97,7 +105,8 @@ TEST_CASE("within a device engines copy twice, and kernels of one process once",
   fake_cuda_set_engine_costs(1, 0.008);
   // Kernels of threads move in place, once.
   const Setting engines("SCCL_COPY_ENGINE_BYTES", "auto");
-  CHECK(failures(run_device_world(Mode::threads, 2, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) == "");
+  CHECK(failures(run_device_world(Mode::threads, 2, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) ==
+        "");
   CHECK(machine.told("copy engines serve no moves") == 1);
   // Three ranks on two devices: within one engines are faster, between them not, and one pair decides for all.
   CHECK(world(3, 2, 0) == "");

@@ -34,9 +34,9 @@ const char* fake_cuda_live_text() {
   const std::size_t streams = s.streams.size() - s.streams.count(nullptr);
   static thread_local std::string copy;
   copy = "allocations " + std::to_string(s.allocations.size()) + " handles " + std::to_string(s.handles.size()) +
-                " reserved " + std::to_string(s.reserved.size()) + " mapped " + std::to_string(s.mapped.size()) +
-                " streams " + std::to_string(streams) + " events " + std::to_string(s.events.size()) + " modules " +
-                std::to_string(s.modules.size());
+         " reserved " + std::to_string(s.reserved.size()) + " mapped " + std::to_string(s.mapped.size()) + " streams " +
+         std::to_string(streams) + " events " + std::to_string(s.events.size()) + " modules " +
+         std::to_string(s.modules.size());
   return copy.c_str();
 }
 int fake_cuda_live() {
@@ -100,7 +100,10 @@ int cuDeviceGet(int* device, int ordinal) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   const State& s = state();
-  *value = attribute == 16 ? 8 : attribute == 75 ? s.capability.load() : attribute == 102 || attribute == 103 ? (s.vmm ? 1 : 0) : 0;
+  *value = attribute == 16                        ? 8
+           : attribute == 75                      ? s.capability.load()
+           : attribute == 102 || attribute == 103 ? (s.vmm ? 1 : 0)
+                                                  : 0;
   if (attribute == 122) *value = s.stream_values ? 1 : 0;
   if (attribute == 133 && s.process_service < 0) return kInvalidValue;
   if (attribute == 133) *value = s.process_service;
@@ -204,8 +207,10 @@ int cuMemHostUnregister(void* data) {
 int cuMemcpyHtoDAsync_v2(u64 to, const void* from, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemcpyHtoDAsync_v2")) return code;
   // As pageable memory is: read before the call returns.
-  std::vector<unsigned char> copy(static_cast<const unsigned char*>(from), static_cast<const unsigned char*>(from) + bytes);
-  stream_of(stream)->push([to, copy = std::move(copy)] { std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size()); });
+  std::vector<unsigned char> copy(static_cast<const unsigned char*>(from),
+                                  static_cast<const unsigned char*>(from) + bytes);
+  stream_of(stream)->push(
+      [to, copy = std::move(copy)] { std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size()); });
   return kSuccess;
 }
 int cuMemcpyDtoHAsync_v2(void* to, u64 from, unsigned long bytes, void* stream) {
@@ -243,7 +248,9 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** results, u64 
       device = mapping.device;
     }
   for (unsigned i = 0; i < count; ++i)
-    *static_cast<unsigned*>(results[i]) = static_cast<unsigned>(attributes[i] == 2 ? type : attributes[i] == 9 ? device : 0);
+    *static_cast<unsigned*>(results[i]) = static_cast<unsigned>(attributes[i] == 2   ? type
+                                                                : attributes[i] == 9 ? device
+                                                                                     : 0);
   return kSuccess;
 }
 int cuMemGetAddressRange_v2(u64* base, unsigned long* bytes, u64 address) {
@@ -260,7 +267,9 @@ int cuMemGetAddressRange_v2(u64* base, unsigned long* bytes, u64 address) {
 }
 
 // Through a broken mapping the writer alone sees what it wrote.
-static int sharing(bool foreign) { return foreign && state().peer_access == kFakeBrokenPeerAccess ? MAP_PRIVATE : MAP_SHARED; }
+static int sharing(bool foreign) {
+  return foreign && state().peer_access == kFakeBrokenPeerAccess ? MAP_PRIVATE : MAP_SHARED;
+}
 
 struct FakeIpcHandle {
   int process, descriptor;
@@ -346,8 +355,8 @@ int cuMemMap(u64 address, unsigned long bytes, unsigned long, u64 handle, u64) {
   const auto found = s.handles.find(handle);
   if (found == s.handles.end() || s.reserved.count(address) == 0) return kInvalidValue;
   // Without access until it is allowed.
-  if (::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, sharing(found->second.device != current_device()) | MAP_FIXED,
-             found->second.descriptor, 0) == MAP_FAILED)
+  if (::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
+             sharing(found->second.device != current_device()) | MAP_FIXED, found->second.descriptor, 0) == MAP_FAILED)
     return kOutOfMemory;
   s.mapped[address] = {bytes, found->second.device};
   return kSuccess;
@@ -369,7 +378,8 @@ int cuMemUnmap(u64 address, unsigned long bytes) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (s.mapped.erase(address) == 0) return kInvalidValue;
-  ::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  ::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+         -1, 0);
   return kSuccess;
 }
 int cuMemExportToShareableHandle(void* out, u64 handle, int, u64) {

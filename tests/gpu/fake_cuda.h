@@ -17,23 +17,25 @@ const char* fake_cuda_live_text();
 // Calls that a stream's capture forbids, since the last reset.
 int fake_cuda_violations();
 
-void fake_cuda_set_version(int version);    // 13000
-void fake_cuda_set_capability(int major);   // 9
-void fake_cuda_set_vmm(int supported);      // 1
+void fake_cuda_set_version(int version);          // 13000
+void fake_cuda_set_capability(int major);         // 9
+void fake_cuda_set_vmm(int supported);            // 1
 void fake_cuda_set_process_service(int running);  // 1; -1: the driver cannot tell
-// What a copy takes by the device's clock: 10 us and 10 ns a KiB unless told otherwise; a move by a kernel takes 5 us and 10 ns a KiB.
+// What a copy takes by the device's clock: 10 us and 10 ns a KiB unless told otherwise; a move by a kernel takes 5 us
+// and 10 ns a KiB.
 void fake_cuda_set_engine_costs(double begin_us, double kib_us);
 // What a call's kernel takes by that clock, by its protocol; 10 us unless told otherwise.
 void fake_cuda_set_call_costs(double simple_us, double ll_us);
 void fake_cuda_set_stream_values(int supported);  // 1: streams can wait for values
-void fake_cuda_set_delays(int random);  // 0; 1: operations on flags and stores of kernels come later, by up to a millisecond
+void fake_cuda_set_delays(
+    int random);  // 0; 1: operations on flags and stores of kernels come later, by up to a millisecond
 // Addresses that are nobody's allocation count as device memory, so that any test's buffers do.
 void fake_cuda_set_any_memory(int allowed);
 
 // Devices, up to eight, of which each has its own context: those of a DGX-1V by PCI address. 1 unless told otherwise.
 void fake_cuda_set_devices(int count);
-// What the driver says about access between devices, and what comes of it. A broken one is a mapping of another process's
-// memory through which writes do not arrive.
+// What the driver says about access between devices, and what comes of it. A broken one is a mapping of another
+// process's memory through which writes do not arrive.
 enum FakePeerAccess { kFakePeerAccess, kFakeNoPeerAccess, kFakeBrokenPeerAccess };
 void fake_cuda_set_peer_access(int kind);
 // Pairs whose kernels may not use each other's memory; "": none.

@@ -1,8 +1,6 @@
 // What the functions of the fake driver share: its state, streams that are threads, injected failures.
 #pragma once
 
-#include "gpu/fake_cuda.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,14 +14,16 @@
 #include <set>
 #include <string>
 
+#include "gpu/fake_cuda.h"
 #include "gpu/host_device.h"
 
 namespace fake {
 
 using u64 = unsigned long long;
 
-inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kPeerAccessUnsupported = 217, kInvalidHandle = 400,
-              kNotReady = 600, kCaptureUnsupported = 900, kCaptureIsolation = 905;
+inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201,
+                     kPeerAccessUnsupported = 217, kInvalidHandle = 400, kNotReady = 600, kCaptureUnsupported = 900,
+                     kCaptureIsolation = 905;
 inline constexpr std::size_t kGranularity = 65536;
 inline constexpr sccl::device::u32 kThreads = 2;      // of a block, whatever is asked for
 inline constexpr sccl::device::u32 kLineThreads = 8;  // of one whose messages are lines
@@ -132,7 +132,8 @@ struct State {
   std::atomic<int> version{13000}, violations{0}, devices{1}, peer_access{kFakePeerAccess};
   std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false};
   std::atomic<int> process_service{1};
-  std::atomic<double> engine_begin_us{10}, engine_kib_us{0.01}, kernel_begin_us{5}, kernel_kib_us{0.01}, simple_us{10}, ll_us{10};
+  std::atomic<double> engine_begin_us{10}, engine_kib_us{0.01}, kernel_begin_us{5}, kernel_kib_us{0.01}, simple_us{10},
+      ll_us{10};
   std::string refused_pairs;
   std::map<u64, Allocation> allocations;
   std::map<u64, Handle> handles;        // virtual memory
@@ -185,10 +186,12 @@ inline int device_behind(int descriptor) {
 
 // Device time is counted work, not the host's time.
 inline void work_of_engine(std::size_t bytes) {
-  if (working != nullptr) working->worked_us += state().engine_begin_us + state().engine_kib_us * static_cast<double>(bytes) / 1024;
+  if (working != nullptr)
+    working->worked_us += state().engine_begin_us + state().engine_kib_us * static_cast<double>(bytes) / 1024;
 }
 inline void work_of_kernel(std::size_t bytes) {
-  if (working != nullptr) working->worked_us += state().kernel_begin_us + state().kernel_kib_us * static_cast<double>(bytes) / 1024;
+  if (working != nullptr)
+    working->worked_us += state().kernel_begin_us + state().kernel_kib_us * static_cast<double>(bytes) / 1024;
 }
 
 // Records the call; its injected failure, if any.
@@ -209,8 +212,8 @@ inline int enter_unsafe(const char* name) {
   if (const int code = enter(name)) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  const bool forbidden = capture_mode == 0 ? s.global_captures + thread_captures > 0
-                                           : capture_mode == 1 && thread_captures > 0;
+  const bool forbidden =
+      capture_mode == 0 ? s.global_captures + thread_captures > 0 : capture_mode == 1 && thread_captures > 0;
   if (!forbidden) return kSuccess;
   ++s.violations;
   return kCaptureUnsupported;

@@ -1,7 +1,7 @@
 // Streams of the fake driver that wait for values in memory and write them: a stream waits, others go on.
-#include "gpu/fake_cuda_state.h"
-
 #include <random>
+
+#include "gpu/fake_cuda_state.h"
 
 using namespace fake;
 

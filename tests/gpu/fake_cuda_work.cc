@@ -224,7 +224,8 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned t
                    unsigned shared_bytes, void* stream, void** parameters, void**) {
   if (const int code = enter("cuLaunchKernel")) return code;
   if (current == nullptr) return kInvalidContext;
-  if (function == nullptr || grid == 0 || threads == 0 || threads > 512 || shared_bytes > 44 * 1024) return kInvalidValue;
+  if (function == nullptr || grid == 0 || threads == 0 || threads > 512 || shared_bytes > 44 * 1024)
+    return kInvalidValue;
   const auto found = stream_of(stream);
   if (!found) return kInvalidHandle;
   const std::string name = static_cast<const Function*>(function)->name;

@@ -1,10 +1,11 @@
 // A machine on which nothing was measured, and what is told on it.
 #pragma once
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include "gpu/failures.h"

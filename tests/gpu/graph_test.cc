@@ -21,86 +21,93 @@ TEST_CASE("the first call of a communicator may be captured, and replays advance
             std::string wrong = captured.capture(device, [&] {
               std::string first = error_or_nothing(
                   ncclAllReduce(small.data(), small.data(), small.size(), ncclFloat, ncclSum, comm, device.stream()));
-              return first + error_or_nothing(
-                  ncclAllReduce(large.data(), large.data(), large.size(), ncclFloat, ncclSum, comm, device.stream()));
+              return first + error_or_nothing(ncclAllReduce(large.data(), large.data(), large.size(), ncclFloat,
+                                                            ncclSum, comm, device.stream()));
             });
             if (!wrong.empty()) return wrong;
             if (fake_cuda_violations() != 0) return std::string("a call that captures forbid: ") + fake_cuda_calls();
             if (small[0] != 1) return "a captured call ran";
             for (int replay = 0; replay < 7; ++replay) cuGraphLaunch(captured.executable, device.stream());
             device.synchronize();
-            if (small[0] != 128 || small[1] != 128 || large[99999] != 128) return "wrong sum " + std::to_string(small[0]);
+            if (small[0] != 128 || small[1] != 128 || large[99999] != 128)
+              return "wrong sum " + std::to_string(small[0]);
             captured.destroy();
             return "";
           })) == "");
 }
 
 TEST_CASE("captured and direct calls take turns") {
-  CHECK(failures(run_device_world(Mode::threads, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-          std::vector<int> sum(3000, 1), gathered(3, -1);
-          Captured captured;
-          std::string wrong = captured.capture(device, [&] {
-            return error_or_nothing(ncclAllReduce(sum.data(), sum.data(), sum.size(), ncclInt32, ncclSum, comm, device.stream()));
-          });
-          for (int turn = 0; turn < 3 && wrong.empty(); ++turn) {
-            cuGraphLaunch(captured.executable, device.stream());
-            wrong = error_or_nothing(ncclAllGather(&rank, gathered.data(), 1, ncclInt32, comm, device.stream()));
-          }
-          device.synchronize();
-          captured.destroy();
-          if (sum[0] != 27) wrong += " wrong sum " + std::to_string(sum[0]);
-          for (int peer = 0; peer < 3; ++peer)
-            if (gathered[static_cast<std::size_t>(peer)] != peer) wrong += " wrong gather";
-          return wrong;
-        })) == "");
+  CHECK(failures(
+            run_device_world(Mode::threads, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+              std::vector<int> sum(3000, 1), gathered(3, -1);
+              Captured captured;
+              std::string wrong = captured.capture(device, [&] {
+                return error_or_nothing(
+                    ncclAllReduce(sum.data(), sum.data(), sum.size(), ncclInt32, ncclSum, comm, device.stream()));
+              });
+              for (int turn = 0; turn < 3 && wrong.empty(); ++turn) {
+                cuGraphLaunch(captured.executable, device.stream());
+                wrong = error_or_nothing(ncclAllGather(&rank, gathered.data(), 1, ncclInt32, comm, device.stream()));
+              }
+              device.synchronize();
+              captured.destroy();
+              if (sum[0] != 27) wrong += " wrong sum " + std::to_string(sum[0]);
+              for (int peer = 0; peer < 3; ++peer)
+                if (gathered[static_cast<std::size_t>(peer)] != peer) wrong += " wrong gather";
+              return wrong;
+            })) == "");
 }
 
 TEST_CASE("transfers are captured and replayed, whatever is called in between") {
-  CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-          std::vector<int> in(1000, rank), out(1000, -1);
-          Captured captured;
-          const auto exchange = [&] {
-            ncclGroupStart();
-            ncclSend(in.data(), in.size(), ncclInt32, 1 - rank, comm, device.stream());
-            ncclRecv(out.data(), out.size(), ncclInt32, 1 - rank, comm, device.stream());
-            return error_or_nothing(ncclGroupEnd());
-          };
-          std::string wrong = captured.capture(device, exchange);
-          for (int turn = 0; turn < 3; ++turn) {
-            out.assign(1000, -1);
-            cuGraphLaunch(captured.executable, device.stream());
-            device.synchronize();
-            if (out[999] != 1 - rank) wrong += " wrong replay";
-            wrong += exchange();
-            device.synchronize();
-          }
-          device.synchronize();
-          captured.destroy();
-          return wrong;
-        })) == "");
+  CHECK(failures(
+            run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+              std::vector<int> in(1000, rank), out(1000, -1);
+              Captured captured;
+              const auto exchange = [&] {
+                ncclGroupStart();
+                ncclSend(in.data(), in.size(), ncclInt32, 1 - rank, comm, device.stream());
+                ncclRecv(out.data(), out.size(), ncclInt32, 1 - rank, comm, device.stream());
+                return error_or_nothing(ncclGroupEnd());
+              };
+              std::string wrong = captured.capture(device, exchange);
+              for (int turn = 0; turn < 3; ++turn) {
+                out.assign(1000, -1);
+                cuGraphLaunch(captured.executable, device.stream());
+                device.synchronize();
+                if (out[999] != 1 - rank) wrong += " wrong replay";
+                wrong += exchange();
+                device.synchronize();
+              }
+              device.synchronize();
+              captured.destroy();
+              return wrong;
+            })) == "");
 }
 
 TEST_CASE("a graph may outlive its communicator, and the last one gives the memory back") {
   { const OnDevice warm_up; }
   const std::string before = fake_cuda_live_text();
-  std::vector<std::string> results = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
-    const OnDevice device;
-    ncclComm_t comm = nullptr;
-    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
-    std::vector<float> value(5000, 1);
-    Captured captured;
-    std::string wrong = captured.capture(device, [&] {
-      return error_or_nothing(ncclAllReduce(value.data(), value.data(), value.size(), ncclFloat, ncclSum, comm, device.stream()));
-    });
-    ncclCommDestroy(comm);
-    cuGraphLaunch(captured.executable, device.stream());
-    device.synchronize();
-    captured.destroy();
-    return value[4999] == 2 ? wrong : wrong + " wrong sum " + std::to_string(value[4999]);
-  });
+  std::vector<std::string> results =
+      run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+        const OnDevice device;
+        ncclComm_t comm = nullptr;
+        if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+        std::vector<float> value(5000, 1);
+        Captured captured;
+        std::string wrong = captured.capture(device, [&] {
+          return error_or_nothing(
+              ncclAllReduce(value.data(), value.data(), value.size(), ncclFloat, ncclSum, comm, device.stream()));
+        });
+        ncclCommDestroy(comm);
+        cuGraphLaunch(captured.executable, device.stream());
+        device.synchronize();
+        captured.destroy();
+        return value[4999] == 2 ? wrong : wrong + " wrong sum " + std::to_string(value[4999]);
+      });
   CHECK(failures(results) == "");
   // The callback of a graph may not call the driver: what it let go of goes with the next communicator.
-  CHECK(failures(run_device_world(Mode::threads, 1, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) == "");
+  CHECK(failures(run_device_world(Mode::threads, 1, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) ==
+        "");
   CHECK(std::string(fake_cuda_live_text()) == before);
 }
 
@@ -108,7 +115,8 @@ TEST_CASE("init beside another thread's capture disturbs it not") {
   const OnDevice device;
   fake_cuda_reset_calls();
   cuStreamBeginCapture_v2(device.stream(), 0);
-  CHECK(failures(run_device_world(Mode::threads, 2, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) == "");
+  CHECK(failures(run_device_world(Mode::threads, 2, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) ==
+        "");
   void* graph = nullptr;
   cuStreamEndCapture(device.stream(), &graph);
   cuGraphDestroy(graph);

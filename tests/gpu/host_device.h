@@ -1,5 +1,5 @@
-// A device played by the host: a thread for each thread of a block, so that barriers, acquires and releases are real ones
-// and ThreadSanitizer sees what a block forgets. Brings the vocabulary of kernels/gpu/target.h.
+// A device played by the host: a thread for each thread of a block, so that barriers, acquires and releases are real
+// ones and ThreadSanitizer sees what a block forgets. Brings the vocabulary of kernels/gpu/target.h.
 #pragma once
 
 #include <sched.h>
@@ -34,7 +34,8 @@ struct HostBlock {
   }
   HostWarpPlace place_in_warp(u32 block, u32 thread) {
     if (warps.empty()) return {};
-    return {warps[thread / warp_lanes].get(), warp_lanes, thread % warp_lanes, 0, std::minstd_rand{1 + 977 * block + thread}};
+    return {warps[thread / warp_lanes].get(), warp_lanes, thread % warp_lanes, 0,
+            std::minstd_rand{1 + 977 * block + thread}};
   }
   std::barrier<> barrier;
   std::atomic<u32> dissent{0};
@@ -136,26 +137,42 @@ struct AnyMover {
   template <DataType kType>
   static void reduce_type(const Work& work, bool scaled) {
     switch (kernel) {
-      case ReduceKernel::sum: return Reducing<kType, ReduceKernel::sum>::reduce(work, scaled);
-      case ReduceKernel::prod: return Reducing<kType, ReduceKernel::prod>::reduce(work, scaled);
-      case ReduceKernel::max: return Reducing<kType, ReduceKernel::max>::reduce(work, scaled);
-      case ReduceKernel::min: return Reducing<kType, ReduceKernel::min>::reduce(work, scaled);
+      case ReduceKernel::sum:
+        return Reducing<kType, ReduceKernel::sum>::reduce(work, scaled);
+      case ReduceKernel::prod:
+        return Reducing<kType, ReduceKernel::prod>::reduce(work, scaled);
+      case ReduceKernel::max:
+        return Reducing<kType, ReduceKernel::max>::reduce(work, scaled);
+      case ReduceKernel::min:
+        return Reducing<kType, ReduceKernel::min>::reduce(work, scaled);
     }
   }
   static void reduce(const Work& work, bool scaled) {
     switch (type) {
-      case DataType::int8: return reduce_type<DataType::int8>(work, scaled);
-      case DataType::uint8: return reduce_type<DataType::uint8>(work, scaled);
-      case DataType::int32: return reduce_type<DataType::int32>(work, scaled);
-      case DataType::uint32: return reduce_type<DataType::uint32>(work, scaled);
-      case DataType::int64: return reduce_type<DataType::int64>(work, scaled);
-      case DataType::uint64: return reduce_type<DataType::uint64>(work, scaled);
-      case DataType::float16: return reduce_type<DataType::float16>(work, scaled);
-      case DataType::float32: return reduce_type<DataType::float32>(work, scaled);
-      case DataType::float64: return reduce_type<DataType::float64>(work, scaled);
-      case DataType::bfloat16: return reduce_type<DataType::bfloat16>(work, scaled);
-      case DataType::float8e4m3: return reduce_type<DataType::float8e4m3>(work, scaled);
-      case DataType::float8e5m2: return reduce_type<DataType::float8e5m2>(work, scaled);
+      case DataType::int8:
+        return reduce_type<DataType::int8>(work, scaled);
+      case DataType::uint8:
+        return reduce_type<DataType::uint8>(work, scaled);
+      case DataType::int32:
+        return reduce_type<DataType::int32>(work, scaled);
+      case DataType::uint32:
+        return reduce_type<DataType::uint32>(work, scaled);
+      case DataType::int64:
+        return reduce_type<DataType::int64>(work, scaled);
+      case DataType::uint64:
+        return reduce_type<DataType::uint64>(work, scaled);
+      case DataType::float16:
+        return reduce_type<DataType::float16>(work, scaled);
+      case DataType::float32:
+        return reduce_type<DataType::float32>(work, scaled);
+      case DataType::float64:
+        return reduce_type<DataType::float64>(work, scaled);
+      case DataType::bfloat16:
+        return reduce_type<DataType::bfloat16>(work, scaled);
+      case DataType::float8e4m3:
+        return reduce_type<DataType::float8e4m3>(work, scaled);
+      case DataType::float8e5m2:
+        return reduce_type<DataType::float8e5m2>(work, scaled);
     }
   }
 };

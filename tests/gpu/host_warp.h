@@ -1,9 +1,9 @@
-// A warp that threads of the host play: votes, and lines of 128 bytes that are loaded and stored as a whole. As strict as a
-// device may be: the eight threads of a line must come together, with neighbouring addresses of one aligned line;
+// A warp that threads of the host play: votes, and lines of 128 bytes that are loaded and stored as a whole. As strict
+// as a device may be: the eight threads of a line must come together, with neighbouring addresses of one aligned line;
 // threads are late at random; and what no device promises does not hold, such as an order among lines.
 //
-// A line is whole for its readers because one thread moves it: payload first and flag last on the way in, flag first and
-// payload last on the way out. Processes that share memory need nothing else.
+// A line is whole for its readers because one thread moves it: payload first and flag last on the way in, flag first
+// and payload last on the way out. Processes that share memory need nothing else.
 #pragma once
 
 #include <sched.h>

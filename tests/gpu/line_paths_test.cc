@@ -1,4 +1,7 @@
-// ll128 on devices: the whole way from the settings to the results, which links are given lines, and who is told why not.
+// ll128 on devices: the whole way from the settings to the results, which links are given lines, and who is told why
+// not.
+#include "runtime/gpu/line_paths.h"
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -6,7 +9,6 @@
 
 #include "gpu/failures.h"
 #include "runtime/gpu/device_layout.h"
-#include "runtime/gpu/line_paths.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -58,9 +60,10 @@ class Capability {
 // Sums over ranks that are threads, rank r on device r; how many of their kernels moved lines.
 long line_kernels(int ranks, int devices, const std::vector<std::size_t>& counts = {700, 9000}) {
   const long before = fake_cuda_line_kernels();
-  CHECK(failures(run_device_world(Mode::threads, ranks, [&](int rank, ncclComm_t comm, const OnDevice&) {
-          return run_cases(rank, ranks, comm, counts);
-        }, devices)) == "");
+  CHECK(failures(run_device_world(
+            Mode::threads, ranks,
+            [&](int rank, ncclComm_t comm, const OnDevice&) { return run_cases(rank, ranks, comm, counts); },
+            devices)) == "");
   fake_cuda_set_devices(1);
   return fake_cuda_line_kernels() - before;
 }
@@ -126,14 +129,15 @@ TEST_CASE("ranks whose calls in lines differ are told both") {
 TEST_CASE("without being asked for, lines serve what is neither small nor large, between processes", "[processes]") {
   if (modes().size() < 2) return;
   const auto lines_for = [](std::size_t bytes) {
-    return failures(run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-      const long before = fake_cuda_line_kernels();
-      std::vector<float> data(bytes / 4, static_cast<float>(rank + 1));
-      if (std::string text = reduce(comm, device.stream(), data, data.size()); !text.empty()) return text;
-      device.synchronize();
-      if (data.front() != 3 || data.back() != 3) return "wrong sum";
-      return fake_cuda_line_kernels() > before ? "lines" : "";
-    }));
+    return failures(
+        run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+          const long before = fake_cuda_line_kernels();
+          std::vector<float> data(bytes / 4, static_cast<float>(rank + 1));
+          if (std::string text = reduce(comm, device.stream(), data, data.size()); !text.empty()) return text;
+          device.synchronize();
+          if (data.front() != 3 || data.back() != 3) return "wrong sum";
+          return fake_cuda_line_kernels() > before ? "lines" : "";
+        }));
   };
   CHECK(lines_for(64) == "");
   CHECK(contains(lines_for(65536), "lines"));
@@ -210,15 +214,16 @@ TEST_CASE("slots of lines lie apart from all else, aligned, for collectives only
   CHECK(with.lines(0, 0, 0, 0) == without.total_bytes());
   CHECK(with.lines(0, 7, 0, 3) + sccl::device::kLineRingBytes == with.total_bytes());
   for (int channel = 0; channel < 8; ++channel)
-    for (int source = 0; source < 4; ++source) CHECK(with.lines(1 << 20, channel, 0, source) % sccl::device::kLineBytes == 0);
+    for (int source = 0; source < 4; ++source)
+      CHECK(with.lines(1 << 20, channel, 0, source) % sccl::device::kLineBytes == 0);
   for (const std::size_t limit : {std::size_t{8} << 20, std::size_t{64} << 20, std::size_t{256} << 20})
     CHECK(sccl::runtime::fit_layout(8, 64, limit, LineSlots::of_collectives).total_bytes() <= limit);
 }
 
 TEST_CASE("devices are believed by what they are") {
   using sccl::runtime::judge_lines;
-  using sccl::runtime::LineVerdict;
   using sccl::runtime::LinePeer;
+  using sccl::runtime::LineVerdict;
   sccl::gpu::Driver driver{};
   const auto verdict = [&](sccl::gpu::Vendor vendor, const char* architecture) {
     driver.vendor = vendor;
@@ -227,10 +232,13 @@ TEST_CASE("devices are believed by what they are") {
     device.architecture = architecture;
     return judge_lines(device, std::vector<LinePeer>{{device.id, ""}});
   };
-  for (const char* architecture : {"sm_70", "sm_75", "sm_90", "sm_120"}) CHECK(verdict(sccl::gpu::Vendor::cuda, architecture) == LineVerdict::whole);
-  for (const char* architecture : {"sm_60", "sm_52", "sm_0", "", "sm_"}) CHECK(verdict(sccl::gpu::Vendor::cuda, architecture) == LineVerdict::old_device);
+  for (const char* architecture : {"sm_70", "sm_75", "sm_90", "sm_120"})
+    CHECK(verdict(sccl::gpu::Vendor::cuda, architecture) == LineVerdict::whole);
+  for (const char* architecture : {"sm_60", "sm_52", "sm_0", "", "sm_"})
+    CHECK(verdict(sccl::gpu::Vendor::cuda, architecture) == LineVerdict::old_device);
   for (const char* name : {"native-AMD-Instinct-MI210", "native-AMD-Instinct-MI250X", "native-AMD-Instinct-MI300X-VF"})
     CHECK(verdict(sccl::gpu::Vendor::hip, name) == LineVerdict::whole);
-  for (const char* name : {"native-Radeon-Instinct-MI25", "native-AMD-Instinct-MI100", "native-Radeon-RX-7900", "native-MI2", "native-"})
+  for (const char* name :
+       {"native-Radeon-Instinct-MI25", "native-AMD-Instinct-MI100", "native-Radeon-RX-7900", "native-MI2", "native-"})
     CHECK(verdict(sccl::gpu::Vendor::hip, name) == LineVerdict::old_device);
 }

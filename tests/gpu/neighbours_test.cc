@@ -1,7 +1,7 @@
 // Ranks of one process: what one that gives up owes the others' kernels, and two that are given one stream.
-#include <catch2/catch.hpp>
 #include <algorithm>
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
 
@@ -71,8 +71,10 @@ TEST_CASE("an abort returns after the kernels that use the buffer have ended") {
     if (rank == 2) {
       await(stage, 6);
       text = reduce(comm, device.stream(), data, data.size());
-      if (!contains(text, "rank 0") && !contains(text, "rank 1")) text = "told: " + text;
-      else text = "";
+      if (!contains(text, "rank 0") && !contains(text, "rank 1"))
+        text = "told: " + text;
+      else
+        text = "";
     }
     ++stage;
     if (rank == 0) {

@@ -1,4 +1,5 @@
-// Windows, PutSignal, Signal and WaitSignal on devices: in the order of streams, between threads, processes and devices.
+// Windows, PutSignal, Signal and WaitSignal on devices: in the order of streams, between threads, processes and
+// devices.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -17,10 +18,13 @@ TEST_CASE("a put arrives before its signal on a device") {
         for (const int devices : {1, 2}) {
           INFO(name(mode) << (of_library ? " ncclMemAlloc" : " cudaMalloc") << (vmm ? " vmm " : " ipc ") << devices);
           fake_cuda_set_vmm(vmm ? 1 : 0);
-          CHECK(failures(run_device_world(mode, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) {
-                  std::string wrong = put_around(rank, 3, comm, device, of_library, 7);
-                  return wrong.empty() ? put_around(rank, 3, comm, device, of_library, 100000) : wrong;
-                }, devices)) == "");
+          CHECK(failures(run_device_world(
+                    mode, 3,
+                    [&](int rank, ncclComm_t comm, const OnDevice& device) {
+                      std::string wrong = put_around(rank, 3, comm, device, of_library, 7);
+                      return wrong.empty() ? put_around(rank, 3, comm, device, of_library, 100000) : wrong;
+                    },
+                    devices)) == "");
         }
   fake_cuda_set_vmm(1);
 }
@@ -45,15 +49,16 @@ TEST_CASE("signals reach ranks through host memory, where there is no window") {
 
 TEST_CASE("a buffer that cannot be shared between processes gives no window to anybody", "[processes]") {
   if (modes().size() < 2) return;
-  CHECK(failures(run_device_world(Mode::processes, 3, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-          Buffer fine(10, true);
-          std::vector<int> host(10);
-          ncclWindow_t window = nullptr;
-          void* const base = rank == 1 ? static_cast<void*>(host.data()) : fine.data;
-          if (ncclCommWindowRegister(comm, base, 40, &window, 0) != ncclSuccess) return told();
-          if (window != nullptr) return "a window";
-          return put_around(rank, 3, comm, device, true, 10);  // the next one works
-        })) == "");
+  CHECK(failures(
+            run_device_world(Mode::processes, 3, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+              Buffer fine(10, true);
+              std::vector<int> host(10);
+              ncclWindow_t window = nullptr;
+              void* const base = rank == 1 ? static_cast<void*>(host.data()) : fine.data;
+              if (ncclCommWindowRegister(comm, base, 40, &window, 0) != ncclSuccess) return told();
+              if (window != nullptr) return "a window";
+              return put_around(rank, 3, comm, device, true, 10);  // the next one works
+            })) == "");
 }
 
 TEST_CASE("windows of different sizes are refused on a device") {
@@ -85,8 +90,8 @@ TEST_CASE("one group holds puts, calls and waits of several ranks on one stream"
       ncclWaitSignalDesc_t twice[2] = {{1, 1 - rank, 0, 0}, {1, 1 - rank, 0, 0}};
       CHECK(ncclWaitSignal(2, twice, comms[rank], device.stream()) == ncclSuccess);
       CHECK(ncclAllReduce(&sum[rank], &sum[rank], 1, ncclInt32, ncclSum, comms[rank], device.stream()) == ncclSuccess);
-      CHECK(ncclPutSignal(&value[rank], 1, ncclInt32, 1 - rank, windows[rank], 0, 0, 0, 0, comms[rank], device.stream()) ==
-            ncclSuccess);
+      CHECK(ncclPutSignal(&value[rank], 1, ncclInt32, 1 - rank, windows[rank], 0, 0, 0, 0, comms[rank],
+                          device.stream()) == ncclSuccess);
       CHECK(ncclSignal(1 - rank, 0, 0, 0, comms[rank], device.stream()) == ncclSuccess);
     }
     CHECK(ncclGroupEnd() == ncclSuccess);
@@ -100,33 +105,35 @@ TEST_CASE("one group holds puts, calls and waits of several ranks on one stream"
 }
 
 TEST_CASE("captured puts and waits can be replayed") {
-  CHECK(failures(run_device_world(Mode::threads, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-          Buffer inbox(1, true), mine(1, true);
-          ncclWindow_t window = nullptr;
-          if (ncclCommWindowRegister(comm, inbox.data, 4, &window, 0) != ncclSuccess) return told();
-          cuStreamBeginCapture_v2(device.stream(), 1);
-          ncclWaitSignalDesc_t wait{1, 1 - rank, 0, 0};
-          const bool captured = ncclPutSignal(mine.data, 1, ncclInt32, 1 - rank, window, 0, 0, 0, 0, comm, device.stream()) == ncclSuccess &&
-                                ncclWaitSignal(1, &wait, comm, device.stream()) == ncclSuccess;
-          void *graph = nullptr, *executable = nullptr;
-          cuStreamEndCapture(device.stream(), &graph);
-          if (!captured) return told();
-          cuGraphInstantiateWithFlags(&executable, graph, 0);
-          std::string wrong;
-          for (int round = 1; round < 5; ++round) {
-            *mine.data = 10 * round + rank;
-            cuGraphLaunch(executable, device.stream());
-            device.synchronize();
-            if (*inbox.data != 10 * round + 1 - rank) wrong = "round " + std::to_string(round);
-            // What was read may be overwritten now: told by calls that are not captured.
-            ncclWaitSignalDesc_t read{1, 1 - rank, 1, 0};
-            ncclSignal(1 - rank, 1, 0, 0, comm, device.stream());
-            ncclWaitSignal(1, &read, comm, device.stream());
-          }
-          cuGraphExecDestroy(executable);
-          cuGraphDestroy(graph);
-          return wrong;
-        })) == "");
+  CHECK(
+      failures(run_device_world(Mode::threads, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+        Buffer inbox(1, true), mine(1, true);
+        ncclWindow_t window = nullptr;
+        if (ncclCommWindowRegister(comm, inbox.data, 4, &window, 0) != ncclSuccess) return told();
+        cuStreamBeginCapture_v2(device.stream(), 1);
+        ncclWaitSignalDesc_t wait{1, 1 - rank, 0, 0};
+        const bool captured = ncclPutSignal(mine.data, 1, ncclInt32, 1 - rank, window, 0, 0, 0, 0, comm,
+                                            device.stream()) == ncclSuccess &&
+                              ncclWaitSignal(1, &wait, comm, device.stream()) == ncclSuccess;
+        void *graph = nullptr, *executable = nullptr;
+        cuStreamEndCapture(device.stream(), &graph);
+        if (!captured) return told();
+        cuGraphInstantiateWithFlags(&executable, graph, 0);
+        std::string wrong;
+        for (int round = 1; round < 5; ++round) {
+          *mine.data = 10 * round + rank;
+          cuGraphLaunch(executable, device.stream());
+          device.synchronize();
+          if (*inbox.data != 10 * round + 1 - rank) wrong = "round " + std::to_string(round);
+          // What was read may be overwritten now: told by calls that are not captured.
+          ncclWaitSignalDesc_t read{1, 1 - rank, 1, 0};
+          ncclSignal(1 - rank, 1, 0, 0, comm, device.stream());
+          ncclWaitSignal(1, &read, comm, device.stream());
+        }
+        cuGraphExecDestroy(executable);
+        cuGraphDestroy(graph);
+        return wrong;
+      })) == "");
 }
 
 TEST_CASE("a rank that waits for a signal of an aborted rank is told so") {

@@ -1,8 +1,9 @@
 // Ways between devices: peer memory where it can be believed, host memory where not, and who is told what about it.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <unistd.h>
 
 #include "gpu/device_world.h"
 #include "gpu/logged.h"
@@ -54,13 +55,17 @@ TEST_CASE("ranks on devices that reach each other use peer memory") {
     for (const int ranks : {2, 3}) {
       INFO(name(mode) << " " << ranks);
       fake_cuda_reset_calls();
-      CHECK(failures(run_device_world(mode, ranks, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-              std::string wrong = run_all(rank, ranks, comm, device);
-              // Each rank pins the page with its words, and nothing for data.
-              const std::size_t pages = mode == Mode::threads ? static_cast<std::size_t>(ranks) : 1;
-              if (occurrences(fake_cuda_calls(), "cuMemHostRegister_v2;") > pages) wrong += " host memory was pinned";
-              return wrong;
-            }, 2)) == "");
+      CHECK(failures(run_device_world(
+                mode, ranks,
+                [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+                  std::string wrong = run_all(rank, ranks, comm, device);
+                  // Each rank pins the page with its words, and nothing for data.
+                  const std::size_t pages = mode == Mode::threads ? static_cast<std::size_t>(ranks) : 1;
+                  if (occurrences(fake_cuda_calls(), "cuMemHostRegister_v2;") > pages)
+                    wrong += " host memory was pinned";
+                  return wrong;
+                },
+                2)) == "");
     }
 }
 
@@ -70,9 +75,10 @@ TEST_CASE("devices without peer access exchange data through host memory, as thr
     for (const Mode mode : modes()) {
       INFO(name(mode) << (vmm ? " virtual memory" : " handles"));
       const PeerAccess none(kFakeNoPeerAccess);
-      CHECK(failures(run_device_world(mode, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) {
-              return run_all(rank, 3, comm, device);
-            }, 2)) == "");
+      CHECK(failures(run_device_world(
+                mode, 3,
+                [&](int rank, ncclComm_t comm, const OnDevice& device) { return run_all(rank, 3, comm, device); },
+                2)) == "");
     }
   }
   fake_cuda_set_vmm(1);
@@ -82,7 +88,8 @@ TEST_CASE("devices without peer access are named with the reason, once a pair", 
   if (modes().size() < 2) return;
   const PeerAccess none(kFakeNoPeerAccess);
   const std::string text = log_of("INIT,P2P", [] {
-    run_device_world(Mode::processes, 4, [](int, ncclComm_t, const OnDevice&) { return std::string(); }, 2);
+    run_device_world(
+        Mode::processes, 4, [](int, ncclComm_t, const OnDevice&) { return std::string(); }, 2);
   });
   if (!logs_can_be_read()) return;
   INFO(text);
@@ -99,7 +106,8 @@ TEST_CASE("mismatches and aborts end calls that go through host memory") {
       std::vector<float> data(1001);
       std::string text;
       if (rank == 0 || !aborts)
-        ncclAllReduce(data.data(), data.data(), 1000 + static_cast<std::size_t>(rank), ncclFloat, ncclSum, comm, device.stream());
+        ncclAllReduce(data.data(), data.data(), 1000 + static_cast<std::size_t>(rank), ncclFloat, ncclSum, comm,
+                      device.stream());
       for (int i = 0; i < 3000 && text.empty() && (rank == 0 || !aborts); ++i) {
         ncclResult_t state = ncclSuccess;
         ncclCommGetAsyncError(comm, &state);
@@ -124,7 +132,8 @@ TEST_CASE("NCCL_P2P_DISABLE stages ranks of one device, too") {
     INFO(name(mode));
     fake_cuda_reset_calls();
     CHECK(failures(run_device_world(mode, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-            if (std::string(fake_cuda_calls()).find("cuMemHostRegister") == std::string::npos) return "no host memory was pinned";
+            if (std::string(fake_cuda_calls()).find("cuMemHostRegister") == std::string::npos)
+              return "no host memory was pinned";
             return run_all(rank, 2, comm, device);
           })) == "");
   }
@@ -151,17 +160,18 @@ TEST_CASE("peer access that is claimed but loses data is found out and named onc
     const PeerAccess broken(kFakeBrokenPeerAccess);
     std::string wrong;
     const std::string text = log_of("INIT,P2P", [&] {
-      wrong = failures(run_device_world(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) {
-        return run_all(rank, 3, comm, device);
-      }, 2));
+      wrong = failures(run_device_world(
+          Mode::processes, 3,
+          [&](int rank, ncclComm_t comm, const OnDevice& device) { return run_all(rank, 3, comm, device); }, 2));
     });
     CHECK(wrong == "");
     INFO(text);
     if (!logs_can_be_read()) continue;
     // Ranks 0 and 2 share a device and are sound.
     CHECK(occurrences(text, "exchange data through host memory") == 2);
-    CHECK(occurrences(text, "ranks 0 (0000:06:00.0) and 1 (0000:07:00.0) exchange data through host memory: peer access is "
-                            "claimed, but wrong data arrived: PCIe ACS or an IOMMU") == 1);
+    CHECK(occurrences(text,
+                      "ranks 0 (0000:06:00.0) and 1 (0000:07:00.0) exchange data through host memory: peer access is "
+                      "claimed, but wrong data arrived: PCIe ACS or an IOMMU") == 1);
   }
   fake_cuda_set_vmm(1);
 }
@@ -172,9 +182,9 @@ TEST_CASE("a level that a pair exceeds stages it, and an unknown one is told", "
     const Setting setting("NCCL_P2P_LEVEL", level);
     std::string wrong;
     const std::string text = log_of("INIT,P2P", [&] {
-      wrong = failures(run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
-        return run_all(rank, 2, comm, device);
-      }, 2));
+      wrong = failures(run_device_world(
+          Mode::processes, 2,
+          [&](int rank, ncclComm_t comm, const OnDevice& device) { return run_all(rank, 2, comm, device); }, 2));
     });
     INFO(level << text);
     CHECK(wrong == "");
@@ -182,7 +192,8 @@ TEST_CASE("a level that a pair exceeds stages it, and an unknown one is told", "
   }
   const Setting setting("NCCL_P2P_LEVEL", "near");
   const std::string text = log_of("INIT,P2P", [&] {
-    run_device_world(Mode::processes, 2, [](int, ncclComm_t, const OnDevice&) { return std::string(); }, 2);
+    run_device_world(
+        Mode::processes, 2, [](int, ncclComm_t, const OnDevice&) { return std::string(); }, 2);
   });
   if (!logs_can_be_read()) return;
   CHECK(occurrences(text, "NCCL_P2P_LEVEL=near is none of") >= 1);

@@ -1,11 +1,12 @@
 // What goes wrong in calls that streams order ends with an error on every rank, no stream keeps waiting, and nobody is
 // given what a released stream copied.
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <thread>
-#include <unistd.h>
 
 #include "gpu/captured.h"
 #include "gpu/windows.h"
@@ -22,7 +23,8 @@ std::string settled_error(ncclComm_t comm, const OnDevice& device) {
   return text;
 }
 
-std::vector<std::string> run(Mode mode, int ranks, const std::function<std::string(int, ncclComm_t&, const OnDevice&)>& body) {
+std::vector<std::string> run(Mode mode, int ranks,
+                             const std::function<std::string(int, ncclComm_t&, const OnDevice&)>& body) {
   const Setting path("SCCL_DEVICE_PATH", "streams");
   return run_bare_world(mode, ranks, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
@@ -44,7 +46,7 @@ void abort(ncclComm_t& comm, const OnDevice& device) {
 
 TEST_CASE("ranks whose calls differ are told both calls, in calls that streams order") {
   for (const std::size_t count : {std::size_t{4}, std::size_t{100000}})
-    for (const std::string& text : run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) {
+    for (const std::string& text : run(Mode::threads, 2, [&](int rank, ncclComm_t&comm, const OnDevice&device) {
            std::vector<float> data(count + 1);
            const std::string wrong = reduce(comm, device.stream(), data, count + static_cast<std::size_t>(rank));
            return wrong.empty() ? settled_error(comm, device) : wrong;
@@ -56,7 +58,8 @@ TEST_CASE("ranks whose calls differ are told both calls, in calls that streams o
 }
 
 TEST_CASE("roots that differ are told although no message is exchanged") {
-  for (const std::string& text : run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+  for (const std::string& text :
+       run(Mode::threads, 2, [&](int rank, ncclComm_t&comm, const OnDevice&device) -> std::string {
          std::vector<float> data(100);
          if (ncclBroadcast(data.data(), data.data(), 100, ncclFloat, 1 - rank, comm, device.stream()) != ncclSuccess)
            return ncclGetLastError(nullptr);
@@ -194,7 +197,8 @@ TEST_CASE("a replayed graph that waits for a killed rank ends", "[processes]") {
   const auto told = run(Mode::processes, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
     std::vector<float> data(1000, 1);
     Captured captured;
-    if (std::string wrong = captured.capture(device, [&] { return reduce(comm, device.stream(), data, data.size()); }); !wrong.empty())
+    if (std::string wrong = captured.capture(device, [&] { return reduce(comm, device.stream(), data, data.size()); });
+        !wrong.empty())
       return wrong;
     cuGraphLaunch(captured.executable, device.stream());
     device.synchronize();
@@ -248,7 +252,8 @@ TEST_CASE("who is told of a failure has the window back from the others' streams
       constexpr std::size_t kCount = 200000;
       Buffer inbox(kCount, true), mine(kCount, true);
       ncclWindow_t window = nullptr;
-      if (ncclCommWindowRegister(comm, inbox.data, kCount * sizeof(int), &window, 0) != ncclSuccess) return gpu_test::told();
+      if (ncclCommWindowRegister(comm, inbox.data, kCount * sizeof(int), &window, 0) != ncclSuccess)
+        return gpu_test::told();
       std::fill(inbox.data, inbox.data + kCount, 0);
       std::fill(mine.data, mine.data + kCount, 1);
       ncclWaitSignalDesc_t wait{1, 2, 0, 0};
@@ -261,7 +266,8 @@ TEST_CASE("who is told of a failure has the window back from the others' streams
         // Puts that come after the wait, into the other's window.
         if (ncclWaitSignal(1, &wait, comm, device.stream()) != ncclSuccess) text = gpu_test::told();
         for (int i = 0; i < 50 && text.empty(); ++i)
-          if (ncclPutSignal(mine.data, kCount, ncclInt32, 1 - rank, window, 0, 0, 1, 0, comm, device.stream()) != ncclSuccess)
+          if (ncclPutSignal(mine.data, kCount, ncclInt32, 1 - rank, window, 0, 0, 1, 0, comm, device.stream()) !=
+              ncclSuccess)
             text = gpu_test::told();
         if (const std::string error = async_error(comm); !contains(error, "rank")) text += "told: " + error;
       }

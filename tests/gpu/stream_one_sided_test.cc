@@ -1,9 +1,10 @@
 // PutSignal, Signal and WaitSignal ordered by streams: as with kernels that wait, and without them.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <thread>
-#include <unistd.h>
 
 #include "gpu/captured.h"
 #include "gpu/windows.h"
@@ -40,7 +41,8 @@ ncclResult_t wait_for(int peer, ncclComm_t comm, const OnDevice& device) {
   return ncclWaitSignal(1, &wait, comm, device.stream());
 }
 
-std::vector<std::string> run(Mode mode, int ranks, const std::function<std::string(int, ncclComm_t&, const OnDevice&)>& body) {
+std::vector<std::string> run(Mode mode, int ranks,
+                             const std::function<std::string(int, ncclComm_t&, const OnDevice&)>& body) {
   const Setting path("SCCL_DEVICE_PATH", "streams");
   return run_bare_world(mode, ranks, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
@@ -55,15 +57,18 @@ std::vector<std::string> run(Mode mode, int ranks, const std::function<std::stri
 
 }  // namespace
 
-TEST_CASE("processes that share a device without a process service put and signal without a kernel that waits", "[processes]") {
+TEST_CASE("processes that share a device without a process service put and signal without a kernel that waits",
+          "[processes]") {
   if (modes().size() < 2) return;
   fake_cuda_set_process_service(0);
-  CHECK(failures(run_device_world(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-          fake_cuda_reset_calls();
-          std::string wrong = put_around(rank, 3, comm, device, true, 7) + put_around(rank, 3, comm, device, false, 100000);
-          for (int round = 0; round < 2; ++round) wrong += signal_all(rank, 3, comm, device, round);
-          return wrong + (ran_waiting_kernels() ? "kernels that may wait ran" : "");
-        })) == "");
+  CHECK(failures(
+            run_device_world(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+              fake_cuda_reset_calls();
+              std::string wrong =
+                  put_around(rank, 3, comm, device, true, 7) + put_around(rank, 3, comm, device, false, 100000);
+              for (int round = 0; round < 2; ++round) wrong += signal_all(rank, 3, comm, device, round);
+              return wrong + (ran_waiting_kernels() ? "kernels that may wait ran" : "");
+            })) == "");
   fake_cuda_set_process_service(1);
 }
 
@@ -74,14 +79,18 @@ TEST_CASE("puts and signals that streams order arrive, however late a stream or 
       for (const int devices : {1, 2}) {
         INFO(name(mode) << " " << devices);
         fake_cuda_set_delays(0);
-        CHECK(failures(run_device_world(mode, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) {
-                fake_cuda_set_delays(late ? 1 : 0);  // the check of peer access has a limit of time
-                fake_cuda_reset_calls();
-                std::string wrong;
-                for (int round = 0; round < 3 && wrong.empty(); ++round)
-                  wrong = put_around(rank, 3, comm, device, round == 1, 3000) + signal_all(rank, 3, comm, device, round);
-                return wrong + (ran_waiting_kernels() ? "kernels that may wait ran" : "");
-              }, devices)) == "");
+        CHECK(failures(run_device_world(
+                  mode, 3,
+                  [&](int rank, ncclComm_t comm, const OnDevice& device) {
+                    fake_cuda_set_delays(late ? 1 : 0);  // the check of peer access has a limit of time
+                    fake_cuda_reset_calls();
+                    std::string wrong;
+                    for (int round = 0; round < 3 && wrong.empty(); ++round)
+                      wrong = put_around(rank, 3, comm, device, round == 1, 3000) +
+                              signal_all(rank, 3, comm, device, round);
+                    return wrong + (ran_waiting_kernels() ? "kernels that may wait ran" : "");
+                  },
+                  devices)) == "");
       }
   fake_cuda_set_delays(0);
 }
@@ -95,7 +104,8 @@ TEST_CASE("captured puts and waits that streams order can be replayed, between c
             if (ncclCommWindowRegister(comm, inbox.data, 4, &window, 0) != ncclSuccess) return told();
             fake_cuda_reset_calls();
             const auto exchange = [&]() -> std::string {
-              const bool done = ncclPutSignal(mine.data, 1, ncclInt32, 1 - rank, window, 0, 0, 0, 0, comm, device.stream()) == ncclSuccess &&
+              const bool done = ncclPutSignal(mine.data, 1, ncclInt32, 1 - rank, window, 0, 0, 0, 0, comm,
+                                              device.stream()) == ncclSuccess &&
                                 wait_for(1 - rank, comm, device) == ncclSuccess;
               return done ? "" : told();
             };
@@ -122,24 +132,27 @@ TEST_CASE("a driver that captures no waits for values runs captured waits for si
   if (modes().size() < 2 || fake_cuda_kernels() > 0) return;
   fake_cuda_set_version(11080);
   const Setting path("SCCL_DEVICE_PATH", "streams");
-  CHECK(failures(run_device_world(Mode::processes, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-          Captured captured;
-          const auto exchange = [&]() -> std::string {
-            const bool done = ncclSignal(1 - rank, 0, 0, 0, comm, device.stream()) == ncclSuccess &&
-                              wait_for(1 - rank, comm, device) == ncclSuccess;
-            return done ? "" : told();
-          };
-          std::string wrong = captured.capture(device, exchange);
-          for (int round = 0; round < 4 && wrong.empty(); ++round) {
-            // Ranks take the two in other turns.
-            if ((round + rank) % 2 == 0) wrong = exchange();
-            else cuGraphLaunch(captured.executable, device.stream());
-            device.synchronize();
-          }
-          if (fake_cuda_violations() != 0) wrong += "a call that captures forbid";
-          captured.destroy();
-          return wrong + (ran_waiting_kernels() ? "" : "no kernel waited");
-        })) == "");
+  CHECK(failures(
+            run_device_world(Mode::processes, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+              Captured captured;
+              const auto exchange = [&]() -> std::string {
+                const bool done = ncclSignal(1 - rank, 0, 0, 0, comm, device.stream()) == ncclSuccess &&
+                                  wait_for(1 - rank, comm, device) == ncclSuccess;
+                return done ? "" : told();
+              };
+              std::string wrong = captured.capture(device, exchange);
+              for (int round = 0; round < 4 && wrong.empty(); ++round) {
+                // Ranks take the two in other turns.
+                if ((round + rank) % 2 == 0)
+                  wrong = exchange();
+                else
+                  cuGraphLaunch(captured.executable, device.stream());
+                device.synchronize();
+              }
+              if (fake_cuda_violations() != 0) wrong += "a call that captures forbid";
+              captured.destroy();
+              return wrong + (ran_waiting_kernels() ? "" : "no kernel waited");
+            })) == "");
   fake_cuda_set_version(13000);
 }
 
@@ -178,7 +191,8 @@ TEST_CASE("a stream that waits for a signal of a killed rank ends, a replayed on
   for (const bool replayed : {false, true}) {
     const auto texts = run(Mode::processes, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
       Captured captured;
-      std::string wrong = captured.capture(device, [&] { return wait_for(1 - rank, comm, device) == ncclSuccess ? "" : told(); });
+      std::string wrong =
+          captured.capture(device, [&] { return wait_for(1 - rank, comm, device) == ncclSuccess ? "" : told(); });
       if (ncclSignal(1 - rank, 0, 0, 0, comm, device.stream()) != ncclSuccess) return told();
       cuGraphLaunch(captured.executable, device.stream());
       device.synchronize();

@@ -1,9 +1,10 @@
 // Calls that streams order: the same results as with kernels that wait, and none of those kernels.
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
-#include <unistd.h>
 
 #include "gpu/captured.h"
 #include "gpu/device_world.h"
@@ -102,12 +103,13 @@ TEST_CASE("long calls go through few slots in many slices, ordered by streams") 
   const Setting path("SCCL_DEVICE_PATH", "streams");
   const Setting memory("SCCL_DEVICE_MEM_LIMIT", "1048576");  // slots of 64 KiB
   for (const int ranks : {2, 5})
-    CHECK(failures(run_device_world(Mode::threads, ranks, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-            fake_cuda_reset_calls();
-            std::string wrong = run_cases(rank, ranks, comm, {150001});
-            wrong += exchange(rank, ranks, 3000000, comm, device);
-            return wrong + waiting_kernels();
-          })) == "");
+    CHECK(failures(run_device_world(Mode::threads, ranks,
+                                    [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+                                      fake_cuda_reset_calls();
+                                      std::string wrong = run_cases(rank, ranks, comm, {150001});
+                                      wrong += exchange(rank, ranks, 3000000, comm, device);
+                                      return wrong + waiting_kernels();
+                                    })) == "");
 }
 
 TEST_CASE("every planner's schedules run ordered by streams") {
@@ -212,7 +214,8 @@ TEST_CASE("calls that streams order are captured, and replays need no host") {
               if (replay % 3 == 0) wrong += allreduce(comm, small, device.stream());
             }
             device.synchronize();
-            if (small[0] != 1024 || small[1] != 1024 || large[99999] != 128) wrong += " wrong sum " + std::to_string(small[0]);
+            if (small[0] != 1024 || small[1] != 1024 || large[99999] != 128)
+              wrong += " wrong sum " + std::to_string(small[0]);
             if (out[999] != 1 - rank) wrong += " wrong transfer";
             captured.destroy();
             return wrong + waiting_kernels();
@@ -237,7 +240,8 @@ TEST_CASE("a graph of calls that streams order may outlive its communicator") {
           return value[4999] == 4 ? wrong : wrong + " wrong sum " + std::to_string(value[4999]);
         })) == "");
   // The callback of a graph may not call the driver: what it let go of goes with the next communicator.
-  CHECK(failures(run_device_world(Mode::threads, 1, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) == "");
+  CHECK(failures(run_device_world(Mode::threads, 1, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) ==
+        "");
   CHECK(std::string(fake_cuda_live_text()) == before);
 }
 
@@ -286,26 +290,29 @@ TEST_CASE("one thread drives several ranks on one stream, ordered by streams") {
 
 TEST_CASE("several communicators and streams, and parts of a communicator, stay apart where streams order calls") {
   const Setting path("SCCL_DEVICE_PATH", "streams");
-  CHECK(failures(run_device_world(Mode::threads, 4, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-          ncclComm_t half = nullptr;
-          if (ncclCommSplit(comm, rank % 2, rank, &half, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
-          void* other = nullptr;
-          cuStreamCreate(&other, 1);
-          const auto second = static_cast<cudaStream_t>(other);
-          std::vector<int> all(3000, 1), part(3000, 1);
-          std::string wrong;
-          for (int turn = 0; turn < 4; ++turn) {
-            wrong += allreduce(comm, all, turn % 2 == 0 ? device.stream() : second);
-            wrong += allreduce(half, part, device.stream());
-          }
-          device.synchronize();
-          cuStreamSynchronize(other);
-          cuStreamDestroy_v2(other);
-          ncclCommDestroy(half);
-          if (std::count(all.begin(), all.end(), 256) != 3000) wrong += " wrong sum of all " + std::to_string(all[0]);
-          if (std::count(part.begin(), part.end(), 16) != 3000) wrong += " wrong sum of a half " + std::to_string(part[0]);
-          return wrong;
-        })) == "");
+  CHECK(failures(
+            run_device_world(Mode::threads, 4, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+              ncclComm_t half = nullptr;
+              if (ncclCommSplit(comm, rank % 2, rank, &half, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+              void* other = nullptr;
+              cuStreamCreate(&other, 1);
+              const auto second = static_cast<cudaStream_t>(other);
+              std::vector<int> all(3000, 1), part(3000, 1);
+              std::string wrong;
+              for (int turn = 0; turn < 4; ++turn) {
+                wrong += allreduce(comm, all, turn % 2 == 0 ? device.stream() : second);
+                wrong += allreduce(half, part, device.stream());
+              }
+              device.synchronize();
+              cuStreamSynchronize(other);
+              cuStreamDestroy_v2(other);
+              ncclCommDestroy(half);
+              if (std::count(all.begin(), all.end(), 256) != 3000)
+                wrong += " wrong sum of all " + std::to_string(all[0]);
+              if (std::count(part.begin(), part.end(), 16) != 3000)
+                wrong += " wrong sum of a half " + std::to_string(part[0]);
+              return wrong;
+            })) == "");
 }
 
 TEST_CASE("what streams used is given back, and the caller's device is as before") {
@@ -335,15 +342,17 @@ TEST_CASE("where streams cannot wait for values kernels serve, and one line says
   const auto told = [&] {
     std::ifstream lines(log);
     int count = 0;
-    for (std::string line; std::getline(lines, line);) count += line.find("no calls are ordered by streams") != std::string::npos;
+    for (std::string line; std::getline(lines, line);)
+      count += line.find("no calls are ordered by streams") != std::string::npos;
     return count;
   };
   const auto world = [&] {
-    return failures(run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
-      fake_cuda_reset_calls();
-      const std::string wrong = run_cases(rank, 2, comm, {100});
-      return wrong + (waiting_kernels().empty() ? " no kernel ran" : "");
-    }));
+    return failures(
+        run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+          fake_cuda_reset_calls();
+          const std::string wrong = run_cases(rank, 2, comm, {100});
+          return wrong + (waiting_kernels().empty() ? " no kernel ran" : "");
+        }));
   };
   fake_cuda_set_stream_values(0);
   CHECK(world() == "");

@@ -17,7 +17,8 @@ std::string sums(ncclComm_t comm, const OnDevice& device, int ranks, int calls, 
   std::vector<int> data(20);
   for (int call = 0; call < calls; ++call) {
     std::fill(data.begin(), data.end(), 1);
-    if (ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, comm, device.stream()) != ncclSuccess) return told();
+    if (ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, comm, device.stream()) != ncclSuccess)
+      return told();
     if (!waits && call + 1 < calls) continue;
     device.synchronize();
     if (waits && (data.front() != ranks || data.back() != ranks)) return "wrong sum in call " + std::to_string(call);
@@ -93,7 +94,9 @@ TEST_CASE("measuring asks nobody to wait, in captures nothing is measured, and n
             Captured captured;
             wrong += captured.capture(device, [&] {
               for (int call = 0; call < 40; ++call)
-                if (ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclMax, comm, device.stream()) != ncclSuccess) return told();
+                if (ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclMax, comm, device.stream()) !=
+                    ncclSuccess)
+                  return told();
               return std::string();
             });
             // Ranks that are threads look at the same record of calls.
@@ -105,6 +108,7 @@ TEST_CASE("measuring asks nobody to wait, in captures nothing is measured, and n
             captured.destroy();
             return wrong;
           })) == "");
-  CHECK(failures(run_device_world(Mode::threads, 1, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) == "");
+  CHECK(failures(run_device_world(Mode::threads, 1, [](int, ncclComm_t, const OnDevice&) { return std::string(); })) ==
+        "");
   CHECK(std::string(fake_cuda_live_text()) == before);
 }

@@ -34,7 +34,8 @@ class Buffer {
 };
 
 // Everyone puts into its neighbour's window, a few times, and tells it when it has read.
-inline std::string put_around(int rank, int ranks, ncclComm_t comm, const OnDevice& device, bool of_library, std::size_t count) {
+inline std::string put_around(int rank, int ranks, ncclComm_t comm, const OnDevice& device, bool of_library,
+                              std::size_t count) {
   Buffer inbox(count, of_library), mine(count, of_library);
   ncclWindow_t window = nullptr;
   if (ncclCommWindowRegister(comm, inbox.data, count * sizeof(int), &window, 0) != ncclSuccess) return told();
@@ -43,12 +44,14 @@ inline std::string put_around(int rank, int ranks, ncclComm_t comm, const OnDevi
   const int from = (rank + ranks - 1) % ranks;
   for (int round = 0; round < 3; ++round) {
     for (std::size_t i = 0; i < count; ++i) mine.data[i] = 1000 * rank + round + static_cast<int>(i);
-    if (ncclPutSignal(mine.data, count, ncclInt32, to, window, 0, 3, 1, 0, comm, device.stream()) != ncclSuccess) return told();
+    if (ncclPutSignal(mine.data, count, ncclInt32, to, window, 0, 3, 1, 0, comm, device.stream()) != ncclSuccess)
+      return told();
     ncclWaitSignalDesc_t wait{1, from, 3, 1};
     if (ncclWaitSignal(1, &wait, comm, device.stream()) != ncclSuccess) return told();
     device.synchronize();
     for (std::size_t i = 0; i < count; ++i)
-      if (inbox.data[i] != 1000 * from + round + static_cast<int>(i)) return "wrong data in round " + std::to_string(round);
+      if (inbox.data[i] != 1000 * from + round + static_cast<int>(i))
+        return "wrong data in round " + std::to_string(round);
     if (ncclSignal(from, 0, 0, 0, comm, device.stream()) != ncclSuccess) return told();
     ncclWaitSignalDesc_t read{1, to, 0, 0};
     if (ncclWaitSignal(1, &read, comm, device.stream()) != ncclSuccess) return told();

@@ -1,5 +1,5 @@
-// Collectives between buffers in symmetric windows: used in place across processes and devices, by all ranks or by none,
-// and given back before an error is told.
+// Collectives between buffers in symmetric windows: used in place across processes and devices, by all ranks or by
+// none, and given back before an error is told.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,7 +16,6 @@
 
 using namespace api_test;
 using namespace gpu_test;
-
 namespace {
 
 constexpr std::size_t kBytes = 2 << 20;
@@ -88,7 +87,9 @@ std::string run_cases_in(std::byte* first, std::byte* second, std::size_t bytes,
 // A counter that ranks see, whether they are threads or processes.
 class Stage {
  public:
-  Stage() : at_(new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0)) {}
+  Stage()
+      : at_(new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+                std::atomic<int>(0)) {}
   ~Stage() { ::munmap(at_, 4096); }
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
@@ -114,13 +115,15 @@ std::string sum(ncclComm_t comm, const OnDevice& device, const float* in, float*
 std::string check_sum(const OnDevice& device, const float* out, float wanted) {
   device.synchronize();
   for (std::size_t i = 0; i < kFloats; ++i)
-    if (out[i] != wanted) return "element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " + std::to_string(wanted);
+    if (out[i] != wanted)
+      return "element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " + std::to_string(wanted);
   return "";
 }
 
 // Called with the communicator's rank, which need not destroy it.
-std::vector<std::string> run_and_abort(Mode mode, int ranks,
-                                       const std::function<std::string(int, ncclComm_t, const OnDevice&, const InWindow&)>& function) {
+std::vector<std::string> run_and_abort(
+    Mode mode, int ranks,
+    const std::function<std::string(int, ncclComm_t, const OnDevice&, const InWindow&)>& function) {
   return run_bare_world(mode, ranks, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
     ncclComm_t comm = nullptr;
@@ -147,15 +150,20 @@ TEST_CASE("collectives between symmetric windows are right, between threads, pro
         INFO(name(mode) << (vmm ? " vmm " : " ipc ") << devices);
         fake_cuda_set_vmm(vmm ? 1 : 0);
         const std::string log = log_of("TUNING", [&] {
-          CHECK(failures(run_device_world(mode, 3, [&](int rank, ncclComm_t comm, const OnDevice&) {
-                  const InWindow memory(comm, vmm);
-                  if (!memory.problem.empty()) return memory.problem;
-                  return run_cases_in(memory.bytes(), memory.bytes() + kBytes / 2, kBytes / 2, rank, 3, comm, {1, 300, 20000});
-                }, devices)) == "");
+          CHECK(failures(run_device_world(
+                    mode, 3,
+                    [&](int rank, ncclComm_t comm, const OnDevice&) {
+                      const InWindow memory(comm, vmm);
+                      if (!memory.problem.empty()) return memory.problem;
+                      return run_cases_in(memory.bytes(), memory.bytes() + kBytes / 2, kBytes / 2, rank, 3, comm,
+                                          {1, 300, 20000});
+                    },
+                    devices)) == "");
         });
         if (logs_can_be_read() && mode == Mode::processes) {
           CHECK(occurrences(log, std::string("AllReduce(count=20000")) > 0);
-          for (const char* const call : {"AllReduce(count=20000", "AllGather(count=20000", "ReduceScatter(count=20000", "AlltoAll(count=20000"}) {
+          for (const char* const call : {"AllReduce(count=20000", "AllGather(count=20000", "ReduceScatter(count=20000",
+                                         "AlltoAll(count=20000"}) {
             std::size_t in_place = 0;
             for (std::size_t at = log.find(call); at != std::string::npos; at = log.find(call, at + 1)) {
               const std::string line = log.substr(at, log.find('\n', at) - at);
@@ -171,19 +179,22 @@ TEST_CASE("collectives between symmetric windows are right, between threads, pro
 
 TEST_CASE("input and output may lie in different windows, some of which go again", "[processes]") {
   for (const Mode mode : modes())
-    CHECK(failures(run_device_world(mode, 2, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
-            const InWindow first(comm, true);
-            std::string wrong = first.problem;
-            for (int round = 0; round < 3 && wrong.empty(); ++round) {
-              const InWindow second(comm, false), third(comm, true);
-              wrong = second.problem + third.problem;
-              if (wrong.empty()) wrong = run_cases_in(third.bytes(), first.bytes(), kBytes, rank, 2, comm, {5000});
-              if (wrong.empty()) wrong = run_cases_in(first.bytes(), second.bytes(), kBytes, rank, 2, comm, {5000});
-            }
-            // Only the input is in a window: slots.
-            if (wrong.empty()) wrong = run_cases_in(first.bytes(), nullptr, kBytes, rank, 2, comm, {5000});
-            return wrong;
-          }, 2)) == "");
+    CHECK(failures(run_device_world(
+              mode, 2,
+              [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+                const InWindow first(comm, true);
+                std::string wrong = first.problem;
+                for (int round = 0; round < 3 && wrong.empty(); ++round) {
+                  const InWindow second(comm, false), third(comm, true);
+                  wrong = second.problem + third.problem;
+                  if (wrong.empty()) wrong = run_cases_in(third.bytes(), first.bytes(), kBytes, rank, 2, comm, {5000});
+                  if (wrong.empty()) wrong = run_cases_in(first.bytes(), second.bytes(), kBytes, rank, 2, comm, {5000});
+                }
+                // Only the input is in a window: slots.
+                if (wrong.empty()) wrong = run_cases_in(first.bytes(), nullptr, kBytes, rank, 2, comm, {5000});
+                return wrong;
+              },
+              2)) == "");
 }
 
 TEST_CASE("buffers at different places of a window are found", "[processes]") {
@@ -207,25 +218,28 @@ TEST_CASE("ranks whose buffers lie in different windows, or in none, are told so
   };
   // One hop of 300 floats is made of flagged words without windows, so that nobody receives anything that he waits for.
   const Setting planner("SCCL_ALGO", "one-hop");
-  for (const Wrong& wrong : {Wrong{"outside", kFloats}, Wrong{"outside", 300}, Wrong{"elsewhere", kFloats}, Wrong{"beyond", kFloats}}) {
+  for (const Wrong& wrong :
+       {Wrong{"outside", kFloats}, Wrong{"outside", 300}, Wrong{"elsewhere", kFloats}, Wrong{"beyond", kFloats}}) {
     INFO(wrong.what << " " << wrong.count);
-    const auto texts = run_and_abort(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
-      const InWindow other(comm, true);
-      const std::string what = rank == 1 ? wrong.what : "";
-      std::vector<float> outside(wrong.count, 1);
-      float* const buffer = what == "outside"     ? outside.data()
-                            : what == "elsewhere" ? other.floats()
-                            : what == "beyond"    ? memory.floats(kBytes / 4 - 10)
-                                                  : memory.floats();
-      // Beyond the window there is other memory of the fake's, which is not touched.
-      std::string text = sum(comm, device, memory.floats(), buffer, wrong.count);
-      const std::string error = async_error(comm);
-      std::fill(memory.floats(), memory.floats() + kFloats, kMine);
-      device.synchronize();
-      if (!all_mine(memory.floats())) text += " the buffer was written after the error";
-      ncclCommAbort(comm);
-      return text + error;
-    });
+    const auto texts = run_and_abort(Mode::processes, 3,
+                                     [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
+                                       const InWindow other(comm, true);
+                                       const std::string what = rank == 1 ? wrong.what : "";
+                                       std::vector<float> outside(wrong.count, 1);
+                                       float* const buffer = what == "outside"     ? outside.data()
+                                                             : what == "elsewhere" ? other.floats()
+                                                             : what == "beyond"    ? memory.floats(kBytes / 4 - 10)
+                                                                                   : memory.floats();
+                                       // Beyond the window there is other memory of the fake's, which is not touched.
+                                       std::string text = sum(comm, device, memory.floats(), buffer, wrong.count);
+                                       const std::string error = async_error(comm);
+                                       std::fill(memory.floats(), memory.floats() + kFloats, kMine);
+                                       device.synchronize();
+                                       if (!all_mine(memory.floats()))
+                                         text += " the buffer was written after the error";
+                                       ncclCommAbort(comm);
+                                       return text + error;
+                                     });
     for (const std::string& text : texts) {
       INFO(text);
       CHECK(contains(text, "rank 1 called AllReduce(count=" + std::to_string(wrong.count)));
@@ -239,23 +253,24 @@ TEST_CASE("ranks whose buffers lie in different windows, or in none, are told so
 TEST_CASE("a rank that calls after another was aborted does not touch that one's window", "[processes]") {
   for (const Mode mode : modes()) {
     const Stage stage;
-    const auto texts = run_and_abort(mode, 2, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
-      std::string text;
-      if (rank == 0) {
-        text = sum(comm, device, memory.floats(), memory.floats());
-        ncclCommAbort(comm);
-        std::fill(memory.floats(), memory.floats() + kFloats, kMine);
-        stage.next();
-        stage.await(2);
-        return text + (all_mine(memory.floats()) ? "" : "the window was written after the abort");
-      }
-      stage.await(1);
-      text = sum(comm, device, memory.floats(), memory.floats());
-      if (text.empty()) text = async_error(comm);
-      device.synchronize();
-      stage.next();
-      return text;
-    });
+    const auto texts =
+        run_and_abort(mode, 2, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
+          std::string text;
+          if (rank == 0) {
+            text = sum(comm, device, memory.floats(), memory.floats());
+            ncclCommAbort(comm);
+            std::fill(memory.floats(), memory.floats() + kFloats, kMine);
+            stage.next();
+            stage.await(2);
+            return text + (all_mine(memory.floats()) ? "" : "the window was written after the abort");
+          }
+          stage.await(1);
+          text = sum(comm, device, memory.floats(), memory.floats());
+          if (text.empty()) text = async_error(comm);
+          device.synchronize();
+          stage.next();
+          return text;
+        });
     CHECK(texts[0] == "");
     INFO(name(mode) << " " << texts[1]);
     CHECK(contains(texts[1], "rank 0"));
@@ -265,30 +280,31 @@ TEST_CASE("a rank that calls after another was aborted does not touch that one's
 TEST_CASE("an abort returns after other processes' kernels that use the window have ended", "[processes]") {
   for (const Mode mode : modes()) {
     const Stage stage;
-    const auto texts = run_and_abort(mode, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
-      std::string text;
-      if (rank < 2) text = sum(comm, device, memory.floats(), memory.floats());  // the third comes late
-      stage.next();
-      stage.await(3);
-      if (rank == 0) {
-        ncclCommAbort(comm);
-        std::fill(memory.floats(), memory.floats() + kFloats, kMine);
-      }
-      stage.next();
-      if (rank == 2) {
-        stage.await(6);
-        text = sum(comm, device, memory.floats(), memory.floats());
-        if (text.empty()) text = async_error(comm);
-        text = contains(text, "rank 0") || contains(text, "rank 1") ? "" : "told: " + text;
-        device.synchronize();
-      }
-      stage.next();
-      if (rank == 0) {
-        stage.await(9);
-        if (!all_mine(memory.floats())) text += "the window was written after the abort";
-      }
-      return text;
-    });
+    const auto texts =
+        run_and_abort(mode, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
+          std::string text;
+          if (rank < 2) text = sum(comm, device, memory.floats(), memory.floats());  // the third comes late
+          stage.next();
+          stage.await(3);
+          if (rank == 0) {
+            ncclCommAbort(comm);
+            std::fill(memory.floats(), memory.floats() + kFloats, kMine);
+          }
+          stage.next();
+          if (rank == 2) {
+            stage.await(6);
+            text = sum(comm, device, memory.floats(), memory.floats());
+            if (text.empty()) text = async_error(comm);
+            text = contains(text, "rank 0") || contains(text, "rank 1") ? "" : "told: " + text;
+            device.synchronize();
+          }
+          stage.next();
+          if (rank == 0) {
+            stage.await(9);
+            if (!all_mine(memory.floats())) text += "the window was written after the abort";
+          }
+          return text;
+        });
     INFO(name(mode));
     CHECK(failures(texts) == "");
   }
@@ -298,53 +314,58 @@ TEST_CASE("an abort returns after other processes' kernels that use the window h
 TEST_CASE("what arrives after an abort does not make kernels go on that use the window", "[processes]") {
   if (modes().size() < 2) return;
   const Stage stage;
-  const auto texts = run_and_abort(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
-    float* const out = memory.floats(kFloats);
-    const auto gather = [&] {
-      return ncclAllGather(memory.floats(), out, kFloats, ncclFloat, comm, device.stream()) == ncclSuccess ? std::string() : told();
-    };
-    std::string text;
-    Captured captured;
-    if (rank == 2)
-      text = captured.capture(device, gather);
-    else
-      text = gather();  // rank 1 fetches from rank 2, then from rank 0
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    stage.next();
-    stage.await(3);
-    if (rank == 0) {
-      ncclCommAbort(comm);
-      std::fill(memory.floats(), memory.floats() + kFloats, kMine);
-      stage.next();
-    }
-    stage.await(4);
-    if (rank == 2) cuGraphLaunch(captured.executable, device.stream());
-    device.synchronize();
-    if (rank == 2) captured.destroy();
-    if (rank != 2 && std::find(out, out + kFloats, kMine) != out + kFloats) text += "rank 0's window was read after its abort";
-    return text;
-  });
+  const auto texts =
+      run_and_abort(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
+        float* const out = memory.floats(kFloats);
+        const auto gather = [&] {
+          return ncclAllGather(memory.floats(), out, kFloats, ncclFloat, comm, device.stream()) == ncclSuccess
+                     ? std::string()
+                     : told();
+        };
+        std::string text;
+        Captured captured;
+        if (rank == 2)
+          text = captured.capture(device, gather);
+        else
+          text = gather();  // rank 1 fetches from rank 2, then from rank 0
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        stage.next();
+        stage.await(3);
+        if (rank == 0) {
+          ncclCommAbort(comm);
+          std::fill(memory.floats(), memory.floats() + kFloats, kMine);
+          stage.next();
+        }
+        stage.await(4);
+        if (rank == 2) cuGraphLaunch(captured.executable, device.stream());
+        device.synchronize();
+        if (rank == 2) captured.destroy();
+        if (rank != 2 && std::find(out, out + kFloats, kMine) != out + kFloats)
+          text += "rank 0's window was read after its abort";
+        return text;
+      });
   CHECK(failures(texts) == "");
 }
 
 TEST_CASE("survivors of a killed rank have their windows back with the error that names it", "[processes]") {
   if (modes().size() < 2) return;
   const std::string log = log_of("INIT", [&] {
-    const auto texts = run_and_abort(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
-      std::string text = sum(comm, device, memory.floats(), memory.floats());
-      text += check_sum(device, memory.floats(), 3);
-      if (rank == 1) {
-        sum(comm, device, memory.floats(), memory.floats(kFloats));
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its kernel has posted its buffers
-        ::kill(::getpid(), SIGKILL);
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      text += sum(comm, device, memory.floats(), memory.floats(kFloats));
-      text += async_error(comm);
-      std::fill(memory.floats(), memory.floats() + kFloats, kMine);
-      device.synchronize();
-      return text + (all_mine(memory.floats()) ? "" : " the window was written after the error");
-    });
+    const auto texts = run_and_abort(
+        Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
+          std::string text = sum(comm, device, memory.floats(), memory.floats());
+          text += check_sum(device, memory.floats(), 3);
+          if (rank == 1) {
+            sum(comm, device, memory.floats(), memory.floats(kFloats));
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its kernel has posted its buffers
+            ::kill(::getpid(), SIGKILL);
+          }
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          text += sum(comm, device, memory.floats(), memory.floats(kFloats));
+          text += async_error(comm);
+          std::fill(memory.floats(), memory.floats() + kFloats, kMine);
+          device.synchronize();
+          return text + (all_mine(memory.floats()) ? "" : " the window was written after the error");
+        });
     for (const int rank : {0, 2}) {
       INFO(texts[static_cast<std::size_t>(rank)]);
       CHECK(contains(texts[static_cast<std::size_t>(rank)], "rank 1"));
@@ -358,14 +379,15 @@ TEST_CASE("survivors of a killed rank have their windows back with the error tha
 
 TEST_CASE("a rank that is killed between calls in windows is named by the others", "[processes]") {
   if (modes().size() < 2) return;
-  const auto texts = run_and_abort(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
-    std::string text = sum(comm, device, memory.floats(), memory.floats());
-    text += check_sum(device, memory.floats(), 3);
-    if (rank == 1) ::kill(::getpid(), SIGKILL);
-    text += sum(comm, device, memory.floats(), memory.floats());
-    text += async_error(comm);
-    return text;
-  });
+  const auto texts =
+      run_and_abort(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
+        std::string text = sum(comm, device, memory.floats(), memory.floats());
+        text += check_sum(device, memory.floats(), 3);
+        if (rank == 1) ::kill(::getpid(), SIGKILL);
+        text += sum(comm, device, memory.floats(), memory.floats());
+        text += async_error(comm);
+        return text;
+      });
   for (const int rank : {0, 2}) {
     INFO(texts[static_cast<std::size_t>(rank)]);
     CHECK(contains(texts[static_cast<std::size_t>(rank)], "rank 1"));
@@ -406,7 +428,8 @@ TEST_CASE("a graph that was captured in a window may outlive window and communic
           void* memory = nullptr;
           ncclMemAlloc(&memory, kBytes);
           ncclWindow_t window = nullptr;
-          if (ncclCommWindowRegister(comm, memory, kBytes, &window, NCCL_WIN_COLL_SYMMETRIC) != ncclSuccess) return told();
+          if (ncclCommWindowRegister(comm, memory, kBytes, &window, NCCL_WIN_COLL_SYMMETRIC) != ncclSuccess)
+            return told();
           float* const data = static_cast<float*>(memory);
           std::fill(data, data + kFloats, 1.0f);
           Captured captured;
@@ -439,7 +462,8 @@ TEST_CASE("two processes of two threads each use one another's windows", "[proce
                 const InWindow memory(comm, true);
                 wrong = memory.problem;
                 if (wrong.empty())
-                  wrong = run_cases_in(memory.bytes(), memory.bytes() + kBytes / 2, kBytes / 2, rank, 4, comm, {100, 10000});
+                  wrong = run_cases_in(memory.bytes(), memory.bytes() + kBytes / 2, kBytes / 2, rank, 4, comm,
+                                       {100, 10000});
               }
               ncclCommDestroy(comm);
             });
@@ -451,33 +475,36 @@ TEST_CASE("two processes of two threads each use one another's windows", "[proce
 TEST_CASE("a window that is deregistered while a kernel uses it stays mapped until that one has ended", "[processes]") {
   if (modes().size() < 2) return;
   const Stage stage;
-  CHECK(failures(run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-          std::string wrong;
-          const auto window_of = [&](void* memory) {
-            ncclWindow_t window = nullptr;
-            if (ncclCommWindowRegister(comm, memory, kBytes, &window, NCCL_WIN_COLL_SYMMETRIC) != ncclSuccess) wrong += told();
-            return window;
-          };
-          void* memory = nullptr;
-          ncclMemAlloc(&memory, kBytes);
-          auto* const data = static_cast<float*>(memory);
-          std::fill(data, data + 2 * kFloats, 1.0f);
-          std::string before;
-          for (int round = 0; round < 2; ++round) {
-            if (round == 1) before = fake_cuda_live_text();
-            const ncclWindow_t window = window_of(memory);
-            if (rank == 1) stage.await(round + 1);
-            wrong += sum(comm, device, data, data + kFloats);  // rank 0's waits for rank 1's
-            if (rank == 1) device.synchronize();
-            ncclCommWindowDeregister(comm, window);
-            if (rank == 0) stage.next();
-            wrong += check_sum(device, data + kFloats, 2);
-            ncclCommWindowDeregister(comm, window_of(memory));
-          }
-          if (const std::string after = fake_cuda_live_text(); after != before) wrong += "before: " + before + " after: " + after;
-          ncclMemFree(memory);
-          return wrong;
-        })) == "");
+  CHECK(failures(
+            run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+              std::string wrong;
+              const auto window_of = [&](void* memory) {
+                ncclWindow_t window = nullptr;
+                if (ncclCommWindowRegister(comm, memory, kBytes, &window, NCCL_WIN_COLL_SYMMETRIC) != ncclSuccess)
+                  wrong += told();
+                return window;
+              };
+              void* memory = nullptr;
+              ncclMemAlloc(&memory, kBytes);
+              auto* const data = static_cast<float*>(memory);
+              std::fill(data, data + 2 * kFloats, 1.0f);
+              std::string before;
+              for (int round = 0; round < 2; ++round) {
+                if (round == 1) before = fake_cuda_live_text();
+                const ncclWindow_t window = window_of(memory);
+                if (rank == 1) stage.await(round + 1);
+                wrong += sum(comm, device, data, data + kFloats);  // rank 0's waits for rank 1's
+                if (rank == 1) device.synchronize();
+                ncclCommWindowDeregister(comm, window);
+                if (rank == 0) stage.next();
+                wrong += check_sum(device, data + kFloats, 2);
+                ncclCommWindowDeregister(comm, window_of(memory));
+              }
+              if (const std::string after = fake_cuda_live_text(); after != before)
+                wrong += "before: " + before + " after: " + after;
+              ncclMemFree(memory);
+              return wrong;
+            })) == "");
 }
 
 TEST_CASE("mappings of symmetric windows go with the windows", "[processes]") {
@@ -488,7 +515,8 @@ TEST_CASE("mappings of symmetric windows go with the windows", "[processes]") {
       const Stage stage;
       CHECK(failures(run_device_world(mode, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
               const auto use = [&](const InWindow& memory) {
-                std::string wrong = memory.problem.empty() ? sum(comm, device, memory.floats(), memory.floats()) : memory.problem;
+                std::string wrong =
+                    memory.problem.empty() ? sum(comm, device, memory.floats(), memory.floats()) : memory.problem;
                 device.synchronize();
                 return wrong;
               };
@@ -511,15 +539,19 @@ TEST_CASE("windows that cannot be used in place are served through slots, and on
     int flags;
     const char* line;
   };
-  for (const Case& one : {Case{"SCCL_UNSET", NCCL_WIN_COLL_SYMMETRIC, "window 1 of 2097152 bytes: collectives use buffers in it in place"},
-                          Case{"SCCL_UNSET", NCCL_WIN_DEFAULT, "since rank 0 registered it without NCCL_WIN_COLL_SYMMETRIC"},
-                          Case{"NCCL_P2P_DIRECT_DISABLE", NCCL_WIN_COLL_SYMMETRIC, "since NCCL_P2P_DIRECT_DISABLE is set"},
-                          Case{"NCCL_WIN_ENABLE", NCCL_WIN_COLL_SYMMETRIC, "since NCCL_WIN_ENABLE is 0"},
-                          Case{"SCCL_DEVICE_PATH", NCCL_WIN_COLL_SYMMETRIC, "since streams order"}}) {
+  for (const Case& one :
+       {Case{"SCCL_UNSET", NCCL_WIN_COLL_SYMMETRIC,
+             "window 1 of 2097152 bytes: collectives use buffers in it in place"},
+        Case{"SCCL_UNSET", NCCL_WIN_DEFAULT, "since rank 0 registered it without NCCL_WIN_COLL_SYMMETRIC"},
+        Case{"NCCL_P2P_DIRECT_DISABLE", NCCL_WIN_COLL_SYMMETRIC, "since NCCL_P2P_DIRECT_DISABLE is set"},
+        Case{"NCCL_WIN_ENABLE", NCCL_WIN_COLL_SYMMETRIC, "since NCCL_WIN_ENABLE is 0"},
+        Case{"SCCL_DEVICE_PATH", NCCL_WIN_COLL_SYMMETRIC, "since streams order"}}) {
     const bool readable = logs_can_be_read();
     const std::string log = log_of("INIT,TUNING", [&] {
       const std::string name = one.setting;
-      const Setting setting(one.setting, name == "SCCL_DEVICE_PATH" ? "streams" : name == "NCCL_WIN_ENABLE" ? "0" : "1");
+      const Setting setting(one.setting, name == "SCCL_DEVICE_PATH"  ? "streams"
+                                         : name == "NCCL_WIN_ENABLE" ? "0"
+                                                                     : "1");
       CHECK(failures(run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
               const InWindow memory(comm, true, one.flags);
               std::fill(memory.floats(), memory.floats() + kFloats, 1.0f + static_cast<float>(rank));
@@ -537,11 +569,14 @@ TEST_CASE("windows that cannot be used in place are served through slots, and on
 TEST_CASE("where a pair goes through host memory there is no window, and its buffers' calls are right", "[processes]") {
   if (modes().size() < 2) return;
   fake_cuda_refuse_peers("01");
-  CHECK(failures(run_device_world(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
-          const InWindow memory(comm, true);
-          if (memory.problem != "no window") return "a window: " + memory.problem;
-          return run_cases_in(memory.bytes(), memory.bytes() + kBytes / 2, kBytes / 2, rank, 3, comm, {3000});
-        }, 3)) == "");
+  CHECK(failures(run_device_world(
+            Mode::processes, 3,
+            [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+              const InWindow memory(comm, true);
+              if (memory.problem != "no window") return "a window: " + memory.problem;
+              return run_cases_in(memory.bytes(), memory.bytes() + kBytes / 2, kBytes / 2, rank, 3, comm, {3000});
+            },
+            3)) == "");
   fake_cuda_refuse_peers("");
 }
 

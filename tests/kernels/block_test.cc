@@ -33,7 +33,8 @@ struct Case {
 
 std::string text(const Case& c) {
   return fmt::format("{} kernel {} {}->{} elements {} offset {} uneven {} scaled {} divisor {}", info(c.type).name,
-                     static_cast<int>(c.kernel), c.sources, c.sinks, c.elements, c.offset, c.uneven, c.scaled, c.divisor);
+                     static_cast<int>(c.kernel), c.sources, c.sinks, c.elements, c.offset, c.uneven, c.scaled,
+                     c.divisor);
 }
 
 std::vector<u8> random_bytes(std::mt19937_64& random, std::size_t bytes) {
@@ -60,7 +61,8 @@ std::string compare(const Case& c, std::mt19937_64& random) {
     const auto base = reinterpret_cast<std::uintptr_t>(data.data());
     return data.data() + (16 - base % 16) % 16 + (c.offset + (c.uneven && index == 0 ? 1 : 0)) * size;
   };
-  const ref::Bits factor = kernels::reciprocal_bits(c.type, info(c.type).floating ? 3 : 1) + (info(c.type).floating ? 0 : 6);
+  const ref::Bits factor =
+      kernels::reciprocal_bits(c.type, info(c.type).floating ? 3 : 1) + (info(c.type).floating ? 0 : 6);
   std::vector<device::Source> sources;
   std::vector<kernels::Operand> operands;
   for (u32 s = 0; s < c.sources; ++s) {
@@ -122,7 +124,8 @@ TEST_CASE("a block reduces as the host does, for all types and operations") {
 
 TEST_CASE("a block copies bytes between any addresses") {
   std::mt19937_64 random(7);
-  for (const std::size_t bytes : {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{777}, std::size_t{5000}})
+  for (const std::size_t bytes :
+       {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{777}, std::size_t{5000}})
     for (const std::size_t offset : {0u, 3u, 4u})
       for (const bool uneven : {false, true}) {
         Case c{DataType::uint8, ReduceKernel::sum, 1, 2, bytes, offset, uneven, false, 1};

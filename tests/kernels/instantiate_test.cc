@@ -50,7 +50,10 @@ TEST_CASE("every kernel has a name of its own, and its source names it") {
   std::set<std::string> names;
   for (const Instance& instance : all_instances()) {
     names.insert(name(instance));
-    CHECK(source(std::span(&instance, 1)).find("(" + name(instance) + (instance.form == KernelForm::one_sided || instance.form == KernelForm::signal ? ")" : ",")) != std::string::npos);
+    CHECK(source(std::span(&instance, 1))
+              .find("(" + name(instance) +
+                    (instance.form == KernelForm::one_sided || instance.form == KernelForm::signal ? ")" : ",")) !=
+          std::string::npos);
   }
   CHECK(names.size() == 2 + 2 * (1 + kDataTypeCount * kReduceKernelCount));
   CHECK(names.count("sccl_copy") == 1);
@@ -85,9 +88,14 @@ TEST_CASE("NVRTC compiles the kernels for all generations, without spilling regi
     threads.emplace_back([&, i] {
       try {
         // Every generation gets two of the kernels, and together they get all.
-        const std::vector<Instance> some{kCovering[2 * i % kCovering.size()], kCovering[(2 * i + 1) % kCovering.size()]};
+        const std::vector<Instance> some{kCovering[2 * i % kCovering.size()],
+                                         kCovering[(2 * i + 1) % kCovering.size()]};
         const Compiler::Result result = compiler->compile(source(some), architectures[i]);
-        logs[i] = result.image.compare(0, 4, "\x7f" "ELF") == 0 ? result.log : "no cubin";
+        logs[i] = result.image.compare(0, 4,
+                                       "\x7f"
+                                       "ELF") == 0
+                      ? result.log
+                      : "no cubin";
       } catch (const Error& error) {
         logs[i] = std::string("failed: ") + error.what();
       }

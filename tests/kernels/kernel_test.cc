@@ -51,7 +51,8 @@ class Pair {
   explicit Pair(std::size_t elements, u64 line_position = 0) : elements_(elements) {
     for (int rank : {0, 1}) {
       RankMemory& mine = ranks_[rank];
-      for (std::size_t i = 0; i < elements; ++i) mine.input.push_back(static_cast<u32>(i * 10 + static_cast<u32>(rank)));
+      for (std::size_t i = 0; i < elements; ++i)
+        mine.input.push_back(static_cast<u32>(i * 10 + static_cast<u32>(rank)));
       mine.output.assign(elements, 0);
       for (u32 channel = 0; channel < kChannels; ++channel)
         for (const bool sends : {true, false}) {
@@ -71,7 +72,8 @@ class Pair {
   // Each rank sends its input in one lane, and adds what comes to its own in the other.
   void launch(int rank, Protocol protocol, u32 blocks_per_channel, u32 signature) {
     static const Op ops[] = {{OpKind::move, false, 0, 0, 1, 0, 1, 0, 0}, {OpKind::move, true, 0, 1, 2, 1, 1, 0, 0}};
-    static const Access operands[] = {{Via::local, Buffer::input, -1, 0}, {Via::slot, Buffer::none, 1, 0}, {Via::local, Buffer::input, -1, 0}};
+    static const Access operands[] = {
+        {Via::local, Buffer::input, -1, 0}, {Via::slot, Buffer::none, 1, 0}, {Via::local, Buffer::input, -1, 0}};
     static const Access destinations[] = {{Via::slot, Buffer::none, 0, 0}, {Via::local, Buffer::output, -1, 0}};
     static const Lane lanes[] = {{LaneOrder::slice_major, 0, 1}, {LaneOrder::slice_major, 1, 1}};
     RankMemory& mine = ranks_[rank];
@@ -86,7 +88,10 @@ class Pair {
     call.divisor = 1;
     call.element_bytes = 4;
     call.signature = signature;
-    call.slice_elements = (protocol == Protocol::ll ? kLlPayloadBytes : protocol == Protocol::ll128 ? kLineMessageBytes : kSlotBytes) / 4;
+    call.slice_elements = (protocol == Protocol::ll      ? kLlPayloadBytes
+                           : protocol == Protocol::ll128 ? kLineMessageBytes
+                                                         : kSlotBytes) /
+                          4;
     const u64 part = part_of({0, 0, elements_, 0, 0}, 4, kChannels, 0).elements;
     call.slice_count = (part + call.slice_elements - 1) / call.slice_elements;
     arguments.split = {kChannels, 1};
@@ -107,8 +112,8 @@ class Pair {
     arguments.sequence = ++sequence_[rank];
     arguments.chunk_count = 1;
     arguments.chunks[0] = {0, 0, elements_, 0, 0};
-    gpu::launch_on_host(arguments, kChannels * blocks_per_channel, protocol == Protocol::ll128 ? kLineThreads : kThreads,
-                        gpu::shared_bytes(2, 1));
+    gpu::launch_on_host(arguments, kChannels * blocks_per_channel,
+                        protocol == Protocol::ll128 ? kLineThreads : kThreads, gpu::shared_bytes(2, 1));
   }
 
   void launch_both(Protocol protocol, u32 blocks_per_channel, u32 first_signature, u32 second_signature) {

@@ -59,14 +59,17 @@ schedule::Schedule ring() {
 
 // From rank 0 to all at once, and from one to the next: there rank 0 needs nobody but rank 1.
 schedule::Schedule star() {
-  return schedule_of(Collective::broadcast, 1, {{0, 0, 1, 0, schedule::SendKind::copy}, {0, 0, 2, 0, schedule::SendKind::copy}});
+  return schedule_of(Collective::broadcast, 1,
+                     {{0, 0, 1, 0, schedule::SendKind::copy}, {0, 0, 2, 0, schedule::SendKind::copy}});
 }
 schedule::Schedule chain() {
-  return schedule_of(Collective::broadcast, 1, {{0, 0, 1, 0, schedule::SendKind::copy}, {0, 1, 2, 1, schedule::SendKind::copy}});
+  return schedule_of(Collective::broadcast, 1,
+                     {{0, 0, 1, 0, schedule::SendKind::copy}, {0, 1, 2, 1, schedule::SendKind::copy}});
 }
 
 struct Program {
-  explicit Program(schedule::Schedule of) : schedule(std::move(of)), lowered(schedule::prepare(schedule, device::kSlotCount)) {}
+  explicit Program(schedule::Schedule of)
+      : schedule(std::move(of)), lowered(schedule::prepare(schedule, device::kSlotCount)) {}
   schedule::Schedule schedule;
   schedule::Program lowered;
 };
@@ -175,7 +178,8 @@ class TestRank {
 }  // namespace
 
 TEST_CASE("ranks read what is lent to them, whatever comes before and after") {
-  const Program programs[] = {Program(all_pairs()), Program(one_hop()), Program(ring()), Program(star()), Program(chain())};
+  const Program programs[] = {Program(all_pairs()), Program(one_hop()), Program(ring()), Program(star()),
+                              Program(chain())};
   for (const unsigned seed : {1u, 2u, 3u, 4u}) {
     std::mt19937 random(seed);
     std::deque<Memory> memory(kRanks);
@@ -189,7 +193,8 @@ TEST_CASE("ranks read what is lent to them, whatever comes before and after") {
     for (int i = 0; i < 300; ++i) calls.push_back({&programs[random() % std::size(programs)], 1 + random() % 400});
     std::vector<std::size_t> at(kRanks, 0);
     std::vector<bool> running(kRanks, false);
-    for (std::size_t turn = 0; std::any_of(at.begin(), at.end(), [&](std::size_t done) { return done < calls.size(); }); ++turn) {
+    for (std::size_t turn = 0; std::any_of(at.begin(), at.end(), [&](std::size_t done) { return done < calls.size(); });
+         ++turn) {
       REQUIRE(turn < 5'000'000);
       const std::size_t rank = random() % kRanks;
       if (at[rank] == calls.size()) continue;

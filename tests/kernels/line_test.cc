@@ -47,7 +47,8 @@ class Line {
   bool pass(const std::vector<u8>& data) {
     send(data);
     std::vector<u8> got;
-    const bool all = PlayedLines::begun(receiver) && PlayedLines::signature(receiver) == kSignature && take(got, data.size());
+    const bool all =
+        PlayedLines::begun(receiver) && PlayedLines::signature(receiver) == kSignature && take(got, data.size());
     consume();
     return all && std::equal(data.begin(), data.end(), got.begin());
   }
@@ -81,7 +82,8 @@ TEST_CASE("lines carry messages of every length, from any address, and nothing b
         REQUIRE(PlayedLines::begun(line.receiver));
         CHECK(PlayedLines::signature(line.receiver) == kSignature);
         REQUIRE(line.take(got, bytes, threads));
-        CHECK(std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(bytes), data.begin() + static_cast<std::ptrdiff_t>(offset)));
+        CHECK(std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(bytes),
+                         data.begin() + static_cast<std::ptrdiff_t>(offset)));
         for (std::size_t i = (bytes + 7) / 8 * 8; i < got.size(); ++i) CHECK(got[i] == 0xee);
       }
 }

@@ -1,12 +1,12 @@
 // Elements in buffers with guards, and what reductions of them must give.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <random>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "base/types.h"
 #include "kernels/reduce_reference.h"
@@ -15,10 +15,12 @@ namespace sccl::test {
 
 namespace ref = sccl::reference;
 
-inline constexpr DataType kTypes[] = {DataType::int8,    DataType::uint8,    DataType::int32,      DataType::uint32,
-                                      DataType::int64,   DataType::uint64,   DataType::float16,    DataType::float32,
-                                      DataType::float64, DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2};
-inline constexpr ReduceKernel kKernels[] = {ReduceKernel::sum, ReduceKernel::prod, ReduceKernel::max, ReduceKernel::min};
+inline constexpr DataType kTypes[] = {DataType::int8,     DataType::uint8,      DataType::int32,
+                                      DataType::uint32,   DataType::int64,      DataType::uint64,
+                                      DataType::float16,  DataType::float32,    DataType::float64,
+                                      DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2};
+inline constexpr ReduceKernel kKernels[] = {ReduceKernel::sum, ReduceKernel::prod, ReduceKernel::max,
+                                            ReduceKernel::min};
 inline constexpr std::size_t kGuardBytes = 64;
 inline constexpr unsigned char kGuard = 0xa5;
 inline constexpr std::uint64_t kSeed = 20240229;
@@ -78,7 +80,8 @@ inline bool same(DataType type, ref::Bits a, ref::Bits b) {
 }
 
 // Empty if the first elements are as expected and nothing else was written.
-inline std::string difference(DataType type, const Buffer& got, const std::vector<ref::Bits>& expected, std::size_t count) {
+inline std::string difference(DataType type, const Buffer& got, const std::vector<ref::Bits>& expected,
+                              std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (!same(type, got[i], expected[i])) {
       return fmt::format("{}[{}] is {:#x}, not {:#x}", info(type).name, i, got[i], expected[i]);
@@ -88,7 +91,7 @@ inline std::string difference(DataType type, const Buffer& got, const std::vecto
 }
 
 inline std::vector<ref::Bits> reduced(DataType type, ReduceKernel kernel,
-                               const std::vector<std::vector<ref::Bits>>& operands) {
+                                      const std::vector<std::vector<ref::Bits>>& operands) {
   std::vector<ref::Bits> result;
   for (std::size_t i = 0; i < operands[0].size(); ++i) {
     ref::Accumulator accumulator(type, kernel, operands[0][i]);

@@ -422,8 +422,8 @@ TEST_CASE("fp8 and float16 conversions are exact even where the processor flushe
         void* destination = to.data();
         {
           const CallersSettings settings(kFlush);
-          loops.kernels[static_cast<int>(kernel)].pair(
-              {type, kernel, operands, 2, false, 1, &destination, 1, a.size()}, {});
+          loops.kernels[static_cast<int>(kernel)].pair({type, kernel, operands, 2, false, 1, &destination, 1, a.size()},
+                                                       {});
         }
         CHECK(difference(type, to, expected, a.size()) == "");
       }

@@ -36,15 +36,9 @@ inline Shape shape(DataType type) {
   }
 }
 
-inline bool is_fp8(DataType type) {
-  return type == DataType::float8e4m3 || type == DataType::float8e5m2;
-}
-inline int width(DataType type) {
-  return static_cast<int>(8 * size_bytes(type));
-}
-inline Bits low_bits(int count) {
-  return count == 64 ? ~Bits{0} : (Bits{1} << count) - 1;
-}
+inline bool is_fp8(DataType type) { return type == DataType::float8e4m3 || type == DataType::float8e5m2; }
+inline int width(DataType type) { return static_cast<int>(8 * size_bytes(type)); }
+inline Bits low_bits(int count) { return count == 64 ? ~Bits{0} : (Bits{1} << count) - 1; }
 
 inline double value(DataType type, Bits bits) {
   const auto [exponent_bits, mantissa_bits] = shape(type);
@@ -104,9 +98,7 @@ inline Bits rounded(DataType type, double v) {
   return sign | std::min(code, infinity);
 }
 
-inline bool is_nan(DataType type, Bits bits) {
-  return info(type).floating && std::isnan(value(type, bits));
-}
+inline bool is_nan(DataType type, Bits bits) { return info(type).floating && std::isnan(value(type, bits)); }
 
 inline bool is_signed_integer(DataType type) {
   return type == DataType::int8 || type == DataType::int32 || type == DataType::int64;

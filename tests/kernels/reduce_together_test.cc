@@ -27,12 +27,13 @@ TEST_CASE("what is written past the caches arrives like the rest, wherever desti
       for (const int count : {1, 2, 3})
         for (const std::uint32_t streamed : {1u, 2u, 7u})
           for (const int sources : {1, 2}) {
-            INFO(info(type).name << ", " << sources << " to " << count << " destinations, mask " << streamed << ", offsets "
-                                 << offsets.of[0] << " " << offsets.of[1] << " " << offsets.of[2]);
+            INFO(info(type).name << ", " << sources << " to " << count << " destinations, mask " << streamed
+                                 << ", offsets " << offsets.of[0] << " " << offsets.of[1] << " " << offsets.of[2]);
             std::vector<Buffer> results;
             for (const std::size_t offset : offsets.of) results.emplace_back(type, kElements, offset);
             void* destinations[] = {results[0].data(), results[1].data(), results[2].data()};
-            reduce_copy({type, ReduceKernel::sum, operands, sources, false, 1, destinations, count, kElements, streamed});
+            reduce_copy(
+                {type, ReduceKernel::sum, operands, sources, false, 1, destinations, count, kElements, streamed});
             for (int i = 0; i < 3; ++i) {
               if (i < count) CHECK(difference(type, results[i], sources == 1 ? a : sum, kElements) == "");
               CHECK(results[i].guards_are_untouched());
@@ -57,7 +58,8 @@ TEST_CASE("any number of operands and destinations may lie differently and be wr
   for (Buffer& source : sources) operands.push_back({source.data(), 0});
   for (Buffer& result : results) destinations.push_back(result.data());
   const auto sum = reduced(DataType::int32, ReduceKernel::sum, inputs);
-  reduce_copy({DataType::int32, ReduceKernel::sum, operands.data(), kMany, false, 1, destinations.data(), kMany, kElements, ~0u});
+  reduce_copy({DataType::int32, ReduceKernel::sum, operands.data(), kMany, false, 1, destinations.data(), kMany,
+               kElements, ~0u});
   for (const Buffer& result : results) {
     CHECK(difference(DataType::int32, result, sum, kElements) == "");
     CHECK(result.guards_are_untouched());
@@ -86,16 +88,26 @@ TEST_CASE("works together give what they give one by one, wherever they lie") {
     int sources, destinations;
     std::size_t elements;
   };
-  const Shape sum{2, 1, kElements}, to_two{1, 2, kElements}, one{1, 1, kElements}, shorter{1, 1, 4'003}, wide{3, 2, kElements},
-      none{1, 1, 0}, to_many{1, 9, 500};
-  const std::vector<std::vector<Shape>> groups = {{sum, one},       {one, sum},        {to_two, one},          {one, to_two},
-                                                  {one, one},       {sum, sum},        {one, one, to_two, sum}, {shorter, wide, one},
-                                                  {none, sum, one}, {to_many, to_many, one}, {one},             {}};
+  const Shape sum{2, 1, kElements}, to_two{1, 2, kElements}, one{1, 1, kElements}, shorter{1, 1, 4'003},
+      wide{3, 2, kElements}, none{1, 1, 0}, to_many{1, 9, 500};
+  const std::vector<std::vector<Shape>> groups = {{sum, one},
+                                                  {one, sum},
+                                                  {to_two, one},
+                                                  {one, to_two},
+                                                  {one, one},
+                                                  {sum, sum},
+                                                  {one, one, to_two, sum},
+                                                  {shorter, wide, one},
+                                                  {none, sum, one},
+                                                  {to_many, to_many, one},
+                                                  {one},
+                                                  {}};
   for (DataType type : kTypes)
     for (const auto& group : groups)
       for (const std::size_t offset : {0, 1, 5})
         for (const std::uint32_t streamed : {0u, 1u, 2u, 3u}) {
-          INFO(info(type).name << ", group " << &group - groups.data() << ", offset " << offset << ", mask " << streamed);
+          INFO(info(type).name << ", group " << &group - groups.data() << ", offset " << offset << ", mask "
+                               << streamed);
           std::deque<Buffer> sources, results, alone;
           std::deque<std::vector<Operand>> operands;
           std::deque<std::vector<void*>> destinations;
@@ -115,8 +127,8 @@ TEST_CASE("works together give what they give one by one, wherever they lie") {
               destinations.back().push_back(results.back().data());
               places.push_back(alone.back().data());
             }
-            ReduceCopy work{type,  ReduceKernel::sum,          operands.back().data(), shape.sources, false,
-                            1,     destinations.back().data(), shape.destinations,     shape.elements, streamed};
+            ReduceCopy work{type, ReduceKernel::sum,          operands.back().data(), shape.sources,  false,
+                            1,    destinations.back().data(), shape.destinations,     shape.elements, streamed};
             works.push_back(work);
             work.destinations = places.data();
             work.streamed = 0;
@@ -138,8 +150,9 @@ TEST_CASE("integer averages and copies in place may be among works together") {
   std::mt19937_64 random(kSeed);
   const auto a = random_elements(DataType::int32, kElements, random);
   const auto b = random_elements(DataType::int32, kElements, random);
-  Buffer first(DataType::int32, packed(DataType::int32, a), kElements), second(DataType::int32, packed(DataType::int32, b), kElements),
-      average(DataType::int32, kElements, 3), expected(DataType::int32, kElements), copied(DataType::int32, kElements, 1);
+  Buffer first(DataType::int32, packed(DataType::int32, a), kElements),
+      second(DataType::int32, packed(DataType::int32, b), kElements), average(DataType::int32, kElements, 3),
+      expected(DataType::int32, kElements), copied(DataType::int32, kElements, 1);
   const Operand operands[] = {{first.data(), 0}, {second.data(), 0}};
   void* const averages[] = {average.data()};
   void* const in_place[] = {first.data(), copied.data()};
@@ -148,7 +161,8 @@ TEST_CASE("integer averages and copies in place may be among works together") {
   ReduceCopy by_itself = division;
   by_itself.destinations = reference;
   reduce_copy(by_itself);
-  const ReduceCopy works[] = {division, {DataType::int32, ReduceKernel::sum, operands, 1, false, 1, in_place, 2, kElements, 2}};
+  const ReduceCopy works[] = {division,
+                              {DataType::int32, ReduceKernel::sum, operands, 1, false, 1, in_place, 2, kElements, 2}};
   reduce_copy_together(works);
   for (std::size_t i = 0; i < kElements; ++i) {
     REQUIRE(average[i] == expected[i]);

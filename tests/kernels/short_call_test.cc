@@ -1,11 +1,12 @@
 // Short messages between ranks of one thread, by the interpreter and by programs made ready once.
+#include "kernels/host/short_call.h"
+
 #include <catch2/catch.hpp>
 #include <deque>
 #include <memory>
 #include <random>
 
 #include "kernels/host/flat_program.h"
-#include "kernels/host/short_call.h"
 #include "schedule/layout.h"
 #include "schedule/prepare.h"
 #include "topology/presets.h"
@@ -89,7 +90,8 @@ struct TestRank {
       std::size_t operations = 0;
       Outcome outcome = Outcome::progressed;
       while (outcome == Outcome::progressed)
-        outcome = interprets ? interpreter.step(static_cast<u32>(lane)) : short_call.run(lane, lanes, call, target, operations);
+        outcome = interprets ? interpreter.step(static_cast<u32>(lane))
+                             : short_call.run(lane, lanes, call, target, operations);
       REQUIRE((outcome == Outcome::finished || outcome == Outcome::blocked));
       finished = finished && outcome == Outcome::finished;
     }
@@ -100,7 +102,8 @@ struct TestRank {
 class World {
  public:
   // Bit r of `interpreting`: rank r interprets.
-  World(const schedule::Schedule& schedule, u32 interpreting, u64 position) : schedule_(schedule), ranks_(static_cast<std::size_t>(schedule.ranks)) {
+  World(const schedule::Schedule& schedule, u32 interpreting, u64 position)
+      : schedule_(schedule), ranks_(static_cast<std::size_t>(schedule.ranks)) {
     const schedule::Program program = schedule::prepare(schedule, device::kSlotCount);
     for (int pair = 0; pair < schedule.ranks * schedule.ranks; ++pair) {
       rings_.push_back(std::make_unique<device::Ring>());
@@ -139,7 +142,8 @@ class World {
       running[rank] = !ranks_[rank].step();
       if (running[rank]) continue;
       const std::vector<u32> expected(count, result(done[rank]));
-      REQUIRE(ranks_[rank].output == (schedule_.collective == Collective::broadcast && rank == 0 ? ranks_[0].input : expected));
+      REQUIRE(ranks_[rank].output ==
+              (schedule_.collective == Collective::broadcast && rank == 0 ? ranks_[0].input : expected));
       if (++done[rank] == counts.size()) --left;
     }
   }
@@ -173,7 +177,8 @@ TEST_CASE("ranks that interpret and ranks whose program was made ready understan
   for (const auto& schedule : {all_pairs(2), all_pairs(3), star(2), star(3)})
     for (u32 interpreting = 0; interpreting < 1u << schedule.ranks; ++interpreting)
       for (const u64 position : {u64{0}, kAlmostAnew}) {
-        INFO(schedule.name << " of " << schedule.ranks << ", interpreting " << interpreting << ", from line " << position);
+        INFO(schedule.name << " of " << schedule.ranks << ", interpreting " << interpreting << ", from line "
+                           << position);
         World(schedule, interpreting, position).run(sizes(400, random), random);
       }
 }
@@ -210,7 +215,8 @@ TEST_CASE("a payload that looks like a header to come is not taken for one") {
   for (int message = 0; message < 20000; ++message) {
     const u64 bytes = sizes[random() % std::size(sizes)];
     REQUIRE(Messages::has_room(out, bytes));
-    // What stands at the beginning of each of its lines is the flag of whatever message could begin there one lap later.
+    // What stands at the beginning of each of its lines is the flag of whatever message could begin there one lap
+    // later.
     for (u64 line = 1; line * 64 < bytes; ++line) {
       device::Connection later = out;
       later.ll_position = out.ll_position + line + device::kInlineLines;

@@ -29,7 +29,8 @@ struct Pair {
     arguments.step = step;
     arguments.count = 1;
     arguments.stopping = &stopping;
-    arguments.signals[0] = {&arrived[number], step == SignalStep::send ? &sent[number] : &used[number], &door, number + 1, count};
+    arguments.signals[0] = {&arrived[number], step == SignalStep::send ? &sent[number] : &used[number], &door,
+                            number + 1, count};
     place = {};
     run_signals(arguments);
   }

@@ -1,7 +1,7 @@
 // How a writer of slots finds out whether its caches help the reader.
-#include <catch2/catch.hpp>
-
 #include "kernels/host/slot_stores.h"
+
+#include <catch2/catch.hpp>
 
 using sccl::kernels::SlotStores;
 

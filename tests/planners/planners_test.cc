@@ -1,8 +1,9 @@
 // Every planner on every collective: the schedule verifies, and its lowered programs keep its meaning.
+#include "planners/planners.h"
+
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "planners/planners.h"
 #include "schedule/check_program.h"
 #include "schedule/lower.h"
 #include "schedule/prepare.h"
@@ -86,7 +87,8 @@ TEST_CASE("in direct programs every rank moves its share of what is only copied"
     for (const schedule::Op& op : program.ranks[static_cast<std::size_t>(rank)].lanes.front().ops) {
       if (op.kind != schedule::OpKind::move) continue;
       ++read;
-      for (const schedule::Access& destination : op.destinations) written += destination.via == schedule::Via::remote || rank != 0;
+      for (const schedule::Access& destination : op.destinations)
+        written += destination.via == schedule::Via::remote || rank != 0;
     }
     return std::pair(read, written);
   };

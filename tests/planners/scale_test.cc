@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kRanks = 1024;
 constexpr double kBytesInAll = 64 << 20;
-constexpr double kAlphaUs = 2;           // two halves of the way through the switch
+constexpr double kAlphaUs = 2;  // two halves of the way through the switch
 constexpr double kUsPerByte = 1 / 25e3;
 
 double simulated_us(const schedule::Schedule& schedule, double bytes) {

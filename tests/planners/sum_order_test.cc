@@ -1,8 +1,9 @@
 // Which schedules add in the same order, and therefore give the same bits.
+#include "schedule/sum_order.h"
+
 #include <catch2/catch.hpp>
 
 #include "planners/planners.h"
-#include "schedule/sum_order.h"
 #include "topology/presets.h"
 
 using namespace sccl;

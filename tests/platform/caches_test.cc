@@ -1,9 +1,9 @@
 // What the processor is said to have.
+#include "platform/host/caches.h"
+
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <fstream>
-
-#include "platform/host/caches.h"
 
 TEST_CASE("the last cache is one cache of this machine, not the sum of all") {
   const std::size_t bytes = sccl::host::last_level_cache_bytes();

@@ -1,7 +1,7 @@
 // Measuring the host's links: plausible figures, in the time that was given.
-#include <catch2/catch.hpp>
-
 #include "platform/host/measure_copies.h"
+
+#include <catch2/catch.hpp>
 
 using namespace sccl::host;
 

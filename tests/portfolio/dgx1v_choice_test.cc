@@ -21,7 +21,8 @@ std::string family(const portfolio::Candidate& candidate) {
 TEST_CASE("synthesis, trees and rings are each predicted fastest on some part of a DGX-1V") {
   constexpr double kOutright = 1.001;
   std::set<std::string> families;
-  const std::vector<std::vector<int>> allocations{{0, 1}, {0, 1, 2, 3}, {0, 1, 4, 5, 6}, {0, 2, 3, 4, 6, 7}, {0, 1, 2, 3, 4, 5, 6}};
+  const std::vector<std::vector<int>> allocations{
+      {0, 1}, {0, 1, 2, 3}, {0, 1, 4, 5, 6}, {0, 2, 3, 4, 6, 7}, {0, 1, 2, 3, 4, 5, 6}};
   for (const auto& devices : allocations) {
     const auto topology = topology::subset(topology::preset("dgx1v"), devices);
     for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::broadcast}) {

@@ -1,11 +1,12 @@
 // The portfolio holds something for every collective on every kind of machine, and the choice follows the size.
+#include "portfolio/portfolio.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 #include <tuple>
 
 #include "base/error.h"
-#include "portfolio/portfolio.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -24,9 +25,9 @@ Origin best_origin(const std::vector<portfolio::Candidate>& candidates, std::siz
 
 TEST_CASE("every collective has candidates on a partial machine") {
   const auto part = topology::subset(topology::preset("dgx1v"), std::vector<int>{0, 1, 4, 7});
-  for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter,
-                                      Collective::broadcast, Collective::reduce, Collective::gather,
-                                      Collective::scatter, Collective::alltoall})
+  for (const Collective collective :
+       {Collective::allreduce, Collective::allgather, Collective::reducescatter, Collective::broadcast,
+        Collective::reduce, Collective::gather, Collective::scatter, Collective::alltoall})
     CHECK_FALSE(portfolio::candidates(part, collective, 1).empty());
 }
 
@@ -64,7 +65,8 @@ TEST_CASE("long transfers over trees that share links go in frames") {
   const auto candidates = portfolio::candidates(topology::preset("mi250x"), Collective::allreduce, 0);
   const auto best = portfolio::predict(candidates, 64 << 20, 1, {}).front();
   CHECK(candidates[best.candidate].frames > 1);
-  const auto plain = std::find_if(candidates.begin(), candidates.end(), [](const auto& one) { return one.name == "trees"; });
+  const auto plain =
+      std::find_if(candidates.begin(), candidates.end(), [](const auto& one) { return one.name == "trees"; });
   REQUIRE(plain != candidates.end());
   for (const auto& prediction : portfolio::predict(candidates, 64 << 20, 1, {}))
     if (prediction.candidate == static_cast<std::size_t>(plain - candidates.begin()))
@@ -84,8 +86,14 @@ TEST_CASE("links of different speed are shared by bandwidth") {
   square.name = "square";
   square.ranks = 4;
   square.switches = 1;
-  for (const auto& [a, b, gbytes_per_s] : {std::tuple{0, 1, 25.0}, {1, 2, 25.0}, {2, 3, 25.0}, {3, 0, 25.0}, {0, 4, 10.0},
-                                           {1, 4, 10.0}, {2, 4, 10.0}, {3, 4, 10.0}}) {
+  for (const auto& [a, b, gbytes_per_s] : {std::tuple{0, 1, 25.0},
+                                           {1, 2, 25.0},
+                                           {2, 3, 25.0},
+                                           {3, 0, 25.0},
+                                           {0, 4, 10.0},
+                                           {1, 4, 10.0},
+                                           {2, 4, 10.0},
+                                           {3, 4, 10.0}}) {
     const auto kind = b == 4 ? topology::LinkClass::pcie : topology::LinkClass::nvlink;
     square.links.push_back({a, b, 1, gbytes_per_s, 1, kind});
     square.links.push_back({b, a, 1, gbytes_per_s, 1, kind});

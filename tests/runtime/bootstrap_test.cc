@@ -1,23 +1,24 @@
 // Ranks meet, strangers do not, and every way in which a meeting can fail has an end and a name.
-#include "runtime/rank_threads.h"
 #include "runtime/bootstrap/bootstrap.h"
 
 #include <arpa/inet.h>
-#include <catch2/catch.hpp>
 #include <dirent.h>
-#include <functional>
 #include <netinet/in.h>
-#include <random>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <thread>
 #include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <random>
+#include <thread>
 
 #include "base/error.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/bootstrap/siphash.h"
 #include "runtime/bootstrap/socket.h"
+#include "runtime/rank_threads.h"
 
 using namespace sccl;
 using namespace sccl::runtime;
@@ -48,7 +49,8 @@ int connect_stranger(const UniqueId& id) {
 void gather_and_check(const UniqueId& id, Rank rank, int ranks) {
   Bootstrap bootstrap(id, rank, ranks, soon(), kNoAbort);
   for (int round = 0; round < 3; ++round) {
-    const auto all = bootstrap.all_gather(text(std::string(static_cast<std::size_t>(rank * 1000 * round), 'x')), soon());
+    const auto all =
+        bootstrap.all_gather(text(std::string(static_cast<std::size_t>(rank * 1000 * round), 'x')), soon());
     if (static_cast<int>(all.size()) != ranks) throw std::runtime_error("wrong number of blobs");
     for (int other = 0; other < ranks; ++other)
       if (all[static_cast<std::size_t>(other)].size() != static_cast<std::size_t>(other * 1000 * round))
@@ -80,7 +82,8 @@ TEST_CASE("descriptors reach every rank") {
     Bootstrap bootstrap(id, rank, ranks, soon(), kNoAbort);
     const FileDescriptor memory(::memfd_create("test", MFD_CLOEXEC));
     const std::string mine = "rank " + std::to_string(rank);
-    if (::write(memory.get(), mine.data(), mine.size()) != static_cast<ssize_t>(mine.size())) throw std::runtime_error("write");
+    if (::write(memory.get(), mine.data(), mine.size()) != static_cast<ssize_t>(mine.size()))
+      throw std::runtime_error("write");
     const std::vector<Rank> all{0, 1, 2, 3, 4};
     const std::array<int, 2> given{memory.get(), memory.get()};
     const auto table = bootstrap.exchange_descriptors(all, given, soon());
@@ -181,7 +184,8 @@ TEST_CASE("a rank that gives up tells the others why") {
   });
   CHECK(errors[1] == "");
   for (const int rank : {0, 2})
-    CHECK_THAT(errors[static_cast<std::size_t>(rank)], Catch::Contains("rank 1") && Catch::Contains("no memory for slots"));
+    CHECK_THAT(errors[static_cast<std::size_t>(rank)],
+               Catch::Contains("rank 1") && Catch::Contains("no memory for slots"));
 }
 
 TEST_CASE("missing ranks are named after the deadline") {

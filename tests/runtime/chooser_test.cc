@@ -112,7 +112,8 @@ TEST_CASE("two runs with SCCL_DETERMINISTIC=1 give the same bits, also when the 
       const auto send = values(kCount, communicator->rank());
       std::vector<float> mine(kCount);
       for (int call = 0; call < calls; ++call)
-        submit(communicator, {Collective::allreduce, send.data(), mine.data(), kCount, DataType::float32, {}, 0, nullptr});
+        submit(communicator,
+               {Collective::allreduce, send.data(), mine.data(), kCount, DataType::float32, {}, 0, nullptr});
       if (communicator->rank() == 0) recv = mine;
     });
     return recv;
@@ -124,7 +125,8 @@ TEST_CASE("two runs with SCCL_DETERMINISTIC=1 give the same bits, also when the 
   const auto second = result(500);
   ::setenv("SCCL_TUNE", "load", 1);
   const auto loaded = result(1);
-  for (const auto* other : {&first, &second, &loaded}) CHECK(std::memcmp(untuned.data(), other->data(), kCount * sizeof(float)) == 0);
+  for (const auto* other : {&first, &second, &loaded})
+    CHECK(std::memcmp(untuned.data(), other->data(), kCount * sizeof(float)) == 0);
 }
 
 TEST_CASE("where the user allows it, other orders of summation race, and all ranks get equal results") {
@@ -138,7 +140,8 @@ TEST_CASE("where the user allows it, other orders of summation race, and all ran
     recv.resize(kCount);
     std::vector<float> first;
     for (int call = 0; call < 700; ++call) {
-      submit(communicator, {Collective::allreduce, send.data(), recv.data(), kCount, DataType::float32, {}, 0, nullptr});
+      submit(communicator,
+             {Collective::allreduce, send.data(), recv.data(), kCount, DataType::float32, {}, 0, nullptr});
       if (call == 0) first = recv;
       other_bits += std::memcmp(first.data(), recv.data(), kCount * sizeof(float)) != 0 ? 1 : 0;
     }
@@ -157,7 +160,8 @@ TEST_CASE("calls of several kinds race at the same time, rooted ones included") 
     std::vector<std::int32_t> recv(40000 * 4, 0);
     for (int call = 0; call < 300; ++call) {
       const Rank root = call % 4;
-      submit(communicator, {Collective::broadcast, send.data(), recv.data(), 40000, DataType::int32, {}, root, nullptr});
+      submit(communicator,
+             {Collective::broadcast, send.data(), recv.data(), 40000, DataType::int32, {}, root, nullptr});
       if (recv[39999] != root + 1) throw std::runtime_error("Broadcast gave something else");
       submit(communicator, {Collective::allgather, send.data(), recv.data(), 100, DataType::int32, {}, 0, nullptr});
       if (recv[399] != 4 || recv[0] != 1) throw std::runtime_error("AllGather gave something else");
@@ -173,7 +177,8 @@ TEST_CASE("rooted calls alone race too slowly to be trusted: nothing is timed th
   run(2, [](const std::shared_ptr<Communicator>& communicator) {
     std::vector<float> data(30000, 1.0f);
     for (int call = 0; call < 400; ++call)
-      submit(communicator, {Collective::broadcast, data.data(), data.data(), data.size(), DataType::float32, {}, 0, nullptr});
+      submit(communicator,
+             {Collective::broadcast, data.data(), data.data(), data.size(), DataType::float32, {}, 0, nullptr});
   });
   CHECK(surroundings.timed().empty());
 }

@@ -1,4 +1,6 @@
 // Communicators of threads, below the C API: results, order, failure.
+#include "runtime/communicator.h"
+
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/communicator.h"
 #include "runtime/group.h"
 
 using namespace sccl;
@@ -66,7 +67,8 @@ TEST_CASE("an AllReduce of any size sums every rank's data") {
         for (std::size_t i = 0; i < count; ++i) {
           float sum = 0;
           for (int rank = 0; rank < ranks; ++rank) sum += static_cast<float>((i + static_cast<std::size_t>(rank)) % 7);
-          if (recv[i] != sum) require(false, fmt::format("count {} element {} is {} instead of {}", count, i, recv[i], sum));
+          if (recv[i] != sum)
+            require(false, fmt::format("count {} element {} is {} instead of {}", count, i, recv[i], sum));
         }
       }
     }));
@@ -124,7 +126,8 @@ TEST_CASE("transfers between pairs match in order, of any size") {
       }
       group_start();
       for (auto& data : out)
-        submit(communicator, PointToPointRequest{Direction::send, data.data(), count, DataType::float32, next, nullptr});
+        submit(communicator,
+               PointToPointRequest{Direction::send, data.data(), count, DataType::float32, next, nullptr});
       for (auto& data : in)
         submit(communicator,
                PointToPointRequest{Direction::recv, data.data(), count, DataType::float32, previous, nullptr});
@@ -153,6 +156,7 @@ TEST_CASE("one thread drives all ranks of a group") {
       submit(communicators[static_cast<std::size_t>(rank)], all_reduce(mine.data(), mine.data(), count));
     }
     group_end();
-    for (const auto& mine : data) CHECK(std::accumulate(mine.begin(), mine.end(), 0.0) == 4.0 * static_cast<double>(count));
+    for (const auto& mine : data)
+      CHECK(std::accumulate(mine.begin(), mine.end(), 0.0) == 4.0 * static_cast<double>(count));
   }
 }

@@ -1,12 +1,14 @@
 // Two processes find out which copies cost less; one alone does not wait for long.
-#include <catch2/catch.hpp>
-#include <chrono>
+#include "runtime/copy_contest.h"
+
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/copy_contest.h"
+#include <catch2/catch.hpp>
+#include <chrono>
+
 #include "runtime/dispatcher.h"
 
 using namespace sccl;

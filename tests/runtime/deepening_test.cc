@@ -1,4 +1,7 @@
-// Schedules found in the background: taken up by all ranks at the same call, ended by whoever destroys the communicator.
+// Schedules found in the background: taken up by all ranks at the same call, ended by whoever destroys the
+// communicator.
+#include "runtime/tuning/deepening.h"
+
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -14,7 +17,6 @@
 #include "rank_threads.h"
 #include "runtime/communicator.h"
 #include "runtime/group.h"
-#include "runtime/tuning/deepening.h"
 #include "synth/cache.h"
 #include "topology/presets.h"
 
@@ -33,7 +35,8 @@ class Surroundings {
     ::setenv("SCCL_CACHE_DIR", folder_.c_str(), 1);
   }
   ~Surroundings() {
-    for (const char* name : {"SCCL_CACHE_DIR", "SCCL_SYNTH_MS", "SCCL_TOPO", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
+    for (const char* name :
+         {"SCCL_CACHE_DIR", "SCCL_SYNTH_MS", "SCCL_TOPO", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
       ::unsetenv(name);
     log::reset();
     fs::remove_all(folder_);
@@ -145,12 +148,14 @@ TEST_CASE("calls go on while their schedules change") {
       send.assign(100, rank * 10000 + call);
       submit(communicator, {Collective::allgather, send.data(), recv.data(), 100, DataType::int32, {}, 0, nullptr});
       for (int from = 0; from < kRanks; ++from)
-        if (recv[static_cast<std::size_t>(from) * 100 + 99] != from * 10000 + call) throw std::runtime_error("wrong data");
+        if (recv[static_cast<std::size_t>(from) * 100 + 99] != from * 10000 + call)
+          throw std::runtime_error("wrong data");
     }
   });
   for (const std::string& error : errors) CHECK(error == "");
   std::ifstream log(log_file);
   int taken_up = 0;
-  for (std::string line; std::getline(log, line);) taken_up += line.find("from the cache take part") != std::string::npos ? 1 : 0;
+  for (std::string line; std::getline(log, line);)
+    taken_up += line.find("from the cache take part") != std::string::npos ? 1 : 0;
   CHECK(taken_up == kRanks);
 }

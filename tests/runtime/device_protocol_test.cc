@@ -42,10 +42,13 @@ TEST_CASE("what is asked for serves all sizes that it can") {
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, std::size_t{64} << 20}) {
     CHECK(of_allreduce(bytes, asking(ProtocolChoice::ll128), kLines) == ProtocolChoice::ll128);
     CHECK(of_allreduce(bytes, asking(ProtocolChoice::simple), kLines) == ProtocolChoice::simple);
-    CHECK(of_allreduce(bytes, asking(ProtocolChoice::ll), kLines) == (bytes == 8 ? ProtocolChoice::ll : ProtocolChoice::simple));
+    CHECK(of_allreduce(bytes, asking(ProtocolChoice::ll), kLines) ==
+          (bytes == 8 ? ProtocolChoice::ll : ProtocolChoice::simple));
   }
-  CHECK(choose_on_device({Collective::allreduce, 1 << 20, 2}, asking(ProtocolChoice::ll128), kDirect).form == Form::slots);
-  CHECK(choose_on_device({Collective::allreduce, 1 << 20, 2}, asking(ProtocolChoice::automatic), kDirect).form == Form::direct);
+  CHECK(choose_on_device({Collective::allreduce, 1 << 20, 2}, asking(ProtocolChoice::ll128), kDirect).form ==
+        Form::slots);
+  CHECK(choose_on_device({Collective::allreduce, 1 << 20, 2}, asking(ProtocolChoice::automatic), kDirect).form ==
+        Form::direct);
 }
 
 TEST_CASE("more steps are in favour of lines, more time on the links is not") {
@@ -78,7 +81,8 @@ TEST_CASE("the host platform is given no lines, whatever is asked for") {
       CHECK(choose({Collective::allreduce, bytes, 4}, asking(asked), Reach::none).protocol != ProtocolChoice::ll128);
       Settings online = asking(asked);
       online.tune = TuneMode::online;
-      for (const Ranked& one : rank_on_host({Collective::allreduce, 0, 4, SizeClass::of(bytes)}, online, Reach::shared_space))
+      for (const Ranked& one :
+           rank_on_host({Collective::allreduce, 0, 4, SizeClass::of(bytes)}, online, Reach::shared_space))
         CHECK(one.choice.protocol != ProtocolChoice::ll128);
     }
 }

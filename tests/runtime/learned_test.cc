@@ -1,11 +1,12 @@
 // What sccl tune has learned: evaluated as libsvm evaluates it, and ignored when it does not fit together.
+#include "runtime/tuning/learned.h"
+
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "base/sealed_file.h"
-#include "runtime/tuning/learned.h"
 #include "runtime/tuning/ranking.h"
 
 using namespace sccl;
@@ -66,9 +67,12 @@ TEST_CASE("what was learned survives the way through a file, and serves") {
   learned = load_learned(folder, "here");
   REQUIRE(learned.size() == 2);
   CHECK(learned.at(Collective::allreduce).correct == 17);
-  CHECK(rank_on_host({Collective::allreduce, 0, 4, SizeClass::of(1 << 18)}, {}, Reach::none, learned).front().choice == kLarge);
+  CHECK(rank_on_host({Collective::allreduce, 0, 4, SizeClass::of(1 << 18)}, {}, Reach::none, learned).front().choice ==
+        kLarge);
   // There is no all-pairs for AllGather: what cannot serve is passed over.
-  CHECK(rank_on_host({Collective::allgather, 0, 4, SizeClass::of(1 << 10)}, {}, Reach::none, learned).front().choice.planner == "one-hop");
+  CHECK(rank_on_host({Collective::allgather, 0, 4, SizeClass::of(1 << 10)}, {}, Reach::none, learned)
+            .front()
+            .choice.planner == "one-hop");
   std::filesystem::remove_all(folder);
 }
 
@@ -88,6 +92,7 @@ TEST_CASE("a learned file that does not fit together is ignored") {
   CHECK(broken([](LearnedMachine& one) { one.coefficients.front().pop_back(); }));
   CHECK(broken([](LearnedMachine& one) { one.coefficients.clear(); }));
   CHECK(broken([](LearnedMachine& one) { one.rho.clear(); }));
-  for (const char* text : {"", "{", "[1]", "{\"allreduce\": 3}", "{\"nothing\": {}}", "{\"allreduce\": {\"classes\": 1}}"})
+  for (const char* text :
+       {"", "{", "[1]", "{\"allreduce\": 3}", "{\"nothing\": {}}", "{\"allreduce\": {\"classes\": 1}}"})
     CHECK_FALSE(learned_from_text(text, why));
 }

@@ -1,9 +1,9 @@
-#include "runtime/shared_state.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <utility>
 #include <vector>
+
+#include "runtime/shared_state.h"
 
 using namespace sccl;
 using namespace sccl::runtime;
@@ -22,8 +22,9 @@ TEST_CASE("what ranks receive through lies apart from all else, within the memor
           parts.push_back({&layout.ring(base, which, source), sizeof(device::Ring)});
           parts.push_back({layout.payload(base, which, source), MemoryLayout::depth(which) * layout.slot_bytes(which)});
           if (which == Channel::deep)
-            parts.push_back({layout.inline_messages(base, which, source),
-                             std::size_t{device::kDeepInlineLines + device::kDeepInlineTailLines} * device::kCacheLineBytes});
+            parts.push_back(
+                {layout.inline_messages(base, which, source),
+                 std::size_t{device::kDeepInlineLines + device::kDeepInlineTailLines} * device::kCacheLineBytes});
         }
       std::sort(parts.begin(), parts.end());
       for (std::size_t i = 0; i < parts.size(); ++i) {

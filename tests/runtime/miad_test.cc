@@ -1,12 +1,12 @@
 // The tuner of slices finds what an exhaustive search finds, in few calls, also when times are disturbed.
+#include "runtime/tuning/miad.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <deque>
 #include <functional>
 #include <random>
-
-#include "runtime/tuning/miad.h"
 
 using sccl::runtime::Miad;
 using sccl::runtime::SliceRange;
@@ -54,11 +54,15 @@ Course run(const Curve& curve, int late) {
 }
 
 const std::vector<Curve> kCurves{
-    pipelined(1 << 20, 1, 1, 8000),   pipelined(1 << 20, 7, 1, 8000),   pipelined(8 << 20, 3, 5, 5000),
-    pipelined(64 << 20, 7, 10, 9000), pipelined(64 << 20, 1, 0.3, 5000), pipelined(1 << 20, 3, 20, 9000),
-    [](std::size_t slice) { return slice <= 64 * 1024 ? 100.0 : 130.0; },   // falls out of a cache
-    [](std::size_t) { return 100.0; },                                      // no difference
-    [](std::size_t slice) { return 1e7 / static_cast<double>(slice); },     // the larger the better
+    pipelined(1 << 20, 1, 1, 8000),
+    pipelined(1 << 20, 7, 1, 8000),
+    pipelined(8 << 20, 3, 5, 5000),
+    pipelined(64 << 20, 7, 10, 9000),
+    pipelined(64 << 20, 1, 0.3, 5000),
+    pipelined(1 << 20, 3, 20, 9000),
+    [](std::size_t slice) { return slice <= 64 * 1024 ? 100.0 : 130.0; },      // falls out of a cache
+    [](std::size_t) { return 100.0; },                                         // no difference
+    [](std::size_t slice) { return 1e7 / static_cast<double>(slice); },        // the larger the better
     [](std::size_t slice) { return 100 + static_cast<double>(slice) / 1e4; },  // the smaller the better
 };
 
@@ -84,7 +88,9 @@ TEST_CASE("MIAD is not led astray by calls that are disturbed") {
   constexpr int kRuns = 300;
   for (int i = 0; i < kRuns; ++i) {
     const Curve& exact = kCurves[static_cast<std::size_t>(i) % kCurves.size()];
-    const Curve noisy = [&](std::size_t slice) { return exact(slice) * (1 + jitter(random)) * (spike(random) ? 3 : 1); };
+    const Curve noisy = [&](std::size_t slice) {
+      return exact(slice) * (1 + jitter(random)) * (spike(random) ? 3 : 1);
+    };
     const Course course = run(noisy, 1);
     CHECK(course.calls < 20);
     if (exact(course.slice) > 1.1 * best_of(exact)) ++bad;

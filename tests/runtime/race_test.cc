@@ -1,11 +1,11 @@
 // The race among schedules: bounded, settled once, and won by who is fastest.
+#include "runtime/tuning/race.h"
+
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <deque>
 #include <random>
 #include <vector>
-
-#include "runtime/tuning/race.h"
 
 using namespace sccl::runtime;
 
@@ -35,8 +35,8 @@ Outcome run(const std::vector<std::uint64_t>& ns, int late, double disturbance) 
     const Race::Turn turn = race.next(Race::Timing::possible);
     const auto index = static_cast<std::size_t>(turn.entrant);
     if (turn.timed)
-      answers.emplace_back(call + late,
-                           static_cast<std::uint64_t>(static_cast<double>(ns[index]) * (1 + disturbance * added(random))));
+      answers.emplace_back(
+          call + late, static_cast<std::uint64_t>(static_cast<double>(ns[index]) * (1 + disturbance * added(random))));
     if (!settled) ++outcome.calls;
     if (!settled && turn.entrant != 0) ++outcome.explored;
     if (settled && (turn.timed || turn.entrant != race.winner().entrant)) ++outcome.after;

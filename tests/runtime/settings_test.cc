@@ -1,4 +1,6 @@
 // Environment variables that contradict one another or say nothing known: the nearest safe behaviour.
+#include "runtime/settings.h"
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
@@ -7,7 +9,6 @@
 #include "base/log.h"
 #include "runtime/dispatcher.h"
 #include "runtime/nccl_filters.h"
-#include "runtime/settings.h"
 
 using namespace sccl;
 using namespace sccl::runtime;
@@ -95,7 +96,8 @@ TEST_CASE("of contradictory variables the safe one wins") {
 }
 
 TEST_CASE("SCCL_ALGO takes every name that the log tells") {
-  for (const char* name : {"ring", "trees", "hybrid", "three-phase", "rings", "synth", "trees/32", "synth 6/3/7", "auto", "allreduce:rings;broadcast:trees/8"}) {
+  for (const char* name : {"ring", "trees", "hybrid", "three-phase", "rings", "synth", "trees/32", "synth 6/3/7",
+                           "auto", "allreduce:rings;broadcast:trees/8"}) {
     CAPTURE(name);
     CHECK(valid_algorithms(name));
   }
@@ -113,7 +115,11 @@ TEST_CASE("only who asks for tuning gets other orders of summation") {
 }
 
 TEST_CASE("settings survive the way to other ranks, and differences are named") {
-  const Settings mine = with({{"SCCL_ALGO", "ring"}, {"SCCL_CHUNK", "65536"}, {"SCCL_LANES", "3"}, {"SCCL_STREAM_BYTES", "77"}, {"SCCL_TUNE", "off"}});
+  const Settings mine = with({{"SCCL_ALGO", "ring"},
+                              {"SCCL_CHUNK", "65536"},
+                              {"SCCL_LANES", "3"},
+                              {"SCCL_STREAM_BYTES", "77"},
+                              {"SCCL_TUNE", "off"}});
   CHECK(from_card(to_card(mine)) == mine);
   const auto found = differences(mine, with({}));
   CHECK(found.size() == 6);
@@ -124,7 +130,9 @@ TEST_CASE("settings survive the way to other ranks, and differences are named") 
 TEST_CASE("AllReduce of two ranks sends all to all where its results go past the caches") {
   Settings settings = with({{"SCCL_STREAM_BYTES", "4000000"}});
   CHECK(settings.stream_bytes == 4000000);
-  const auto planner = [&](std::size_t bytes, int ranks) { return choose({Collective::allreduce, bytes, ranks}, settings, Reach::none).planner; };
+  const auto planner = [&](std::size_t bytes, int ranks) {
+    return choose({Collective::allreduce, bytes, ranks}, settings, Reach::none).planner;
+  };
   CHECK(planner(999'999, 2) == "one-hop");
   CHECK(planner(1'000'000, 2) == "all-pairs");
   CHECK(planner(1'000'000, 3) != "all-pairs");
@@ -145,7 +153,9 @@ TEST_CASE("messages that nobody waits for are flagged up to the length that thei
 }
 
 TEST_CASE("a short Reduce goes up a tree, where nobody waits for the root") {
-  const auto planner = [](std::size_t bytes, int ranks) { return choose({Collective::reduce, bytes, ranks}, Settings{}, Reach::none).planner; };
+  const auto planner = [](std::size_t bytes, int ranks) {
+    return choose({Collective::reduce, bytes, ranks}, Settings{}, Reach::none).planner;
+  };
   CHECK(planner(8, 2) == "binomial");
   CHECK(planner(64 << 20, 2) == "binomial");
   CHECK(planner(200'000, 4) == "binomial");

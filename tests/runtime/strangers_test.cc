@@ -1,27 +1,28 @@
 // Connections of strangers to the places where ranks meet: many, slow, lying, repeating what they overheard. And ranks
 // that know the secret but lie or die.
-#include <catch2/catch.hpp>
 #include <arpa/inet.h>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <fstream>
-#include <functional>
 #include <netinet/in.h>
-#include <random>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <thread>
+
 #include "base/error.h"
-#include "runtime/rank_threads.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/wire.h"
+#include "runtime/rank_threads.h"
 
 using namespace sccl;
 using namespace sccl::runtime;
@@ -53,7 +54,8 @@ void check_meeting(const UniqueId& id, double seconds) {
 FileDescriptor call(const UniqueId& id) {
   const Address address = decode(id).addresses.back();
   FileDescriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid() || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0)
+  if (!socket.valid() ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0)
     return {};
   return socket;
 }
@@ -210,7 +212,8 @@ TEST_CASE("an id whose root has ended is refused in time") {
 
 TEST_CASE("a rank that is no rank of its communicator is dropped") {
   const UniqueId id = create_unique_id();
-  const std::pair<Rank, int> lies[] = {{-1, 3}, {3, 3}, {1 << 30, 3}, {0, 0}, {0, -5}, {-1, -1}, {INT32_MIN, INT32_MAX}};
+  const std::pair<Rank, int> lies[] = {{-1, 3}, {3, 3},   {1 << 30, 3},          {0, 0},
+                                       {0, -5}, {-1, -1}, {INT32_MIN, INT32_MAX}};
   for (const auto& [rank, ranks] : lies) {
     INFO(rank << " of " << ranks);
     CHECK(hung_up(join_as(id, rank, ranks)));
@@ -255,7 +258,8 @@ TEST_CASE("a root without descriptors waits for one without burning a core") {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     rusage used{};
     ::getrusage(RUSAGE_SELF, &used);
-    const bool idle = used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0 && used.ru_utime.tv_usec + used.ru_stime.tv_usec < 300000;
+    const bool idle =
+        used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0 && used.ru_utime.tv_usec + used.ru_stime.tv_usec < 300000;
     taken.clear();
     bool met = true;
     for (const std::string& error : run_ranks(2, [&](Rank rank) {

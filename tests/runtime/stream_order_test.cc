@@ -1,9 +1,10 @@
 // Orders of streams: played by all ranks at once, each strictly in its own order, none gets stuck.
+#include "runtime/gpu/stream_order.h"
+
 #include <catch2/catch.hpp>
 #include <random>
 
 #include "planners/planners.h"
-#include "runtime/gpu/stream_order.h"
 #include "runtime/gpu/stream_log.h"
 #include "runtime/transfers.h"
 #include "schedule/prepare.h"
@@ -38,8 +39,9 @@ bool all_end(const std::vector<std::vector<std::vector<Step>>>& streams) {
         return step.sends ? link(rank, peer) < kSlots : link(peer, rank) > 0;
       });
       if (!possible) continue;
-      for (const Step& step : turn) step.sends ? ++link(rank, static_cast<std::size_t>(step.peer))
-                                               : --link(static_cast<std::size_t>(step.peer), rank);
+      for (const Step& step : turn)
+        step.sends ? ++link(rank, static_cast<std::size_t>(step.peer))
+                   : --link(static_cast<std::size_t>(step.peer), rank);
       ++at[rank];
       moved = true;
     }
@@ -53,9 +55,11 @@ std::vector<Step> steps_of(const schedule::RankProgram& program, const StreamTur
   std::vector<Step> steps;
   const schedule::Op& op = program.lanes[turn.lane].ops[turn.op];
   for (const auto& access : op.operands)
-    if (access.via == schedule::Via::slot) steps.push_back({false, program.connections[static_cast<std::size_t>(access.connection)].peer});
+    if (access.via == schedule::Via::slot)
+      steps.push_back({false, program.connections[static_cast<std::size_t>(access.connection)].peer});
   for (const auto& access : op.destinations)
-    if (access.via == schedule::Via::slot) steps.push_back({true, program.connections[static_cast<std::size_t>(access.connection)].peer});
+    if (access.via == schedule::Via::slot)
+      steps.push_back({true, program.connections[static_cast<std::size_t>(access.connection)].peer});
   return steps;
 }
 
@@ -105,8 +109,10 @@ TEST_CASE("orders of transfers end whatever the sizes") {
       for (Rank to = 0; to < ranks; ++to)
         for (unsigned i = random() % 3; i > 0; --i) {
           const std::size_t bytes = random() % 3 == 0 ? random() % 3 : random() % 40000;
-          batches[static_cast<std::size_t>(from)].push_back({Direction::send, nullptr, bytes, DataType::int8, to, nullptr});
-          batches[static_cast<std::size_t>(to)].push_back({Direction::recv, nullptr, bytes, DataType::int8, from, nullptr});
+          batches[static_cast<std::size_t>(from)].push_back(
+              {Direction::send, nullptr, bytes, DataType::int8, to, nullptr});
+          batches[static_cast<std::size_t>(to)].push_back(
+              {Direction::recv, nullptr, bytes, DataType::int8, from, nullptr});
         }
     std::vector<std::vector<std::vector<Step>>> streams;
     for (Rank rank = 0; rank < ranks; ++rank) {

@@ -1,7 +1,8 @@
 // Which buffers lie in symmetric windows, and what ranks are told whose buffers do not lie in the same ones.
+#include "runtime/gpu/symmetric_windows.h"
+
 #include <catch2/catch.hpp>
 
-#include "runtime/gpu/symmetric_windows.h"
 #include "runtime/signature.h"
 
 using namespace sccl;
@@ -68,7 +69,9 @@ TEST_CASE("of several windows around a buffer the first one counts, whatever the
   const Window inner = window_at(0x10000, 400, 2);
   windows.add(window_at(0x10000, 4000, 7));
   windows.add(inner);
-  const auto number = [&] { return windows.find(request(Collective::allreduce, 0x10000, 0x10000, 10), 2)->input.number; };
+  const auto number = [&] {
+    return windows.find(request(Collective::allreduce, 0x10000, 0x10000, 10), 2)->input.number;
+  };
   CHECK(number() == 2);
   windows.remove(inner);
   CHECK(number() == 7);
@@ -86,8 +89,10 @@ TEST_CASE("calls in other windows have another signature and a remedy of their o
   std::swap(swapped.input_window, swapped.output_window);
   CHECK(swapped.hash() != theirs.hash());
   CHECK(mismatch_text(0, mine, 1, theirs) ==
-        "rank 0 called AllReduce(count=100, float, sum) while rank 1 called AllReduce(count=100, float, sum) from window 1 to "
-        "window 2 as call 3 of this communicator: buffers in windows with NCCL_WIN_COLL_SYMMETRIC must lie in the same windows "
+        "rank 0 called AllReduce(count=100, float, sum) while rank 1 called AllReduce(count=100, float, sum) from "
+        "window 1 to "
+        "window 2 as call 3 of this communicator: buffers in windows with NCCL_WIN_COLL_SYMMETRIC must lie in the same "
+        "windows "
         "on all ranks: give every rank's buffers their place there, or none's");
   theirs.count = 101;
   CHECK(mismatch_text(0, mine, 1, theirs).ends_with("make the ranks' calls equal, in the same order"));

@@ -1,4 +1,6 @@
 // Measured choices on disk: what was stored comes back, and nothing that is damaged or foreign.
+#include "runtime/tuning/tuning_file.h"
+
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -6,7 +8,6 @@
 #include <iterator>
 
 #include "base/sealed_file.h"
-#include "runtime/tuning/tuning_file.h"
 
 using namespace sccl;
 using namespace sccl::runtime;
@@ -28,7 +29,8 @@ TuningTable table() {
   TuningTable result;
   result[{Collective::allreduce, 0, SizeClass::of(1 << 20), false}] = {
       {"one-hop", Form::direct, ProtocolChoice::simple, 65536}, 812.5, "ring (simple)", 901};
-  result[{Collective::broadcast, 3, SizeClass::of(100), true}] = {{"binomial", Form::slots, ProtocolChoice::ll, 0}, 3, "", 0};
+  result[{Collective::broadcast, 3, SizeClass::of(100), true}] = {
+      {"binomial", Form::slots, ProtocolChoice::ll, 0}, 3, "", 0};
   return result;
 }
 
@@ -52,7 +54,8 @@ TEST_CASE("what is measured anew replaces what was there, the rest stays") {
   const Folder folder;
   REQUIRE(store_tuning(folder.path, kPlace, table()));
   TuningTable news;
-  news[{Collective::allreduce, 0, SizeClass::of(1 << 20), false}] = {{"ring", Form::slots, ProtocolChoice::simple, 0}, 700, "", 0};
+  news[{Collective::allreduce, 0, SizeClass::of(1 << 20), false}] = {
+      {"ring", Form::slots, ProtocolChoice::simple, 0}, 700, "", 0};
   REQUIRE(store_tuning(folder.path, kPlace, news));
   const TuningTable back = load_tuning(folder.path, kPlace);
   CHECK(back.size() == 2);

@@ -1,8 +1,8 @@
 // Chunks tile the buffers exactly, whatever the count.
+#include "schedule/layout.h"
+
 #include <catch2/catch.hpp>
 #include <vector>
-
-#include "schedule/layout.h"
 
 using namespace sccl;
 using namespace sccl::schedule;

@@ -29,11 +29,12 @@ std::string gpu(int id, int inputs, int outputs, int scratch, const std::string&
                      scratch, blocks);
 }
 
-std::string algo(const std::string& collective, int gpus, int chunks, const std::string& places, const std::string& body,
-                 int channels = 1) {
+std::string algo(const std::string& collective, int gpus, int chunks, const std::string& places,
+                 const std::string& body, int channels = 1) {
   return fmt::format(
       "<!-- a comment, as published files have -->\n"
-      "<algo name=\"test\" proto=\"Simple\" nchannels=\"{}\" nchunksperloop=\"{}\" ngpus=\"{}\" coll=\"{}\" {}>\n{}</algo>\n",
+      "<algo name=\"test\" proto=\"Simple\" nchannels=\"{}\" nchunksperloop=\"{}\" ngpus=\"{}\" coll=\"{}\" "
+      "{}>\n{}</algo>\n",
       channels, chunks, gpus, collective, places, body);
 }
 
@@ -70,15 +71,17 @@ std::string all_pairs_all_reduce(int ranks) {
     int index = 0;
     for (int other = 1; other + 1 < ranks; ++other) local += step(index++, "nop", "i", -1, "o", -1, 0, other, 1);
     for (int slot = 0; slot + 1 < ranks; ++slot)
-      local += step(index++, "re", "s", slot, "i", rank, 1, slot == 0 ? ranks - 1 : -1, slot == 0 ? 1 : -1, slot + 2 == ranks);
+      local += step(index++, "re", "s", slot, "i", rank, 1, slot == 0 ? ranks - 1 : -1, slot == 0 ? 1 : -1,
+                    slot + 2 == ranks);
     blocks += block(0, -1, -1, 0, local);
     for (int i = 1; i < ranks; ++i) {
       const int peer = i <= rank ? i - 1 : i;
       const int slot_there = rank < peer ? rank : rank - 1;
       const int slot_here = peer < rank ? peer : peer - 1;
-      blocks += block(i, peer, peer, 0,
-                      step(0, "s", "i", peer, "s", slot_there) + step(1, "r", "i", rank, "s", slot_here, 1, -1, -1, true) +
-                          step(2, "s", "i", rank, "i", rank, 1, 0, index - 1) + step(3, "r", "i", peer, "i", peer));
+      blocks +=
+          block(i, peer, peer, 0,
+                step(0, "s", "i", peer, "s", slot_there) + step(1, "r", "i", rank, "s", slot_here, 1, -1, -1, true) +
+                    step(2, "s", "i", rank, "i", rank, 1, 0, index - 1) + step(3, "r", "i", peer, "i", peer));
     }
     body += gpu(rank, ranks, 0, ranks - 1, blocks);
   }
@@ -95,8 +98,9 @@ std::string direct_all_gather(int ranks) {
     for (int peer = 0; peer < ranks; ++peer) {
       if (peer == rank) continue;
       for (int channel = 0; channel < 2; ++channel)
-        blocks += block(id++, peer, peer, channel, step(0, "s", "i", channel, "o", 2 * rank + channel) +
-                                                       step(1, "r", "i", channel, "o", 2 * peer + channel));
+        blocks += block(
+            id++, peer, peer, channel,
+            step(0, "s", "i", channel, "o", 2 * rank + channel) + step(1, "r", "i", channel, "o", 2 * peer + channel));
     }
     body += gpu(rank, 2, 2 * ranks, 0, blocks);
   }
@@ -111,7 +115,8 @@ std::string chain_broadcast(int ranks, int root) {
     const bool last = position == ranks - 1;
     const int next = last ? -1 : (rank + 1) % ranks;
     const int before = position == 0 ? -1 : (rank + ranks - 1) % ranks;
-    std::string steps = position == 0 ? step(0, "s", "i", 0, "o", 0, 4) : step(0, last ? "r" : "rcs", "i", 0, "o", 0, 4);
+    std::string steps =
+        position == 0 ? step(0, "s", "i", 0, "o", 0, 4) : step(0, last ? "r" : "rcs", "i", 0, "o", 0, 4);
     std::string blocks = block(0, next, before, 0, steps);
     if (position == 0) blocks += block(1, -1, -1, 0, step(0, "cpy", "i", 0, "o", 0, 4));
     body += gpu(rank, 4, 4, 0, blocks);
@@ -198,7 +203,8 @@ TEST_CASE("an AllToAll is read out of place and refused in place") {
 }
 
 TEST_CASE("XML is written as it was read") {
-  for (const std::string& text : {ring_all_reduce(4), all_pairs_all_reduce(4), direct_all_gather(3), chain_broadcast(4, 1)}) {
+  for (const std::string& text :
+       {ring_all_reduce(4), all_pairs_all_reduce(4), direct_all_gather(3), chain_broadcast(4, 1)}) {
     const std::string once = to_xml(msccl_from_xml(text));
     CHECK(to_xml(msccl_from_xml(once)) == once);
     CHECK(once.find("<?xml") == std::string::npos);
@@ -280,7 +286,8 @@ TEST_CASE("each broken rule is refused with line, element and rule") {
       {replaced(ring, "type=\"rrcs\"", "type=\"rcs\""), "chunk 1 of its output does not end"},
       {replaced(pairs, "type=\"re\"", "type=\"nop\""), "does not end as allreduce defines"},
       {replaced(pairs, "srcbuf=\"s\" srcoff=\"0\"", "srcbuf=\"s\" srcoff=\"1\""), "MSCCL XML line"},
-      {replaced(direct_all_gather(3), "type=\"cpy\" srcbuf=\"i\"", "type=\"cpy\" srcbuf=\"o\""), "where nothing was written"},
+      {replaced(direct_all_gather(3), "type=\"cpy\" srcbuf=\"i\"", "type=\"cpy\" srcbuf=\"o\""),
+       "where nothing was written"},
       {replaced(direct_all_gather(3), "type=\"r\"", "type=\"rrc\""), "allgather does not reduce"},
   };
   for (const Mutation& mutation : mutations) {
@@ -290,16 +297,19 @@ TEST_CASE("each broken rule is refused with line, element and rule") {
 }
 
 TEST_CASE("blocks that wait for one another are named") {
-  const std::string first = gpu(0, 1, 1, 0, block(0, 1, 1, 0, step(0, "r", "i", 0, "o", 0) + step(1, "s", "i", 0, "o", 0)));
-  const std::string second = gpu(1, 1, 1, 0, block(0, 0, 0, 0, step(0, "r", "i", 0, "o", 0) + step(1, "s", "i", 0, "o", 0)));
+  const std::string first =
+      gpu(0, 1, 1, 0, block(0, 1, 1, 0, step(0, "r", "i", 0, "o", 0) + step(1, "s", "i", 0, "o", 0)));
+  const std::string second =
+      gpu(1, 1, 1, 0, block(0, 0, 0, 0, step(0, "r", "i", 0, "o", 0) + step(1, "s", "i", 0, "o", 0)));
   CHECK_THAT(refusal(algo("allreduce", 2, 1, kOutOfPlace, first + second)), Catch::Contains("waits for ever"));
 }
 
 TEST_CASE("two blocks that race for a place are found out") {
   // The copy to the output may come before or after the addition into the input.
   const auto one = [](int rank, int peer) {
-    return gpu(rank, 1, 1, 0, block(0, peer, peer, 0, step(0, "s", "i", 0, "i", 0) + step(1, "rrc", "i", 0, "i", 0)) +
-                                  block(1, -1, -1, 0, step(0, "cpy", "i", 0, "o", 0)));
+    return gpu(rank, 1, 1, 0,
+               block(0, peer, peer, 0, step(0, "s", "i", 0, "i", 0) + step(1, "rrc", "i", 0, "i", 0)) +
+                   block(1, -1, -1, 0, step(0, "cpy", "i", 0, "o", 0)));
   };
   CHECK_THAT(refusal(algo("allreduce", 2, 1, kOutOfPlace, one(0, 1) + one(1, 0))), Catch::Contains("does not end as"));
 }
@@ -312,7 +322,8 @@ TEST_CASE("damaged XML is refused, never fatal") {
   int refused = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string damaged = text;
-    for (int i = 0; i < 2; ++i) damaged[random() % damaged.size()] = static_cast<char>("0123456789-<>\"/= ioscr"[random() % 22]);
+    for (int i = 0; i < 2; ++i)
+      damaged[random() % damaged.size()] = static_cast<char>("0123456789-<>\"/= ioscr"[random() % 22]);
     if (!refusal(damaged).empty()) ++refused;
   }
   CHECK(refused > 1000);

@@ -22,7 +22,9 @@ inline Schedule all_gather_on_cycles(const topology::Topology& topology, const s
     for (int i = 0; i < cycle.chunks; ++i, ++piece)
       for (int step = 0; step + 1 < topology.ranks; ++step)
         for (int start = 0; start < topology.ranks; ++start) {
-          const auto at = [&](int position) { return cycle.ranks[static_cast<std::size_t>(position % topology.ranks)]; };
+          const auto at = [&](int position) {
+            return cycle.ranks[static_cast<std::size_t>(position % topology.ranks)];
+          };
           const ChunkId chunk = piece * topology.ranks + at(start);
           sends.push_back({chunk, at(start + step), at(start + step + 1), step, SendKind::copy});
         }
@@ -37,8 +39,8 @@ inline const std::vector<Rank> kSingleCycle{0, 1, 3, 7, 5, 4, 6, 2};
 
 // NCCL's six rings on a DGX-1V.
 inline Schedule nccl_six_rings(const topology::Topology& topology) {
-  return all_gather_on_cycles(topology, {{kDoubledCycle, 2}, {reversed(kDoubledCycle), 2},
-                                         {kSingleCycle, 1}, {reversed(kSingleCycle), 1}});
+  return all_gather_on_cycles(
+      topology, {{kDoubledCycle, 2}, {reversed(kDoubledCycle), 2}, {kSingleCycle, 1}, {reversed(kSingleCycle), 1}});
 }
 
 // A path of ranks 0 - 1 - 2 - ... and the pieces of rank 0's buffer going along it, one step behind one another.
@@ -50,7 +52,8 @@ inline Schedule broadcast_on_path(int ranks, int pieces, double gbytes_per_s, do
     path.links.push_back({rank, rank + 1, 1, gbytes_per_s, alpha_us, topology::LinkClass::nvlink});
   std::vector<Send> sends;
   for (int piece = 0; piece < pieces; ++piece)
-    for (Rank rank = 0; rank + 1 < ranks; ++rank) sends.push_back({piece, rank, rank + 1, rank + piece, SendKind::copy});
+    for (Rank rank = 0; rank + 1 < ranks; ++rank)
+      sends.push_back({piece, rank, rank + 1, rank + piece, SendKind::copy});
   return make_schedule("path", Collective::broadcast, 0, path, pieces, std::move(sends));
 }
 

@@ -27,7 +27,10 @@ Schedule exchange_and_add() {
 // Each of two ranks adds a half and hands it back.
 Schedule halves() {
   return on_host("halves", Collective::allreduce, 2, 2,
-                 {{0, 1, 0, 0, SendKind::reduce}, {1, 0, 1, 0, SendKind::reduce}, {0, 0, 1, 1, SendKind::copy}, {1, 1, 0, 1, SendKind::copy}});
+                 {{0, 1, 0, 0, SendKind::reduce},
+                  {1, 0, 1, 0, SendKind::reduce},
+                  {0, 0, 1, 1, SendKind::copy},
+                  {1, 1, 0, 1, SendKind::copy}});
 }
 
 double time_us(const Schedule& schedule, const CoreModel& model, const ProgramRun& run) {
@@ -40,8 +43,8 @@ TEST_CASE("a rank's time is that of its passes over memory") {
   CoreModel model{.cores = 2, .alpha_us = 3};
   const ProgramRun run{.bytes = 1000, .slice_bytes = 1000};
   CHECK(time_us(exchange_and_add(), model, run) == Approx(3));  // nothing takes time but the way
-  model.read_own = 1;    // once to send, once to add
-  model.write_own = 10;  // the result
+  model.read_own = 1;                                           // once to send, once to add
+  model.write_own = 10;                                         // the result
   model.read_slot = 100;
   model.write_slot = 1000;
   CHECK(time_us(exchange_and_add(), model, run) == Approx(3 + (2 * 1 + 10 + 100 + 1000)));
@@ -52,8 +55,9 @@ TEST_CASE("a rank's time is that of its passes over memory") {
 }
 
 TEST_CASE("a star's operands are added in one pass") {
-  const Schedule star = on_host("star", Collective::reduce, 4, 1,
-                                {{0, 1, 0, 0, SendKind::reduce}, {0, 2, 0, 0, SendKind::reduce}, {0, 3, 0, 0, SendKind::reduce}});
+  const Schedule star =
+      on_host("star", Collective::reduce, 4, 1,
+              {{0, 1, 0, 0, SendKind::reduce}, {0, 2, 0, 0, SendKind::reduce}, {0, 3, 0, 0, SendKind::reduce}});
   const CoreModel model{.cores = 4, .write_own = 1, .read_slot = 10};
   CHECK(time_us(star, model, {.bytes = 1000, .slice_bytes = 1000}) == Approx(3 * 10 + 1));
 }
@@ -79,11 +83,12 @@ TEST_CASE("ranks of one core take turns, and yielding costs") {
 TEST_CASE("every planner's program ends, with one slot and with more cores than ranks") {
   for (const int cores : {1, 2, 64})
     for (const int slots : {1, 4}) {
-      const ProgramSimulation result = simulate_program(halves(), prepare(halves(), slots), {.cores = cores, .read_slot = 1},
-                                                        {.bytes = 1e6, .slice_bytes = 4096, .slots = slots});
+      const ProgramSimulation result =
+          simulate_program(halves(), prepare(halves(), slots), {.cores = cores, .read_slot = 1},
+                           {.bytes = 1e6, .slice_bytes = 4096, .slots = slots});
       CHECK(result.time_us > 0);
-      // Two fills, two sums and two stores of 123 slices each, the last a short one; with one slot sums are stored before
-      // they are handed back.
+      // Two fills, two sums and two stores of 123 slices each, the last a short one; with one slot sums are stored
+      // before they are handed back.
       CHECK(result.operations == (slots == 1 ? 8 : 6) * 123);
     }
 }

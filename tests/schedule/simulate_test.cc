@@ -1,11 +1,12 @@
 // The closed form and the simulator give the papers' arithmetic, and the simulator's rules hold.
+#include "schedule/simulate.h"
+
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "base/error.h"
 #include "paper_schedules.h"
 #include "schedule/cost.h"
-#include "schedule/simulate.h"
 #include "schedule/verify.h"
 
 using namespace sccl;
@@ -144,8 +145,7 @@ TEST_CASE("links of a shared set take turns") {
 
 TEST_CASE("a switch is passed through at once, and its latencies add up") {
   const topology::Topology dgx2 = topology::preset("dgx2");
-  const Schedule schedule = make_schedule("one", Collective::scatter, 0, dgx2, 16,
-                                          {{5, 0, 5, 0, SendKind::copy}});
+  const Schedule schedule = make_schedule("one", Collective::scatter, 0, dgx2, 16, {{5, 0, 5, 0, SendKind::copy}});
   CHECK(simulated_us(schedule, 16e6) == Approx(2 * 1.0 + 1e6 / 25e3));
 }
 
@@ -183,7 +183,8 @@ TEST_CASE("the timeline never has two slices on one lane, and accounts for every
     busy_us += transfer.end_us - transfer.begin_us;
     REQUIRE(transfer.end_us <= simulation.time_us);
     for (std::size_t j = i + 1; j < simulation.transfers.size() && simulation.transfers[j].edge == transfer.edge; ++j)
-      if (simulation.transfers[j].lane == transfer.lane) REQUIRE(simulation.transfers[j].begin_us >= transfer.end_us - 1e-9);
+      if (simulation.transfers[j].lane == transfer.lane)
+        REQUIRE(simulation.transfers[j].begin_us >= transfer.end_us - 1e-9);
   }
   double bytes = 0;
   double summed_us = 0;

@@ -1,11 +1,12 @@
 // The verifier refuses every kind of wrong schedule and names what is wrong.
+#include "schedule/verify.h"
+
 #include <catch2/catch.hpp>
 #include <functional>
 #include <random>
 
 #include "base/error.h"
 #include "schedule/json.h"
-#include "schedule/verify.h"
 
 using namespace sccl;
 using namespace sccl::schedule;
@@ -49,22 +50,46 @@ TEST_CASE("each kind of wrong schedule is refused with what is wrong") {
       {"chunk out of range", [](Schedule& s) { s.sends[0].chunk = 99; }, "out of range"},
       {"step out of range", [](Schedule& s) { s.sends[0].step = 2; }, "out of range"},
       {"send to self", [](Schedule& s) { s.sends[0].dst = s.sends[0].src; }, "out of range"},
-      {"sends what it has not", [](Schedule& s) { s.sends[0].chunk = 2; s.sends[0].step = 0; }, "holds nothing"},
-      {"reduces what is no partial", [](Schedule& s) { s.sends[3].kind = SendKind::reduce; s.sends[3].step = 1;
-                                                        s.sends.push_back(s.sends[3]); s.rounds = {1, 2}; },
+      {"sends what it has not",
+       [](Schedule& s) {
+         s.sends[0].chunk = 2;
+         s.sends[0].step = 0;
+       },
+       "holds nothing"},
+      {"reduces what is no partial",
+       [](Schedule& s) {
+         s.sends[3].kind = SendKind::reduce;
+         s.sends[3].step = 1;
+         s.sends.push_back(s.sends[3]);
+         s.rounds = {1, 2};
+       },
        "counted twice"},
       {"root out of range", [](Schedule& s) { s.root = 3; }, "root 3"},
       {"rounds missing", [](Schedule& s) { s.rounds.pop_back(); }, "entries of rounds"},
       {"zero rounds", [](Schedule& s) { s.rounds[0] = 0; }, "less than one round"},
       {"wrong number of chunks", [](Schedule& s) { s.chunks = 4; }, "do not fit"},
-      {"negative weight", [](Schedule& s) { s.weights = {1, -1, 1}; }, "weight"},
+      {"negative weight",
+       [](Schedule& s) {
+         s.weights = {1, -1, 1};
+       },
+       "weight"},
       {"weights missing", [](Schedule& s) { s.weights = {1}; }, "weights"},
       {"link missing", [](Schedule& s) { s.topology.links.clear(); }, "no link"},
-      {"link overloaded", [](Schedule& s) { s.sends[1].step = 0; s.sends.push_back({0, 0, 1, 0, SendKind::copy}); },
+      {"link overloaded",
+       [](Schedule& s) {
+         s.sends[1].step = 0;
+         s.sends.push_back({0, 0, 1, 0, SendKind::copy});
+       },
        "puts 2 chunks on link"},
-      {"shared set overloaded", [](Schedule& s) { s.topology.shared.push_back({1, {{0, 1}, {1, 2}}}); },
+      {"shared set overloaded",
+       [](Schedule& s) {
+         s.topology.shared.push_back({1, {{0, 1}, {1, 2}}});
+       },
        "shared set"},
-      {"two copies at once", [](Schedule& s) { s.sends.push_back({1, 1, 0, 1, SendKind::copy}); },
+      {"two copies at once",
+       [](Schedule& s) {
+         s.sends.push_back({1, 1, 0, 1, SendKind::copy});
+       },
        "receives a copy and something else"},
   };
   for (const Mutation& mutation : mutations) {
@@ -82,8 +107,8 @@ TEST_CASE("a step reads what was there when it began") {
 }
 
 TEST_CASE("a contribution must not be counted twice") {
-  const std::vector<Send> sends{{0, 0, 1, 0, SendKind::reduce}, {0, 0, 1, 1, SendKind::reduce},
-                                {0, 1, 0, 2, SendKind::copy}};
+  const std::vector<Send> sends{
+      {0, 0, 1, 0, SendKind::reduce}, {0, 0, 1, 1, SendKind::reduce}, {0, 1, 0, 2, SendKind::copy}};
   CHECK_THAT(refusal(make_schedule("twice", Collective::allreduce, 0, topology::host(2), 1, sends)),
              Catch::Contains("counted twice"));
 }
@@ -107,7 +132,8 @@ TEST_CASE("truncated and damaged schedule files are refused, never fatal") {
   int refused = 0;
   for (int round = 0; round < 2000; ++round) {
     std::string damaged = text;
-    for (int i = 0; i < 3; ++i) damaged[random() % damaged.size()] = static_cast<char>("0123456789-,[]{}\"e."[random() % 19]);
+    for (int i = 0; i < 3; ++i)
+      damaged[random() % damaged.size()] = static_cast<char>("0123456789-,[]{}\"e."[random() % 19]);
     try {
       verify(schedule_from_json_text(damaged));
     } catch (const Error&) {

@@ -1,4 +1,6 @@
 // Configurations of every NCCL version, functions that are not served, and stale handles.
+#include "shim/config.h"
+
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstring>
@@ -6,7 +8,6 @@
 
 #include "base/error.h"
 #include "nccl_shim/nccl.h"
-#include "shim/config.h"
 
 using namespace sccl;
 
@@ -115,7 +116,8 @@ TEST_CASE("a simulated group is estimated, closed and not run") {
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
     REQUIRE(ncclGroupStart() == ncclSuccess);
     for (int rank = 0; rank < 2; ++rank)
-      CHECK(ncclAllReduce(&small[rank], &small[rank], count, ncclFloat32, ncclSum, comms[rank], nullptr) == ncclSuccess);
+      CHECK(ncclAllReduce(&small[rank], &small[rank], count, ncclFloat32, ncclSum, comms[rank], nullptr) ==
+            ncclSuccess);
     CHECK(ncclGroupSimulateEnd(&info) == ncclSuccess);
     CHECK(ncclGroupEnd() == ncclInvalidUsage);
     return info.estimatedTime;

@@ -16,9 +16,7 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(1);
 
-Limits patience() {
-  return Limits{Deadline::in(kPatience), nullptr};
-}
+Limits patience() { return Limits{Deadline::in(kPatience), nullptr}; }
 
 // What SAT says without bounds and symmetries.
 Outcome plain_outcome(const Problem& problem, int steps, int rounds) {

@@ -43,18 +43,14 @@ Frontier frontier(const topology::Topology& topology, Collective collective, Ran
   return pareto(synthesizer, options, Limits{Deadline::in(std::chrono::seconds(20)), nullptr});
 }
 
-topology::Topology part(std::vector<int> devices) {
-  return topology::subset(topology::preset("dgx1v"), devices);
-}
+topology::Topology part(std::vector<int> devices) { return topology::subset(topology::preset("dgx1v"), devices); }
 
 std::string content(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-void overwrite(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
+void overwrite(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
 }  // namespace
 

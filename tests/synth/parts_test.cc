@@ -19,9 +19,7 @@ namespace {
 
 using enum Collective;
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Problem problem(const char* machine, Collective collective, int pieces = 1) {
   const topology::Topology topology = topology::preset(machine);

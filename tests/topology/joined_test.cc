@@ -1,8 +1,9 @@
 // Parts of machines: named with the machine, and chosen so that their devices reach one another.
+#include "topology/joined.h"
+
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "topology/joined.h"
 #include "topology/json.h"
 #include "topology/load.h"
 #include "topology/presets.h"
@@ -22,8 +23,8 @@ TEST_CASE("a list of devices after the machine's name keeps these devices in thi
 }
 
 TEST_CASE("a list of devices that says nothing is refused") {
-  for (const char* wrong : {"dgx1v:", "dgx1v:x", "dgx1v:0,", "dgx1v:,0", "dgx1v:0,,1", "dgx1v:0 1", "dgx1v:8", "dgx1v:0,0", "dgx1v:-1",
-                            "dgx1v:99999999999", "dgx9:0,1", ":0"}) {
+  for (const char* wrong : {"dgx1v:", "dgx1v:x", "dgx1v:0,", "dgx1v:,0", "dgx1v:0,,1", "dgx1v:0 1", "dgx1v:8",
+                            "dgx1v:0,0", "dgx1v:-1", "dgx1v:99999999999", "dgx9:0,1", ":0"}) {
     CAPTURE(wrong);
     CHECK_THROWS_AS(from_setting(wrong), Error);
   }

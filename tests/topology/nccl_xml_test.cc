@@ -29,9 +29,7 @@ std::string refusal(const auto& call) {
   return "nothing was refused";
 }
 
-bool mentions(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+bool mentions(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 // Two sockets, a switch with two GPUs and a NIC under each; one NVLink pair.
 constexpr std::string_view kTwoSockets = R"(<system version="1">

@@ -1,10 +1,11 @@
 // Presets are the machines they are named after; a part of one keeps exactly what still joins its devices.
+#include "topology/presets.h"
+
 #include <catch2/catch.hpp>
 #include <vector>
 
 #include "base/error.h"
 #include "topology/json.h"
-#include "topology/presets.h"
 #include "topology/routes.h"
 
 using namespace sccl;
@@ -138,8 +139,7 @@ TEST_CASE("kinds of switches go with them into parts and files") {
   const Topology part = subset(preset("pcie8"), devices);
   CHECK(part.switch_kinds == std::vector{SwitchKind::cpu, SwitchKind::cpu});
   CHECK(from_json(to_json(part)).switch_kinds == part.switch_kinds);
-  CHECK(preset("2*dgx2").switch_kinds ==
-        std::vector{SwitchKind::nvswitch, SwitchKind::nvswitch, SwitchKind::fabric});
+  CHECK(preset("2*dgx2").switch_kinds == std::vector{SwitchKind::nvswitch, SwitchKind::nvswitch, SwitchKind::fabric});
   nlohmann::json broken = to_json(part);
   broken["switch_kinds"] = {"cpu"};
   CHECK(refusal([&] { from_json(broken); }).find("tells the kinds of 1") != std::string::npos);

@@ -189,9 +189,8 @@ TEST_CASE("an automorphism that moves one rank to another is found where there i
     const Automorphisms all = automorphisms(topology);
     for (Rank to = 0; to < topology.ranks; ++to) {
       const auto moving = automorphism_moving(topology, 1, to);
-      const bool exists = !all.complete || std::any_of(all.all.begin(), all.all.end(), [&](const Permutation& one) {
-        return one[1] == to;
-      });
+      const bool exists = !all.complete || std::any_of(all.all.begin(), all.all.end(),
+                                                       [&](const Permutation& one) { return one[1] == to; });
       CHECK(moving.has_value() == exists);
       if (!moving) continue;
       CHECK((*moving)[1] == to);

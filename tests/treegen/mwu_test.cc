@@ -1,4 +1,6 @@
 // Multiplicative weights and the selection among their candidates, as Blink published them.
+#include "treegen/mwu.h"
+
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
@@ -6,7 +8,6 @@
 #include "topology/canonical.h"
 #include "treegen/bounds.h"
 #include "treegen/fewest.h"
-#include "treegen/mwu.h"
 
 using namespace sccl;
 using namespace sccl::treegen;
@@ -18,7 +19,8 @@ double fullest(const Links& links, const MwuPacking& packing) {
   std::vector<double> load(links.capacities().size(), 0);
   for (std::size_t tree = 0; tree < packing.trees.size(); ++tree)
     for (const Use& use : links.uses(packing.trees[tree]))
-      load[static_cast<std::size_t>(use.capacity)] += packing.weights[tree] * use.times * to_double(links.units_per_lane());
+      load[static_cast<std::size_t>(use.capacity)] +=
+          packing.weights[tree] * use.times * to_double(links.units_per_lane());
   double most = 0;
   for (std::size_t index = 0; index < load.size(); ++index)
     most = std::max(most, load[index] / static_cast<double>(links.capacities()[index].amount));
@@ -76,8 +78,10 @@ TEST_CASE("candidates are thinned out to a few trees with at most a threshold of
     CHECK(few.trees.size() <= packing.trees.size());
     std::vector<Amount> load(links.capacities().size(), 0);
     for (const WholeTree& tree : few.trees)
-      for (const Use& use : links.uses(tree.tree)) load[static_cast<std::size_t>(use.capacity)] += tree.weight * use.times;
-    for (std::size_t index = 0; index < load.size(); ++index) CHECK(load[index] <= links.capacities()[index].amount * few.scale);
+      for (const Use& use : links.uses(tree.tree))
+        load[static_cast<std::size_t>(use.capacity)] += tree.weight * use.times;
+    for (std::size_t index = 0; index < load.size(); ++index)
+      CHECK(load[index] <= links.capacities()[index].amount * few.scale);
   }
 }
 

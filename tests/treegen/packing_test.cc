@@ -177,8 +177,11 @@ TEST_CASE("machines with switches reach their cut, and the cut is one") {
     const char* name;
     Rational all_gather;
     Rational all_reduce;
-  } expected[] = {{"dgx2", {2, 5}, {16, 5}}, {"dgx-a100", {12, 7}, {48, 7}}, {"mi250x", {3, 7}, {24, 7}},
-                  {"pcie8", {1, 7}, {4, 7}}, {"2*dgx-a100", {1, 1}, {8, 1}}};
+  } expected[] = {{"dgx2", {2, 5}, {16, 5}},
+                  {"dgx-a100", {12, 7}, {48, 7}},
+                  {"mi250x", {3, 7}, {24, 7}},
+                  {"pcie8", {1, 7}, {4, 7}},
+                  {"2*dgx-a100", {1, 1}, {8, 1}}};
   for (const auto& machine : expected) {
     INFO(machine.name);
     const auto topology = topology::preset(machine.name);

@@ -1,7 +1,7 @@
 // Exact fractions.
-#include <catch2/catch.hpp>
-
 #include "treegen/rational.h"
+
+#include <catch2/catch.hpp>
 
 using namespace sccl;
 using namespace sccl::treegen;

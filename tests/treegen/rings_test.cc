@@ -1,4 +1,7 @@
-// Rings are the cycles that NCCL would find, as many as fit, and they reach the packing's rate where all links lie on them.
+// Rings are the cycles that NCCL would find, as many as fit, and they reach the packing's rate where all links lie on
+// them.
+#include "treegen/rings.h"
+
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
@@ -6,7 +9,6 @@
 #include "schedule/prepare.h"
 #include "schedule/simulate.h"
 #include "treegen/pack.h"
-#include "treegen/rings.h"
 
 using namespace sccl;
 using namespace sccl::treegen;

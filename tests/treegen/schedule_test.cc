@@ -24,7 +24,8 @@ constexpr Collective kPacked[] = {Collective::broadcast, Collective::reduce, Col
 // and reducescatter of one rank's block, like Packing::rate.
 double flowing_rate(const schedule::Schedule& schedule) {
   const Links links(schedule.topology);
-  const bool by_block = schedule.collective == Collective::allgather || schedule.collective == Collective::reducescatter;
+  const bool by_block =
+      schedule.collective == Collective::allgather || schedule.collective == Collective::reducescatter;
   const int blocks = by_block ? schedule.ranks : 1;
   std::map<int, double> load;
   for (const schedule::Send& send : schedule.sends) {
@@ -35,7 +36,8 @@ double flowing_rate(const schedule::Schedule& schedule) {
   }
   double fullest = 0;
   for (const auto& [capacity, bytes] : load)
-    fullest = std::max(fullest, bytes / static_cast<double>(links.capacities()[static_cast<std::size_t>(capacity)].amount));
+    fullest =
+        std::max(fullest, bytes / static_cast<double>(links.capacities()[static_cast<std::size_t>(capacity)].amount));
   return 1 / fullest;
 }
 
@@ -56,8 +58,8 @@ void check_schedule(const topology::Topology& topology, Collective collective, R
 }  // namespace
 
 TEST_CASE("packings of every class of machine become verified programs with the packing's rate") {
-  for (const char* name : {"dgx1p", "dgx1v", "z52", "z52-full", "dgx2", "dgx-a100", "mi250x", "mi300x", "pcie4", "pcie8",
-                           "nvpairs4", "2*dgx1v", "2*nvpairs4"})
+  for (const char* name : {"dgx1p", "dgx1v", "z52", "z52-full", "dgx2", "dgx-a100", "mi250x", "mi300x", "pcie4",
+                           "pcie8", "nvpairs4", "2*dgx1v", "2*nvpairs4"})
     for (const Collective collective : kPacked) check_schedule(topology::preset(name), collective, 0);
 }
 

@@ -46,8 +46,7 @@ TEST_CASE("ranks that cannot be reached are named") {
 
 TEST_CASE("devices that cannot be reached are named by rank and device") {
   const auto part = topology::subset(topology::preset("dgx1v"), std::vector<int>{0, 1, 6});
-  CHECK_THAT(complaint(part, Collective::broadcast, 0),
-             Contains("from rank 0 (device 0) to 2 (device 6)"));
+  CHECK_THAT(complaint(part, Collective::broadcast, 0), Contains("from rank 0 (device 0) to 2 (device 6)"));
 }
 
 TEST_CASE("a link in one direction only serves one direction only") {

@@ -28,8 +28,8 @@ inline constexpr u32 kLlPayloadBytes = 1024;
 inline constexpr u32 kLlWords = kLlPayloadBytes / 4 + 1;  // the first word carries the signature
 inline constexpr u32 kCacheLineBytes = 64;
 
-// The host's form of `ll` (kernels/host/inline_messages.h): lines at which a message may begin (a power of two), and those
-// that the longest one takes; of a usual connection, and of a deep one.
+// The host's form of `ll` (kernels/host/inline_messages.h): lines at which a message may begin (a power of two), and
+// those that the longest one takes; of a usual connection, and of a deep one.
 inline constexpr u32 kInlineLines = 256;
 inline constexpr u32 kInlineTailLines = 65;
 inline constexpr u32 kInlineMessageBytes = 4096;
@@ -82,10 +82,10 @@ struct Connection {
   u64 slot_bytes;
   void* peer_bell;  // rung after something the peer may wait for
   int peer;
-  int peer_process;     // for targets that reach the peer's buffers through the operating system
-  bool maps_buffers;    // the peer's buffers are used in place, at its addresses plus Call's shifts
-  u64 position;      // messages sent or received
-  u64 seen_tail;     // sender: last tail read
+  int peer_process;   // for targets that reach the peer's buffers through the operating system
+  bool maps_buffers;  // the peer's buffers are used in place, at its addresses plus Call's shifts
+  u64 position;       // messages sent or received
+  u64 seen_tail;      // sender: last tail read
   u64 ll_position;
   u64 ll_seen_tail;
   u64* lines;  // kLineRingBytes of the receiver's memory; null where the link may cut lines

@@ -22,8 +22,9 @@
 //   Ll                                   its form of the `ll` protocol: protocol.h's, or one whose messages are used in
 //                                        place
 //   bool kKeepsLines                     whether it speaks lines.h's vocabulary, too
-//   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read then
-//   bool kLendsSlots                     whether one slot's payload may serve several messages: lend(lender, borrower),
+//   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read
+//   then bool kLendsSlots                     whether one slot's payload may serve several messages: lend(lender,
+//   borrower),
 //                                        still_read(lender), lent_payload(place)
 //   Source* sources(), u8** sinks()      room for one operation's operands and destinations
 //   void fills_slot(sink, connection)    that sink is a slot of the connection
@@ -51,8 +52,8 @@ class Interpreter {
     return outcome == Outcome::progressed ? finish(lane_index, begun) : outcome;
   }
 
-  // The halves of a step. A target may put off the moves of several lanes that have begun, and make them together before
-  // it lets any of them finish: to the others an operation that has begun is not done.
+  // The halves of a step. A target may put off the moves of several lanes that have begun, and make them together
+  // before it lets any of them finish: to the others an operation that has begun is not done.
   struct Begun;
 
   Outcome begin(u32 lane_index, Begun& begun) {
@@ -96,8 +97,8 @@ class Interpreter {
   // What an operation did: data went without messages, or with messages that are to be published and consumed.
   enum class Motion : u8 { none, failed, quiet, messages };
 
-  // The operation that a lane is at. Both ends of a message compute the same size, so neither sends nor expects an empty
-  // one: an operation without elements only takes its place in the order.
+  // The operation that a lane is at. Both ends of a message compute the same size, so neither sends nor expects an
+  // empty one: an operation without elements only takes its place in the order.
   struct Turn {
     const Op* op;
     u64 slice;
@@ -232,8 +233,8 @@ class Interpreter {
 
   bool is_flagged(const Op& op) const { return op.kind == OpKind::move && call_.protocol != Protocol::simple; }
 
-  // All words of the messages that have begun, each thread's share of them; lines come into the bounce buffers, where they
-  // stay until all are there.
+  // All words of the messages that have begun, each thread's share of them; lines come into the bounce buffers, where
+  // they stay until all are there.
   bool words_arrived(const Op& op, u64 elements) {
     const u64 bytes = elements * call_.element_bytes;
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
@@ -274,9 +275,12 @@ class Interpreter {
       case OpKind::move:
         if (motion == Motion::messages) finish_messages(op, turn.elements * call_.element_bytes);
         return;
-      case OpKind::post: return post(op, turn.slice);
-      case OpKind::release: return release(connections_[program_.operands[op.operand_begin].connection]);
-      case OpKind::drain: return;
+      case OpKind::post:
+        return post(op, turn.slice);
+      case OpKind::release:
+        return release(connections_[program_.operands[op.operand_begin].connection]);
+      case OpKind::drain:
+        return;
     }
   }
 
@@ -332,7 +336,8 @@ class Interpreter {
     const u32 sinks = place_destinations(op, slice, bytes, copies);
     target_.sync();
     if (!(copies && in_place_already(sinks)))
-      target_.reduce_copy(call_, target_.sources(), op.operand_count, scaled, target_.sinks(), sinks, elements, divisor);
+      target_.reduce_copy(call_, target_.sources(), op.operand_count, scaled, target_.sinks(), sinks, elements,
+                          divisor);
     return deliver(op, slice, bytes) ? Motion::messages : Motion::failed;
   }
 
@@ -403,7 +408,8 @@ class Interpreter {
     return call_.protocol == Protocol::simple || (Ll::kInPlace && call_.protocol == Protocol::ll);
   }
   u8* slot_payload(Connection& connection, u64 bytes) const {
-    return Ll::kInPlace && call_.protocol == Protocol::ll ? Ll::payload(connection, bytes) : Simple::payload(connection);
+    return Ll::kInPlace && call_.protocol == Protocol::ll ? Ll::payload(connection, bytes)
+                                                          : Simple::payload(connection);
   }
   u8* arrived_payload(Connection& connection, u64 bytes) const {
     if constexpr (Target::kLendsSlots)
@@ -447,7 +453,8 @@ class Interpreter {
       } else
         place(reinterpret_cast<u8*>(remote_address(destination, slice)));
     }
-    if (deliveries && count == 0) place(copies && Target::leads() ? const_cast<u8*>(target_.sources()[0].data) : target_.result());
+    if (deliveries && count == 0)
+      place(copies && Target::leads() ? const_cast<u8*>(target_.sources()[0].data) : target_.result());
     return count;
   }
 

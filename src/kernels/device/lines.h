@@ -1,30 +1,35 @@
-// Messages in whole lines (`ll128`): 128 bytes of which 120 are payload and the last 8 a flag, stored and loaded by eight
-// neighbouring threads of a warp together, 16 bytes each.
+// Messages in whole lines (`ll128`): 128 bytes of which 120 are payload and the last 8 a flag, stored and loaded by
+// eight neighbouring threads of a warp together, 16 bytes each.
 //
 //   thread of the line   0        1        ...   6        7
-//   words of 8 bytes     0  1     2  3           12 13    14 flag      flag: messages sent on the connection, this one included
+//   words of 8 bytes     0  1     2  3           12 13    14 flag      flag: messages sent on the connection, this one
+//   included
 //
-// Order. What `simple` has a fence for, and `ll` a flag in every word, the line itself gives here: the eight stores of a line are
-// one instruction of one warp on one aligned line, and leave the device as one transaction; so do the loads. A reader
-// that sees the flag of this message in a line has all of the line's payload in its registers, from the same load. So
+// Order. What `simple` has a fence for, and `ll` a flag in every word, the line itself gives here: the eight stores of
+// a line are one instruction of one warp on one aligned line, and leave the device as one transaction; so do the loads.
+// A reader that sees the flag of this message in a line has all of the line's payload in its registers, from the same
+// load. So
 //   - flag and payload need no order between them: they are one store and one load. No fence; lines of a message
 //     may arrive in any order, since each is believed by its own flag only.
-//   - pack() pairs with take(): every line by its flag. begun() is one thread's and cannot load a line whole: it acquires the
+//   - pack() pairs with take(): every line by its flag. begun() is one thread's and cannot load a line whole: it
+//   acquires the
 //     flag and loads the word it is after later, from a line that is whole by then.
 //   - has_room() pairs with consume(), as in `simple`: a line is stored again after its reader's loads.
-//   - a flag is never reset and never used twice (64 bits), and no payload ever lies where a flag is looked for: these slots hold
+//   - a flag is never reset and never used twice (64 bits), and no payload ever lies where a flag is looked for: these
+//   slots hold
 //     nothing but lines. What an earlier, longer message left behind in a slot has an older flag.
 // A link that cuts a line (PCIe may, at 64 bytes or less; so may memory of the host) would deliver a flag without
-// some of its payload, and old data would be taken for new: there is no check that could find it. So the runtime believes
-// links by what they are, never by trying (runtime/gpu/line_paths.h): none is given lines that is not known to keep them.
+// some of its payload, and old data would be taken for new: there is no check that could find it. So the runtime
+// believes links by what they are, never by trying (runtime/gpu/line_paths.h): none is given lines that is not known to
+// keep them.
 //
 // The payload is a stream of words of 8 bytes, the first of which carries the signature.
 //
 // Target offers, to all threads of a warp together:
 //   u32 warp_lanes()                         a multiple of 8, of which a block has whole ones
 //   bool warp_all(bool)                      whether all threads of the warp say so
-//   LinePart load_line_part(from, active)    a thread's 16 bytes; those of the eight active threads of a line come from one load
-//   void store_line_part(to, part, active)   likewise
+//   LinePart load_line_part(from, active)    a thread's 16 bytes; those of the eight active threads of a line come from
+//   one load void store_line_part(to, part, active)   likewise
 #pragma once
 
 #include "kernels/device/connection.h"
@@ -55,8 +60,8 @@ struct Lines {
     return connection.line_position - connection.line_seen_tail < kLineSlotCount;
   }
 
-  // Every warp writes the payload of its lines to `to`, aligned to 8 bytes and with room for a whole last word, as far as
-  // they are there. False when this warp's are not all: nothing is lost then, and the call may be made again.
+  // Every warp writes the payload of its lines to `to`, aligned to 8 bytes and with room for a whole last word, as far
+  // as they are there. False when this warp's are not all: nothing is lost then, and the call may be made again.
   static bool take(Connection& connection, u8* to, u64 bytes) {
     const u64 awaited = flag(connection);
     const u64* const from = slot(connection);
@@ -116,7 +121,9 @@ struct Lines {
   };
 
   static u32 lines_at_once() { return Target::threads() / kThreadsOfLine; }
-  static u64 first_of_warp() { return Target::thread() / Target::warp_lanes() * (Target::warp_lanes() / kThreadsOfLine); }
+  static u64 first_of_warp() {
+    return Target::thread() / Target::warp_lanes() * (Target::warp_lanes() / kThreadsOfLine);
+  }
 
   static Place place_of(u64 first) {
     const u32 part = Target::thread() % kThreadsOfLine;

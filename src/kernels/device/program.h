@@ -22,8 +22,8 @@ enum class Via : u8 { local, slot, remote };
 enum class Buffer : u8 { none, input, output, scratch };
 enum class OpKind : u8 { move, post, release, drain };
 enum class LaneOrder : u8 { slice_major, op_major };
-// `simple`: bulk payload, then a flag. `ll`: every 8-byte word carries 4 bytes of payload and the flag. `ll128`: every line
-// of 128 bytes carries 120 bytes of payload and the flag.
+// `simple`: bulk payload, then a flag. `ll`: every 8-byte word carries 4 bytes of payload and the flag. `ll128`: every
+// line of 128 bytes carries 120 bytes of payload and the flag.
 enum class Protocol : u8 { simple, ll, ll128 };
 
 struct Access {
@@ -63,7 +63,7 @@ struct Chunk {
   u64 input_offset;
   u64 output_offset;
   u64 elements;
-  u32 tag;    // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
+  u32 tag;  // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
   u32 flags;  // of ChunkFlag
 };
 
@@ -86,17 +86,18 @@ struct Call {
   DataType type;
   ReduceKernel kernel;
   Protocol protocol;
-  bool scaled;       // operands from callers' input buffers are multiplied by their rank's scale
-  u64 scale_bits;    // this rank's
-  u32 divisor;       // > 1: complete results are divided (integer averages)
+  bool scaled;     // operands from callers' input buffers are multiplied by their rank's scale
+  u64 scale_bits;  // this rank's
+  u32 divisor;     // > 1: complete results are divided (integer averages)
   u32 element_bytes;
   u64 slice_elements;
   u64 slice_count;
-  u32 signature;     // of the call; a message of another call is a mismatch among the ranks
+  u32 signature;  // of the call; a message of another call is a mismatch among the ranks
   // By rank: from where that rank says its buffer is to where this one finds it. Null: nowhere else.
   const u64* input_shifts;
   const u64* output_shifts;
-  bool lends_slots;  // `simple` on the host: what goes into several slots is written into one (kernels/host/lent_slots.h)
+  bool lends_slots;  // `simple` on the host: what goes into several slots is written into one
+                     // (kernels/host/lent_slots.h)
 };
 
 struct LaneState {

@@ -1,9 +1,9 @@
-// Sending and receiving one message: the protocols of every target, written against its vocabulary (lines.h has one that
-// only devices can speak).
+// Sending and receiving one message: the protocols of every target, written against its vocabulary (lines.h has one
+// that only devices can speak).
 //
-// Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer, how deep a
-// connection is (depth), and its place thread() among the threads() that move data together. Words of `ll` messages are
-// shared out among them; all other functions are the leader's.
+// Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer, how
+// deep a connection is (depth), and its place thread() among the threads() that move data together. Words of `ll`
+// messages are shared out among them; all other functions are the leader's.
 #pragma once
 
 #include "kernels/device/connection.h"
@@ -69,8 +69,8 @@ struct LowLatency {
     const u64 expected = flag(connection);
     u64* slot = words(connection);
     const u64 count = word_count(bytes);
-    SCCL_ROLLED for (u64 i = Target::thread(); i < count; i += Target::threads())
-      if (Target::load_relaxed(&slot[i]) >> kFlagShift != expected) return false;
+    SCCL_ROLLED for (u64 i = Target::thread(); i < count;
+                     i += Target::threads()) if (Target::load_relaxed(&slot[i]) >> kFlagShift != expected) return false;
     return true;
   }
 
@@ -78,9 +78,7 @@ struct LowLatency {
   static bool begun(Connection& connection) {
     return Target::load_relaxed(&words(connection)[0]) >> kFlagShift == flag(connection);
   }
-  static u32 signature(Connection& connection) {
-    return static_cast<u32>(Target::load_relaxed(&words(connection)[0]));
-  }
+  static u32 signature(Connection& connection) { return static_cast<u32>(Target::load_relaxed(&words(connection)[0])); }
 
   static bool has_room(Connection& connection, u64) {
     if (connection.ll_position - connection.ll_seen_tail < kLlSlotCount) return true;

@@ -25,12 +25,12 @@ enum class StopReason : u64 { none = 0, host = 1, mismatch = 2, peer = 3, unreac
 struct HostWords {
   alignas(64) u64 stop;  // set by the host
   // Set by the device:
-  alignas(64) u64 began;     // kernels of this communicator
-  u64 finished;              // and those that ended
-  u64 finished_sequence;     // `sequence` of the last one that had one
-  u64 stopped;               // StopReason of the first stop
-  u64 peer;                  // the rank it was about
-  alignas(64) u64 awaited;   // 1 + a rank that somebody waits for
+  alignas(64) u64 began;    // kernels of this communicator
+  u64 finished;             // and those that ended
+  u64 finished_sequence;    // `sequence` of the last one that had one
+  u64 stopped;              // StopReason of the first stop
+  u64 peer;                 // the rank it was about
+  alignas(64) u64 awaited;  // 1 + a rank that somebody waits for
 };
 
 struct CallArguments {
@@ -42,9 +42,9 @@ struct CallArguments {
   u32 blocks_per_channel;
   Connection* connections;  // by channel, then by the executor's index
   u32 connections_per_channel;
-  LaneState* lanes;  // by channel, then lane; zero when a kernel begins
+  LaneState* lanes;           // by channel, then lane; zero when a kernel begins
   u64 scratch_channel_bytes;  // from one channel's scratch memory to the next's
-  u8* bounce;        // by channel, then lane: bounce_buffers of bounce_bytes
+  u8* bounce;                 // by channel, then lane: bounce_buffers of bounce_bytes
   u64 bounce_bytes;
   u32 bounce_buffers;
   u32 most_operands;

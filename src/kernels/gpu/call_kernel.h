@@ -5,12 +5,11 @@
 // launch can be replayed without the host.
 #pragma once
 
-#include "kernels/gpu/target.h"
-
 #include "kernels/gpu/block.h"
 #include "kernels/gpu/move.h"
 #include "kernels/gpu/one_sided_kernel.h"
 #include "kernels/gpu/signal_kernel.h"
+#include "kernels/gpu/target.h"
 
 namespace sccl::device::gpu {
 
@@ -23,7 +22,8 @@ inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
   block_sync();
   if (memory.words[0] == 0) return;
   const u32 lanes = arguments.channels * arguments.program.lane_count;
-  SCCL_ROLLED for (u32 lane = thread_index(); lane < lanes; lane += thread_count()) arguments.lanes[lane] = LaneState{0, 0, 0, -1};
+  SCCL_ROLLED for (u32 lane = thread_index(); lane < lanes; lane += thread_count()) arguments.lanes[lane] =
+      LaneState{0, 0, 0, -1};
   block_sync();
   if (thread_index() != 0) return;
   arguments.control->arrived_blocks = 0;
@@ -40,18 +40,18 @@ inline Chunk part_for(const CallArguments& arguments, const Chunk& chunk, u32 ch
 inline void begin_call(const CallArguments& arguments, BlockMemory& memory) {
   const u32 channel = block_index() / arguments.blocks_per_channel;
   if (arguments.call.chunks == nullptr)
-    SCCL_ROLLED for (u32 i = thread_index(); i < arguments.chunk_count; i += thread_count())
-      memory.chunks[i] = part_for(arguments, arguments.chunks[i], channel);
+    SCCL_ROLLED for (u32 i = thread_index(); i < arguments.chunk_count; i += thread_count()) memory.chunks[i] =
+        part_for(arguments, arguments.chunks[i], channel);
   if (thread_index() == 0) {
     memory.call = arguments.call;
     memory.program = arguments.program;
-    memory.call.chunks = arguments.call.chunks == nullptr ? memory.chunks
-                                                          : arguments.call.chunks + channel * arguments.chunk_count;
+    memory.call.chunks =
+        arguments.call.chunks == nullptr ? memory.chunks : arguments.call.chunks + channel * arguments.chunk_count;
     memory.call.scratch = arguments.call.scratch + channel * arguments.scratch_channel_bytes;
     if (arguments.scale_pointer != nullptr) {
       u64 bits = 0;
-      SCCL_ROLLED for (u32 i = 0; i < arguments.call.element_bytes; ++i)
-        bits |= static_cast<u64>(reinterpret_cast<const u8*>(arguments.scale_pointer)[i]) << (8 * i);
+      SCCL_ROLLED for (u32 i = 0; i < arguments.call.element_bytes; ++i) bits |=
+          static_cast<u64>(reinterpret_cast<const u8*>(arguments.scale_pointer)[i]) << (8 * i);
       memory.call.scale_bits = bits;
     }
     if (block_index() == 0) tell_begin(arguments.control, arguments.host);
@@ -66,9 +66,8 @@ inline void run_lanes(const CallArguments& arguments, BlockMemory& memory, u8* p
   const u32 lane_count = arguments.program.lane_count;
   LaneState* const lanes = arguments.lanes + channel * lane_count;
   Block<Mover> block(arguments, memory, places, first + arguments.blocks_per_channel >= lane_count);
-  Interpreter<Block<Mover>> interpreter(memory.program, memory.call,
-                                        arguments.connections + channel * arguments.connections_per_channel, lanes,
-                                        block);
+  Interpreter<Block<Mover>> interpreter(
+      memory.program, memory.call, arguments.connections + channel * arguments.connections_per_channel, lanes, block);
   for (;;) {
     bool unfinished = false;
     SCCL_ROLLED for (u32 lane = first; lane < lane_count; lane += arguments.blocks_per_channel) {
@@ -117,9 +116,9 @@ inline void run_call(const CallArguments& arguments, BlockMemory& memory, u8* pl
     sccl::device::gpu::run_call<__VA_ARGS__>(a, memory, reinterpret_cast<sccl::device::u8*>(places)); \
   }
 
-#define SCCL_GPU_ONE_SIDED_KERNEL(name)                                                  \
-  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads)         \
-      name(SCCL_GPU_PARAMETER sccl::device::gpu::OneSidedArguments a) {                  \
-    SCCL_SHARED sccl::device::u32 last;                                                  \
-    sccl::device::gpu::run_one_sided(a, last);                                           \
+#define SCCL_GPU_ONE_SIDED_KERNEL(name)                                          \
+  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads) \
+      name(SCCL_GPU_PARAMETER sccl::device::gpu::OneSidedArguments a) {          \
+    SCCL_SHARED sccl::device::u32 last;                                          \
+    sccl::device::gpu::run_one_sided(a, last);                                   \
   }

@@ -37,8 +37,8 @@ struct Format {
 };
 using Half = Format<5, 10, 0x7c00, 0x7c00, 0x7e00>;
 using Brain = Format<8, 7, 0x7f80, 0x7f80, 0x7fc0>;
-using E4M3 = Format<4, 3, 0x7e, 0x7e, 0x7f>;   // no infinity
-using E5M2 = Format<5, 2, 0x7c, 0x7b, 0x7f>;   // saturates all the same
+using E4M3 = Format<4, 3, 0x7e, 0x7e, 0x7f>;  // no infinity
+using E5M2 = Format<5, 2, 0x7c, 0x7b, 0x7f>;  // saturates all the same
 
 template <class F>
 inline float widened(u32 bits) {
@@ -60,8 +60,9 @@ inline float widened(u32 bits) {
   return float_of(result | sign);
 }
 
-// For formats of a smaller range than float32's. Adding the power of two whose last place is the wanted unit makes the addition round; the unit is that of the
-// number's binade, or of the smallest normal one, below which all numbers share it.
+// For formats of a smaller range than float32's. Adding the power of two whose last place is the wanted unit makes the
+// addition round; the unit is that of the number's binade, or of the smallest normal one, below which all numbers share
+// it.
 template <class F>
 inline u32 rounded(float value) {
   constexpr u32 kDropped = 23 - F::kMantissa;
@@ -95,12 +96,18 @@ struct Integer {
     return static_cast<Memory>(static_cast<s64>(static_cast<SignedType>(v)) / static_cast<s64>(divisor));
   }
 };
-template <> struct Element<DataType::int8> : Integer<u8, s8> {};
-template <> struct Element<DataType::uint8> : Integer<u8, u8> {};
-template <> struct Element<DataType::int32> : Integer<u32, s32> {};
-template <> struct Element<DataType::uint32> : Integer<u32, u32> {};
-template <> struct Element<DataType::int64> : Integer<u64, s64> {};
-template <> struct Element<DataType::uint64> : Integer<u64, u64> {};
+template <>
+struct Element<DataType::int8> : Integer<u8, s8> {};
+template <>
+struct Element<DataType::uint8> : Integer<u8, u8> {};
+template <>
+struct Element<DataType::int32> : Integer<u32, s32> {};
+template <>
+struct Element<DataType::uint32> : Integer<u32, u32> {};
+template <>
+struct Element<DataType::int64> : Integer<u64, s64> {};
+template <>
+struct Element<DataType::uint64> : Integer<u64, u64> {};
 
 template <class MemoryType, class ValueType>
 struct Floating {
@@ -110,12 +117,14 @@ struct Floating {
   static constexpr bool kSigned = true;
   static Memory divided(Value, u32) { return 0; }  // averages of floats are scaled
 };
-template <> struct Element<DataType::float32> : Floating<u32, float> {
+template <>
+struct Element<DataType::float32> : Floating<u32, float> {
   static constexpr u32 kLastNumber = 0x7f800000u;
   static Value widen(Memory m) { return float_of(m); }
   static Memory narrow(Value v) { return bits_of(v); }
 };
-template <> struct Element<DataType::float64> : Floating<u64, double> {
+template <>
+struct Element<DataType::float64> : Floating<u64, double> {
   static constexpr u64 kLastNumber = 0x7ff0000000000000ull;
   static Value widen(Memory m) { return same_bits<double>(m); }
   static Memory narrow(Value v) { return same_bits<u64>(v); }
@@ -126,9 +135,12 @@ struct NarrowFloat : Floating<MemoryType, float> {
   static float widen(MemoryType m) { return widened<F>(m); }
   static MemoryType narrow(float v) { return static_cast<MemoryType>(rounded<F>(v)); }
 };
-template <> struct Element<DataType::float8e4m3> : NarrowFloat<u8, E4M3> {};
-template <> struct Element<DataType::float8e5m2> : NarrowFloat<u8, E5M2> {};
-template <> struct Element<DataType::float16> : NarrowFloat<u16, Half> {
+template <>
+struct Element<DataType::float8e4m3> : NarrowFloat<u8, E4M3> {};
+template <>
+struct Element<DataType::float8e5m2> : NarrowFloat<u8, E5M2> {};
+template <>
+struct Element<DataType::float16> : NarrowFloat<u16, Half> {
 #if SCCL_GPU_CUDA
   static float widen(u16 m) {
     float v;
@@ -142,7 +154,8 @@ template <> struct Element<DataType::float16> : NarrowFloat<u16, Half> {
   }
 #endif
 };
-template <> struct Element<DataType::bfloat16> : NarrowFloat<u16, Brain> {
+template <>
+struct Element<DataType::bfloat16> : NarrowFloat<u16, Brain> {
   static float widen(u16 m) { return float_of(static_cast<u32>(m) << 16); }
   static u16 narrow(float v) {
 #if SCCL_GPU_CUDA && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -160,13 +173,20 @@ template <> struct Element<DataType::bfloat16> : NarrowFloat<u16, Brain> {
 // The bits of one.
 inline u64 one_of(DataType type) {
   switch (type) {
-    case DataType::float16: return 0x3c00;
-    case DataType::bfloat16: return 0x3f80;
-    case DataType::float32: return 0x3f800000;
-    case DataType::float64: return 0x3ff0000000000000ull;
-    case DataType::float8e4m3: return 0x38;
-    case DataType::float8e5m2: return 0x3c;
-    default: return 1;
+    case DataType::float16:
+      return 0x3c00;
+    case DataType::bfloat16:
+      return 0x3f80;
+    case DataType::float32:
+      return 0x3f800000;
+    case DataType::float64:
+      return 0x3ff0000000000000ull;
+    case DataType::float8e4m3:
+      return 0x38;
+    case DataType::float8e5m2:
+      return 0x3c;
+    default:
+      return 1;
   }
 }
 
@@ -178,7 +198,8 @@ struct Order {
 
   static Memory key(Memory m) {
     if constexpr (E::kFloating) {
-      if ((m & static_cast<Memory>(~kSign)) > E::kLastNumber) return kKernel == ReduceKernel::max ? Memory(0) : static_cast<Memory>(~Memory(0));
+      if ((m & static_cast<Memory>(~kSign)) > E::kLastNumber)
+        return kKernel == ReduceKernel::max ? Memory(0) : static_cast<Memory>(~Memory(0));
       return static_cast<Memory>((m & kSign) != 0 ? ~m : m ^ kSign);
     } else {
       return E::kSigned ? static_cast<Memory>(m ^ kSign) : m;

@@ -1,5 +1,5 @@
-// A kernel that never waits: reduces its sources into its sinks and ends. Where kernels must not spin, streams order calls
-// of it by flags (runtime/gpu/stream_calls.h).
+// A kernel that never waits: reduces its sources into its sinks and ends. Where kernels must not spin, streams order
+// calls of it by flags (runtime/gpu/stream_calls.h).
 #pragma once
 
 #include "kernels/gpu/move_arguments.h"
@@ -16,8 +16,8 @@ struct MoveMemory {
 inline u64 scale_of(const MoveArguments& arguments) {
   if (arguments.scale_pointer == nullptr) return arguments.scale_bits;
   u64 bits = 0;
-  SCCL_ROLLED for (u32 i = 0; i < arguments.element_bytes; ++i)
-    bits |= static_cast<u64>(reinterpret_cast<const u8*>(arguments.scale_pointer)[i]) << (8 * i);
+  SCCL_ROLLED for (u32 i = 0; i < arguments.element_bytes; ++i) bits |=
+      static_cast<u64>(reinterpret_cast<const u8*>(arguments.scale_pointer)[i]) << (8 * i);
   return bits;
 }
 
@@ -31,8 +31,8 @@ inline void run_move(const MoveArguments& arguments, MoveMemory& memory) {
     const MoveSource& source = arguments.sources[i];
     memory.sources[i] = {source.data + offset, source.original ? scale_of(arguments) : one_of(arguments.type)};
   }
-  SCCL_ROLLED for (u32 i = thread_index(); i < arguments.sink_count; i += thread_count())
-    memory.sinks[i] = arguments.sinks[i] + offset;
+  SCCL_ROLLED for (u32 i = thread_index(); i < arguments.sink_count; i += thread_count()) memory.sinks[i] =
+      arguments.sinks[i] + offset;
   block_sync();
   move_block<Mover>(memory.sources, arguments.source_count, memory.sinks, arguments.sink_count, part.elements,
                     arguments.divisor, arguments.element_bytes, arguments.scaled);
@@ -40,9 +40,9 @@ inline void run_move(const MoveArguments& arguments, MoveMemory& memory) {
 
 }  // namespace sccl::device::gpu
 
-#define SCCL_GPU_MOVE_KERNEL(name, ...)                                                         \
-  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads)                \
-      name(SCCL_GPU_PARAMETER sccl::device::gpu::MoveArguments a) {                             \
-    SCCL_SHARED sccl::device::gpu::MoveMemory memory;                                           \
-    sccl::device::gpu::run_move<__VA_ARGS__>(a, memory);                                        \
+#define SCCL_GPU_MOVE_KERNEL(name, ...)                                          \
+  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads) \
+      name(SCCL_GPU_PARAMETER sccl::device::gpu::MoveArguments a) {              \
+    SCCL_SHARED sccl::device::gpu::MoveMemory memory;                            \
+    sccl::device::gpu::run_move<__VA_ARGS__>(a, memory);                         \
   }

@@ -5,15 +5,14 @@
 //   all blocks write the data, then a fence             the leader spins: arrived >= used + count
 //   the last block:  arrived = ++sent  -- release -->   load-acquire; used += count
 //
-// `arrived` lies in memory of the receiver, a counter for each sender, signal and context. Only that sender's kernels write
-// it, one after another, so that it needs no atomic addition; `sent` and `used` are in the memory of who counts, so that a
-// captured launch can be replayed.
+// `arrived` lies in memory of the receiver, a counter for each sender, signal and context. Only that sender's kernels
+// write it, one after another, so that it needs no atomic addition; `sent` and `used` are in the memory of who counts,
+// so that a captured launch can be replayed.
 #pragma once
-
-#include "kernels/gpu/target.h"
 
 #include "kernels/gpu/reduce_copy.h"
 #include "kernels/gpu/stop_signs.h"
+#include "kernels/gpu/target.h"
 
 namespace sccl::device::gpu {
 
@@ -39,7 +38,7 @@ inline bool wait_for_signals(const OneSidedArguments& arguments) {
       pause();
     }
   }
-  SCCL_ROLLED for (u32 i = 0; i < arguments.wait_count; ++i) *arguments.waits[i].used += arguments.waits[i].count;
+  SCCL_ROLLED for (u32 i = 0; i < arguments.wait_count; ++i) * arguments.waits[i].used += arguments.waits[i].count;
   return true;
 }
 

@@ -25,7 +25,8 @@ struct Work {
 inline u32 common_misalignment(const Work& work) {
   const u64 first = reinterpret_cast<u64>(work.sources[0].data);
   u64 differences = 0;
-  SCCL_ROLLED for (u32 i = 1; i < work.source_count; ++i) differences |= reinterpret_cast<u64>(work.sources[i].data) ^ first;
+  SCCL_ROLLED for (u32 i = 1; i < work.source_count; ++i) differences |=
+      reinterpret_cast<u64>(work.sources[i].data) ^ first;
   SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i) differences |= reinterpret_cast<u64>(work.sinks[i]) ^ first;
   return (differences & 15) != 0 ? 16 : static_cast<u32>(first & 15);
 }
@@ -36,7 +37,8 @@ inline void copy_units(const Work& work, u64 begin, u64 end) {
   const Unit* const from = reinterpret_cast<const Unit*>(work.sources[0].data + begin);
   const u64 units = (end - begin) / sizeof(Unit);
   u64 at = work.thread;
-  SCCL_ROLLED for (; at + (kUnroll - 1) * static_cast<u64>(work.threads) < units; at += static_cast<u64>(kUnroll) * work.threads) {
+  SCCL_ROLLED for (; at + (kUnroll - 1) * static_cast<u64>(work.threads) < units;
+                   at += static_cast<u64>(kUnroll) * work.threads) {
     Unit values[kUnroll];
     SCCL_UNROLLED for (u32 u = 0; u < kUnroll; ++u) values[u] = from[at + u * static_cast<u64>(work.threads)];
     SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i) {
@@ -76,7 +78,8 @@ struct Arithmetic {
   using Value = typename E::Value;
   static constexpr bool kDivides = kVariant == Variant::divided;
   static Value enter(Memory m, Memory factor) {
-    if constexpr (kVariant == Variant::scaled) return E::widen(E::narrow(static_cast<Value>(E::widen(m) * E::widen(factor))));
+    if constexpr (kVariant == Variant::scaled)
+      return E::widen(E::narrow(static_cast<Value>(E::widen(m) * E::widen(factor))));
     return E::widen(m);
   }
   static Value combine(Value a, Value b) {
@@ -101,7 +104,8 @@ struct Extremum {
 
 template <class Memory>
 inline Memory lane_of(const Vector& v, u32 i) {
-  if constexpr (sizeof(Memory) == 8) return static_cast<Memory>(v.words[2 * i]) | static_cast<Memory>(v.words[2 * i + 1]) << 32;
+  if constexpr (sizeof(Memory) == 8)
+    return static_cast<Memory>(v.words[2 * i]) | static_cast<Memory>(v.words[2 * i + 1]) << 32;
   constexpr u32 kPerWord = sizeof(Memory) < 4 ? 4 / sizeof(Memory) : 1;
   return static_cast<Memory>(v.words[i / kPerWord] >> (i % kPerWord * 8 * (sizeof(Memory) % 4)));
 }
@@ -139,8 +143,8 @@ inline void reduce_vectors(const Work& work, u64 begin, u64 first_vector) {
   SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) {
     Vector result{};
     SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) set_lane<Memory>(result, i, R::leave(values[u][i], work.divisor));
-    SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i)
-      (reinterpret_cast<Vector*>(work.sinks[i] + begin) + first_vector)[u * static_cast<u64>(work.threads)] = result;
+    SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i)(reinterpret_cast<Vector*>(work.sinks[i] + begin) +
+                                                          first_vector)[u * static_cast<u64>(work.threads)] = result;
   }
 }
 
@@ -164,7 +168,9 @@ template <class R>
 inline void reduce(const Work& work) {
   using Memory = typename R::Memory;
   constexpr u32 kLanes = 16 / sizeof(Memory);
-  constexpr u32 kVectors = R::kDivides ? 1 : kLanes == 2 ? 3 : 16 / kLanes;  // so many stay in registers, in all kernels
+  constexpr u32 kVectors = R::kDivides   ? 1
+                           : kLanes == 2 ? 3
+                                         : 16 / kLanes;  // so many stay in registers, in all kernels
   const u32 missing = common_misalignment(work);
   if (missing == 16 || missing % sizeof(Memory) != 0) return reduce_elements<R>(work, 0, work.elements);
   const u64 head_wanted = missing == 0 ? 0 : (16 - missing) / sizeof(Memory);
@@ -173,8 +179,8 @@ inline void reduce(const Work& work) {
   const u64 begin = head * sizeof(Memory);
   reduce_elements<R>(work, 0, head);
   u64 at = work.thread;
-  SCCL_ROLLED for (; at + (kVectors - 1) * static_cast<u64>(work.threads) < vectors; at += static_cast<u64>(kVectors) * work.threads)
-    reduce_vectors<R, kVectors>(work, begin, at);
+  SCCL_ROLLED for (; at + (kVectors - 1) * static_cast<u64>(work.threads) < vectors;
+                   at += static_cast<u64>(kVectors) * work.threads) reduce_vectors<R, kVectors>(work, begin, at);
   SCCL_ROLLED for (; at < vectors; at += work.threads) reduce_vectors<R, 1>(work, begin, at);
   reduce_elements<R>(work, head + vectors * kLanes, work.elements);
 }
@@ -205,7 +211,7 @@ struct Reducing {
 // A function of its own: its registers are not shared with the interpreter's.
 template <class Mover>
 inline void move_block(const Source* sources, u32 source_count, u8* const* sinks, u32 sink_count, u64 elements,
-                              u32 divisor, u32 element_bytes, bool scaled) {
+                       u32 divisor, u32 element_bytes, bool scaled) {
   if (sink_count == 0 || elements == 0) return;
   const Work work{sources, source_count, sinks, sink_count, elements, divisor, thread_index(), thread_count()};
   if (source_count == 1 && !scaled && divisor <= 1) return copy_bytes(work, elements * element_bytes);

@@ -16,11 +16,11 @@ inline constexpr u32 kCountBits = 48;
 enum class SignalStep : u32 { send, arm, confirm };
 
 struct DoorSignal {
-  u64* arrived;   // the receiver's counter
-  u64* counted;   // what this rank has sent, or used up
+  u64* arrived;  // the receiver's counter
+  u64* counted;  // what this rank has sent, or used up
   SignalDoor* door;
-  u64 number;     // 1 + the signal's
-  u64 count;      // to be used up
+  u64 number;  // 1 + the signal's
+  u64 count;   // to be used up
 };
 
 struct SignalArguments {

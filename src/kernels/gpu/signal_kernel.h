@@ -1,6 +1,7 @@
-// Signals for streams that wait instead of kernels (runtime/gpu/stream_signals.h): short kernels of one thread that wait for
-// nobody. Counters are those of one_sided_kernel.h. A stream waits for one fixed value, also when it replays a graph, while
-// counts advance; so it waits at a door, a word beside the counters, that is opened when the count has come:
+// Signals for streams that wait instead of kernels (runtime/gpu/stream_signals.h): short kernels of one thread that
+// wait for nobody. Counters are those of one_sided_kernel.h. A stream waits for one fixed value, also when it replays a
+// graph, while counts advance; so it waits at a door, a word beside the counters, that is opened when the count has
+// come:
 //
 //   receiver                                         sender
 //   arm:     used += count                           send:  arrived = ++sent
@@ -11,10 +12,10 @@
 //   confirm: arrived >= used: open = 1, else open = 0, fence, look again
 //   stream waits until open == 1
 //
-// One of the two sees the other (both store, fence and look), so the door is opened by somebody. It may be opened in vain: by a
-// sender that read what was awaited before. A sender's kernels run one after another, so only one of them can be so
-// late; the confirmation shuts the door again, and the second wait cannot be deceived: all later kernels read what is
-// awaited now. Counters have one writer each, so that no atomic addition is needed, which a bus may not have.
+// One of the two sees the other (both store, fence and look), so the door is opened by somebody. It may be opened in
+// vain: by a sender that read what was awaited before. A sender's kernels run one after another, so only one of them
+// can be so late; the confirmation shuts the door again, and the second wait cannot be deceived: all later kernels read
+// what is awaited now. Counters have one writer each, so that no atomic addition is needed, which a bus may not have.
 #pragma once
 
 #include "kernels/gpu/signal_arguments.h"
@@ -23,9 +24,7 @@
 namespace sccl::device::gpu {
 
 // Of counts without their upper bits: at most half of what they can hold lies between two that are compared.
-inline bool has_come(u64 arrived, u64 wanted) {
-  return ((arrived - wanted) & (1ull << (kCountBits - 1))) == 0;
-}
+inline bool has_come(u64 arrived, u64 wanted) { return ((arrived - wanted) & (1ull << (kCountBits - 1))) == 0; }
 
 inline void open_if_come(const DoorSignal& signal) {
   if (has_come(load_acquire_system(signal.arrived), *signal.counted)) store_release_system(&signal.door->open, 1);
@@ -59,16 +58,22 @@ inline void run_signals(const SignalArguments& arguments) {
   if (thread_index() != 0) return;
   if (arguments.step == SignalStep::send && load_acquire_system(arguments.stopping) != 0) return;
   SCCL_ROLLED for (u32 i = 0; i < arguments.count; ++i) switch (arguments.step) {
-    case SignalStep::send: send(arguments.signals[i]); break;
-    case SignalStep::arm: arm(arguments.signals[i]); break;
-    case SignalStep::confirm: confirm(arguments.signals[i]); break;
+    case SignalStep::send:
+      send(arguments.signals[i]);
+      break;
+    case SignalStep::arm:
+      arm(arguments.signals[i]);
+      break;
+    case SignalStep::confirm:
+      confirm(arguments.signals[i]);
+      break;
   }
 }
 
 }  // namespace sccl::device::gpu
 
-#define SCCL_GPU_SIGNAL_KERNEL(name)                                                      \
-  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads)          \
-      name(SCCL_GPU_PARAMETER sccl::device::gpu::SignalArguments a) {                     \
-    sccl::device::gpu::run_signals(a);                                                    \
+#define SCCL_GPU_SIGNAL_KERNEL(name)                                             \
+  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads) \
+      name(SCCL_GPU_PARAMETER sccl::device::gpu::SignalArguments a) {            \
+    sccl::device::gpu::run_signals(a);                                           \
   }

@@ -1,4 +1,5 @@
-// What ends a kernel that spins: words that peers' kernels and the host write, and the words that tell the host about it.
+// What ends a kernel that spins: words that peers' kernels and the host write, and the words that tell the host about
+// it.
 #pragma once
 
 #include "kernels/gpu/arguments.h"

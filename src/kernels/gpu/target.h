@@ -1,6 +1,8 @@
-// What differs between CUDA and HIP: qualifiers, indices, barriers, and loads and stores that other devices take part in.
+// What differs between CUDA and HIP: qualifiers, indices, barriers, and loads and stores that other devices take part
+// in.
 //
-// The first header of every kernel. A host that plays a device for tests defines SCCL_GPU_TARGET_GIVEN and brings its own of everything here.
+// The first header of every kernel. A host that plays a device for tests defines SCCL_GPU_TARGET_GIVEN and brings its
+// own of everything here.
 #pragma once
 
 #if !defined(SCCL_GPU_TARGET_GIVEN)
@@ -85,7 +87,10 @@ inline LinePart load_line_part(const u64* from, bool active) {
   LinePart part{{0, 0}};
   __syncwarp();
   if (active)
-    asm volatile("ld.volatile.v2.u64 {%0, %1}, [%2];" : "=l"(part.words[0]), "=l"(part.words[1]) : "l"(from) : "memory");
+    asm volatile("ld.volatile.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(part.words[0]), "=l"(part.words[1])
+                 : "l"(from)
+                 : "memory");
   return part;
 }
 inline void store_line_part(u64* to, const LinePart& part, bool active) {
@@ -135,7 +140,8 @@ inline void pause() { __builtin_amdgcn_s_sleep(1); }
 #else
 #define SCCL_GPU_WAVE 64
 #endif
-// Threads of a wave run in step. What is volatile goes past the caches of this device, in one instruction of 16 bytes a thread.
+// Threads of a wave run in step. What is volatile goes past the caches of this device, in one instruction of 16 bytes a
+// thread.
 typedef u64 VolatilePart __attribute__((ext_vector_type(2)));
 inline u32 warp_lanes() { return SCCL_GPU_WAVE; }
 inline bool warp_all(bool mine) { return __builtin_amdgcn_uicmp(static_cast<u32>(mine), 0u, 32) == 0; }  // 32: equal
@@ -154,7 +160,8 @@ inline void store_line_part(u64* to, const LinePart& part, bool active) {
 
 #endif
 
-// Words of flagged messages. What a word carries depends on what its sender read for it, which is all the order they need.
+// Words of flagged messages. What a word carries depends on what its sender read for it, which is all the order they
+// need.
 inline u64 load_word_system(const u64* from) { return load_relaxed_system(from); }
 inline void store_word_system(u64* to, u64 value) { store_relaxed_system(to, value); }
 

@@ -80,8 +80,8 @@ bool FlatProgram::may_lend() const {
 }
 
 void FlatProgram::append(const schedule::Lane& lane) {
-  lanes_.push_back({static_cast<device::LaneOrder>(lane.order), static_cast<u32>(ops_.size()),
-                    static_cast<u32>(lane.ops.size())});
+  lanes_.push_back(
+      {static_cast<device::LaneOrder>(lane.order), static_cast<u32>(ops_.size()), static_cast<u32>(lane.ops.size())});
   for (const schedule::Op& op : lane.ops) {
     const auto [operand_begin, operand_count] = append_range(op.operands, operands_, flatten);
     const auto [destination_begin, destination_count] = append_range(op.destinations, destinations_, flatten);

@@ -19,8 +19,8 @@ class FlatProgram {
   void assign(const schedule::RankProgram& program);
 
   device::Program view() const {
-    return {ops_.data(), operands_.data(), destinations_.data(), dependencies_.data(), lanes_.data(),
-            static_cast<device::u32>(lanes_.size())};
+    return {ops_.data(),          operands_.data(), destinations_.data(),
+            dependencies_.data(), lanes_.data(),    static_cast<device::u32>(lanes_.size())};
   }
   // All arrays as one block of bytes, and the view of them where the block lies at `base`: for other address spaces.
   device::Program packed(std::uint64_t base, std::vector<std::byte>& block) const;

@@ -1,20 +1,20 @@
 // The host's `ll` protocol: header and payload in one piece of memory, so that a short message is one cache line and
-// hundreds of them are under way at once. A processor's stores become visible in the order that a release gives them, so
-// that words need no flags of their own, and messages are read and written where they lie.
+// hundreds of them are under way at once. A processor's stores become visible in the order that a release gives them,
+// so that words need no flags of their own, and messages are read and written where they lie.
 //
 //   line p              line p + n
 //   | flag, signature | payload ... | 0 or an earlier header, later the next message's |
 //
-// A message begins at a cache line and takes n of them; a payload long enough to be written past the caches has whole lines
-// of its own. A message that begins near the end runs on behind it, where there is room for the longest; the next one begins
-// at the first line again.
+// A message begins at a cache line and takes n of them; a payload long enough to be written past the caches has whole
+// lines of its own. A message that begins near the end runs on behind it, where there is room for the longest; the next
+// one begins at the first line again.
 //
 // Payloads of before must not be taken for the next message. It is written in this order: payload, zero where the next
-// header will stand if anything but the header of the round before stands there, header (release). So whoever has read one
-// message (acquire) finds zero at the next place, or a flag that is not the expected one, until there is a message. The sender
-// keeps in mind of which lines it is to write that zero (stale_lines): calls of one length have their headers in the same
-// places in every round, and need none. It would be one more line to take from the receiver, which polls at its neighbour
-// meanwhile and takes that back: short exchanges took a fifth to a third more time.
+// header will stand if anything but the header of the round before stands there, header (release). So whoever has read
+// one message (acquire) finds zero at the next place, or a flag that is not the expected one, until there is a message.
+// The sender keeps in mind of which lines it is to write that zero (stale_lines): calls of one length have their
+// headers in the same places in every round, and need none. It would be one more line to take from the receiver, which
+// polls at its neighbour meanwhile and takes that back: short exchanges took a fifth to a third more time.
 #pragma once
 
 #include "kernels/device/connection.h"
@@ -70,8 +70,8 @@ struct InlineMessages {
     connection.ll_position = next;
   }
 
-  // A sender that finds the ring full looks again and again, and takes the tail's line from the receiver each time: so that
-  // is told only where a part of the ring has become free. The rest is always room enough for the longest message.
+  // A sender that finds the ring full looks again and again, and takes the tail's line from the receiver each time: so
+  // that is told only where a part of the ring has become free. The rest is always room enough for the longest message.
   static void consume(Connection& connection, u64 bytes) {
     const u64 before = connection.ll_position;
     connection.ll_position = after(connection, bytes);
@@ -86,8 +86,10 @@ struct InlineMessages {
   static constexpr u64 before_payload(u64 bytes) {
     return bytes < SlotStores::kLeastBytes ? kHeaderBytes : device::kCacheLineBytes;
   }
-  static_assert(device::kCacheLineBytes + device::kInlineMessageBytes <= device::kInlineTailLines * device::kCacheLineBytes);
-  static_assert(device::kCacheLineBytes + device::kDeepInlineMessageBytes <= device::kDeepInlineTailLines * device::kCacheLineBytes);
+  static_assert(device::kCacheLineBytes + device::kInlineMessageBytes <=
+                device::kInlineTailLines * device::kCacheLineBytes);
+  static_assert(device::kCacheLineBytes + device::kDeepInlineMessageBytes <=
+                device::kDeepInlineTailLines * device::kCacheLineBytes);
 
   // Takes from the peer's cache, which read them a round ago, the lines that the next message of the same length will
   // fill, as far as `next`'s own. A store that had to wait for one would make all later stores wait behind it: between

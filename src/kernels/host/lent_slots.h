@@ -1,15 +1,16 @@
-// What an operation sends to several ranks alike is written once: into the slot of the first connection, whose memory all
-// ranks of the host can read. The messages to the others say where it lies.
+// What an operation sends to several ranks alike is written once: into the slot of the first connection, whose memory
+// all ranks of the host can read. The messages to the others say where it lies.
 //
 //   sender                                        receivers
 //   slot of connection 0: payload, header         read it there
 //   slots of the others: headers with its place   read it there, too
 //   ... the same slot of connection 0 again: waits until all of them have consumed
 //
-// That last wait is new to the program, but no cycle can come of it. Programs lend only where lanes go slice by slice and
-// no connection carries more messages in a slice than it has slots: so what is waited for was sent in an earlier slice, or
-// call. Of all operations that wait, take one of the earliest slice: those of earlier slices are done, the reads of what
-// they lent among them, so that it waits for what it would have waited for without lending (check_program.h).
+// That last wait is new to the program, but no cycle can come of it. Programs lend only where lanes go slice by slice
+// and no connection carries more messages in a slice than it has slots: so what is waited for was sent in an earlier
+// slice, or call. Of all operations that wait, take one of the earliest slice: those of earlier slices are done, the
+// reads of what they lent among them, so that it waits for what it would have waited for without lending
+// (check_program.h).
 #pragma once
 
 #include <array>

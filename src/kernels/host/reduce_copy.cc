@@ -1,12 +1,12 @@
 // From a request to the loop that serves it: plain copies, scaled copies, reductions, integer averages.
 #include "kernels/host/reduce_copy.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
-
-#include <hwy/cache_control.h>
 
 #include "base/error.h"
 #include "base/types.h"
@@ -71,8 +71,8 @@ bool lie_alike(const ReduceCopy& work) {
                      [&](const void* address) { return bytes_to_boundary(address) == lead_bytes; });
 }
 
-// The loops write whole vectors past the caches, from a boundary on (the first that is no nearer than `least_lead` bytes);
-// what lies before it goes through them.
+// The loops write whole vectors past the caches, from a boundary on (the first that is no nearer than `least_lead`
+// bytes); what lies before it goes through them.
 void run_from_boundary(const ReduceCopy& work, Loop loop, std::span<Rider> riders = {}, std::size_t least_lead = 0) {
   if (work.streamed == 0) return loop(work, riders);
   ReduceCopy cached = work;
@@ -81,7 +81,8 @@ void run_from_boundary(const ReduceCopy& work, Loop loop, std::span<Rider> rider
   const std::size_t lead_bytes = lead_of(work.destinations[0], least_lead);
   if (lead_bytes == 0) return loop(work, riders);
   const std::size_t lead = lead_bytes / size_bytes(work.type);
-  if (lead_bytes % size_bytes(work.type) != 0 || lead >= work.elements || !Part::fits(work)) return loop(cached, riders);
+  if (lead_bytes % size_bytes(work.type) != 0 || lead >= work.elements || !Part::fits(work))
+    return loop(cached, riders);
   loop(Part(cached, 0, lead).work(), {});
   loop(Part(work, lead, work.elements - lead).work(), riders);
 }
@@ -215,9 +216,9 @@ void do_alone(const ReduceCopy& work) {
 
 // Copies on their way to one destination each.
 //
-// All begin at or after the furthest first boundary. Their sources lie at equal places within pages as often as not (one
-// buffer into two places), and so do results: a copy whose loads came shortly after another's stores would wait for them
-// (a load is told from earlier stores by its place within a page). Whoever is ahead with its loads does not.
+// All begin at or after the furthest first boundary. Their sources lie at equal places within pages as often as not
+// (one buffer into two places), and so do results: a copy whose loads came shortly after another's stores would wait
+// for them (a load is told from earlier stores by its place within a page). Whoever is ahead with its loads does not.
 class Ride {
  public:
   // False if there are too many.
@@ -234,7 +235,8 @@ class Ride {
   void go_with(const ReduceCopy* leader) {
     std::size_t least_lead = 0;
     for (const Rider& rider : all()) least_lead = std::max(least_lead, bytes_to_boundary(rider.to));
-    if (leader != nullptr && leader->streamed != 0) least_lead = std::max(least_lead, bytes_to_boundary(leader->destinations[0]));
+    if (leader != nullptr && leader->streamed != 0)
+      least_lead = std::max(least_lead, bytes_to_boundary(leader->destinations[0]));
     for (Rider& rider : all()) begin(rider, least_lead);
     if (leader != nullptr) copy_or_reduce(*leader, all(), least_lead);
     finish();
@@ -269,8 +271,8 @@ class Ride {
   std::size_t count_ = 0;
 };
 
-// Whether copies can go along with it. A copy that reads once for several places does where all lie alike, else it is as
-// many copies.
+// Whether copies can go along with it. A copy that reads once for several places does where all lie alike, else it is
+// as many copies.
 bool leads(const ReduceCopy& work) {
   if (work.elements == 0 || work.destination_count == 0 || is_divided(work) || in_pieces(work)) return false;
   return !is_copy(work) || work.destination_count > 1;

@@ -25,12 +25,8 @@ class FloatEnvironment {
   using Control = unsigned;
   static constexpr Control kDefault = 0x1f80;
   static constexpr Control kStickyFlags = 0x3f;
-  static Control read() {
-    return _mm_getcsr();
-  }
-  static void write(Control value) {
-    _mm_setcsr(value);
-  }
+  static Control read() { return _mm_getcsr(); }
+  static void write(Control value) { _mm_setcsr(value); }
 #elif defined(__aarch64__)
   using Control = unsigned long;
   static constexpr Control kDefault = 0;
@@ -40,16 +36,12 @@ class FloatEnvironment {
     asm volatile("mrs %0, fpcr" : "=r"(value));
     return value;
   }
-  static void write(Control value) {
-    asm volatile("msr fpcr, %0" : : "r"(value) : "memory");
-  }
+  static void write(Control value) { asm volatile("msr fpcr, %0" : : "r"(value) : "memory"); }
 #else
 #error "state here how this processor's floating-point control register is read and written"
 #endif
 
-  bool differs() const {
-    return (callers_ & ~kStickyFlags) != kDefault;
-  }
+  bool differs() const { return (callers_ & ~kStickyFlags) != kDefault; }
 
   const Control callers_;
 };

@@ -42,9 +42,7 @@ bool processor_has(InstructionSet set) {
   }
 }
 #else
-bool processor_has(InstructionSet) {
-  return true;
-}  // the one that was compiled
+bool processor_has(InstructionSet) { return true; }  // the one that was compiled
 #endif
 
 bool is_compiled(InstructionSet set) {

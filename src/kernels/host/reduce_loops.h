@@ -10,8 +10,8 @@
 
 namespace sccl::kernels {
 
-// A copy that goes along with a loop, as many bytes at a time as the loop itself writes to a destination: while one waits
-// for memory, the other goes on.
+// A copy that goes along with a loop, as many bytes at a time as the loop itself writes to a destination: while one
+// waits for memory, the other goes on.
 struct Rider {
   const std::uint8_t* from;
   std::uint8_t* to;  // at a multiple of kStreamAlignment where it is streamed
@@ -19,8 +19,8 @@ struct Rider {
   bool streamed;
 };
 
-// Takes riders along, one or (copies) two, as far as the work goes, in whole steps, and leaves in them what remains to be
-// copied. What is streamed is not fenced.
+// Takes riders along, one or (copies) two, as far as the work goes, in whole steps, and leaves in them what remains to
+// be copied. What is streamed is not fenced.
 using Loop = void (*)(const ReduceCopy& work, std::span<Rider> riders);
 
 // The loops ignore the divisor.

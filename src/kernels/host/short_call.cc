@@ -115,7 +115,8 @@ Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states
     if (place.connection == nullptr) continue;
     device::Connection& connection = *place.connection;
     if (!Messages::begun(connection)) {
-      target.awaits(Messages::word(connection), Messages::kFlagShift, Messages::flag(connection), Messages::word(connection));
+      target.awaits(Messages::word(connection), Messages::kFlagShift, Messages::flag(connection),
+                    Messages::word(connection));
       state.blocked_on_peer = connection.peer;
       return Outcome::blocked;
     }
@@ -177,7 +178,8 @@ Outcome ShortCall::run(std::size_t lane, std::span<LaneState> states, const devi
   while (state.op < moves.size()) {
     const Move& move = moves[state.op];
     const u32 signature = call.signature ^ move.tag;
-    if (const Outcome ready = readiness(move, states, state, signature, target); ready != Outcome::progressed) return ready;
+    if (const Outcome ready = readiness(move, states, state, signature, target); ready != Outcome::progressed)
+      return ready;
     if (move.elements > 0) {
       carry_out(move, call, target);
       tell_peers(move, signature, target);

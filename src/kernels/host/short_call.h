@@ -12,15 +12,16 @@ namespace sccl::kernels {
 
 class ShortCall {
  public:
-  // Takes up a program and the call's geometry. False, and ready() with it, when the interpreter has to run them: several
-  // slices, messages in slots, peers' buffers in place, scaled operands, integer averages. `connections` must stay.
+  // Takes up a program and the call's geometry. False, and ready() with it, when the interpreter has to run them:
+  // several slices, messages in slots, peers' buffers in place, scaled operands, integer averages. `connections` must
+  // stay.
   bool prepare(const device::Program& program, const device::Call& call, std::span<device::Connection> connections);
   bool ready() const { return ready_; }
 
   // The interpreter's step(), up to where the lane ends or cannot go on: never `progressed`. Counts the operations
   // that were done.
-  device::Outcome run(std::size_t lane, std::span<device::LaneState> states, const device::Call& call, HostTarget& target,
-                      std::size_t& operations) const;
+  device::Outcome run(std::size_t lane, std::span<device::LaneState> states, const device::Call& call,
+                      HostTarget& target, std::size_t& operations) const;
 
  private:
   using u8 = device::u8;

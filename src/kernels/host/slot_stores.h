@@ -3,8 +3,9 @@
 // Where the two cores share a cache, the reader finds what was written there, and writing past it would send the data
 // through memory. Where they do not (two parts of one processor, two sockets), a written line has to be taken from the
 // other core's cache and handed over again, which costs more than memory does: 64 KiB between two such cores of an EPYC
-// take 24 us in AllReduce of two ranks instead of 9. Systems move processes, so the answer changes while a program runs.
-// The writer's own time tells the two apart (one line taken costs as much as one handed over), and no peer need know.
+// take 24 us in AllReduce of two ranks instead of 9. Systems move processes, so the answer changes while a program
+// runs. The writer's own time tells the two apart (one line taken costs as much as one handed over), and no peer need
+// know.
 #pragma once
 
 #include <algorithm>
@@ -60,8 +61,8 @@ class SlotStores {
   static constexpr std::uint32_t kLeastBetween = 24;
   static constexpr std::uint32_t kMostBetween = 96;
   static constexpr int kVotes = 2;
-  // What a copy to one place takes through the caches by what it takes past them: between cores that share a cache 0.4 to 2.1 for
-  // 8 KiB and 0.6 to 1.1 for 64 KiB; between others 5.2 to 6.6, and 2.0 to 5.2.
+  // What a copy to one place takes through the caches by what it takes past them: between cores that share a cache 0.4
+  // to 2.1 for 8 KiB and 0.6 to 1.1 for 64 KiB; between others 5.2 to 6.6, and 2.0 to 5.2.
   static constexpr std::uint64_t kLongBytes = 32 * 1024;
   static constexpr double kFarShort = 3.3;
   static constexpr double kFarLong = 1.5;

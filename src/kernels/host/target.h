@@ -60,11 +60,17 @@ class HostTarget {
   static constexpr bool leads() { return true; }
   static constexpr void sync() {}
   template <typename Function>
-  static device::Outcome await(Function&& function) { return function(); }
+  static device::Outcome await(Function&& function) {
+    return function();
+  }
   template <typename Function>
-  static bool all(Function&& function) { return function(); }
+  static bool all(Function&& function) {
+    return function();
+  }
   template <typename Function>
-  static void commit(Function&& function) { function(); }
+  static void commit(Function&& function) {
+    function();
+  }
 
   device::Source* sources() { return desks_[held_].sources.data(); }
   u8** sinks() { return desks_[held_].sinks.data(); }
@@ -87,13 +93,20 @@ class HostTarget {
 
   void reduce_copy(const device::Call& call, const device::Source* sources, u32 source_count, bool scaled, u8** sinks,
                    u32 sink_count, u64 elements, u32 divisor) {
-    static_assert(sizeof(device::Source) == sizeof(Operand) && offsetof(device::Source, scale_bits) ==
-                                                                   offsetof(Operand, scale_bits));
+    static_assert(sizeof(device::Source) == sizeof(Operand) &&
+                  offsetof(device::Source, scale_bits) == offsetof(Operand, scale_bits));
     const u64 bytes = elements * call.element_bytes;
     const bool copies = source_count == 1 && !scaled && divisor <= 1;
-    ReduceCopy work{copies ? DataType::int8 : call.type, call.kernel, reinterpret_cast<const Operand*>(sources),
-                    static_cast<int>(source_count), scaled, divisor, reinterpret_cast<void* const*>(sinks),
-                    static_cast<int>(sink_count), copies ? bytes : elements, streamed(sinks, sink_count)};
+    ReduceCopy work{copies ? DataType::int8 : call.type,
+                    call.kernel,
+                    reinterpret_cast<const Operand*>(sources),
+                    static_cast<int>(source_count),
+                    scaled,
+                    divisor,
+                    reinterpret_cast<void* const*>(sinks),
+                    static_cast<int>(sink_count),
+                    copies ? bytes : elements,
+                    streamed(sinks, sink_count)};
     const u32 filled = filled_count_;
     filled_count_ = 0;
     if (filled > 0 && bytes >= SlotStores::kLeastBytes) return fill_slots(work, filled, bytes);

@@ -23,7 +23,8 @@ constexpr Status kSuccess = 0;
 
 constexpr std::array<const char*, 3> kNvrtcNames{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"};
 constexpr std::array<int, 3> kNvrtcMajors{13, 12, 11};
-constexpr std::array<const char*, 4> kHiprtcNames{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so", "libamdhip64.so.5"};
+constexpr std::array<const char*, 4> kHiprtcNames{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so",
+                                                  "libamdhip64.so.5"};
 
 // Python packages keep the compiler in a folder of their own, beside those of the libraries that are loaded already.
 std::set<std::string> folders_of_packages() {
@@ -81,9 +82,9 @@ struct Compiler::Library {
     };
     const bool cuda = vendor == Vendor::cuda;
     return find("Version", version) && find("GetErrorString", error_text) && find("CreateProgram", create) &&
-           find("DestroyProgram", destroy) && find("CompileProgram", compile) &&
-           find("GetProgramLogSize", log_size) && find("GetProgramLog", log) &&
-           find(cuda ? "GetCUBINSize" : "GetCodeSize", image_size) && find(cuda ? "GetCUBIN" : "GetCode", image);
+           find("DestroyProgram", destroy) && find("CompileProgram", compile) && find("GetProgramLogSize", log_size) &&
+           find("GetProgramLog", log) && find(cuda ? "GetCUBINSize" : "GetCodeSize", image_size) &&
+           find(cuda ? "GetCUBIN" : "GetCode", image);
   }
 };
 
@@ -114,10 +115,11 @@ std::unique_ptr<Compiler> Compiler::open_file(Vendor vendor, const std::string& 
 std::unique_ptr<Compiler> Compiler::open(Vendor vendor, int newest_major, std::string& why_not) {
   for (const std::string& path : candidates(vendor, newest_major))
     if (auto compiler = open_file(vendor, path, why_not)) return compiler;
-  why_not = vendor == Vendor::cuda
-                ? "no libnvrtc.so.13, .12 or .11.2 was found: install cuda-nvrtc (or pip install nvidia-cuda-nvrtc) and put "
-                  "its folder on LD_LIBRARY_PATH"
-                : "no libhiprtc was found: install hiprtc of ROCm and put its folder on LD_LIBRARY_PATH";
+  why_not =
+      vendor == Vendor::cuda
+          ? "no libnvrtc.so.13, .12 or .11.2 was found: install cuda-nvrtc (or pip install nvidia-cuda-nvrtc) and put "
+            "its folder on LD_LIBRARY_PATH"
+          : "no libhiprtc was found: install hiprtc of ROCm and put its folder on LD_LIBRARY_PATH";
   return nullptr;
 }
 
@@ -161,8 +163,9 @@ Compiler::Result Compiler::compile(const std::string& source, const std::string&
   if (code == kSuccess) result.image = take(library_->image_size, library_->image);
   library_->destroy(&program);
   if (result.image.empty())
-    fail(ErrorCode::internal_error, "{} ({}) does not compile the kernels for {} ({}): use a version that knows this device. {}",
-         version_, path_, architecture, library_->error_text(code), result.log);
+    fail(ErrorCode::internal_error,
+         "{} ({}) does not compile the kernels for {} ({}): use a version that knows this device. {}", version_, path_,
+         architecture, library_->error_text(code), result.log);
   return result;
 }
 

@@ -30,7 +30,8 @@ class Compiler {
   const std::string& version() const { return version_; }
   const std::string& path() const { return path_; }
 
-  // `architecture` as "sm_90" or "gfx90a"; hipRTC takes any other name for the device that is current. Thread-safe. Throws internal_error with the compiler's own words.
+  // `architecture` as "sm_90" or "gfx90a"; hipRTC takes any other name for the device that is current. Thread-safe.
+  // Throws internal_error with the compiler's own words.
   Result compile(const std::string& source, const std::string& architecture) const;
 
   static std::vector<std::string> options(gpu::Vendor vendor, const std::string& architecture);

@@ -29,14 +29,16 @@ std::string name(const Instance& instance) {
   if (instance.form == KernelForm::signal) return "sccl_signal";
   const char* const form = instance.form == KernelForm::move ? "move_" : "";
   if (!instance.reduces) return fmt::format("sccl_{}copy", form);
-  return fmt::format("sccl_{}{}_{}", form, info(instance.type).name, kKernelNames.at(static_cast<std::size_t>(instance.kernel)));
+  return fmt::format("sccl_{}{}_{}", form, info(instance.type).name,
+                     kKernelNames.at(static_cast<std::size_t>(instance.kernel)));
 }
 
 std::string source(std::span<const Instance> instances) {
   std::string text = "#include \"kernels/gpu/call_kernel.h\"\n";
   for (const Instance& instance : instances) {
     if (instance.form == KernelForm::one_sided || instance.form == KernelForm::signal) {
-      text += fmt::format("SCCL_GPU_{}_KERNEL({})\n", instance.form == KernelForm::signal ? "SIGNAL" : "ONE_SIDED", name(instance));
+      text += fmt::format("SCCL_GPU_{}_KERNEL({})\n", instance.form == KernelForm::signal ? "SIGNAL" : "ONE_SIDED",
+                          name(instance));
       continue;
     }
     const std::string mover =
@@ -44,7 +46,8 @@ std::string source(std::span<const Instance> instances) {
                                        static_cast<int>(instance.type), static_cast<int>(instance.kernel))
                          : "Copying";
     text += fmt::format("{}({}, sccl::device::gpu::{})\n",
-                        instance.form == KernelForm::move ? "SCCL_GPU_MOVE_KERNEL" : "SCCL_GPU_KERNEL", name(instance), mover);
+                        instance.form == KernelForm::move ? "SCCL_GPU_MOVE_KERNEL" : "SCCL_GPU_KERNEL", name(instance),
+                        mover);
   }
   return text;
 }

@@ -1,4 +1,5 @@
-// What kernels there are: two of one-sided calls, one that copies, and one for each type and operation, the latter in two forms.
+// What kernels there are: two of one-sided calls, one that copies, and one for each type and operation, the latter in
+// two forms.
 #pragma once
 
 #include <compare>
@@ -11,8 +12,8 @@
 
 namespace sccl::kernels {
 
-// A whole call of a rank, which waits for its peers; one move, which waits for nobody; one-sided calls, which know no types,
-// and the signals of those that streams order.
+// A whole call of a rank, which waits for its peers; one move, which waits for nobody; one-sided calls, which know no
+// types, and the signals of those that streams order.
 enum class KernelForm : std::uint8_t { call, move, one_sided, signal };
 
 struct Instance {

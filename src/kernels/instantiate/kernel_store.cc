@@ -138,8 +138,8 @@ void KernelStore::prepare(std::span<const Instance> instances) {
       }
     }
   };
-  const unsigned wanted = std::min({kMostThreads, std::max(1u, std::thread::hardware_concurrency()),
-                                    static_cast<unsigned>(instances.size())});
+  const unsigned wanted = std::min(
+      {kMostThreads, std::max(1u, std::thread::hardware_concurrency()), static_cast<unsigned>(instances.size())});
   std::vector<std::thread> threads;
   for (unsigned i = 1; i < wanted; ++i) threads.push_back(start_thread(work));
   work();

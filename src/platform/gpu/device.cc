@@ -14,11 +14,12 @@ int attribute(const Driver& driver, int device, Attribute which) {
   return driver.device_attribute(&value, driver.number_of(which), device) == 0 ? value : 0;
 }
 
-// AMD's numbers of capability leave the stepping out (gfx900 and gfx90a share them), but its compiler takes the device it
-// finds when it is asked for none: the name only tells entries of the cache apart.
+// AMD's numbers of capability leave the stepping out (gfx900 and gfx90a share them), but its compiler takes the device
+// it finds when it is asked for none: the name only tells entries of the cache apart.
 std::string native_architecture(const Driver& driver, int device) {
   std::array<char, 128> text{};
-  driver.check(driver.device_name(text.data(), static_cast<int>(text.size()) - 1, device), "asking for the device's name");
+  driver.check(driver.device_name(text.data(), static_cast<int>(text.size()) - 1, device),
+               "asking for the device's name");
   std::string architecture = "native-";
   for (const char* c = text.data(); *c != '\0'; ++c)
     architecture += std::isalnum(static_cast<unsigned char>(*c)) != 0 ? *c : '-';
@@ -28,7 +29,9 @@ std::string native_architecture(const Driver& driver, int device) {
 // As /sys spells it.
 std::string busid_of(const Driver& driver, int device) {
   std::array<char, 32> text{};
-  if (driver.device_busid == nullptr || driver.device_busid(text.data(), static_cast<int>(text.size()) - 1, device) != 0) return "";
+  if (driver.device_busid == nullptr ||
+      driver.device_busid(text.data(), static_cast<int>(text.size()) - 1, device) != 0)
+    return "";
   std::string id(text.data());
   for (char& c : id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return id;
@@ -86,8 +89,9 @@ std::optional<Device> current_device() {
       if (auto device = device_of(*driver)) return device;
   }
   if (wanted == "cuda" || wanted == "hip")
-    fail(ErrorCode::device_error, "SCCL_PLATFORM={}, but no device is current in this thread{}{}: call {} first, or unset it",
-         wanted, why_not.empty() ? "" : "; ", why_not, wanted == "cuda" ? "cudaSetDevice" : "hipSetDevice");
+    fail(ErrorCode::device_error,
+         "SCCL_PLATFORM={}, but no device is current in this thread{}{}: call {} first, or unset it", wanted,
+         why_not.empty() ? "" : "; ", why_not, wanted == "cuda" ? "cudaSetDevice" : "hipSetDevice");
   if (!why_not.empty()) log::warn("{}; continuing on the host platform", why_not);
   return std::nullopt;
 }
@@ -107,7 +111,8 @@ Device primary_device(const Driver& driver, int ordinal) {
 
 std::string name_of(const Device& device) {
   std::array<char, 128> name{};
-  return device.driver->device_name(name.data(), static_cast<int>(name.size()) - 1, device.ordinal) == 0 ? name.data() : "";
+  return device.driver->device_name(name.data(), static_cast<int>(name.size()) - 1, device.ordinal) == 0 ? name.data()
+                                                                                                         : "";
 }
 
 bool may_reach(const Device& device, const UniqueDeviceId& other) {
@@ -156,13 +161,15 @@ CaptureState capture_of(const Driver& driver, Stream stream) {
   int status = 0;
   CaptureState state;
   if (driver.capture_info != nullptr) {
-    driver.check(driver.capture_info(stream, &status, &state.id, &state.graph, nullptr, nullptr), "asking for a stream's capture");
+    driver.check(driver.capture_info(stream, &status, &state.id, &state.graph, nullptr, nullptr),
+                 "asking for a stream's capture");
   } else {
     driver.check(driver.stream_is_capturing(stream, &status), "asking for a stream's capture");
     state.id = 1;
   }
   if (static_cast<Capture>(status) == Capture::invalidated)
-    fail(ErrorCode::device_error, "the stream's capture has been invalidated by an earlier call: end it and capture again");
+    fail(ErrorCode::device_error,
+         "the stream's capture has been invalidated by an earlier call: end it and capture again");
   if (static_cast<Capture>(status) == Capture::none) return {};
   return state;
 }

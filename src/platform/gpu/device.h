@@ -1,5 +1,5 @@
-// A device that a rank uses, and the scopes in which the driver is talked to: the caller's device and capture mode are as
-// before when they end.
+// A device that a rank uses, and the scopes in which the driver is talked to: the caller's device and capture mode are
+// as before when they end.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct Device {
   std::string architecture;  // "sm_90"; of HIP a name that stands for this device
   bool vmm = false;          // memory can be passed on as file descriptors
 
-  bool pageable = false;   // kernels may use any host memory
+  bool pageable = false;  // kernels may use any host memory
 
   int newest_compiler() const { return driver->vendor == Vendor::cuda ? driver->version / 1000 : 0; }
 };
@@ -29,15 +29,15 @@ struct Device {
 // `hip` throw where there is none.
 std::optional<Device> current_device();
 
-// A device by its number, with the context that CUDA's runtime uses, which is kept from now on: the program's own uses of it
-// come and go. Throws invalid_argument for a number there is not.
+// A device by its number, with the context that CUDA's runtime uses, which is kept from now on: the program's own uses
+// of it come and go. Throws invalid_argument for a number there is not.
 Device primary_device(const Driver& driver, int ordinal);
 
 // "NVIDIA H200"; "" where the driver does not tell.
 std::string name_of(const Device& device);
 
-// Whether the driver says that `device` can use memory of another one; true where that one is not visible to this process,
-// so that the driver cannot be asked.
+// Whether the driver says that `device` can use memory of another one; true where that one is not visible to this
+// process, so that the driver cannot be asked.
 bool may_reach(const Device& device, const UniqueDeviceId& other);
 
 // Makes a device current.

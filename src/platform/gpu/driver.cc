@@ -122,7 +122,8 @@ void fill_work(Table& table, Driver& d) {
 
 void* library_in_memory(Vendor vendor) {
   constexpr std::array<const char*, 1> kCuda{"libcuda.so.1"};
-  constexpr std::array<const char*, 4> kHip{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
+  constexpr std::array<const char*, 4> kHip{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+                                            "libamdhip64.so"};
   const auto open = [](const auto& names) -> void* {
     for (const char* name : names)
       if (void* const found = ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return found;
@@ -150,8 +151,9 @@ std::optional<Driver> load(Vendor vendor, std::string& why_not) {
   }
   driver.driver_version(&driver.version);
   if (vendor == Vendor::cuda && driver.version < kOldestCuda) {
-    why_not = fmt::format("the CUDA driver is of version {}.{}, which lacks what graphs need: update it to 11.3 or newer",
-                          driver.version / 1000, driver.version % 1000 / 10);
+    why_not =
+        fmt::format("the CUDA driver is of version {}.{}, which lacks what graphs need: update it to 11.3 or newer",
+                    driver.version / 1000, driver.version % 1000 / 10);
     return std::nullopt;
   }
   return driver;
@@ -178,7 +180,8 @@ void Driver::fail(Status status, const char* what) const {
   constexpr Status kOutOfMemory = 2;
   const char* remedy = status == kOutOfMemory ? "free device memory, or lower SCCL_MEM_LIMIT"
                                               : "look at the driver's log (dmesg, nvidia-smi -q)";
-  sccl::fail(ErrorCode::device_error, "{} failed on the {} driver ({}): {}", what, name(vendor), error_text(status), remedy);
+  sccl::fail(ErrorCode::device_error, "{} failed on the {} driver ({}): {}", what, name(vendor), error_text(status),
+             remedy);
 }
 
 const Driver* find_driver(Vendor vendor, std::string& why_not) {

@@ -29,8 +29,8 @@ struct IpcHandle {
 
 // Of an allocation that can be mapped by others; the layout is the vendors'.
 struct AllocationProperties {
-  int type = 1;          // pinned
-  int handle_types = 1;  // POSIX file descriptor
+  int type = 1;           // pinned
+  int handle_types = 1;   // POSIX file descriptor
   int location_type = 1;  // device
   int location_id = 0;
   void* win32 = nullptr;
@@ -48,8 +48,14 @@ struct AccessDescription {
 
 // Of the vendors' numbers those that both use; where they differ the table's `attributes` say which.
 enum class Attribute : int {
-  multiprocessors, capability_major, capability_minor, vmm, vmm_descriptors, pageable,
-  stream_values, process_service  // of CUDA only
+  multiprocessors,
+  capability_major,
+  capability_minor,
+  vmm,
+  vmm_descriptors,
+  pageable,
+  stream_values,
+  process_service  // of CUDA only
 };
 // One operation of a batch on a stream's flags; the driver's layout.
 struct FlagOperation {
@@ -127,8 +133,8 @@ struct Driver {
   Status (*stream_synchronize)(Stream);
   Status (*stream_wait_event)(Stream, void* event, unsigned);
   // Of CUDA only: HIP's flags lie in memory of their own that processes cannot share.
-  Status (*stream_wait_value)(Stream, Address, std::uint32_t, unsigned flags);   // may be null
-  Status (*stream_write_value)(Stream, Address, std::uint32_t, unsigned flags);  // may be null
+  Status (*stream_wait_value)(Stream, Address, std::uint32_t, unsigned flags);     // may be null
+  Status (*stream_write_value)(Stream, Address, std::uint32_t, unsigned flags);    // may be null
   Status (*stream_batch)(Stream, unsigned count, FlagOperation*, unsigned flags);  // may be null
   Status (*stream_is_capturing)(Stream, int*);
   Status (*capture_info)(Stream, int* status, unsigned long long* id, void** graph, const void*** nodes,
@@ -139,8 +145,9 @@ struct Driver {
   Status (*event_record)(void*, Stream);
   Status (*event_query)(void*);
   Status (*event_elapsed)(float* milliseconds, void* begin, void* end);  // may be null
-  Status (*user_object_create)(void**, void* pointer, void (*destroy)(void*), unsigned count, unsigned flags);  // may be null
-  Status (*graph_retain)(void* graph, void* object, unsigned count, unsigned flags);                            // may be null
+  Status (*user_object_create)(void**, void* pointer, void (*destroy)(void*), unsigned count,
+                               unsigned flags);                                       // may be null
+  Status (*graph_retain)(void* graph, void* object, unsigned count, unsigned flags);  // may be null
 
   // Kernels.
   Status (*module_load)(void**, const void* image);
@@ -163,8 +170,8 @@ struct Driver {
   [[noreturn]] void fail(Status status, const char* what) const;
 };
 
-// The driver of a vendor, when the program has loaded its library and it works; else null. Looked for at each call until
-// it is found: a program may load it later. `why_not` tells what is wrong with a library that is there.
+// The driver of a vendor, when the program has loaded its library and it works; else null. Looked for at each call
+// until it is found: a program may load it later. `why_not` tells what is wrong with a library that is there.
 const Driver* find_driver(Vendor vendor, std::string& why_not);
 
 }  // namespace sccl::gpu

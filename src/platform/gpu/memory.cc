@@ -45,7 +45,8 @@ void enable_peer_access(const Device& user, const Device& owner) {
 Ticket ticket_for(const Device& device, Address address, std::size_t& offset) {
   const Current current(device);
   const Driver& driver = *device.driver;
-  if (driver.address_range == nullptr) driver.fail(1, "asking for the allocation of a buffer, which this driver does not tell,");
+  if (driver.address_range == nullptr)
+    driver.fail(1, "asking for the allocation of a buffer, which this driver does not tell,");
   Address base = 0;
   std::size_t bytes = 0;
   driver.check(driver.address_range(&base, &bytes, address), "asking for the allocation of a buffer");
@@ -214,7 +215,8 @@ Address PinnedMemory::address_for(const Device& device) const {
   const Current current(device);
   const RelaxedCapture relaxed(*device.driver);
   Address address = 0;
-  device.driver->check(device.driver->host_device_pointer(&address, data_, 0), "mapping pinned host memory to the device");
+  device.driver->check(device.driver->host_device_pointer(&address, data_, 0),
+                       "mapping pinned host memory to the device");
   return address;
 }
 

@@ -15,12 +15,12 @@ struct Ticket {
   bool descriptor = false;  // it travels as a file descriptor, not as `ipc`
 };
 
-// Kernels of `user` may use the memory that `owner`, a device of this process, allocates by plain calls. Throws device_error
-// when the driver refuses.
+// Kernels of `user` may use the memory that `owner`, a device of this process, allocates by plain calls. Throws
+// device_error when the driver refuses.
 void enable_peer_access(const Device& user, const Device& owner);
 
-// A ticket for memory that the program has allocated around `address`, which lies `offset` bytes behind its begin. Throws
-// device_error for what no other process can map.
+// A ticket for memory that the program has allocated around `address`, which lies `offset` bytes behind its begin.
+// Throws device_error for what no other process can map.
 Ticket ticket_for(const Device& device, Address address, std::size_t& offset);
 
 class DeviceMemory {
@@ -28,7 +28,8 @@ class DeviceMemory {
   // Filled with zeros. `shared`: can be given to other processes.
   static std::shared_ptr<DeviceMemory> allocate(const Device& device, std::size_t bytes);
   // What another process's ticket is for.
-  static std::shared_ptr<DeviceMemory> map(const Device& device, const Ticket& ticket, const FileDescriptor& descriptor);
+  static std::shared_ptr<DeviceMemory> map(const Device& device, const Ticket& ticket,
+                                           const FileDescriptor& descriptor);
 
   // Gives the memory back; the device's work on it must have ended.
   ~DeviceMemory();

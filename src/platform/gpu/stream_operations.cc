@@ -14,7 +14,8 @@ constexpr std::size_t kMostInBatch = 128;  // the driver takes 256
 
 std::optional<int> asked(const Device& device, Attribute which) {
   int value = 0;
-  if (device.driver->device_attribute(&value, device.driver->number_of(which), device.ordinal) != 0) return std::nullopt;
+  if (device.driver->device_attribute(&value, device.driver->number_of(which), device.ordinal) != 0)
+    return std::nullopt;
   return value;
 }
 
@@ -83,7 +84,8 @@ void StreamOperations::copy(Address to, Address from, std::size_t bytes) {
 void StreamOperations::launch(void* function, unsigned blocks, unsigned threads, void* arguments) {
   flush();
   void* parameters[] = {arguments};
-  driver_.check(driver_.launch(function, blocks, 1, 1, threads, 1, 1, 0, stream_, parameters, nullptr), "launching a kernel");
+  driver_.check(driver_.launch(function, blocks, 1, 1, threads, 1, 1, 0, stream_, parameters, nullptr),
+                "launching a kernel");
 }
 
 }  // namespace sccl::gpu

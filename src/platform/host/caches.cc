@@ -63,7 +63,8 @@ std::size_t second_level_cache_bytes() {
 }
 
 std::size_t bytes_that_stay(std::size_t last_level, std::size_t second_level, int cores) {
-  // Slots and whatever else runs take their part: AllReduce of 6 MiB by two ranks takes 0.8 of the time past a cache of 32 MiB.
+  // Slots and whatever else runs take their part: AllReduce of 6 MiB by two ranks takes 0.8 of the time past a cache of
+  // 32 MiB.
   const std::size_t shared = last_level / 8 * 5;
   if (last_level <= kMostOfACluster || second_level == 0) return shared;
   return std::min(shared, second_level * static_cast<std::size_t>(cores));

@@ -5,8 +5,8 @@
 
 namespace sccl::host {
 
-// One last-level cache, as /sys tells it: the C library adds up all of them on some processors, also those of cores that
-// a virtual machine does not have. 32 MiB where nothing is told.
+// One last-level cache, as /sys tells it: the C library adds up all of them on some processors, also those of cores
+// that a virtual machine does not have. 32 MiB where nothing is told.
 std::size_t last_level_cache_bytes();
 // A core's own cache above that one; 0 where nothing is told.
 std::size_t second_level_cache_bytes();

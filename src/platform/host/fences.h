@@ -1,10 +1,10 @@
 // Fences between one's own stores and later loads (Dekker's pattern: each side stores, fences, and looks at what the
 // other one stored; at least one of them sees the other).
 //
-// A full fence makes its caller wait until all it wrote has left the core, which costs as much as a short message. Where
-// one side acts millions of times and the other hardly ever, the rare side can fence for both: its heavy fence makes one
-// on every core that runs a process which has asked for it (membarrier, global and expedited), and the frequent side's
-// light fence is the compiler's only. Among processes this works if all have asked (let_others_fence).
+// A full fence makes its caller wait until all it wrote has left the core, which costs as much as a short message.
+// Where one side acts millions of times and the other hardly ever, the rare side can fence for both: its heavy fence
+// makes one on every core that runs a process which has asked for it (membarrier, global and expedited), and the
+// frequent side's light fence is the compiler's only. Among processes this works if all have asked (let_others_fence).
 #pragma once
 
 #include <atomic>

@@ -70,7 +70,8 @@ void open_root(std::vector<Address>& addresses, const Secret& secret) {
 }  // namespace
 
 std::chrono::milliseconds init_timeout() {
-  return std::chrono::milliseconds(env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
+  return std::chrono::milliseconds(
+      env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
 }
 
 UniqueId create_unique_id() {
@@ -99,7 +100,7 @@ struct Bootstrap::Impl {
   const std::atomic<bool>* abort;
   std::function<void()> watch;
   FileDescriptor socket;
-  bool over = false;  // left or failed: nothing more is to be said
+  bool over = false;          // left or failed: nothing more is to be said
   bool root_is_here = false;  // in this process
 
   void wait_for_roots_end() const;
@@ -183,8 +184,8 @@ void Bootstrap::Impl::tell_roots_reason(const char* during) {
     if (failure != SocketFailure::timed_out) explain(failure, during);
   }
   if (kind == Kind::error) fail_with(payload);
-  sccl::fail(ErrorCode::remote_error, "rank {} lost another rank of this host during {}: look at the ranks' output", rank,
-             during);
+  sccl::fail(ErrorCode::remote_error, "rank {} lost another rank of this host during {}: look at the ranks' output",
+             rank, during);
 }
 
 void Bootstrap::Impl::explain(SocketFailure failure, const char* during) {

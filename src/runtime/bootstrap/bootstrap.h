@@ -24,8 +24,8 @@ class Bootstrap {
   // not ours (the message says so, for instance when the id was made by another NCCL), invalid_usage when the rank is
   // taken or the rank counts differ (naming both), remote_error when a rank gave up, system_error when the deadline
   // passes (naming the ranks that are missing, as far as the root knows). `abort` is polled at least every 100 ms;
-  // when it turns true the call throws invalid_usage "aborted". `watch`, if any, is called now and then while ranks wait
-  // here for one another, and may throw to end that.
+  // when it turns true the call throws invalid_usage "aborted". `watch`, if any, is called now and then while ranks
+  // wait here for one another, and may throw to end that.
   Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
             std::function<void()> watch = {});
   ~Bootstrap();

@@ -23,8 +23,8 @@ constexpr std::size_t kMostPassed = 240;
 
 struct Message {
   std::uint64_t mac = 0;
-  std::int32_t rank = 0;  // of the sender
-  std::int32_t first = 0; // position of the first rank whose descriptors follow
+  std::int32_t rank = 0;   // of the sender
+  std::int32_t first = 0;  // position of the first rank whose descriptors follow
 };
 
 struct SocketName {
@@ -73,7 +73,8 @@ void send_message(int socket, const Message& message, std::span<const int> descr
     else if (errno == EPIPE || errno == ECONNRESET)
       throw SocketFailure::closed;
     else if (errno != EINTR)
-      fail_errno(errno, "passing descriptors to another rank", "look at the limits on open files and memory (ulimit -n, -v)");
+      fail_errno(errno, "passing descriptors to another rank",
+                 "look at the limits on open files and memory (ulimit -n, -v)");
   }
 }
 
@@ -84,7 +85,8 @@ struct Received {
 };
 
 [[noreturn]] void fail_without_room() {
-  fail(ErrorCode::system_error, "no room for the descriptors of other ranks: raise the limit on open files (ulimit -n)");
+  fail(ErrorCode::system_error,
+       "no room for the descriptors of other ranks: raise the limit on open files (ulimit -n)");
 }
 
 std::vector<FileDescriptor> passed_descriptors(msghdr& header) {
@@ -219,7 +221,8 @@ class Server {
       std::vector<int> passed;
       for (std::size_t i = first; i < std::min(first + batch, table_.size()); ++i)
         for (const FileDescriptor& descriptor : table_[i]) passed.push_back(descriptor.get());
-      const Message message{proof_of(exchange_.secret, exchange_.rank), exchange_.rank, static_cast<std::int32_t>(first)};
+      const Message message{proof_of(exchange_.secret, exchange_.rank), exchange_.rank,
+                            static_cast<std::int32_t>(first)};
       send_message(client, message, passed, exchange_.patience);
       receive_message(client, exchange_.patience);
     }

@@ -18,8 +18,9 @@ std::vector<T> gather_values(const T& mine, const char* about, Bootstrap& bootst
   for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(&mine, 1)), deadline)) {
     T entry;
     if (bytes.size() != sizeof entry)
-      fail(ErrorCode::invalid_usage, "rank {} sent {} bytes about its {} instead of {}: use one library version on all ranks",
-           all.size(), bytes.size(), about, sizeof entry);
+      fail(ErrorCode::invalid_usage,
+           "rank {} sent {} bytes about its {} instead of {}: use one library version on all ranks", all.size(),
+           bytes.size(), about, sizeof entry);
     std::memcpy(static_cast<void*>(&entry), bytes.data(), sizeof entry);
     all.push_back(entry);
   }

@@ -79,8 +79,7 @@ std::vector<Address> listening_addresses() {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.preference < b.preference; });
   // Loopback keeps its place even where the host has many addresses: ranks of this host always reach it.
-  if (candidates.size() > IdContent::kMostAddresses)
-    candidates[IdContent::kMostAddresses - 1] = candidates.back();
+  if (candidates.size() > IdContent::kMostAddresses) candidates[IdContent::kMostAddresses - 1] = candidates.back();
   std::vector<Address> addresses;
   for (const Candidate& candidate : candidates)
     if (addresses.size() < IdContent::kMostAddresses) addresses.push_back(candidate.address);
@@ -99,8 +98,8 @@ Address parse_address(const std::string& text) {
                         ? EAI_NONAME
                         : ::getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found);
   if (error != 0)
-    fail(ErrorCode::invalid_argument, "NCCL_COMM_ID={} is no address ({}): give ipv4:port, [ipv6]:port or host:port", text,
-         ::gai_strerror(error));
+    fail(ErrorCode::invalid_argument, "NCCL_COMM_ID={} is no address ({}): give ipv4:port, [ipv6]:port or host:port",
+         text, ::gai_strerror(error));
   Address address;
   address.length = found->ai_addrlen;
   std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);

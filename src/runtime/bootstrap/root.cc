@@ -85,8 +85,8 @@ void Root::turn() {
 bool Root::finished() const { return ranks_ > 0 && left_ >= ranks_; }
 
 std::size_t Root::members() const {
-  return static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(),
-                                                [](const Link& link) { return link.stage == Stage::member; }));
+  return static_cast<std::size_t>(
+      std::count_if(links_.begin(), links_.end(), [](const Link& link) { return link.stage == Stage::member; }));
 }
 
 void Root::wait() {
@@ -169,10 +169,14 @@ void Root::read(Link& link) {
 
 bool Root::advance(Link& link) {
   switch (link.stage) {
-    case Stage::hello: return take_hello(link);
-    case Stage::join: return take_join(link);
-    case Stage::member: return take_frame(link);
-    case Stage::left: return false;
+    case Stage::hello:
+      return take_hello(link);
+    case Stage::join:
+      return take_join(link);
+    case Stage::member:
+      return take_frame(link);
+    case Stage::left:
+      return false;
   }
   return false;
 }
@@ -248,12 +252,15 @@ void Root::handle(Link& link, Kind kind, const Bytes& payload) {
                fmt::format("rank {} gave up: {}", link.rank,
                            std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size())));
       break;
-    case Kind::missing: fail_all(ErrorCode::system_error, missing_text()); break;
+    case Kind::missing:
+      fail_all(ErrorCode::system_error, missing_text());
+      break;
     case Kind::leave:
       link.stage = Stage::left;
       ++left_;
       break;
-    default: refuse(link, "it sent a message only the root may send");
+    default:
+      refuse(link, "it sent a message only the root may send");
   }
 }
 
@@ -305,10 +312,11 @@ std::string Root::missing_text() const {
     if (!came[static_cast<std::size_t>(rank)]) missing.push_back(rank);
   if (missing.empty()) return "all ranks came, but one stopped answering during init: look at the ranks' output";
   const std::size_t named = std::min(missing.size(), kMostNamed);
-  return fmt::format("rank {}{} did not come in time: look whether it was started and can reach the root (or raise "
-                     "SCCL_INIT_TIMEOUT_MS)",
-                     fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(named), ", "),
-                     named == missing.size() ? "" : fmt::format(" and {} more", missing.size() - named));
+  return fmt::format(
+      "rank {}{} did not come in time: look whether it was started and can reach the root (or raise "
+      "SCCL_INIT_TIMEOUT_MS)",
+      fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+      named == missing.size() ? "" : fmt::format(" and {} more", missing.size() - named));
 }
 
 void Root::write(Link& link) {

@@ -37,8 +37,7 @@ inline std::uint64_t siphash(const Secret& key, std::span<const std::byte> messa
     absorb(word);
   }
   std::uint64_t last = static_cast<std::uint64_t>(message.size()) << 56;
-  for (std::size_t i = 0; at + i < message.size(); ++i)
-    last |= static_cast<std::uint64_t>(message[at + i]) << (8 * i);
+  for (std::size_t i = 0; at + i < message.size(); ++i) last |= static_cast<std::uint64_t>(message[at + i]) << (8 * i);
   absorb(last);
   v2 ^= 0xff;
   round(), round(), round(), round();

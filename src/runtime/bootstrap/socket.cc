@@ -44,7 +44,8 @@ FileDescriptor try_to_listen(const Address& address) {
 // quickly runs out of them (4 ranks: 7000 a minute). Asked for a certain one, it gives it.
 FileDescriptor listen_on_lingering_port(Address& address) {
   unsigned first = 0, last = 0;
-  if (std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range"); !(range >> first >> last) || first > last || last > 65535)
+  if (std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
+      !(range >> first >> last) || first > last || last > 65535)
     first = 32768, last = 60999;  // Linux's own
   const unsigned count = last - first + 1;
   const unsigned begin = std::random_device()() % count;
@@ -66,7 +67,8 @@ FileDescriptor listen_on(Address& address) {
   const bool any_port = port_of(address) == 0;
   FileDescriptor made = try_to_listen(address);
   if (!made.valid() && errno == EADDRINUSE && any_port) made = listen_on_lingering_port(address);
-  if (!made.valid()) fail_errno(errno, "listening on " + address.text(), "choose another interface (NCCL_SOCKET_IFNAME) or port");
+  if (!made.valid())
+    fail_errno(errno, "listening on " + address.text(), "choose another interface (NCCL_SOCKET_IFNAME) or port");
   ::getsockname(made.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length);
   return made;
 }

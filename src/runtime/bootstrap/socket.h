@@ -18,8 +18,8 @@
 namespace sccl::runtime {
 
 // When a blocking call must give up. `abort` may be null. `alarm` is a descriptor that becomes readable when there is
-// worse news than the call waits for; -1: none. `watch` may be null; it is called when nothing has come for a while, and
-// may throw.
+// worse news than the call waits for; -1: none. `watch` may be null; it is called when nothing has come for a while,
+// and may throw.
 struct Patience {
   Deadline deadline = Deadline::never();
   const std::atomic<bool>* abort = nullptr;
@@ -36,8 +36,8 @@ FileDescriptor listen_on(Address& address);  // stores the port that was given
 FileDescriptor connect_to(const Address& address, const Patience& patience);
 void send_all(int socket, std::span<const std::byte> bytes, const Patience& patience);
 void receive_all(int socket, std::span<std::byte> bytes, const Patience& patience);
-// recvmsg of a packet (SOCK_SEQPACKET): its bytes; 0 when the peer has hung up and all its packets were received; -1 with
-// errno.
+// recvmsg of a packet (SOCK_SEQPACKET): its bytes; 0 when the peer has hung up and all its packets were received; -1
+// with errno.
 ssize_t receive_packet(int socket, msghdr& header);
 // Waits until the descriptor is readable or writable (poll events).
 void wait_for(int descriptor, short events, const Patience& patience);

@@ -32,11 +32,12 @@ std::size_t agreed_limit(Bootstrap& bootstrap, Deadline deadline) {
 }
 
 int ranks_of_device(std::span<const DeviceCard> cards, const gpu::UniqueDeviceId& id) {
-  return static_cast<int>(std::count_if(cards.begin(), cards.end(), [&](const DeviceCard& card) { return card.id == id; }));
+  return static_cast<int>(
+      std::count_if(cards.begin(), cards.end(), [&](const DeviceCard& card) { return card.id == id; }));
 }
 
-// Of the rank with the fewest: every rank must have the same channels. A block takes a multiprocessor of its own; a rank
-// that is alone on its device leaves half of it to other communicators, whose kernels may have to run beside.
+// Of the rank with the fewest: every rank must have the same channels. A block takes a multiprocessor of its own; a
+// rank that is alone on its device leaves half of it to other communicators, whose kernels may have to run beside.
 int fewest_blocks(std::span<const DeviceCard> cards) {
   int fewest = cards.front().multiprocessors;
   for (const DeviceCard& card : cards)
@@ -47,9 +48,12 @@ int fewest_blocks(std::span<const DeviceCard> cards) {
 }  // namespace
 
 DeviceCard card_of(const gpu::Device& device) {
-  DeviceCard card{1, static_cast<std::uint8_t>(device.driver->vendor),
+  DeviceCard card{1,
+                  static_cast<std::uint8_t>(device.driver->vendor),
                   static_cast<std::uint8_t>(device.vmm && env::flag("NCCL_CUMEM_ENABLE", true) ? 1 : 0),
-                  device.multiprocessors, device.id, {}};
+                  device.multiprocessors,
+                  device.id,
+                  {}};
   device.busid.copy(card.busid.data(), card.busid.size() - 1);
   return card;
 }
@@ -63,7 +67,8 @@ bool all_have_devices(std::span<const DeviceCard> cards) {
            "(cudaSetDevice), or set SCCL_PLATFORM=host on all",
            first.present != 0 ? 0 : rank, first.present != 0 ? rank : 0);
     if (cards[rank].vendor != first.vendor)
-      fail(ErrorCode::invalid_usage, "ranks 0 and {} use devices of different vendors: use one kind in a communicator", rank);
+      fail(ErrorCode::invalid_usage, "ranks 0 and {} use devices of different vendors: use one kind in a communicator",
+           rank);
   }
   return first.present != 0;
 }
@@ -72,17 +77,22 @@ namespace {
 
 class DeviceMeeting {
  public:
-  DeviceMeeting(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards, const Settings& settings, Bootstrap& bootstrap,
-                Deadline deadline)
-      : rank_(rank), cards_(cards), bootstrap_(bootstrap), deadline_(deadline), limit_(agreed_limit(bootstrap, deadline)) {
+  DeviceMeeting(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards, const Settings& settings,
+                Bootstrap& bootstrap, Deadline deadline)
+      : rank_(rank),
+        cards_(cards),
+        bootstrap_(bootstrap),
+        deadline_(deadline),
+        limit_(agreed_limit(bootstrap, deadline)) {
     membership_.device = device;
     membership_.neighbours = ranks_of_device(cards, device.id);
     membership_.blocks = fewest_blocks(cards);
     // Passed on as descriptors only where every rank can.
     for (const DeviceCard& card : cards) membership_.device.vmm = membership_.device.vmm && card.vmm != 0;
     membership_.lines = agree_on_lines(settings);
-    membership_.layout = fit_layout(static_cast<int>(cards.size()), membership_.blocks, limit_,
-                                    membership_.lines == LineVerdict::whole ? LineSlots::of_collectives : LineSlots::none);
+    membership_.layout =
+        fit_layout(static_cast<int>(cards.size()), membership_.blocks, limit_,
+                   membership_.lines == LineVerdict::whole ? LineSlots::of_collectives : LineSlots::none);
     membership_.peers.resize(cards.size());
   }
 
@@ -105,7 +115,8 @@ class DeviceMeeting {
 
   // Before there is memory to share, since lines take some of it.
   LineVerdict agree_on_lines(const Settings& settings) {
-    const bool wanted = settings.protocol == ProtocolChoice::ll128 || (settings.protocol == ProtocolChoice::automatic && settings.lines_allowed);
+    const bool wanted = settings.protocol == ProtocolChoice::ll128 ||
+                        (settings.protocol == ProtocolChoice::automatic && settings.lines_allowed);
     if (!wanted || ranks() == 1) return LineVerdict::not_wanted;
     std::vector<LinePeer> peers;
     for (const DeviceCard& card : cards_) peers.push_back({card.id, card.busid.data()});
@@ -193,10 +204,13 @@ class DeviceMeeting {
   void stage() {
     const PathTable& paths = membership_.paths;
     if (env::flag("NCCL_SHM_DISABLE", false))
-      fail(ErrorCode::invalid_usage, "rank {}: devices that do not reach each other need shared host memory, which "
-                                     "NCCL_SHM_DISABLE forbids: unset it", rank_);
+      fail(ErrorCode::invalid_usage,
+           "rank {}: devices that do not reach each other need shared host memory, which "
+           "NCCL_SHM_DISABLE forbids: unset it",
+           rank_);
     if (membership_.lines == LineVerdict::whole) membership_.lines = LineVerdict::host_memory;
-    membership_.layout = fit_layout(ranks(), std::min(membership_.blocks, kMostStagedChannels), std::min(limit_, kMostStagedBytes));
+    membership_.layout =
+        fit_layout(ranks(), std::min(membership_.blocks, kMostStagedChannels), std::min(limit_, kMostStagedBytes));
     const auto bytes_of = [&](Rank rank) {
       const auto sources = static_cast<int>(paths.staged_sources(rank).size());
       return DeviceLayout(sources, membership_.layout.channels(), membership_.layout.slot_bytes()).total_bytes();
@@ -224,7 +238,8 @@ class DeviceMeeting {
       bool all_buffers;
       bool direct;
       bool windows;
-    } mine{!membership_.paths.any_staged(), !env::flag("NCCL_P2P_DIRECT_DISABLE", false), env::flag("NCCL_WIN_ENABLE", true)};
+    } mine{!membership_.paths.any_staged(), !env::flag("NCCL_P2P_DIRECT_DISABLE", false),
+           env::flag("NCCL_WIN_ENABLE", true)};
     for (Rank other = 0; other < ranks(); ++other)
       if (!peer(other).same_process || card(other).id != membership_.device.id) mine.all_buffers = false;
     membership_.direct = true;

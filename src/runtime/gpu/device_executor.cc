@@ -41,7 +41,8 @@ constexpr unsigned kDeviceMemory = 2;
 std::unique_ptr<Rehearsal> rehearsal_of(const Membership& membership) {
   if (!membership.topology || membership.ranks < 2) return nullptr;
   const auto slot_bytes = static_cast<double>(membership.on_device->layout.slot_bytes());
-  return std::make_unique<Rehearsal>(*membership.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+  return std::make_unique<Rehearsal>(*membership.topology,
+                                     portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
 }
 
 bool uses_send(const CollectiveRequest& request, Rank rank) {
@@ -113,8 +114,9 @@ void DeviceExecutor::check_buffer(const void* buffer, const char* which) const {
          "cudaMallocHost",
          membership_.rank, which, buffer, on_device_.device.ordinal);
   if (type == kDeviceMemory && managed == 0 && static_cast<int>(ordinal) != on_device_.device.ordinal)
-    fail(ErrorCode::invalid_argument, "rank {}: {} {} lies on device {}, but the communicator is of device {}: pass memory "
-                                      "of that device",
+    fail(ErrorCode::invalid_argument,
+         "rank {}: {} {} lies on device {}, but the communicator is of device {}: pass memory "
+         "of that device",
          membership_.rank, which, buffer, ordinal, on_device_.device.ordinal);
 }
 
@@ -132,7 +134,8 @@ void DeviceExecutor::check(std::span<const PointToPointRequest> batch) const {
 
 // `used`: where the call's buffers are used in place.
 void DeviceExecutor::begin(const CollectiveRequest& request, const Windows& used) {
-  CallSignature signature{++calls_, request.collective, request.count, request.type, request.reduction.op, request.root};
+  CallSignature signature{++calls_,     request.collective,   request.count,
+                          request.type, request.reduction.op, request.root};
   if (!info(request.collective).reduces) signature.op = ReduceOp::sum;
   if (!info(request.collective).rooted) signature.root = 0;
   if (used) {
@@ -147,7 +150,8 @@ void DeviceExecutor::begin(const CollectiveRequest& request, const Windows& used
 Choice DeviceExecutor::choose_plan(const CollectiveRequest& request, const Windows& windows) {
   if (windows) return usual_choice(request, windows);  // in place is one pass; other forms need not be tried
   // Only who explores needs to know.
-  const bool captured = membership_.settings.tune == TuneMode::online && gpu::capture_of(driver_, stream_for(request.stream)).id != 0;
+  const bool captured =
+      membership_.settings.tune == TuneMode::online && gpu::capture_of(driver_, stream_for(request.stream)).id != 0;
   return tuner_.choose(request, request.count * size_bytes(request.type), usual_choice(request, windows),
                        captured ? DeviceTuner::Captured::yes : DeviceTuner::Captured::no);
 }
@@ -197,7 +201,8 @@ void DeviceExecutor::describe(device::Call& call, const CollectiveRequest& reque
 void DeviceExecutor::launch(const CollectiveRequest& request) {
   watch_.check();
   const gpu::Current current(on_device_.device);
-  if (goes_by_stream(info(request.collective).reduces, request.count * size_bytes(request.type), stream_for(request.stream)))
+  if (goes_by_stream(info(request.collective).reduces, request.count * size_bytes(request.type),
+                     stream_for(request.stream)))
     return launch_in_stream(request);
   const Windows windows = on_device_.direct ? std::nullopt : windows_.find(request, membership_.ranks);
   const Choice choice = choose_plan(request, windows);
@@ -231,10 +236,15 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   }
   if (info(request.collective).reduces) fill_scale(arguments, request.reduction, request.type);
   // In place there is nothing to wait for between slices.
-  call.slice_elements = direct ? longest : (lines ? device::kLineMessageBytes : on_device_.layout.slot_bytes()) / element_bytes;
+  call.slice_elements =
+      direct ? longest : (lines ? device::kLineMessageBytes : on_device_.layout.slot_bytes()) / element_bytes;
   fill_common(arguments, *program.flat,
               {longest * element_bytes,
-               direct ? kLeastDirectPartBytes : ll ? SIZE_MAX : lines ? kLeastLinePartBytes : kLeastSlotPartBytes, false});
+               direct  ? kLeastDirectPartBytes
+               : ll    ? SIZE_MAX
+               : lines ? kLeastLinePartBytes
+                       : kLeastSlotPartBytes,
+               false});
   const bool reduces = info(request.collective).reduces && membership_.ranks > 1;
   const bool computes = reduces || call.scaled;
   submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat,
@@ -243,8 +253,8 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   if (log::enabled(log::Level::info, log::Subsystem::tuning) &&
       membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
     log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, {} channels of {} blocks", membership_.rank,
-              membership_.ranks, calls_, signature.text(), text(choice),
-              arguments.channels, arguments.blocks_per_channel);
+              membership_.ranks, calls_, signature.text(), text(choice), arguments.channels,
+              arguments.blocks_per_channel);
 }
 
 // A factor in device memory is read when the kernel runs.
@@ -288,13 +298,15 @@ void DeviceExecutor::fill_common(Arguments& arguments, const kernels::FlatProgra
   // Transfers that take fewer channels have longer parts than the longest one's.
   const u64 most = geometry.parts_by_chunk ? std::max<u64>(part, 2 * geometry.least_part_bytes) : part;
   call.slice_count = std::max<u64>(1, (most + call.slice_elements - 1) / call.slice_elements);
-  arguments.scratch_channel_bytes =
-      static_cast<u64>(flat.scratch_slots()) * std::min<u64>(layout.slot_bytes(), (most * call.element_bytes + 63) / 64 * 64);
-  call.scratch_slot_bytes = flat.scratch_slots() == 0 ? 0 : arguments.scratch_channel_bytes / static_cast<u64>(flat.scratch_slots());
+  arguments.scratch_channel_bytes = static_cast<u64>(flat.scratch_slots()) *
+                                    std::min<u64>(layout.slot_bytes(), (most * call.element_bytes + 63) / 64 * 64);
+  call.scratch_slot_bytes =
+      flat.scratch_slots() == 0 ? 0 : arguments.scratch_channel_bytes / static_cast<u64>(flat.scratch_slots());
   call.scratch = resources_->scratch(arguments.scratch_channel_bytes * arguments.channels);
   arguments.most_operands = static_cast<u32>(flat.most_operands());
   if (call.protocol != device::Protocol::simple) {
-    arguments.bounce_bytes = call.protocol == device::Protocol::ll ? device::kLlPayloadBytes : device::kLineMessageBytes;
+    arguments.bounce_bytes =
+        call.protocol == device::Protocol::ll ? device::kLlPayloadBytes : device::kLineMessageBytes;
     arguments.bounce_buffers = arguments.most_operands + 1;
     arguments.bounce = resources_->bounce(static_cast<std::size_t>(arguments.channels) * lanes *
                                           arguments.bounce_buffers * arguments.bounce_bytes);
@@ -343,12 +355,15 @@ void DeviceExecutor::submit(Arguments& arguments, const kernels::Instance& insta
   }
   void* const function = resources_->kernels().function(instance);
   const device::Call& call = arguments.call;
-  const bool small = call.slice_elements * call.element_bytes <= kSmallPartBytes || call.protocol == device::Protocol::ll;
-  const u32 threads = call.protocol == device::Protocol::ll128 ? kLineThreads : small ? kFewThreads : device::gpu::kMostThreads;
+  const bool small =
+      call.slice_elements * call.element_bytes <= kSmallPartBytes || call.protocol == device::Protocol::ll;
+  const u32 threads = call.protocol == device::Protocol::ll128 ? kLineThreads
+                      : small                                  ? kFewThreads
+                                                               : device::gpu::kMostThreads;
   const auto places = device::gpu::shared_bytes(arguments.most_operands, static_cast<u32>(flat.most_destinations()));
   void* parameters[] = {&arguments};
-  enqueue({function, arguments.channels * arguments.blocks_per_channel, threads, places, parameters}, arguments.sequence, stream,
-          capture);
+  enqueue({function, arguments.channels * arguments.blocks_per_channel, threads, places, parameters},
+          arguments.sequence, stream, capture);
 }
 
 void DeviceExecutor::enqueue(const Launch& launch, u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture) {
@@ -356,8 +371,9 @@ void DeviceExecutor::enqueue(const Launch& launch, u64 sequence, gpu::Stream str
   if (capture.id != 0) keep_for_graph(capture);
   if (sequence != 0) announce(sequence, stream);
   tuner_.before_launch(stream);
-  const gpu::Status status = driver_.launch(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                                            static_cast<unsigned>(launch.shared_bytes), stream, launch.parameters, nullptr);
+  const gpu::Status status =
+      driver_.launch(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
+                     static_cast<unsigned>(launch.shared_bytes), stream, launch.parameters, nullptr);
   if (status != 0 && sequence != 0) take_back_announcement(sequence);  // it will never end
   driver_.check(status, "launching a kernel");
   tuner_.after_launch(stream);
@@ -371,8 +387,8 @@ void DeviceExecutor::enqueued(gpu::Stream stream, const gpu::CaptureState& captu
   launched_ = true;
 }
 
-// Kernels of one communicator run one after another, also on several streams. What is captured and what is not cannot be
-// ordered here; a program that replays beside other calls orders its streams itself.
+// Kernels of one communicator run one after another, also on several streams. What is captured and what is not cannot
+// be ordered here; a program that replays beside other calls orders its streams itself.
 void DeviceExecutor::order_after_last(gpu::Stream stream, const gpu::CaptureState& capture) {
   if (!launched_ || stream == last_stream_ || capture.id != last_capture_) return;
   driver_.check(driver_.stream_wait_event(stream, event_, 0), "ordering two streams");

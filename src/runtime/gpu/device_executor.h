@@ -1,5 +1,5 @@
-// Runs one rank's calls on its device: a kernel for each, on the caller's stream. Nothing here waits for peers; a thread
-// watches over what runs.
+// Runs one rank's calls on its device: a kernel for each, on the caller's stream. Nothing here waits for peers; a
+// thread watches over what runs.
 #pragma once
 
 #include <atomic>
@@ -29,15 +29,16 @@ namespace sccl::runtime {
 
 class DeviceExecutor {
  public:
-  // `membership` has a device; it, `stop` and what `on_failure` refers to must outlive this. on_failure is called by the
-  // watching thread, once, when a call cannot end.
+  // `membership` has a device; it, `stop` and what `on_failure` refers to must outlive this. on_failure is called by
+  // the watching thread, once, when a call cannot end.
   DeviceExecutor(Membership& membership, const StopFlags& stop, std::function<void(const Error&)> on_failure);
   // Returns when the device has done what was asked for, or has been told to stop.
   ~DeviceExecutor();
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
 
-  // Throw invalid_argument for buffers that the device cannot use. Nothing is begun by then, and the call may be made again.
+  // Throw invalid_argument for buffers that the device cannot use. Nothing is begun by then, and the call may be made
+  // again.
   void check(const CollectiveRequest& request) const;
   void check(std::span<const PointToPointRequest> batch) const;
 
@@ -54,13 +55,13 @@ class DeviceExecutor {
   // Gives back what nobody else holds, unless a kernel may still use it.
   void drop_unused();
 
-  // Several ranks of one device whose calls are given the same stream must not wait for one another on it: between these
-  // two, calls run on a stream of this rank's own, after what was on `stream` before and before what comes after.
+  // Several ranks of one device whose calls are given the same stream must not wait for one another on it: between
+  // these two, calls run on a stream of this rank's own, after what was on `stream` before and before what comes after.
   void fork(StreamHandle stream);
   void join();
 
-  // Takes this rank's buffers back: returns when no peer's kernel and no stream that was released uses them, or after a time
-  // that is too long for one. May be called by any thread, more than once.
+  // Takes this rank's buffers back: returns when no peer's kernel and no stream that was released uses them, or after a
+  // time that is too long for one. May be called by any thread, more than once.
   void withdraw() noexcept;
 
   // Kernels end soon, whatever they wait for.
@@ -96,7 +97,9 @@ class DeviceExecutor {
   Choice choose_on_links(const CollectiveRequest& request, const Windows& windows);
   DeviceReach reach() const { return {on_device_.direct, on_device_.lines == LineVerdict::whole}; }
   void describe(device::Call& call, const CollectiveRequest& request) const;
-  gpu::Stream stream_for(StreamHandle handle) const { return forked_ ? side_stream_ : static_cast<gpu::Stream>(handle); }
+  gpu::Stream stream_for(StreamHandle handle) const {
+    return forked_ ? side_stream_ : static_cast<gpu::Stream>(handle);
+  }
   bool goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream stream);
   Choice choose_for_stream(const CollectiveRequest& request);
   void launch_in_stream(const CollectiveRequest& request);
@@ -110,7 +113,8 @@ class DeviceExecutor {
   void fill_common(Arguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry);
   void fill_chunks(Arguments& arguments, std::span<const device::Chunk> chunks, device::u64 sequence);
   void fill_scale(Arguments& arguments, const Reduction& reduction, DataType type);
-  void submit(Arguments& arguments, const kernels::Instance& instance, const kernels::FlatProgram& flat, gpu::Stream stream);
+  void submit(Arguments& arguments, const kernels::Instance& instance, const kernels::FlatProgram& flat,
+              gpu::Stream stream);
   void submit(OneSidedArguments& arguments, StreamHandle stream);
   void enqueue(const Launch& launch, device::u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture);
   void announce(device::u64 sequence, gpu::Stream stream);
@@ -128,7 +132,8 @@ class DeviceExecutor {
   DeviceWatch watch_;
   PlanCache plans_;
   std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
-  std::map<std::tuple<Collective, Rank, std::size_t, bool>, Choice> rehearsed_;  // by size class, and whether in windows
+  std::map<std::tuple<Collective, Rank, std::size_t, bool>, Choice>
+      rehearsed_;  // by size class, and whether in windows
   DeviceTuner tuner_;
   SymmetricWindows windows_;
   std::atomic<bool> lends_buffers_;  // peers' kernels may use buffers of this rank
@@ -137,7 +142,7 @@ class DeviceExecutor {
   std::optional<StreamCalls> streams_;  // where some calls are ordered by streams
   std::optional<StreamSignals> signals_;
   bool told_of_capture_ = false;
-  std::atomic<bool> has_windows_{false};  // into which peers write
+  std::atomic<bool> has_windows_{false};            // into which peers write
   std::vector<PointToPointRequest> small_, large_;  // of the last batch
   std::vector<schedule::ChunkPlace> places_;
   std::vector<device::Chunk> chunks_;

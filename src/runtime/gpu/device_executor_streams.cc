@@ -1,5 +1,5 @@
-// The executor's calls that streams order instead of kernels that wait (stream_path.h): which these are, and how they are
-// enqueued.
+// The executor's calls that streams order instead of kernels that wait (stream_path.h): which these are, and how they
+// are enqueued.
 #include <algorithm>
 
 #include "base/error.h"
@@ -18,8 +18,10 @@ bool DeviceExecutor::goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream
   const bool captured = gpu::capture_of(driver_, stream).id != 0;
   if (streams_->serve(reduces, bytes, captured)) return true;
   if (captured && streams_->serve(reduces, bytes, false) && !std::exchange(told_of_capture_, true))
-    log::info(log::Subsystem::init, "rank {}: this driver captures no waits for values, so captured calls are kernels that "
-                                    "wait: update it to CUDA 12", membership_.rank);
+    log::info(log::Subsystem::init,
+              "rank {}: this driver captures no waits for values, so captured calls are kernels that "
+              "wait: update it to CUDA 12",
+              membership_.rank);
   return false;
 }
 
@@ -32,7 +34,8 @@ Choice DeviceExecutor::choose_for_stream(const CollectiveRequest& request) {
   } else {
     Settings settings = membership_.settings;
     settings.protocol = ProtocolChoice::simple;
-    choice = choose_on_device({request.collective, request.count * size_bytes(request.type), membership_.ranks}, settings, {true, false});
+    choice = choose_on_device({request.collective, request.count * size_bytes(request.type), membership_.ranks},
+                              settings, {true, false});
   }
   choice.form = Form::slots;
   choice.protocol = ProtocolChoice::simple;
@@ -84,8 +87,8 @@ void DeviceExecutor::launch_in_stream(const CollectiveRequest& request) {
   CallSignature signature;
   if (log::enabled(log::Level::info, log::Subsystem::tuning) &&
       membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
-    log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, ordered by streams", membership_.rank, membership_.ranks,
-              calls_, signature.text(), text(choice));
+    log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, ordered by streams", membership_.rank,
+              membership_.ranks, calls_, signature.text(), text(choice));
 }
 
 // A kernel that cannot be had is told before peers wait for it.
@@ -95,7 +98,8 @@ void DeviceExecutor::launch_in_stream(const PutRequest& request) {
   resources_->kernels().function(kernels::kSignal);
   const gpu::Stream stream = stream_for(request.stream);
   submit_to_stream(stream, [&](u64 sequence) {
-    refuse_after_withdrawal();  // the window may be gone; pairs with settle_streams, which sees that this call is under way
+    refuse_after_withdrawal();  // the window may be gone; pairs with settle_streams, which sees that this call is under
+                                // way
     signals_->put(request, stream, sequence);
   });
 }

@@ -27,8 +27,8 @@ struct Shared {
 std::shared_ptr<kernels::KernelStore> store_of(const gpu::Device& device) {
   static auto* const stores = new Shared<std::pair<gpu::Vendor, std::string>, kernels::KernelStore>;
   return stores->get({device.driver->vendor, device.architecture}, [&] {
-    return std::make_shared<kernels::KernelStore>(kernels::KernelStore::for_device(
-        device.driver->vendor, device.architecture, device.newest_compiler()));
+    return std::make_shared<kernels::KernelStore>(
+        kernels::KernelStore::for_device(device.driver->vendor, device.architecture, device.newest_compiler()));
   });
 }
 

@@ -21,7 +21,8 @@ DeviceLayout::DeviceLayout(int ranks, int channels, std::size_t slot_bytes, Line
     : ranks_(ranks), channels_(channels), slot_bytes_(slot_bytes), lines_(lines) {
   const std::size_t rings = index(channels, 0, 0);
   signals_offset_ = round_up(sizeof(device::gpu::Control), kPageBytes);
-  rings_offset_ = round_up(signals_offset_ + static_cast<std::size_t>(ranks) * MemoryLayout::kSignals * MemoryLayout::kContexts * sizeof(device::u64),
+  rings_offset_ = round_up(signals_offset_ + static_cast<std::size_t>(ranks) * MemoryLayout::kSignals *
+                                                 MemoryLayout::kContexts * sizeof(device::u64),
                            kPageBytes);
   payloads_offset_ = round_up(rings_offset_ + rings * sizeof(device::Ring), kPageBytes);
   lines_offset_ = payloads_offset_ + rings * device::kSlotCount * slot_bytes;
@@ -48,7 +49,8 @@ gpu::Address DeviceLayout::lines(gpu::Address base, int channel, int kind, Rank 
 }
 
 std::size_t device_memory_limit_bytes() {
-  return static_cast<std::size_t>(env::number("SCCL_DEVICE_MEM_LIMIT", kDefaultMemoryLimit, 1 << 20, std::int64_t{1} << 40));
+  return static_cast<std::size_t>(
+      env::number("SCCL_DEVICE_MEM_LIMIT", kDefaultMemoryLimit, 1 << 20, std::int64_t{1} << 40));
 }
 
 DeviceLayout fit_layout(int ranks, int blocks, std::size_t memory_limit, LineSlots lines) {

@@ -1,6 +1,6 @@
 // Offsets within the memory that a rank shares on its device, the same at every rank: the words that stop its kernels,
-// the counters of one-sided signals, then for every channel, kind of call and sender a ring and its slots, and where links
-// keep them whole, for every channel and sender slots of lines.
+// the counters of one-sided signals, then for every channel, kind of call and sender a ring and its slots, and where
+// links keep them whole, for every channel and sender slots of lines.
 #pragma once
 
 #include <cstddef>

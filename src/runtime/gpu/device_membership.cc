@@ -9,12 +9,14 @@ DeviceMembership::Inbox DeviceMembership::inbox(Rank receiver, Rank sender) cons
   if (!paths.staged(receiver, sender)) return {layout, owner.memory->address(), sender};
   const std::vector<Rank> sources = paths.staged_sources(receiver);
   const auto place = static_cast<Rank>(std::find(sources.begin(), sources.end(), sender) - sources.begin());
-  return {DeviceLayout(static_cast<int>(sources.size()), layout.channels(), layout.slot_bytes()), owner.staged_address, place};
+  return {DeviceLayout(static_cast<int>(sources.size()), layout.channels(), layout.slot_bytes()), owner.staged_address,
+          place};
 }
 
 DeviceMembership::RingPlace DeviceMembership::ring(Rank receiver, Rank sender, int channel, int kind) const {
   const Inbox place = inbox(receiver, sender);
-  return {place.layout.ring(place.base, channel, kind, place.sender), place.layout.payload(place.base, channel, kind, place.sender),
+  return {place.layout.ring(place.base, channel, kind, place.sender),
+          place.layout.payload(place.base, channel, kind, place.sender),
           place.layout.lines(place.base, channel, kind, place.sender)};
 }
 

@@ -31,8 +31,8 @@ struct StreamPath;
 struct DeviceMembership {
   gpu::Device device;
   DeviceLayout layout{1, 1, 0};
-  int blocks = 1;     // that this rank may have running, so that all ranks of its device fit beside one another
-  int neighbours = 1; // ranks of this device, this one included
+  int blocks = 1;       // that this rank may have running, so that all ranks of its device fit beside one another
+  int neighbours = 1;   // ranks of this device, this one included
   bool direct = false;  // kernels can use every rank's buffers: all are this process's and of one device
   std::string no_windows_in_place;  // why collectives may not use windows of every rank in place; empty: they may
   PathTable paths;

@@ -12,7 +12,8 @@ device::u64 NeighbourWords::finished() const {
 }
 
 bool NeighbourWords::idle() const {
-  const bool between = __atomic_load_n(&kernels.finished, __ATOMIC_ACQUIRE) == __atomic_load_n(&kernels.began, __ATOMIC_ACQUIRE);
+  const bool between =
+      __atomic_load_n(&kernels.finished, __ATOMIC_ACQUIRE) == __atomic_load_n(&kernels.began, __ATOMIC_ACQUIRE);
   return between && finished() >= launched.load(std::memory_order_seq_cst);
 }
 

@@ -1,7 +1,8 @@
-// What ranks know of one another's kernels without asking a device: words in host memory that all of them see, whether they
-// are threads of one process or processes.
+// What ranks know of one another's kernels without asking a device: words in host memory that all of them see, whether
+// they are threads of one process or processes.
 //
-// Where kernels use peers' buffers in place, a rank that gives up takes its buffers back before its caller learns of it:
+// Where kernels use peers' buffers in place, a rank that gives up takes its buffers back before its caller learns of
+// it:
 //
 //   the rank that gives up                       a peer that launches
 //   withdrawn = true                             launched = number of the kernel
@@ -9,8 +10,8 @@
 //   waits until each peer's kernels have ended   refuses when somebody has withdrawn
 //   or its process has
 //
-// One of the two sees the other: no kernel begins after the wait that could use the buffers. Kernels of replayed graphs are
-// launched by nobody who could look; only those that run at the time are waited for.
+// One of the two sees the other: no kernel begins after the wait that could use the buffers. Kernels of replayed graphs
+// are launched by nobody who could look; only those that run at the time are waited for.
 #pragma once
 
 #include <atomic>
@@ -63,8 +64,8 @@ class DeviceNeighbour {
   std::optional<Follower> follower_;
 };
 
-// A kernel that is to be launched on a stream of a context. Returns the one that was before, of any communicator of this
-// process.
+// A kernel that is to be launched on a stream of a context. Returns the one that was before, of any communicator of
+// this process.
 struct StreamUse {
   std::shared_ptr<DeviceNeighbour> by;
   device::u64 kernel = 0;

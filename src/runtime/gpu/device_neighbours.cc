@@ -1,5 +1,5 @@
-// What a rank's executor does about others that may use its buffers: announces its own kernels to them, and takes its buffers
-// back.
+// What a rank's executor does about others that may use its buffers: announces its own kernels to them, and takes its
+// buffers back.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -16,14 +16,17 @@ constexpr std::chrono::milliseconds kWithdrawalLimit{5000};
 
 }  // namespace
 
-// Throws where a peer has taken its buffers back: a kernel might still find their addresses in its rings, a put in windows.
+// Throws where a peer has taken its buffers back: a kernel might still find their addresses in its rings, a put in
+// windows.
 void DeviceExecutor::refuse_after_withdrawal() const {
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank || peer(rank).words->withdrawn.load(std::memory_order_seq_cst) == 0) continue;
     watch_.check();
     watch_.check_fault(rank);  // says more
-    fail(ErrorCode::remote_error, "rank {}: rank {} has failed or was aborted, and its buffers are its own again: abort this "
-                                  "communicator and make a new one", membership_.rank, rank);
+    fail(ErrorCode::remote_error,
+         "rank {}: rank {} has failed or was aborted, and its buffers are its own again: abort this "
+         "communicator and make a new one",
+         membership_.rank, rank);
   }
 }
 
@@ -37,8 +40,9 @@ void DeviceExecutor::announce(device::u64 sequence, gpu::Stream stream) {
     throw;
   }
   const std::shared_ptr<DeviceNeighbour>& own = peer(membership_.rank).neighbour;
-  const bool shares_process = std::any_of(on_device_.peers.begin(), on_device_.peers.end(),
-                                          [&](const DevicePeer& other) { return other.neighbour && other.neighbour != own; });
+  const bool shares_process =
+      std::any_of(on_device_.peers.begin(), on_device_.peers.end(),
+                  [&](const DevicePeer& other) { return other.neighbour && other.neighbour != own; });
   if (!shares_process) return;
   const StreamUse before = take_stream(on_device_.device.context, stream, {own, sequence});
   for (Rank rank = 0; before.by && before.by != own && rank < membership_.ranks; ++rank)
@@ -58,8 +62,10 @@ void DeviceExecutor::withdraw() noexcept {
   const auto limit = std::chrono::steady_clock::now() + kWithdrawalLimit;
   const auto peers = has_windows ? DeviceWatch::Peers::at_rest : DeviceWatch::Peers::ignored;
   if (on_device_.streams && !watch_.settle_streams(limit, peers))
-    log::warn("rank {}: streams of a call that has ended with an error have not come to rest in {} ms: keep its buffers until they have",
-              membership_.rank, kWithdrawalLimit.count());
+    log::warn(
+        "rank {}: streams of a call that has ended with an error have not come to rest in {} ms: keep its buffers "
+        "until they have",
+        membership_.rank, kWithdrawalLimit.count());
   // A call that has come to its end has its buffers back already.
   if (!lends || (watch_.idle() && !watch_.kernel_was_stopped())) return;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
@@ -68,11 +74,14 @@ void DeviceExecutor::withdraw() noexcept {
     const auto at_rest = [&] {
       return peer(rank).words->idle() || membership_.peers[static_cast<std::size_t>(rank)].has_ended();
     };
-    while (!at_rest() && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    while (!at_rest() && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
     if (!at_rest())
-      log::warn("rank {}: a kernel of rank {} may still use the buffers of a call that has ended with an error: keep them until "
-                "that rank's work has ended",
-                membership_.rank, rank);
+      log::warn(
+          "rank {}: a kernel of rank {} may still use the buffers of a call that has ended with an error: keep them "
+          "until "
+          "that rank's work has ended",
+          membership_.rank, rank);
   }
 }
 

@@ -1,5 +1,5 @@
-// PutSignal, Signal and WaitSignal on a device: one short kernel each, in the stream's order like any other call; or ordered by
-// the stream alone (stream_signals.h).
+// PutSignal, Signal and WaitSignal on a device: one short kernel each, in the stream's order like any other call; or
+// ordered by the stream alone (stream_signals.h).
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -58,13 +58,15 @@ void DeviceExecutor::launch(std::span<const SignalWait> waits, StreamHandle stre
   const std::vector<SignalWait> merged = merge(waits);
   if (signals_ && signals_->serve()) {
     const gpu::Current current(on_device_.device);
-    if (signals_->serve_wait(gpu::capture_of(driver_, stream_for(stream)).id != 0)) return launch_in_stream(merged, stream_for(stream));
+    if (signals_->serve_wait(gpu::capture_of(driver_, stream_for(stream)).id != 0))
+      return launch_in_stream(merged, stream_for(stream));
   }
   OneSidedArguments arguments{};
   for (auto next = merged.begin(); next != merged.end();) {
     const SignalAddress& from = next->from;
-    arguments.waits[arguments.wait_count++] = {pointer(on_device_.signal(membership_.rank, from.peer, from.signal, from.context)),
-                                               resources_->used(from.peer, from.signal, from.context), next->count, from.peer};
+    arguments.waits[arguments.wait_count++] = {
+        pointer(on_device_.signal(membership_.rank, from.peer, from.signal, from.context)),
+        resources_->used(from.peer, from.signal, from.context), next->count, from.peer};
     if (++next != merged.end() && arguments.wait_count < kMostWaits) continue;
     submit(arguments, stream);
     arguments.wait_count = 0;
@@ -76,7 +78,8 @@ void DeviceExecutor::submit(OneSidedArguments& arguments, StreamHandle given) {
   const gpu::Current current(on_device_.device);
   const gpu::Stream stream = stream_for(given);
   const gpu::CaptureState capture = gpu::capture_of(driver_, stream);
-  const auto parts = static_cast<u32>(std::min<std::size_t>(arguments.bytes / kLeastPutPartBytes, static_cast<std::size_t>(on_device_.blocks)));
+  const auto parts = static_cast<u32>(
+      std::min<std::size_t>(arguments.bytes / kLeastPutPartBytes, static_cast<std::size_t>(on_device_.blocks)));
   arguments.blocks = std::max(1u, parts);
   arguments.rank = static_cast<u32>(membership_.rank);
   arguments.control = resources_->control();
@@ -85,8 +88,8 @@ void DeviceExecutor::submit(OneSidedArguments& arguments, StreamHandle given) {
   watch_.launched_one_sided(arguments.sequence);
   const u32 threads = arguments.bytes <= kSmallPutBytes ? kFewThreads : device::gpu::kMostThreads;
   void* parameters[] = {&arguments};
-  enqueue({resources_->kernels().function(kernels::kOneSided), arguments.blocks, threads, 0, parameters}, arguments.sequence,
-          stream, capture);
+  enqueue({resources_->kernels().function(kernels::kOneSided), arguments.blocks, threads, 0, parameters},
+          arguments.sequence, stream, capture);
 }
 
 }  // namespace sccl::runtime

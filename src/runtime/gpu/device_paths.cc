@@ -84,9 +84,11 @@ Distance distance_between(const std::string& pci_id, const std::string& other_pc
   const probe::Sysfs kernel("/");
   const auto one = kernel.chain(pci_id);
   const auto other = kernel.chain(other_pci_id);
-  if (!one || !other || tag_value(one->front(), "numaid") != tag_value(other->front(), "numaid")) return Distance::system;
+  if (!one || !other || tag_value(one->front(), "numaid") != tag_value(other->front(), "numaid"))
+    return Distance::system;
   std::size_t shared = 1;  // the CPU
-  while (shared < std::min(one->size(), other->size()) && tag_value((*one)[shared], "busid") == tag_value((*other)[shared], "busid"))
+  while (shared < std::min(one->size(), other->size()) &&
+         tag_value((*one)[shared], "busid") == tag_value((*other)[shared], "busid"))
     ++shared;
   if (shared == 1) return Distance::host_bridge;
   return one->size() - shared <= 1 && other->size() - shared <= 1 ? Distance::one_switch : Distance::switches;
@@ -108,20 +110,25 @@ PathVerdict allowed_path(const std::string& pci_id, const std::string& other_pci
 
 std::string cause(PathVerdict verdict) {
   switch (verdict) {
-    case PathVerdict::good: return "nothing";
+    case PathVerdict::good:
+      return "nothing";
     case PathVerdict::timed_out:
-      return "peer access is claimed, but data took too long: PCIe ACS or an IOMMU may hold peer writes up (sccl doctor; "
+      return "peer access is claimed, but data took too long: PCIe ACS or an IOMMU may hold peer writes up (sccl "
+             "doctor; "
              "iommu=pt, or ACS off in the BIOS)";
     case PathVerdict::wrong_data:
       return "peer access is claimed, but wrong data arrived: PCIe ACS or an IOMMU redirects peer writes (sccl doctor; "
              "iommu=pt, or ACS off in the BIOS)";
     case PathVerdict::unmapped:
-      return "the driver does not map the peer's memory: containers that do not share the devices, or their IPC namespace";
+      return "the driver does not map the peer's memory: containers that do not share the devices, or their IPC "
+             "namespace";
     case PathVerdict::no_access:
       return "the driver allows no peer access: no NVLink, and PCIe peer access is off for these cards or this machine "
              "(nvidia-smi topo -p2p r)";
-    case PathVerdict::too_far: return "they are farther apart than NCCL_P2P_LEVEL allows";
-    case PathVerdict::disabled: return "NCCL_P2P_DISABLE is set";
+    case PathVerdict::too_far:
+      return "they are farther apart than NCCL_P2P_LEVEL allows";
+    case PathVerdict::disabled:
+      return "NCCL_P2P_DISABLE is set";
   }
   return "an unknown reason";
 }

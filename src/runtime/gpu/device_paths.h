@@ -15,12 +15,12 @@ namespace sccl::runtime {
 // In the order in which they explain a pair: of two verdicts the larger one counts.
 enum class PathVerdict : std::uint8_t {
   good,
-  timed_out,    // data did not go both ways in time
-  wrong_data,   // other data arrived than were sent
-  unmapped,     // the driver refuses to map the peer's memory
-  no_access,    // the driver says that the devices cannot reach each other
-  too_far,      // NCCL_P2P_LEVEL
-  disabled,     // NCCL_P2P_DISABLE
+  timed_out,   // data did not go both ways in time
+  wrong_data,  // other data arrived than were sent
+  unmapped,    // the driver refuses to map the peer's memory
+  no_access,   // the driver says that the devices cannot reach each other
+  too_far,     // NCCL_P2P_LEVEL
+  disabled,    // NCCL_P2P_DISABLE
 };
 
 // All ranks' verdicts about all, the same at every rank.

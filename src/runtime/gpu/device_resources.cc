@@ -62,7 +62,8 @@ void DeviceResources::connect() {
       for (Rank peer = 0; peer < ranks; ++peer)
         for (const auto direction : {schedule::Direction::outgoing, schedule::Direction::incoming}) {
           const bool sends = direction == schedule::Direction::outgoing;
-          const auto place = sends ? membership_.ring(peer, rank_, channel, kind) : membership_.ring(rank_, peer, channel, kind);
+          const auto place =
+              sends ? membership_.ring(peer, rank_, channel, kind) : membership_.ring(rank_, peer, channel, kind);
           device::Connection connection{};
           connection.ring = at<device::Ring>(place.ring);
           connection.payload = at<device::u8>(place.payload);
@@ -95,7 +96,8 @@ device::LaneState* DeviceResources::lanes(std::size_t count) {
   const std::size_t bytes = std::max<std::size_t>(1, count) * sizeof(device::LaneState);
   if (!lanes_ || lanes_->bytes() < bytes) {
     grown(lanes_, bytes);
-    const std::vector<device::LaneState> fresh(lanes_->bytes() / sizeof(device::LaneState), device::LaneState{0, 0, 0, -1});
+    const std::vector<device::LaneState> fresh(lanes_->bytes() / sizeof(device::LaneState),
+                                               device::LaneState{0, 0, 0, -1});
     lanes_->write(0, fresh.data(), fresh.size() * sizeof fresh[0]);
   }
   return at<device::LaneState>(lanes_->address());
@@ -120,7 +122,8 @@ std::byte* DeviceResources::lend(std::size_t bytes, device::u64 sequence, gpu::A
     return package.sequence != 0 && package.sequence <= finished && package.memory->bytes() >= bytes;
   });
   if (found == packages_.end()) {
-    packages_.push_back({std::make_unique<gpu::MappedMemory>(membership_.device, round_up(bytes, kLeastGrownBytes)), 0});
+    packages_.push_back(
+        {std::make_unique<gpu::MappedMemory>(membership_.device, round_up(bytes, kLeastGrownBytes)), 0});
     found = std::prev(packages_.end());
   }
   found->sequence = sequence;

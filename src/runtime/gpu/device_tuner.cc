@@ -28,7 +28,8 @@ ExplorationTurn exploration_turn(std::uint64_t call, int entrants) {
 TuningPlace device_tuning_place(const std::string& links, int ranks, const DeviceMembership& devices) {
   const gpu::Device& device = devices.device;
   return {fmt::format("{} ({}), driver {}, {} ranks of each, {} blocks, {}", gpu::name_of(device), device.architecture,
-                      device.driver->version, devices.neighbours, devices.blocks, devices.direct ? "in place" : "through slots"),
+                      device.driver->version, devices.neighbours, devices.blocks,
+                      devices.direct ? "in place" : "through slots"),
           links, ranks};
 }
 
@@ -49,14 +50,16 @@ DeviceTuner::~DeviceTuner() {
   }
 }
 
-Choice DeviceTuner::choose(const CollectiveRequest& request, std::size_t bytes, const Choice& usual, Captured captured) {
+Choice DeviceTuner::choose(const CollectiveRequest& request, std::size_t bytes, const Choice& usual,
+                           Captured captured) {
   armed_ = nullptr;
   const TuneMode mode = membership_.settings.tune;
   const bool anything = mode == TuneMode::online || (mode == TuneMode::load && !membership_.tuning.empty());
   if (!anything || membership_.ranks < 2 || bytes == 0) return usual;
   const CollectiveInfo& about = info(request.collective);
   const bool any_order = !(about.reduces && info(request.type).floating);
-  Entry& entry = entry_of({request.collective, about.rooted ? request.root : 0, SizeClass::of(bytes), any_order}, usual);
+  Entry& entry =
+      entry_of({request.collective, about.rooted ? request.root : 0, SizeClass::of(bytes), any_order}, usual);
   if (entry.measured_before) return entry.entrants.front().choice;
   if (captured == Captured::yes || entry.entrants.size() < 2) return usual;
   const ExplorationTurn turn = exploration_turn(++entry.calls, static_cast<int>(entry.entrants.size()));
@@ -81,7 +84,8 @@ DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& us
                                               : rank_on_device(question, settings, reach());
     for (const Ranked& other : others)
       if (other.choice != usual && entry->entrants.size() < kMostEntrants) entry->entrants.push_back(other);
-    if (!key.any_order && settings.sum_order == SumOrder::fixed) keep_same_sums(entry->entrants, question, plans_, rehearsal_);
+    if (!key.any_order && settings.sum_order == SumOrder::fixed)
+      keep_same_sums(entry->entrants, question, plans_, rehearsal_);
   }
   entry->samples.resize(entry->entrants.size());
   return *(known = std::move(entry));
@@ -95,11 +99,13 @@ bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
       settings.protocol != ProtocolChoice::automatic || settings.chunk_bytes != 0)
     return false;
   const Choice& choice = found->second.choice;
-  if ((choice.form == Form::direct && !reach().direct) || (choice.protocol == ProtocolChoice::ll128 && !reach().lines)) return false;
+  if ((choice.form == Form::direct && !reach().direct) || (choice.protocol == ProtocolChoice::ll128 && !reach().lines))
+    return false;
   try {
     std::vector<Ranked> both{entry.entrants.front(), {choice, found->second.us, "measured before"}};
     plans_.find(question.collective, question.root, choice, rehearsal_);
-    if (!entry.key.any_order && settings.sum_order == SumOrder::fixed) keep_same_sums(both, question, plans_, rehearsal_);
+    if (!entry.key.any_order && settings.sum_order == SumOrder::fixed)
+      keep_same_sums(both, question, plans_, rehearsal_);
     if (both.size() < 2) return false;
   } catch (const Error& error) {
     log::info(log::Subsystem::tuning, "the measured choice {} cannot serve: {}", text(choice), error.what());
@@ -107,12 +113,14 @@ bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
   }
   entry.entrants.front() = {choice, found->second.us, "measured before"};
   entry.measured_before = true;
-  log::info(log::Subsystem::tuning, "rank {}/{}: {} of {}: {} serves; measured before: {:.1f} us", membership_.rank, membership_.ranks,
-            info(entry.key.collective).call_name, entry.key.size.text(), text(choice), found->second.us);
+  log::info(log::Subsystem::tuning, "rank {}/{}: {} of {}: {} serves; measured before: {:.1f} us", membership_.rank,
+            membership_.ranks, info(entry.key.collective).call_name, entry.key.size.text(), text(choice),
+            found->second.us);
   return true;
 }
 
-// Numbers of trials are the same at all ranks; where no clock is free, or its events cannot be had, this one goes untold.
+// Numbers of trials are the same at all ranks; where no clock is free, or its events cannot be had, this one goes
+// untold.
 void DeviceTuner::arm(Entry& entry, int entrant) {
   ++trials_;
   read_clocks();
@@ -141,7 +149,8 @@ void DeviceTuner::read_clocks() {
     if (clock.trial == 0 || driver_.event_query(clock.end) == gpu::kNotReady) continue;
     float milliseconds = 0;
     if (driver_.event_elapsed(&milliseconds, clock.begin, clock.end) == 0)
-      tell(clock.trial, std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6)));
+      tell(clock.trial,
+           std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6)));
     clock.trial = 0;
   }
 }
@@ -174,21 +183,25 @@ void DeviceTuner::store() const {
   TuningTable table;
   for (const auto& [key, entry] : entries_) {
     const auto& samples = entry->samples;
-    const bool judged = samples.size() > 1 && std::all_of(samples.begin(), samples.end(), [](const Samples& one) { return one.count >= kRunsToJudge; });
+    const bool judged = samples.size() > 1 && std::all_of(samples.begin(), samples.end(),
+                                                          [](const Samples& one) { return one.count >= kRunsToJudge; });
     if (!judged) continue;
-    const auto best = std::min_element(samples.begin(), samples.end(), [](const Samples& a, const Samples& b) { return a.least_ns < b.least_ns; });
+    const auto best = std::min_element(samples.begin(), samples.end(),
+                                       [](const Samples& a, const Samples& b) { return a.least_ns < b.least_ns; });
     const bool clear = best->least_ns * 100 <= samples.front().least_ns * kClearPercent;
     const std::size_t winner = clear ? static_cast<std::size_t>(best - samples.begin()) : 0;
     const std::size_t second = winner == 0 ? 1 : 0;
-    table[key] = {entry->entrants[winner].choice, static_cast<double>(samples[winner].least_ns) / 1e3, text(entry->entrants[second].choice),
-                  static_cast<double>(samples[second].least_ns) / 1e3};
-    log::info(log::Subsystem::tuning, "{} of {}: {} serves the next communicators: measured {:.1f} us, {} {:.1f} us", info(key.collective).call_name,
-              key.size.text(), text(table[key].choice), table[key].us, table[key].second, table[key].second_us);
+    table[key] = {entry->entrants[winner].choice, static_cast<double>(samples[winner].least_ns) / 1e3,
+                  text(entry->entrants[second].choice), static_cast<double>(samples[second].least_ns) / 1e3};
+    log::info(log::Subsystem::tuning, "{} of {}: {} serves the next communicators: measured {:.1f} us, {} {:.1f} us",
+              info(key.collective).call_name, key.size.text(), text(table[key].choice), table[key].us,
+              table[key].second, table[key].second_us);
   }
   if (table.empty()) return;
   const auto folder = cache_folder();
   if (folder && store_tuning(*folder, membership_.tuning_place, table)) return;
-  log::info(log::Subsystem::tuning, "measured times are not kept: {} cannot be written (SCCL_CACHE_DIR)", folder ? folder->string() : "no folder");
+  log::info(log::Subsystem::tuning, "measured times are not kept: {} cannot be written (SCCL_CACHE_DIR)",
+            folder ? folder->string() : "no folder");
 }
 
 }  // namespace sccl::runtime

@@ -1,17 +1,19 @@
-// Measured choices for calls on devices: those that another communicator has kept, and with SCCL_TUNE=online measuring for
-// the next one.
+// Measured choices for calls on devices: those that another communicator has kept, and with SCCL_TUNE=online measuring
+// for the next one.
 //
-// A device is given calls long before they run, so no rank knows at a call what an earlier one took, and ranks could not
-// agree on when to change their choice without waiting for one another. So what is tried follows from the number of the
-// call alone, on every rank alike: of each size class, one call in Race::kPeriod runs another entrant, in turn, and one
-// between two of these times the usual one, until each has run kRunsOfEntrant times. The usual choice serves all along.
+// A device is given calls long before they run, so no rank knows at a call what an earlier one took, and ranks could
+// not agree on when to change their choice without waiting for one another. So what is tried follows from the number of
+// the call alone, on every rank alike: of each size class, one call in Race::kPeriod runs another entrant, in turn, and
+// one between two of these times the usual one, until each has run kRunsOfEntrant times. The usual choice serves all
+// along.
 //
 //   call of the size class    1 ... 10 ...... 20 ... 30 ...... 40 ...      (not those inside captures)
 //   entrant                   0     0 timed   1      0 timed   2
 //
-// Each rank's stream times a call by two events, looked at when a later call is made, and tells it in shared memory. A rank's
-// time holds what it waited for the others; the least of all ranks' is that of the rank that came last, and is what counts.
-// Rank 0 gathers what has arrived; when the communicator ends, the fastest of each size class goes into the cache (tuning_file.h).
+// Each rank's stream times a call by two events, looked at when a later call is made, and tells it in shared memory. A
+// rank's time holds what it waited for the others; the least of all ranks' is that of the rank that came last, and is
+// what counts. Rank 0 gathers what has arrived; when the communicator ends, the fastest of each size class goes into
+// the cache (tuning_file.h).
 #pragma once
 
 #include <array>

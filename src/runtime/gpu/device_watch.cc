@@ -44,7 +44,9 @@ DeviceWatch::~DeviceWatch() {
 // Pairs with the look of kernels/gpu/block.h.
 void DeviceWatch::stop_kernels() noexcept { __atomic_store_n(&resources_.words().stop, 1, __ATOMIC_RELEASE); }
 
-bool DeviceWatch::stopping() const { return read(resources_.words().stop) != 0 || read(resources_.words().stopped) != 0; }
+bool DeviceWatch::stopping() const {
+  return read(resources_.words().stop) != 0 || read(resources_.words().stopped) != 0;
+}
 
 bool DeviceWatch::idle() const {
   const auto& words = resources_.words();
@@ -57,8 +59,10 @@ void DeviceWatch::launching_in_stream(device::u64 sequence) {
   check();  // of this rank
   const Rank peer = streams_->stopping_peer();
   if (peer >= 0) membership_.peers[static_cast<std::size_t>(peer)].check_fault();
-  fail(ErrorCode::remote_error, "rank {} stopped before this call of rank {}: look at that rank's output, then abort this "
-                                "communicator and make a new one", peer, membership_.rank);
+  fail(ErrorCode::remote_error,
+       "rank {} stopped before this call of rank {}: look at that rank's output, then abort this "
+       "communicator and make a new one",
+       peer, membership_.rank);
 }
 
 void DeviceWatch::check() const {
@@ -167,9 +171,12 @@ void DeviceWatch::check_kernels() {
   const auto reason = static_cast<StopReason>(read(words.stopped));
   const auto peer = static_cast<Rank>(read(words.peer));
   switch (reason) {
-    case StopReason::none: return;
-    case StopReason::host: fail_stopped();
-    case StopReason::mismatch: fail_mismatch(peer);
+    case StopReason::none:
+      return;
+    case StopReason::host:
+      fail_stopped();
+    case StopReason::mismatch:
+      fail_mismatch(peer);
     case StopReason::peer:
       membership_.peers[static_cast<std::size_t>(peer)].check_fault();
       // It stops its kernels first and says why afterwards.
@@ -183,8 +190,8 @@ void DeviceWatch::check_kernels() {
   }
 }
 
-// Two ranks of one thread are easily given one stream. The kernel that comes first waits for the other, which cannot begin;
-// nothing else can help when it is that rank's next.
+// Two ranks of one thread are easily given one stream. The kernel that comes first waits for the other, which cannot
+// begin; nothing else can help when it is that rank's next.
 void DeviceWatch::check_follower() const {
   if (waited() < kPatienceWithAFollower) return;
   const auto& peers = membership_.on_device->peers;
@@ -195,8 +202,10 @@ void DeviceWatch::check_follower() const {
   if (other.finished() + 1 != follower->its_kernel) return;
   if (static_cast<Rank>(read(resources_.words().awaited)) - 1 != follower->rank) return;
   fail(ErrorCode::invalid_usage,
-       "ranks {} and {} use one device and were given one stream, outside of a group: the kernel of rank {} waits for that of "
-       "rank {}, which comes behind it: put the calls of both between ncclGroupStart and ncclGroupEnd, or give each rank a "
+       "ranks {} and {} use one device and were given one stream, outside of a group: the kernel of rank {} waits for "
+       "that of "
+       "rank {}, which comes behind it: put the calls of both between ncclGroupStart and ncclGroupEnd, or give each "
+       "rank a "
        "stream of its own",
        membership_.rank, follower->rank, membership_.rank, follower->rank);
 }
@@ -218,10 +227,11 @@ void DeviceWatch::check_same_calls(Rank peer) const {
 
 void DeviceWatch::fail_mismatch(Rank peer) const {
   check_same_calls(peer);
-  fail(ErrorCode::invalid_usage,
-       "rank {} met a message of another call, or of another size, of rank {}: make the ranks' calls equal, in the same "
-       "order, and the counts of Send and Recv; replay captured graphs equally often on all ranks",
-       membership_.rank, peer);
+  fail(
+      ErrorCode::invalid_usage,
+      "rank {} met a message of another call, or of another size, of rank {}: make the ranks' calls equal, in the same "
+      "order, and the counts of Send and Recv; replay captured graphs equally often on all ranks",
+      membership_.rank, peer);
 }
 
 void DeviceWatch::check_peers() {
@@ -239,8 +249,8 @@ void DeviceWatch::check_peers() {
   }
 }
 
-// The kernels' word stays when a wait is over. So it is wiped once, and only who waits all the time writes it again: what
-// had been sent before would have been found by then.
+// The kernels' word stays when a wait is over. So it is wiped once, and only who waits all the time writes it again:
+// what had been sent before would have been found by then.
 bool DeviceWatch::still_awaits(Rank rank) {
   if (streams_ && streams_->awaited() >= 0) return streams_->awaited() == rank;
   if (std::exchange(asked_about_, rank) == rank) return awaited() == rank;
@@ -253,9 +263,11 @@ std::string DeviceWatch::waiting_text() const {
   CallSignature call;
   const bool known = membership_.own_state().records[sequence % SharedState::kRecords].read(sequence, call);
   const device::u64 running = read(resources_.words().finished_sequence) + 1;
-  const bool one_sided = streams_ && streams_->busy() ? streams_->awaits_signal() : running == one_sided_.load(std::memory_order_relaxed);
+  const bool one_sided =
+      streams_ && streams_->busy() ? streams_->awaits_signal() : running == one_sided_.load(std::memory_order_relaxed);
   std::string text = one_sided ? "PutSignal, Signal or WaitSignal on its device"
-                     : known ? fmt::format("{} as call {}", call.text(), sequence) : "a call on its device";
+                     : known   ? fmt::format("{} as call {}", call.text(), sequence)
+                               : "a call on its device";
   if (const Rank peer = awaited(); peer >= 0) text += fmt::format(", waiting for rank {}", peer);
   return text;
 }

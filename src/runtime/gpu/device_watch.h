@@ -1,5 +1,5 @@
-// What the host sees of running kernels: a thread looks at their words and at the peers, tells kernels to stop when what
-// they wait for will not come, and says why.
+// What the host sees of running kernels: a thread looks at their words and at the peers, tells kernels to stop when
+// what they wait for will not come, and says why.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,8 @@ class DeviceWatch {
   void launching_in_stream(device::u64 sequence);
   // It could not be enqueued.
   void not_launched(device::u64 sequence) { streams_->take_back(static_cast<std::uint32_t>(sequence)); }
-  // Returns true when this rank's streams are at rest, after a failure that its peers can see, or an abort; false when `limit`
-  // comes first. `peers`: they may write into this rank's windows, so their streams must be at rest, too.
+  // Returns true when this rank's streams are at rest, after a failure that its peers can see, or an abort; false when
+  // `limit` comes first. `peers`: they may write into this rank's windows, so their streams must be at rest, too.
   enum class Peers : std::uint8_t { ignored, at_rest };
   bool settle_streams(std::chrono::steady_clock::time_point limit, Peers peers);
   void launched_one_sided(device::u64 sequence) { one_sided_.store(sequence, std::memory_order_relaxed); }

@@ -46,7 +46,8 @@ class WindowMeeting {
     const std::vector<FileDescriptor> descriptors = exchange_descriptors(cards);
     auto mappings = std::make_shared<Mappings>();
     for (Rank rank = 0; rank < membership_.ranks; ++rank)
-      window->bases.push_back(reach(rank, cards[static_cast<std::size_t>(rank)], descriptors[static_cast<std::size_t>(rank)], *mappings));
+      window->bases.push_back(
+          reach(rank, cards[static_cast<std::size_t>(rank)], descriptors[static_cast<std::size_t>(rank)], *mappings));
     const std::string hindrance = hindrance_in_place(cards);
     window->in_place = hindrance.empty();
     if (window->in_place && !in_one_process()) window->shifts = keep_shifts(*window, cards, *mappings);
@@ -54,7 +55,8 @@ class WindowMeeting {
     if (!all_reach()) return nullptr;
     if (membership_.rank == 0)
       log::info(log::Subsystem::init, "window {} of {} bytes: {}", window->number, window->bytes,
-                window->in_place ? "collectives use buffers in it in place" : "collectives go through slots, since " + hindrance);
+                window->in_place ? "collectives use buffers in it in place"
+                                 : "collectives go through slots, since " + hindrance);
     return window;
   }
 
@@ -69,18 +71,21 @@ class WindowMeeting {
     mine.use = offer.use;
     if (!in_one_process()) this->offer(mine, offer.base);
     std::vector<WindowCard> cards;
-    for (const Assembly::Payload& payload : assembly_.all_gather(kPurpose, std::as_bytes(std::span(&mine, 1)), deadline_)) {
+    for (const Assembly::Payload& payload :
+         assembly_.all_gather(kPurpose, std::as_bytes(std::span(&mine, 1)), deadline_)) {
       WindowCard& card = cards.emplace_back();
       std::memcpy(&card, payload.data(), sizeof card);
       if (card.bytes != bytes)
-        fail(ErrorCode::invalid_argument, "rank {} registers a window of {} bytes and rank {} one of {}: give all ranks' windows one size",
+        fail(ErrorCode::invalid_argument,
+             "rank {} registers a window of {} bytes and rank {} one of {}: give all ranks' windows one size",
              membership_.rank, bytes, cards.size() - 1, card.bytes);
     }
     return cards;
   }
 
   bool in_one_process() const {
-    return std::all_of(on_device_.peers.begin(), on_device_.peers.end(), [](const DevicePeer& peer) { return peer.same_process; });
+    return std::all_of(on_device_.peers.begin(), on_device_.peers.end(),
+                       [](const DevicePeer& peer) { return peer.same_process; });
   }
 
   void offer(WindowCard& mine, const void* base) {
@@ -113,7 +118,8 @@ class WindowMeeting {
     std::memcpy(id.bytes.data(), ids.front().data(), id.bytes.size());
     std::vector<Rank> all(cards.size());
     std::iota(all.begin(), all.end(), 0);
-    Bootstrap meeting(id, membership_.rank, membership_.ranks, deadline_, abort_, [&] { assembly_.check_alive(kPurpose, all); });
+    Bootstrap meeting(id, membership_.rank, membership_.ranks, deadline_, abort_,
+                      [&] { assembly_.check_alive(kPurpose, all); });
     if (!descriptor_.valid()) descriptor_ = FileDescriptor(::memfd_create("sccl-none", MFD_CLOEXEC));
     auto descriptors = meeting.exchange_descriptors(all, std::array<int, 1>{descriptor_.get()}, deadline_);
     for (std::size_t rank = 0; rank < received.size(); ++rank) received[rank] = std::move(descriptors[rank].at(0));
@@ -151,7 +157,8 @@ class WindowMeeting {
     for (std::size_t rank = 0; rank < cards.size(); ++rank)
       if (cards[rank].use != WindowUse::symmetric)
         return fmt::format("rank {} registered it without NCCL_WIN_COLL_SYMMETRIC", rank);
-    if (on_device_.streams && on_device_.streams->all_calls) return "streams order the calls of processes that share a device";
+    if (on_device_.streams && on_device_.streams->all_calls)
+      return "streams order the calls of processes that share a device";
     return on_device_.no_windows_in_place;
   }
 
@@ -174,11 +181,14 @@ class WindowMeeting {
   bool all_reach() {
     const std::uint8_t verdict = obstacle_.empty() ? 1 : 0;
     bool all = true;
-    for (const Assembly::Payload& payload : assembly_.all_gather(kPurpose, std::as_bytes(std::span(&verdict, 1)), deadline_))
+    for (const Assembly::Payload& payload :
+         assembly_.all_gather(kPurpose, std::as_bytes(std::span(&verdict, 1)), deadline_))
       all = all && payload.front() == std::byte{1};
     if (!obstacle_.empty())
-      log::info(log::Subsystem::init, "rank {}: no window, since kernels cannot write into it from everywhere ({}): allocate it "
-                                      "with ncclMemAlloc or cudaMalloc", membership_.rank, obstacle_);
+      log::info(log::Subsystem::init,
+                "rank {}: no window, since kernels cannot write into it from everywhere ({}): allocate it "
+                "with ncclMemAlloc or cudaMalloc",
+                membership_.rank, obstacle_);
     return all;
   }
 

@@ -16,8 +16,8 @@ struct WindowOffer {
   std::uint32_t number = 0;  // the least that is free on this rank
 };
 
-// Collective. Null, with one line that says why, on all ranks when some rank's device does not reach some rank's buffer.
-// Throws invalid_argument when the ranks' sizes differ, and as Assembly does.
+// Collective. Null, with one line that says why, on all ranks when some rank's device does not reach some rank's
+// buffer. Throws invalid_argument when the ranks' sizes differ, and as Assembly does.
 std::unique_ptr<Window> map_window(const Membership& membership, Assembly& assembly, const std::atomic<bool>& abort,
                                    const WindowOffer& offer);
 

@@ -21,24 +21,26 @@ using device::gpu::MoveArguments;
 
 constexpr std::string_view kKind = "sccl-engines 1";
 constexpr std::array<std::size_t, 5> kSizes{256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
-constexpr int kRounds = 3;               // after one that is not counted
-constexpr double kBudgetUs = 100'000;    // of all measured times of a pair
-constexpr double kClearly = 0.9;         // noise shall not decide
+constexpr int kRounds = 3;             // after one that is not counted
+constexpr double kBudgetUs = 100'000;  // of all measured times of a pair
+constexpr double kClearly = 0.9;       // noise shall not decide
 constexpr std::size_t kBlockBytes = 64 * 1024;
 constexpr unsigned kNonBlockingStream = 1;
 constexpr unsigned kEventWithTiming = 0;
 constexpr std::chrono::seconds kLimit{5};  // for what a device does in milliseconds
 
 // As StreamCalls cuts a large move.
-std::size_t last_slice(std::size_t bytes) {
-  return std::min(bytes, std::max(bytes / kSlicesOfMove, kLeastSliceBytes));
-}
+std::size_t last_slice(std::size_t bytes) { return std::min(bytes, std::max(bytes / kSlicesOfMove, kLeastSliceBytes)); }
 
 class EngineMeasurement {
  public:
   EngineMeasurement(const DeviceMembership& devices, Rank rank, const EnginePair& pair)
-      : devices_(devices), driver_(*devices.device.driver), kernels_(DeviceKernels::of(devices.device)), pair_(pair),
-        current_(devices.device), relaxed_(driver_) {
+      : devices_(devices),
+        driver_(*devices.device.driver),
+        kernels_(DeviceKernels::of(devices.device)),
+        pair_(pair),
+        current_(devices.device),
+        relaxed_(driver_) {
     // The first channel's slots hold what the check of peer access wrote.
     const gpu::Address begin = devices.layout.payload(0, 1, 0, 0);
     half_ = (devices.layout.total_bytes() - begin) / 2 / kBlockBytes * kBlockBytes;
@@ -85,14 +87,16 @@ class EngineMeasurement {
     move.element_bytes = 1;
     move.type = DataType::int8;
     move.divisor = 1;
-    move.blocks = static_cast<unsigned>(std::clamp<std::size_t>(bytes / kBlockBytes, 1, static_cast<std::size_t>(devices_.blocks)));
+    move.blocks = static_cast<unsigned>(
+        std::clamp<std::size_t>(bytes / kBlockBytes, 1, static_cast<std::size_t>(devices_.blocks)));
     move.source_count = move.sink_count = 1;
     move.sources[0] = {reinterpret_cast<const device::u8*>(from), 0};
     move.sinks[0] = reinterpret_cast<device::u8*>(to);
     void* parameters[] = {&move};
     void* const function = kernels_->function({false, DataType::int8, ReduceKernel::sum, kernels::KernelForm::move});
-    driver_.check(driver_.launch(function, move.blocks, 1, 1, device::gpu::kMostThreads, 1, 1, 0, stream_, parameters, nullptr),
-                  "launching a kernel");
+    driver_.check(
+        driver_.launch(function, move.blocks, 1, 1, device::gpu::kMostThreads, 1, 1, 0, stream_, parameters, nullptr),
+        "launching a kernel");
   }
 
   template <typename Work>
@@ -113,7 +117,8 @@ class EngineMeasurement {
     for (gpu::Status status; (status = driver_.event_query(events_[1])) != 0;) {
       if (status != gpu::kNotReady) driver_.fail(status, "measuring copy engines");
       if (std::chrono::steady_clock::now() > limit)
-        fail(ErrorCode::device_error, "copies on the device have not ended in {} s: look at what else runs there", kLimit.count());
+        fail(ErrorCode::device_error, "copies on the device have not ended in {} s: look at what else runs there",
+             kLimit.count());
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     float milliseconds = 0;
@@ -141,7 +146,8 @@ std::string hex(const gpu::UniqueDeviceId& id) {
   return text;
 }
 
-std::string key_text(const DeviceMembership& devices, PairKind kind, const gpu::UniqueDeviceId& own, const gpu::UniqueDeviceId& peer) {
+std::string key_text(const DeviceMembership& devices, PairKind kind, const gpu::UniqueDeviceId& own,
+                     const gpu::UniqueDeviceId& peer) {
   static const std::uint64_t kernels = [] {
     std::string all;
     for (const kernels::EmbeddedSource& file : kernels::embedded_sources()) all.append(file.text);
@@ -149,10 +155,12 @@ std::string key_text(const DeviceMembership& devices, PairKind kind, const gpu::
   }();
   const gpu::Driver& driver = *devices.device.driver;
   const std::string to = kind == PairKind::same_device ? devices.direct ? "itself in place" : "itself" : hex(peer);
-  return fmt::format("{} {} to {}, {} blocks, driver {}, kernels {:016x}", gpu::name_of(devices.device), hex(own), to, devices.blocks, driver.version, kernels);
+  return fmt::format("{} {} to {}, {} blocks, driver {}, kernels {:016x}", gpu::name_of(devices.device), hex(own), to,
+                     devices.blocks, driver.version, kernels);
 }
 
-std::vector<EngineTimes> find_or_measure(const DeviceMembership& devices, Rank rank, const EnginePair& pair, bool& known) {
+std::vector<EngineTimes> find_or_measure(const DeviceMembership& devices, Rank rank, const EnginePair& pair,
+                                         bool& known) {
   const auto folder = cache_folder();
   const auto path = folder ? *folder / fmt::format("{:016x}.engines", checksum(pair.text)) : std::filesystem::path();
   if (folder)
@@ -169,7 +177,8 @@ std::vector<EngineTimes> find_or_measure(const DeviceMembership& devices, Rank r
 
 std::size_t engines_pay_from(std::span<const EngineTimes> ascending) {
   std::size_t from = 0;
-  for (auto at = ascending.rbegin(); at != ascending.rend() && at->engine_us <= kClearly * at->kernel_us; ++at) from = at->bytes;
+  for (auto at = ascending.rbegin(); at != ascending.rend() && at->engine_us <= kClearly * at->kernel_us; ++at)
+    from = at->bytes;
   return from;
 }
 
@@ -178,7 +187,8 @@ std::vector<EngineTimes> measure_engines(const DeviceMembership& devices, Rank r
   return EngineMeasurement(devices, rank, pair).run();
 }
 
-std::vector<EnginePair> engine_pairs(const DeviceMembership& devices, Rank rank, std::span<const gpu::UniqueDeviceId> ids) {
+std::vector<EnginePair> engine_pairs(const DeviceMembership& devices, Rank rank,
+                                     std::span<const gpu::UniqueDeviceId> ids) {
   std::vector<EnginePair> pairs;
   const gpu::UniqueDeviceId& own = ids[static_cast<std::size_t>(rank)];
   for (const PairKind kind : {PairKind::same_device, PairKind::peer_device})
@@ -201,7 +211,8 @@ std::size_t engines_pay_from(const DeviceMembership& devices, Rank rank, std::sp
     never = never || of_pair == 0;
     from = std::max(from, of_pair);
     figures += pair.kind == PairKind::same_device ? "; within a device" : "; between devices";
-    for (const EngineTimes& time : times) figures += fmt::format(" {} KiB {:.0f}/{:.0f}", time.bytes / 1024, time.engine_us, time.kernel_us);
+    for (const EngineTimes& time : times)
+      figures += fmt::format(" {} KiB {:.0f}/{:.0f}", time.bytes / 1024, time.engine_us, time.kernel_us);
     if (times.empty()) figures += " nothing could be measured";
   }
   if (never) from = 0;

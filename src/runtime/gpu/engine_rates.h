@@ -1,14 +1,17 @@
-// Whether copy engines move large data faster than kernels do, measured where nobody has told (SCCL_COPY_ENGINE_BYTES=auto).
+// Whether copy engines move large data faster than kernels do, measured where nobody has told
+// (SCCL_COPY_ENGINE_BYTES=auto).
 //
-// Rank 0 measures when a communicator is made, before any call, between its own device's memory and that of one peer of each
-// kind there is; all ranks take its result. Zeros are copied onto zeros, in memory that the ranks share anyway and nobody
-// uses yet. What is compared is what a call would do: through slots engines copy twice, kernels once in place or twice too.
+// Rank 0 measures when a communicator is made, before any call, between its own device's memory and that of one peer of
+// each kind there is; all ranks take its result. Zeros are copied onto zeros, in memory that the ranks share anyway and
+// nobody uses yet. What is compared is what a call would do: through slots engines copy twice, kernels once in place or
+// twice too.
 //
 //              into the peer's slots        out of them
 //   engines    copy of all                  all where both are one device's, else the last slice: the rest overlaps
 //   kernels    launch of all                all through slots of one device; nothing in place
 //
-// Times are events' of the device. The budget is measured time too, so a slow machine measures fewer sizes, not wrongly.
+// Times are events' of the device. The budget is measured time too, so a slow machine measures fewer sizes, not
+// wrongly.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +47,8 @@ std::vector<EngineTimes> measure_engines(const DeviceMembership& devices, Rank r
 std::size_t engines_pay_from(const DeviceMembership& devices, Rank rank, std::span<const EnginePair> pairs);
 
 // A pair of each kind between `rank` and its peers. `ids`: by rank.
-std::vector<EnginePair> engine_pairs(const DeviceMembership& devices, Rank rank, std::span<const gpu::UniqueDeviceId> ids);
+std::vector<EnginePair> engine_pairs(const DeviceMembership& devices, Rank rank,
+                                     std::span<const gpu::UniqueDeviceId> ids);
 
 // What a file of measured times holds; nothing where the text is of another pair or not understood.
 std::string to_text(const EnginePair& pair, std::span<const EngineTimes> times);

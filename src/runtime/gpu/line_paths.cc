@@ -21,7 +21,9 @@ bool is_mi200_or_mi300(const std::string& name) {
   for (const char* series : {"MI2", "MI3"}) {
     const std::size_t at = name.find(series);
     if (at == std::string::npos || at + 5 > name.size()) continue;
-    if (std::isdigit(static_cast<unsigned char>(name[at + 3])) != 0 && std::isdigit(static_cast<unsigned char>(name[at + 4])) != 0) return true;
+    if (std::isdigit(static_cast<unsigned char>(name[at + 3])) != 0 &&
+        std::isdigit(static_cast<unsigned char>(name[at + 4])) != 0)
+      return true;
   }
   return false;
 }
@@ -29,7 +31,8 @@ bool is_mi200_or_mi300(const std::string& name) {
 bool keeps_lines(const gpu::Device& device) {
   if (device.driver->vendor == gpu::Vendor::hip) return is_mi200_or_mi300(device.architecture);
   int capability = 0;
-  const std::string digits = device.architecture.substr(std::min<std::size_t>(3, device.architecture.size()));  // "sm_90"
+  const std::string digits =
+      device.architecture.substr(std::min<std::size_t>(3, device.architecture.size()));  // "sm_90"
   std::from_chars(digits.data(), digits.data() + digits.size(), capability);
   return capability >= kLeastCapability;
 }
@@ -39,7 +42,8 @@ class OwnLinks {
  public:
   OwnLinks(gpu::Vendor vendor, std::string busid) : vendor_(vendor), busid_(std::move(busid)) {
     std::string why_not;
-    pairs_ = vendor == gpu::Vendor::cuda ? probe::cuda_peers("libcuda.so.1", why_not) : probe::hip_peers("libamdhip64.so", why_not);
+    pairs_ = vendor == gpu::Vendor::cuda ? probe::cuda_peers("libcuda.so.1", why_not)
+                                         : probe::hip_peers("libamdhip64.so", why_not);
   }
 
   bool join(const std::string& other) {
@@ -93,14 +97,18 @@ LineVerdict judge_lines(const gpu::Device& device, std::span<const LinePeer> pee
 
 std::string cause(LineVerdict verdict) {
   switch (verdict) {
-    case LineVerdict::whole: return "nothing";
-    case LineVerdict::not_wanted: return "the settings allow no ll128";
+    case LineVerdict::whole:
+      return "nothing";
+    case LineVerdict::not_wanted:
+      return "the settings allow no ll128";
     case LineVerdict::other_link:
       return "some devices are not known to be joined by NVLink or xGMI, and other links may cut lines of 128 bytes";
     case LineVerdict::old_device:
-      return "a device is not known to store lines of 128 bytes whole (NVIDIA's do since compute capability 7.0, AMD's MI200 "
+      return "a device is not known to store lines of 128 bytes whole (NVIDIA's do since compute capability 7.0, AMD's "
+             "MI200 "
              "and MI300)";
-    case LineVerdict::host_memory: return "some ranks exchange data through host memory, whose bus may cut lines of 128 bytes";
+    case LineVerdict::host_memory:
+      return "some ranks exchange data through host memory, whose bus may cut lines of 128 bytes";
   }
   return "an unknown reason";
 }

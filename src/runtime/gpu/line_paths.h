@@ -1,5 +1,6 @@
-// Whether the links of a communicator's devices keep lines of 128 bytes whole, as ll128 needs (kernels/device/lines.h). It is
-// told by what devices and links are, since trying proves nothing: a line that is cut once in a million is enough.
+// Whether the links of a communicator's devices keep lines of 128 bytes whole, as ll128 needs (kernels/device/lines.h).
+// It is told by what devices and links are, since trying proves nothing: a line that is cut once in a million is
+// enough.
 //
 //   NVIDIA   compute capability 7.0 and later, within a device and over NVLink
 //   AMD      gfx90a (MI200) and gfx942 (MI300), within a device and over xGMI; never run
@@ -17,10 +18,10 @@ namespace sccl::runtime {
 // Of several the largest explains why there are none.
 enum class LineVerdict : std::uint8_t {
   whole,
-  not_wanted,    // by the settings
-  other_link,    // not NVLink or xGMI, or nobody can tell
+  not_wanted,  // by the settings
+  other_link,  // not NVLink or xGMI, or nobody can tell
   old_device,
-  host_memory,   // some pair is staged
+  host_memory,  // some pair is staged
 };
 
 struct LinePeer {
@@ -28,8 +29,8 @@ struct LinePeer {
   std::string busid;
 };
 
-// This rank's verdict about its own device and its links to the peers'. Asks a driver, or a management library, only where a
-// peer is on another device.
+// This rank's verdict about its own device and its links to the peers'. Asks a driver, or a management library, only
+// where a peer is on another device.
 LineVerdict judge_lines(const gpu::Device& device, std::span<const LinePeer> peers);
 
 // "some devices are joined by PCIe ...".

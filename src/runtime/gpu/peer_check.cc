@@ -59,10 +59,12 @@ class Check {
   Check(const Check&) = delete;
   Check& operator=(const Check&) = delete;
 
-  void prepare(std::size_t index, std::span<const u64> data) { sent_->write(index * kPatternBytes, data.data(), kPatternBytes); }
+  void prepare(std::size_t index, std::span<const u64> data) {
+    sent_->write(index * kPatternBytes, data.data(), kPatternBytes);
+  }
 
-  // `target`: where to write, `origin`: where to fetch, both in the peer's memory. The copy is a transfer to self: nobody
-  // has to take part.
+  // `target`: where to write, `origin`: where to fetch, both in the peer's memory. The copy is a transfer to self:
+  // nobody has to take part.
   void launch(std::size_t index, gpu::Address target, gpu::Address origin) {
     const auto at = [](gpu::Address address) { return reinterpret_cast<void*>(address); };
     const std::array<PointToPointRequest, 4> copies{{
@@ -82,9 +84,10 @@ class Check {
     fill(arguments, index, flat);
     Run& run = runs_[index];
     void* parameters[] = {&arguments};
-    const auto places = device::gpu::shared_bytes(arguments.most_operands, static_cast<device::u32>(flat.most_destinations()));
-    driver_.check(driver_.launch(kernels_->function({}), 1, 1, 1, kThreads, 1, 1, static_cast<unsigned>(places), run.stream,
-                                 parameters, nullptr),
+    const auto places =
+        device::gpu::shared_bytes(arguments.most_operands, static_cast<device::u32>(flat.most_destinations()));
+    driver_.check(driver_.launch(kernels_->function({}), 1, 1, 1, kThreads, 1, 1, static_cast<unsigned>(places),
+                                 run.stream, parameters, nullptr),
                   "launching a kernel");
     driver_.check(driver_.event_record(run.event, run.stream), "recording an event");
   }
@@ -179,7 +182,9 @@ std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayo
   std::vector<PathVerdict> verdicts(peers.size(), PathVerdict::good);
   const gpu::Current current(device);
   const gpu::RelaxedCapture relaxed(*device.driver);
-  const auto memory_of = [&](Rank peer) -> const gpu::DeviceMemory& { return *all[static_cast<std::size_t>(peer)].memory; };
+  const auto memory_of = [&](Rank peer) -> const gpu::DeviceMemory& {
+    return *all[static_cast<std::size_t>(peer)].memory;
+  };
   const auto offset = [&](Kind kind, Rank sender) { return layout.payload(0, 0, kind, sender); };
   const bool possible = !peers.empty() && have_kernels(device);
   auto check = possible ? std::make_unique<Check>(device, peers.size()) : nullptr;
@@ -192,7 +197,8 @@ std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayo
   bool complete = true;
   if (possible) {
     for (std::size_t i = 0; i < peers.size(); ++i)
-      check->launch(i, memory_of(peers[i]).address() + offset(written, rank), memory_of(peers[i]).address() + offset(fetched, rank));
+      check->launch(i, memory_of(peers[i]).address() + offset(written, rank),
+                    memory_of(peers[i]).address() + offset(fetched, rank));
     complete = wait_for_all(*check, verdicts);
   }
   meet();

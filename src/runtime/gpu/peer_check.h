@@ -1,5 +1,5 @@
-// Peer access is believed after data went both ways: a driver may claim it where an IOMMU or PCIe's access control sends
-// writes elsewhere.
+// Peer access is believed after data went both ways: a driver may claim it where an IOMMU or PCIe's access control
+// sends writes elsewhere.
 //
 //   rank a                                              rank b
 //   puts a pattern for b into its own memory            puts one for a into its own
@@ -9,8 +9,8 @@
 //   ------------------------------- all ranks are here -------------------------------
 //   compares what b wrote and what it fetched           compares
 //
-// One kernel for each peer, all at once, each of them that which moves data later; one that has not ended in time counts
-// against its pair only.
+// One kernel for each peer, all at once, each of them that which moves data later; one that has not ended in time
+// counts against its pair only.
 #pragma once
 
 #include <chrono>

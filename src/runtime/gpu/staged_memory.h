@@ -3,8 +3,8 @@
 //   sender's device --- writes across the bus ---> slot in host memory <--- reads across the bus --- receiver's device
 //
 // It belongs to the receiver and lies on the NUMA node of the receiver's device: writes into it are posted and wait for
-// nobody, while the receiver polls flags and reads payloads, and a read waits for its answer. Slots, flags and tails are
-// those of device memory: release and acquire of system scope order stores to host memory as well.
+// nobody, while the receiver polls flags and reads payloads, and a read waits for its answer. Slots, flags and tails
+// are those of device memory: release and acquire of system scope order stores to host memory as well.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ class StagedMemory {
   // Zero-filled, near the device.
   static std::shared_ptr<StagedMemory> create(const gpu::Device& device, std::size_t bytes);
   // Another process's, for a device of this one.
-  static std::shared_ptr<StagedMemory> map(const gpu::Device& device, const FileDescriptor& descriptor, std::size_t bytes);
+  static std::shared_ptr<StagedMemory> map(const gpu::Device& device, const FileDescriptor& descriptor,
+                                           std::size_t bytes);
 
   gpu::Address address_for(const gpu::Device& device) const { return pinned_.address_for(device); }
   // Of the creator, until close_descriptor().

@@ -27,9 +27,15 @@ gpu::Address address_of(const void* pointer) { return reinterpret_cast<gpu::Addr
 // One call on its way to the stream.
 class Emission {
  public:
-  Emission(DeviceResources& resources, StreamPath& path, const device::Program& program, const StreamCalls::Shape& shape)
-      : resources_(resources), path_(path), device_(resources.membership().device), program_(program), shape_(shape),
-        stream_(*device_.driver, shape.stream), sent_(static_cast<std::size_t>(path.ranks())),
+  Emission(DeviceResources& resources, StreamPath& path, const device::Program& program,
+           const StreamCalls::Shape& shape)
+      : resources_(resources),
+        path_(path),
+        device_(resources.membership().device),
+        program_(program),
+        shape_(shape),
+        stream_(*device_.driver, shape.stream),
+        sent_(static_cast<std::size_t>(path.ranks())),
         received_(static_cast<std::size_t>(path.ranks())) {
     const u32 finished = __atomic_load_n(&path_.progress().finished, __ATOMIC_ACQUIRE);
     call_ = path_.log.begin(static_cast<u32>(shape.sequence), finished);
@@ -144,7 +150,8 @@ class Emission {
     // leave the multiprocessors to others.
     if (plain && (move.sink_count == 1 || !path_.all_calls)) {
       for (u32 i = 0; i < move.sink_count; ++i)
-        if (move.sinks[i] != move.sources[0].data) stream_.copy(address_of(move.sinks[i]), address_of(move.sources[0].data), bytes);
+        if (move.sinks[i] != move.sources[0].data)
+          stream_.copy(address_of(move.sinks[i]), address_of(move.sources[0].data), bytes);
       return;
     }
     launch(move, elements, bytes, plain);
@@ -198,7 +205,8 @@ void StreamCalls::enqueue(const Plan& plan, std::span<const device::Chunk> chunk
   u64 longest = 1;
   for (const device::Chunk& chunk : chunks) longest = std::max(longest, chunk.elements);
   const u64 bytes = longest * call.element_bytes;
-  const u64 wanted = path_.all_calls ? path_.slot_bytes : (bytes / kSlicesOfMove + kSliceUnitBytes) / kSliceUnitBytes * kSliceUnitBytes;
+  const u64 wanted = path_.all_calls ? path_.slot_bytes
+                                     : (bytes / kSlicesOfMove + kSliceUnitBytes) / kSliceUnitBytes * kSliceUnitBytes;
   const u64 slice_bytes = std::clamp<u64>(wanted, std::min<u64>(kLeastSliceBytes, path_.slot_bytes), path_.slot_bytes);
   call.slice_elements = slice_bytes / call.element_bytes;
   call.slice_count = (longest + call.slice_elements - 1) / call.slice_elements;

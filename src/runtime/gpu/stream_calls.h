@@ -1,4 +1,5 @@
-// Translates a rank's share of a call to operations of a stream (stream_path.h has the protocol, stream_order.h the order).
+// Translates a rank's share of a call to operations of a stream (stream_path.h has the protocol, stream_order.h the
+// order).
 #pragma once
 
 #include <map>

@@ -23,7 +23,8 @@ struct StreamWait {
 
 class StreamLog {
  public:
-  // A number for a call about to be enqueued, never 0. `sequence` is 0 for captured calls. Forgets calls up to `finished`.
+  // A number for a call about to be enqueued, never 0. `sequence` is 0 for captured calls. Forgets calls up to
+  // `finished`.
   std::uint32_t begin(std::uint32_t sequence, std::uint32_t finished);
 
   // The next wait of a call, before it is enqueued. Its stage.

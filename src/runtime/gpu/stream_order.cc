@@ -14,8 +14,13 @@ using schedule::Via;
 class Play {
  public:
   Play(const schedule::Program& program, Rank observed, std::uint64_t slices, int slots)
-      : program_(program), observed_(observed), slices_(slices), slots_(static_cast<std::uint64_t>(slots)),
-        ranks_(program.ranks.size()), sent_(ranks_ * ranks_), received_(ranks_ * ranks_) {
+      : program_(program),
+        observed_(observed),
+        slices_(slices),
+        slots_(static_cast<std::uint64_t>(slots)),
+        ranks_(program.ranks.size()),
+        sent_(ranks_ * ranks_),
+        received_(ranks_ * ranks_) {
     for (const schedule::RankProgram& rank : program.ranks) lanes_.emplace_back(rank.lanes.size());
   }
 
@@ -28,8 +33,8 @@ class Play {
     for (std::size_t rank = 0; rank < ranks_; ++rank)
       for (std::size_t lane = 0; lane < lanes_[rank].size(); ++lane)
         if (!ended(rank, lane))
-          fail(ErrorCode::internal_error, "lane {} of rank {} cannot go on with {} slots a connection: report this", lane,
-               rank, slots_);
+          fail(ErrorCode::internal_error, "lane {} of rank {} cannot go on with {} slots a connection: report this",
+               lane, rank, slots_);
     return std::move(order_);
   }
 
@@ -54,11 +59,13 @@ class Play {
       const auto distance = static_cast<std::uint64_t>(wait.distance);
       if (slice < distance) continue;
       const auto lane = static_cast<std::size_t>(wait.lane);
-      const std::uint64_t needed = (slice - distance) * lane_of(rank, lane).ops.size() + static_cast<std::uint64_t>(wait.op) + 1;
+      const std::uint64_t needed =
+          (slice - distance) * lane_of(rank, lane).ops.size() + static_cast<std::uint64_t>(wait.op) + 1;
       if (lanes_[rank][lane].finished < needed) return false;
     }
     for (const Access& operand : op.operands)
-      if (operand.via == Via::slot && sent_[link(peer_of(rank, operand), rank)] == received_[link(peer_of(rank, operand), rank)])
+      if (operand.via == Via::slot &&
+          sent_[link(peer_of(rank, operand), rank)] == received_[link(peer_of(rank, operand), rank)])
         return false;
     return std::all_of(op.destinations.begin(), op.destinations.end(), [&](const Access& destination) {
       const std::size_t at = link(rank, destination.via == Via::slot ? peer_of(rank, destination) : rank);
@@ -76,7 +83,8 @@ class Play {
       if (operand.via == Via::slot) ++received_[link(peer_of(rank, operand), rank)];
     for (const Access& destination : op.destinations)
       if (destination.via == Via::slot) ++sent_[link(rank, peer_of(rank, destination))];
-    if (rank == static_cast<std::size_t>(observed_)) order_.push_back({static_cast<std::uint32_t>(index), place.op, place.slice});
+    if (rank == static_cast<std::size_t>(observed_))
+      order_.push_back({static_cast<std::uint32_t>(index), place.op, place.slice});
     ++place.finished;
     if (++place.op == lane.ops.size()) {
       place.op = 0;
@@ -99,7 +107,8 @@ bool is_message(const device::Program& program, const device::Op& op) {
   if (op.kind == device::OpKind::post || op.kind == device::OpKind::release) return true;
   const auto through_slot = [](const device::Access& access) { return access.via == device::Via::slot; };
   return op.kind == device::OpKind::move &&
-         (std::any_of(program.operands + op.operand_begin, program.operands + op.operand_begin + op.operand_count, through_slot) ||
+         (std::any_of(program.operands + op.operand_begin, program.operands + op.operand_begin + op.operand_count,
+                      through_slot) ||
           std::any_of(program.destinations + op.destination_begin,
                       program.destinations + op.destination_begin + op.destination_count, through_slot));
 }
@@ -113,7 +122,8 @@ std::vector<StreamTurn> turns_of(const device::Program& program, std::uint32_t i
     const device::Op& what = program.ops[lane.op_begin + op];
     if (what.kind == device::OpKind::drain) continue;
     const std::uint64_t elements = chunks[what.chunk].elements;
-    const std::uint64_t slices = what.kind == device::OpKind::move ? (elements + slice_elements - 1) / slice_elements : 1;
+    const std::uint64_t slices =
+        what.kind == device::OpKind::move ? (elements + slice_elements - 1) / slice_elements : 1;
     for (std::uint64_t slice = 0; slice < slices; ++slice) turns.push_back({index, op, slice});
   }
   return turns;
@@ -137,7 +147,8 @@ std::vector<StreamTurn> order_transfers(const device::Program& program, const de
       order.insert(order.end(), turns.begin(), turns.end());  // from the rank to itself
       continue;
     }
-    const bool sends = first.destination_count > 0 && program.destinations[first.destination_begin].via == device::Via::slot;
+    const bool sends =
+        first.destination_count > 0 && program.destinations[first.destination_begin].via == device::Via::slot;
     (sends ? outgoing : incoming).push_back(std::move(turns));
   }
   const auto append = [&](const std::vector<std::vector<StreamTurn>>& lanes, std::size_t round) {

@@ -87,15 +87,16 @@ Decision decide(std::span<const StreamCard> cards) {
   decision.all_calls = any(streams) || shares_time(cards);
   for (const StreamCard& card : cards) {
     if (card.engine_bytes == 0) return {decision.all_calls, 0};
-    if (card.engine_bytes != StreamCard::kMeasured) decision.engine_bytes = std::max<std::size_t>(decision.engine_bytes, card.engine_bytes);
+    if (card.engine_bytes != StreamCard::kMeasured)
+      decision.engine_bytes = std::max<std::size_t>(decision.engine_bytes, card.engine_bytes);
   }
   decision.measure = !decision.all_calls && decision.engine_bytes == 0;
   return decision;
 }
 
 // All ranks take what rank 0 has found.
-std::size_t agree_on_engines(Rank rank, const DeviceMembership& devices, std::span<const StreamCard> cards, Bootstrap& bootstrap,
-                             Deadline deadline) {
+std::size_t agree_on_engines(Rank rank, const DeviceMembership& devices, std::span<const StreamCard> cards,
+                             Bootstrap& bootstrap, Deadline deadline) {
   std::uint64_t from = 0;
   if (rank == 0) {
     try {
@@ -117,7 +118,8 @@ std::size_t slot_bytes_within(std::span<const StreamCard> cards) {
 }
 
 std::size_t flag_bytes(std::size_t ranks) {
-  const std::size_t bytes = sizeof(StreamProgress) + ranks * (sizeof(std::uint32_t) * 2 * kStreamSlots + sizeof(device::gpu::SignalDoor));
+  const std::size_t bytes =
+      sizeof(StreamProgress) + ranks * (sizeof(std::uint32_t) * 2 * kStreamSlots + sizeof(device::gpu::SignalDoor));
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
@@ -146,13 +148,14 @@ void reach_peers(StreamPath& path, const gpu::Device& device, std::span<const Of
     else
       path.slots[peer] = gpu::DeviceMemory::map(device, offers[peer].ticket, descriptors[peer].at(1));
     if (!path.pages[peer])
-      path.pages[peer] = std::make_shared<FlagPage>(
-          device, host::Segment::map(descriptors[peer].at(0), flag_bytes(offers.size())));
+      path.pages[peer] =
+          std::make_shared<FlagPage>(device, host::Segment::map(descriptors[peer].at(0), flag_bytes(offers.size())));
     path.page_addresses[peer] = path.pages[peer]->pinned.address_for(device);
   }
 }
 
-std::shared_ptr<StreamPath> none(Rank rank, const Decision& decision, std::span<const StreamCard> cards, const std::string& why) {
+std::shared_ptr<StreamPath> none(Rank rank, const Decision& decision, std::span<const StreamCard> cards,
+                                 const std::string& why) {
   if (rank == 0 && (decision.wanted() || shares_time(cards)))
     log::info(log::Subsystem::init, "no calls are ordered by streams: {}{}", why,
               shares_time(cards) ? "; kernels that wait for other processes burn their time slices "
@@ -166,7 +169,8 @@ std::shared_ptr<StreamPath> none(Rank rank, const Decision& decision, std::span<
 bool shares_time(std::span<const StreamCard> cards) {
   for (const StreamCard& one : cards)
     for (const StreamCard& other : cards)
-      if (one.device == other.device && one.process != other.process && !(one.beside_others && other.beside_others)) return true;
+      if (one.device == other.device && one.process != other.process && !(one.beside_others && other.beside_others))
+        return true;
   return false;
 }
 
@@ -179,7 +183,8 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
   if (!decision.wanted()) return none(rank, decision, cards, "SCCL_DEVICE_PATH=kernels");
   const auto unable = std::find_if(cards.begin(), cards.end(), [](const StreamCard& card) { return !card.possible; });
   if (unable != cards.end())
-    return none(rank, decision, cards, why_not.empty() ? fmt::format("rank {} cannot", unable - cards.begin()) : why_not);
+    return none(rank, decision, cards,
+                why_not.empty() ? fmt::format("rank {} cannot", unable - cards.begin()) : why_not);
   if (cards.size() > kMostStreamRanks)
     return none(rank, decision, cards, fmt::format("{} ranks, and {} at most", cards.size(), kMostStreamRanks));
   if (decision.measure) {
@@ -214,19 +219,22 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
   std::vector<Rank> all(cards.size());
   std::iota(all.begin(), all.end(), 0);
   const int flags_descriptor = path->pages[static_cast<std::size_t>(rank)]->segment->descriptor();
-  const std::array<int, 2> mine{flags_descriptor, memory_descriptor.valid() ? memory_descriptor.get() : flags_descriptor};
+  const std::array<int, 2> mine{flags_descriptor,
+                                memory_descriptor.valid() ? memory_descriptor.get() : flags_descriptor};
   auto descriptors = bootstrap.exchange_descriptors(all, mine, deadline);
   attempt([&] { reach_peers(*path, devices.device, offers, descriptors); });
   const std::uint8_t reached = obstacle.empty() ? 1 : 0;
   for (const std::uint8_t verdict : gather_values(reached, "streams", bootstrap, deadline))
-    if (verdict == 0) return none(rank, decision, cards, obstacle.empty() ? "a rank cannot reach the others' memory" : obstacle);
+    if (verdict == 0)
+      return none(rank, decision, cards, obstacle.empty() ? "a rank cannot reach the others' memory" : obstacle);
   path->pages[static_cast<std::size_t>(rank)]->segment->close_descriptor();
   if (rank == 0)
-    log::info(log::Subsystem::init, "{} ordered by streams, {} KiB slots{}{}",
-              path->all_calls ? "all calls are" : fmt::format("moves of {} bytes and more are", path->engine_bytes),
-              path->slot_bytes / 1024,
-              shares_time(cards) ? ": ranks of several processes share a device without a process service" : "",
-              path->capturable ? "" : "; captured calls are not (driver older than 12.0), their kernels wait in time slices");
+    log::info(
+        log::Subsystem::init, "{} ordered by streams, {} KiB slots{}{}",
+        path->all_calls ? "all calls are" : fmt::format("moves of {} bytes and more are", path->engine_bytes),
+        path->slot_bytes / 1024,
+        shares_time(cards) ? ": ranks of several processes share a device without a process service" : "",
+        path->capturable ? "" : "; captured calls are not (driver older than 12.0), their kernels wait in time slices");
   return path;
 }
 

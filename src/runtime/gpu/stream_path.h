@@ -1,6 +1,7 @@
-// Calls without kernels that wait: a rank's call is a list of copies, short kernels, and flags that its stream waits for
-// and writes. For ranks of several processes on one device without a process service, where a kernel that waits burns the
-// time slice in which its peer would run; and, when asked for, for large moves that do not reduce, by copy engines.
+// Calls without kernels that wait: a rank's call is a list of copies, short kernels, and flags that its stream waits
+// for and writes. For ranks of several processes on one device without a process service, where a kernel that waits
+// burns the time slice in which its peer would run; and, when asked for, for large moves that do not reduce, by copy
+// engines.
 //
 // A connection has four slots in the receiver's device memory and two flags a slot, each in the memory of the rank that
 // waits for it, so that streams only ever wait for words of their own rank:
@@ -12,13 +13,13 @@
 //                                                    copy or reduce out of the slot
 //                           <----------------------  write empty = 1
 //
-// A flag is set by one side and cleared by the other, in turns: a word is 0 when its setter sets it, because the clearing
-// came before the message, or the credit, in whose wake the setter acts. So no set is lost, and no wait sees a set twice.
-// When a call has ended everywhere all flags are as before it, with nothing counted: a captured call can be replayed
-// with the same values. Message k of a call takes slot k % 4, at both ends.
+// A flag is set by one side and cleared by the other, in turns: a word is 0 when its setter sets it, because the
+// clearing came before the message, or the credit, in whose wake the setter acts. So no set is lost, and no wait sees a
+// set twice. When a call has ended everywhere all flags are as before it, with nothing counted: a captured call can be
+// replayed with the same values. Message k of a call takes slot k % 4, at both ends.
 //
-// Flags lie in host memory that all processes map and register with their driver, so that the host can read them, and set
-// them where a wait must end although nothing comes (stream_watch.h).
+// Flags lie in host memory that all processes map and register with their driver, so that the host can read them, and
+// set them where a wait must end although nothing comes (stream_watch.h).
 #pragma once
 
 #include <atomic>
@@ -50,7 +51,7 @@ struct StreamProgress {
   std::uint32_t finished;  // the last call that is not of a graph, its number's low half
   // By its host:
   alignas(64) std::uint32_t launched;  // what `finished` will become
-  std::uint64_t stopping;              // 1: this rank's calls will not end as they should, and its kernels send no signals
+  std::uint64_t stopping;  // 1: this rank's calls will not end as they should, and its kernels send no signals
 };
 
 // One rank's page, mapped and registered in this process.
@@ -73,9 +74,9 @@ struct StreamPath {
   bool capturable = false;
   std::size_t slot_bytes = 0;
   Rank rank = 0;
-  std::vector<std::shared_ptr<FlagPage>> pages;             // by rank
-  std::vector<gpu::Address> page_addresses;                 // for this rank's device
-  std::vector<std::shared_ptr<gpu::DeviceMemory>> slots;    // by rank
+  std::vector<std::shared_ptr<FlagPage>> pages;           // by rank
+  std::vector<gpu::Address> page_addresses;               // for this rank's device
+  std::vector<std::shared_ptr<gpu::DeviceMemory>> slots;  // by rank
   StreamLog log;
 
   int ranks() const { return static_cast<int>(pages.size()); }
@@ -108,7 +109,8 @@ struct StreamPath {
  private:
   std::size_t offset(Flag which, Rank peer, int slot) const {
     return sizeof(StreamProgress) +
-           sizeof(std::uint32_t) * static_cast<std::size_t>((static_cast<int>(which) * ranks() + peer) * kStreamSlots + slot);
+           sizeof(std::uint32_t) *
+               static_cast<std::size_t>((static_cast<int>(which) * ranks() + peer) * kStreamSlots + slot);
   }
   std::size_t door_offset(Rank peer) const {
     return offset(Flag::empty, ranks(), 0) + sizeof(device::gpu::SignalDoor) * static_cast<std::size_t>(peer);
@@ -121,8 +123,8 @@ struct StreamCard {
 
   bool possible = false;
   bool capturable = false;
-  bool beside_others = true;  // see gpu::runs_beside_other_processes
-  std::uint8_t wish = 0;      // SCCL_DEVICE_PATH: 0 auto, 1 kernels, 2 streams
+  bool beside_others = true;       // see gpu::runs_beside_other_processes
+  std::uint8_t wish = 0;           // SCCL_DEVICE_PATH: 0 auto, 1 kernels, 2 streams
   std::uint64_t engine_bytes = 0;  // SCCL_COPY_ENGINE_BYTES; kMeasured: auto
   std::uint64_t memory_limit = 0;
   std::uint64_t process = 0;

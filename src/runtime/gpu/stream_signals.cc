@@ -27,9 +27,9 @@ u64 number_of(const SignalAddress& address) {
 std::vector<SignalWait> take_round(std::vector<SignalWait>& waits) {
   std::vector<SignalWait> round, rest;
   for (const SignalWait& wait : waits) {
-    const bool taken = round.size() == device::gpu::kMostWaits || std::any_of(round.begin(), round.end(), [&](const SignalWait& other) {
-                         return other.from.peer == wait.from.peer;
-                       });
+    const bool taken = round.size() == device::gpu::kMostWaits ||
+                       std::any_of(round.begin(), round.end(),
+                                   [&](const SignalWait& other) { return other.from.peer == wait.from.peer; });
     (taken ? rest : round).push_back(wait);
   }
   waits = std::move(rest);
@@ -42,7 +42,10 @@ std::vector<SignalWait> take_round(std::vector<SignalWait>& waits) {
 class StreamSignals::Pass {
  public:
   Pass(StreamSignals& owner, gpu::Stream stream, u64 sequence)
-      : owner_(owner), path_(owner.path_), stream_(*owner.resources_.membership().device.driver, stream), sequence_(sequence) {}
+      : owner_(owner),
+        path_(owner.path_),
+        stream_(*owner.resources_.membership().device.driver, stream),
+        sequence_(sequence) {}
 
   void begin_waits() {
     const u32 finished = __atomic_load_n(&path_.progress().finished, __ATOMIC_ACQUIRE);
@@ -50,7 +53,9 @@ class StreamSignals::Pass {
     stream_.write(path_.progress_address(offsetof(StreamProgress, call)), call_);
   }
   void copy(gpu::Address to, gpu::Address from, std::size_t bytes) { stream_.copy(to, from, bytes); }
-  void run(Arguments& arguments) { stream_.launch(owner_.resources_.kernels().function(kernels::kSignal), 1, 1, &arguments); }
+  void run(Arguments& arguments) {
+    stream_.launch(owner_.resources_.kernels().function(kernels::kSignal), 1, 1, &arguments);
+  }
   void wait_at_door_of(Rank peer) {
     u64* const open = &path_.door(path_.rank, peer)->open;
     const u32 stage = path_.log.append(call_, {reinterpret_cast<u32*>(open), 1, peer, AwaitedThing::signal});
@@ -58,7 +63,8 @@ class StreamSignals::Pass {
     stream_.wait(path_.door_address(path_.rank, peer) + offsetof(SignalDoor, open), 1);
   }
   void finish() {
-    if (sequence_ != 0) stream_.write(path_.progress_address(offsetof(StreamProgress, finished)), static_cast<u32>(sequence_));
+    if (sequence_ != 0)
+      stream_.write(path_.progress_address(offsetof(StreamProgress, finished)), static_cast<u32>(sequence_));
     if (call_ != 0) stream_.write(path_.progress_address(offsetof(StreamProgress, stage)), 0);
     stream_.flush();
   }
@@ -80,14 +86,15 @@ StreamSignals::Arguments StreamSignals::arguments(SignalStep step) const {
 
 DoorSignal StreamSignals::outgoing(const SignalAddress& to) const {
   return {at<u64>(resources_.membership().signal(to.peer, path_.rank, to.signal, to.context)),
-          resources_.sent(to.peer, to.signal, to.context), at<SignalDoor>(path_.door_address(to.peer, path_.rank)), number_of(to), 0};
+          resources_.sent(to.peer, to.signal, to.context), at<SignalDoor>(path_.door_address(to.peer, path_.rank)),
+          number_of(to), 0};
 }
 
 DoorSignal StreamSignals::incoming(const SignalWait& wait) const {
   const SignalAddress& from = wait.from;
   return {at<u64>(resources_.membership().signal(path_.rank, from.peer, from.signal, from.context)),
-          resources_.used(from.peer, from.signal, from.context), at<SignalDoor>(path_.door_address(path_.rank, from.peer)),
-          number_of(from), wait.count};
+          resources_.used(from.peer, from.signal, from.context),
+          at<SignalDoor>(path_.door_address(path_.rank, from.peer)), number_of(from), wait.count};
 }
 
 void StreamSignals::put(const PutRequest& request, gpu::Stream stream, u64 sequence) {

@@ -1,6 +1,6 @@
-// PutSignal, Signal and WaitSignal ordered by a stream: a put is a copy, a signal a short kernel, and a wait two waits of the
-// stream at a door that signals open (kernels/gpu/signal_kernel.h). Counters are those of the kernels that wait, so that a
-// rank whose driver cannot capture stream waits may use these in captured calls.
+// PutSignal, Signal and WaitSignal ordered by a stream: a put is a copy, a signal a short kernel, and a wait two waits
+// of the stream at a door that signals open (kernels/gpu/signal_kernel.h). Counters are those of the kernels that wait,
+// so that a rank whose driver cannot capture stream waits may use these in captured calls.
 #pragma once
 
 #include <span>

@@ -58,7 +58,8 @@ Rank StreamWatch::stopping_peer() const {
   return -1;
 }
 
-// A rank that stops stores before it looks whether we are busy, and we store before we look: one of the two sees the other.
+// A rank that stops stores before it looks whether we are busy, and we store before we look: one of the two sees the
+// other.
 bool StreamWatch::begin(std::uint32_t sequence) {
   StreamProgress& own = path_.progress();
   launched_before_ = load(own.launched);

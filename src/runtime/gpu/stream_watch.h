@@ -5,13 +5,16 @@
 // here: the call is reported as failed, and before any flag is set, no rank may take such data for good. So:
 //
 //   1. This rank says that it is stopping, beside its fault or its presence (shared_state.h).
-//   2. It waits until every other rank is stopping too, has gone, or has no call under way. A rank with a call under way
+//   2. It waits until every other rank is stopping too, has gone, or has no call under way. A rank with a call under
+//   way
 //      sees the fault at its next look, within 10 ms, and stops; a rank without one looks before it begins its next.
 //   3. It sets its own flags until its stream is at rest.
-//   4. It takes back what its stream may have told the others meanwhile, so that no later call of theirs, a replayed graph
+//   4. It takes back what its stream may have told the others meanwhile, so that no later call of theirs, a replayed
+//   graph
 //      say, finds a message from here. Signals, which are counted, are not sent any more after the first step.
 //
-// Only then does the caller learn of the failure, and may free the buffers into which the stream copied (DeviceWatch::settle_streams).
+// Only then does the caller learn of the failure, and may free the buffers into which the stream copied
+// (DeviceWatch::settle_streams).
 //
 // A rank that neither stops nor ends its calls for a second (stopped by a debugger, say) is not waited for longer.
 #pragma once

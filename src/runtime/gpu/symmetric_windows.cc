@@ -14,11 +14,16 @@ struct Extent {
 std::optional<Extent> extent_of(Collective collective, int ranks) {
   const auto all = static_cast<std::size_t>(ranks);
   switch (collective) {
-    case Collective::allreduce: return Extent{1, 1};
-    case Collective::allgather: return Extent{1, all};
-    case Collective::reducescatter: return Extent{all, 1};
-    case Collective::alltoall: return Extent{all, all};
-    default: return std::nullopt;
+    case Collective::allreduce:
+      return Extent{1, 1};
+    case Collective::allgather:
+      return Extent{1, all};
+    case Collective::reducescatter:
+      return Extent{all, 1};
+    case Collective::alltoall:
+      return Extent{all, all};
+    default:
+      return std::nullopt;
   }
 }
 

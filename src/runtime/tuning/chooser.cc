@@ -144,8 +144,9 @@ bool Chooser::take_measured(Entry& entry) {
   }
   entry.settled = true;
   log_entry(entry, fmt::format("measured before: {:.1f} us{}", found->second.us,
-                               found->second.second.empty() ? "" : fmt::format(", {} {:.1f} us", found->second.second,
-                                                                               found->second.second_us)));
+                               found->second.second.empty()
+                                   ? ""
+                                   : fmt::format(", {} {:.1f} us", found->second.second, found->second.second_us)));
   return true;
 }
 
@@ -178,7 +179,8 @@ void Chooser::interrupt() {
 
 // Those whose results have other bits than the first one's leave, unless the user allows that.
 void Chooser::keep_same_sums(std::vector<Ranked>& ranked, const Question& question) {
-  if (membership_.settings.sum_order == SumOrder::fixed) runtime::keep_same_sums(ranked, question, plans_, rehearsal_.get());
+  if (membership_.settings.sum_order == SumOrder::fixed)
+    runtime::keep_same_sums(ranked, question, plans_, rehearsal_.get());
 }
 
 void Chooser::begin_race(Entry& entry) {
@@ -268,7 +270,8 @@ void Chooser::settle(Entry& entry) {
     tuned.second_us = static_cast<double>(second.ns) / 1e3;
   }
   const std::string slices = winner.slice != 0 ? fmt::format(" in slices of {} bytes", winner.slice) : "";
-  const std::string others = tuned.second.empty() ? "" : fmt::format(", then {} {:.1f} us", tuned.second, tuned.second_us);
+  const std::string others =
+      tuned.second.empty() ? "" : fmt::format(", then {} {:.1f} us", tuned.second, tuned.second_us);
   log_entry(entry, fmt::format("measured {:.1f} us{}{}", tuned.us, slices, others));
   measured_[entry.key] = std::move(tuned);
 }
@@ -276,8 +279,9 @@ void Chooser::settle(Entry& entry) {
 // One line for each new combination of collective and size class, and one when its race is settled.
 void Chooser::log_entry(const Entry& entry, const std::string& what) const {
   if (!log::enabled(log::Level::info, log::Subsystem::tuning)) return;
-  std::string line = fmt::format("rank {}/{}: {} of {}: {} serves; {}", membership_.rank, membership_.ranks,
-                                 info(entry.key.collective).call_name, entry.key.size.text(), text(entry.serving.choice), what);
+  std::string line =
+      fmt::format("rank {}/{}: {} of {}: {} serves; {}", membership_.rank, membership_.ranks,
+                  info(entry.key.collective).call_name, entry.key.size.text(), text(entry.serving.choice), what);
   for (const Ranked& one : entry.ranked)
     if (one.choice.planner == entry.serving.choice.planner && one.predicted_us > 0)
       line += fmt::format("; predicted {:.1f} us", one.predicted_us);

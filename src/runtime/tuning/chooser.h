@@ -1,4 +1,5 @@
-// Which plan serves each call of a communicator. Every rank computes the same answer without asking the others (rule 1).
+// Which plan serves each call of a communicator. Every rank computes the same answer without asking the others (rule
+// 1).
 //
 // A call belongs to an entry: collective, root, size class, and whether the order of summation matters. An entry is
 // settled at once when there is one candidate, or a measured choice in the cache; with SCCL_TUNE=online the candidates

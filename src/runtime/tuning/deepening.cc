@@ -35,10 +35,8 @@ void take_lowest_priority() {
 }
 
 std::string text_of(const synth::Frontier& frontier, Collective collective, Rank root, const std::string& origin) {
-  return nlohmann::json{{"collective", info(collective).name},
-                        {"root", root},
-                        {"origin", origin},
-                        {"found", synth::to_json(frontier)}}
+  return nlohmann::json{
+      {"collective", info(collective).name}, {"root", root}, {"origin", origin}, {"found", synth::to_json(frontier)}}
       .dump();
 }
 
@@ -97,8 +95,8 @@ void Deepening::work() {
 void Deepening::perform(const Task& task) {
   const auto [collective, root] = task;
   if (const auto kept = synth::known(topology_, collective, root))
-    return publish(text_of(kept->frontier, collective, root,
-                           kept->source == synth::Source::user ? "the cache" : "the catalogue"));
+    return publish(
+        text_of(kept->frontier, collective, root, kept->source == synth::Source::user ? "the cache" : "the catalogue"));
   const auto budget = env::number("SCCL_SYNTH_MS", kDefaultBudgetMs, 0, kMostBudgetMs);
   if (budget == 0) return;
   const std::lock_guard alone(one_search());
@@ -118,7 +116,8 @@ void Deepening::perform(const Task& task) {
 void Deepening::publish(const std::string& text) {
   const std::uint32_t finished = finished_.load(std::memory_order_relaxed);
   if (finished == Blackboard::kMostNews || text.size() > Blackboard::text_bytes() - text_end_) {
-    log::info(log::Subsystem::tuning, "schedules of {} bytes no longer fit into what the ranks share; ignored", text.size());
+    log::info(log::Subsystem::tuning, "schedules of {} bytes no longer fit into what the ranks share; ignored",
+              text.size());
     return;
   }
   std::memcpy(board_.text() + text_end_, text.data(), text.size());

@@ -2,8 +2,8 @@
 // ranks take them up at the same call (blackboard.h).
 //
 // Looked for are, in this order, the user's cache, the catalogue that was installed with the library, and a search
-// (synth/pareto.h) within limits of time and memory, whose result goes into the cache. One search runs in a process at a
-// time. It ends at once when the communicator is aborted or destroyed.
+// (synth/pareto.h) within limits of time and memory, whose result goes into the cache. One search runs in a process at
+// a time. It ends at once when the communicator is aborted or destroyed.
 #pragma once
 
 #include <atomic>

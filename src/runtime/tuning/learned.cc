@@ -31,11 +31,16 @@ Choice choice_from(const json& entry) {
 json to_json(const LearnedMachine& machine) {
   json classes = json::array();
   for (const Choice& choice : machine.classes) classes.push_back(to_json(choice));
-  return {{"classes", std::move(classes)},  {"vectors_by_class", machine.vectors_by_class},
-          {"vectors", machine.vectors},     {"coefficients", machine.coefficients},
-          {"rho", machine.rho},             {"gamma", machine.gamma},
-          {"lowest", machine.lowest},       {"highest", machine.highest},
-          {"tested", machine.tested},       {"correct", machine.correct}};
+  return {{"classes", std::move(classes)},
+          {"vectors_by_class", machine.vectors_by_class},
+          {"vectors", machine.vectors},
+          {"coefficients", machine.coefficients},
+          {"rho", machine.rho},
+          {"gamma", machine.gamma},
+          {"lowest", machine.lowest},
+          {"highest", machine.highest},
+          {"tested", machine.tested},
+          {"correct", machine.correct}};
 }
 
 LearnedMachine machine_from(const json& entry) {
@@ -59,9 +64,10 @@ bool consistent(const LearnedMachine& machine) {
   if (classes == 1) return true;
   const std::size_t vectors = machine.vectors.size();
   const auto& counts = machine.vectors_by_class;
-  const bool counted = counts.size() == classes && std::all_of(counts.begin(), counts.end(), [](int n) { return n >= 0; }) &&
-                       std::accumulate(counts.begin(), counts.end(), std::size_t{0},
-                                       [](std::size_t sum, int n) { return sum + static_cast<std::size_t>(n); }) == vectors;
+  const bool counted =
+      counts.size() == classes && std::all_of(counts.begin(), counts.end(), [](int n) { return n >= 0; }) &&
+      std::accumulate(counts.begin(), counts.end(), std::size_t{0},
+                      [](std::size_t sum, int n) { return sum + static_cast<std::size_t>(n); }) == vectors;
   const bool rows = machine.coefficients.size() == classes - 1 &&
                     std::all_of(machine.coefficients.begin(), machine.coefficients.end(),
                                 [&](const auto& row) { return row.size() == vectors; });

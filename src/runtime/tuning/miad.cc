@@ -43,7 +43,8 @@ std::uint64_t Miad::best_ns() const {
 }
 
 bool Miad::all_known() const {
-  return std::all_of(points_.begin(), points_.end(), [](const Point& one) { return one.measured > 0 || one.asked == 0; });
+  return std::all_of(points_.begin(), points_.end(),
+                     [](const Point& one) { return one.measured > 0 || one.asked == 0; });
 }
 
 bool Miad::worse(const Point& point) const {

@@ -5,7 +5,7 @@
 namespace sccl::runtime {
 namespace {
 
-constexpr int kRuns = 6;       // of each entrant
+constexpr int kRuns = 6;  // of each entrant
 constexpr int kRunsToJudge = 3;
 // An entrant that is slower by half after these is not going to win.
 constexpr std::uint64_t kHopelessPercent = 150;
@@ -68,7 +68,8 @@ void Race::review() {
                           one.least_ns * 100 > first.least_ns * kHopelessPercent;
     if (hopeless || (one.measured >= kRuns && one.miad.steady())) one.finished = true;
   }
-  const bool others = std::all_of(entrants_.begin() + 1, entrants_.end(), [](const Entrant& one) { return one.finished; });
+  const bool others =
+      std::all_of(entrants_.begin() + 1, entrants_.end(), [](const Entrant& one) { return one.finished; });
   if (others && first.miad.steady() && (entrants_.size() == 1 || first.measured >= kRuns)) settle();
 }
 

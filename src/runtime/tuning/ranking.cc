@@ -59,14 +59,16 @@ void add_others(std::vector<Ranked>& ranked, const Question& question, const Set
       if (choice != ranked.front().choice) others.push_back({choice, us, "next by the simulator"});
     };
     if (settings.protocol == ProtocolChoice::automatic) {
-      if (reach != Reach::none && name == "one-hop" && bytes >= kLeastDirectBytes) add(Form::direct, ProtocolChoice::simple);
+      if (reach != Reach::none && name == "one-hop" && bytes >= kLeastDirectBytes)
+        add(Form::direct, ProtocolChoice::simple);
       add(Form::slots, ProtocolChoice::simple);
       if (longest <= most_ll_bytes(question.collective, links.ranks)) add(Form::slots, ProtocolChoice::ll);
     } else {
       add(ranked.front().choice.form, ranked.front().choice.protocol);
     }
   }
-  std::stable_sort(others.begin(), others.end(), [](const Ranked& a, const Ranked& b) { return a.predicted_us < b.predicted_us; });
+  std::stable_sort(others.begin(), others.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.predicted_us < b.predicted_us; });
   for (Ranked& other : others)
     if (ranked.size() < kMostEntrants) ranked.push_back(std::move(other));
 }
@@ -78,12 +80,14 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
   std::vector<Ranked> ranked;
   const CallShape shape{question.collective, question.size.typical_bytes(), question.ranks};
   const bool asked = planners::find(settings.algorithm(question.collective)) != nullptr;
-  ranked.push_back({choose(shape, settings, reach), 0, asked ? "asked for by SCCL_ALGO" : "thresholds measured on the host"});
+  ranked.push_back(
+      {choose(shape, settings, reach), 0, asked ? "asked for by SCCL_ALGO" : "thresholds measured on the host"});
   const auto machine = learned.find(question.collective);
   if (!asked && settings.protocol == ProtocolChoice::automatic && machine != learned.end()) {
     const Choice& choice = machine->second.choose(question.size.typical_bytes(), question.ranks);
     const planners::Planner* planner = planners::find(choice.planner);
-    const bool possible = planner != nullptr && (choice.form == Form::slots || (reach != Reach::none && choice.planner == "one-hop")) &&
+    const bool possible = planner != nullptr &&
+                          (choice.form == Form::slots || (reach != Reach::none && choice.planner == "one-hop")) &&
                           planner->plan(topology::host(question.ranks), question.collective, question.root);
     if (possible) ranked.front() = {choice, 0, "learned by sccl tune"};
   }
@@ -95,9 +99,11 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
 std::vector<Ranked> rank_on_device(const Question& question, const Settings& settings, DeviceReach reach) {
   std::vector<Ranked> ranked;
   const bool asked = planners::find(settings.algorithm(question.collective)) != nullptr;
-  ranked.push_back({choose_on_device({question.collective, question.size.typical_bytes(), question.ranks}, settings, reach), 0,
-                    asked ? "asked for by SCCL_ALGO" : "thresholds"});
-  if (!asked && settings.tune == TuneMode::online) add_others(ranked, question, settings, reach.direct ? Reach::shared_space : Reach::none);
+  ranked.push_back(
+      {choose_on_device({question.collective, question.size.typical_bytes(), question.ranks}, settings, reach), 0,
+       asked ? "asked for by SCCL_ALGO" : "thresholds"});
+  if (!asked && settings.tune == TuneMode::online)
+    add_others(ranked, question, settings, reach.direct ? Reach::shared_space : Reach::none);
   return ranked;
 }
 
@@ -131,13 +137,15 @@ std::optional<Choice> direct_on_links(const Question& question, const Settings& 
                       (settings.protocol == ProtocolChoice::automatic && bytes > kDeviceLlBytes);
   if (!wanted) return std::nullopt;
   const auto ranked = rehearsal.ranking(question.collective, question.root, bytes, settings);
-  const auto one_hop = std::find_if(ranked.begin(), ranked.end(), [](const auto& one) { return one.name == "one-hop"; });
+  const auto one_hop =
+      std::find_if(ranked.begin(), ranked.end(), [](const auto& one) { return one.name == "one-hop"; });
   if (one_hop == ranked.end() || (ranked.front().asked && !one_hop->asked)) return std::nullopt;
   if (!one_hop->asked && one_hop->predicted_us > kMostBehind * ranked.front().predicted_us) return std::nullopt;
   return Choice{one_hop->name, Form::direct, ProtocolChoice::simple, settings.chunk_bytes};
 }
 
-std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal, DeviceReach reach) {
+std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal,
+                                         DeviceReach reach) {
   const std::size_t bytes = question.size.typical_bytes();
   std::vector<Ranked> ranked = rank_on_links(question, settings, rehearsal);
   for (Ranked& one : ranked) {
@@ -145,7 +153,9 @@ std::vector<Ranked> rank_on_device_links(const Question& question, const Setting
     const std::size_t longest = longest_chunk(schedule, bytes);
     const int steps = schedule::stepped_cost(schedule).steps;
     // Links without figures: nothing says what more bytes cost.
-    const double busiest_us = one.predicted_us > 0 ? schedule::linear_cost(schedule).us_per_byte * schedule::buffer_bytes(schedule, static_cast<double>(bytes), 1) : 0;
+    const double busiest_us = one.predicted_us > 0 ? schedule::linear_cost(schedule).us_per_byte *
+                                                         schedule::buffer_bytes(schedule, static_cast<double>(bytes), 1)
+                                                   : 0;
     one.choice.protocol = busiest_us > 0 || settings.protocol != ProtocolChoice::automatic
                               ? device_protocol({longest, steps, busiest_us}, settings, reach.lines)
                           : longest <= device::kLlPayloadBytes ? ProtocolChoice::ll

@@ -43,11 +43,12 @@ std::vector<Ranked> rank_on_device(const Question& question, const Settings& set
 
 // Those whose results have other bits than the first one's leave.
 void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanCache& plans, Rehearsal* rehearsal);
-// One hop between kernels that use one another's buffers in place, where the links join all ranks and the simulator does not
-// see it far behind; it knows links only, and not the copies that are spared.
+// One hop between kernels that use one another's buffers in place, where the links join all ranks and the simulator
+// does not see it far behind; it knows links only, and not the copies that are spared.
 std::optional<Choice> direct_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal);
 // The same where kernels of devices move the data: with the protocol that costs least for each.
-std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal, DeviceReach reach);
+std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal,
+                                         DeviceReach reach);
 
 // What MIAD may try for a plan's slices; not tunable() where a chunk is one slice anyway.
 SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,

@@ -75,7 +75,9 @@ std::filesystem::path tuning_path(const std::filesystem::path& folder, const Tun
 std::string to_text(const TuningPlace& place, const TuningTable& table) {
   json entries = json::array();
   for (const auto& [key, tuned] : table) entries.push_back(to_json(key, tuned));
-  return json{{"machine", place.machine}, {"links", place.links}, {"ranks", place.ranks}, {"entries", std::move(entries)}}.dump(1);
+  return json{
+      {"machine", place.machine}, {"links", place.links}, {"ranks", place.ranks}, {"entries", std::move(entries)}}
+      .dump(1);
 }
 
 std::optional<TuningTable> from_text(const std::string& text, const TuningPlace* place, std::string& why) {

@@ -9,9 +9,7 @@
 namespace sccl::synth {
 namespace {
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Reference {
  public:

@@ -39,7 +39,7 @@ struct Api {
   Status (*can_access)(int*, int device, int peer);
   // Missing in old drivers.
   Status (*attribute)(int*, int attribute, int device, int peer) = nullptr;
-  Status (*device_attribute)(int*, int attribute, int device) = nullptr;                      // CUDA's
+  Status (*device_attribute)(int*, int attribute, int device) = nullptr;              // CUDA's
   Status (*link_type)(int, int, std::uint32_t* type, std::uint32_t* hops) = nullptr;  // HIP's
   Numbers numbers{};
 
@@ -153,9 +153,10 @@ void drop_refused(Devices& devices, const Peers& peers) {
         return !pair.access && pair.src == device.busid && pair.dst == link.target;
       });
       if (refused)
-        devices.notes.push_back(fmt::format("links from {} to {} are left out: kernels may not use that device's memory "
-                                            "(see nvidia-smi topo -p2p r, rocm-smi --shownodesbw)",
-                                            device.busid, link.target));
+        devices.notes.push_back(
+            fmt::format("links from {} to {} are left out: kernels may not use that device's memory "
+                        "(see nvidia-smi topo -p2p r, rocm-smi --shownodesbw)",
+                        device.busid, link.target));
       return refused;
     });
 }

@@ -11,9 +11,9 @@
 namespace sccl::topology::probe {
 
 struct PeerPair {
-  std::string src, dst;      // PCI addresses
-  bool access = false;       // kernels of src may use memory of dst
-  bool own_link = false;     // by a link of their own: NVLink (which alone has atomic operations between devices), xGMI
+  std::string src, dst;   // PCI addresses
+  bool access = false;    // kernels of src may use memory of dst
+  bool own_link = false;  // by a link of their own: NVLink (which alone has atomic operations between devices), xGMI
 };
 
 struct Peers {

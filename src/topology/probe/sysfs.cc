@@ -38,9 +38,7 @@ std::string architecture() {
 #endif
 }
 
-double leading_number(const std::string& text) {
-  return std::strtod(text.c_str(), nullptr);
-}
+double leading_number(const std::string& text) { return std::strtod(text.c_str(), nullptr); }
 
 }  // namespace
 

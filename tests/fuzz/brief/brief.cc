@@ -1,9 +1,9 @@
 // A fuzzer's target without libFuzzer, for every build and compiler: a fixed number of inputs, made from the seeds by
-// mutations that follow from a fixed number, so that a failure comes back. Coverage is not looked at; finding what is new
-// is the preset fuzz's task, keeping what was found right is this one's.
+// mutations that follow from a fixed number, so that a failure comes back. Coverage is not looked at; finding what is
+// new is the preset fuzz's task, keeping what was found right is this one's.
 //
-// Usage: brief INPUTS SEEDS_FOLDER [DICTIONARY]. A crash, an input that takes more than ten seconds, or more than 2 GiB of
-// memory ends the process; what it was at lies in the file that is named.
+// Usage: brief INPUTS SEEDS_FOLDER [DICTIONARY]. A crash, an input that takes more than ten seconds, or more than 2 GiB
+// of memory ends the process; what it was at lies in the file that is named.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -74,7 +74,8 @@ class Mutator {
  public:
   Mutator(std::vector<std::string> seeds, std::vector<std::string> tokens)
       : seeds_(std::move(seeds)), tokens_(std::move(tokens)) {
-    for (const char* number : {"0", "-1", "1", "1e308", "-0.0", "2147483648", "18446744073709551616", "0.1", "null", "[]", "{}"})
+    for (const char* number :
+         {"0", "-1", "1", "1e308", "-0.0", "2147483648", "18446744073709551616", "0.1", "null", "[]", "{}"})
       tokens_.emplace_back(number);
   }
 
@@ -96,13 +97,26 @@ class Mutator {
       case 0:
         if (at < text.size()) text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
         return;
-      case 1: text.insert(at, 1, static_cast<char>(below(256))); return;
-      case 2: text.erase(at, length); return;
-      case 3: text.insert(place(text), text.substr(at, length)); return;
-      case 4: text.insert(at, tokens_[below(tokens_.size())]); return;
-      case 5: replace_number(text, at); return;
-      case 6: text.resize(at); return;
-      default: splice(text, at);
+      case 1:
+        text.insert(at, 1, static_cast<char>(below(256)));
+        return;
+      case 2:
+        text.erase(at, length);
+        return;
+      case 3:
+        text.insert(place(text), text.substr(at, length));
+        return;
+      case 4:
+        text.insert(at, tokens_[below(tokens_.size())]);
+        return;
+      case 5:
+        replace_number(text, at);
+        return;
+      case 6:
+        text.resize(at);
+        return;
+      default:
+        splice(text, at);
     }
   }
 

@@ -1,5 +1,5 @@
-/* AMD's driver on the machine of fake_rocm_smi.c; functions and their arguments are those of HIP. SCCL_FAKE_HIP says what
-   it answers: "refuses" peer access between the first two devices, or "yes". */
+/* AMD's driver on the machine of fake_rocm_smi.c; functions and their arguments are those of HIP. SCCL_FAKE_HIP says
+   what it answers: "refuses" peer access between the first two devices, or "yes". */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

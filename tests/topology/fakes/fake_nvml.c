@@ -42,8 +42,9 @@ static void link_to(struct device* one, const char* target, int type) {
 static void dgx1v(const int* shown, int count) {
   static const char* const busids[8] = {"00000000:06:00.0", "00000000:07:00.0", "00000000:0A:00.0", "00000000:0B:00.0",
                                         "00000000:85:00.0", "00000000:86:00.0", "00000000:89:00.0", "00000000:8A:00.0"};
-  static const int pairs[16][3] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 2},
-                                   {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
+  static const int pairs[16][3] = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1},
+                                   {1, 5, 2}, {2, 3, 2}, {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1},
+                                   {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
   for (int i = 0; i < count; ++i) {
     struct device* one = add(busids[shown[i]], 7);
     for (int pair = 0; pair < 16; ++pair)
@@ -72,14 +73,16 @@ EXPORT int nvmlInit_v2(void) {
     add("00000000:06:00.0", 7);
     add("00000000:86:00.0", 7);
   } else if (strcmp(machine, "pcie") == 0) {
-    static const char* const busids[4] = {"00000000:18:00.0", "00000000:3B:00.0", "00000000:86:00.0", "00000000:AF:00.0"};
+    static const char* const busids[4] = {"00000000:18:00.0", "00000000:3B:00.0", "00000000:86:00.0",
+                                          "00000000:AF:00.0"};
     for (int i = 0; i < 4; ++i) {
       struct device* one = add(busids[i], 8);
       one->minor = 9;
       one->links = i == 0 ? 2 : 0; /* links that are down */
     }
   } else if (strcmp(machine, "vm") == 0) {
-    static const char* const busids[4] = {"00000000:00:05.0", "00000000:00:06.0", "00000000:00:07.0", "00000000:00:08.0"};
+    static const char* const busids[4] = {"00000000:00:05.0", "00000000:00:06.0", "00000000:00:07.0",
+                                          "00000000:00:08.0"};
     for (int i = 0; i < 4; ++i) {
       struct device* one = add(busids[i], 9);
       for (int link = 0; link < 18; ++link) link_to(one, i < 2 ? "FFFFFFFF:FFFF:FF.F" : "error", 2);
@@ -111,7 +114,9 @@ static int fill(struct pci_info* info, const char* busid) {
   return kSuccess;
 }
 
-EXPORT int nvmlDeviceGetPciInfo_v3(void* handle, struct pci_info* info) { return fill(info, ((struct device*)handle)->busid); }
+EXPORT int nvmlDeviceGetPciInfo_v3(void* handle, struct pci_info* info) {
+  return fill(info, ((struct device*)handle)->busid);
+}
 
 EXPORT int nvmlDeviceGetCudaComputeCapability(void* handle, int* major, int* minor) {
   *major = ((struct device*)handle)->major;

@@ -1,5 +1,5 @@
-/* AMD's system management library with the answers of a machine of four GCDs on two MI250X; functions and their arguments
-   are those of ROCm SMI. */
+/* AMD's system management library with the answers of a machine of four GCDs on two MI250X; functions and their
+   arguments are those of ROCm SMI. */
 #include <stdint.h>
 #include <stdlib.h>
 
