@@ -9,9 +9,9 @@
 
 #include "schedule/simulate.h"
 #include "schedule/verify.h"
-#include "treegen/frames.h"
-#include "treegen/rings.h"
-#include "treegen/to_schedule.h"
+#include "treegen/graph/frames.h"
+#include "treegen/packing/rings.h"
+#include "treegen/schedules/to_schedule.h"
 
 namespace sccl::bench {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "schedule/schedule.h"
-#include "treegen/pack.h"
+#include "treegen/packing/pack.h"
 
 namespace sccl::bench {
 

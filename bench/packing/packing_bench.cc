@@ -14,11 +14,11 @@
 #include "roots.h"
 #include "topology/canonical.h"
 #include "topology/presets.h"
-#include "treegen/fewest.h"
-#include "treegen/hybrid.h"
-#include "treegen/mwu.h"
-#include "treegen/three_phase.h"
-#include "treegen/to_schedule.h"
+#include "treegen/packing/fewest.h"
+#include "treegen/packing/mwu.h"
+#include "treegen/schedules/hybrid.h"
+#include "treegen/schedules/three_phase.h"
+#include "treegen/schedules/to_schedule.h"
 
 namespace {
 

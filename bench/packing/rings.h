@@ -1,7 +1,7 @@
 // NCCL's rings on the links of an allocation: as many NVLink cycles through all devices as fit, else one PCIe ring.
 #pragma once
 
-#include "treegen/rings.h"
+#include "treegen/packing/rings.h"
 
 namespace sccl::bench {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "treegen/frames.h"
-#include "treegen/rings.h"
-#include "treegen/three_phase.h"
-#include "treegen/to_schedule.h"
+#include "treegen/graph/frames.h"
+#include "treegen/packing/rings.h"
+#include "treegen/schedules/three_phase.h"
+#include "treegen/schedules/to_schedule.h"
 
 namespace sccl::portfolio {
 namespace {

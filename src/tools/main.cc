@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "tools/verbs.h"
+#include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "topology/presets.h"
-#include "treegen/links.h"
+#include "treegen/graph/links.h"
 
 namespace sccl::treegen {
 

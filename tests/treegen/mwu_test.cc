@@ -1,13 +1,13 @@
 // Multiplicative weights and the selection among their candidates, as Blink published them.
-#include "treegen/mwu.h"
+#include "treegen/packing/mwu.h"
 
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
 #include "machines.h"
 #include "topology/canonical.h"
-#include "treegen/bounds.h"
-#include "treegen/fewest.h"
+#include "treegen/graph/bounds.h"
+#include "treegen/packing/fewest.h"
 
 using namespace sccl;
 using namespace sccl::treegen;

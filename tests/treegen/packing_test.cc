@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "machines.h"
 #include "topology/presets.h"
-#include "treegen/fewest.h"
-#include "treegen/pack.h"
+#include "treegen/packing/fewest.h"
+#include "treegen/packing/pack.h"
 
 using namespace sccl;
 using namespace sccl::treegen;

@@ -1,5 +1,5 @@
 // Exact fractions.
-#include "treegen/rational.h"
+#include "treegen/math/rational.h"
 
 #include <catch2/catch.hpp>
 

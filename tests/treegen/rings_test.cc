@@ -1,6 +1,6 @@
 // Rings are the cycles that NCCL would find, as many as fit, and they reach the packing's rate where all links lie on
 // them.
-#include "treegen/rings.h"
+#include "treegen/packing/rings.h"
 
 #include <catch2/catch.hpp>
 
@@ -8,7 +8,7 @@
 #include "machines.h"
 #include "schedule/prepare.h"
 #include "schedule/simulate.h"
-#include "treegen/pack.h"
+#include "treegen/packing/pack.h"
 
 using namespace sccl;
 using namespace sccl::treegen;

@@ -9,8 +9,8 @@
 #include "schedule/lower.h"
 #include "schedule/prepare.h"
 #include "schedule/simulate.h"
-#include "treegen/frames.h"
-#include "treegen/to_schedule.h"
+#include "treegen/graph/frames.h"
+#include "treegen/schedules/to_schedule.h"
 
 using namespace sccl;
 using namespace sccl::treegen;

@@ -8,9 +8,9 @@
 #include "schedule/prepare.h"
 #include "schedule/simulate.h"
 #include "topology/presets.h"
-#include "treegen/frames.h"
-#include "treegen/hybrid.h"
-#include "treegen/three_phase.h"
+#include "treegen/graph/frames.h"
+#include "treegen/schedules/hybrid.h"
+#include "treegen/schedules/three_phase.h"
 
 using namespace sccl;
 using namespace sccl::treegen;

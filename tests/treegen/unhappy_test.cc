@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "topology/presets.h"
-#include "treegen/pack.h"
+#include "treegen/packing/pack.h"
 
 using namespace sccl;
 using namespace sccl::treegen;

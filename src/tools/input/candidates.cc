@@ -1,0 +1,82 @@
+#include "tools/input/candidates.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "planners/planners.h"
+#include "schedule/cost.h"
+
+namespace sccl::tools {
+namespace {
+
+constexpr const char* kSearchedKinds = "rings, trees, hybrid, three-phase, synth";
+
+std::string planner_names() {
+  std::string names;
+  for (const planners::Planner& planner : planners::table()) names += std::string(planner.name) + ", ";
+  return names + kSearchedKinds;
+}
+
+void check_root(const topology::Topology& machine, const Call& call) {
+  if (call.root < 0 || call.root >= machine.ranks)
+    fail(ErrorCode::invalid_argument, "root {} is not a rank of 0..{}", call.root, machine.ranks - 1);
+}
+
+double closed_form_us(const schedule::Schedule& schedule, const Call& call, double slice_bytes) {
+  const int slices =
+      schedule.pipelined && slice_bytes > 0 ? std::max(1, static_cast<int>(std::ceil(call.bytes / slice_bytes))) : 1;
+  return schedule::linear_cost(schedule, slices).time_us(call.bytes);
+}
+
+}  // namespace
+
+Collective parse_collective_name(const std::string& name) {
+  const auto collective = collective_from_name(name);
+  if (!collective || *collective == Collective::sendrecv)
+    throw CLI::ValidationError(
+        "'" + name +
+        "' is no collective: use allreduce, allgather, reducescatter, broadcast, reduce, alltoall, "
+        "gather or scatter");
+  return *collective;
+}
+
+void require_predictions(const std::vector<portfolio::Prediction>& predictions, const topology::Topology& machine) {
+  if (predictions.empty())
+    fail(ErrorCode::invalid_argument, "topology '{}' has links without bandwidths: nothing can be predicted",
+         machine.name);
+}
+
+std::vector<Candidate> candidates(const topology::Topology& machine, const Call& call,
+                                  const schedule::SimulationOptions& options) {
+  auto all = portfolio::candidates(machine, call.collective, call.root);
+  const auto predictions = portfolio::predict(all, options);
+  require_predictions(predictions, machine);
+  std::vector<Candidate> found;
+  for (const portfolio::Prediction& prediction : predictions) {
+    portfolio::Candidate& one = all[prediction.candidate];
+    const double closed_form = closed_form_us(one.schedule, call, options.slice_bytes);
+    found.push_back({std::move(one.name), std::move(one.schedule), prediction.time_us, closed_form});
+  }
+  return found;
+}
+
+schedule::Schedule plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
+                           const schedule::SimulationOptions& options) {
+  check_root(machine, call);
+  // What needs no search does not wait for what does.
+  if (const planners::Planner* planner = planners::find(algorithm); planner != nullptr) {
+    if (auto schedule = planner->plan(machine, call.collective, call.root)) return *std::move(schedule);
+  } else {
+    auto all = portfolio::candidates(machine, call.collective, call.root);
+    for (const portfolio::Prediction& prediction : portfolio::predict(all, options))
+      if (portfolio::answers_to(all[prediction.candidate], algorithm))
+        return std::move(all[prediction.candidate].schedule);
+  }
+  fail(ErrorCode::invalid_argument,
+       "'{}' has no schedule for {} on topology '{}' of {} ranks: use other links, or one of {}", algorithm,
+       info(call.collective).name, machine.name, machine.ranks, planner_names());
+}
+
+}  // namespace sccl::tools

@@ -1,0 +1,266 @@
+// sccl simulate: the time of a schedule on a machine and what passes which link when.
+#include "schedule/simulate.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "schedule/cost.h"
+#include "schedule/json.h"
+#include "schedule/prepare.h"
+#include "schedule/simulate_program.h"
+#include "schedule/verify.h"
+#include "tools/input/byte_size.h"
+#include "tools/input/candidates.h"
+#include "tools/input/machine_option.h"
+#include "tools/input/schedule_file.h"
+#include "tools/pictures/gantt.h"
+#include "tools/verbs/verbs.h"
+
+namespace sccl::tools {
+namespace {
+
+constexpr std::size_t kMostLinksPrinted = 24;
+// A picture or timeline of more transfers is of no use and takes gigabytes.
+constexpr std::size_t kMostTransfers = 4000000;
+
+struct Options {
+  MachineOption machine;
+  std::string collective;
+  std::string bytes;
+  std::string algorithm;
+  std::string schedule_path;
+  std::string slice = "128K";
+  Call call;
+  int slots = kSlots;
+  double reduce_gbytes_per_s = 0;
+  std::string cores_path;
+  bool stepwise = false;
+  bool timeline = false;
+  std::string svg_path;
+  std::string out_path;
+  bool as_json = false;
+};
+
+void add_options(CLI::App& app, Options& options) {
+  options.machine.add_to(app);
+  app.add_option("--schedule", options.schedule_path, "simulate this file (JSON or MSCCL XML) instead of planning");
+  app.add_option("--collective", options.collective, "allreduce, allgather, ...");
+  app.add_option("--bytes", options.bytes, "buffer one rank (broadcast, scatter: the root) puts in, e.g. 64M")
+      ->required();
+  app.add_option("--root", options.call.root, "of a rooted collective");
+  app.add_option("--algo", options.algorithm, "planner or kind (ring, trees, synth, ...); without it the fastest");
+  app.add_option("--slice", options.slice, "chunks are cut into slices of this size; 0: not at all")
+      ->capture_default_str();
+  app.add_option("--slots", options.slots, "slices under way on a connection; 0: no bound")->capture_default_str();
+  app.add_option("--reduce-gbytes-per-s", options.reduce_gbytes_per_s, "rate at which a rank adds; 0: no time")
+      ->capture_default_str();
+  app.add_option(
+      "--cores", options.cores_path,
+      "the program on ranks that share these cores, by figures in a JSON file (bench/predict measures them); links "
+      "play no part");
+  app.add_flag("--stepwise", options.stepwise, "a barrier between steps, as in SCCL's model; no slices");
+  app.add_flag("--timeline", options.timeline, "list every transfer in the JSON");
+  app.add_option("--svg", options.svg_path, "draw what passes which link when into this file");
+  app.add_option("--out", options.out_path, "write the schedule (JSON) into this file, for sccl export");
+  app.add_flag("--json", options.as_json, "print JSON");
+}
+
+schedule::SimulationOptions simulation_options(const Options& options) {
+  schedule::SimulationOptions result{
+      .bytes = options.call.bytes, .slots = options.slots, .reduce_gbytes_per_s = options.reduce_gbytes_per_s};
+  result.slice_bytes = options.stepwise || options.slice == "0" ? 0 : static_cast<double>(parse_size(options.slice));
+  result.progress = options.stepwise ? schedule::Progress::stepwise : schedule::Progress::dataflow;
+  result.detail = schedule::Detail::totals;
+  return result;
+}
+
+schedule::Schedule schedule_of(const Options& options) {
+  if (options.schedule_path.empty()) {
+    const topology::Topology machine = options.machine.machine();
+    if (!options.algorithm.empty())
+      return plan_by(options.algorithm, machine, options.call, simulation_options(options));
+    return candidates(machine, options.call, simulation_options(options)).front().schedule;
+  }
+  schedule::Schedule schedule = schedule_from_text(read_text(options.schedule_path));
+  // A file's routes on another machine: the one it is to run on.
+  if (options.machine.given()) {
+    schedule.topology = options.machine.machine();
+    if (schedule.topology.ranks != schedule.ranks)
+      fail(ErrorCode::invalid_argument, "{} is for {} ranks and topology '{}' has {}: give one of as many",
+           options.schedule_path, schedule.ranks, schedule.topology.name, schedule.topology.ranks);
+    schedule.rounds = schedule::needed_rounds(schedule);
+  }
+  schedule::verify(schedule);
+  return schedule;
+}
+
+double figure(const nlohmann::json& json, const char* name, const std::string& path) {
+  if (!json.is_object() || !json.contains(name) || !json.at(name).is_number())
+    fail(ErrorCode::invalid_argument, "{}: the number '{}' of the cores' model is missing", path, name);
+  return json.at(name).get<double>();
+}
+
+schedule::CoreModel core_model(const std::string& path) {
+  const nlohmann::json json = nlohmann::json::parse(read_text(path), nullptr, false);
+  const auto get = [&](const char* name) { return figure(json, name, path); };
+  constexpr double kMostCores = 1 << 20;
+  return {static_cast<int>(std::clamp(get("cores"), 0.0, kMostCores)),
+          get("alpha_us"),
+          get("op_us"),
+          get("switch_us"),
+          get("read_own_ns"),
+          get("write_own_ns"),
+          get("read_slot_ns"),
+          get("write_slot_ns")};
+}
+
+// As the executor of the host platform runs it.
+void run_on_cores(const Options& options) {
+  const schedule::Schedule schedule = schedule_of(options);
+  const schedule::SimulationOptions cut = simulation_options(options);
+  const schedule::ProgramRun run{options.call.bytes, cut.slice_bytes, options.slots};
+  const schedule::CoreModel model = core_model(options.cores_path);
+  const schedule::ProgramSimulation result =
+      schedule::simulate_program(schedule, schedule::prepare(schedule, options.slots), model, run);
+  if (options.as_json) {
+    std::puts(nlohmann::json{{"ranks", schedule.ranks},
+                             {"collective", info(schedule.collective).name},
+                             {"algo", schedule.name},
+                             {"bytes", options.call.bytes},
+                             {"time_us", result.time_us},
+                             {"operations", result.operations},
+                             {"switches", result.switches}}
+                  .dump()
+                  .c_str());
+    return;
+  }
+  std::printf("# %s of %s by %s, %d ranks on %d cores\n", std::string(info(schedule.collective).name).c_str(),
+              size_text(options.call.bytes).c_str(), schedule.name.c_str(), schedule.ranks, model.cores);
+  std::printf("predicted   %12.2f us  (%lld operations, %lld switches between ranks)\n", result.time_us,
+              static_cast<long long>(result.operations), static_cast<long long>(result.switches));
+}
+
+struct Outcome {
+  schedule::Schedule schedule;
+  schedule::Simulation simulation;
+  schedule::SteppedCost stepped;
+  double closed_form_us = 0;
+};
+
+void print_text(const Outcome& outcome, const Options& options) {
+  const schedule::Schedule& schedule = outcome.schedule;
+  const schedule::EdgeIndex edges(schedule.topology);
+  std::printf("# %s of %s by %s on %s, %d ranks: %d steps, %d rounds, C = %d\n",
+              std::string(info(schedule.collective).name).c_str(), size_text(options.call.bytes).c_str(),
+              schedule.name.c_str(), schedule.topology.name.c_str(), schedule.ranks, outcome.stepped.steps,
+              outcome.stepped.rounds, outcome.stepped.chunks_per_rank);
+  std::printf("predicted   %12.2f us  (%.2f GB/s of the buffer)\n", outcome.simulation.time_us,
+              outcome.simulation.time_us > 0 ? options.call.bytes / outcome.simulation.time_us / 1e3 : 0);
+  std::printf("closed form %12.2f us  (a barrier between steps, no slices)\n", outcome.closed_form_us);
+  std::vector<schedule::EdgeUse> uses = outcome.simulation.edges;
+  std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.busy_us > b.busy_us; });
+  std::printf("# %9s %6s %12s %12s %6s\n", "link", "lanes", "bytes", "busy us", "busy");
+  for (std::size_t i = 0; i < std::min(uses.size(), kMostLinksPrinted); ++i) {
+    const schedule::EdgeInfo& edge = edges[uses[i].edge];
+    std::printf("%5d->%-5d %6d %12.0f %12.2f %5.1f%%\n", edge.ends.first, edge.ends.second, edge.lanes, uses[i].bytes,
+                uses[i].busy_us / edge.lanes, 100 * uses[i].busy_us / edge.lanes / outcome.simulation.time_us);
+  }
+  if (uses.size() > kMostLinksPrinted) std::printf("# and %zu links less busy\n", uses.size() - kMostLinksPrinted);
+}
+
+nlohmann::json timeline_json(const Outcome& outcome, const schedule::EdgeIndex& edges) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const schedule::Transfer& one : outcome.simulation.transfers) {
+    const schedule::Send& send = outcome.schedule.sends[static_cast<std::size_t>(one.send)];
+    list.push_back({{"src", edges[one.edge].ends.first},
+                    {"dst", edges[one.edge].ends.second},
+                    {"lane", one.lane},
+                    {"chunk", send.chunk},
+                    {"step", send.step},
+                    {"slice", one.slice},
+                    {"begin_us", one.begin_us},
+                    {"end_us", one.end_us}});
+  }
+  return list;
+}
+
+void print_json(const Outcome& outcome, const Options& options) {
+  const schedule::Schedule& schedule = outcome.schedule;
+  const schedule::EdgeIndex edges(schedule.topology);
+  nlohmann::json links = nlohmann::json::array();
+  for (const schedule::EdgeUse& use : outcome.simulation.edges)
+    links.push_back({{"src", edges[use.edge].ends.first},
+                     {"dst", edges[use.edge].ends.second},
+                     {"lanes", edges[use.edge].lanes},
+                     {"bytes", use.bytes},
+                     {"busy_us", use.busy_us},
+                     {"begin_us", use.begin_us},
+                     {"end_us", use.end_us}});
+  nlohmann::json result{{"topology", schedule.topology.name},
+                        {"ranks", schedule.ranks},
+                        {"collective", info(schedule.collective).name},
+                        {"algo", schedule.name},
+                        {"bytes", options.call.bytes},
+                        {"time_us", outcome.simulation.time_us},
+                        {"closed_form_us", outcome.closed_form_us},
+                        {"steps", outcome.stepped.steps},
+                        {"rounds", outcome.stepped.rounds},
+                        {"chunks_per_rank", outcome.stepped.chunks_per_rank},
+                        {"slices", outcome.simulation.slices},
+                        {"links", links}};
+  if (options.timeline) result["timeline"] = timeline_json(outcome, edges);
+  std::puts(result.dump().c_str());
+}
+
+std::string title(const Outcome& outcome, const Options& options) {
+  return fmt::format("{} of {} by {} on {}: {:.5g} us", info(outcome.schedule.collective).call_name,
+                     size_text(options.call.bytes), outcome.schedule.name, outcome.schedule.topology.name,
+                     outcome.simulation.time_us);
+}
+
+void run_simulation(const Options& options) {
+  Outcome outcome;
+  outcome.schedule = schedule_of(options);
+  schedule::SimulationOptions simulated = simulation_options(options);
+  if (options.timeline || !options.svg_path.empty()) {
+    const auto slices = static_cast<std::size_t>(schedule::simulate(outcome.schedule, simulated).slices);
+    if (slices > kMostTransfers)
+      fail(ErrorCode::invalid_argument,
+           "{} slices are too many for a timeline or picture: use a larger --slice or fewer bytes", slices);
+    simulated.detail = schedule::Detail::transfers;
+  }
+  outcome.simulation = schedule::simulate(outcome.schedule, simulated);
+  outcome.stepped = schedule::stepped_cost(outcome.schedule);
+  outcome.closed_form_us = schedule::linear_cost(outcome.schedule).time_us(options.call.bytes);
+  if (!options.out_path.empty()) write_text(options.out_path, schedule::to_json(outcome.schedule).dump() + "\n");
+  if (!options.svg_path.empty())
+    write_text(options.svg_path, gantt_svg(outcome.schedule, outcome.simulation, title(outcome, options)));
+  options.as_json ? print_json(outcome, options) : print_text(outcome, options);
+}
+
+}  // namespace
+
+int simulate(int argc, char** argv) {
+  CLI::App app("Foresees the time of a collective on a machine, link by link.", "sccl simulate");
+  Options options;
+  add_options(app, options);
+  try {
+    app.parse(argc, argv);
+    if (options.schedule_path.empty()) {
+      if (!options.machine.given()) throw CLI::RequiredError("--topo or --schedule");
+      if (options.collective.empty()) throw CLI::RequiredError("--collective");
+      options.call.collective = parse_collective_name(options.collective);
+    }
+    options.call.bytes = static_cast<double>(parse_size(options.bytes));
+    simulation_options(options);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kBadUsage;
+  }
+  options.cores_path.empty() ? run_simulation(options) : run_on_cores(options);
+  return kOk;
+}
+
+}  // namespace sccl::tools

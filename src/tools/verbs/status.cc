@@ -1,0 +1,111 @@
+// sccl status: asks a running process for its communicators, and tells who is in which call and waits for whom.
+#include "runtime/status.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "base/fd.h"
+#include "tools/verbs/verbs.h"
+
+namespace sccl::tools {
+namespace {
+
+using nlohmann::json;
+
+// Throws when the process does not answer; says why.
+std::string ask(long process) {
+  const std::string name = runtime::status_socket_name(process);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval limit{5, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
+    throw std::runtime_error("process " + std::to_string(process) + " shows no status (" + std::strerror(errno) +
+                             "): start it with SCCL_STATUS=1; before its first communicator there is nothing to show");
+  std::string text;
+  char buffer[4096];
+  for (ssize_t count = 0; (count = ::recv(socket.get(), buffer, sizeof buffer, 0)) != 0;) {
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw std::runtime_error("process " + std::to_string(process) + " does not answer: is it stopped?");
+    text.append(buffer, static_cast<std::size_t>(count));
+  }
+  if (text.empty()) throw std::runtime_error("process " + std::to_string(process) + " belongs to another user");
+  return text;
+}
+
+std::string list_of(const json& ranks) {
+  std::string text;
+  for (const json& rank : ranks) text += (text.empty() ? "" : ",") + rank.dump();
+  return text;
+}
+
+void print_rank(const json& rank, bool own) {
+  const std::string state = rank.at("state");
+  const std::string doing = rank.at("doing");
+  std::string line = rank.contains("fault") ? "failed: " + rank.at("fault").get<std::string>()
+                     : state != "present"   ? state
+                     : doing.empty()        ? "between calls"
+                                            : doing;
+  if (const std::string awaited = list_of(rank.at("waits_for")); !awaited.empty() && state == "present") {
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%.1f", rank.at("waits_seconds").get<double>());
+    line += ", waiting for rank " + awaited + " for " + seconds + " s";
+  }
+  std::printf("%c %5ld %9ld %8lu  %s\n", own ? '*' : ' ', rank.at("rank").get<long>(), rank.at("process").get<long>(),
+              rank.at("call").get<unsigned long>(), line.c_str());
+}
+
+void print_text(const json& status) {
+  const json& communicators = status.at("communicators");
+  std::printf("process %ld: %zu communicator%s\n", status.at("process").get<long>(), communicators.size(),
+              communicators.size() == 1 ? "" : "s");
+  for (const json& communicator : communicators) {
+    const std::string name = communicator.at("name");
+    const long own = communicator.at("rank");
+    std::printf("\ncommunicator %ld%s: rank %ld of %ld\n", communicator.at("communicator").get<long>(),
+                name.empty() ? "" : (" \"" + name + "\"").c_str(), own, communicator.at("size").get<long>());
+    std::puts("   rank   process     call");
+    for (const json& rank : communicator.at("ranks")) print_rank(rank, rank.at("rank").get<long>() == own);
+  }
+}
+
+}  // namespace
+
+int status(int argc, char** argv) {
+  CLI::App app("Who is in which call and waits for whom, of a process started with SCCL_STATUS=1.", "sccl status");
+  long process = 0;
+  bool as_json = false;
+  app.add_option("PID", process, "the process")->required();
+  app.add_flag("--json", as_json, "print JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kBadUsage;
+  }
+  std::string text;
+  try {
+    text = ask(process);
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr, "sccl status: %s\n", error.what());
+    return kNo;
+  }
+  const json status = json::parse(text);
+  if (as_json)
+    std::puts(status.dump(2).c_str());
+  else
+    print_text(status);
+  return kOk;
+}
+
+}  // namespace sccl::tools

@@ -1,0 +1,35 @@
+// The fewest out-trees that reach the optimal broadcast rate, and among those a packing of the least depth.
+#pragma once
+
+#include "treegen/graph/links.h"
+#include "treegen/packing/integral.h"
+
+namespace sccl::treegen {
+
+struct FewestTrees {
+  std::vector<WholeTree> trees;     // weights in capacity units
+  std::size_t listed = 0;           // trees looked at
+  int least = 0;                    // no packing of this rate has fewer trees, whatever its weights
+  bool fewest_proved = false;       // trees.size() == least
+  bool least_depth_proved = false;  // among packings of that many trees with whole weights
+};
+
+// `rate` is the optimum in whole capacity units (Edmonds: it is whole). Nothing when pack_whole() finds no packing.
+std::optional<FewestTrees> fewest_trees(const Links& links, Rank root, Amount rate);
+
+// As many trees of weight 1 as the rate. Nothing when pack_whole() finds none.
+std::optional<std::vector<WholeTree>> unit_trees(const Links& links, Rank root, Amount rate);
+
+// All spanning out-trees; nothing when there are more than `most`.
+std::optional<std::vector<Tree>> all_trees(const Links& links, Rank root, std::size_t most);
+
+// Blink 3.2.1 as published: as many candidates of weight 1 as fit, then of 1/2, 1/3, ... until the rate is within
+// `threshold` of `rate`. Weights are in units of 1 / scale.
+struct SelectedTrees {
+  std::vector<WholeTree> trees;
+  Amount scale = 1;
+  double rate = 0;  // in capacity units
+};
+SelectedTrees select_candidates(const Links& links, const std::vector<Tree>& candidates, double rate, double threshold);
+
+}  // namespace sccl::treegen
