@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "portfolio/portfolio.h"
-#include "runtime/tuning/ranking.h"
+#include "runtime/choice/tuning/ranking.h"
 #include "synth/pareto.h"
 #include "topology/presets.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "portfolio/portfolio.h"
-#include "runtime/tuning/miad.h"
+#include "runtime/choice/tuning/miad.h"
 #include "schedule/cost.h"
 #include "schedule/simulate.h"
 #include "topology/presets.h"

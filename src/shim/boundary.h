@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "nccl_shim/nccl.h"
-#include "runtime/group.h"
+#include "runtime/communicator/group.h"
 
 // Gives the function pnccl<name>, defined in the same file, its ordinary name. Weak, so that a profiling tool may
 // define that name itself.

@@ -1,5 +1,5 @@
 // Collectives, point-to-point transfers and groups: check, convert, submit.
-#include "runtime/group.h"
+#include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
 

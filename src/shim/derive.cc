@@ -1,5 +1,5 @@
 // Communicators from communicators, and what ends one short of destroying it.
-#include "runtime/derive.h"
+#include "runtime/communicator/derive.h"
 
 #include <atomic>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/env.h"
-#include "runtime/group.h"
+#include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/config.h"
 #include "shim/handles.h"

@@ -2,7 +2,7 @@
 // no other library can provide; every function that would hand one out says so.
 //
 // The structures are not declared here: arguments of functions that only refuse are not looked at.
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
 

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "nccl_shim/nccl.h"
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 
 // Never freed: a stale handle must stay readable, so that using it is an error and not a crash. It is small; what is
 // large hangs from `communicator` and goes with it.

@@ -3,8 +3,8 @@
 
 #include "nccl_shim/nccl.h"
 #include "runtime/bootstrap/unique_id.h"
-#include "runtime/communicator.h"
-#include "runtime/group.h"
+#include "runtime/communicator/communicator.h"
+#include "runtime/communicator/group.h"
 
 namespace sccl::shim {
 

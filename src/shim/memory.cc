@@ -1,6 +1,6 @@
 // Buffers and their registration, and the memory a communicator holds.
-#include "runtime/gpu/user_memory.h"
-#include "runtime/one_sided.h"
+#include "platform/gpu/user_memory.h"
+#include "runtime/windows/one_sided.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
 

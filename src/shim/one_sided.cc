@@ -1,9 +1,9 @@
 // Windows, and the calls in which one side alone takes part.
-#include "runtime/one_sided.h"
+#include "runtime/windows/one_sided.h"
 
 #include <vector>
 
-#include "runtime/group.h"
+#include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
 

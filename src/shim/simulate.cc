@@ -1,8 +1,8 @@
 // ncclGroupSimulateEnd: the group's work is dropped and its time estimated.
 #include <cstddef>
 
-#include "runtime/estimate.h"
-#include "runtime/group.h"
+#include "runtime/communicator/estimate.h"
+#include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 
 using namespace sccl;

@@ -8,7 +8,7 @@
 #include "gpu/captured.h"
 #include "gpu/failures.h"
 #include "gpu/fresh_machine.h"
-#include "runtime/gpu/engine_rates.h"
+#include "runtime/transport/stream/engine_rates.h"
 
 using namespace api_test;
 using namespace gpu_test;

@@ -1,6 +1,6 @@
 // ll128 on devices: the whole way from the settings to the results, which links are given lines, and who is told why
 // not.
-#include "runtime/gpu/line_paths.h"
+#include "platform/gpu/line_paths.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "gpu/failures.h"
-#include "runtime/gpu/device_layout.h"
+#include "runtime/transport/p2p/device_layout.h"
 
 using namespace api_test;
 using namespace gpu_test;

@@ -7,7 +7,7 @@
 
 #include "gpu/device_world.h"
 #include "gpu/logged.h"
-#include "runtime/gpu/device_paths.h"
+#include "platform/gpu/device_paths.h"
 
 using namespace api_test;
 using namespace gpu_test;

@@ -4,8 +4,8 @@
 #include <memory>
 #include <random>
 
-#include "kernels/host/flat_program.h"
 #include "kernels/host/target.h"
+#include "kernels/program/flat_program.h"
 #include "schedule/layout.h"
 #include "schedule/prepare.h"
 #include "topology/presets.h"

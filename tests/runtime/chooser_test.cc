@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "rank_threads.h"
-#include "runtime/communicator.h"
-#include "runtime/group.h"
+#include "runtime/communicator/communicator.h"
+#include "runtime/communicator/group.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

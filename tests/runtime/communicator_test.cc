@@ -1,5 +1,5 @@
 // Communicators of threads, below the C API: results, order, failure.
-#include "runtime/communicator.h"
+#include "runtime/communicator/communicator.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/group.h"
+#include "runtime/communicator/group.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

@@ -1,5 +1,5 @@
 // Two processes find out which copies cost less; one alone does not wait for long.
-#include "runtime/copy_contest.h"
+#include "kernels/host/copy_contest.h"
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 
-#include "runtime/dispatcher.h"
+#include "runtime/choice/dispatcher.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

@@ -1,6 +1,6 @@
 // Schedules found in the background: taken up by all ranks at the same call, ended by whoever destroys the
 // communicator.
-#include "runtime/tuning/deepening.h"
+#include "runtime/choice/tuning/deepening.h"
 
 #include <unistd.h>
 
@@ -15,8 +15,8 @@
 
 #include "base/log.h"
 #include "rank_threads.h"
-#include "runtime/communicator.h"
-#include "runtime/group.h"
+#include "runtime/communicator/communicator.h"
+#include "runtime/communicator/group.h"
 #include "synth/cache.h"
 #include "topology/presets.h"
 

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/device/connection.h"
-#include "runtime/dispatcher.h"
-#include "runtime/tuning/ranking.h"
+#include "runtime/choice/dispatcher.h"
+#include "runtime/choice/tuning/ranking.h"
 #include "schedule/cost.h"
 #include "topology/presets.h"
 

@@ -1,5 +1,5 @@
 // What sccl tune has learned: evaluated as libsvm evaluates it, and ignored when it does not fit together.
-#include "runtime/tuning/learned.h"
+#include "runtime/choice/tuning/learned.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/sealed_file.h"
-#include "runtime/tuning/ranking.h"
+#include "runtime/choice/tuning/ranking.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

@@ -1,9 +1,9 @@
+#include "runtime/transport/shm/memory_layout.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <utility>
 #include <vector>
-
-#include "runtime/shared_state.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

@@ -1,5 +1,5 @@
 // The tuner of slices finds what an exhaustive search finds, in few calls, also when times are disturbed.
-#include "runtime/tuning/miad.h"
+#include "runtime/choice/tuning/miad.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 // The race among schedules: bounded, settled once, and won by who is fastest.
-#include "runtime/tuning/race.h"
+#include "runtime/choice/tuning/race.h"
 
 #include <catch2/catch.hpp>
 #include <cstdint>

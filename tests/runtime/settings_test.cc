@@ -1,5 +1,5 @@
 // Environment variables that contradict one another or say nothing known: the nearest safe behaviour.
-#include "runtime/settings.h"
+#include "runtime/settings/settings.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/log.h"
-#include "runtime/dispatcher.h"
-#include "runtime/nccl_filters.h"
+#include "runtime/choice/dispatcher.h"
+#include "runtime/settings/nccl_filters.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

@@ -1,12 +1,12 @@
 // Orders of streams: played by all ranks at once, each strictly in its own order, none gets stuck.
-#include "runtime/gpu/stream_order.h"
+#include "runtime/gpu/stream/stream_order.h"
 
 #include <catch2/catch.hpp>
 #include <random>
 
 #include "planners/planners.h"
-#include "runtime/gpu/stream_log.h"
-#include "runtime/transfers.h"
+#include "runtime/program/transfers.h"
+#include "runtime/transport/stream/stream_log.h"
 #include "schedule/prepare.h"
 #include "topology/topology.h"
 

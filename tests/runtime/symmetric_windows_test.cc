@@ -1,9 +1,9 @@
 // Which buffers lie in symmetric windows, and what ranks are told whose buffers do not lie in the same ones.
-#include "runtime/gpu/symmetric_windows.h"
+#include "runtime/gpu/resources/symmetric_windows.h"
 
 #include <catch2/catch.hpp>
 
-#include "runtime/signature.h"
+#include "runtime/call/signature.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

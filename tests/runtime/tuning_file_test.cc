@@ -1,5 +1,5 @@
 // Measured choices on disk: what was stored comes back, and nothing that is damaged or foreign.
-#include "runtime/tuning/tuning_file.h"
+#include "runtime/choice/tuning/tuning_file.h"
 
 #include <unistd.h>
 

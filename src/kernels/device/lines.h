@@ -20,8 +20,8 @@
 //     nothing but lines. What an earlier, longer message left behind in a slot has an older flag.
 // A link that cuts a line (PCIe may, at 64 bytes or less; so may memory of the host) would deliver a flag without
 // some of its payload, and old data would be taken for new: there is no check that could find it. So the runtime
-// believes links by what they are, never by trying (runtime/gpu/line_paths.h): none is given lines that is not known to
-// keep them.
+// believes links by what they are, never by trying (platform/gpu/line_paths.h): none is given lines that is not known
+// to keep them.
 //
 // The payload is a stream of words of 8 bytes, the first of which carries the signature.
 //

@@ -1,5 +1,5 @@
 // A kernel that never waits: reduces its sources into its sinks and ends. Where kernels must not spin, streams order
-// calls of it by flags (runtime/gpu/stream_calls.h).
+// calls of it by flags (runtime/gpu/stream/stream_calls.h).
 #pragma once
 
 #include "kernels/gpu/move_arguments.h"

@@ -1,7 +1,7 @@
-// Signals for streams that wait instead of kernels (runtime/gpu/stream_signals.h): short kernels of one thread that
-// wait for nobody. Counters are those of one_sided_kernel.h. A stream waits for one fixed value, also when it replays a
-// graph, while counts advance; so it waits at a door, a word beside the counters, that is opened when the count has
-// come:
+// Signals for streams that wait instead of kernels (runtime/gpu/stream/stream_signals.h): short kernels of one thread
+// that wait for nobody. Counters are those of one_sided_kernel.h. A stream waits for one fixed value, also when it
+// replays a graph, while counts advance; so it waits at a door, a word beside the counters, that is opened when the
+// count has come:
 //
 //   receiver                                         sender
 //   arm:     used += count                           send:  arrived = ++sent

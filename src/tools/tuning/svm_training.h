@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "runtime/tuning/learned.h"
+#include "runtime/choice/tuning/learned.h"
 
 namespace sccl::tools {
 

@@ -14,9 +14,9 @@
 
 #include "base/error.h"
 #include "base/sealed_file.h"
-#include "runtime/copy_contest.h"
-#include "runtime/tuning/ranking.h"
-#include "runtime/tuning/tuning_file.h"
+#include "kernels/host/copy_contest.h"
+#include "runtime/choice/tuning/ranking.h"
+#include "runtime/choice/tuning/tuning_file.h"
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"
 #include "tools/verbs/verbs.h"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "planners/planners.h"
 #include "portfolio/portfolio.h"
-#include "runtime/settings.h"
+#include "runtime/settings/settings.h"
 #include "tools/input/byte_size.h"
 #include "tools/perf/launch.h"
 #include "tools/perf/plan.h"

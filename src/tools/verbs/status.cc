@@ -1,5 +1,5 @@
 // sccl status: asks a running process for its communicators, and tells who is in which call and waits for whom.
-#include "runtime/status.h"
+#include "runtime/control/status.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>

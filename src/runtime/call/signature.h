@@ -1,0 +1,48 @@
+// What all ranks of a communicator must agree on for one call, and how a disagreement is told.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/types.h"
+
+namespace sccl::runtime {
+
+// The finaliser of splitmix64: every input bit reaches every output bit.
+inline std::uint64_t mix(std::uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+  return value ^ (value >> 31);
+}
+
+struct CallSignature {
+  std::uint64_t sequence = 0;  // number of the call on its communicator, from 1
+  Collective collective = Collective::allreduce;
+  std::uint64_t count = 0;
+  DataType type = DataType::int8;
+  ReduceOp op = ReduceOp::sum;
+  Rank root = 0;
+  // Of buffers that peers use in place where processes share windows (gpu/resources/symmetric_windows.h): their
+  // numbers, else 0.
+  std::uint32_t input_window = 0;
+  std::uint32_t output_window = 0;
+
+  bool operator==(const CallSignature&) const = default;
+  // What its messages carry: hash(sequence, call_hash()), where call_hash() is of everything but the number.
+  std::uint32_t hash() const { return hash(sequence, call_hash()); }
+  std::uint64_t call_hash() const;
+  static std::uint32_t hash(std::uint64_t sequence, std::uint64_t call_hash) {
+    return static_cast<std::uint32_t>(mix(call_hash ^ sequence));
+  }
+  // "AllReduce(count=4096, float, sum)", and the windows if there are any
+  std::string text() const;
+};
+
+// Both ends of a point-to-point transfer must agree on its size only.
+std::uint32_t transfer_hash(std::uint64_t bytes);
+
+// The error of rule 4: names both calls and the remedy.
+std::string mismatch_text(Rank mine, const CallSignature& my_call, Rank theirs, const CallSignature& their_call);
+
+}  // namespace sccl::runtime

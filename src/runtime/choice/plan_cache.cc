@@ -1,0 +1,61 @@
+#include "runtime/choice/plan_cache.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "kernels/device/connection.h"
+#include "planners/planners.h"
+#include "runtime/program/connections.h"
+#include "schedule/check_program.h"
+#include "schedule/lower.h"
+#include "schedule/prepare.h"
+#include "schedule/verify.h"
+
+namespace sccl::runtime {
+namespace {
+
+schedule::Schedule plan_or_ring(const std::string& planner, const topology::Topology& topology, Collective collective,
+                                Rank root) {
+  if (const planners::Planner* found = planners::find(planner); found != nullptr)
+    if (auto schedule = found->plan(topology, collective, root)) return *std::move(schedule);
+  log::info(log::Subsystem::tuning, "{}: planner {} has no schedule for {} ranks; the ring serves",
+            info(collective).call_name, planner, topology.ranks);
+  if (auto schedule = planners::ring(topology, collective, root)) return *std::move(schedule);
+  fail(ErrorCode::internal_error, "{}: topology '{}' has no ring over its {} ranks", info(collective).call_name,
+       topology.name, topology.ranks);
+}
+
+}  // namespace
+
+const Plan& PlanCache::find(Collective collective, Rank root, const Choice& choice, Rehearsal* rehearsal) {
+  auto& plan = plans_[{collective, root, choice.planner, choice.form}];
+  if (!plan) plan = make(collective, root, choice, rehearsal);
+  return *plan;
+}
+
+std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Choice& choice,
+                                      Rehearsal* rehearsal) const {
+  auto plan = std::make_unique<Plan>();
+  plan->schedule = rehearsal != nullptr ? rehearsal->schedule(collective, root, choice.planner)
+                                        : plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
+  schedule::Program program;
+  if (choice.form == Form::direct) {
+    // As many parts as ranks that move them (lower_direct).
+    if (collective == Collective::broadcast) plan->schedule = schedule::divided(plan->schedule, ranks_);
+    schedule::verify(plan->schedule);
+    auto direct = schedule::lower_direct(plan->schedule);
+    if (!direct)
+      fail(ErrorCode::internal_error, "planner {} was chosen for direct transfers but its routes are no stars",
+           choice.planner);
+    program = *std::move(direct);
+    schedule::check_program(plan->schedule, program, {1, 2, schedule::Placement::in_place, 0});
+  } else {
+    program = schedule::prepare(plan->schedule, device::kSlotCount);
+  }
+  schedule::RankProgram& mine = program.ranks[static_cast<std::size_t>(rank_)];
+  bind_connections(mine, 0, ranks_);
+  plan->program.assign(mine);
+  plan->may_lend = plan->program.may_lend();
+  return plan;
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,39 @@
+// The verified, lowered programs of one communicator, made when a call first needs them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/program/flat_program.h"
+#include "runtime/choice/dispatcher.h"
+#include "runtime/choice/rehearsal.h"
+#include "schedule/schedule.h"
+
+namespace sccl::runtime {
+
+struct Plan {
+  schedule::Schedule schedule;
+  kernels::FlatProgram program;
+  bool may_lend = false;  // program.may_lend()
+};
+
+class PlanCache {
+ public:
+  PlanCache(Rank rank, int ranks) : rank_(rank), ranks_(ranks) {}
+
+  // The choice's plan, or where its planner has none for this collective, the ring's; a rehearsal, when given, knows
+  // the schedule. Throws invalid_argument when verification refuses a schedule.
+  const Plan& find(Collective collective, Rank root, const Choice& choice, Rehearsal* rehearsal);
+
+ private:
+  std::unique_ptr<Plan> make(Collective collective, Rank root, const Choice& choice, Rehearsal* rehearsal) const;
+
+  Rank rank_;
+  int ranks_;
+  std::map<std::tuple<Collective, Rank, std::string, Form>, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,81 @@
+#include "runtime/choice/rehearsal.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/error.h"
+#include "topology/json.h"
+
+namespace sccl::runtime {
+namespace {
+
+using Candidates = std::vector<portfolio::Candidate>;
+
+// Ranks that are threads of one process search once. Never destroyed: communicators may outlive static destruction.
+class SharedCandidates {
+ public:
+  std::shared_ptr<const Candidates> find(const topology::Topology& topology, Collective collective, Rank root) {
+    const std::string key =
+        fmt::format("{} {} {}", static_cast<int>(collective), root, topology::to_json(topology).dump());
+    const std::lock_guard lock(mutex_);  // held while searching, so that the others wait instead of doing the same
+    if (auto known = entries_[key].lock()) return known;
+    auto made = std::make_shared<const Candidates>(portfolio::candidates(topology, collective, root));
+    entries_[key] = made;
+    return made;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const Candidates>> entries_;
+};
+
+SharedCandidates& shared_candidates() {
+  static auto* const instance = new SharedCandidates;
+  return *instance;
+}
+
+}  // namespace
+
+Rehearsal::Rehearsal(topology::Topology topology, const portfolio::Pipeline& pipeline)
+    : topology_(std::move(topology)), pipeline_(pipeline) {}
+
+const Candidates& Rehearsal::candidates(Collective collective, Rank root) {
+  auto& kept = candidates_[{collective, root}];
+  if (!kept) kept = shared_candidates().find(topology_, collective, root);
+  return *kept;
+}
+
+std::vector<Rehearsal::Ranked> Rehearsal::ranking(Collective collective, Rank root, std::size_t bytes,
+                                                  const Settings& settings) {
+  const Candidates& all = candidates(collective, root);
+  const std::string asked = settings.algorithm(collective);
+  std::vector<Ranked> ranked;
+  for (const portfolio::Prediction& prediction : portfolio::predict(all, bytes, 1, pipeline_)) {
+    const portfolio::Candidate& candidate = all[prediction.candidate];
+    ranked.push_back({candidate.name, prediction.time_us, !asked.empty() && portfolio::answers_to(candidate, asked)});
+  }
+  if (ranked.empty())
+    for (const portfolio::Candidate& candidate : all)
+      ranked.push_back({candidate.name, 0, !asked.empty() && portfolio::answers_to(candidate, asked)});
+  std::stable_partition(ranked.begin(), ranked.end(), [](const Ranked& one) { return one.asked; });
+  return ranked;
+}
+
+bool Rehearsal::add(Collective collective, Rank root, std::vector<portfolio::Candidate> more) {
+  Candidates all = candidates(collective, root);
+  const std::size_t before = all.size();
+  for (portfolio::Candidate& candidate : more)
+    if (std::none_of(all.begin(), all.end(), [&](const auto& known) { return known.name == candidate.name; }))
+      all.push_back(std::move(candidate));
+  if (all.size() == before) return false;
+  candidates_[{collective, root}] = std::make_shared<const Candidates>(std::move(all));
+  return true;
+}
+
+const schedule::Schedule& Rehearsal::schedule(Collective collective, Rank root, const std::string& name) {
+  for (const portfolio::Candidate& candidate : candidates(collective, root))
+    if (candidate.name == name) return candidate.schedule;
+  fail(ErrorCode::internal_error, "topology '{}': no candidate is called '{}'", topology_.name, name);
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,45 @@
+// Calls on links that the user has named (SCCL_TOPO): any machine's schedules run here, chosen as they would be there.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "portfolio/portfolio.h"
+#include "runtime/choice/dispatcher.h"
+
+namespace sccl::runtime {
+
+// Pure functions of the topology and the call, so that all ranks choose alike (rule 1); what they take long for is
+// kept.
+class Rehearsal {
+ public:
+  Rehearsal(topology::Topology topology, const portfolio::Pipeline& pipeline);
+
+  struct Ranked {
+    std::string name;
+    double predicted_us = 0;  // 0: links without figures
+    bool asked = false;       // by SCCL_ALGO
+  };
+  // The candidates for a call of so many bytes, as predicted, fastest first; those that the settings ask for, when
+  // there are any, come before the others. Never empty.
+  std::vector<Ranked> ranking(Collective collective, Rank root, std::size_t bytes, const Settings& settings);
+
+  // More of them, where their names are new. True when there was one.
+  bool add(Collective collective, Rank root, std::vector<portfolio::Candidate> more);
+
+  // All that take part; searched for when asked for the first time.
+  const std::vector<portfolio::Candidate>& candidates(Collective collective, Rank root);
+
+  const schedule::Schedule& schedule(Collective collective, Rank root, const std::string& name);
+
+ private:
+  using Candidates = std::vector<portfolio::Candidate>;
+
+  topology::Topology topology_;
+  portfolio::Pipeline pipeline_;
+  std::map<std::pair<Collective, Rank>, std::shared_ptr<const Candidates>> candidates_;
+};
+
+}  // namespace sccl::runtime

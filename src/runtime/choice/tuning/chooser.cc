@@ -1,0 +1,311 @@
+#include "runtime/choice/tuning/chooser.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sealed_file.h"
+
+namespace sccl::runtime {
+namespace {
+
+// Of the records of trials: a rank may be that many ahead of one that has not read them yet.
+constexpr std::size_t kMostPending = SharedState::kTrials / 2;
+// Rooted calls wait for another call to make their times readable, maybe in vain.
+constexpr std::size_t kMostRootedPending = 2;
+
+std::uint64_t now_ns() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
+}
+
+// Nobody completes it before everybody has begun it.
+bool joins_all(Collective collective) { return !info(collective).rooted; }
+
+bool order_matters(const CallSignature& call) { return info(call.collective).reduces && info(call.type).floating; }
+
+std::uint64_t packed(const TuningKey& key) {
+  return static_cast<std::uint64_t>(key.root) << 32 | static_cast<std::uint64_t>(key.collective) << 16 |
+         static_cast<std::uint64_t>(key.size.number) << 1 | (key.any_order ? 1u : 0u);
+}
+
+constexpr std::uint64_t kMappedBit = 1u << 15;  // between the size class and the collective
+
+}  // namespace
+
+Chooser::Chooser(Membership& membership)
+    : membership_(membership),
+      plans_(membership.rank, membership.ranks),
+      tracing_(membership.rank == 0 && env::text("SCCL_TUNE_TRACE").has_value()) {
+  if (membership_.topology && membership_.ranks > 1) {
+    const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
+    rehearsal_ = std::make_unique<Rehearsal>(*membership_.topology,
+                                             portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+    std::byte* const base = membership_.peers.front().segment->data();
+    deepening_ = std::make_unique<Deepening>(
+        *membership_.topology, *reinterpret_cast<Blackboard*>(membership_.layout.blackboard(base)),
+        membership_.rank == 0 ? Deepening::Part::searches : Deepening::Part::listens);
+  }
+}
+
+Chooser::~Chooser() {
+  try {
+    if (membership_.rank != 0) return;
+    store();
+    write_trace();
+  } catch (const std::exception& error) {
+    log::info(log::Subsystem::tuning, "measured times are not kept: {}", error.what());
+  }
+}
+
+const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes, Buffers buffers) {
+  if (!pending_.empty()) collect(call.sequence);
+  if (deepening_ && deepening_->due(call.sequence)) take_up_news();
+  Entry& entry = entry_of(call, bytes, buffers);
+  if (joins_all(call.collective)) {
+    last_joining_call_ = call.sequence;
+    if (deepening_ && membership_.rank == 0) deepening_->announce(call.sequence);
+  }
+  return entry.settled ? entry.serving : take_turn(entry, call);
+}
+
+Chooser::Entry& Chooser::entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers) {
+  const TuningKey key{call.collective, call.root, SizeClass::of(bytes), !order_matters(call)};
+  const bool mapped = buffers == Buffers::mapped;
+  const std::uint64_t number = packed(key) | (mapped ? kMappedBit : 0);
+  if (number == last_key_) return *last_entry_;
+  auto& entry = entries_[number];
+  if (!entry) entry = mapped ? make_mapped_entry(key) : make_entry(key);
+  last_key_ = number;
+  last_entry_ = entry.get();
+  return *entry;
+}
+
+std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
+  auto entry = std::make_unique<Entry>();
+  entry->key = key;
+  entry->question = {key.collective, key.root, membership_.ranks, key.size};
+  const Settings& settings = membership_.settings;
+  entry->ranked = rehearsal_ ? rank_on_links(entry->question, settings, *rehearsal_)
+                             : rank_on_host(entry->question, settings, membership_.reach(), membership_.learned);
+  want_better(key);
+  if (take_measured(*entry)) return entry;
+  if (settings.tune == TuneMode::online) {
+    begin_race(*entry);
+  } else {
+    settle_at_once(*entry);
+  }
+  log_entry(*entry, entry->ranked.front().why);
+  return entry;
+}
+
+// Nothing is measured: in place is one pass over the data, and nobody needs less.
+std::unique_ptr<Chooser::Entry> Chooser::make_mapped_entry(const TuningKey& key) {
+  auto entry = std::make_unique<Entry>();
+  entry->key = key;
+  entry->question = {key.collective, key.root, membership_.ranks, key.size};
+  Settings settings = membership_.settings;
+  settings.tune = TuneMode::off;
+  entry->ranked = rank_on_host(entry->question, settings, Reach::shared_space);
+  settle_at_once(*entry);
+  log_entry(*entry, "every rank's buffers are of ncclMemAlloc");
+  return entry;
+}
+
+void Chooser::settle_at_once(Entry& entry) {
+  entry.entrants.push_back({entry.ranked.front().choice, nullptr});
+  entry.serving = {entry.entrants.front().choice, &plan(entry, 0)};
+  entry.settled = true;
+}
+
+// A choice of the cache must be one that this communicator could have made itself.
+bool Chooser::take_measured(Entry& entry) {
+  const Settings& settings = membership_.settings;
+  if (settings.tune == TuneMode::off || !settings.algorithm(entry.key.collective).empty() ||
+      settings.protocol != ProtocolChoice::automatic || settings.chunk_bytes != 0)
+    return false;
+  const auto found = membership_.tuning.find(entry.key);
+  if (found == membership_.tuning.end()) return false;
+  const Choice& choice = found->second.choice;
+  if (choice.form == Form::direct && !membership_.direct) return false;
+  try {
+    std::vector<Ranked> both{entry.ranked.front(), {choice, found->second.us, "measured before"}};
+    if (!entry.key.any_order) keep_same_sums(both, entry.question);
+    if (both.size() < 2) return false;
+    entry.entrants.push_back({choice, nullptr});
+    entry.serving = {choice, &plan(entry, 0)};
+  } catch (const Error& error) {
+    entry.entrants.clear();
+    log::info(log::Subsystem::tuning, "the measured choice {} cannot serve: {}", text(choice), error.what());
+    return false;
+  }
+  entry.settled = true;
+  log_entry(entry, fmt::format("measured before: {:.1f} us{}", found->second.us,
+                               found->second.second.empty()
+                                   ? ""
+                                   : fmt::format(", {} {:.1f} us", found->second.second, found->second.second_us)));
+  return true;
+}
+
+// A search ends when it ends: from run to run the switch comes at another call. So where sums are concerned, only who
+// allows other orders of summation gets its result.
+void Chooser::want_better(const TuningKey& key) {
+  const bool may_switch = !info(key.collective).reduces || membership_.settings.sum_order == SumOrder::free;
+  if (deepening_ && may_switch && membership_.settings.algorithm(key.collective).empty())
+    deepening_->want(key.collective, key.root);
+}
+
+void Chooser::take_up_news() {
+  Deepening::Result result = deepening_->take();
+  const std::size_t count = result.candidates.size();
+  if (!rehearsal_->add(result.collective, result.root, std::move(result.candidates))) return;
+  log::info(log::Subsystem::tuning, "rank {}/{}: {}: {} schedules from {} take part from now on", membership_.rank,
+            membership_.ranks, info(result.collective).call_name, count, result.origin);
+  const auto concerned = [&](const Entry& entry) {
+    return entry.key.collective == result.collective && entry.key.root == result.root;
+  };
+  std::erase_if(pending_, [&](const Trial& trial) { return concerned(*trial.entry); });
+  std::erase_if(entries_, [&](const auto& known) { return concerned(*known.second); });
+  last_key_ = ~std::uint64_t{0};
+  last_entry_ = nullptr;
+}
+
+void Chooser::interrupt() {
+  if (deepening_) deepening_->interrupt();
+}
+
+// Those whose results have other bits than the first one's leave, unless the user allows that.
+void Chooser::keep_same_sums(std::vector<Ranked>& ranked, const Question& question) {
+  if (membership_.settings.sum_order == SumOrder::fixed)
+    runtime::keep_same_sums(ranked, question, plans_, rehearsal_.get());
+}
+
+void Chooser::begin_race(Entry& entry) {
+  if (!entry.key.any_order) keep_same_sums(entry.ranked, entry.question);
+  std::vector<SliceRange> slices;
+  for (const Ranked& one : entry.ranked) {
+    entry.entrants.push_back({one.choice, nullptr});
+    slices.push_back(slices_of(entry.question, one.choice, plan(entry, entry.entrants.size() - 1).schedule,
+                               membership_.layout.slot_bytes()));
+  }
+  entry.race = std::make_unique<Race>(slices);
+  entry.settled = entry.race->settled();
+  entry.serving = entry.entrants.front();
+}
+
+const Plan& Chooser::plan(Entry& entry, std::size_t entrant) {
+  Served& served = entry.entrants[entrant];
+  if (served.plan == nullptr)
+    served.plan = &plans_.find(entry.key.collective, entry.key.root, served.choice, rehearsal_.get());
+  return *served.plan;
+}
+
+const Chooser::Served& Chooser::take_turn(Entry& entry, const CallSignature& call) {
+  const std::size_t most = joins_all(call.collective) ? kMostPending : kMostRootedPending;
+  const Race::Timing timing = pending_.size() < most ? Race::Timing::possible : Race::Timing::impossible;
+  const Race::Turn turn = entry.race->next(timing);
+  const Served& entrant = entry.entrants[static_cast<std::size_t>(turn.entrant)];
+  entry.serving = entrant;
+  if (turn.slice != 0) entry.serving.choice.slice_bytes = turn.slice;
+  timed_ = turn.timed;
+  if (timed_) {
+    pending_.push_back({&entry, ++trials_, call.sequence});
+    begin_ns_ = now_ns();
+  }
+  return entry.serving;
+}
+
+void Chooser::note_end() {
+  timed_ = false;
+  TrialRecord& record = membership_.own_state().trials[trials_ % SharedState::kTrials];
+  // Ordered before this rank's next messages, whose release pairs with the acquire of whoever reads this later.
+  record.begin_ns.store(begin_ns_, std::memory_order_relaxed);
+  record.end_ns.store(now_ns(), std::memory_order_relaxed);
+  record.number.store(trials_, std::memory_order_relaxed);
+}
+
+void Chooser::collect(std::uint64_t call) {
+  while (!pending_.empty() && pending_.front().call < last_joining_call_ && last_joining_call_ < call) {
+    const Trial trial = pending_.front();
+    pending_.pop_front();
+    Entry& entry = *trial.entry;
+    if (entry.settled) continue;
+    const std::uint64_t ns = duration_ns(trial.number);
+    entry.race->measured(ns);
+    const Race::Turn turn = entry.race->last_answered();
+    Choice choice = entry.entrants[static_cast<std::size_t>(turn.entrant)].choice;
+    if (turn.slice != 0) choice.slice_bytes = turn.slice;
+    if (tracing_) trace_.push_back({entry.key, std::move(choice), trial.call, ns});
+    if (entry.race->settled()) settle(entry);
+  }
+}
+
+// From the last rank's beginning to the last one's end, by the clock that all processes of a host share.
+std::uint64_t Chooser::duration_ns(std::uint64_t trial) const {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  for (const Peer& peer : membership_.peers) {
+    const TrialRecord& record = peer.state->trials[trial % SharedState::kTrials];
+    if (record.number.load(std::memory_order_relaxed) != trial)
+      fail(ErrorCode::internal_error, "rank {} misses the times of trial {}: set SCCL_TUNE=off and report this",
+           membership_.rank, trial);
+    begin = std::max(begin, record.begin_ns.load(std::memory_order_relaxed));
+    end = std::max(end, record.end_ns.load(std::memory_order_relaxed));
+  }
+  return end > begin ? end - begin : 1;
+}
+
+void Chooser::settle(Entry& entry) {
+  entry.settled = true;
+  const Race::Standing winner = entry.race->winner();
+  const Race::Standing second = entry.race->second();
+  entry.serving = entry.entrants[static_cast<std::size_t>(winner.entrant)];
+  if (winner.slice != 0) entry.serving.choice.slice_bytes = winner.slice;
+  TunedChoice tuned{entry.serving.choice, static_cast<double>(winner.ns) / 1e3, "", 0};
+  if (second.entrant >= 0) {
+    tuned.second = text(entry.entrants[static_cast<std::size_t>(second.entrant)].choice);
+    tuned.second_us = static_cast<double>(second.ns) / 1e3;
+  }
+  const std::string slices = winner.slice != 0 ? fmt::format(" in slices of {} bytes", winner.slice) : "";
+  const std::string others =
+      tuned.second.empty() ? "" : fmt::format(", then {} {:.1f} us", tuned.second, tuned.second_us);
+  log_entry(entry, fmt::format("measured {:.1f} us{}{}", tuned.us, slices, others));
+  measured_[entry.key] = std::move(tuned);
+}
+
+// One line for each new combination of collective and size class, and one when its race is settled.
+void Chooser::log_entry(const Entry& entry, const std::string& what) const {
+  if (!log::enabled(log::Level::info, log::Subsystem::tuning)) return;
+  std::string line =
+      fmt::format("rank {}/{}: {} of {}: {} serves; {}", membership_.rank, membership_.ranks,
+                  info(entry.key.collective).call_name, entry.key.size.text(), text(entry.serving.choice), what);
+  for (const Ranked& one : entry.ranked)
+    if (one.choice.planner == entry.serving.choice.planner && one.predicted_us > 0)
+      line += fmt::format("; predicted {:.1f} us", one.predicted_us);
+  if (entry.ranked.size() > 1 && entry.ranked[1].predicted_us > 0)
+    line += fmt::format("; second {} predicted {:.1f} us", text(entry.ranked[1].choice), entry.ranked[1].predicted_us);
+  log::info(log::Subsystem::tuning, "{}", line);
+}
+
+void Chooser::store() const {
+  if (measured_.empty()) return;
+  const auto folder = cache_folder();
+  if (folder && store_tuning(*folder, membership_.tuning_place, measured_)) return;
+  log::info(log::Subsystem::tuning, "measured times are not kept: {} cannot be written (SCCL_CACHE_DIR)",
+            folder ? folder->string() : "no folder");
+}
+
+void Chooser::write_trace() const {
+  const auto path = env::text("SCCL_TUNE_TRACE");
+  if (!path || trace_.empty()) return;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path->c_str(), "ae"), std::fclose);
+  if (!file) return log::warn("SCCL_TUNE_TRACE={} cannot be written: no trace of tuning", *path);
+  for (const TraceLine& line : trace_)
+    fmt::print(file.get(), "{},{},{},{},{},{:.2f}\n", info(line.key.collective).name, line.key.size.text(), line.call,
+               text(line.choice), line.choice.slice_bytes, static_cast<double>(line.ns) / 1e3);
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,126 @@
+// Which plan serves each call of a communicator. Every rank computes the same answer without asking the others (rule
+// 1).
+//
+// A call belongs to an entry: collective, root, size class, and whether the order of summation matters. An entry is
+// settled at once when there is one candidate, or a measured choice in the cache; with SCCL_TUNE=online the candidates
+// race (race.h). What a race needs is times that all ranks know alike at the same call, without waiting:
+//
+//   call          j            j+1                      k > j+1
+//   every rank    is timed,    a call in which every    has left call j+1, so every rank has entered it
+//                 writes when  rank needs something     and has written the record of call j before:
+//                 it began     of every other           all records of j are read, and the race takes
+//                 and ended    (AllReduce, ...)         last end - last begin
+//
+// Which calls are timed, and which of them can be read, follows from the sequence of calls alone. A program that makes
+// rooted calls only gives no such moment, and stays with what was predicted.
+//
+// The path of a settled call allocates nothing and takes no lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/call/signature.h"
+#include "runtime/choice/plan_cache.h"
+#include "runtime/choice/rehearsal.h"
+#include "runtime/choice/tuning/deepening.h"
+#include "runtime/choice/tuning/race.h"
+#include "runtime/choice/tuning/ranking.h"
+#include "runtime/choice/tuning/tuning_file.h"
+#include "runtime/membership/membership.h"
+
+namespace sccl::runtime {
+
+class Chooser {
+ public:
+  // What serves a call; stays valid until the next begin().
+  struct Served {
+    Choice choice;
+    const Plan* plan = nullptr;
+  };
+
+  // `membership` must outlive it.
+  explicit Chooser(Membership& membership);
+  // Rank 0 keeps what was measured in the cache.
+  ~Chooser();
+  Chooser(const Chooser&) = delete;
+  Chooser& operator=(const Chooser&) = delete;
+
+  // `mapped`: every rank uses every other's buffers of this call in place.
+  enum class Buffers : std::uint8_t { any, mapped };
+
+  // The next collective, numbered one after the other, of `bytes` > 0. Throws as PlanCache::find.
+  const Served& begin(const CallSignature& call, std::size_t bytes, Buffers buffers = Buffers::any);
+  // Whether the call that began last, made again, would be served the same way, and nobody be asked or told anything.
+  bool at_rest() const { return !deepening_ && pending_.empty() && last_entry_ != nullptr && last_entry_->settled; }
+  // It is complete on this rank.
+  void end() {
+    if (timed_) note_end();
+  }
+  // From any thread: background work ends soon.
+  void interrupt();
+
+ private:
+  struct Entry {
+    TuningKey key;
+    Question question;
+    std::vector<Ranked> ranked;
+    std::vector<Served> entrants;  // plans are made when their turn comes
+    std::unique_ptr<Race> race;    // none when settled from the beginning
+    Served serving;
+    bool settled = false;
+  };
+  struct Trial {
+    Entry* entry = nullptr;
+    std::uint64_t number = 0;
+    std::uint64_t call = 0;
+  };
+  struct TraceLine {
+    TuningKey key;
+    Choice choice;
+    std::uint64_t call = 0;
+    std::uint64_t ns = 0;
+  };
+
+  Entry& entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers);
+  std::unique_ptr<Entry> make_entry(const TuningKey& key);
+  std::unique_ptr<Entry> make_mapped_entry(const TuningKey& key);
+  void settle_at_once(Entry& entry);
+  bool take_measured(Entry& entry);
+  void want_better(const TuningKey& key);
+  void take_up_news();
+  void begin_race(Entry& entry);
+  void keep_same_sums(std::vector<Ranked>& ranked, const Question& question);
+  const Plan& plan(Entry& entry, std::size_t entrant);
+  const Served& take_turn(Entry& entry, const CallSignature& call);
+  void note_end();
+  void collect(std::uint64_t call);
+  std::uint64_t duration_ns(std::uint64_t trial) const;
+  void settle(Entry& entry);
+  void log_entry(const Entry& entry, const std::string& what) const;
+  void store() const;
+  void write_trace() const;
+
+  Membership& membership_;
+  PlanCache plans_;
+  const bool tracing_;
+  std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
+  std::unique_ptr<Deepening> deepening_;  // likewise
+  std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> entries_;
+  std::uint64_t last_key_ = ~std::uint64_t{0};
+  Entry* last_entry_ = nullptr;
+
+  bool timed_ = false;  // the call in progress
+  std::uint64_t begin_ns_ = 0;
+  std::uint64_t trials_ = 0;
+  std::deque<Trial> pending_;
+  std::uint64_t last_joining_call_ = 0;  // in which every rank needed something of every other
+  TuningTable measured_;
+  std::vector<TraceLine> trace_;
+};
+
+}  // namespace sccl::runtime

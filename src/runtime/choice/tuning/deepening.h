@@ -1,0 +1,84 @@
+// Better schedules while calls go on: rank 0 looks them up or synthesizes them in a thread of lowest priority, and all
+// ranks take them up at the same call (blackboard.h).
+//
+// Looked for are, in this order, the user's cache, the catalogue that was installed with the library, and a search
+// (synth/pareto.h) within limits of time and memory, whose result goes into the cache. One search runs in a process at
+// a time. It ends at once when the communicator is aborted or destroyed.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "portfolio/portfolio.h"
+#include "runtime/control/blackboard.h"
+#include "topology/topology.h"
+
+namespace sccl::runtime {
+
+class Deepening {
+ public:
+  enum class Part : std::uint8_t { searches, listens };
+
+  // `board` is rank 0's and must outlive it; rank 0 searches, the others listen.
+  Deepening(topology::Topology topology, Blackboard& board, Part part);
+  ~Deepening();
+  Deepening(const Deepening&) = delete;
+  Deepening& operator=(const Deepening&) = delete;
+
+  // Asks for better schedules; once for each is enough.
+  void want(Collective collective, Rank root);
+
+  // Rank 0, when it begins call number `call`, in which every rank needs something of every other.
+  void announce(std::uint64_t call) {
+    if (finished_.load(std::memory_order_acquire) != announced_) announce_finished(call);  // pairs with publish
+  }
+
+  // Whether there is something to take up when call number `call` begins.
+  bool due(std::uint64_t call) const {
+    return board_.announced.load(std::memory_order_acquire) > taken_ && board_.news[taken_].call < call;
+  }
+  struct Result {
+    Collective collective = Collective::allreduce;
+    Rank root = 0;
+    std::string origin;                            // "the catalogue"
+    std::vector<portfolio::Candidate> candidates;  // verified
+  };
+  Result take();
+
+  // From any thread: the search ends.
+  void interrupt() { stop_.store(true, std::memory_order_relaxed); }
+
+ private:
+  using Task = std::pair<Collective, Rank>;
+  void work();
+  void perform(const Task& task);
+  void publish(const std::string& text);
+  void announce_finished(std::uint64_t call);
+
+  const topology::Topology topology_;
+  Blackboard& board_;
+  const Part part_;
+  std::uint32_t taken_ = 0;
+  std::uint32_t announced_ = 0;
+
+  // Between the thread that makes calls and the one that searches.
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint32_t> finished_{0};
+  std::uint32_t text_end_ = 0;  // the searching thread's
+  std::mutex mutex_;
+  std::condition_variable wanted_changed_;
+  std::deque<Task> wanted_;
+  std::set<Task> asked_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,176 @@
+#include "runtime/choice/tuning/ranking.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "kernels/device/connection.h"
+#include "planners/planners.h"
+#include "schedule/cost.h"
+#include "schedule/layout.h"
+#include "schedule/sum_order.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::size_t kLeastSlicedBytes = 16 * 1024;
+constexpr std::size_t kSlotParts = 4;  // the least slice is such a part of a slot
+constexpr std::size_t kMostDirectSlice = 1024 * 1024;
+// Everything to everyone costs the square of the ranks (two exchange all they have at any size); a ring its length.
+constexpr std::size_t kMostAllPairsBytes = 128 * 1024;
+constexpr std::size_t kLeastRingBytes = 16 * 1024;
+constexpr std::size_t kLeastDirectBytes = 16 * 1024;
+// What goes through slots is written and read once more on its way.
+constexpr double kMostBehind = 2;
+// Long enough to tell planners apart; the time a simulation takes grows with the bytes.
+constexpr std::size_t kMostSimulatedBytes = 4 << 20;
+
+std::size_t longest_chunk(const schedule::Schedule& schedule, std::size_t bytes) {
+  std::vector<schedule::ChunkPlace> places(static_cast<std::size_t>(schedule.chunks));
+  schedule::place_chunks(schedule, bytes, 1, places);
+  std::size_t longest = 0;
+  for (const schedule::ChunkPlace& place : places) longest = std::max(longest, place.elements);
+  return longest;
+}
+
+bool sensible(const std::string& planner, std::size_t bytes, int ranks) {
+  if (planner == "all-pairs") return ranks == 2 || bytes * static_cast<std::size_t>(ranks) <= kMostAllPairsBytes;
+  if (planner == "ring") return bytes >= kLeastRingBytes;
+  return planner != "shortest";  // the same as one-hop where all are joined
+}
+
+// Besides the first.
+void add_others(std::vector<Ranked>& ranked, const Question& question, const Settings& settings, Reach reach) {
+  const std::size_t bytes = question.size.typical_bytes();
+  const topology::Topology links = topology::host(question.ranks);
+  std::vector<Ranked> others;
+  for (const planners::Planner& planner : planners::table()) {
+    const std::string name(planner.name);
+    if (!sensible(name, bytes, question.ranks)) continue;
+    auto schedule = planner.plan(links, question.collective, question.root);
+    if (!schedule) continue;
+    const std::size_t longest = longest_chunk(*schedule, bytes);
+    std::vector<portfolio::Candidate> alone;
+    alone.push_back({name, portfolio::Origin::planner, *std::move(schedule)});
+    const auto predicted = portfolio::predict(alone, std::min(bytes, kMostSimulatedBytes), 1, {});
+    const double us = predicted.empty() ? 0 : predicted.front().time_us;
+    const auto add = [&](Form form, ProtocolChoice protocol) {
+      const Choice choice{name, form, protocol, 0};
+      if (choice != ranked.front().choice) others.push_back({choice, us, "next by the simulator"});
+    };
+    if (settings.protocol == ProtocolChoice::automatic) {
+      if (reach != Reach::none && name == "one-hop" && bytes >= kLeastDirectBytes)
+        add(Form::direct, ProtocolChoice::simple);
+      add(Form::slots, ProtocolChoice::simple);
+      if (longest <= most_ll_bytes(question.collective, links.ranks)) add(Form::slots, ProtocolChoice::ll);
+    } else {
+      add(ranked.front().choice.form, ranked.front().choice.protocol);
+    }
+  }
+  std::stable_sort(others.begin(), others.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.predicted_us < b.predicted_us; });
+  for (Ranked& other : others)
+    if (ranked.size() < kMostEntrants) ranked.push_back(std::move(other));
+}
+
+}  // namespace
+
+std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach,
+                                 const LearnedDispatcher& learned) {
+  std::vector<Ranked> ranked;
+  const CallShape shape{question.collective, question.size.typical_bytes(), question.ranks};
+  const bool asked = planners::find(settings.algorithm(question.collective)) != nullptr;
+  ranked.push_back(
+      {choose(shape, settings, reach), 0, asked ? "asked for by SCCL_ALGO" : "thresholds measured on the host"});
+  const auto machine = learned.find(question.collective);
+  if (!asked && settings.protocol == ProtocolChoice::automatic && machine != learned.end()) {
+    const Choice& choice = machine->second.choose(question.size.typical_bytes(), question.ranks);
+    const planners::Planner* planner = planners::find(choice.planner);
+    const bool possible = planner != nullptr &&
+                          (choice.form == Form::slots || (reach != Reach::none && choice.planner == "one-hop")) &&
+                          planner->plan(topology::host(question.ranks), question.collective, question.root);
+    if (possible) ranked.front() = {choice, 0, "learned by sccl tune"};
+  }
+  if (!asked && settings.tune == TuneMode::online) add_others(ranked, question, settings, reach);
+  for (Ranked& one : ranked) one.choice.slice_bytes = settings.chunk_bytes;
+  return ranked;
+}
+
+std::vector<Ranked> rank_on_device(const Question& question, const Settings& settings, DeviceReach reach) {
+  std::vector<Ranked> ranked;
+  const bool asked = planners::find(settings.algorithm(question.collective)) != nullptr;
+  ranked.push_back(
+      {choose_on_device({question.collective, question.size.typical_bytes(), question.ranks}, settings, reach), 0,
+       asked ? "asked for by SCCL_ALGO" : "thresholds"});
+  if (!asked && settings.tune == TuneMode::online)
+    add_others(ranked, question, settings, reach.direct ? Reach::shared_space : Reach::none);
+  return ranked;
+}
+
+void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanCache& plans, Rehearsal* rehearsal) {
+  const auto order = [&](const Choice& choice) {
+    const auto stars = choice.form == Form::direct ? schedule::Stars::fused : schedule::Stars::by_step;
+    return schedule::sum_order(plans.find(question.collective, question.root, choice, rehearsal).schedule, stars);
+  };
+  const std::uint64_t wanted = order(ranked.front().choice);
+  std::erase_if(ranked, [&](const Ranked& one) { return order(one.choice) != wanted; });
+}
+
+std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal) {
+  const std::size_t bytes = question.size.typical_bytes();
+  const bool ll = settings.protocol == ProtocolChoice::ll ||
+                  (settings.protocol == ProtocolChoice::automatic && bytes <= kAutomaticLlBytes);
+  std::vector<Ranked> ranked;
+  for (const Rehearsal::Ranked& one : rehearsal.ranking(question.collective, question.root, bytes, settings)) {
+    if (ranked.size() == kMostEntrants) break;
+    // Who was asked for does not race with who was not.
+    if (!ranked.empty() && ranked.front().why.starts_with("asked") && !one.asked) break;
+    const Choice choice{one.name, Form::slots, ll ? ProtocolChoice::ll : ProtocolChoice::simple, settings.chunk_bytes};
+    ranked.push_back({choice, one.predicted_us, one.asked ? "asked for by SCCL_ALGO" : "predicted fastest"});
+  }
+  return ranked;
+}
+
+std::optional<Choice> direct_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal) {
+  const std::size_t bytes = question.size.typical_bytes();
+  const bool wanted = settings.protocol == ProtocolChoice::direct ||
+                      (settings.protocol == ProtocolChoice::automatic && bytes > kDeviceLlBytes);
+  if (!wanted) return std::nullopt;
+  const auto ranked = rehearsal.ranking(question.collective, question.root, bytes, settings);
+  const auto one_hop =
+      std::find_if(ranked.begin(), ranked.end(), [](const auto& one) { return one.name == "one-hop"; });
+  if (one_hop == ranked.end() || (ranked.front().asked && !one_hop->asked)) return std::nullopt;
+  if (!one_hop->asked && one_hop->predicted_us > kMostBehind * ranked.front().predicted_us) return std::nullopt;
+  return Choice{one_hop->name, Form::direct, ProtocolChoice::simple, settings.chunk_bytes};
+}
+
+std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal,
+                                         DeviceReach reach) {
+  const std::size_t bytes = question.size.typical_bytes();
+  std::vector<Ranked> ranked = rank_on_links(question, settings, rehearsal);
+  for (Ranked& one : ranked) {
+    const schedule::Schedule& schedule = rehearsal.schedule(question.collective, question.root, one.choice.planner);
+    const std::size_t longest = longest_chunk(schedule, bytes);
+    const int steps = schedule::stepped_cost(schedule).steps;
+    // Links without figures: nothing says what more bytes cost.
+    const double busiest_us = one.predicted_us > 0 ? schedule::linear_cost(schedule).us_per_byte *
+                                                         schedule::buffer_bytes(schedule, static_cast<double>(bytes), 1)
+                                                   : 0;
+    one.choice.protocol = busiest_us > 0 || settings.protocol != ProtocolChoice::automatic
+                              ? device_protocol({longest, steps, busiest_us}, settings, reach.lines)
+                          : longest <= device::kLlPayloadBytes ? ProtocolChoice::ll
+                                                               : ProtocolChoice::simple;
+  }
+  return ranked;
+}
+
+SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,
+                     std::size_t slot_bytes) {
+  const std::size_t longest = longest_chunk(schedule, question.size.typical_bytes());
+  if (choice.slice_bytes != 0 || choice.protocol == ProtocolChoice::ll || longest < 2 * kLeastSlicedBytes) return {};
+  const std::size_t most = std::bit_ceil(longest);
+  if (choice.form == Form::direct) return {kLeastSlicedBytes, std::min(most, kMostDirectSlice)};
+  return {std::bit_floor(slot_bytes) / kSlotParts, std::min(most, std::bit_floor(slot_bytes))};
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,161 @@
+#include "runtime/communicator/derive.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/control/assembly.h"
+
+namespace sccl::runtime {
+namespace {
+
+struct SplitCard {
+  int color = 0;
+  int key = 0;
+};
+
+template <typename T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+template <typename T>
+T from_payload(const Assembly::Payload& payload) {
+  static_assert(sizeof(T) <= sizeof(Assembly::Payload) && std::is_trivially_copyable_v<T>);
+  T value;
+  std::memcpy(&value, payload.data(), sizeof value);
+  return value;
+}
+
+// Errors of its init number the ranks as the new communicator does; who reads them knows the parent's numbers.
+Error translated(const Error& error, const std::string& purpose, const std::vector<Rank>& members) {
+  return Error(error.code(), fmt::format("{} ({}: ranks 0.. of the new communicator are ranks {} of its parent)",
+                                         error.what(), purpose, fmt::join(members, ", ")));
+}
+
+// `members`: the ranks of `parent` that are to come; their death ends the wait for them.
+std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::string& purpose,
+                                            const std::vector<Rank>& members, CommunicatorOptions options) {
+  options.watch = [&] { parent.assembly().check_alive(purpose, members); };
+  const auto child = std::make_shared<Communicator>(std::move(options));
+  parent.set_pending_child(child);
+  try {
+    child->connect();
+  } catch (const Error& error) {
+    parent.set_pending_child(nullptr);
+    throw translated(error, purpose, members);
+  } catch (...) {
+    parent.set_pending_child(nullptr);
+    throw;
+  }
+  parent.set_pending_child(nullptr);
+  return child;
+}
+
+// The first of `members` makes the id, the others learn it. The board may be used again once all have met, and the
+// child's init is over for nobody before.
+std::shared_ptr<Communicator> meet_members(Communicator& parent, const std::string& purpose, Board board,
+                                           std::uint64_t tag, const std::vector<Rank>& members,
+                                           const ChildOptions& options) {
+  const auto own = std::find(members.begin(), members.end(), parent.rank());
+  CommunicatorOptions made{{},
+                           static_cast<Rank>(own - members.begin()),
+                           static_cast<int>(members.size()),
+                           parent.device(),
+                           parent.place(),
+                           options.name,
+                           options.blocking,
+                           parent.accelerator()};
+  if (own == members.begin()) {
+    made.id = create_private_id();
+    parent.assembly().announce(board, tag, made.id.bytes);
+  } else {
+    made.id = from_payload<UniqueId>(
+        parent.assembly().await(purpose, board, tag, {members.front()}, Deadline::in(init_timeout())));
+  }
+  return connect_child(parent, purpose, members, std::move(made));
+}
+
+// Not zero, and different for lists that differ, for all that matters.
+std::uint64_t hash_of(const std::vector<Rank>& ranks) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const Rank rank : ranks) hash = (hash ^ static_cast<std::uint64_t>(rank)) * 0x100000001b3;
+  return hash | 1;
+}
+
+std::vector<Rank> survivors(const Communicator& parent, std::span<const int> excluded) {
+  if (excluded.empty())
+    fail(ErrorCode::invalid_argument, "rank {}: the list of ranks to exclude is empty: name at least one",
+         parent.rank());
+  std::vector<Rank> members(static_cast<std::size_t>(parent.ranks()));
+  std::iota(members.begin(), members.end(), 0);
+  for (const int rank : excluded) {
+    if (rank < 0 || rank >= parent.ranks())
+      fail(ErrorCode::invalid_argument, "rank {}: rank {} of the list to exclude is not one of 0..{}", parent.rank(),
+           rank, parent.ranks() - 1);
+    if (rank == parent.rank())
+      fail(ErrorCode::invalid_argument, "rank {} is in its own list of ranks to exclude: only the others may call it",
+           rank);
+    std::erase(members, rank);
+  }
+  return members;
+}
+
+}  // namespace
+
+std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, const ChildOptions& options) {
+  Assembly& assembly = parent.assembly();
+  if (color < 0 && color != kNoColor) {
+    const std::string why = fmt::format("color {} is negative: give one of 0.. or NCCL_SPLIT_NOCOLOR", color);
+    assembly.refuse(why);
+    fail(ErrorCode::invalid_argument, "rank {}: {}", parent.rank(), why);
+  }
+  const std::uint64_t number = assembly.next_number(0);
+  const auto payloads =
+      assembly.all_gather("ncclCommSplit", bytes_of(SplitCard{color, key}), Deadline::in(init_timeout()));
+  if (color == kNoColor) return nullptr;
+  std::vector<std::tuple<int, Rank>> ordered;
+  for (Rank rank = 0; rank < parent.ranks(); ++rank) {
+    const auto card = from_payload<SplitCard>(payloads[static_cast<std::size_t>(rank)]);
+    if (card.color == color) ordered.emplace_back(card.key, rank);
+  }
+  std::sort(ordered.begin(), ordered.end());
+  std::vector<Rank> members;
+  for (const auto& [unused, rank] : ordered) members.push_back(rank);
+  return meet_members(parent, "ncclCommSplit", Board::split, number, members, options);
+}
+
+std::shared_ptr<Communicator> shrink(Communicator& parent, std::span<const int> excluded, const ChildOptions& options) {
+  const std::vector<Rank> members = survivors(parent, excluded);
+  const std::uint64_t list = hash_of(members);
+  const std::uint64_t tag = list ^ parent.assembly().next_number(list) << 1;
+  return meet_members(parent, "ncclCommShrink", Board::shrink, tag, members, options);
+}
+
+std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::optional<UniqueId>& id,
+                                   const ChildOptions& options) {
+  if (ranks <= parent.ranks())
+    fail(ErrorCode::invalid_argument, "rank {}: {} ranks are no more than the communicator's {}: give a larger number",
+         parent.rank(), ranks, parent.ranks());
+  Assembly& assembly = parent.assembly();
+  const std::uint64_t number = assembly.next_number(1);
+  CommunicatorOptions made{
+      {}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking, parent.accelerator()};
+  std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  if (id) {
+    made.id = *id;
+    assembly.announce(Board::grow, number, made.id.bytes);
+  } else {
+    made.id =
+        from_payload<UniqueId>(assembly.await("ncclCommGrow", Board::grow, number, all, Deadline::in(init_timeout())));
+  }
+  auto child = connect_child(parent, "ncclCommGrow", all, std::move(made));
+  parent.grow_id_was_used();
+  return child;
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,283 @@
+#include "runtime/communicator/driver.h"
+
+#include <algorithm>
+#include <deque>
+#include <new>
+#include <optional>
+
+#include "base/error.h"
+#include "runtime/communicator/communicator.h"
+#include "runtime/control/stall_watch.h"
+#include "runtime/control/waiter.h"
+#include "runtime/gpu/kernel/device_executor.h"
+#include "runtime/host/executor.h"
+#include "runtime/windows/one_sided.h"
+
+namespace sccl::runtime {
+namespace {
+
+// Steps one executor; a failure is published to the peers before it is passed on.
+template <typename Action>
+auto guarded(Communicator& communicator, Action&& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    communicator.record_failure(error);
+    throw;
+  } catch (const std::bad_alloc&) {
+    const Error error(ErrorCode::system_error,
+                      fmt::format("rank {} is out of memory in a call: free some", communicator.rank()));
+    communicator.record_failure(error);
+    throw error;
+  }
+}
+
+Waiter& waiter_for(int ranks) {
+  thread_local std::optional<std::pair<int, Waiter>> kept;
+  if (!kept || kept->first != ranks) kept.emplace(ranks, Waiter(ranks));
+  kept->second.reset();
+  return kept->second;
+}
+
+void finish(Communicator& communicator) {
+  Executor& executor = communicator.executor();
+  Executor::Progress progress = executor.step();
+  if (progress == Executor::Progress::done) return;
+  Waiter& waiter = executor.waiter();
+  waiter.reset();
+  StallWatch watch;
+  while (progress != Executor::Progress::done) {
+    if (progress == Executor::Progress::moved) {
+      waiter.reset();
+      watch.reset();
+    } else {
+      const auto poll = [&] { return (progress = executor.step()) != Executor::Progress::idle; };
+      if (waiter.pause(
+              &executor.bell(), [&] { return executor.may_go_on(); }, poll) == Waiter::Next::check_health) {
+        if (progress == Executor::Progress::done) return;
+        executor.check_health();
+        watch.check(communicator.rank(), waiter.waited(), [&] { return executor.waiting_text(); });
+      }
+    }
+    progress = executor.step();
+  }
+}
+
+// One communicator's way through its workload, when several share the thread.
+class Course {
+ public:
+  explicit Course(Workload& work) : work_(work), running_call_(*work.communicator) {}
+
+  bool finished() const { return finished_; }
+  Communicator& communicator() { return *work_.communicator; }
+
+  // True when something moved.
+  bool advance() {
+    if (!running_ && !start_next()) {
+      finished_ = true;
+      return true;
+    }
+    const Executor::Progress progress = guarded(communicator(), [&] { return communicator().executor().step(); });
+    if (progress == Executor::Progress::done) running_ = false;
+    if (progress != Executor::Progress::idle) watch_.reset();
+    return progress != Executor::Progress::idle;
+  }
+
+  void check_health(std::chrono::milliseconds waited) {
+    if (finished_ || !running_) return;
+    guarded(communicator(), [&] {
+      communicator().executor().check_health();
+      watch_.check(communicator().rank(), waited, [&] { return communicator().executor().waiting_text(); });
+    });
+  }
+
+  void give_up() { finished_ = given_up_ = true; }
+
+  // What is one-sided waits for nobody, so that it comes before everything that does.
+  void put() {
+    guarded(communicator(), [&] {
+      for (const PutRequest& put : work_.puts) communicator().one_sided().put(put);
+    });
+  }
+  // No other communicator of this thread has anything left to do that the signals could depend on.
+  void wait_for_signals() {
+    if (given_up_ || work_.waits.empty()) return;
+    guarded(communicator(), [&] { communicator().one_sided().wait(work_.waits); });
+  }
+
+ private:
+  bool start_next() {
+    return guarded(communicator(), [&] {
+      Executor& executor = communicator().executor();
+      if (next_ < work_.collectives.size()) {
+        executor.begin(work_.collectives[next_++]);
+      } else if (!transfers_begun_ && !work_.transfers.empty()) {
+        transfers_begun_ = true;
+        executor.begin(work_.transfers);
+      } else {
+        return false;
+      }
+      running_ = true;
+      return true;
+    });
+  }
+
+  Workload& work_;
+  Communicator::RunningCall running_call_;
+  StallWatch watch_;
+  std::size_t next_ = 0;
+  bool transfers_begun_ = false;
+  bool running_ = false;
+  bool finished_ = false;
+  bool given_up_ = false;
+};
+
+class Courses {
+ public:
+  explicit Courses(std::vector<Workload>& work) {
+    for (Workload& entry : work) {
+      courses_.emplace_back(entry);
+      ranks_ = std::max(ranks_, entry.communicator->ranks());
+    }
+  }
+
+  void run() {
+    for (Course& course : courses_) attempt(course, [&] { course.put(); });
+    move_data();
+    for (Course& course : courses_) attempt(course, [&] { course.wait_for_signals(); });
+    if (first_error_) throw Error(*first_error_);
+  }
+
+ private:
+  void move_data() {
+    Waiter& waiter = waiter_for(ranks_);
+    while (unfinished() > 0) {
+      if (turn()) {
+        waiter.reset();
+        continue;
+      }
+      host::Doorbell* bell = unfinished() == 1 ? &last().communicator().executor().bell() : nullptr;
+      bool moved = false;
+      if (waiter.pause(bell, [&] { return moved = turn(); }) == Waiter::Next::poll) continue;
+      if (moved)
+        waiter.reset();
+      else
+        for (Course& course : courses_) attempt(course, [&] { course.check_health(waiter.waited()); });
+    }
+  }
+
+  std::size_t unfinished() const {
+    std::size_t count = 0;
+    for (const Course& course : courses_) count += course.finished() ? 0 : 1;
+    return count;
+  }
+
+  Course& last() {
+    for (Course& course : courses_)
+      if (!course.finished()) return course;
+    fail(ErrorCode::internal_error, "no unfinished course");
+  }
+
+  bool turn() {
+    bool moved = false;
+    for (Course& course : courses_)
+      if (!course.finished()) attempt(course, [&] { moved = course.advance() || moved; });
+    return moved;
+  }
+
+  template <typename Action>
+  void attempt(Course& course, Action&& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      if (!first_error_) first_error_ = error;
+      course.give_up();
+    }
+  }
+
+  std::deque<Course> courses_;  // a course does not move
+  int ranks_ = 1;
+  std::optional<Error> first_error_;
+};
+
+StreamHandle stream_of(const Workload& work) {
+  if (!work.collectives.empty()) return work.collectives.front().stream;
+  if (!work.transfers.empty()) return work.transfers.front().stream;
+  return work.waits.empty() ? nullptr : work.wait_stream;
+}
+
+// Another rank of the same device is given the same stream: their kernels must run side by side all the same.
+bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
+  return std::any_of(all.begin(), all.end(), [&](const Workload* other) {
+    return other != &work && stream_of(*other) == stream_of(work) &&
+           other->communicator->accelerator()->context == work.communicator->accelerator()->context &&
+           other->communicator->accelerator()->ordinal == work.communicator->accelerator()->ordinal;
+  });
+}
+
+void launch(Workload& work) {
+  DeviceExecutor& device = *work.communicator->on_device();
+  for (const PutRequest& put : work.puts) device.launch(put);
+  for (const CollectiveRequest& request : work.collectives) device.launch(request);
+  if (!work.transfers.empty()) device.launch(work.transfers);
+  if (!work.waits.empty()) device.launch(work.waits, work.wait_stream);
+}
+
+// Throws before anything is enqueued when a buffer is wrong. Of the communicators that fail later, the first one's
+// error; the others' kernels are enqueued all the same.
+std::optional<Error> launch_all(const std::vector<Workload*>& all) {
+  for (const Workload* work : all) {
+    const DeviceExecutor& device = *work->communicator->on_device();
+    for (const CollectiveRequest& request : work->collectives) device.check(request);
+    device.check(work->transfers);
+    for (const PutRequest& put : work->puts) device.check(put);
+  }
+  std::optional<Error> first;
+  const auto attempt = [&](Workload& work, const auto& action) {
+    try {
+      guarded(*work.communicator, action);
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  };
+  for (Workload* work : all)
+    if (shares_stream(*work, all)) attempt(*work, [&] { work->communicator->on_device()->fork(stream_of(*work)); });
+  for (Workload* work : all) {
+    const Communicator::RunningCall running(*work->communicator);
+    attempt(*work, [&] { launch(*work); });
+  }
+  for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->join(); });
+  return first;
+}
+
+}  // namespace
+
+void drive(Communicator& communicator, const CollectiveRequest& request) {
+  const Communicator::RunningCall running(communicator);
+  if (DeviceExecutor* const device = communicator.on_device()) {
+    device->check(request);
+    return guarded(communicator, [&] { device->launch(request); });
+  }
+  guarded(communicator, [&] {
+    communicator.executor().begin(request);
+    finish(communicator);
+  });
+}
+
+void drive(std::vector<Workload>& work) {
+  const auto uses_device = [](const Workload& entry) { return entry.communicator->on_device() != nullptr; };
+  if (std::none_of(work.begin(), work.end(), uses_device)) return Courses(work).run();
+  std::vector<Workload> on_host;
+  std::vector<Workload*> on_device;
+  for (Workload& entry : work)
+    if (entry.communicator->on_device() != nullptr)
+      on_device.push_back(&entry);
+    else
+      on_host.push_back(entry);
+  // Kernels first: what is enqueued runs while this thread serves the host's communicators.
+  std::optional<Error> error = launch_all(on_device);
+  if (!on_host.empty()) Courses(on_host).run();
+  if (error) throw Error(*error);
+}
+
+}  // namespace sccl::runtime

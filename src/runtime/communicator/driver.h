@@ -1,0 +1,32 @@
+// Drives the calls of one thread to their end, for one communicator or for several at once.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/call/requests.h"
+#include "runtime/windows/one_sided.h"
+
+namespace sccl::runtime {
+
+class Communicator;
+
+// What one communicator has to do, in the order of contract 3.6: collectives one after another, then all transfers
+// together. One-sided work goes round both.
+struct Workload {
+  std::shared_ptr<Communicator> communicator;
+  std::vector<CollectiveRequest> collectives;
+  std::vector<PointToPointRequest> transfers;
+  std::vector<PutRequest> puts;   // before the others
+  std::vector<SignalWait> waits;  // after the others
+  StreamHandle wait_stream = nullptr;
+};
+
+// Returns when everything is done. A communicator that fails is marked so and its work dropped; the others' work still
+// ends (by data or by the failure reaching them); then the first error is thrown.
+void drive(std::vector<Workload>& work);
+
+// The common case, without allocation: one call of one communicator.
+void drive(Communicator& communicator, const CollectiveRequest& request);
+
+}  // namespace sccl::runtime

@@ -1,0 +1,249 @@
+#include "runtime/communicator/group.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <ranges>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/thread.h"
+#include "runtime/communicator/communicator.h"
+#include "runtime/communicator/driver.h"
+
+namespace sccl::runtime {
+namespace {
+
+using Subject = std::shared_ptr<Communicator>;
+
+struct Setup {
+  Subject subject;
+  std::function<void()> run;
+};
+
+struct Group {
+  int depth = 0;
+  std::optional<Error> error;
+  std::vector<Setup> setups;
+  std::vector<Workload> work;
+
+  Workload& of(const Subject& communicator) {
+    const auto found = std::find_if(work.begin(), work.end(),
+                                    [&](const Workload& entry) { return entry.communicator == communicator; });
+    if (found != work.end()) return *found;
+    work.emplace_back().communicator = communicator;
+    return work.back();
+  }
+};
+
+Group& group() {
+  thread_local Group instance;
+  return instance;
+}
+
+template <typename Entries>
+std::vector<Subject> subjects_of(const Entries& entries, Subject std::ranges::range_value_t<Entries>::*member) {
+  std::vector<Subject> subjects;
+  for (const auto& entry : entries)
+    if (std::find(subjects.begin(), subjects.end(), entry.*member) == subjects.end()) subjects.push_back(entry.*member);
+  return subjects;
+}
+
+void run_in_order(const std::vector<Setup>& setups, const Subject& subject) {
+  for (const Setup& setup : setups)
+    if (setup.subject == subject) setup.run();
+}
+
+std::optional<Error> error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::system_error, error.what());
+  }
+  return std::nullopt;
+}
+
+// Every rank's setup blocks until the others have come, so each subject needs a thread of its own.
+void run_setups(const std::vector<Setup>& setups, const std::vector<Subject>& subjects) {
+  std::vector<std::optional<Error>> errors(subjects.size());
+  const auto run_one = [&](std::size_t i) {
+    errors[i] = error_of([&] { run_in_order(setups, subjects[i]); });
+    if (errors[i] && !subjects[i]->blocking()) subjects[i]->record_failure(*errors[i]);
+  };
+  std::vector<std::thread> threads;
+  std::optional<Error> no_thread = error_of([&] {
+    for (std::size_t i = 1; i < subjects.size(); ++i) threads.push_back(start_thread([&, i] { run_one(i); }));
+  });
+  if (!no_thread) run_one(0);
+  for (std::thread& thread : threads) thread.join();
+  if (no_thread) throw Error(*no_thread);
+  for (const auto& error : errors)
+    if (error) throw Error(*error);
+}
+
+void check_blocking_alike(const std::vector<Subject>& subjects) {
+  for (const Subject& subject : subjects)
+    if (subject->blocking() != subjects.front()->blocking())
+      fail(ErrorCode::invalid_argument,
+           "one group holds blocking and non-blocking communicators: give all the same `blocking` in their config");
+}
+
+bool any_failed(const std::vector<Subject>& subjects) {
+  return std::any_of(subjects.begin(), subjects.end(), [](const Subject& subject) { return subject->failed(); });
+}
+
+// Now, or in the background when the communicators are non-blocking; these learn of a failure then.
+Completion run(const std::vector<Subject>& subjects, std::function<void()> action) {
+  check_blocking_alike(subjects);
+  if (subjects.front()->blocking()) {
+    action();
+    return Completion::done;
+  }
+  for (const Subject& subject : subjects) subject->begin_background();
+  std::shared_ptr<Job> job;
+  try {
+    job = Job::start([subjects, action = std::move(action)] {
+      if (const auto error = error_of(action); error && !any_failed(subjects))
+        for (const Subject& subject : subjects) subject->record_failure(*error);
+      for (const Subject& subject : subjects) subject->end_background();
+    });
+  } catch (...) {
+    for (const Subject& subject : subjects) subject->end_background();
+    throw;
+  }
+  for (const Subject& subject : subjects) subject->set_background(job);
+  return Completion::in_progress;
+}
+
+void check_stream(Communicator& communicator, StreamHandle stream) {
+  const auto value = reinterpret_cast<std::uintptr_t>(stream);
+  constexpr std::uintptr_t kPerThreadDefault = 2;
+  if (value > kPerThreadDefault && communicator.on_device() == nullptr)
+    fail(ErrorCode::invalid_argument,
+         "stream {} is no stream of the host platform, where work is complete when its call returns: pass NULL",
+         stream);
+}
+
+void check_rank(const Communicator& communicator, Rank rank, const char* what) {
+  if (rank < 0 || rank >= communicator.ranks())
+    fail(ErrorCode::invalid_argument, "rank {}: {} {} is not a rank of 0..{}", communicator.rank(), what, rank,
+         communicator.ranks() - 1);
+}
+
+// What the outermost end has to do; nothing at an inner one.
+std::optional<Group> close_group() {
+  Group& mine = group();
+  if (mine.depth == 0) fail(ErrorCode::invalid_usage, "ncclGroupEnd without ncclGroupStart: pair the calls");
+  if (--mine.depth > 0) return std::nullopt;
+  Group closed = std::exchange(mine, Group{});
+  if (closed.error) throw Error(*closed.error);
+  if (!closed.setups.empty() && !closed.work.empty())
+    fail(ErrorCode::invalid_usage, "one group holds both init of communicators and communication: use two groups");
+  return closed;
+}
+
+}  // namespace
+
+void group_start() { ++group().depth; }
+
+bool in_group() { return group().depth > 0; }
+
+void group_fail(const Error& error) {
+  if (in_group() && !group().error) group().error = error;
+}
+
+Completion group_end() {
+  std::optional<Group> closed = close_group();
+  if (closed && !closed->setups.empty()) {
+    auto subjects = subjects_of(closed->setups, &Setup::subject);
+    return run(subjects, [setups = std::move(closed->setups), subjects] { run_setups(setups, subjects); });
+  }
+  if (closed && !closed->work.empty()) {
+    const auto subjects = subjects_of(closed->work, &Workload::communicator);
+    return run(subjects, [work = std::move(closed->work)]() mutable { drive(work); });
+  }
+  return Completion::done;
+}
+
+std::vector<Workload> group_discard() {
+  std::optional<Group> closed = close_group();
+  if (!closed) return {};
+  if (!closed->setups.empty())
+    fail(ErrorCode::invalid_usage,
+         "the making of communicators cannot be simulated: end such a group with ncclGroupEnd");
+  return std::move(closed->work);
+}
+
+Completion submit_setup(const Subject& subject, std::function<void()> setup) {
+  if (!in_group()) return run({subject}, std::move(setup));
+  group().setups.push_back({subject, std::move(setup)});
+  return Completion::done;
+}
+
+Completion submit_init(const Subject& communicator) {
+  return submit_setup(communicator, [communicator] { communicator->connect(); });
+}
+
+Completion submit(const Subject& communicator, const CollectiveRequest& request) {
+  communicator->check_usable();
+  if (info(request.collective).rooted) check_rank(*communicator, request.root, "root");
+  check_stream(*communicator, request.stream);
+  if (in_group()) {
+    group().of(communicator).collectives.push_back(request);
+    return Completion::done;
+  }
+  if (!communicator->blocking()) return run({communicator}, [communicator, request] { drive(*communicator, request); });
+  drive(*communicator, request);
+  return Completion::done;
+}
+
+Completion submit(const Subject& communicator, const PointToPointRequest& request) {
+  communicator->check_usable();
+  check_rank(*communicator, request.peer, "peer");
+  check_stream(*communicator, request.stream);
+  if (in_group()) {
+    group().of(communicator).transfers.push_back(request);
+    return Completion::done;
+  }
+  return run({communicator}, [communicator, request] {
+    std::vector<Workload> work;
+    work.emplace_back().communicator = communicator;
+    work.front().transfers.push_back(request);
+    drive(work);
+  });
+}
+
+Completion submit(const Subject& communicator, const PutRequest& request) {
+  communicator->check_usable();
+  if (in_group()) {
+    group().of(communicator).puts.push_back(request);
+    return Completion::done;
+  }
+  return run({communicator}, [communicator, request] {
+    std::vector<Workload> work(1);
+    work.front().communicator = communicator;
+    work.front().puts.push_back(request);
+    drive(work);
+  });
+}
+
+Completion submit(const Subject& communicator, std::vector<SignalWait> waits, StreamHandle stream) {
+  communicator->check_usable();
+  if (!in_group())
+    return run({communicator}, [communicator, stream, waits = std::move(waits)] {
+      std::vector<Workload> work(1);
+      work.front().communicator = communicator;
+      work.front().waits = waits;
+      work.front().wait_stream = stream;
+      drive(work);
+    });
+  Workload& queued = group().of(communicator);
+  queued.waits.insert(queued.waits.end(), waits.begin(), waits.end());
+  queued.wait_stream = stream;
+  return Completion::done;
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,51 @@
+// Thread-local groups: what is submitted between start and end runs at the outermost end (contract 3.6).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/call/requests.h"
+#include "runtime/communicator/driver.h"
+
+namespace sccl::runtime {
+
+class Communicator;
+
+// Whether what was asked for is done when the call returns. Work of non-blocking communicators goes on after it; the
+// communicators tell when it has ended (Communicator::async_error).
+enum class Completion : std::uint8_t { done, in_progress };
+
+void group_start();
+
+// At the outermost end: makes the communicators that were asked for (those of different subjects at the same time), or
+// runs all queued work of this thread. Throws the group's first error after discarding what was queued; invalid_usage
+// when no group is open. The group is closed in every case.
+Completion group_end();
+
+// Closes the group as group_end() does, but runs nothing; returns what was queued.
+std::vector<Workload> group_discard();
+
+bool in_group();
+
+// Marks this thread's group as failed: the outermost end throws `error` and runs nothing. No effect outside a group.
+void group_fail(const Error& error);
+
+// Outside a group these act at once; inside they queue. Arguments have been checked by the caller for NULL
+// communicators and enum ranges; rank, root and peer ranges are checked here.
+Completion submit_init(const std::shared_ptr<Communicator>& communicator);
+Completion submit(const std::shared_ptr<Communicator>& communicator, const CollectiveRequest& request);
+Completion submit(const std::shared_ptr<Communicator>& communicator, const PointToPointRequest& request);
+
+// One-sided work: writing into a peer's window or signalling, and waiting for signals.
+Completion submit(const std::shared_ptr<Communicator>& communicator, const PutRequest& request);
+Completion submit(const std::shared_ptr<Communicator>& communicator, std::vector<SignalWait> waits,
+                  StreamHandle stream);
+
+// Anything else that needs all ranks, such as making a communicator from `subject`. What concerns one subject happens
+// in the order of submission.
+Completion submit_setup(const std::shared_ptr<Communicator>& subject, std::function<void()> setup);
+
+}  // namespace sccl::runtime

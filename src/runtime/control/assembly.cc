@@ -1,0 +1,166 @@
+#include "runtime/control/assembly.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/control/stall_watch.h"
+#include "runtime/control/waiter.h"
+
+namespace sccl::runtime {
+namespace {
+
+enum class Status : std::uint8_t { given, refused };
+
+std::array<std::byte, Notice::kBytes> card(Status status, std::span<const std::byte> payload) {
+  if (payload.size() > Assembly::kMostBytes)
+    fail(ErrorCode::internal_error, "a card of {} bytes does not fit into {}", payload.size(), Assembly::kMostBytes);
+  std::array<std::byte, Notice::kBytes> bytes{};
+  bytes[0] = static_cast<std::byte>(status);
+  if (!payload.empty()) std::memcpy(bytes.data() + 1, payload.data(), payload.size());
+  return bytes;
+}
+
+Assembly::Payload payload_of(const std::array<std::byte, Notice::kBytes>& bytes) {
+  Assembly::Payload payload;
+  std::memcpy(payload.data(), bytes.data() + 1, payload.size());
+  return payload;
+}
+
+// Tells ranks that are in a call that this one waits for them elsewhere.
+class Gathering {
+ public:
+  Gathering(SharedState& state, std::uint64_t number) : state_(state) {
+    state_.gathering.store(number, std::memory_order_release);  // pairs with Executor::check_gathering
+  }
+  ~Gathering() { state_.gathering.store(0, std::memory_order_relaxed); }
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
+
+ private:
+  SharedState& state_;
+};
+
+Board board_of(std::uint64_t card_number) { return card_number % 2 == 0 ? Board::even : Board::odd; }
+
+}  // namespace
+
+Assembly::Assembly(const Membership& membership, const std::atomic<bool>& abort)
+    : membership_(membership), abort_(abort) {}
+
+std::vector<Assembly::Payload> Assembly::all_gather(const std::string& purpose, std::span<const std::byte> mine,
+                                                    Deadline deadline) {
+  SharedState& own = *peer(membership_.rank).state;
+  const std::uint64_t number = ++own.cards_shown;
+  const Gathering gathering(own, number);
+  const Board board = board_of(number);
+  announce(board, number, mine);
+  std::vector<Rank> missing;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) missing.push_back(rank);
+  wait_until(purpose, missing, deadline, [&] {
+    // Pairs with Notice::post.
+    std::erase_if(missing,
+                  [&](Rank rank) { return notice(rank, board).tag.load(std::memory_order_acquire) == number; });
+    for (const Rank rank : missing) check_fault(purpose, rank);
+    return missing.empty();
+  });
+  std::vector<Payload> payloads;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    const auto bytes = notice(rank, board).read();
+    const Payload payload = payload_of(bytes);
+    if (static_cast<Status>(bytes[0]) == Status::refused && rank != membership_.rank)
+      fail(ErrorCode::invalid_usage, "{}: rank {} gave up: {}", purpose, rank,
+           reinterpret_cast<const char*>(payload.data()));
+    payloads.push_back(payload);
+  }
+  return payloads;
+}
+
+void Assembly::refuse(const std::string& why) {
+  const std::uint64_t number = ++peer(membership_.rank).state->cards_shown;
+  const std::size_t length = std::min(why.size(), kMostBytes - 1);  // a zero stays behind it
+  const auto bytes = card(Status::refused, std::as_bytes(std::span(why.data(), length)));
+  notice(membership_.rank, board_of(number)).post(number, bytes);
+  membership_.wake_all();
+}
+
+void Assembly::announce(Board board, std::uint64_t tag, std::span<const std::byte> payload) {
+  notice(membership_.rank, board).post(tag, card(Status::given, payload));
+  membership_.wake_all();
+}
+
+Assembly::Payload Assembly::await(const std::string& purpose, Board board, std::uint64_t tag,
+                                  const std::vector<Rank>& from, Deadline deadline) {
+  Rank found = -1;
+  wait_until(purpose, from, deadline, [&] {
+    for (const Rank rank : from)
+      if (notice(rank, board).tag.load(std::memory_order_acquire) == tag) found = rank;  // pairs with Notice::post
+    return found >= 0;
+  });
+  return payload_of(notice(found, board).read());
+}
+
+void Assembly::wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
+                          const std::function<bool()>& done) {
+  Waiter waiter(membership_.ranks);
+  StallWatch watch;
+  bool ended = done();
+  while (!ended) {
+    const auto poll = [&] { return ended = done(); };
+    if (waiter.pause(&peer(membership_.rank).state->bell, poll) == Waiter::Next::check_health && !ended) {
+      try {
+        check(purpose, watched, deadline);
+      } catch (const Error&) {
+        // A rank may have done its part and left since `done` was last asked.
+        ended = done();
+        if (!ended) check(purpose, watched, deadline);
+      }
+      watch.check(membership_.rank, waiter.waited(),
+                  [&] { return fmt::format("{}, waiting for rank {}", purpose, fmt::join(watched, ", ")); });
+    }
+    ended = ended || done();
+  }
+}
+
+void Assembly::check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const {
+  if (abort_.load(std::memory_order_acquire))  // pairs with Communicator::abort
+    fail(ErrorCode::invalid_usage, "{}: rank {} was aborted", purpose, membership_.rank);
+  check_present(purpose, watched, Presence::destroyed);
+  if (!deadline.passed()) return;
+  fail(ErrorCode::system_error,
+       "{}: rank {} waited in vain for rank {}: let all ranks make this call, or raise "
+       "SCCL_INIT_TIMEOUT_MS",
+       purpose, membership_.rank, fmt::join(watched, ", "));
+}
+
+void Assembly::check_fault(const std::string& purpose, Rank rank) const {
+  const SharedState& state = *peer(rank).state;
+  if (const int code = state.fault.load(std::memory_order_acquire); code != 0)  // pairs with SharedState::publish_fault
+    fail(static_cast<ErrorCode>(code), "{}: {}", purpose, state.fault_text.data());
+}
+
+void Assembly::check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const {
+  check_present(purpose, ranks, Presence::aborted);
+}
+
+// All that are gone are named: the first one may be gone only because of another.
+void Assembly::check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const {
+  std::string gone;
+  for (const Rank rank : ranks)
+    if (const std::string how = rank == membership_.rank ? "" : absence(rank, first_bad); !how.empty())
+      gone += (gone.empty() ? "" : ", ") + how;
+  if (!gone.empty()) fail(ErrorCode::remote_error, "{}: {}: look at the output there", purpose, gone);
+}
+
+// "" when the rank is there. `first_bad` and what comes after it is no presence.
+std::string Assembly::absence(Rank rank, Presence first_bad) const {
+  const Peer& entry = peer(rank);
+  const auto presence = static_cast<Presence>(entry.state->presence.load(std::memory_order_acquire));
+  const char* how = presence < first_bad            ? nullptr
+                    : presence == Presence::aborted ? "was aborted"
+                                                    : "destroyed its communicator";
+  if (how == nullptr && entry.has_ended()) how = "ended";
+  return how == nullptr ? "" : fmt::format("rank {} (process {} on {}) {}", rank, entry.process, entry.host, how);
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,68 @@
+// How the ranks of a communicator agree on something outside of its calls: cards that all show to all, and
+// announcements of one rank. Used to make communicators from this one, for windows, and as a barrier.
+//
+// A rank shows its n-th card on board n mod 2. It cannot show card n+2 before it has seen everyone's card n+1, which
+// each showed after it had read all cards n: no card is overwritten while somebody reads it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "runtime/membership/membership.h"
+
+namespace sccl::runtime {
+
+class Assembly {
+ public:
+  // Room for one byte of status and the payload.
+  static constexpr std::size_t kMostBytes = Notice::kBytes - 1;
+  using Payload = std::array<std::byte, kMostBytes>;
+
+  // Both must outlive it.
+  Assembly(const Membership& membership, const std::atomic<bool>& abort);
+
+  // Every rank's payload, by rank. All ranks must call it, in the same order as other all_gathers. Throws invalid_usage
+  // when aborted or when a rank refused, remote_error when a rank is gone, system_error when the deadline passes; the
+  // message begins with `purpose`. A rank that makes another call meanwhile is told so, and so are all.
+  std::vector<Payload> all_gather(const std::string& purpose, std::span<const std::byte> mine, Deadline deadline);
+
+  // Takes part in the all_gather that the others are in by telling them why this rank gives up.
+  void refuse(const std::string& why);
+
+  void announce(Board board, std::uint64_t tag, std::span<const std::byte> payload);
+  // What the first of the ranks `from` to do so announced with this tag. Throws as all_gather.
+  Payload await(const std::string& purpose, Board board, std::uint64_t tag, const std::vector<Rank>& from,
+                Deadline deadline);
+
+  // How often this was called with `key`, from 1: a number that equals the peers' when they make the same calls.
+  std::uint64_t next_number(std::uint64_t key) { return ++numbers_[key]; }
+
+  // Throws remote_error when one of `ranks` died or was aborted; it may have left its communicator.
+  void check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const;
+
+  // Calls `done` until it returns true, waiting as calls do; the ranks that are in `watched` then must stay. Throws as
+  // above.
+  void wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
+                  const std::function<bool()>& done);
+
+ private:
+  Notice& notice(Rank rank, Board board) { return peer(rank).state->notice(board); }
+  const Peer& peer(Rank rank) const { return membership_.peers[static_cast<std::size_t>(rank)]; }
+  void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const;
+  void check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const;
+  void check_fault(const std::string& purpose, Rank rank) const;
+  std::string absence(Rank rank, Presence first_bad) const;
+
+  const Membership& membership_;
+  const std::atomic<bool>& abort_;
+  std::map<std::uint64_t, std::uint64_t> numbers_;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,70 @@
+// What the ranks of one process share by address: a rank registers an object, sends the token to its peers, and those
+// that are threads of the same process find the object itself.
+#pragma once
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/error.h"
+
+namespace sccl::runtime {
+
+template <typename T>
+class ProcessRegistry {
+ public:
+  // The one of this process. Never destroyed: communicators may outlive static destruction.
+  static ProcessRegistry& instance() {
+    static auto* const registry = new ProcessRegistry;
+    return *registry;
+  }
+
+  std::uint64_t add(const std::shared_ptr<T>& entry) {
+    std::uint64_t token = 0;
+    if (::getrandom(&token, sizeof token, 0) != static_cast<ssize_t>(sizeof token))
+      fail_errno(errno, "getrandom", "allow the system call");
+    const std::lock_guard lock(mutex_);
+    forget_parents();
+    std::erase_if(entries_, [](const auto& known) { return known.second.expired(); });
+    entries_[token] = entry;
+    return token;
+  }
+
+  std::shared_ptr<T> find(std::uint64_t token) {
+    const std::lock_guard lock(mutex_);
+    forget_parents();
+    const auto found = entries_.find(token);
+    return found == entries_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  // A forked child has copies of its parent's entries but not its parent's buffers.
+  void forget_parents() {
+    if (process_ == ::getpid()) return;
+    process_ = ::getpid();
+    entries_.clear();
+  }
+
+  std::mutex mutex_;
+  pid_t process_ = ::getpid();
+  std::map<std::uint64_t, std::weak_ptr<T>> entries_;
+};
+
+// A random number that stands for the object in this process only.
+template <typename T>
+std::uint64_t register_shared(const std::shared_ptr<T>& object) {
+  return ProcessRegistry<T>::instance().add(object);
+}
+
+// The object of another rank of this process; null when the number was drawn elsewhere.
+template <typename T>
+std::shared_ptr<T> find_shared(std::uint64_t token) {
+  return ProcessRegistry<T>::instance().find(token);
+}
+
+}  // namespace sccl::runtime

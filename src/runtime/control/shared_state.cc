@@ -1,0 +1,69 @@
+#include "runtime/control/shared_state.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+
+namespace sccl::runtime {
+namespace {
+
+std::uint64_t pack(const CallSignature& call) {
+  return static_cast<std::uint64_t>(call.collective) << 48 | static_cast<std::uint64_t>(call.type) << 40 |
+         static_cast<std::uint64_t>(call.op) << 32 | static_cast<std::uint32_t>(call.root);
+}
+
+}  // namespace
+
+std::uint64_t monotonic_us() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
+}
+
+void CallRecord::publish(const CallSignature& call) {
+  // The stores after it must not be seen before the zero: release on each of them pairs with the acquire loads of
+  // read(), whose last load of `sequence` then meets the zero or the new number.
+  sequence.store(0, std::memory_order_relaxed);
+  count.store(call.count, std::memory_order_release);
+  packed.store(pack(call), std::memory_order_release);
+  windows.store(static_cast<std::uint64_t>(call.input_window) << 32 | call.output_window, std::memory_order_release);
+  sequence.store(call.sequence, std::memory_order_release);  // pairs with read()
+}
+
+bool CallRecord::read(std::uint64_t wanted, CallSignature& call) const {
+  if (sequence.load(std::memory_order_acquire) != wanted) return false;
+  call.sequence = wanted;
+  call.count = count.load(std::memory_order_acquire);
+  const std::uint64_t bits = packed.load(std::memory_order_acquire);
+  call.collective = static_cast<Collective>(bits >> 48 & 0xff);
+  call.type = static_cast<DataType>(bits >> 40 & 0xff);
+  call.op = static_cast<ReduceOp>(bits >> 32 & 0xff);
+  call.root = static_cast<Rank>(static_cast<std::uint32_t>(bits));
+  const std::uint64_t both = windows.load(std::memory_order_acquire);
+  call.input_window = static_cast<std::uint32_t>(both >> 32);
+  call.output_window = static_cast<std::uint32_t>(both);
+  return sequence.load(std::memory_order_acquire) == wanted;
+}
+
+void Notice::post(std::uint64_t new_tag, std::span<const std::byte> bytes) {
+  std::array<std::uint64_t, kBytes / 8> values{};
+  std::memcpy(values.data(), bytes.data(), std::min(bytes.size(), kBytes));
+  for (std::size_t i = 0; i < values.size(); ++i) words[i].store(values[i], std::memory_order_relaxed);
+  tag.store(new_tag, std::memory_order_release);  // pairs with the loads of the tag in Assembly and MappedBuffers
+}
+
+std::array<std::byte, Notice::kBytes> Notice::read() const {
+  std::array<std::uint64_t, kBytes / 8> values{};
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = words[i].load(std::memory_order_relaxed);
+  return std::bit_cast<std::array<std::byte, kBytes>>(values);
+}
+
+void SharedState::publish_fault(int code, const std::string& text) {
+  if (fault.load(std::memory_order_relaxed) != 0) return;
+  const std::size_t length = std::min(text.size(), fault_text.size() - 1);
+  std::memcpy(fault_text.data(), text.data(), length);
+  fault_text[length] = '\0';
+  fault.store(code, std::memory_order_release);  // pairs with the peers' health check
+}
+
+}  // namespace sccl::runtime

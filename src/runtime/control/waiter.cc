@@ -1,0 +1,47 @@
+#include "runtime/control/waiter.h"
+
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/env.h"
+
+namespace sccl::runtime {
+namespace {
+
+// A poll of a few lanes and its pause take some 50 ns.
+constexpr std::int64_t kPollsPerMicrosecond = 20;
+constexpr std::int64_t kSpinUs = 50;
+// Where ranks outnumber cores, what a rank waits for mostly comes from one that waits for its core.
+constexpr std::int64_t kCrowdedSpinPolls = 1;
+constexpr long kNapNs = 50000;
+
+// Cores that the ranks of this host share. A mask of a single core is a launcher's: it gave every rank one of its own.
+int cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int mine = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return mine > 1 ? mine : std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+}  // namespace
+
+Waiter::Waiter(int ranks_on_host) {
+  const bool crowded = ranks_on_host > cores();
+  const std::int64_t asked_us = env::number("SCCL_SPIN_US", -1, -1, 1000000);
+  if (asked_us >= 0)
+    spin_polls_ = static_cast<int>(asked_us * kPollsPerMicrosecond) + 1;
+  else
+    spin_polls_ = static_cast<int>(crowded ? kCrowdedSpinPolls : kSpinUs * kPollsPerMicrosecond);
+}
+
+void Waiter::yield() { ::sched_yield(); }
+
+void Waiter::nap() {
+  const timespec span{0, kNapNs};
+  ::nanosleep(&span, nullptr);
+}
+
+}  // namespace sccl::runtime

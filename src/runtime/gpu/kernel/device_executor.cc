@@ -1,0 +1,447 @@
+#include "runtime/gpu/kernel/device_executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime/choice/dispatcher.h"
+#include "runtime/choice/tuning/ranking.h"
+#include "runtime/host/executor.h"
+
+namespace sccl::runtime {
+namespace {
+
+using device::u32;
+using device::u64;
+using device::u8;
+
+constexpr unsigned kNonBlockingStream = 1;
+constexpr unsigned kEventWithoutTiming = 2;
+constexpr unsigned kMoveReference = 1;
+
+// What is worth a channel of its own, and a block of all threads.
+constexpr std::size_t kLeastDirectPartBytes = 32 * 1024;
+constexpr std::size_t kLeastSlotPartBytes = 32 * 1024;
+constexpr std::size_t kLeastLinePartBytes = 2 * device::kLineMessageBytes;
+constexpr std::size_t kSmallPartBytes = 4 * 1024;
+constexpr u32 kFewThreads = 128;
+constexpr u32 kLineThreads = 256;  // half a slot's lines at once
+
+constexpr std::chrono::milliseconds kAbortLimit{2000};
+
+// The numbers by which drivers name what is asked of a pointer, and kinds of memory.
+constexpr int kMemoryType = 2;
+constexpr int kDeviceOrdinal = 9;
+constexpr int kIsManaged = 8;
+constexpr unsigned kDeviceMemory = 2;
+
+std::unique_ptr<Rehearsal> rehearsal_of(const Membership& membership) {
+  if (!membership.topology || membership.ranks < 2) return nullptr;
+  const auto slot_bytes = static_cast<double>(membership.on_device->layout.slot_bytes());
+  return std::make_unique<Rehearsal>(*membership.topology,
+                                     portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+}
+
+bool uses_send(const CollectiveRequest& request, Rank rank) {
+  const bool from_root = request.collective == Collective::broadcast || request.collective == Collective::scatter;
+  return !from_root || request.root == rank;
+}
+bool uses_recv(const CollectiveRequest& request, Rank rank) {
+  const bool to_root = request.collective == Collective::reduce || request.collective == Collective::gather;
+  return !to_root || request.root == rank;
+}
+
+}  // namespace
+
+DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
+                               std::function<void(const Error&)> on_failure)
+    : membership_(membership),
+      on_device_(*membership.on_device),
+      driver_(*on_device_.device.driver),
+      resources_(std::make_shared<DeviceResources>(on_device_, membership.rank)),
+      watch_(membership, *resources_, stop, std::move(on_failure)),
+      plans_(membership.rank, membership.ranks),
+      rehearsal_(rehearsal_of(membership)),
+      tuner_(membership, plans_, rehearsal_.get()),
+      lends_buffers_(on_device_.direct) {
+  DeviceResources::reap();
+  const gpu::Current current(on_device_.device);
+  const gpu::RelaxedCapture relaxed(driver_);
+  driver_.check(driver_.event_create(&event_, kEventWithoutTiming), "making an event");
+  if (on_device_.streams) {
+    streams_.emplace(*resources_);
+    signals_.emplace(*resources_);
+    resources_->kernels().prepare(kernels::KernelForm::move);
+  }
+}
+
+DeviceExecutor::~DeviceExecutor() {
+  const auto begun = std::chrono::steady_clock::now();
+  const auto overdue = [&] { return watch_.stopping() && std::chrono::steady_clock::now() - begun > kAbortLimit; };
+  while (!watch_.idle() && !overdue()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (!watch_.idle()) {
+    log::warn("rank {}: a kernel has not ended {} ms after it was told to; its memory is kept", membership_.rank,
+              kAbortLimit.count());
+    new std::shared_ptr<DeviceResources>(resources_);  // for good: the kernel may still use it
+  }
+  try {
+    const gpu::Current current(on_device_.device);
+    if (event_ != nullptr) driver_.event_destroy(event_);
+    if (fork_event_ != nullptr) driver_.event_destroy(fork_event_);
+    if (side_stream_ != nullptr) driver_.stream_destroy(side_stream_);
+  } catch (const Error&) {
+    // The driver is going down with the process.
+  }
+  DeviceResources::reap();
+}
+
+void DeviceExecutor::check_buffer(const void* buffer, const char* which) const {
+  if (buffer == nullptr || driver_.pointer_attributes == nullptr) return;
+  unsigned type = 0;
+  unsigned ordinal = 0;
+  unsigned managed = 0;
+  int names[] = {kMemoryType, kDeviceOrdinal, kIsManaged};
+  void* values[] = {&type, &ordinal, &managed};
+  const auto address = reinterpret_cast<gpu::Address>(buffer);
+  if (driver_.pointer_attributes(3, names, values, address) != 0) type = 0;
+  if (type == 0 && on_device_.device.pageable) return;
+  if (type == 0)
+    fail(ErrorCode::invalid_argument,
+         "rank {}: {} {} is memory that device {} cannot use (of the host, or freed): allocate it with cudaMalloc or "
+         "cudaMallocHost",
+         membership_.rank, which, buffer, on_device_.device.ordinal);
+  if (type == kDeviceMemory && managed == 0 && static_cast<int>(ordinal) != on_device_.device.ordinal)
+    fail(ErrorCode::invalid_argument,
+         "rank {}: {} {} lies on device {}, but the communicator is of device {}: pass memory "
+         "of that device",
+         membership_.rank, which, buffer, ordinal, on_device_.device.ordinal);
+}
+
+void DeviceExecutor::check(const CollectiveRequest& request) const {
+  if (uses_send(request, membership_.rank)) check_buffer(request.send, "the send buffer");
+  if (uses_recv(request, membership_.rank) && request.recv != request.send)
+    check_buffer(request.recv, "the receive buffer");
+}
+
+void DeviceExecutor::check(std::span<const PointToPointRequest> batch) const {
+  for (const PointToPointRequest& request : batch)
+    if (request.count > 0)
+      check_buffer(request.buffer, request.direction == Direction::send ? "the buffer of Send" : "the buffer of Recv");
+}
+
+// `used`: where the call's buffers are used in place.
+void DeviceExecutor::begin(const CollectiveRequest& request, const Windows& used) {
+  CallSignature signature{++calls_,     request.collective,   request.count,
+                          request.type, request.reduction.op, request.root};
+  if (!info(request.collective).reduces) signature.op = ReduceOp::sum;
+  if (!info(request.collective).rooted) signature.root = 0;
+  if (used) {
+    signature.input_window = used->input.number;
+    signature.output_window = used->output.number;
+  }
+  SharedState& own = membership_.own_state();
+  own.records[calls_ % SharedState::kRecords].publish(signature);
+  own.activity.entered.store(calls_, std::memory_order_relaxed);
+}
+
+Choice DeviceExecutor::choose_plan(const CollectiveRequest& request, const Windows& windows) {
+  if (windows) return usual_choice(request, windows);  // in place is one pass; other forms need not be tried
+  // Only who explores needs to know.
+  const bool captured =
+      membership_.settings.tune == TuneMode::online && gpu::capture_of(driver_, stream_for(request.stream)).id != 0;
+  return tuner_.choose(request, request.count * size_bytes(request.type), usual_choice(request, windows),
+                       captured ? DeviceTuner::Captured::yes : DeviceTuner::Captured::no);
+}
+
+Choice DeviceExecutor::usual_choice(const CollectiveRequest& request, const Windows& windows) {
+  if (rehearsal_) return choose_on_links(request, windows);
+  const CallShape shape{request.collective, request.count * size_bytes(request.type), membership_.ranks};
+  DeviceReach usable = reach();
+  usable.direct = usable.direct || windows;
+  return choose_on_device(shape, membership_.settings, usable);
+}
+
+Choice DeviceExecutor::choose_on_links(const CollectiveRequest& request, const Windows& windows) {
+  const Rank root = info(request.collective).rooted ? request.root : 0;
+  const Question question{request.collective, root, membership_.ranks,
+                          SizeClass::of(request.count * size_bytes(request.type))};
+  Choice& known = rehearsed_[{question.collective, root, question.size.typical_bytes(), windows.has_value()}];
+  if (!known.planner.empty()) return known;
+  const auto direct = windows ? direct_on_links(question, membership_.settings, *rehearsal_) : std::nullopt;
+  known = direct ? *direct : rank_on_device_links(question, membership_.settings, *rehearsal_, reach()).front().choice;
+  return known;
+}
+
+DeviceExecutor::KnownProgram DeviceExecutor::program_of(const Plan& plan) {
+  const auto found = programs_.find(&plan);
+  if (found != programs_.end()) return found->second;
+  std::vector<std::byte> block;
+  plan.program.packed(0, block);
+  const gpu::Address address = resources_->keep(block);
+  const KnownProgram known{plan.program.packed(address, block), &plan.program};
+  programs_.emplace(&plan, known);
+  return known;
+}
+
+// What is the same however the call is run.
+void DeviceExecutor::describe(device::Call& call, const CollectiveRequest& request) const {
+  call.input = static_cast<const u8*>(request.send);
+  call.output = static_cast<u8*>(request.recv);
+  call.type = request.type;
+  call.element_bytes = static_cast<u32>(size_bytes(request.type));
+  call.divisor = 1;
+  CallSignature signature;
+  membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature);
+  call.signature = signature.hash();
+}
+
+void DeviceExecutor::launch(const CollectiveRequest& request) {
+  watch_.check();
+  const gpu::Current current(on_device_.device);
+  if (goes_by_stream(info(request.collective).reduces, request.count * size_bytes(request.type),
+                     stream_for(request.stream)))
+    return launch_in_stream(request);
+  const Windows windows = on_device_.direct ? std::nullopt : windows_.find(request, membership_.ranks);
+  const Choice choice = choose_plan(request, windows);
+  const bool direct = choice.form == Form::direct;
+  begin(request, direct ? windows : std::nullopt);
+  const Rank root = info(request.collective).rooted ? request.root : 0;
+  const Plan& plan = plans_.find(request.collective, root, choice, rehearsal_.get());
+  const KnownProgram program = program_of(plan);
+
+  const std::size_t element_bytes = size_bytes(request.type);
+  places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
+  schedule::place_chunks(plan.schedule, request.count, element_bytes, places_);
+  chunks_.clear();
+  std::size_t longest = 1;
+  for (const schedule::ChunkPlace& place : places_) {
+    chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
+    longest = std::max(longest, place.elements);
+  }
+  const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
+  const bool lines = !direct && choice.protocol == ProtocolChoice::ll128;
+
+  Arguments arguments{};
+  arguments.program = program.program;
+  device::Call& call = arguments.call;
+  describe(call, request);
+  call.protocol = lines ? device::Protocol::ll128 : ll ? device::Protocol::ll : device::Protocol::simple;
+  if (direct && windows) {
+    call.input_shifts = reinterpret_cast<const u64*>(windows->input.shifts);
+    call.output_shifts = reinterpret_cast<const u64*>(windows->output.shifts);
+    lends_buffers_.store(true, std::memory_order_release);
+  }
+  if (info(request.collective).reduces) fill_scale(arguments, request.reduction, request.type);
+  // In place there is nothing to wait for between slices.
+  call.slice_elements =
+      direct ? longest : (lines ? device::kLineMessageBytes : on_device_.layout.slot_bytes()) / element_bytes;
+  fill_common(arguments, *program.flat,
+              {longest * element_bytes,
+               direct  ? kLeastDirectPartBytes
+               : ll    ? SIZE_MAX
+               : lines ? kLeastLinePartBytes
+                       : kLeastSlotPartBytes,
+               false});
+  const bool reduces = info(request.collective).reduces && membership_.ranks > 1;
+  const bool computes = reduces || call.scaled;
+  submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat,
+         stream_for(request.stream));
+  CallSignature signature;
+  if (log::enabled(log::Level::info, log::Subsystem::tuning) &&
+      membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
+    log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, {} channels of {} blocks", membership_.rank,
+              membership_.ranks, calls_, signature.text(), text(choice), arguments.channels,
+              arguments.blocks_per_channel);
+}
+
+// A factor in device memory is read when the kernel runs.
+void DeviceExecutor::fill_scale(Arguments& arguments, const Reduction& reduction, DataType type) {
+  Reduction known = reduction;
+  known.scalar_pointer = nullptr;
+  apply_reduction(known, type, membership_.ranks, arguments.call);
+  arguments.scale_pointer = static_cast<const u64*>(reduction.scalar_pointer);
+}
+
+void DeviceExecutor::launch(std::span<const PointToPointRequest> batch) {
+  watch_.check();
+  const gpu::Current current(on_device_.device);
+  streams_ ? launch_in_stream(batch) : launch_in_kernel(batch);
+}
+
+void DeviceExecutor::launch_in_kernel(std::span<const PointToPointRequest> batch) {
+  transfers_.lower(batch, membership_.rank, membership_.ranks, on_device_.direct);
+  Arguments arguments{};
+  device::Call& call = arguments.call;
+  call.type = DataType::int8;
+  call.element_bytes = 1;
+  call.divisor = 1;
+  call.slice_elements = on_device_.layout.slot_bytes();
+  chunks_.assign(transfers_.chunks().begin(), transfers_.chunks().end());
+  fill_common(arguments, transfers_.program(), {transfers_.most_bytes(), kLeastSlotPartBytes, true});
+  submit(arguments, {}, transfers_.program(), stream_for(batch.front().stream));
+}
+
+void DeviceExecutor::fill_common(Arguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry) {
+  const DeviceLayout& layout = on_device_.layout;
+  device::Call& call = arguments.call;
+  arguments.split = {static_cast<u32>(layout.channels()), geometry.least_part_bytes};
+  arguments.parts_by_chunk = geometry.parts_by_chunk;
+  arguments.channels = device::parts_of(arguments.split, geometry.longest_bytes);
+  const auto lanes = static_cast<u32>(flat.lane_count());
+  const u32 room = static_cast<u32>(on_device_.blocks) / arguments.channels;
+  arguments.blocks_per_channel = std::clamp(lanes, 1u, std::max(1u, room));
+  const device::Chunk longest{0, 0, geometry.longest_bytes / call.element_bytes, 0, 0};
+  const u64 part = device::part_of(longest, call.element_bytes, arguments.channels, 0).elements;
+  // Transfers that take fewer channels have longer parts than the longest one's.
+  const u64 most = geometry.parts_by_chunk ? std::max<u64>(part, 2 * geometry.least_part_bytes) : part;
+  call.slice_count = std::max<u64>(1, (most + call.slice_elements - 1) / call.slice_elements);
+  arguments.scratch_channel_bytes = static_cast<u64>(flat.scratch_slots()) *
+                                    std::min<u64>(layout.slot_bytes(), (most * call.element_bytes + 63) / 64 * 64);
+  call.scratch_slot_bytes =
+      flat.scratch_slots() == 0 ? 0 : arguments.scratch_channel_bytes / static_cast<u64>(flat.scratch_slots());
+  call.scratch = resources_->scratch(arguments.scratch_channel_bytes * arguments.channels);
+  arguments.most_operands = static_cast<u32>(flat.most_operands());
+  if (call.protocol != device::Protocol::simple) {
+    arguments.bounce_bytes =
+        call.protocol == device::Protocol::ll ? device::kLlPayloadBytes : device::kLineMessageBytes;
+    arguments.bounce_buffers = arguments.most_operands + 1;
+    arguments.bounce = resources_->bounce(static_cast<std::size_t>(arguments.channels) * lanes *
+                                          arguments.bounce_buffers * arguments.bounce_bytes);
+  }
+  arguments.lanes = resources_->lanes(static_cast<std::size_t>(arguments.channels) * lanes);
+  arguments.connections = resources_->connections();
+  arguments.connections_per_channel = resources_->connections_per_channel();
+  arguments.control = resources_->control();
+  arguments.peer_controls = resources_->peer_controls();
+  arguments.ranks = static_cast<u32>(membership_.ranks);
+  arguments.rank = static_cast<u32>(membership_.rank);
+  arguments.host = resources_->device_words();
+}
+
+// Into the kernel's parameters, or cut for every channel into memory of its own.
+void DeviceExecutor::fill_chunks(Arguments& arguments, std::span<const device::Chunk> chunks, u64 sequence) {
+  arguments.chunk_count = static_cast<u32>(chunks.size());
+  if (chunks.size() <= device::gpu::kInlineChunks) {
+    std::copy(chunks.begin(), chunks.end(), arguments.chunks);
+    return;
+  }
+  gpu::Address address = 0;
+  auto* const table = reinterpret_cast<device::Chunk*>(
+      resources_->lend(chunks.size() * arguments.channels * sizeof(device::Chunk), sequence, address));
+  for (u32 channel = 0; channel < arguments.channels; ++channel)
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      const u64 bytes = chunks[i].elements * arguments.call.element_bytes;
+      const u32 parts = arguments.parts_by_chunk ? device::parts_of(arguments.split, bytes) : arguments.channels;
+      table[channel * chunks.size() + i] = device::part_of(chunks[i], arguments.call.element_bytes, parts, channel);
+    }
+  arguments.call.chunks = reinterpret_cast<const device::Chunk*>(address);
+}
+
+void DeviceExecutor::submit(Arguments& arguments, const kernels::Instance& instance, const kernels::FlatProgram& flat,
+                            gpu::Stream stream) {
+  const gpu::CaptureState capture = gpu::capture_of(driver_, stream);
+  arguments.sequence = capture.id == 0 ? ++launches_ : 0;
+  fill_chunks(arguments, chunks_, arguments.sequence);
+  if (arguments.program.lanes == nullptr && flat.lane_count() > 0) {  // of this call only
+    std::vector<std::byte> block;
+    flat.packed(0, block);
+    gpu::Address address = 0;
+    std::byte* const memory = resources_->lend(block.size(), arguments.sequence, address);
+    arguments.program = flat.packed(address, block);
+    std::memcpy(memory, block.data(), block.size());
+  }
+  void* const function = resources_->kernels().function(instance);
+  const device::Call& call = arguments.call;
+  const bool small =
+      call.slice_elements * call.element_bytes <= kSmallPartBytes || call.protocol == device::Protocol::ll;
+  const u32 threads = call.protocol == device::Protocol::ll128 ? kLineThreads
+                      : small                                  ? kFewThreads
+                                                               : device::gpu::kMostThreads;
+  const auto places = device::gpu::shared_bytes(arguments.most_operands, static_cast<u32>(flat.most_destinations()));
+  void* parameters[] = {&arguments};
+  enqueue({function, arguments.channels * arguments.blocks_per_channel, threads, places, parameters},
+          arguments.sequence, stream, capture);
+}
+
+void DeviceExecutor::enqueue(const Launch& launch, u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture) {
+  order_after_last(stream, capture);
+  if (capture.id != 0) keep_for_graph(capture);
+  if (sequence != 0) announce(sequence, stream);
+  tuner_.before_launch(stream);
+  const gpu::Status status =
+      driver_.launch(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
+                     static_cast<unsigned>(launch.shared_bytes), stream, launch.parameters, nullptr);
+  if (status != 0 && sequence != 0) take_back_announcement(sequence);  // it will never end
+  driver_.check(status, "launching a kernel");
+  tuner_.after_launch(stream);
+  enqueued(stream, capture);
+}
+
+void DeviceExecutor::enqueued(gpu::Stream stream, const gpu::CaptureState& capture) {
+  driver_.check(driver_.event_record(event_, stream), "recording an event");
+  last_stream_ = stream;
+  last_capture_ = capture.id;
+  launched_ = true;
+}
+
+// Kernels of one communicator run one after another, also on several streams. What is captured and what is not cannot
+// be ordered here; a program that replays beside other calls orders its streams itself.
+void DeviceExecutor::order_after_last(gpu::Stream stream, const gpu::CaptureState& capture) {
+  if (!launched_ || stream == last_stream_ || capture.id != last_capture_) return;
+  driver_.check(driver_.stream_wait_event(stream, event_, 0), "ordering two streams");
+}
+
+// The graph may outlive the communicator, and its kernels use the communicator's memory.
+void DeviceExecutor::keep_for_graph(const gpu::CaptureState& capture) {
+  if (capture.id == kept_for_ || capture.graph == nullptr || driver_.user_object_create == nullptr ||
+      driver_.graph_retain == nullptr)
+    return;
+  const auto let_go = [](void* held) {  // may not call the driver
+    auto* const resources = static_cast<std::shared_ptr<DeviceResources>*>(held);
+    DeviceResources::bury(std::move(*resources));
+    delete resources;
+  };
+  auto* const held = new std::shared_ptr<DeviceResources>(resources_);
+  void* object = nullptr;
+  if (const gpu::Status status = driver_.user_object_create(&object, held, let_go, 1, 1); status != 0) {
+    delete held;
+    driver_.fail(status, "keeping memory for a graph");
+  }
+  driver_.check(driver_.graph_retain(capture.graph, object, 1, kMoveReference), "keeping memory for a graph");
+  kept_for_ = capture.id;
+}
+
+void DeviceExecutor::add_window(const Window& window) {
+  has_windows_.store(true, std::memory_order_relaxed);
+  resources_->hold(window.mappings);
+  if (window.in_place) windows_.add(window);
+}
+
+void DeviceExecutor::drop_unused() {
+  if (watch_.idle() && kept_for_ == 0) resources_->drop_unused();
+}
+
+void DeviceExecutor::fork(StreamHandle stream) {
+  const gpu::Current current(on_device_.device);
+  if (side_stream_ == nullptr) {
+    const gpu::RelaxedCapture relaxed(driver_);
+    driver_.check(driver_.stream_create(&side_stream_, kNonBlockingStream), "making a stream");
+    driver_.check(driver_.event_create(&fork_event_, kEventWithoutTiming), "making an event");
+  }
+  forked_from_ = static_cast<gpu::Stream>(stream);
+  driver_.check(driver_.event_record(fork_event_, forked_from_), "recording an event");
+  driver_.check(driver_.stream_wait_event(side_stream_, fork_event_, 0), "ordering two streams");
+  forked_ = true;
+}
+
+void DeviceExecutor::join() {
+  if (!std::exchange(forked_, false)) return;
+  const gpu::Current current(on_device_.device);
+  driver_.check(driver_.event_record(fork_event_, side_stream_), "recording an event");
+  driver_.check(driver_.stream_wait_event(forked_from_, fork_event_, 0), "ordering two streams");
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,108 @@
+// Measured choices for calls on devices: those that another communicator has kept, and with SCCL_TUNE=online measuring
+// for the next one.
+//
+// A device is given calls long before they run, so no rank knows at a call what an earlier one took, and ranks could
+// not agree on when to change their choice without waiting for one another. So what is tried follows from the number of
+// the call alone, on every rank alike: of each size class, one call in Race::kPeriod runs another entrant, in turn, and
+// one between two of these times the usual one, until each has run kRunsOfEntrant times. The usual choice serves all
+// along.
+//
+//   call of the size class    1 ... 10 ...... 20 ... 30 ...... 40 ...      (not those inside captures)
+//   entrant                   0     0 timed   1      0 timed   2
+//
+// Each rank's stream times a call by two events, looked at when a later call is made, and tells it in shared memory. A
+// rank's time holds what it waited for the others; the least of all ranks' is that of the rank that came last, and is
+// what counts. Rank 0 gathers what has arrived; when the communicator ends, the fastest of each size class goes into
+// the cache (tuning_file.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/call/requests.h"
+#include "runtime/choice/plan_cache.h"
+#include "runtime/choice/rehearsal.h"
+#include "runtime/choice/tuning/ranking.h"
+#include "runtime/choice/tuning/tuning_file.h"
+#include "runtime/membership/membership.h"
+
+namespace sccl::runtime {
+
+inline constexpr int kRunsOfEntrant = 6;
+
+// Who runs in a size class's call, counted from 1.
+struct ExplorationTurn {
+  int entrant = 0;
+  bool timed = false;
+};
+ExplorationTurn exploration_turn(std::uint64_t call, int entrants);
+
+// What times on a device depend on.
+TuningPlace device_tuning_place(const std::string& links, int ranks, const DeviceMembership& devices);
+
+class DeviceTuner {
+ public:
+  // All must outlive it.
+  DeviceTuner(Membership& membership, PlanCache& plans, Rehearsal* rehearsal);
+  // Rank 0 keeps what was measured. Nothing runs any more.
+  ~DeviceTuner();
+  DeviceTuner(const DeviceTuner&) = delete;
+  DeviceTuner& operator=(const DeviceTuner&) = delete;
+
+  enum class Captured : std::uint8_t { no, yes };
+  // Of the next collective of `bytes` > 0; `usual` is what serves where nothing was measured. All ranks ask alike.
+  Choice choose(const CollectiveRequest& request, std::size_t bytes, const Choice& usual, Captured captured);
+
+  // Around the launch of what was chosen. Legal only outside of captures.
+  void before_launch(gpu::Stream stream);
+  void after_launch(gpu::Stream stream);
+
+ private:
+  struct Samples {
+    int count = 0;
+    std::uint64_t least_ns = 0;
+  };
+  struct Entry {
+    TuningKey key;
+    std::vector<Ranked> entrants;  // the first is the usual choice; one alone where nothing is explored
+    std::vector<Samples> samples;
+    bool measured_before = false;
+    std::uint64_t calls = 0;
+  };
+  struct Clock {
+    void* begin = nullptr;
+    void* end = nullptr;
+    std::uint64_t trial = 0;  // 0: free
+  };
+  struct Trial {
+    Entry* entry = nullptr;
+    int entrant = 0;
+    std::uint64_t number = 0;
+  };
+
+  DeviceReach reach() const;
+  Entry& entry_of(const TuningKey& key, const Choice& usual);
+  bool take_measured(Entry& entry, const Question& question);
+  void arm(Entry& entry, int entrant);
+  void read_clocks();
+  void tell(std::uint64_t trial, std::uint64_t ns);
+  void gather();
+  void store() const;
+
+  Membership& membership_;
+  const gpu::Driver& driver_;
+  PlanCache& plans_;
+  Rehearsal* rehearsal_;
+  std::map<TuningKey, std::unique_ptr<Entry>> entries_;
+  std::array<Clock, 16> clocks_{};
+  Clock* armed_ = nullptr;  // for the next launch
+  std::uint64_t trials_ = 0;
+  std::deque<Trial> pending_;  // of rank 0
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,275 @@
+#include "runtime/gpu/kernel/device_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/thread.h"
+#include "runtime/call/signature.h"
+
+namespace sccl::runtime {
+namespace {
+
+using device::gpu::StopReason;
+
+constexpr std::chrono::milliseconds kPeriod{10};
+constexpr std::chrono::milliseconds kReleasePeriod{1};
+// A peer that has left may have sent everything before: what is under way gets this long to arrive.
+constexpr std::chrono::milliseconds kPatienceWithTheDeparted{1000};
+// What a kernel waits for may have been sent already.
+constexpr std::chrono::milliseconds kPatienceWithAFollower{300};
+// What has not gone on for so long is looked at closely.
+constexpr std::chrono::milliseconds kAtRest{50};
+
+// Streams are released by the thread that watches; others wait for it.
+thread_local const DeviceWatch* watching_here = nullptr;
+
+}  // namespace
+
+DeviceWatch::DeviceWatch(Membership& membership, DeviceResources& resources, const StopFlags& stop,
+                         std::function<void(const Error&)> on_failure)
+    : membership_(membership), resources_(resources), stop_(stop), on_failure_(std::move(on_failure)) {
+  if (resources_.membership().streams) streams_.emplace(membership_, *resources_.membership().streams);
+  thread_ = start_thread([this] { run(); });
+}
+
+DeviceWatch::~DeviceWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+// Pairs with the look of kernels/gpu/block.h.
+void DeviceWatch::stop_kernels() noexcept { __atomic_store_n(&resources_.words().stop, 1, __ATOMIC_RELEASE); }
+
+bool DeviceWatch::stopping() const {
+  return read(resources_.words().stop) != 0 || read(resources_.words().stopped) != 0;
+}
+
+bool DeviceWatch::idle() const {
+  const auto& words = resources_.words();
+  return read(words.finished) == read(words.began) && !(streams_ && streams_->busy()) &&
+         read(words.finished_sequence) >= launched_.load(std::memory_order_acquire);
+}
+
+void DeviceWatch::launching_in_stream(device::u64 sequence) {
+  if (streams_->begin(static_cast<std::uint32_t>(sequence))) return;
+  check();  // of this rank
+  const Rank peer = streams_->stopping_peer();
+  if (peer >= 0) membership_.peers[static_cast<std::size_t>(peer)].check_fault();
+  fail(ErrorCode::remote_error,
+       "rank {} stopped before this call of rank {}: look at that rank's output, then abort this "
+       "communicator and make a new one",
+       peer, membership_.rank);
+}
+
+void DeviceWatch::check() const {
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+}
+
+bool DeviceWatch::settle_streams(std::chrono::steady_clock::time_point limit, Peers peers) {
+  const bool watching = watching_here == this;
+  if (watching) streams_->stop();
+  const auto at_rest = [&] {
+    const bool releasing = watching && streams_->release();
+    return !releasing && !streams_->busy() && (peers == Peers::ignored || !streams_->others_busy());
+  };
+  while (!at_rest()) {
+    if (std::chrono::steady_clock::now() >= limit) return false;
+    std::this_thread::sleep_for(kReleasePeriod);
+  }
+  return true;
+}
+
+void DeviceWatch::run() {
+  watching_here = this;
+  bool releasing = false;
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    wake_.wait_for(lock, releasing ? kReleasePeriod : kPeriod, [&] { return ending_; });
+    if (ending_) continue;
+    const bool failed = failure_.has_value();
+    lock.unlock();
+    if (failed) {
+      releasing = streams_ && streams_->release();
+      lock.lock();
+      continue;
+    }
+    std::optional<Error> failure;
+    try {
+      look();
+    } catch (const Error& error) {
+      failure = error;
+    }
+    lock.lock();
+    if (!failure) continue;
+    failure_ = failure;
+    lock.unlock();
+    stop_kernels();
+    on_failure_(*failure);
+    if (streams_) streams_->stop();
+    lock.lock();
+  }
+}
+
+void DeviceWatch::look() {
+  if (stop_.abort.load(std::memory_order_acquire) || stop_.revoked.load(std::memory_order_acquire)) stop_kernels();
+  check_kernels();
+  auto& activity = membership_.own_state().activity;
+  const device::u64 finished = read(resources_.words().finished);
+  const device::u64 progress = streams_ ? streams_->progress() : 0;
+  if (idle() || finished != finished_seen_ || progress != progress_seen_) {
+    finished_seen_ = finished;
+    progress_seen_ = progress;
+    moved_ = std::chrono::steady_clock::now();
+    stall_.reset();
+    if (idle()) activity.completed.store(activity.entered.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    activity.waits_since_us.store(0, std::memory_order_relaxed);
+    if (idle()) return;
+  }
+  if (activity.waits_since_us.load(std::memory_order_relaxed) == 0)
+    activity.waits_since_us.store(monotonic_us(), std::memory_order_relaxed);
+  activity.waits_for[0].store(awaited(), std::memory_order_relaxed);
+  if (streams_ && streams_->busy()) check_streams();
+  // Kernels compare what they receive; two that wait for different messages receive nothing.
+  else if (waited() >= kAtRest)
+    for (Rank peer = 0; peer < membership_.ranks; ++peer) check_same_calls(peer);
+  check_peers();
+  check_follower();
+  stall_.check(membership_.rank, std::chrono::duration_cast<std::chrono::milliseconds>(waited()),
+               [&] { return waiting_text(); });
+}
+
+// Streams do not look at anything themselves.
+void DeviceWatch::check_streams() {
+  if (stop_.abort.load(std::memory_order_acquire) || stop_.revoked.load(std::memory_order_acquire)) fail_stopped();
+  if (waited() < kAtRest) return;
+  for (Rank peer = 0; peer < membership_.ranks; ++peer) check_same_calls(peer);
+  if (const Rank peer = streams_->mismatch(); peer >= 0) fail_mismatch(peer);
+  if (const Rank peer = streams_->stopping_peer(); peer >= 0) {
+    membership_.peers[static_cast<std::size_t>(peer)].check_fault();
+    fail(ErrorCode::remote_error, "rank {} stopped while rank {} was in {}: look at that rank's output", peer,
+         membership_.rank, waiting_text());
+  }
+}
+
+Rank DeviceWatch::awaited() const {
+  const Rank in_stream = streams_ ? streams_->awaited() : -1;
+  return in_stream >= 0 ? in_stream : static_cast<Rank>(read(resources_.words().awaited)) - 1;
+}
+
+void DeviceWatch::fail_stopped() const {
+  fail(ErrorCode::invalid_usage, "rank {} was {} while in {}", membership_.rank,
+       stop_.revoked.load(std::memory_order_acquire) ? "revoked" : "aborted", waiting_text());
+}
+
+void DeviceWatch::check_kernels() {
+  const auto& words = resources_.words();
+  const auto reason = static_cast<StopReason>(read(words.stopped));
+  const auto peer = static_cast<Rank>(read(words.peer));
+  switch (reason) {
+    case StopReason::none:
+      return;
+    case StopReason::host:
+      fail_stopped();
+    case StopReason::mismatch:
+      fail_mismatch(peer);
+    case StopReason::peer:
+      membership_.peers[static_cast<std::size_t>(peer)].check_fault();
+      // It stops its kernels first and says why afterwards.
+      if (!stopped_since_) stopped_since_ = std::chrono::steady_clock::now();
+      if (std::chrono::steady_clock::now() - *stopped_since_ < kPatienceWithTheDeparted) return;
+      fail(ErrorCode::remote_error, "rank {} stopped while rank {} was in {}: look at that rank's output", peer,
+           membership_.rank, waiting_text());
+    case StopReason::unreachable:
+      fail(ErrorCode::internal_error, "rank {} cannot reach the memory of rank {} from its kernel: report this",
+           membership_.rank, peer);
+  }
+}
+
+// Two ranks of one thread are easily given one stream. The kernel that comes first waits for the other, which cannot
+// begin; nothing else can help when it is that rank's next.
+void DeviceWatch::check_follower() const {
+  if (waited() < kPatienceWithAFollower) return;
+  const auto& peers = membership_.on_device->peers;
+  const DevicePeer& own = peers[static_cast<std::size_t>(membership_.rank)];
+  const auto follower = own.neighbour->follower();
+  if (!follower || own.words->finished() >= follower->own_kernel) return;
+  const NeighbourWords& other = *peers[static_cast<std::size_t>(follower->rank)].words;
+  if (other.finished() + 1 != follower->its_kernel) return;
+  if (static_cast<Rank>(read(resources_.words().awaited)) - 1 != follower->rank) return;
+  fail(ErrorCode::invalid_usage,
+       "ranks {} and {} use one device and were given one stream, outside of a group: the kernel of rank {} waits for "
+       "that of "
+       "rank {}, which comes behind it: put the calls of both between ncclGroupStart and ncclGroupEnd, or give each "
+       "rank a "
+       "stream of its own",
+       membership_.rank, follower->rank, membership_.rank, follower->rank);
+}
+
+// Throws when the calls differ somewhere among those that have not ended.
+void DeviceWatch::check_same_calls(Rank peer) const {
+  auto& own = membership_.own_state();
+  const auto& theirs = membership_.peers[static_cast<std::size_t>(peer)].state->records;
+  const std::uint64_t entered = own.activity.entered.load(std::memory_order_relaxed);
+  const std::uint64_t first = entered > SharedState::kRecords ? entered - SharedState::kRecords + 1 : 1;
+  for (std::uint64_t sequence = first; sequence <= entered; ++sequence) {
+    CallSignature mine;
+    CallSignature other;
+    if (own.records[sequence % SharedState::kRecords].read(sequence, mine) &&
+        theirs[sequence % SharedState::kRecords].read(sequence, other) && !(mine == other))
+      throw Error(ErrorCode::invalid_usage, mismatch_text(membership_.rank, mine, peer, other));
+  }
+}
+
+void DeviceWatch::fail_mismatch(Rank peer) const {
+  check_same_calls(peer);
+  fail(
+      ErrorCode::invalid_usage,
+      "rank {} met a message of another call, or of another size, of rank {}: make the ranks' calls equal, in the same "
+      "order, and the counts of Send and Recv; replay captured graphs equally often on all ranks",
+      membership_.rank, peer);
+}
+
+void DeviceWatch::check_peers() {
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    if (rank == membership_.rank) continue;
+    const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+    peer.check_fault();
+    const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
+    const bool dead = peer.has_ended();
+    if (presence == Presence::present && !dead) continue;
+    if (waited() < kPatienceWithTheDeparted) continue;
+    // One that has gone in peace matters only to who waits for it.
+    if (presence == Presence::destroyed && !still_awaits(rank)) continue;
+    fail_departed(membership_, rank, presence, waiting_text());
+  }
+}
+
+// The kernels' word stays when a wait is over. So it is wiped once, and only who waits all the time writes it again:
+// what had been sent before would have been found by then.
+bool DeviceWatch::still_awaits(Rank rank) {
+  if (streams_ && streams_->awaited() >= 0) return streams_->awaited() == rank;
+  if (std::exchange(asked_about_, rank) == rank) return awaited() == rank;
+  __atomic_store_n(&resources_.words().awaited, 0, __ATOMIC_RELAXED);
+  return false;
+}
+
+std::string DeviceWatch::waiting_text() const {
+  const std::uint64_t sequence = membership_.own_state().activity.entered.load(std::memory_order_relaxed);
+  CallSignature call;
+  const bool known = membership_.own_state().records[sequence % SharedState::kRecords].read(sequence, call);
+  const device::u64 running = read(resources_.words().finished_sequence) + 1;
+  const bool one_sided =
+      streams_ && streams_->busy() ? streams_->awaits_signal() : running == one_sided_.load(std::memory_order_relaxed);
+  std::string text = one_sided ? "PutSignal, Signal or WaitSignal on its device"
+                     : known   ? fmt::format("{} as call {}", call.text(), sequence)
+                               : "a call on its device";
+  if (const Rank peer = awaited(); peer >= 0) text += fmt::format(", waiting for rank {}", peer);
+  return text;
+}
+
+}  // namespace sccl::runtime

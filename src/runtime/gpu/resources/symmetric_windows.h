@@ -1,0 +1,52 @@
+// Which buffers of a call the ranks of several processes may use in place: those within windows that every rank
+// registered with NCCL_WIN_COLL_SYMMETRIC and whose mappings reach all ranks.
+//
+//   rank 1 posts 0x7f10...40 of its window   rank 0's kernel reads 0x7f10...40 + shift of rank 1 in the same window,
+//   at 0x7f10...00                           which rank 0 has mapped at 0x7ea0...00: shift = 0x7ea0...00 - 0x7f10...00
+//
+// Registration is collective, so windows have the same numbers on all ranks, and by the contract of symmetric windows
+// all ranks' buffers lie in the same ones: every rank decides alike without asking. Those that lie elsewhere have
+// another signature (runtime/call/signature.h). Places within the windows may differ, since they are posted.
+//
+// Only calls to which all ranks' buffers matter alike: what the root alone has, nobody else can judge.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "runtime/call/requests.h"
+#include "runtime/windows/one_sided.h"
+
+namespace sccl::runtime {
+
+class SymmetricWindows {
+ public:
+  struct Found {
+    std::uint32_t number = 0;
+    std::uint64_t shifts = 0;  // address on the device of a table by rank; 0: none has any
+  };
+  struct Pair {
+    Found input;
+    Found output;
+  };
+
+  void add(const Window& window);
+  void remove(const Window& window);
+
+  // Where the call's buffers lie, if both do.
+  std::optional<Pair> find(const CollectiveRequest& request, int ranks) const;
+
+ private:
+  struct Entry {
+    std::uint64_t begin = 0;
+    std::uint64_t bytes = 0;
+    Found found;
+  };
+  std::optional<Found> find(const void* buffer, std::size_t bytes) const;
+
+  mutable std::mutex mutex_;    // windows may be deregistered by any thread
+  std::vector<Entry> windows_;  // by number
+};
+
+}  // namespace sccl::runtime

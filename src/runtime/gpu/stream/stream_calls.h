@@ -1,0 +1,54 @@
+// Translates a rank's share of a call to operations of a stream (stream_path.h has the protocol, stream_order.h the
+// order).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/program/flat_program.h"
+#include "platform/gpu/stream_operations.h"
+#include "runtime/choice/plan_cache.h"
+#include "runtime/gpu/resources/device_resources.h"
+#include "runtime/gpu/stream/stream_order.h"
+#include "runtime/transport/stream/stream_path.h"
+
+namespace sccl::runtime {
+
+// Slices so small that the copies of two hops overlap; larger ones where all ranks share a device and nothing overlaps.
+inline constexpr std::size_t kSlicesOfMove = 8;
+inline constexpr std::size_t kLeastSliceBytes = 1 << 20;
+
+class StreamCalls {
+ public:
+  // What both kinds of calls have.
+  struct Shape {
+    device::Call call{};  // chunks, scratch and slices are filled in here
+    const device::u64* scale_pointer = nullptr;
+    gpu::Stream stream = nullptr;
+    device::u64 sequence = 0;  // 0: captured
+  };
+
+  // `resources` has a path and must outlive this.
+  explicit StreamCalls(DeviceResources& resources);
+
+  // Whether streams order this call. `captured`: it is being recorded into a graph.
+  bool serve(bool reduces, std::size_t bytes, bool captured) const;
+
+  void enqueue(const Plan& plan, std::span<const device::Chunk> chunks, Shape shape);
+  void enqueue(const kernels::FlatProgram& transfers, std::span<const device::Chunk> chunks, Shape shape);
+
+ private:
+  using Order = std::vector<StreamTurn>;
+
+  const Order& order_of(const Plan& plan, device::u64 slices);
+  void run(const device::Program& program, const Order& order, const Shape& shape);
+
+  DeviceResources& resources_;
+  StreamPath& path_;
+  // By slices, a power of two. Plans live as long as their cache.
+  std::map<std::pair<const Plan*, device::u64>, Order> orders_;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,127 @@
+#include "runtime/gpu/stream/stream_signals.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "platform/gpu/stream_operations.h"
+
+namespace sccl::runtime {
+namespace {
+
+using device::u32;
+using device::u64;
+using device::gpu::DoorSignal;
+using device::gpu::SignalDoor;
+using device::gpu::SignalStep;
+
+template <typename T>
+T* at(gpu::Address address) {
+  return reinterpret_cast<T*>(address);
+}
+
+u64 number_of(const SignalAddress& address) {
+  return 1 + static_cast<u64>(address.signal * MemoryLayout::kContexts + address.context);
+}
+
+// Doors are one for each peer: of what is waited for, the largest part without a peer twice.
+std::vector<SignalWait> take_round(std::vector<SignalWait>& waits) {
+  std::vector<SignalWait> round, rest;
+  for (const SignalWait& wait : waits) {
+    const bool taken = round.size() == device::gpu::kMostWaits ||
+                       std::any_of(round.begin(), round.end(),
+                                   [&](const SignalWait& other) { return other.from.peer == wait.from.peer; });
+    (taken ? rest : round).push_back(wait);
+  }
+  waits = std::move(rest);
+  return round;
+}
+
+}  // namespace
+
+// One call on its way to the stream.
+class StreamSignals::Pass {
+ public:
+  Pass(StreamSignals& owner, gpu::Stream stream, u64 sequence)
+      : owner_(owner),
+        path_(owner.path_),
+        stream_(*owner.resources_.membership().device.driver, stream),
+        sequence_(sequence) {}
+
+  void begin_waits() {
+    const u32 finished = __atomic_load_n(&path_.progress().finished, __ATOMIC_ACQUIRE);
+    call_ = path_.log.begin(static_cast<u32>(sequence_), finished);
+    stream_.write(path_.progress_address(offsetof(StreamProgress, call)), call_);
+  }
+  void copy(gpu::Address to, gpu::Address from, std::size_t bytes) { stream_.copy(to, from, bytes); }
+  void run(Arguments& arguments) {
+    stream_.launch(owner_.resources_.kernels().function(kernels::kSignal), 1, 1, &arguments);
+  }
+  void wait_at_door_of(Rank peer) {
+    u64* const open = &path_.door(path_.rank, peer)->open;
+    const u32 stage = path_.log.append(call_, {reinterpret_cast<u32*>(open), 1, peer, AwaitedThing::signal});
+    stream_.write(path_.progress_address(offsetof(StreamProgress, stage)), stage);
+    stream_.wait(path_.door_address(path_.rank, peer) + offsetof(SignalDoor, open), 1);
+  }
+  void finish() {
+    if (sequence_ != 0)
+      stream_.write(path_.progress_address(offsetof(StreamProgress, finished)), static_cast<u32>(sequence_));
+    if (call_ != 0) stream_.write(path_.progress_address(offsetof(StreamProgress, stage)), 0);
+    stream_.flush();
+  }
+
+ private:
+  StreamSignals& owner_;
+  StreamPath& path_;
+  gpu::StreamOperations stream_;
+  u64 sequence_;
+  u32 call_ = 0;  // of the log; 0: waits for nothing
+};
+
+StreamSignals::Arguments StreamSignals::arguments(SignalStep step) const {
+  Arguments arguments{};
+  arguments.step = step;
+  arguments.stopping = at<const u64>(path_.progress_address(offsetof(StreamProgress, stopping)));
+  return arguments;
+}
+
+DoorSignal StreamSignals::outgoing(const SignalAddress& to) const {
+  return {at<u64>(resources_.membership().signal(to.peer, path_.rank, to.signal, to.context)),
+          resources_.sent(to.peer, to.signal, to.context), at<SignalDoor>(path_.door_address(to.peer, path_.rank)),
+          number_of(to), 0};
+}
+
+DoorSignal StreamSignals::incoming(const SignalWait& wait) const {
+  const SignalAddress& from = wait.from;
+  return {at<u64>(resources_.membership().signal(path_.rank, from.peer, from.signal, from.context)),
+          resources_.used(from.peer, from.signal, from.context),
+          at<SignalDoor>(path_.door_address(path_.rank, from.peer)), number_of(from), wait.count};
+}
+
+void StreamSignals::put(const PutRequest& request, gpu::Stream stream, u64 sequence) {
+  Pass pass(*this, stream, sequence);
+  if (request.window != nullptr && !request.data.empty())
+    pass.copy(request.window->bases[static_cast<std::size_t>(request.to.peer)] + request.offset,
+              reinterpret_cast<gpu::Address>(request.data.data()), request.data.size());
+  Arguments send = arguments(SignalStep::send);
+  send.signals[send.count++] = outgoing(request.to);
+  pass.run(send);
+  pass.finish();
+}
+
+void StreamSignals::wait(std::span<const SignalWait> waits, gpu::Stream stream, u64 sequence) {
+  Pass pass(*this, stream, sequence);
+  pass.begin_waits();
+  std::vector<SignalWait> left(waits.begin(), waits.end());
+  while (!left.empty()) {
+    const std::vector<SignalWait> round = take_round(left);
+    for (const SignalStep step : {SignalStep::arm, SignalStep::confirm}) {
+      Arguments doors = arguments(step);
+      for (const SignalWait& wait : round) doors.signals[doors.count++] = incoming(wait);
+      pass.run(doors);
+      for (const SignalWait& wait : round) pass.wait_at_door_of(wait.from.peer);
+    }
+  }
+  pass.finish();
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,41 @@
+// PutSignal, Signal and WaitSignal ordered by a stream: a put is a copy, a signal a short kernel, and a wait two waits
+// of the stream at a door that signals open (kernels/gpu/signal_kernel.h). Counters are those of the kernels that wait,
+// so that a rank whose driver cannot capture stream waits may use these in captured calls.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/gpu/resources/device_resources.h"
+#include "runtime/transport/stream/stream_path.h"
+#include "runtime/windows/one_sided.h"
+
+namespace sccl::runtime {
+
+class StreamSignals {
+ public:
+  // `resources` has a path and must outlive this.
+  explicit StreamSignals(DeviceResources& resources) : resources_(resources), path_(*resources.membership().streams) {}
+
+  // Whether a wait goes by a stream. Puts and signals always do where streams order all calls: they wait for nothing.
+  bool serve_wait(bool captured) const { return serve() && (path_.capturable || !captured); }
+  bool serve() const { return path_.all_calls; }
+
+  // `sequence` is 0 for captured calls.
+  void put(const PutRequest& request, gpu::Stream stream, device::u64 sequence);
+  // At most one of each signal.
+  void wait(std::span<const SignalWait> waits, gpu::Stream stream, device::u64 sequence);
+
+ private:
+  using Arguments = device::gpu::SignalArguments;
+  class Pass;
+
+  Arguments arguments(device::gpu::SignalStep step) const;
+  device::gpu::DoorSignal outgoing(const SignalAddress& to) const;
+  device::gpu::DoorSignal incoming(const SignalWait& wait) const;
+
+  DeviceResources& resources_;
+  StreamPath& path_;
+};
+
+}  // namespace sccl::runtime

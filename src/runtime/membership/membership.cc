@@ -1,0 +1,466 @@
+#include "runtime/membership/membership.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <list>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <span>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sealed_file.h"
+#include "kernels/host/copy_contest.h"
+#include "platform/host/fences.h"
+#include "platform/host/peer_memory.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/control/blackboard.h"
+#include "runtime/control/registry.h"
+#include "runtime/gpu/kernel/device_tuner.h"
+#include "runtime/membership/links.h"
+#include "runtime/transport/p2p/device_exchange.h"
+#include "runtime/transport/stream/stream_path.h"
+#include "topology/json.h"
+
+namespace sccl::runtime {
+namespace {
+
+// What every rank tells the others, as plain bytes: all ranks run the same library version on the same machine type.
+constexpr std::uint32_t kProtocolVersion = 6;
+constexpr std::size_t kHostNameBytes = 64;
+
+struct Card {
+  std::uint32_t version = kProtocolVersion;
+  std::int32_t process = 0;
+  std::uint64_t host = 0;
+  std::uint64_t segment_token = 0;
+  std::uint64_t probe_address = 0;  // of a Probe in this rank's private memory
+  std::uint64_t probe_pattern = 0;
+  std::int32_t place = -1;
+  std::uint8_t has_tuning = 0;   // measured times lie in the cache
+  std::uint8_t names_links = 0;  // the settings name links; rank 0's count
+  std::uint8_t writes_description = 0;
+  std::uint8_t lets_others_fence = 0;
+  SettingsCard settings;
+  std::array<char, kHostNameBytes> host_name{};
+  DeviceCard device;
+};
+static_assert(std::is_trivially_copyable_v<Card>);
+
+// Private memory that peers read and write to find out whether they can: a pattern, and a cell for every peer.
+struct Probe {
+  std::uint64_t pattern = 0;
+  std::uint64_t cells_address = 0;
+};
+struct ProbeMemory {
+  Probe probe;
+  std::vector<std::uint64_t> cells;  // by writing rank
+};
+using ProbeMemories = std::list<ProbeMemory>;  // may change hands without an allocation
+
+// Of ranks whose init failed: their peers learn of that in a moment, and may read and write until then.
+class KeptProbes {
+ public:
+  static KeptProbes& of_process() {
+    static KeptProbes* const kept = new KeptProbes;  // also while the process ends
+    return *kept;
+  }
+  void keep(ProbeMemories& memory) noexcept {
+    const std::lock_guard lock(mutex_);
+    kept_.splice(kept_.end(), memory);
+  }
+
+ private:
+  std::mutex mutex_;
+  ProbeMemories kept_;
+};
+
+template <typename T>
+Bytes to_bytes(const T& value) {
+  Bytes bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+template <typename T>
+T from_bytes(const Bytes& bytes, Rank rank) {
+  if (bytes.size() != sizeof(T))
+    fail(ErrorCode::invalid_usage,
+         "rank {} sent {} bytes during init instead of {}: use one library version on all ranks", rank, bytes.size(),
+         sizeof(T));
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+bool tuning_files_exist() {
+  const auto folder = cache_folder();
+  std::error_code error;
+  if (!folder || !std::filesystem::is_directory(*folder, error)) return false;
+  for (std::filesystem::directory_iterator entry(*folder, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".tuning") return true;
+  return false;
+}
+
+struct DirectVerdict {
+  std::uint64_t possible = 0;
+  CopyTimes times;
+};
+
+class Meeting {
+ public:
+  Meeting(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort)
+      : deadline_(deadline),
+        bootstrap_(attendance.id, attendance.rank, attendance.ranks, deadline, abort, attendance.watch) {
+    membership_.rank = attendance.rank;
+    membership_.ranks = attendance.ranks;
+    membership_.place = attendance.place;
+    device_ = attendance.device;
+  }
+
+  Membership run() {
+    try {
+      introduce();
+      agree_on_topology();
+      share_memory();
+      probe_direct_access();
+      share_devices();
+      settle_protocol();
+      share_tuning();
+      return std::move(membership_);
+    } catch (const std::exception& error) {
+      KeptProbes::of_process().keep(probe_memory_);
+      bootstrap_.fail(error.what());
+      throw;
+    }
+  }
+
+ private:
+  Peer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
+
+  // What peers watch for this process's end: a pidfd, or where the kernel has none (before 5.3, or behind a filter)
+  // the reading end of a pipe whose writing end stays here. Forked children hold that end open, too.
+  FileDescriptor own_process_handle() {
+    FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    if (handle.valid()) return handle;
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+      fail_errno(errno, "opening a pipe", "raise the limit on open files (ulimit -n)");
+    membership_.life_line = FileDescriptor(ends[1]);
+    return FileDescriptor(ends[0]);
+  }
+
+  // Settings first: the size of the shared memory depends on rank 0's.
+  void introduce() {
+    const Settings mine = settings_from_environment(membership_.ranks);
+    KeptProbes::of_process();  // is there when it is needed
+    auto& [probe, cells] = probe_memory_.front();
+    cells.assign(static_cast<std::size_t>(membership_.ranks), 0);
+    probe.cells_address = reinterpret_cast<std::uint64_t>(cells.data());
+    probe.pattern =
+        0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe) ^ static_cast<std::uint64_t>(membership_.rank) << 32;
+    Card card;
+    card.process = ::getpid();
+    card.host = host_hash();
+    card.probe_pattern = probe.pattern;
+    card.probe_address = reinterpret_cast<std::uint64_t>(&probe);
+    card.settings = to_card(mine);
+    card.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
+    card.place = membership_.place;
+    card.names_links = names_links() ? 1 : 0;
+    card.writes_description = writes_description(membership_.rank) ? 1 : 0;
+    if (device_) card.device = card_of(*device_);
+    ::gethostname(card.host_name.data(), card.host_name.size() - 1);
+    card.lets_others_fence = host::let_others_fence() ? 1 : 0;
+    cards_ = exchange(card);
+    check_cards(mine);
+    membership_.heavy_fences =
+        std::all_of(cards_.begin(), cards_.end(), [](const Card& one) { return one.lets_others_fence != 0; });
+  }
+
+  std::vector<Card> exchange(const Card& card) {
+    std::vector<Card> cards;
+    for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(card), deadline_))
+      cards.push_back(from_bytes<Card>(bytes, static_cast<Rank>(cards.size())));
+    return cards;
+  }
+
+  void check_cards(const Settings& mine) {
+    const Card& own = cards_[static_cast<std::size_t>(membership_.rank)];
+    for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+      const Card& card = cards_[static_cast<std::size_t>(rank)];
+      if (card.version != kProtocolVersion)
+        fail(ErrorCode::invalid_usage,
+             "rank {} speaks version {} of the init protocol and rank {} version {}: use one "
+             "library version on all ranks",
+             rank, card.version, membership_.rank, kProtocolVersion);
+      if (card.host != own.host)
+        fail(ErrorCode::invalid_usage,
+             "rank {} runs on host {} and rank {} on host {}: this version joins ranks of one host only; start all "
+             "ranks there, or set NCCL_HOSTID alike if they share memory after all",
+             rank, card.host_name.data(), membership_.rank, own.host_name.data());
+    }
+    membership_.settings = from_card(cards_.front().settings);
+    membership_.settings.topology = mine.topology;  // agreed upon in a step of its own
+    for (const Card& card : cards_)                 // as large as every rank's memory limit allows
+      membership_.settings.slot_bytes =
+          std::min<std::size_t>(membership_.settings.slot_bytes, card.settings.slot_bytes);
+    for (const std::string& difference : differences(mine, from_card(cards_.front().settings)))
+      log::info(log::Subsystem::init, "rank {}: {} at rank 0, whose settings all ranks use", membership_.rank,
+                difference);
+  }
+
+  // Costs nothing where no links are named, no device is used and nobody asks for the description.
+  void agree_on_topology() {
+    LinkQuestion question{membership_.ranks, membership_.settings.topology, std::nullopt, {}, {}, false};
+    std::vector<DeviceCard> devices;
+    for (const Card& card : cards_) {
+      devices.push_back(card.device);
+      question.places.push_back(card.place);
+      question.describe = question.describe || card.writes_description != 0;
+    }
+    if (all_have_devices(devices)) {
+      question.vendor = device_->driver->vendor;
+      for (const DeviceCard& card : devices) question.busids.emplace_back(card.busid.data());
+    }
+    if (cards_.front().names_links == 0 && !question.describe && (!question.vendor || membership_.ranks == 1)) return;
+    Links links = agree_on_links(membership_.rank, question, bootstrap_, deadline_);
+    if (!links.places.empty()) membership_.place = links.places[static_cast<std::size_t>(membership_.rank)];
+    membership_.topology = std::move(links.topology);
+  }
+
+  // What rank 0's cache holds of measured times and of what was learned. One exchange for each, only when there may be
+  // some.
+  void share_tuning() {
+    const Settings& settings = membership_.settings;
+    const bool first = membership_.rank == 0;
+    const bool has_tuning = cards_.front().has_tuning != 0;
+    if (first && (has_tuning || settings.tune == TuneMode::online)) {
+      const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
+      membership_.tuning_place = membership_.on_device
+                                     ? device_tuning_place(links, membership_.ranks, *membership_.on_device)
+                                     : tuning_place(links, membership_.ranks, membership_.reach());
+    }
+    std::string why;
+    if (has_tuning) {
+      const std::string text = from_rank_0(
+          [&] { return to_text(membership_.tuning_place, load_tuning(*cache_folder(), membership_.tuning_place)); });
+      if (auto table = from_text(text, nullptr, why)) membership_.tuning = *std::move(table);
+    }
+    if (settings.dispatch == Dispatch::learned) {
+      const std::string text = from_rank_0([&] { return learned_text(); });
+      if (auto learned = learned_from_text(text, why)) membership_.learned = *std::move(learned);
+    }
+  }
+
+  template <typename Make>
+  std::string from_rank_0(Make&& make) {
+    const std::string mine = membership_.rank == 0 ? make() : "";
+    const Bytes text = bootstrap_.all_gather(std::as_bytes(std::span(mine)), deadline_).front();
+    return {reinterpret_cast<const char*>(text.data()), text.size()};
+  }
+
+  // What was learned with ranks as processes, the usual case, serves all.
+  std::string learned_text() const {
+    const auto folder = cache_folder();
+    const std::string machine = tuning_place("", membership_.ranks, Reach::through_system).machine;
+    const LearnedDispatcher learned = folder ? load_learned(*folder, machine) : LearnedDispatcher{};
+    if (learned.empty())
+      log::info(log::Subsystem::tuning,
+                "SCCL_DISPATCH=learned: nothing was learned on this machine: run sccl tune; continuing with the model");
+    return to_text(learned);
+  }
+
+  void share_memory() {
+    membership_.layout =
+        MemoryLayout(membership_.ranks, membership_.settings.slot_bytes, membership_.topology ? Blackboard::kBytes : 0);
+    const auto segment = host::Segment::create(membership_.layout.total_bytes());
+    new (segment->data()) SharedState;
+    if (membership_.topology) new (membership_.layout.blackboard(segment->data())) Blackboard;
+    const FileDescriptor own_process = own_process_handle();
+    std::vector<Rank> all(static_cast<std::size_t>(membership_.ranks));
+    std::iota(all.begin(), all.end(), 0);
+    const std::array<int, 2> mine{segment->descriptor(), own_process.get()};
+    auto descriptors = bootstrap_.exchange_descriptors(all, mine, deadline_);
+    segment->close_descriptor();
+
+    Card token_card;
+    token_card.segment_token = register_shared(segment);
+    const std::vector<Card> tokens = exchange(token_card);
+    membership_.peers.resize(static_cast<std::size_t>(membership_.ranks));
+    for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+      const Card& card = cards_[static_cast<std::size_t>(rank)];
+      auto& theirs = descriptors[static_cast<std::size_t>(rank)];
+      Peer& entry = peer(rank);
+      entry.process = card.process;
+      entry.host = card.host_name.data();
+      entry.segment = rank == membership_.rank
+                          ? segment
+                          : find_shared<host::Segment>(tokens[static_cast<std::size_t>(rank)].segment_token);
+      entry.shares_address_space = entry.segment != nullptr;
+      if (!entry.segment) {
+        entry.segment = host::Segment::map(theirs.at(0), membership_.layout.total_bytes());
+        entry.process_handle = std::move(theirs.at(1));
+      }
+      entry.state = &membership_.layout.state(entry.segment->data());
+    }
+  }
+
+  void share_devices() {
+    std::vector<DeviceCard> devices;
+    for (const Card& card : cards_) devices.push_back(card.device);
+    if (!all_have_devices(devices)) return;
+    const auto words_of = [&](Rank rank) {
+      const auto& segment = peer(rank).segment;
+      return std::shared_ptr<NeighbourWords>(
+          segment, reinterpret_cast<NeighbourWords*>(membership_.layout.device_page(segment->data())));
+    };
+    new (words_of(membership_.rank).get()) NeighbourWords;
+    membership_.on_device =
+        share_device_memory(membership_.rank, *device_, devices, membership_.settings, bootstrap_, deadline_);
+    for (Rank rank = 0; rank < membership_.ranks; ++rank)
+      membership_.on_device->peers[static_cast<std::size_t>(rank)].words = words_of(rank);
+    membership_.on_device->streams = share_stream_path(membership_.rank, *membership_.on_device, bootstrap_, deadline_);
+  }
+
+  // Where lines cannot be had, flagged words are nearest. One line, rank 0's.
+  void settle_protocol() {
+    const bool possible = membership_.on_device && membership_.on_device->lines == LineVerdict::whole;
+    if (membership_.settings.protocol != ProtocolChoice::ll128 || possible || membership_.ranks == 1) return;
+    membership_.settings.protocol = ProtocolChoice::ll;
+    if (membership_.rank == 0)
+      log::info(
+          log::Subsystem::init, "ll128 was asked for, but {}; continuing with ll, and simple for what it does not hold",
+          membership_.on_device
+              ? cause(membership_.on_device->lines)
+              : std::string("this communicator is of the host platform, whose stores hold no lines of 128 bytes"));
+  }
+
+  // Believed only after data went both ways: permission, seccomp filters and process namespaces all decide.
+  void probe_direct_access() {
+    std::string obstacle = membership_.settings.direct_allowed ? "" : "SCCL_DIRECT=0";
+    for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
+      if (!peer(rank).shares_address_space) obstacle = probe(rank);
+    // This exchange ends all writes into the cells, the next one all reads of the verdicts.
+    bootstrap_.all_gather({}, deadline_);
+    for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
+      if (!peer(rank).shares_address_space && probe_cell(rank) != cell_value(rank, membership_.rank))
+        obstacle = fmt::format("what rank {} wrote did not arrive", rank);
+    DirectVerdict mine;
+    mine.possible = obstacle.empty() ? 1 : 0;
+    if (obstacle.empty() && may_prefer_system()) mine.times = copy_times();
+    std::vector<DirectVerdict> verdicts;
+    for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(mine), deadline_))
+      verdicts.push_back(from_bytes<DirectVerdict>(bytes, static_cast<Rank>(verdicts.size())));
+    membership_.direct =
+        std::all_of(verdicts.begin(), verdicts.end(), [](const DirectVerdict& one) { return one.possible != 0; });
+    membership_.prefers_system = membership_.direct && system_pays(verdicts.front().times, verdicts.back().times);
+    if (!obstacle.empty())
+      log::info(log::Subsystem::init, "rank {}: no single-copy transfers ({}); shared slots are used", membership_.rank,
+                obstacle);
+  }
+
+  // Two processes that move their data themselves and may choose how.
+  bool may_prefer_system() {
+    return membership_.ranks == 2 && !peer(1 - membership_.rank).shares_address_space && !device_ &&
+           !membership_.topology && membership_.settings.protocol == ProtocolChoice::automatic &&
+           membership_.layout.slot_bytes() * device::kSlotCount >= kContestBytes;
+  }
+
+  CopyTimes copy_times() {
+    const Rank other = 1 - membership_.rank;
+    constexpr auto kChannel = MemoryLayout::Channel::collective;
+    const ContestMemory memory{membership_.layout.payload(peer(other).segment->data(), kChannel, membership_.rank),
+                               membership_.layout.payload(peer(membership_.rank).segment->data(), kChannel, other)};
+    const auto times = measure_copies(memory, peer(other).process, membership_.rank == 1);
+    if (!times) return {};
+    log::info(log::Subsystem::init,
+              "rank {}: 64 KiB to and from rank {} take {:.1f} us through slots, {:.1f} us by the system",
+              membership_.rank, other, times->slots_us, times->system_us);
+    return *times;
+  }
+
+  std::uint64_t probe_cell(Rank rank) const {
+    // Written by another process through the kernel.
+    return *const_cast<const volatile std::uint64_t*>(&probe_memory_.front().cells[static_cast<std::size_t>(rank)]);
+  }
+
+  std::uint64_t cell_value(Rank writer, Rank reader) const {
+    return cards_[static_cast<std::size_t>(writer)].probe_pattern * 31 +
+           cards_[static_cast<std::size_t>(reader)].probe_pattern;
+  }
+
+  // "" when this rank can read the peer's pattern and write its cell there.
+  std::string probe(Rank rank) {
+    const Card& card = cards_[static_cast<std::size_t>(rank)];
+    Probe read;
+    if (const int error = host::read_peer(card.process, &read, card.probe_address, sizeof read); error != 0)
+      return fmt::format("process_vm_readv from rank {}: {}", rank, std::strerror(error));
+    if (read.pattern != card.probe_pattern) return fmt::format("process_vm_readv from rank {} read other memory", rank);
+    const std::uint64_t value = cell_value(membership_.rank, rank);
+    const std::uint64_t cell =
+        read.cells_address + sizeof(std::uint64_t) * static_cast<std::uint64_t>(membership_.rank);
+    if (const int error = host::write_peer(card.process, cell, &value, sizeof value); error != 0)
+      return fmt::format("process_vm_writev to rank {}: {}", rank, std::strerror(error));
+    return "";
+  }
+
+  Deadline deadline_;
+  Bootstrap bootstrap_;
+  Membership membership_;
+  std::vector<Card> cards_;
+  std::optional<gpu::Device> device_;
+  ProbeMemories probe_memory_{1};
+};
+
+}  // namespace
+
+void Peer::check_fault() const {
+  if (const int code = state->fault.load(std::memory_order_acquire); code != 0)  // pairs with publish_fault
+    throw Error(static_cast<ErrorCode>(code), std::string(state->fault_text.data()));
+}
+
+void fail_departed(const Membership& membership, Rank rank, Presence presence, const std::string& waiting_text) {
+  const Peer& peer = membership.peers[static_cast<std::size_t>(rank)];
+  const char* how = presence == Presence::aborted     ? "was aborted"
+                    : presence == Presence::destroyed ? "destroyed its communicator"
+                    : presence == Presence::revoked   ? "revoked its communicator"
+                                                      : "ended";
+  fail(ErrorCode::remote_error,
+       "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
+       "abort this communicator and make a new one",
+       rank, peer.process, peer.host, how, membership.rank, waiting_text);
+}
+
+bool Peer::has_ended() const {
+  if (!process_handle.valid()) return false;
+  pollfd handle{process_handle.get(), POLLIN, 0};
+  return ::poll(&handle, 1, 0) > 0;
+}
+
+Reach Membership::reach() const {
+  if (!direct) return Reach::none;
+  const auto shares = [](const Peer& peer) { return peer.shares_address_space; };
+  // Alike at all ranks: one process holds all of them or does not.
+  if (std::all_of(peers.begin(), peers.end(), shares)) return Reach::shared_space;
+  return prefers_system ? Reach::system_preferred : Reach::through_system;
+}
+
+void Membership::wake_all() const {
+  host::full_fence();
+  for (const Peer& peer : peers) peer.state->bell.ring();
+}
+
+Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort) {
+  return Meeting(attendance, deadline, abort).run();
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,38 @@
+// Point-to-point transfers of one group as a program: a lane for each peer and direction, in the order of the calls.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/program/flat_program.h"
+#include "runtime/call/requests.h"
+#include "schedule/program.h"
+
+namespace sccl::runtime {
+
+// Lowered anew for each group, into memory that is kept.
+class TransferBatch {
+ public:
+  // `direct`: large transfers are fetched from the sender's buffer. Throws invalid_usage when a transfer to self has no
+  // twin of the same size in the batch.
+  void lower(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct);
+
+  const kernels::FlatProgram& program() const { return flat_; }
+  // Buffer addresses as offsets from zero, in bytes; by transfer.
+  std::span<const device::Chunk> chunks() const { return chunks_; }
+  std::size_t most_bytes() const { return most_bytes_; }
+
+ private:
+  schedule::Lane& lane_of(schedule::Direction direction, Rank peer);
+  void append(const PointToPointRequest& request, bool direct);
+  void append_sending(schedule::Lane& lane, schedule::ChunkId chunk, bool direct);
+  void append_receiving(schedule::Lane& lane, schedule::ChunkId chunk, bool direct);
+  void pair_own(std::span<const PointToPointRequest> batch, Rank rank);
+
+  schedule::RankProgram transfers_;
+  kernels::FlatProgram flat_;
+  std::vector<device::Chunk> chunks_;
+  std::size_t most_bytes_ = 0;
+};
+
+}  // namespace sccl::runtime

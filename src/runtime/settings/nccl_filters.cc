@@ -1,0 +1,86 @@
+#include "runtime/settings/nccl_filters.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "base/log.h"
+
+namespace sccl::runtime {
+namespace {
+
+std::vector<std::string> items(std::string_view text, char separator) {
+  std::vector<std::string> found;
+  std::string item;
+  for (const char letter : text) {
+    if (letter == separator) {
+      found.push_back(std::move(item));
+      item.clear();
+    } else if (letter != ' ') {
+      item += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    }
+  }
+  found.push_back(std::move(item));
+  return found;
+}
+
+// Whether a list, or with ^ its complement, leaves `name` in.
+bool leaves(std::string_view list, std::string_view name) {
+  const bool negated = list.starts_with('^');
+  if (negated) list.remove_prefix(1);
+  const auto names = items(list, ',');
+  return (std::find(names.begin(), names.end(), name) != names.end()) != negated;
+}
+
+std::string family(std::string_view list) {
+  const bool ring = leaves(list, "ring");
+  const bool tree = leaves(list, "tree");
+  if (ring == tree) return "";
+  return ring ? "ring" : "trees";
+}
+
+}  // namespace
+
+std::string nccl_algorithms(std::string_view text) {
+  std::string result;
+  for (const std::string& part : items(text, ';')) {
+    const std::size_t colon = part.find(':');
+    const std::string list = colon == std::string::npos ? part : part.substr(colon + 1);
+    const std::string found = list.empty() ? "" : family(list);
+    if (found.empty()) continue;
+    if (colon != std::string::npos && !collective_from_name(part.substr(0, colon))) continue;
+    result += (result.empty() ? "" : ";") + (colon == std::string::npos ? "" : part.substr(0, colon + 1)) + found;
+  }
+  if (!text.empty())
+    log::info(log::Subsystem::env, "NCCL_ALGO={}: {}", text,
+              result.empty() ? "leaves the choice open" : "as SCCL_ALGO=" + result);
+  return result;
+}
+
+NcclProtocols nccl_protocols(std::string_view text) {
+  NcclProtocols found;
+  if (text.empty()) return found;
+  for (const std::string& part : items(text, ';')) {
+    const std::size_t colon = part.find(':');
+    const std::string list = colon == std::string::npos ? part : part.substr(colon + 1);
+    if (list.find_first_not_of("^, ") == std::string::npos) continue;
+    const bool lines = leaves(list, "ll128");
+    const bool ll = leaves(list, "ll");
+    const bool simple = leaves(list, "simple");
+    if (!lines && (ll || simple)) found.lines = false;
+    if (colon != std::string::npos) continue;
+    if (lines && !simple)
+      found.choice = ProtocolChoice::ll128;
+    else if (ll != simple)
+      found.choice = ll ? ProtocolChoice::ll : ProtocolChoice::simple;
+  }
+  log::info(log::Subsystem::env, "NCCL_PROTO={}: {}", text,
+            found.choice == ProtocolChoice::ll       ? "as SCCL_PROTO=ll"
+            : found.choice == ProtocolChoice::ll128  ? "as SCCL_PROTO=ll128"
+            : found.choice == ProtocolChoice::simple ? "as SCCL_PROTO=simple"
+            : found.lines                            ? "leaves the choice open"
+                                                     : "leaves the choice open, without ll128");
+  return found;
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,275 @@
+#include "runtime/settings/settings.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "planners/planners.h"
+#include "platform/host/caches.h"
+#include "portfolio/portfolio.h"
+#include "runtime/control/stall_watch.h"
+#include "runtime/settings/nccl_filters.h"
+#include "runtime/transport/shm/memory_layout.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::int64_t kDefaultSlotBytes = 128 * 1024;
+constexpr std::int64_t kLeastSlotBytes = 4096;
+constexpr std::int64_t kMostSlotBytes = 16 * 1024 * 1024;
+constexpr std::int64_t kDefaultMemoryLimit = 32000000;
+constexpr std::int64_t kMostLanes = 64;
+// Of the limit, for what a rank allocates for itself: bounce buffers, scratch, plans.
+constexpr std::int64_t kPrivateBytes = 4000000;
+
+template <typename T>
+struct Word {
+  std::string_view text;
+  T value;
+};
+constexpr auto kProtocols = std::to_array<Word<ProtocolChoice>>({{"auto", ProtocolChoice::automatic},
+                                                                 {"simple", ProtocolChoice::simple},
+                                                                 {"ll", ProtocolChoice::ll},
+                                                                 {"ll128", ProtocolChoice::ll128},
+                                                                 {"direct", ProtocolChoice::direct}});
+constexpr auto kDispatches = std::to_array<Word<Dispatch>>(
+    {{"measured", Dispatch::measured}, {"model", Dispatch::model}, {"learned", Dispatch::learned}});
+constexpr auto kTuneModes =
+    std::to_array<Word<TuneMode>>({{"load", TuneMode::load}, {"off", TuneMode::off}, {"online", TuneMode::online}});
+
+template <typename Words, typename T>
+std::string_view text_of(const Words& words, T value) {
+  for (const auto& word : words)
+    if (word.value == value) return word.text;
+  return "?";
+}
+
+// The first word is the default.
+template <typename Words>
+auto word_from_environment(const char* name, const Words& words) {
+  const std::string text = env::text(name).value_or(std::string(words.front().text));
+  std::string known;
+  for (const auto& word : words) {
+    if (word.text == text) return word.value;
+    known += (known.empty() ? "" : ", ") + std::string(word.text);
+  }
+  log::warn("{}={} is not known: use one of {}; continuing with {}", name, text, known, words.front().text);
+  return words.front().value;
+}
+
+template <typename Visit>
+void for_each_item(std::string_view list, char separator, Visit&& visit) {
+  while (!list.empty()) {
+    const std::size_t end = list.find(separator);
+    visit(list.substr(0, end));
+    list = end == std::string_view::npos ? std::string_view{} : list.substr(end + 1);
+  }
+}
+
+// "trees", or one of them by its figures, as the log tells it: "trees/32", "synth 6/3/7".
+bool known_algorithm(std::string_view name) {
+  const std::string_view kind = name.substr(0, name.find_first_of(" /"));
+  const auto kinds = portfolio::kinds();
+  return name == "auto" || planners::find(name) != nullptr ||
+         std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+}  // namespace
+
+bool valid_algorithms(std::string_view list) {
+  bool valid = true;
+  for_each_item(list, ';', [&](std::string_view item) {
+    const std::size_t colon = item.find(':');
+    if (colon == std::string_view::npos)
+      valid = valid && known_algorithm(item);
+    else
+      valid = valid && collective_from_name(item.substr(0, colon)) && known_algorithm(item.substr(colon + 1));
+  });
+  return valid;
+}
+
+namespace {
+
+// NCCL_BUFFSIZE bounds what a connection holds.
+std::int64_t asked_slot_bytes() {
+  const auto asked = env::number("SCCL_SLOT_BYTES", kDefaultSlotBytes, kLeastSlotBytes, kMostSlotBytes) / 4096 * 4096;
+  const auto buffer = env::number("NCCL_BUFFSIZE", 0, 0, std::int64_t{1} << 40);
+  if (buffer == 0) return asked;
+  const std::int64_t bound = std::max<std::int64_t>(buffer / device::kSlotCount / 4096 * 4096, kLeastSlotBytes);
+  return std::min(asked, bound);
+}
+
+std::size_t slot_bytes_within_limit(int ranks) {
+  const std::int64_t asked = asked_slot_bytes();
+  const auto limit = env::number("SCCL_MEM_LIMIT", kDefaultMemoryLimit, 1, std::int64_t{1} << 50);
+  const auto slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks));
+  const auto fixed = static_cast<std::int64_t>(MemoryLayout(ranks, 0).total_bytes()) + kPrivateBytes;
+  const std::int64_t most = (limit - fixed) / slots / 4096 * 4096;
+  if (most >= asked) return static_cast<std::size_t>(asked);
+  if (most < kLeastSlotBytes)
+    fail(ErrorCode::system_error, "SCCL_MEM_LIMIT={} does not hold a communicator of {} ranks: allow {} bytes at least",
+         limit, ranks, fixed + slots * kLeastSlotBytes);
+  log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}", limit, ranks,
+            most, asked);
+  return static_cast<std::size_t>(most);
+}
+
+std::string algorithms_from_environment() {
+  auto given = env::text("SCCL_ALGO");
+  if (!given) return nccl_algorithms(env::text("NCCL_ALGO").value_or(""));
+  if (valid_algorithms(*given)) return *std::move(given);
+  log::warn(
+      "SCCL_ALGO={} is not understood: give a planner's name or a list such as allreduce:ring;broadcast:binomial"
+      " (sccl env lists the names); continuing with automatic choice",
+      *given);
+  return "";
+}
+
+NcclProtocols protocols_from_environment() {
+  if (env::text("SCCL_PROTO")) return {word_from_environment("SCCL_PROTO", kProtocols), true};
+  return nccl_protocols(env::text("NCCL_PROTO").value_or(""));
+}
+
+// What two settings cannot both have; the one that is safe for the program's data and memory wins.
+void resolve_contradictions(Settings& settings) {
+  if (settings.protocol == ProtocolChoice::direct && !settings.direct_allowed) {
+    log::warn("SCCL_PROTO=direct contradicts SCCL_DIRECT=0: continuing with shared slots");
+    settings.protocol = ProtocolChoice::automatic;
+  }
+  if (settings.chunk_bytes > settings.slot_bytes)
+    log::info(log::Subsystem::init, "SCCL_CHUNK={} is more than a slot holds: slices through slots have {} bytes",
+              settings.chunk_bytes, settings.slot_bytes);
+  if (settings.tune == TuneMode::online && settings.dispatch == Dispatch::model) {
+    log::warn(
+        "SCCL_TUNE=online contradicts SCCL_DISPATCH=model, which uses no measured times: continuing with "
+        "SCCL_TUNE=off");
+    settings.tune = TuneMode::off;
+  }
+  if (settings.dispatch == Dispatch::learned && env::flag("SCCL_DETERMINISTIC", false)) {
+    log::warn(
+        "SCCL_DISPATCH=learned contradicts SCCL_DETERMINISTIC=1, since what is learned may change: continuing with "
+        "SCCL_DISPATCH=model");
+    settings.dispatch = Dispatch::model;
+  }
+  if (settings.dispatch == Dispatch::learned && settings.tune == TuneMode::load) settings.tune = TuneMode::off;
+  if (settings.dispatch == Dispatch::model) settings.tune = TuneMode::off;
+  bool other_kinds = false;
+  for_each_item(settings.algorithms, ';', [&](std::string_view item) {
+    const std::string_view name = item.substr(item.find(':') + 1);  // npos + 1 == 0
+    other_kinds = other_kinds || (name != "auto" && planners::find(name) == nullptr);
+  });
+  if (settings.topology.empty() && other_kinds)
+    log::info(log::Subsystem::init,
+              "SCCL_ALGO={}: trees and synthesized schedules serve links that are named (SCCL_TOPO); the host's "
+              "own join every rank to every other and are served by planners",
+              settings.algorithms);
+  if (settings.lanes > 0)
+    log::info(log::Subsystem::init,
+              "SCCL_LANES={}: the host platform runs all lanes of a rank in the calling thread; it "
+              "bounds lanes of devices only",
+              settings.lanes);
+}
+
+// Who names a mode of tuning allows what it may do; other programs get the same bits run after run.
+SumOrder sum_order_from_environment() {
+  if (env::flag("SCCL_DETERMINISTIC", false)) return SumOrder::fixed;
+  const bool asked = env::text("SCCL_TUNE").has_value() || env::text("SCCL_DISPATCH").has_value();
+  return asked ? SumOrder::free : SumOrder::fixed;
+}
+
+}  // namespace
+
+std::string Settings::algorithm(Collective collective) const {
+  std::string general;
+  std::string specific;
+  for_each_item(algorithms, ';', [&](std::string_view item) {
+    const std::size_t colon = item.find(':');
+    if (colon == std::string_view::npos)
+      general = item;
+    else if (item.substr(0, colon) == info(collective).name)
+      specific = item.substr(colon + 1);
+  });
+  const std::string& wanted = specific.empty() ? general : specific;
+  return wanted == "auto" ? "" : wanted;
+}
+
+Settings settings_from_environment(int ranks) {
+  Settings settings;
+  settings.topology = env::text("SCCL_TOPO").value_or("");
+  settings.algorithms = algorithms_from_environment();
+  const NcclProtocols protocols = protocols_from_environment();
+  settings.protocol = protocols.choice;
+  settings.lines_allowed = protocols.lines;
+  settings.slot_bytes = slot_bytes_within_limit(ranks);
+  settings.direct_allowed = env::flag("SCCL_DIRECT", true);
+  settings.chunk_bytes =
+      static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
+  settings.stream_bytes = static_cast<std::size_t>(env::number(
+      "SCCL_STREAM_BYTES", static_cast<std::int64_t>(host::bytes_that_stay(ranks)), 0, std::int64_t{1} << 50));
+  settings.lanes = static_cast<int>(env::number("SCCL_LANES", 0, 1, kMostLanes));
+  settings.dispatch = word_from_environment("SCCL_DISPATCH", kDispatches);
+  settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);
+  settings.sum_order = sum_order_from_environment();
+  resolve_contradictions(settings);
+  stall_limits();  // what is wrong with them is said now, not when a call waits
+  return settings;
+}
+
+SettingsCard to_card(const Settings& settings) {
+  SettingsCard card;
+  card.slot_bytes = settings.slot_bytes;
+  card.chunk_bytes = settings.chunk_bytes;
+  card.stream_bytes = settings.stream_bytes;
+  card.lanes = settings.lanes;
+  card.protocol = static_cast<std::uint8_t>(settings.protocol);
+  card.lines_allowed = settings.lines_allowed ? 1 : 0;
+  card.direct_allowed = settings.direct_allowed ? 1 : 0;
+  card.dispatch = static_cast<std::uint8_t>(settings.dispatch);
+  card.tune = static_cast<std::uint8_t>(settings.tune);
+  card.sum_order = static_cast<std::uint8_t>(settings.sum_order);
+  std::strncpy(card.algorithms.data(), settings.algorithms.c_str(), card.algorithms.size() - 1);
+  return card;
+}
+
+Settings from_card(const SettingsCard& card) {
+  Settings settings;
+  settings.algorithms = card.algorithms.data();
+  settings.protocol = static_cast<ProtocolChoice>(card.protocol);
+  settings.lines_allowed = card.lines_allowed != 0;
+  settings.slot_bytes = card.slot_bytes;
+  settings.direct_allowed = card.direct_allowed != 0;
+  settings.chunk_bytes = card.chunk_bytes;
+  settings.stream_bytes = card.stream_bytes;
+  settings.lanes = card.lanes;
+  settings.dispatch = static_cast<Dispatch>(card.dispatch);
+  settings.tune = static_cast<TuneMode>(card.tune);
+  settings.sum_order = static_cast<SumOrder>(card.sum_order);
+  return settings;
+}
+
+std::vector<std::string> differences(const Settings& mine, const Settings& theirs) {
+  std::vector<std::string> found;
+  const auto compare = [&](const char* name, const auto& a, const auto& b) {
+    if (a != b) found.push_back(fmt::format("{}={} instead of {}", name, a, b));
+  };
+  const auto algorithms = [](const Settings& one) { return one.algorithms.empty() ? "auto" : one.algorithms; };
+  compare("SCCL_ALGO", algorithms(mine), algorithms(theirs));
+  compare("SCCL_PROTO", text_of(kProtocols, mine.protocol), text_of(kProtocols, theirs.protocol));
+  compare("LL128 of NCCL_PROTO", mine.lines_allowed ? 1 : 0, theirs.lines_allowed ? 1 : 0);
+  compare("SCCL_SLOT_BYTES", mine.slot_bytes, theirs.slot_bytes);
+  compare("SCCL_DIRECT", mine.direct_allowed ? 1 : 0, theirs.direct_allowed ? 1 : 0);
+  compare("SCCL_CHUNK", mine.chunk_bytes, theirs.chunk_bytes);
+  compare("SCCL_STREAM_BYTES", mine.stream_bytes, theirs.stream_bytes);
+  compare("SCCL_LANES", mine.lanes, theirs.lanes);
+  compare("SCCL_DISPATCH", text_of(kDispatches, mine.dispatch), text_of(kDispatches, theirs.dispatch));
+  compare("SCCL_TUNE", text_of(kTuneModes, mine.tune), text_of(kTuneModes, theirs.tune));
+  compare("order of sums by SCCL_TUNE and SCCL_DETERMINISTIC", mine.sum_order == SumOrder::fixed ? "fixed" : "free",
+          theirs.sum_order == SumOrder::fixed ? "fixed" : "free");
+  return found;
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,178 @@
+#include "runtime/transport/mapped/mapped_buffers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime/choice/dispatcher.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::uint64_t kMostInterval = 64;
+
+constexpr std::size_t kNever = SIZE_MAX;
+
+// Ranks of one process have one another's addresses anyway; SCCL_TOPO's links are to be kept to.
+std::size_t least_bytes(const Membership& membership) {
+  const bool possible = membership.ranks > 1 && membership.settings.direct_allowed && !membership.topology &&
+                        membership.reach() != Reach::shared_space && !membership.on_device;
+  return possible ? least_in_place_bytes(membership.settings) : kNever;
+}
+
+}  // namespace
+
+MappedBuffers::MappedBuffers(const Membership& membership)
+    : membership_(membership), least_bytes_(least_bytes(membership)) {
+  static_assert(sizeof(Card) <= Notice::kBytes);
+  const auto ranks = static_cast<std::size_t>(membership.ranks);
+  cards_.resize(ranks);
+  freed_.resize(ranks, 0);
+  shifts_.resize(ranks);
+}
+
+bool MappedBuffers::in_question(const CollectiveRequest& request, std::size_t bytes) const {
+  return in_place_pays({request.collective, bytes, membership_.ranks}, membership_.settings);
+}
+
+// Without a lock while the program passes what it passed before.
+bool MappedBuffers::locate(const void* address, std::size_t bytes, host::ExportedBuffer& buffer) const {
+  if (buffer.holds(address, bytes)) return true;
+  const auto found = host::find_exported(address, bytes);
+  if (found) buffer = *found;
+  return found.has_value();
+}
+
+void MappedBuffers::begin(const CollectiveRequest& request) {
+  if (const std::uint64_t freed = host::exported_freed(); freed != own_freed_) {
+    own_freed_ = freed;
+    own_ = {};
+  }
+  Card card;
+  card.freed = own_freed_;
+  card.can_be_mapped = true;
+  const BufferBytes needed = buffer_bytes(request, membership_.rank, membership_.ranks);
+  if (needed.input > 0) {
+    card.can_be_mapped = locate(request.send, needed.input, own_[0]);
+    card.input = own_[0];
+  }
+  if (needed.output > 0) {
+    card.can_be_mapped = locate(request.recv, needed.output, own_[1]) && card.can_be_mapped;
+    card.output = own_[1];
+  }
+  stage_ = Stage::cards;
+  ++number_;
+  const Peer& own = membership_.peers[static_cast<std::size_t>(membership_.rank)];
+  own.state->buffer_cards[number_ % 2].post(number_, std::as_bytes(std::span(&card, 1)));
+  membership_.wake_all();
+}
+
+bool MappedBuffers::has_shown(Rank rank) const {
+  const SharedState& state = *membership_.peers[static_cast<std::size_t>(rank)].state;
+  if (stage_ == Stage::cards)
+    return state.buffer_cards[number_ % 2].tag.load(std::memory_order_acquire) == number_;   // pairs with Notice::post
+  return state.buffer_verdicts[number_ % 2].load(std::memory_order_acquire) / 2 == number_;  // pairs with map_fresh
+}
+
+bool MappedBuffers::all_have_shown() const {
+  for (Rank rank = 0; rank < membership_.ranks; ++rank)
+    if (!has_shown(rank)) return false;
+  return true;
+}
+
+std::vector<Rank> MappedBuffers::missing() const {
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank)
+    if (!has_shown(rank)) ranks.push_back(rank);
+  return ranks;
+}
+
+MappedBuffers::Meeting MappedBuffers::step() {
+  if (!all_have_shown()) return Meeting::waiting;
+  if (stage_ == Stage::verdicts) return conclude();
+  const Meeting result = compare_cards();
+  return result == Meeting::waiting && all_have_shown() ? conclude() : result;
+}
+
+MappedBuffers::Meeting MappedBuffers::compare_cards() {
+  fresh_.clear();
+  bool all_can = true;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const auto bytes = membership_.peers[at].state->buffer_cards[number_ % 2].read();
+    Card& card = cards_[at];
+    std::memcpy(static_cast<void*>(&card), bytes.data(), sizeof card);
+    if (card.freed != freed_[at]) {
+      freed_[at] = card.freed;
+      std::erase_if(known_, [&](const auto& entry) { return entry.first.first == rank; });
+    }
+    all_can = all_can && card.can_be_mapped;
+  }
+  if (!all_can) return answer(Meeting::apart);
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    const Card& card = cards_[static_cast<std::size_t>(rank)];
+    for (const host::ExportedBuffer& buffer : {card.input, card.output})
+      if (buffer.descriptor >= 0 && !known_.contains({rank, buffer.inode})) {
+        known_[{rank, buffer.inode}] = {};
+        fresh_.emplace_back(rank, buffer);
+      }
+  }
+  if (fresh_.empty()) return conclude();
+  map_fresh();
+  return Meeting::waiting;
+}
+
+void MappedBuffers::map_fresh() {
+  bool good = true;
+  for (const auto& [rank, buffer] : fresh_) {
+    const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+    if (peer.shares_address_space) continue;
+    try {
+      known_[{rank, buffer.inode}].segment = host::map_exported(peer.process, buffer);
+    } catch (const Error& error) {
+      good = false;
+      log::info(log::Subsystem::coll, "rank {}: memory of ncclMemAlloc at rank {} is not used in place: {}",
+                membership_.rank, rank, error.what());
+    }
+  }
+  SharedState& own = *membership_.peers[static_cast<std::size_t>(membership_.rank)].state;
+  own.buffer_verdicts[number_ % 2].store(2 * number_ + (good ? 1 : 0),
+                                         std::memory_order_release);  // pairs with has_shown
+  stage_ = Stage::verdicts;
+  membership_.wake_all();
+}
+
+MappedBuffers::Meeting MappedBuffers::conclude() {
+  if (stage_ == Stage::verdicts) {
+    const bool good = std::all_of(membership_.peers.begin(), membership_.peers.end(), [&](const Peer& peer) {
+      return peer.state->buffer_verdicts[number_ % 2].load(std::memory_order_relaxed) % 2 == 1;
+    });
+    for (const auto& [rank, buffer] : fresh_) {
+      Known& known = known_[{rank, buffer.inode}];
+      known.by_all = good;
+      if (!good) known.segment = nullptr;
+    }
+  }
+  bool all = true;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    const Card& card = cards_[static_cast<std::size_t>(rank)];
+    shifts_[static_cast<std::size_t>(rank)] = {shift_of(rank, card.input, all), shift_of(rank, card.output, all)};
+  }
+  return answer(all ? Meeting::mapped : Meeting::apart);
+}
+
+std::uint64_t MappedBuffers::shift_of(Rank rank, const host::ExportedBuffer& buffer, bool& all) const {
+  if (buffer.descriptor < 0) return 0;
+  const Known& known = known_.at({rank, buffer.inode});
+  all = all && known.by_all;
+  return known.segment ? reinterpret_cast<std::uint64_t>(known.segment->data()) - buffer.begin : 0;
+}
+
+MappedBuffers::Meeting MappedBuffers::answer(Meeting result) {
+  interval_ = result == Meeting::mapped ? 1 : std::min(2 * interval_, kMostInterval);
+  next_ = calls_ + interval_;
+  return result;
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,100 @@
+// Collectives of processes in one another's buffers. Memory of ncclMemAlloc can be mapped by every rank of the host
+// (platform/host/exported_memory.h); where all ranks' buffers of a call are such memory, data moves from the one's
+// input to the other's output in one pass, without slots and without system calls.
+//
+// All ranks have to know that before they choose what serves the call (rule 1), so they meet at its beginning:
+//
+//   every rank shows a card: where its buffers lie, or that they cannot be mapped
+//   every rank reads all cards
+//   when somebody shows a buffer for the first time: every rank maps it, and shows whether it could
+//
+// A meeting costs a line's way there and back. Programs that use other memory are spared it: while meetings end in
+// vain, they take place at the 1st, 2nd, 4th ... of the calls in question only, then at each 64th.
+//
+// Card n lies on board n mod 2. Nobody shows card n+2 before all have shown card n+1, which each does after it has read
+// all cards n: no card is overwritten while somebody reads it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "platform/host/exported_memory.h"
+#include "runtime/call/requests.h"
+#include "runtime/membership/membership.h"
+
+namespace sccl::runtime {
+
+class MappedBuffers {
+ public:
+  // `membership` must outlive it.
+  explicit MappedBuffers(const Membership& membership);
+
+  // Whether the ranks meet at this collective; counts it. The same at every rank.
+  bool due(const CollectiveRequest& request) {
+    const std::size_t bytes = request.count * size_bytes(request.type);
+    return may_concern(bytes) && in_question(request, bytes) && ++calls_ >= next_;
+  }
+
+  bool may_concern(std::size_t bytes) const { return bytes >= least_bytes_; }
+
+  void begin(const CollectiveRequest& request);
+
+  enum class Meeting : std::uint8_t { waiting, mapped, apart };
+  // A look at the others' cards. Not to be called again after it has told another answer than `waiting`.
+  Meeting step();
+  // Whom the meeting waits for.
+  std::vector<Rank> missing() const;
+
+  // What is to be added to a rank's addresses; after a meeting that ended in `mapped`.
+  struct Shifts {
+    std::uint64_t input = 0;
+    std::uint64_t output = 0;
+  };
+  const Shifts& shifts(Rank rank) const { return shifts_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  // As Notice carries it.
+  struct Card {
+    std::uint64_t freed = 0;  // of this process: who mapped its buffers looks again
+    host::ExportedBuffer input;
+    host::ExportedBuffer output;
+    bool can_be_mapped = false;
+  };
+  struct Known {
+    std::shared_ptr<host::Segment> segment;  // none of our own, and where somebody cannot map it
+    bool by_all = false;
+  };
+  using Key = std::pair<Rank, std::uint64_t>;  // the inode
+
+  bool in_question(const CollectiveRequest& request, std::size_t bytes) const;
+  bool locate(const void* address, std::size_t bytes, host::ExportedBuffer& buffer) const;
+  bool has_shown(Rank rank) const;
+  bool all_have_shown() const;
+  Meeting compare_cards();
+  void map_fresh();
+  Meeting conclude();
+  Meeting answer(Meeting result);
+  std::uint64_t shift_of(Rank rank, const host::ExportedBuffer& buffer, bool& all) const;
+
+  const Membership& membership_;
+  const std::size_t least_bytes_;  // of calls that can be in question
+  std::uint64_t calls_ = 0;        // in question
+  std::uint64_t next_ = 1;
+  std::uint64_t interval_ = 1;
+  std::uint64_t number_ = 0;  // of meetings
+  enum class Stage : std::uint8_t { cards, verdicts } stage_ = Stage::cards;
+  std::vector<Card> cards_;
+  std::vector<std::pair<Rank, host::ExportedBuffer>> fresh_;  // shown for the first time in this meeting
+  std::array<host::ExportedBuffer, 2> own_;                   // as they were found last
+  std::uint64_t own_freed_ = 0;                               // when they were
+  std::map<Key, Known> known_;
+  std::vector<std::uint64_t> freed_;  // by rank, as it was told last
+  std::vector<Shifts> shifts_;
+};
+
+}  // namespace sccl::runtime

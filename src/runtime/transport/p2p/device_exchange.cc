@@ -1,0 +1,283 @@
+#include "runtime/transport/p2p/device_exchange.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime/bootstrap/gather_values.h"
+#include "runtime/control/registry.h"
+#include "runtime/transport/p2p/peer_check.h"
+
+namespace sccl::runtime {
+namespace {
+
+// 16 blocks of a device fill a bus; a rank pins no more host memory than this.
+constexpr int kMostStagedChannels = 16;
+constexpr std::size_t kMostStagedBytes = 64u << 20;
+
+// How a rank's memory is reached: in this process by the token, elsewhere by the ticket.
+struct Offer {
+  std::uint64_t token = 0;
+  std::uint64_t neighbour_token = 0;
+  gpu::Ticket ticket;
+};
+
+// The lowest of all ranks' limits.
+std::size_t agreed_limit(Bootstrap& bootstrap, Deadline deadline) {
+  const auto limits = gather_values(device_memory_limit_bytes(), "device", bootstrap, deadline);
+  return *std::min_element(limits.begin(), limits.end());
+}
+
+int ranks_of_device(std::span<const DeviceCard> cards, const gpu::UniqueDeviceId& id) {
+  return static_cast<int>(
+      std::count_if(cards.begin(), cards.end(), [&](const DeviceCard& card) { return card.id == id; }));
+}
+
+// Of the rank with the fewest: every rank must have the same channels. A block takes a multiprocessor of its own; a
+// rank that is alone on its device leaves half of it to other communicators, whose kernels may have to run beside.
+int fewest_blocks(std::span<const DeviceCard> cards) {
+  int fewest = cards.front().multiprocessors;
+  for (const DeviceCard& card : cards)
+    fewest = std::min(fewest, card.multiprocessors / std::max(2, ranks_of_device(cards, card.id)));
+  return std::max(1, fewest);
+}
+
+}  // namespace
+
+DeviceCard card_of(const gpu::Device& device) {
+  DeviceCard card{1,
+                  static_cast<std::uint8_t>(device.driver->vendor),
+                  static_cast<std::uint8_t>(device.vmm && env::flag("NCCL_CUMEM_ENABLE", true) ? 1 : 0),
+                  device.multiprocessors,
+                  device.id,
+                  {}};
+  device.busid.copy(card.busid.data(), card.busid.size() - 1);
+  return card;
+}
+
+bool all_have_devices(std::span<const DeviceCard> cards) {
+  const DeviceCard& first = cards.front();
+  for (std::size_t rank = 1; rank < cards.size(); ++rank) {
+    if (cards[rank].present != first.present)
+      fail(ErrorCode::invalid_usage,
+           "rank {} has a current device and rank {} has none: make a device current on every rank before init "
+           "(cudaSetDevice), or set SCCL_PLATFORM=host on all",
+           first.present != 0 ? 0 : rank, first.present != 0 ? rank : 0);
+    if (cards[rank].vendor != first.vendor)
+      fail(ErrorCode::invalid_usage, "ranks 0 and {} use devices of different vendors: use one kind in a communicator",
+           rank);
+  }
+  return first.present != 0;
+}
+
+namespace {
+
+class DeviceMeeting {
+ public:
+  DeviceMeeting(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards, const Settings& settings,
+                Bootstrap& bootstrap, Deadline deadline)
+      : rank_(rank),
+        cards_(cards),
+        bootstrap_(bootstrap),
+        deadline_(deadline),
+        limit_(agreed_limit(bootstrap, deadline)) {
+    membership_.device = device;
+    membership_.neighbours = ranks_of_device(cards, device.id);
+    membership_.blocks = fewest_blocks(cards);
+    // Passed on as descriptors only where every rank can.
+    for (const DeviceCard& card : cards) membership_.device.vmm = membership_.device.vmm && card.vmm != 0;
+    membership_.lines = agree_on_lines(settings);
+    membership_.layout =
+        fit_layout(static_cast<int>(cards.size()), membership_.blocks, limit_,
+                   membership_.lines == LineVerdict::whole ? LineSlots::of_collectives : LineSlots::none);
+    membership_.peers.resize(cards.size());
+  }
+
+  DeviceMembership run() {
+    share_memory();
+    agree_on_paths();
+    if (membership_.paths.any_staged()) stage();
+    agree_on_direct();
+    tell();
+    return std::move(membership_);
+  }
+
+ private:
+  DevicePeer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
+  const DeviceCard& card(Rank rank) const { return cards_[static_cast<std::size_t>(rank)]; }
+  Rank ranks() const { return static_cast<Rank>(cards_.size()); }
+  std::string device_text(Rank rank) const {
+    return card(rank).busid[0] == '\0' ? std::string("a device") : std::string(card(rank).busid.data());
+  }
+
+  // Before there is memory to share, since lines take some of it.
+  LineVerdict agree_on_lines(const Settings& settings) {
+    const bool wanted = settings.protocol == ProtocolChoice::ll128 ||
+                        (settings.protocol == ProtocolChoice::automatic && settings.lines_allowed);
+    if (!wanted || ranks() == 1) return LineVerdict::not_wanted;
+    std::vector<LinePeer> peers;
+    for (const DeviceCard& card : cards_) peers.push_back({card.id, card.busid.data()});
+    const auto verdicts = gather_values(judge_lines(membership_.device, peers), "device", bootstrap_, deadline_);
+    return *std::max_element(verdicts.begin(), verdicts.end());
+  }
+
+  void share_memory() {
+    const auto own = gpu::DeviceMemory::allocate(membership_.device, membership_.layout.total_bytes());
+    FileDescriptor descriptor;
+    const auto neighbour = std::make_shared<DeviceNeighbour>();
+    Offer offer{register_shared(own), register_shared(neighbour), {}};
+    if (ranks() > 1) offer.ticket = own->ticket(descriptor);
+    const std::vector<Offer> offers = gather_values(offer, "device", bootstrap_, deadline_);
+    auto descriptors = exchange_descriptor(offer.ticket.descriptor ? descriptor.get() : -1);
+    verdicts_.assign(cards_.size(), PathVerdict::good);
+    peer(rank_).memory = own;
+    peer(rank_).same_process = true;
+    peer(rank_).neighbour = neighbour;
+    for (Rank other = 0; other < ranks(); ++other) {
+      if (other == rank_) continue;
+      const auto at = static_cast<std::size_t>(other);
+      const auto memory = find_shared<gpu::DeviceMemory>(offers[at].token);
+      peer(other).same_process = memory != nullptr;
+      peer(other).neighbour = find_shared<DeviceNeighbour>(offers[at].neighbour_token);
+      verdicts_[at] = allowed_path(card(rank_).busid.data(), card(other).busid.data());
+      if (verdicts_[at] == PathVerdict::good) reach(other, memory, offers[at].ticket, descriptors[at]);
+    }
+  }
+
+  // -1: no rank has one.
+  std::vector<FileDescriptor> exchange_descriptor(int mine) {
+    std::vector<FileDescriptor> first(cards_.size());
+    if (mine < 0) return first;
+    std::vector<Rank> all(cards_.size());
+    std::iota(all.begin(), all.end(), 0);
+    auto descriptors = bootstrap_.exchange_descriptors(all, std::array<int, 1>{mine}, deadline_);
+    for (std::size_t rank = 0; rank < first.size(); ++rank) first[rank] = std::move(descriptors[rank].at(0));
+    return first;
+  }
+
+  void reach(Rank other, const std::shared_ptr<gpu::DeviceMemory>& in_process, const gpu::Ticket& ticket,
+             const FileDescriptor& descriptor) {
+    PathVerdict& verdict = verdicts_[static_cast<std::size_t>(other)];
+    try {
+      if (!gpu::may_reach(membership_.device, card(other).id)) {
+        verdict = PathVerdict::no_access;
+        return;
+      }
+      if (in_process) in_process->admit(membership_.device);
+      peer(other).memory = in_process ? in_process : gpu::DeviceMemory::map(membership_.device, ticket, descriptor);
+    } catch (const Error& error) {
+      verdict = PathVerdict::unmapped;
+      log::info(log::Subsystem::p2p, "rank {} does not reach the memory of rank {}: {}", rank_, other, error.what());
+    }
+  }
+
+  PathTable gather_verdicts() {
+    std::vector<std::vector<PathVerdict>> all;
+    for (const Bytes& bytes : bootstrap_.all_gather(std::as_bytes(std::span(verdicts_)), deadline_)) {
+      all.emplace_back();
+      for (const std::byte verdict : bytes) all.back().push_back(static_cast<PathVerdict>(verdict));
+    }
+    return PathTable(all);
+  }
+
+  void agree_on_paths() {
+    membership_.paths = gather_verdicts();
+    bool any = false;
+    std::vector<Rank> doubtful;  // of this rank's peers
+    for (Rank one = 0; one < ranks(); ++one)
+      for (Rank other = 0; other < one; ++other) {
+        if (card(one).id == card(other).id || membership_.paths.staged(one, other)) continue;
+        any = true;
+        if (one == rank_ || other == rank_) doubtful.push_back(one == rank_ ? other : one);
+      }
+    if (!any) return;
+    const auto meet = [this] { bootstrap_.all_gather({}, deadline_); };
+    const auto found = check_peers(membership_.device, membership_.layout, rank_, doubtful, membership_.peers, meet);
+    for (std::size_t i = 0; i < found.size(); ++i) verdicts_[static_cast<std::size_t>(doubtful[i])] = found[i];
+    membership_.paths = gather_verdicts();
+  }
+
+  // What goes over the buses of the host needs fewer channels, and pinned memory is dear.
+  void stage() {
+    const PathTable& paths = membership_.paths;
+    if (env::flag("NCCL_SHM_DISABLE", false))
+      fail(ErrorCode::invalid_usage,
+           "rank {}: devices that do not reach each other need shared host memory, which "
+           "NCCL_SHM_DISABLE forbids: unset it",
+           rank_);
+    if (membership_.lines == LineVerdict::whole) membership_.lines = LineVerdict::host_memory;
+    membership_.layout =
+        fit_layout(ranks(), std::min(membership_.blocks, kMostStagedChannels), std::min(limit_, kMostStagedBytes));
+    const auto bytes_of = [&](Rank rank) {
+      const auto sources = static_cast<int>(paths.staged_sources(rank).size());
+      return DeviceLayout(sources, membership_.layout.channels(), membership_.layout.slot_bytes()).total_bytes();
+    };
+    const auto own = StagedMemory::create(membership_.device, bytes_of(rank_));
+    const Offer offer{register_shared(own), 0, {}};
+    const std::vector<Offer> offers = gather_values(offer, "device", bootstrap_, deadline_);
+    const auto descriptors = exchange_descriptor(own->descriptor());
+    own->close_descriptor();
+    for (Rank other = 0; other < ranks(); ++other) {
+      if (other != rank_ && !paths.staged(rank_, other)) continue;
+      const auto at = static_cast<std::size_t>(other);
+      DevicePeer& entry = peer(other);
+      entry.staged = other == rank_ ? own : find_shared<StagedMemory>(offers[at].token);
+      if (!entry.staged) entry.staged = StagedMemory::map(membership_.device, descriptors[at], bytes_of(other));
+      entry.staged_address = entry.staged->address_for(membership_.device);
+      if (other != rank_) entry.memory = nullptr;  // out of reach also for the peer's kernels, or wrong
+    }
+  }
+
+  // Kernels use the buffers of all ranks in place: those of other processes are mapped only in windows, those of other
+  // devices only there, or where the program did it.
+  void agree_on_direct() {
+    struct Verdict {
+      bool all_buffers;
+      bool direct;
+      bool windows;
+    } mine{!membership_.paths.any_staged(), !env::flag("NCCL_P2P_DIRECT_DISABLE", false),
+           env::flag("NCCL_WIN_ENABLE", true)};
+    for (Rank other = 0; other < ranks(); ++other)
+      if (!peer(other).same_process || card(other).id != membership_.device.id) mine.all_buffers = false;
+    membership_.direct = true;
+    for (const Verdict& verdict : gather_values(mine, "device", bootstrap_, deadline_)) {
+      membership_.direct = membership_.direct && verdict.all_buffers && verdict.direct;
+      if (!verdict.windows) membership_.no_windows_in_place = "NCCL_WIN_ENABLE is 0";
+      if (!verdict.direct) membership_.no_windows_in_place = "NCCL_P2P_DIRECT_DISABLE is set";
+    }
+  }
+
+  // One line for each pair, by the lower of its ranks.
+  void tell() const {
+    for (Rank other = rank_ + 1; other < ranks(); ++other) {
+      const PathVerdict verdict = membership_.paths.verdict(rank_, other);
+      if (verdict == PathVerdict::good) continue;
+      const std::string text = fmt::format("ranks {} ({}) and {} ({}) exchange data through host memory: {}", rank_,
+                                           device_text(rank_), other, device_text(other), cause(verdict));
+      if (verdict == PathVerdict::wrong_data || verdict == PathVerdict::timed_out)
+        log::warn("{}", text);
+      else
+        log::info(log::Subsystem::init, "{}", text);
+    }
+  }
+
+  Rank rank_;
+  std::span<const DeviceCard> cards_;
+  Bootstrap& bootstrap_;
+  Deadline deadline_;
+  std::size_t limit_;
+  DeviceMembership membership_;
+  std::vector<PathVerdict> verdicts_;  // of this rank
+};
+
+}  // namespace
+
+DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards,
+                                     const Settings& settings, Bootstrap& bootstrap, Deadline deadline) {
+  return DeviceMeeting(rank, device, cards, settings, bootstrap, deadline).run();
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,216 @@
+#include "runtime/transport/p2p/peer_check.h"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "kernels/instantiate/device_kernels.h"
+#include "runtime/program/transfers.h"
+
+namespace sccl::runtime {
+namespace {
+
+using device::u64;
+
+constexpr std::size_t kPatternBytes = 16 * 1024;  // as the least slots hold
+constexpr unsigned kNonBlockingStream = 1;
+constexpr unsigned kEventWithoutTiming = 2;
+constexpr unsigned kThreads = 128;
+
+enum Kind : int { written = 0, fetched = 1 };  // the kinds of DeviceLayout whose slots hold them
+
+// Differs by sender, receiver and direction, and from word to word.
+std::vector<u64> pattern(Rank sender, Rank receiver, Kind kind) {
+  std::vector<u64> words(kPatternBytes / sizeof(u64));
+  u64 state = 0x9e3779b97f4a7c15ull * static_cast<u64>(sender * 65536 + receiver * 2 + kind + 1);
+  for (u64& word : words) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    word = state ^ state >> 29;
+  }
+  return words;
+}
+
+// All that the kernels use; kept for good when one of them does not end.
+class Check {
+ public:
+  Check(const gpu::Device& device, std::size_t peers)
+      : device_(device),
+        driver_(*device.driver),
+        kernels_(DeviceKernels::of(device)),
+        words_(device, sizeof(device::gpu::HostWords)),
+        fetched_(allocate(peers * kPatternBytes)),
+        sent_(allocate(peers * kPatternBytes)),
+        controls_(allocate(peers * sizeof(device::gpu::Control))),
+        lanes_(allocate(peers * sizeof(device::LaneState))),
+        runs_(peers) {
+    for (Run& run : runs_) {
+      driver_.check(driver_.stream_create(&run.stream, kNonBlockingStream), "making a stream");
+      driver_.check(driver_.event_create(&run.event, kEventWithoutTiming), "making an event");
+    }
+  }
+  ~Check() {
+    for (const Run& run : runs_) {
+      if (run.event != nullptr) driver_.event_destroy(run.event);
+      if (run.stream != nullptr) driver_.stream_destroy(run.stream);
+    }
+  }
+  Check(const Check&) = delete;
+  Check& operator=(const Check&) = delete;
+
+  void prepare(std::size_t index, std::span<const u64> data) {
+    sent_->write(index * kPatternBytes, data.data(), kPatternBytes);
+  }
+
+  // `target`: where to write, `origin`: where to fetch, both in the peer's memory. The copy is a transfer to self:
+  // nobody has to take part.
+  void launch(std::size_t index, gpu::Address target, gpu::Address origin) {
+    const auto at = [](gpu::Address address) { return reinterpret_cast<void*>(address); };
+    const std::array<PointToPointRequest, 4> copies{{
+        {Direction::send, at(sent_->address() + index * kPatternBytes), kPatternBytes, DataType::int8, 0, nullptr},
+        {Direction::recv, at(target), kPatternBytes, DataType::int8, 0, nullptr},
+        {Direction::send, at(origin), kPatternBytes, DataType::int8, 0, nullptr},
+        {Direction::recv, at(fetched_->address() + index * kPatternBytes), kPatternBytes, DataType::int8, 0, nullptr},
+    }};
+    transfers_.lower(copies, 0, 1, false);
+    const kernels::FlatProgram& flat = transfers_.program();
+    std::vector<std::byte> block;
+    flat.packed(0, block);
+    programs_.push_back(allocate(block.size()));
+    device::gpu::CallArguments arguments{};
+    arguments.program = flat.packed(programs_.back()->address(), block);
+    programs_.back()->write(0, block.data(), block.size());
+    fill(arguments, index, flat);
+    Run& run = runs_[index];
+    void* parameters[] = {&arguments};
+    const auto places =
+        device::gpu::shared_bytes(arguments.most_operands, static_cast<device::u32>(flat.most_destinations()));
+    driver_.check(driver_.launch(kernels_->function({}), 1, 1, 1, kThreads, 1, 1, static_cast<unsigned>(places),
+                                 run.stream, parameters, nullptr),
+                  "launching a kernel");
+    driver_.check(driver_.event_record(run.event, run.stream), "recording an event");
+  }
+
+  bool ended(std::size_t index) const {
+    const gpu::Status status = driver_.event_query(runs_[index].event);
+    if (status != 0 && status != gpu::kNotReady) driver_.fail(status, "checking peer access");
+    return status == 0;
+  }
+
+  std::vector<u64> fetched(std::size_t index) const {
+    std::vector<u64> words(kPatternBytes / sizeof(u64));
+    fetched_->read(index * kPatternBytes, words.data(), kPatternBytes);
+    return words;
+  }
+
+ private:
+  struct Run {
+    gpu::Stream stream = nullptr;
+    void* event = nullptr;
+  };
+
+  std::shared_ptr<gpu::DeviceMemory> allocate(std::size_t bytes) const {
+    gpu::Device own = device_;
+    own.vmm = false;  // nothing that others map
+    return gpu::DeviceMemory::allocate(own, bytes);
+  }
+
+  void fill(device::gpu::CallArguments& arguments, std::size_t index, const kernels::FlatProgram& flat) const {
+    device::Call& call = arguments.call;
+    call.type = DataType::int8;
+    call.element_bytes = 1;
+    call.divisor = 1;
+    call.slice_elements = kPatternBytes;
+    call.slice_count = 1;
+    arguments.split = {1, SIZE_MAX};
+    arguments.channels = 1;
+    arguments.blocks_per_channel = 1;
+    arguments.most_operands = static_cast<device::u32>(flat.most_operands());
+    arguments.lanes = reinterpret_cast<device::LaneState*>(lanes_->address()) + index;
+    arguments.control = reinterpret_cast<device::gpu::Control*>(controls_->address()) + index;
+    arguments.host = reinterpret_cast<device::gpu::HostWords*>(words_.device_address());
+    arguments.chunk_count = static_cast<device::u32>(transfers_.chunks().size());
+    std::copy(transfers_.chunks().begin(), transfers_.chunks().end(), arguments.chunks);
+  }
+
+  gpu::Device device_;
+  const gpu::Driver& driver_;
+  std::shared_ptr<DeviceKernels> kernels_;
+  gpu::MappedMemory words_;
+  std::shared_ptr<gpu::DeviceMemory> fetched_;
+  std::shared_ptr<gpu::DeviceMemory> sent_;
+  std::shared_ptr<gpu::DeviceMemory> controls_;
+  std::shared_ptr<gpu::DeviceMemory> lanes_;
+  std::vector<std::shared_ptr<gpu::DeviceMemory>> programs_;
+  TransferBatch transfers_;
+  std::vector<Run> runs_;
+};
+
+// False: some kernel has not ended.
+bool wait_for_all(const Check& check, std::vector<PathVerdict>& verdicts) {
+  const auto limit = std::chrono::steady_clock::now() + kPeerCheckLimit;
+  bool all = true;
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    bool ended = check.ended(i);
+    while (!ended && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      ended = check.ended(i);
+    }
+    if (!ended) verdicts[i] = PathVerdict::timed_out;
+    all = all && ended;
+  }
+  return all;
+}
+
+// Without kernels nothing will ever run, and the first call says why: there is nothing to be checked.
+bool have_kernels(const gpu::Device& device) {
+  try {
+    DeviceKernels::of(device)->function({});
+    return true;
+  } catch (const Error& error) {
+    log::info(log::Subsystem::p2p, "peer access is not checked: {}", error.what());
+    return false;
+  }
+}
+
+}  // namespace
+
+std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayout& layout, Rank rank,
+                                     std::span<const Rank> peers, const std::vector<DevicePeer>& all,
+                                     const std::function<void()>& meet) {
+  std::vector<PathVerdict> verdicts(peers.size(), PathVerdict::good);
+  const gpu::Current current(device);
+  const gpu::RelaxedCapture relaxed(*device.driver);
+  const auto memory_of = [&](Rank peer) -> const gpu::DeviceMemory& {
+    return *all[static_cast<std::size_t>(peer)].memory;
+  };
+  const auto offset = [&](Kind kind, Rank sender) { return layout.payload(0, 0, kind, sender); };
+  const bool possible = !peers.empty() && have_kernels(device);
+  auto check = possible ? std::make_unique<Check>(device, peers.size()) : nullptr;
+  for (std::size_t i = 0; possible && i < peers.size(); ++i) {
+    const auto shown = pattern(rank, peers[i], fetched);
+    memory_of(rank).write(offset(fetched, peers[i]), shown.data(), kPatternBytes);
+    check->prepare(i, pattern(rank, peers[i], written));
+  }
+  meet();
+  bool complete = true;
+  if (possible) {
+    for (std::size_t i = 0; i < peers.size(); ++i)
+      check->launch(i, memory_of(peers[i]).address() + offset(written, rank),
+                    memory_of(peers[i]).address() + offset(fetched, rank));
+    complete = wait_for_all(*check, verdicts);
+  }
+  meet();
+  for (std::size_t i = 0; possible && i < peers.size(); ++i) {
+    if (verdicts[i] != PathVerdict::good) continue;
+    std::vector<u64> arrived(kPatternBytes / sizeof(u64));
+    memory_of(rank).read(offset(written, peers[i]), arrived.data(), kPatternBytes);
+    if (arrived != pattern(peers[i], rank, written) || check->fetched(i) != pattern(peers[i], rank, fetched))
+      verdicts[i] = PathVerdict::wrong_data;
+  }
+  if (!complete) static_cast<void>(check.release());  // a kernel may still use it
+  return verdicts;
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,59 @@
+#include "runtime/transport/shm/memory_layout.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+
+std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
+// Long buffers mostly begin shortly after the beginning of a page (the C library's 16 bytes after it), and processors
+// tell loads from earlier stores by their place within a page alone: a load waits for a store that is still under way
+// to such a place. Slots lie half a page away from that.
+constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
+
+constexpr std::size_t kDeepInlineBytes =
+    std::size_t{device::kDeepInlineLines + device::kDeepInlineTailLines} * device::kCacheLineBytes;
+
+}  // namespace
+
+std::size_t MemoryLayout::slots(int ranks) {
+  const std::size_t deep = has_deep(ranks) ? device::kMostDepth / kDeepPart : 0;
+  return static_cast<std::size_t>(ranks) * (2 * device::kSlotCount + deep);
+}
+
+MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes)
+    : ranks_(ranks), slot_bytes_(slot_bytes) {
+  const std::size_t rings = static_cast<std::size_t>(channels(ranks) * ranks);
+  device_page_offset_ = round_up(sizeof(SharedState), kPageBytes);
+  rings_offset_ = device_page_offset_ + kDevicePageBytes;
+  deep_offset_ = rings_offset_ + rings * sizeof(device::Ring);
+  signals_offset_ = deep_offset_ + (has_deep(ranks) ? static_cast<std::size_t>(ranks) * kDeepInlineBytes : 0);
+  const std::size_t signals = static_cast<std::size_t>(ranks) * kSignals * kContexts;
+  payloads_offset_ = round_up(signals_offset_ + signals * sizeof(std::atomic<std::uint64_t>), kPageBytes);
+  blackboard_offset_ = round_up(payloads_offset_ + kPayloadPhaseBytes + slots(ranks) * slot_bytes, kPageBytes);
+  total_bytes_ = blackboard_offset_ + blackboard_bytes;
+}
+
+device::Ring& MemoryLayout::ring(std::byte* base, Channel channel, Rank source) const {
+  return reinterpret_cast<device::Ring*>(base + rings_offset_)[index(channel, source)];
+}
+
+device::u8* MemoryLayout::payload(std::byte* base, Channel channel, Rank source) const {
+  const std::size_t before =
+      static_cast<std::size_t>(channel) * static_cast<std::size_t>(ranks_) * device::kSlotCount * slot_bytes_;
+  return reinterpret_cast<device::u8*>(base + payloads_offset_ + kPayloadPhaseBytes) + before +
+         static_cast<std::size_t>(source) * depth(channel) * slot_bytes(channel);
+}
+
+device::u8* MemoryLayout::inline_messages(std::byte* base, Channel channel, Rank source) const {
+  if (channel != Channel::deep) return ring(base, channel, source).inline_messages;
+  return reinterpret_cast<device::u8*>(base + deep_offset_) + static_cast<std::size_t>(source) * kDeepInlineBytes;
+}
+
+std::atomic<std::uint64_t>& MemoryLayout::signal(std::byte* base, Rank source, int signal, int context) const {
+  const int index = (source * kSignals + signal) * kContexts + context;
+  return reinterpret_cast<std::atomic<std::uint64_t>*>(base + signals_offset_)[index];
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,241 @@
+#include "runtime/transport/stream/stream_path.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <random>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "platform/gpu/stream_operations.h"
+#include "runtime/bootstrap/gather_values.h"
+#include "runtime/control/registry.h"
+#include "runtime/transport/p2p/device_layout.h"
+#include "runtime/transport/stream/engine_rates.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::size_t kSharedPart = 4;  // slots of streams take a quarter of the limit beside those of kernels
+constexpr std::size_t kLeastSlotBytes = 64 * 1024;
+constexpr std::size_t kMostSlotBytes = 16 * 1024 * 1024;
+constexpr std::size_t kPageBytes = 4096;
+
+enum Wish : std::uint8_t { automatic, kernels, streams };
+
+struct Offer {
+  std::uint64_t slots_token = 0;
+  std::uint64_t flags_token = 0;
+  gpu::Ticket ticket;
+  bool made = false;
+};
+
+std::uint8_t wish_of_environment() {
+  const std::string text = env::text("SCCL_DEVICE_PATH").value_or("auto");
+  if (text == "kernels") return kernels;
+  if (text == "streams") return streams;
+  if (text != "auto") log::warn("SCCL_DEVICE_PATH={} is none of auto, kernels, streams: continuing with auto", text);
+  return automatic;
+}
+
+std::uint64_t engine_bytes_of_environment() {
+  if (env::text("SCCL_COPY_ENGINE_BYTES") == "auto") return StreamCard::kMeasured;
+  return static_cast<std::uint64_t>(env::number("SCCL_COPY_ENGINE_BYTES", 0, 0, std::int64_t{1} << 50));
+}
+
+// Process numbers repeat among containers, and a forked child has its parent's memory.
+std::uint64_t own_process() {
+  static const std::uint64_t drawn = std::uint64_t{std::random_device{}()} << 32;
+  return drawn ^ static_cast<std::uint64_t>(::getpid());
+}
+
+StreamCard card_of(const DeviceMembership& devices, std::string& why_not) {
+  const gpu::Device& device = devices.device;
+  StreamCard card;
+  card.possible = gpu::can_order_by_flags(device, why_not);
+  if (devices.paths.any_staged()) {
+    card.possible = false;
+    why_not = "some of the devices do not reach one another's memory";
+  }
+  card.capturable = gpu::can_capture_flags(*device.driver);
+  card.beside_others = gpu::runs_beside_other_processes(device);
+  card.wish = wish_of_environment();
+  card.engine_bytes = engine_bytes_of_environment();
+  card.memory_limit = device_memory_limit_bytes();
+  card.process = own_process();
+  card.device = device.id;
+  return card;
+}
+
+// A pure function of the cards, so that all ranks decide alike.
+struct Decision {
+  bool all_calls = false;
+  std::size_t engine_bytes = 0;
+  bool measure = false;  // engine_bytes is to be found out
+  bool wanted() const { return all_calls || engine_bytes > 0 || measure; }
+};
+
+Decision decide(std::span<const StreamCard> cards) {
+  const auto any = [&](Wish wish) {
+    return std::any_of(cards.begin(), cards.end(), [&](const StreamCard& card) { return card.wish == wish; });
+  };
+  Decision decision;
+  if (any(kernels)) return decision;
+  decision.all_calls = any(streams) || shares_time(cards);
+  for (const StreamCard& card : cards) {
+    if (card.engine_bytes == 0) return {decision.all_calls, 0};
+    if (card.engine_bytes != StreamCard::kMeasured)
+      decision.engine_bytes = std::max<std::size_t>(decision.engine_bytes, card.engine_bytes);
+  }
+  decision.measure = !decision.all_calls && decision.engine_bytes == 0;
+  return decision;
+}
+
+// All ranks take what rank 0 has found.
+std::size_t agree_on_engines(Rank rank, const DeviceMembership& devices, std::span<const StreamCard> cards,
+                             Bootstrap& bootstrap, Deadline deadline) {
+  std::uint64_t from = 0;
+  if (rank == 0) {
+    try {
+      std::vector<gpu::UniqueDeviceId> ids;
+      for (const StreamCard& card : cards) ids.push_back(card.device);
+      from = engines_pay_from(devices, rank, engine_pairs(devices, rank, ids));
+    } catch (const Error& error) {
+      log::info(log::Subsystem::init, "copy engines serve no moves: they could not be measured ({})", error.what());
+    }
+  }
+  return gather_values(from, "copy engines", bootstrap, deadline).front();
+}
+
+std::size_t slot_bytes_within(std::span<const StreamCard> cards) {
+  std::uint64_t limit = cards.front().memory_limit;
+  for (const StreamCard& card : cards) limit = std::min(limit, card.memory_limit);
+  const std::size_t each = limit / kSharedPart / (cards.size() * kStreamSlots) / kLeastSlotBytes * kLeastSlotBytes;
+  return std::clamp(each, kLeastSlotBytes, kMostSlotBytes);
+}
+
+std::size_t flag_bytes(std::size_t ranks) {
+  const std::size_t bytes =
+      sizeof(StreamProgress) + ranks * (sizeof(std::uint32_t) * 2 * kStreamSlots + sizeof(device::gpu::SignalDoor));
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+// This rank's own half of the path; the peers' follows when all have told where theirs is.
+void make_own(StreamPath& path, const gpu::Device& device, Offer& offer, FileDescriptor& descriptor) {
+  const auto own = static_cast<std::size_t>(path.rank);
+  path.slots[own] = gpu::DeviceMemory::allocate(device, path.pages.size() * kStreamSlots * path.slot_bytes);
+  path.pages[own] = std::make_shared<FlagPage>(device, host::Segment::create(flag_bytes(path.pages.size())));
+  for (Rank peer = 0; peer < path.ranks(); ++peer)
+    for (int slot = 0; slot < kStreamSlots; ++slot) *path.flag(path.rank, Flag::empty, peer, slot) = kFree;
+  path.page_addresses[own] = path.pages[own]->pinned.address_for(device);
+  offer.slots_token = register_shared(path.slots[own]);
+  offer.flags_token = register_shared(path.pages[own]);
+  offer.ticket = path.slots[own]->ticket(descriptor);
+  offer.made = true;
+}
+
+void reach_peers(StreamPath& path, const gpu::Device& device, std::span<const Offer> offers,
+                 std::vector<std::vector<FileDescriptor>>& descriptors) {
+  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
+    if (static_cast<Rank>(peer) == path.rank) continue;
+    path.pages[peer] = find_shared<FlagPage>(offers[peer].flags_token);
+    path.slots[peer] = find_shared<gpu::DeviceMemory>(offers[peer].slots_token);
+    if (path.slots[peer])
+      path.slots[peer]->admit(device);
+    else
+      path.slots[peer] = gpu::DeviceMemory::map(device, offers[peer].ticket, descriptors[peer].at(1));
+    if (!path.pages[peer])
+      path.pages[peer] =
+          std::make_shared<FlagPage>(device, host::Segment::map(descriptors[peer].at(0), flag_bytes(offers.size())));
+    path.page_addresses[peer] = path.pages[peer]->pinned.address_for(device);
+  }
+}
+
+std::shared_ptr<StreamPath> none(Rank rank, const Decision& decision, std::span<const StreamCard> cards,
+                                 const std::string& why) {
+  if (rank == 0 && (decision.wanted() || shares_time(cards)))
+    log::info(log::Subsystem::init, "no calls are ordered by streams: {}{}", why,
+              shares_time(cards) ? "; kernels that wait for other processes burn their time slices "
+                                   "(nvidia-cuda-mps-control -d lets them run side by side)"
+                                 : "");
+  return nullptr;
+}
+
+}  // namespace
+
+bool shares_time(std::span<const StreamCard> cards) {
+  for (const StreamCard& one : cards)
+    for (const StreamCard& other : cards)
+      if (one.device == other.device && one.process != other.process && !(one.beside_others && other.beside_others))
+        return true;
+  return false;
+}
+
+std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership& devices, Bootstrap& bootstrap,
+                                              Deadline deadline) {
+  if (devices.peers.size() < 2) return nullptr;
+  std::string why_not;
+  const auto cards = gather_values(card_of(devices, why_not), "streams", bootstrap, deadline);
+  Decision decision = decide(cards);
+  if (!decision.wanted()) return none(rank, decision, cards, "SCCL_DEVICE_PATH=kernels");
+  const auto unable = std::find_if(cards.begin(), cards.end(), [](const StreamCard& card) { return !card.possible; });
+  if (unable != cards.end())
+    return none(rank, decision, cards,
+                why_not.empty() ? fmt::format("rank {} cannot", unable - cards.begin()) : why_not);
+  if (cards.size() > kMostStreamRanks)
+    return none(rank, decision, cards, fmt::format("{} ranks, and {} at most", cards.size(), kMostStreamRanks));
+  if (decision.measure) {
+    decision.engine_bytes = agree_on_engines(rank, devices, cards, bootstrap, deadline);
+    if (decision.engine_bytes == 0) return nullptr;
+  }
+
+  auto path = std::make_shared<StreamPath>();
+  path->all_calls = decision.all_calls;
+  path->engine_bytes = decision.engine_bytes;
+  path->capturable = std::all_of(cards.begin(), cards.end(), [](const StreamCard& card) { return card.capturable; });
+  path->slot_bytes = slot_bytes_within(cards);
+  path->rank = rank;
+  path->pages.resize(cards.size());
+  path->page_addresses.resize(cards.size());
+  path->slots.resize(cards.size());
+  Offer offer;
+  FileDescriptor memory_descriptor;
+  std::string obstacle;
+  const auto attempt = [&](const auto& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      obstacle = error.what();
+    }
+  };
+  // Whoever fails says so before anybody waits for its descriptors.
+  attempt([&] { make_own(*path, devices.device, offer, memory_descriptor); });
+  const auto offers = gather_values(offer, "streams", bootstrap, deadline);
+  if (!std::all_of(offers.begin(), offers.end(), [](const Offer& other) { return other.made; }))
+    return none(rank, decision, cards, obstacle.empty() ? "a rank has no memory for it" : obstacle);
+  std::vector<Rank> all(cards.size());
+  std::iota(all.begin(), all.end(), 0);
+  const int flags_descriptor = path->pages[static_cast<std::size_t>(rank)]->segment->descriptor();
+  const std::array<int, 2> mine{flags_descriptor,
+                                memory_descriptor.valid() ? memory_descriptor.get() : flags_descriptor};
+  auto descriptors = bootstrap.exchange_descriptors(all, mine, deadline);
+  attempt([&] { reach_peers(*path, devices.device, offers, descriptors); });
+  const std::uint8_t reached = obstacle.empty() ? 1 : 0;
+  for (const std::uint8_t verdict : gather_values(reached, "streams", bootstrap, deadline))
+    if (verdict == 0)
+      return none(rank, decision, cards, obstacle.empty() ? "a rank cannot reach the others' memory" : obstacle);
+  path->pages[static_cast<std::size_t>(rank)]->segment->close_descriptor();
+  if (rank == 0)
+    log::info(
+        log::Subsystem::init, "{} ordered by streams, {} KiB slots{}{}",
+        path->all_calls ? "all calls are" : fmt::format("moves of {} bytes and more are", path->engine_bytes),
+        path->slot_bytes / 1024,
+        shares_time(cards) ? ": ranks of several processes share a device without a process service" : "",
+        path->capturable ? "" : "; captured calls are not (driver older than 12.0), their kernels wait in time slices");
+  return path;
+}
+
+}  // namespace sccl::runtime

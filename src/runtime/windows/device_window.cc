@@ -1,0 +1,211 @@
+#include "runtime/windows/device_window.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "platform/gpu/user_memory.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/transport/stream/stream_path.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr const char* kPurpose = "ncclCommWindowRegister";
+
+struct WindowCard {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;  // behind the begin of what the ticket is for
+  gpu::Ticket ticket;
+  std::uint32_t number = 0;
+  std::uint8_t exported = 0;
+  WindowUse use = WindowUse::one_sided;
+};
+static_assert(sizeof(WindowCard) <= Assembly::kMostBytes);
+
+// What keeps the peers' buffers mapped.
+using Mappings = std::vector<std::shared_ptr<gpu::DeviceMemory>>;
+
+class WindowMeeting {
+ public:
+  WindowMeeting(const Membership& membership, Assembly& assembly, const std::atomic<bool>& abort)
+      : membership_(membership), on_device_(*membership.on_device), assembly_(assembly), abort_(abort) {}
+
+  std::unique_ptr<Window> run(const WindowOffer& offer) {
+    const std::vector<WindowCard> cards = show_cards(offer);
+    auto window = std::make_unique<Window>();
+    window->base = offer.base;
+    window->bytes = offer.bytes;
+    for (const WindowCard& card : cards) window->number = std::max(window->number, card.number);
+    const std::vector<FileDescriptor> descriptors = exchange_descriptors(cards);
+    auto mappings = std::make_shared<Mappings>();
+    for (Rank rank = 0; rank < membership_.ranks; ++rank)
+      window->bases.push_back(
+          reach(rank, cards[static_cast<std::size_t>(rank)], descriptors[static_cast<std::size_t>(rank)], *mappings));
+    const std::string hindrance = hindrance_in_place(cards);
+    window->in_place = hindrance.empty();
+    if (window->in_place && !in_one_process()) window->shifts = keep_shifts(*window, cards, *mappings);
+    window->mappings = std::move(mappings);
+    if (!all_reach()) return nullptr;
+    if (membership_.rank == 0)
+      log::info(log::Subsystem::init, "window {} of {} bytes: {}", window->number, window->bytes,
+                window->in_place ? "collectives use buffers in it in place"
+                                 : "collectives go through slots, since " + hindrance);
+    return window;
+  }
+
+ private:
+  // The offer costs nothing where all ranks are of this process.
+  std::vector<WindowCard> show_cards(const WindowOffer& offer) {
+    const std::size_t bytes = offer.bytes;
+    WindowCard mine;
+    mine.base = reinterpret_cast<std::uint64_t>(offer.base);
+    mine.bytes = bytes;
+    mine.number = offer.number;
+    mine.use = offer.use;
+    if (!in_one_process()) this->offer(mine, offer.base);
+    std::vector<WindowCard> cards;
+    for (const Assembly::Payload& payload :
+         assembly_.all_gather(kPurpose, std::as_bytes(std::span(&mine, 1)), deadline_)) {
+      WindowCard& card = cards.emplace_back();
+      std::memcpy(&card, payload.data(), sizeof card);
+      if (card.bytes != bytes)
+        fail(ErrorCode::invalid_argument,
+             "rank {} registers a window of {} bytes and rank {} one of {}: give all ranks' windows one size",
+             membership_.rank, bytes, cards.size() - 1, card.bytes);
+    }
+    return cards;
+  }
+
+  bool in_one_process() const {
+    return std::all_of(on_device_.peers.begin(), on_device_.peers.end(),
+                       [](const DevicePeer& peer) { return peer.same_process; });
+  }
+
+  void offer(WindowCard& mine, const void* base) {
+    try {
+      if (const auto memory = find_user_memory(base, mine.bytes)) {
+        mine.ticket = memory->ticket(descriptor_);
+        mine.offset = mine.base - memory->address();
+      } else {
+        mine.ticket = gpu::ticket_for(on_device_.device, mine.base, mine.offset);
+      }
+      mine.exported = 1;
+    } catch (const Error& error) {
+      obstacle_ = error.what();
+    }
+  }
+
+  // Descriptors pass through a meeting of their own, to which rank 0 invites; there is one only when some are needed.
+  std::vector<FileDescriptor> exchange_descriptors(const std::vector<WindowCard>& cards) {
+    std::vector<FileDescriptor> received(cards.size());
+    const auto needs = [](const WindowCard& card) { return card.exported != 0 && card.ticket.descriptor; };
+    if (std::none_of(cards.begin(), cards.end(), needs)) return received;
+    UniqueId id;
+    try {
+      if (membership_.rank == 0) id = create_private_id();
+    } catch (const Error& error) {
+      assembly_.refuse(error.what());
+      throw;
+    }
+    const auto ids = assembly_.all_gather(kPurpose, id.bytes, deadline_);
+    std::memcpy(id.bytes.data(), ids.front().data(), id.bytes.size());
+    std::vector<Rank> all(cards.size());
+    std::iota(all.begin(), all.end(), 0);
+    Bootstrap meeting(id, membership_.rank, membership_.ranks, deadline_, abort_,
+                      [&] { assembly_.check_alive(kPurpose, all); });
+    if (!descriptor_.valid()) descriptor_ = FileDescriptor(::memfd_create("sccl-none", MFD_CLOEXEC));
+    auto descriptors = meeting.exchange_descriptors(all, std::array<int, 1>{descriptor_.get()}, deadline_);
+    for (std::size_t rank = 0; rank < received.size(); ++rank) received[rank] = std::move(descriptors[rank].at(0));
+    return received;
+  }
+
+  // Where this rank's kernels find the peer's buffer; 0, with the obstacle noted, where they do not.
+  std::uint64_t reach(Rank rank, const WindowCard& card, const FileDescriptor& descriptor, Mappings& mappings) {
+    const DevicePeer& peer = on_device_.peers[static_cast<std::size_t>(rank)];
+    if (rank == membership_.rank) return card.base;
+    if (on_device_.paths.staged(membership_.rank, rank)) {
+      obstacle_ = fmt::format("the device of rank {} is out of reach", rank);
+      return 0;
+    }
+    try {
+      if (peer.same_process) {
+        const auto memory = find_user_memory(reinterpret_cast<const void*>(card.base), card.bytes);
+        memory ? memory->admit(on_device_.device) : gpu::enable_peer_access(on_device_.device, peer.memory->device());
+        return card.base;
+      }
+      if (card.exported == 0) {
+        obstacle_ = fmt::format("the buffer of rank {} cannot be given to other processes", rank);
+        return 0;
+      }
+      mappings.push_back(gpu::DeviceMemory::map(on_device_.device, card.ticket, descriptor));
+      return mappings.back()->address() + card.offset;
+    } catch (const Error& error) {
+      obstacle_ = error.what();
+      return 0;
+    }
+  }
+
+  // The same at all ranks; empty where there is none.
+  std::string hindrance_in_place(const std::vector<WindowCard>& cards) const {
+    for (std::size_t rank = 0; rank < cards.size(); ++rank)
+      if (cards[rank].use != WindowUse::symmetric)
+        return fmt::format("rank {} registered it without NCCL_WIN_COLL_SYMMETRIC", rank);
+    if (on_device_.streams && on_device_.streams->all_calls)
+      return "streams order the calls of processes that share a device";
+    return on_device_.no_windows_in_place;
+  }
+
+  // By rank: what leads from its address of a place in its window to this rank's.
+  std::uint64_t keep_shifts(const Window& window, const std::vector<WindowCard>& cards, Mappings& mappings) {
+    std::vector<std::uint64_t> shifts;
+    for (std::size_t rank = 0; rank < cards.size(); ++rank) shifts.push_back(window.bases[rank] - cards[rank].base);
+    gpu::Device plain = on_device_.device;
+    plain.vmm = false;  // a few words, for this rank only
+    try {
+      mappings.push_back(gpu::DeviceMemory::allocate(plain, shifts.size() * sizeof shifts[0]));
+      mappings.back()->write(0, shifts.data(), shifts.size() * sizeof shifts[0]);
+    } catch (const Error& error) {
+      obstacle_ = error.what();
+      return 0;
+    }
+    return mappings.back()->address();
+  }
+
+  bool all_reach() {
+    const std::uint8_t verdict = obstacle_.empty() ? 1 : 0;
+    bool all = true;
+    for (const Assembly::Payload& payload :
+         assembly_.all_gather(kPurpose, std::as_bytes(std::span(&verdict, 1)), deadline_))
+      all = all && payload.front() == std::byte{1};
+    if (!obstacle_.empty())
+      log::info(log::Subsystem::init,
+                "rank {}: no window, since kernels cannot write into it from everywhere ({}): allocate it "
+                "with ncclMemAlloc or cudaMalloc",
+                membership_.rank, obstacle_);
+    return all;
+  }
+
+  const Membership& membership_;
+  const DeviceMembership& on_device_;
+  Assembly& assembly_;
+  const std::atomic<bool>& abort_;
+  Deadline deadline_ = Deadline::in(init_timeout());
+  FileDescriptor descriptor_;
+  std::string obstacle_;
+};
+
+}  // namespace
+
+std::unique_ptr<Window> map_window(const Membership& membership, Assembly& assembly, const std::atomic<bool>& abort,
+                                   const WindowOffer& offer) {
+  return WindowMeeting(membership, assembly, abort).run(offer);
+}
+
+}  // namespace sccl::runtime

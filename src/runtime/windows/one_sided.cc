@@ -1,0 +1,177 @@
+#include "runtime/windows/one_sided.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "platform/host/fences.h"
+#include "platform/host/peer_memory.h"
+#include "runtime/bootstrap/unique_id.h"
+#include "runtime/gpu/kernel/device_executor.h"
+#include "runtime/windows/device_window.h"
+
+namespace sccl::runtime {
+namespace {
+
+struct WindowCard {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+};
+
+std::size_t index(const SignalAddress& address) {
+  return (static_cast<std::size_t>(address.peer) * MemoryLayout::kSignals + static_cast<std::size_t>(address.signal)) *
+             MemoryLayout::kContexts +
+         static_cast<std::size_t>(address.context);
+}
+
+}  // namespace
+
+OneSided::OneSided(const Membership& membership, Assembly& assembly, DeviceExecutor* device,
+                   const std::atomic<bool>& abort)
+    : membership_(membership),
+      assembly_(assembly),
+      device_(device),
+      abort_(abort),
+      used_(static_cast<std::size_t>(membership.ranks) * MemoryLayout::kSignals * MemoryLayout::kContexts, 0) {}
+
+const Window* OneSided::register_window(void* base, std::size_t bytes, WindowUse use) {
+  if (device_ != nullptr) {
+    auto window = map_window(membership_, assembly_, abort_, {base, bytes, use, next_window_});
+    if (!window) return nullptr;
+    next_window_ = window->number + 1;
+    return add(std::move(window));
+  }
+  const WindowCard mine{reinterpret_cast<std::uint64_t>(base), bytes};
+  const auto payloads =
+      assembly_.all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)), Deadline::in(init_timeout()));
+  auto window = std::make_unique<Window>();
+  window->base = base;
+  window->bytes = bytes;
+  for (const Assembly::Payload& payload : payloads) {
+    WindowCard card;
+    std::memcpy(&card, payload.data(), sizeof card);
+    if (card.bytes != bytes)
+      fail(ErrorCode::invalid_argument,
+           "rank {} registers a window of {} bytes and rank {} one of {}: give all ranks' windows one size",
+           membership_.rank, bytes, window->bases.size(), card.bytes);
+    window->bases.push_back(card.base);
+  }
+  if (!membership_.direct) {
+    log::info(log::Subsystem::init, "rank {}: no window, since the ranks cannot write into one another's memory",
+              membership_.rank);
+    return nullptr;
+  }
+  return add(std::move(window));
+}
+
+const Window* OneSided::add(std::unique_ptr<Window> window) {
+  const Window* handle = window.get();
+  const std::lock_guard lock(mutex_);
+  if (device_ != nullptr) device_->add_window(*window);
+  windows_[handle] = std::move(window);
+  return handle;
+}
+
+void OneSided::deregister_window(const Window* window) {
+  const std::lock_guard lock(mutex_);
+  const auto found = windows_.find(window);
+  if (found == windows_.end())
+    fail(ErrorCode::invalid_usage, "window {} is not one that this communicator registered",
+         static_cast<const void*>(window));
+  if (device_ != nullptr) device_->remove_window(*window);
+  windows_.erase(found);
+  if (device_ != nullptr) device_->drop_unused();
+}
+
+const Window& OneSided::window(const Window* handle) const {
+  const std::lock_guard lock(mutex_);
+  if (!windows_.contains(handle))
+    fail(ErrorCode::invalid_usage, "window {} is not one that this communicator registered",
+         static_cast<const void*>(handle));
+  return *handle;
+}
+
+void* OneSided::register_buffer(void* base, std::size_t bytes) {
+  auto entry = std::make_unique<std::pair<void*, std::size_t>>(base, bytes);
+  void* handle = entry.get();
+  const std::lock_guard lock(mutex_);
+  buffers_[handle] = std::move(entry);
+  return handle;
+}
+
+void OneSided::deregister_buffer(void* handle) {
+  const std::lock_guard lock(mutex_);
+  if (buffers_.erase(handle) == 0)
+    fail(ErrorCode::invalid_usage, "handle {} is not one that this communicator's ncclCommRegister returned", handle);
+}
+
+void OneSided::put(const PutRequest& request) {
+  const SignalAddress& to = request.to;
+  check(to);
+  if (request.window == nullptr) return signal(to);
+  const std::span<const std::byte> data = request.data;
+  const Window& window = *request.window;
+  const std::size_t offset = request.offset;
+  if (offset > window.bytes || data.size() > window.bytes - offset)
+    fail(ErrorCode::invalid_argument, "{} bytes at offset {} do not fit into a window of {} bytes", data.size(), offset,
+         window.bytes);
+  const Peer& peer = membership_.peers[static_cast<std::size_t>(to.peer)];
+  const std::uint64_t address = window.bases[static_cast<std::size_t>(to.peer)] + offset;
+  if (peer.shares_address_space) {
+    if (!data.empty()) std::memmove(reinterpret_cast<void*>(address), data.data(), data.size());
+  } else if (const int error = host::write_peer(peer.process, address, data.data(), data.size()); error != 0) {
+    fail(ErrorCode::remote_error, "rank {} cannot write into the window of rank {} ({}): look at that rank's output",
+         membership_.rank, to.peer, std::strerror(error));
+  }
+  signal(to);
+}
+
+void OneSided::signal(const SignalAddress& to) {
+  const Peer& peer = membership_.peers[static_cast<std::size_t>(to.peer)];
+  // The kernel's copy, or this thread's, is complete before the count is seen; pairs with arrived() at the peer.
+  membership_.layout.signal(peer.segment->data(), membership_.rank, to.signal, to.context)
+      .fetch_add(1, std::memory_order_release);
+  host::full_fence();
+  peer.state->bell.ring();
+}
+
+void OneSided::wait(std::span<const SignalWait> waits) {
+  struct Wanted {
+    SignalAddress from;
+    std::uint64_t count = 0;  // in all, of this signal
+  };
+  std::map<std::size_t, Wanted> wanted;
+  for (const SignalWait& wait : waits) {
+    check(wait.from);
+    Wanted& entry = wanted[index(wait.from)];
+    entry.from = wait.from;
+    entry.count += wait.count;
+  }
+  std::vector<Rank> missing;
+  assembly_.wait_until("ncclWaitSignal", missing, Deadline::never(), [&] {
+    missing.clear();
+    for (const auto& [at, entry] : wanted)
+      if (arrived(entry.from) - used_[at] < entry.count) missing.push_back(entry.from.peer);
+    return missing.empty();
+  });
+  for (const auto& [at, entry] : wanted) used_[at] += entry.count;
+}
+
+void OneSided::check(const SignalAddress& address) const {
+  if (address.peer < 0 || address.peer >= membership_.ranks)
+    fail(ErrorCode::invalid_argument, "rank {}: peer {} is not a rank of 0..{}", membership_.rank, address.peer,
+         membership_.ranks - 1);
+  if (address.signal < 0 || address.signal >= MemoryLayout::kSignals || address.context < 0 ||
+      address.context >= MemoryLayout::kContexts)
+    fail(ErrorCode::invalid_argument, "signal {} of context {}: signals are 0..{}, contexts 0..{}", address.signal,
+         address.context, MemoryLayout::kSignals - 1, MemoryLayout::kContexts - 1);
+}
+
+std::uint64_t OneSided::arrived(const SignalAddress& from) const {
+  std::byte* own = membership_.peers[static_cast<std::size_t>(membership_.rank)].segment->data();
+  return membership_.layout.signal(own, from.peer, from.signal, from.context)
+      .load(std::memory_order_acquire);  // pairs with signal() at the peer
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,96 @@
+// Windows, and transfers in which only one side takes part: data written into a peer's window, and signals.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "runtime/call/requests.h"
+#include "runtime/control/assembly.h"
+#include "runtime/membership/membership.h"
+
+namespace sccl::runtime {
+
+class DeviceExecutor;
+
+// A buffer of every rank, known to all of them.
+struct Window {
+  void* base = nullptr;  // this rank's
+  std::size_t bytes = 0;
+  std::vector<std::uint64_t> bases;  // by rank; on a device as this rank's kernels see them
+  std::shared_ptr<void> mappings;    // which make them so
+  std::uint32_t number = 0;          // on devices, the same on all ranks
+  bool in_place = false;             // collectives may use it so (gpu/resources/symmetric_windows.h)
+  std::uint64_t shifts =
+      0;  // table on the device, part of the mappings; 0: every rank's kernels see the same addresses
+};
+
+// `symmetric`: with NCCL_WIN_COLL_SYMMETRIC.
+enum class WindowUse : std::uint8_t { one_sided, symmetric };
+
+struct SignalAddress {
+  Rank peer = 0;
+  int signal = 0;
+  int context = 0;
+};
+
+// Data for a peer's window and a signal, or the signal alone.
+struct PutRequest {
+  std::span<const std::byte> data;
+  const Window* window = nullptr;
+  std::size_t offset = 0;
+  SignalAddress to;
+  StreamHandle stream = nullptr;
+};
+
+struct SignalWait {
+  SignalAddress from;
+  std::uint64_t count = 1;
+};
+
+// One rank's. Windows and registrations may be looked up by any thread, the rest is for the thread that makes calls.
+class OneSided {
+ public:
+  // All must outlive it. `device` is null on the host platform; `abort` ends the meeting of ranks there.
+  OneSided(const Membership& membership, Assembly& assembly, DeviceExecutor* device, const std::atomic<bool>& abort);
+
+  // Collective; null, with one line that says why, where ranks, or their kernels, cannot write into one another's
+  // memory. Throws invalid_argument when the ranks' sizes differ.
+  const Window* register_window(void* base, std::size_t bytes, WindowUse use);
+  void deregister_window(const Window* window);      // invalid_usage for one that is not registered
+  const Window& window(const Window* handle) const;  // the same
+
+  // Registration of a buffer gains nothing on the host platform; the handles are kept so that a wrong one is noticed.
+  void* register_buffer(void* base, std::size_t bytes);
+  void deregister_buffer(void* handle);
+
+  // Complete when it returns: the peer can read the data, and sees the signal after it. Of the host platform.
+  void put(const PutRequest& request);
+
+  // Returns when all signals have come; they are used up then. Throws as Assembly does. Of the host platform.
+  void wait(std::span<const SignalWait> waits);
+
+  void check(const SignalAddress& address) const;
+
+ private:
+  const Window* add(std::unique_ptr<Window> window);
+  void signal(const SignalAddress& to);
+  std::uint64_t arrived(const SignalAddress& from) const;
+
+  const Membership& membership_;
+  Assembly& assembly_;
+  DeviceExecutor* device_;
+  const std::atomic<bool>& abort_;
+  std::uint32_t next_window_ = 1;
+  std::vector<std::uint64_t> used_;  // signals that wait() has used up, by peer, signal and context
+  mutable std::mutex mutex_;         // guards what follows
+  std::map<const Window*, std::unique_ptr<Window>> windows_;
+  std::map<void*, std::unique_ptr<std::pair<void*, std::size_t>>> buffers_;
+};
+
+}  // namespace sccl::runtime
