@@ -66,13 +66,13 @@ std::vector<portfolio::Candidate> found_in_background(const topology::Topology& 
 }
 
 void judge(const topology::Topology& topology, Collective collective, double seconds, Tally& tally) {
-  runtime::Rehearsal rehearsal(topology, kPipeline);
-  rehearsal.add(collective, 0, found_in_background(topology, collective, seconds));
+  runtime::ScheduleModel schedule_model(topology, kPipeline);
+  schedule_model.add(collective, 0, found_in_background(topology, collective, seconds));
   runtime::Settings settings;
-  const auto& all = rehearsal.candidates(collective, 0);
+  const auto& all = schedule_model.candidates(collective, 0);
   for (const std::size_t bytes : sizes()) {
     const runtime::Question question{collective, 0, topology.ranks, runtime::SizeClass::of(bytes)};
-    const std::string chosen = rank_on_links(question, settings, rehearsal).front().choice.planner;
+    const std::string chosen = rank_on_links(question, settings, schedule_model).front().choice.planner;
     const auto exact = portfolio::predict(all, bytes, 1, kPipeline);
     if (exact.empty()) return;  // links without figures
     for (const portfolio::Prediction& prediction : exact)

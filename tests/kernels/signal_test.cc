@@ -1,4 +1,4 @@
-// Signals and the doors at which streams wait for them: no wait ends before its signals have come, and every one ends.
+// Signals and the gates at which streams wait for them: no wait ends before its signals have come, and every one ends.
 #include <catch2/catch.hpp>
 #include <random>
 #include <thread>
@@ -18,7 +18,7 @@ struct Pair {
   alignas(64) u64 arrived[kNumbers]{};
   u64 sent[kNumbers]{};
   u64 used[kNumbers]{};
-  SignalDoor door{};
+  SignalGate gate{};
   u64 stopping = 0;
 
   explicit Pair(u64 begin = 0) {
@@ -29,12 +29,12 @@ struct Pair {
     arguments.step = step;
     arguments.count = 1;
     arguments.stopping = &stopping;
-    arguments.signals[0] = {&arrived[number], step == SignalStep::send ? &sent[number] : &used[number], &door,
+    arguments.signals[0] = {&arrived[number], step == SignalStep::send ? &sent[number] : &used[number], &gate,
                             number + 1, count};
     place = {};
     run_signals(arguments);
   }
-  bool is_open() const { return load_acquire_system(&door.open) == 1; }
+  bool is_open() const { return load_acquire_system(&gate.open) == 1; }
   void pass() const {
     while (!is_open()) sccl::device::gpu::pause();
   }
@@ -59,10 +59,10 @@ TEST_CASE("a stream passes when its signals have come, and not before") {
   CHECK(pair.is_open());
 }
 
-TEST_CASE("a door that was opened in vain is shut again") {
+TEST_CASE("a gate that was opened in vain is shut again") {
   Pair pair;
   pair.run(SignalStep::arm, 0, 1);
-  pair.door.open = 1;  // by a sender that had read what was awaited before
+  pair.gate.open = 1;  // by a sender that had read what was awaited before
   pair.run(SignalStep::confirm, 0, 1);
   CHECK_FALSE(pair.is_open());
   pair.run(SignalStep::send, 0, 0);

@@ -62,10 +62,10 @@ TEST_CASE("more steps are in favour of lines, more time on the links is not") {
 }
 
 TEST_CASE("on links with figures every candidate gets the protocol that suits it") {
-  Rehearsal rehearsal(topology::preset("dgx1v"), {});
+  ScheduleModel schedule_model(topology::preset("dgx1v"), {});
   const auto first = [&](std::size_t bytes, DeviceReach reach, ProtocolChoice asked = ProtocolChoice::automatic) {
     const Question question{Collective::allreduce, 0, 8, SizeClass::of(bytes)};
-    return rank_on_device_links(question, asking(asked), rehearsal, reach).front().choice.protocol;
+    return rank_on_device_links(question, asking(asked), schedule_model, reach).front().choice.protocol;
   };
   CHECK(first(8, kLines) == ProtocolChoice::ll);
   CHECK(first(256 << 10, kLines) == ProtocolChoice::ll128);

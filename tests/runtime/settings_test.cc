@@ -57,7 +57,7 @@ TEST_CASE("NCCL_PROTO takes LL128 away wherever it names others") {
   CHECK(with({{"NCCL_PROTO", "^LL128"}, {"SCCL_PROTO", "ll128"}}).lines_allowed);
   CHECK(with({{"NCCL_PROTO", "LL128"}}).protocol == ProtocolChoice::ll128);
   const Settings without = with({{"NCCL_PROTO", "^LL128"}});
-  CHECK(from_card(to_card(without)) == without);
+  CHECK(from_record(to_record(without)) == without);
   CHECK(differences(with({}), without) == std::vector<std::string>{"LL128 of NCCL_PROTO=1 instead of 0"});
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("settings survive the way to other ranks, and differences are named") 
                               {"SCCL_LANES", "3"},
                               {"SCCL_STREAM_BYTES", "77"},
                               {"SCCL_TUNE", "off"}});
-  CHECK(from_card(to_card(mine)) == mine);
+  CHECK(from_record(to_record(mine)) == mine);
   const auto found = differences(mine, with({}));
   CHECK(found.size() == 6);
   CHECK(found.front() == "SCCL_ALGO=ring instead of auto");

@@ -16,7 +16,7 @@ MOST_FILES_IN_A_ROOM = 16
 KNOWN_UPWARD = {
     ("runtime/choice/tuning/chooser.h",
      "runtime/membership/membership.h"),
-    ("runtime/control/assembly.h",
+    ("runtime/control/control_all_gather.h",
      "runtime/membership/membership.h"),
     ("runtime/control/status.cc",
      "runtime/membership/membership.h"),

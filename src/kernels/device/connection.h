@@ -56,7 +56,7 @@ struct alignas(64) SlotHeader {
   u64 input_address;
   u64 output_address;
   u64 scale_bits;
-  u64 lent;  // on the host: where the payload lies instead (kernels/host/lent_slots.h), 0: here
+  u64 lent;  // on the host: where the payload lies instead (kernels/host/shared_slots.h), 0: here
 };
 
 struct alignas(64) Tail {
@@ -91,7 +91,7 @@ struct Connection {
   u64* lines;  // kLineRingBytes of the receiver's memory; null where the link may cut lines
   u64 line_position;
   u64 line_seen_tail;
-  void* loans;  // on the host, of an outgoing connection: who else still reads its slots
+  void* shared_slots;  // on the host, of an outgoing connection: which peers still read its slots
   // On the host, where connections differ:
   u32 depth;            // slots; a power of two
   u32 inline_lines;     // at which a message may begin; a power of two

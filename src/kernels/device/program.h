@@ -97,7 +97,7 @@ struct Call {
   const u64* input_shifts;
   const u64* output_shifts;
   bool lends_slots;  // `simple` on the host: what goes into several slots is written into one
-                     // (kernels/host/lent_slots.h)
+                     // (kernels/host/shared_slots.h)
 };
 
 struct LaneState {

@@ -6,7 +6,7 @@
 namespace sccl::device::gpu {
 
 // What a sender finds beside its counters at the receiver, whose stream waits: for which signal, and until which count.
-struct SignalDoor {
+struct SignalGate {
   u64 awaited;  // 1 + the signal's number in the high bits, the count in the low ones; 0: none
   u64 open;     // 1: the stream may pass; it waits for the low half
 };
@@ -15,10 +15,10 @@ inline constexpr u32 kCountBits = 48;
 
 enum class SignalStep : u32 { send, arm, confirm };
 
-struct DoorSignal {
+struct GateSignal {
   u64* arrived;  // the receiver's counter
   u64* counted;  // what this rank has sent, or used up
-  SignalDoor* door;
+  SignalGate* gate;
   u64 number;  // 1 + the signal's
   u64 count;   // to be used up
 };
@@ -27,7 +27,7 @@ struct SignalArguments {
   SignalStep step;
   u32 count;            // of signals; of one peer one at most
   const u64* stopping;  // not zero: nothing may be sent any more
-  DoorSignal signals[kMostWaits];
+  GateSignal signals[kMostWaits];
 };
 static_assert(sizeof(SignalArguments) <= 4096);
 

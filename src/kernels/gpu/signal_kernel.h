@@ -1,6 +1,6 @@
 // Signals for streams that wait instead of kernels (runtime/gpu/stream/stream_signals.h): short kernels of one thread
 // that wait for nobody. Counters are those of one_sided_kernel.h. A stream waits for one fixed value, also when it
-// replays a graph, while counts advance; so it waits at a door, a word beside the counters, that is opened when the
+// replays a graph, while counts advance; so it waits at a gate, a word beside the counters, that is opened when the
 // count has come:
 //
 //   receiver                                         sender
@@ -12,9 +12,9 @@
 //   confirm: arrived >= used: open = 1, else open = 0, fence, look again
 //   stream waits until open == 1
 //
-// One of the two sees the other (both store, fence and look), so the door is opened by somebody. It may be opened in
+// One of the two sees the other (both store, fence and look), so the gate is opened by somebody. It may be opened in
 // vain: by a sender that read what was awaited before. A sender's kernels run one after another, so only one of them
-// can be so late; the confirmation shuts the door again, and the second wait cannot be deceived: all later kernels read
+// can be so late; the confirmation shuts the gate again, and the second wait cannot be deceived: all later kernels read
 // what is awaited now. Counters have one writer each, so that no atomic addition is needed, which a bus may not have.
 #pragma once
 
@@ -26,29 +26,29 @@ namespace sccl::device::gpu {
 // Of counts without their upper bits: at most half of what they can hold lies between two that are compared.
 inline bool has_come(u64 arrived, u64 wanted) { return ((arrived - wanted) & (1ull << (kCountBits - 1))) == 0; }
 
-inline void open_if_come(const DoorSignal& signal) {
-  if (has_come(load_acquire_system(signal.arrived), *signal.counted)) store_release_system(&signal.door->open, 1);
+inline void open_if_come(const GateSignal& signal) {
+  if (has_come(load_acquire_system(signal.arrived), *signal.counted)) store_release_system(&signal.gate->open, 1);
 }
 
-inline void send(const DoorSignal& signal) {
+inline void send(const GateSignal& signal) {
   const u64 arrived = ++*signal.counted;
   store_release_system(signal.arrived, arrived);
   fence_system_total();
-  const u64 awaited = load_acquire_system(&signal.door->awaited);
-  if (awaited >> kCountBits == signal.number && has_come(arrived, awaited)) store_release_system(&signal.door->open, 1);
+  const u64 awaited = load_acquire_system(&signal.gate->awaited);
+  if (awaited >> kCountBits == signal.number && has_come(arrived, awaited)) store_release_system(&signal.gate->open, 1);
 }
 
-inline void arm(const DoorSignal& signal) {
+inline void arm(const GateSignal& signal) {
   const u64 wanted = *signal.counted += signal.count;
-  store_relaxed_system(&signal.door->open, 0);
-  store_release_system(&signal.door->awaited, signal.number << kCountBits | (wanted & ((1ull << kCountBits) - 1)));
+  store_relaxed_system(&signal.gate->open, 0);
+  store_release_system(&signal.gate->awaited, signal.number << kCountBits | (wanted & ((1ull << kCountBits) - 1)));
   fence_system_total();
   open_if_come(signal);
 }
 
-inline void confirm(const DoorSignal& signal) {
+inline void confirm(const GateSignal& signal) {
   if (!has_come(load_acquire_system(signal.arrived), *signal.counted)) {
-    store_relaxed_system(&signal.door->open, 0);
+    store_relaxed_system(&signal.gate->open, 0);
     fence_system_total();
   }
   open_if_come(signal);

@@ -10,8 +10,8 @@
 
 #include "kernels/device/interpreter.h"
 #include "kernels/host/inline_messages.h"
-#include "kernels/host/lent_slots.h"
 #include "kernels/host/reduce_copy.h"
+#include "kernels/host/shared_slots.h"
 #include "kernels/host/slot_stores.h"
 #include "platform/host/doorbell.h"
 #include "platform/host/fences.h"
@@ -132,7 +132,7 @@ class HostTarget {
   void set_shared_memory(std::vector<u8*> bases) { bases_ = std::move(bases); }
 
   u64 lend(device::Connection& lender, device::Connection& borrower) {
-    static_cast<LentSlots*>(lender.loans)->lend(lender, borrower);
+    static_cast<SharedSlots*>(lender.shared_slots)->lend(lender, borrower);
     const u8* const payload = device::Slots<HostTarget>::payload(lender);
     const auto owner = static_cast<u64>(lender.peer);
     return (owner + 1) << kOwnerShift | static_cast<u64>(payload - bases_[owner]);
@@ -141,8 +141,8 @@ class HostTarget {
     return bases_[(place >> kOwnerShift) - 1] + (place & ((u64{1} << kOwnerShift) - 1));
   }
   static const device::Connection* still_read(const device::Connection& connection) {
-    if (connection.loans == nullptr) return nullptr;
-    return static_cast<LentSlots*>(connection.loans)->reader<HostTarget>(connection);
+    if (connection.shared_slots == nullptr) return nullptr;
+    return static_cast<SharedSlots*>(connection.shared_slots)->reader<HostTarget>(connection);
   }
 
   bool fetch(const device::Connection& connection, u8* to, u64 address, u64 bytes) {

@@ -29,7 +29,7 @@ class FlatProgram {
   std::size_t most_operands() const { return most_operands_; }
   std::size_t most_destinations() const { return most_destinations_; }
   int scratch_slots() const { return scratch_slots_; }
-  // Something goes to several ranks alike, and may lie in one slot for all of them (lent_slots.h).
+  // Something goes to several ranks alike, and may lie in one slot for all of them (shared_slots.h).
   bool may_lend() const;
 
  private:

@@ -107,23 +107,23 @@ struct Bootstrap::Impl {
 
   void join(Deadline deadline);
   bool try_address(const Address& address, Deadline deadline);
-  void greet(const Patience& patience);
-  Bytes receive_frame(Kind& kind, const Patience& patience);
+  void greet(const WaitPolicy& policy);
+  Bytes receive_frame(Kind& kind, const WaitPolicy& policy);
   std::vector<Bytes> parse_gathered(const Bytes& payload) const;
   [[noreturn]] void fail_with(const Bytes& error);
   [[noreturn]] void tell_roots_reason(const char* during);
   [[noreturn]] void explain(SocketFailure failure, const char* during);
 
-  Patience until(Deadline deadline) const { return {deadline, abort, -1, &watch}; }
+  WaitPolicy until(Deadline deadline) const { return {deadline, abort, -1, &watch}; }
 };
 
 // False when nobody, or somebody else, answers there.
 bool Bootstrap::Impl::try_address(const Address& address, Deadline deadline) {
   const auto limit = std::chrono::milliseconds(deadline.remaining_ms(static_cast<int>(kGreetingLimit.count())));
-  const Patience patience = until(Deadline::in(limit));
+  const WaitPolicy policy = until(Deadline::in(limit));
   try {
-    socket = connect_to(address, patience);
-    greet(patience);
+    socket = connect_to(address, policy);
+    greet(policy);
     return true;
   } catch (SocketFailure failure) {
     if (failure == SocketFailure::aborted) throw;
@@ -132,15 +132,15 @@ bool Bootstrap::Impl::try_address(const Address& address, Deadline deadline) {
   }
 }
 
-void Bootstrap::Impl::greet(const Patience& patience) {
+void Bootstrap::Impl::greet(const WaitPolicy& policy) {
   const Hello hello{kTag, make_nonce()};
-  send_all(socket.get(), bytes_of(hello), patience);
+  send_all(socket.get(), bytes_of(hello), policy);
   Proof proof;
-  receive_all(socket.get(), writable_bytes_of(proof), patience);
+  receive_all(socket.get(), writable_bytes_of(proof), policy);
   if (proof.mac != prove(id.secret, hello.nonce, Role::root)) throw SocketFailure::closed;
   root_is_here = proof.process == static_cast<std::uint64_t>(::getpid());
   const Join join{prove(id.secret, proof.nonce, Role::rank), rank, ranks};
-  send_all(socket.get(), bytes_of(join), patience);
+  send_all(socket.get(), bytes_of(join), policy);
 }
 
 void Bootstrap::Impl::join(Deadline deadline) {
@@ -199,14 +199,14 @@ void Bootstrap::Impl::explain(SocketFailure failure, const char* during) {
              during);
 }
 
-Bytes Bootstrap::Impl::receive_frame(Kind& kind, const Patience& patience) {
+Bytes Bootstrap::Impl::receive_frame(Kind& kind, const WaitPolicy& policy) {
   Header header;
-  receive_all(socket.get(), writable_bytes_of(header), patience);
+  receive_all(socket.get(), writable_bytes_of(header), policy);
   kind = header.kind;
   const std::uint64_t most = std::uint64_t{kMostFrameBytes} * static_cast<std::uint64_t>(ranks);
   if (header.length > most) throw SocketFailure::closed;
   Bytes payload(header.length);
-  receive_all(socket.get(), payload, patience);
+  receive_all(socket.get(), payload, policy);
   return payload;
 }
 
@@ -255,22 +255,22 @@ Bootstrap::~Bootstrap() {
 // The process may end as soon as this rank is done, and would take the root's last words to other ranks with it.
 void Bootstrap::Impl::wait_for_roots_end() const {
   std::array<std::byte, 64> rest;
-  const Patience patience{Deadline::in(kRootsEndLimit), abort};
-  while (true) receive_all(socket.get(), rest, patience);  // until the connection is closed
+  const WaitPolicy policy{Deadline::in(kRootsEndLimit), abort};
+  while (true) receive_all(socket.get(), rest, policy);  // until the connection is closed
 }
 
 std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadline deadline) {
-  const Patience patience = impl_->until(deadline);
+  const WaitPolicy policy = impl_->until(deadline);
   Kind kind = Kind::gathered;
   Bytes payload;
   try {
-    send_all(impl_->socket.get(), frame(Kind::gather, mine), patience);
+    send_all(impl_->socket.get(), frame(Kind::gather, mine), policy);
     try {
-      payload = impl_->receive_frame(kind, patience);
+      payload = impl_->receive_frame(kind, policy);
     } catch (SocketFailure failure) {
       if (failure != SocketFailure::timed_out) throw;
       // The root knows who is missing.
-      const Patience last{Deadline::in(std::chrono::seconds(1)), impl_->abort};
+      const WaitPolicy last{Deadline::in(std::chrono::seconds(1)), impl_->abort};
       send_all(impl_->socket.get(), frame(Kind::missing, {}), last);
       payload = impl_->receive_frame(kind, last);
     }
@@ -285,7 +285,7 @@ void Bootstrap::fail(const std::string& reason) noexcept {
   if (!impl_->socket.valid() || impl_->over) return;
   impl_->over = true;
   try {
-    const Patience brief{Deadline::in(std::chrono::seconds(1)), nullptr};
+    const WaitPolicy brief{Deadline::in(std::chrono::seconds(1)), nullptr};
     send_all(impl_->socket.get(), frame(Kind::failed, std::as_bytes(std::span(reason))), brief);
     send_all(impl_->socket.get(), frame(Kind::leave, {}), brief);
   } catch (...) {
@@ -296,10 +296,10 @@ void Bootstrap::fail(const std::string& reason) noexcept {
 std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> local_ranks,
                                                                          std::span<const int> mine, Deadline deadline) {
   // While it goes on, the root speaks only to say that a rank failed or died.
-  const Patience patience{deadline, impl_->abort, impl_->socket.get(), &impl_->watch};
+  const WaitPolicy policy{deadline, impl_->abort, impl_->socket.get(), &impl_->watch};
   constexpr const char* kDuring = "the exchange of shared memory";
   try {
-    return exchange({impl_->id.secret, impl_->rank, local_ranks, mine, patience}, [&] { all_gather({}, deadline); });
+    return exchange({impl_->id.secret, impl_->rank, local_ranks, mine, policy}, [&] { all_gather({}, deadline); });
   } catch (SocketFailure failure) {
     if (failure != SocketFailure::closed && failure != SocketFailure::alarmed) impl_->explain(failure, kDuring);
     impl_->tell_roots_reason(kDuring);

@@ -52,7 +52,7 @@ FileDescriptor unix_socket() {
   return made;
 }
 
-void send_message(int socket, const Message& message, std::span<const int> descriptors, const Patience& patience) {
+void send_message(int socket, const Message& message, std::span<const int> descriptors, const WaitPolicy& policy) {
   iovec data{const_cast<Message*>(&message), sizeof message};
   std::vector<std::byte> control(CMSG_SPACE(descriptors.size_bytes()));
   msghdr header{};
@@ -69,7 +69,7 @@ void send_message(int socket, const Message& message, std::span<const int> descr
   }
   while (::sendmsg(socket, &header, MSG_NOSIGNAL) < 0) {
     if (errno == EAGAIN || errno == ETOOMANYREFS)
-      wait_for(socket, POLLOUT, patience);
+      wait_for(socket, POLLOUT, policy);
     else if (errno == EPIPE || errno == ECONNRESET)
       throw SocketFailure::closed;
     else if (errno != EINTR)
@@ -122,13 +122,13 @@ std::optional<Received> try_receive(int socket) {
   return received;
 }
 
-Received receive_message(int socket, const Patience& patience) {
+Received receive_message(int socket, const WaitPolicy& policy) {
   while (true) {
     if (auto received = try_receive(socket)) {
       if (received->truncated) fail_without_room();
       return std::move(*received);
     }
-    wait_for(socket, POLLIN, patience);
+    wait_for(socket, POLLIN, policy);
   }
 }
 
@@ -176,7 +176,7 @@ class Server {
   void wait_for_callers() {
     std::vector<pollfd> entries{{listener_.get(), POLLIN, 0}};
     for (const Caller& caller : callers_) entries.push_back({caller.socket.get(), POLLIN, 0});
-    wait_for_any(entries, exchange_.patience);
+    wait_for_any(entries, exchange_.policy);
     for (std::size_t i = 0; i < callers_.size(); ++i) callers_[i].readable = entries[i + 1].revents != 0;
   }
 
@@ -223,8 +223,8 @@ class Server {
         for (const FileDescriptor& descriptor : table_[i]) passed.push_back(descriptor.get());
       const Message message{proof_of(exchange_.secret, exchange_.rank), exchange_.rank,
                             static_cast<std::int32_t>(first)};
-      send_message(client, message, passed, exchange_.patience);
-      receive_message(client, exchange_.patience);
+      send_message(client, message, passed, exchange_.policy);
+      receive_message(client, exchange_.policy);
     }
   }
 
@@ -238,11 +238,11 @@ class Server {
 
 // Throws when it comes, when the call is aborted or its deadline passes; else returns after `span`.
 void wait_for_alarm(const DescriptorExchange& exchange, std::chrono::milliseconds span) {
-  const Patience brief{Deadline::in(span), exchange.patience.abort, exchange.patience.alarm, exchange.patience.watch};
+  const WaitPolicy brief{Deadline::in(span), exchange.policy.abort, exchange.policy.alarm, exchange.policy.watch};
   try {
     wait_for_any({}, brief);
   } catch (SocketFailure failure) {
-    if (failure != SocketFailure::timed_out || exchange.patience.deadline.passed()) throw;
+    if (failure != SocketFailure::timed_out || exchange.policy.deadline.passed()) throw;
   }
 }
 
@@ -266,11 +266,11 @@ FileDescriptor connect_to_server(const DescriptorExchange& exchange) {
 Table run_client(const DescriptorExchange& exchange) {
   const FileDescriptor socket = connect_to_server(exchange);
   const Message hello{proof_of(exchange.secret, exchange.rank), exchange.rank, 0};
-  send_message(socket.get(), hello, exchange.mine, exchange.patience);
+  send_message(socket.get(), hello, exchange.mine, exchange.policy);
   Table table(exchange.ranks.size());
   const std::size_t each = exchange.mine.size();
   for (std::size_t filled = 0; filled < table.size();) {
-    Received received = receive_message(socket.get(), exchange.patience);
+    Received received = receive_message(socket.get(), exchange.policy);
     if (received.message.mac != proof_of(exchange.secret, exchange.ranks.front()) || each == 0 ||
         received.descriptors.empty() || received.descriptors.size() % each != 0 ||
         received.descriptors.size() / each > table.size() - filled)
@@ -279,7 +279,7 @@ Table run_client(const DescriptorExchange& exchange) {
     for (std::size_t i = 0; i < received.descriptors.size(); ++i)
       table[filled + i / each].push_back(std::move(received.descriptors[i]));
     filled += received.descriptors.size() / each;
-    send_message(socket.get(), hello, {}, exchange.patience);
+    send_message(socket.get(), hello, {}, exchange.policy);
   }
   return table;
 }

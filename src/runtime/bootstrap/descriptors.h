@@ -17,7 +17,7 @@ struct DescriptorExchange {
   Rank rank = 0;
   std::span<const Rank> ranks;  // who takes part, ascending; the first serves
   std::span<const int> mine;
-  Patience patience;
+  WaitPolicy policy;
 };
 
 // `barrier` returns when every rank has called it; the server listens before, the others connect after. Throws

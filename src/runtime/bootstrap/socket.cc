@@ -73,16 +73,16 @@ FileDescriptor listen_on(Address& address) {
   return made;
 }
 
-void wait_for_any(std::span<pollfd> entries, const Patience& patience) {
+void wait_for_any(std::span<pollfd> entries, const WaitPolicy& policy) {
   std::vector<pollfd> all(entries.begin(), entries.end());
-  all.push_back({patience.alarm, POLLIN, 0});  // poll passes over -1
+  all.push_back({policy.alarm, POLLIN, 0});  // poll passes over -1
   while (true) {
-    if (patience.abort != nullptr && patience.abort->load(std::memory_order_acquire))  // pairs with Communicator::abort
+    if (policy.abort != nullptr && policy.abort->load(std::memory_order_acquire))  // pairs with Communicator::abort
       throw SocketFailure::aborted;
-    if (patience.deadline.passed()) throw SocketFailure::timed_out;
-    const int ready = ::poll(all.data(), all.size(), patience.deadline.remaining_ms(kPollSliceMs) + 1);
+    if (policy.deadline.passed()) throw SocketFailure::timed_out;
+    const int ready = ::poll(all.data(), all.size(), policy.deadline.remaining_ms(kPollSliceMs) + 1);
     if (ready < 0 && errno != EINTR) fail_errno(errno, "poll", "raise the limit on open files (ulimit -n)");
-    if (ready == 0 && patience.watch != nullptr && *patience.watch) (*patience.watch)();
+    if (ready == 0 && policy.watch != nullptr && *policy.watch) (*policy.watch)();
     if (ready <= 0) continue;
     std::copy(all.begin(), all.end() - 1, entries.begin());
     if (std::any_of(entries.begin(), entries.end(), [](const pollfd& entry) { return entry.revents != 0; })) return;
@@ -90,18 +90,18 @@ void wait_for_any(std::span<pollfd> entries, const Patience& patience) {
   }
 }
 
-void wait_for(int descriptor, short events, const Patience& patience) {
+void wait_for(int descriptor, short events, const WaitPolicy& policy) {
   pollfd entry{descriptor, events, 0};
-  wait_for_any(std::span(&entry, 1), patience);
+  wait_for_any(std::span(&entry, 1), policy);
 }
 
-FileDescriptor connect_to(const Address& address, const Patience& patience) {
+FileDescriptor connect_to(const Address& address, const WaitPolicy& policy) {
   FileDescriptor made = make_socket(address.family());
   const int on = 1;
   ::setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
     if (errno != EINPROGRESS && errno != EINTR) throw SocketFailure::closed;
-    wait_for(made.get(), POLLOUT, patience);
+    wait_for(made.get(), POLLOUT, policy);
     int error = 0;
     socklen_t length = sizeof error;
     ::getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -110,25 +110,25 @@ FileDescriptor connect_to(const Address& address, const Patience& patience) {
   return made;
 }
 
-void send_all(int socket, std::span<const std::byte> bytes, const Patience& patience) {
+void send_all(int socket, std::span<const std::byte> bytes, const WaitPolicy& policy) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
     else if (sent < 0 && would_block(errno))
-      wait_for(socket, POLLOUT, patience);
+      wait_for(socket, POLLOUT, policy);
     else if (!(sent < 0 && errno == EINTR))
       throw SocketFailure::closed;
   }
 }
 
-void receive_all(int socket, std::span<std::byte> bytes, const Patience& patience) {
+void receive_all(int socket, std::span<std::byte> bytes, const WaitPolicy& policy) {
   while (!bytes.empty()) {
     const ssize_t received = ::recv(socket, bytes.data(), bytes.size(), 0);
     if (received > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(received));
     else if (received < 0 && would_block(errno))
-      wait_for(socket, POLLIN, patience);
+      wait_for(socket, POLLIN, policy);
     else if (!(received < 0 && errno == EINTR))
       throw SocketFailure::closed;
   }

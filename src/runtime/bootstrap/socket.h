@@ -20,7 +20,7 @@ namespace sccl::runtime {
 // When a blocking call must give up. `abort` may be null. `alarm` is a descriptor that becomes readable when there is
 // worse news than the call waits for; -1: none. `watch` may be null; it is called when nothing has come for a while,
 // and may throw.
-struct Patience {
+struct WaitPolicy {
   Deadline deadline = Deadline::never();
   const std::atomic<bool>* abort = nullptr;
   int alarm = -1;
@@ -33,15 +33,15 @@ enum class SocketFailure { timed_out, aborted, closed, alarmed };
 // Non-blocking, close-on-exec.
 FileDescriptor listen_on(Address& address);  // stores the port that was given
 // Throws SocketFailure; `closed` when nobody listens there.
-FileDescriptor connect_to(const Address& address, const Patience& patience);
-void send_all(int socket, std::span<const std::byte> bytes, const Patience& patience);
-void receive_all(int socket, std::span<std::byte> bytes, const Patience& patience);
+FileDescriptor connect_to(const Address& address, const WaitPolicy& policy);
+void send_all(int socket, std::span<const std::byte> bytes, const WaitPolicy& policy);
+void receive_all(int socket, std::span<std::byte> bytes, const WaitPolicy& policy);
 // recvmsg of a packet (SOCK_SEQPACKET): its bytes; 0 when the peer has hung up and all its packets were received; -1
 // with errno.
 ssize_t receive_packet(int socket, msghdr& header);
 // Waits until the descriptor is readable or writable (poll events).
-void wait_for(int descriptor, short events, const Patience& patience);
+void wait_for(int descriptor, short events, const WaitPolicy& policy);
 // The same for several at once; their `revents` tell which.
-void wait_for_any(std::span<pollfd> entries, const Patience& patience);
+void wait_for_any(std::span<pollfd> entries, const WaitPolicy& policy);
 
 }  // namespace sccl::runtime

@@ -137,9 +137,9 @@ std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
 }  // namespace
 
 std::size_t most_ll_bytes(Collective collective, int ranks) {
-  using Channel = MemoryLayout::Channel;
+  using RingKind = MemoryLayout::RingKind;
   const bool deep = info(collective).rooted && MemoryLayout::has_deep(ranks);
-  return MemoryLayout::inline_message_bytes(deep ? Channel::deep : Channel::collective);
+  return MemoryLayout::inline_message_bytes(deep ? RingKind::deep : RingKind::collective);
 }
 
 std::string protocol_name(ProtocolChoice protocol) {

@@ -26,17 +26,17 @@ schedule::Schedule plan_or_ring(const std::string& planner, const topology::Topo
 
 }  // namespace
 
-const Plan& PlanCache::find(Collective collective, Rank root, const Choice& choice, Rehearsal* rehearsal) {
+const Plan& PlanCache::find(Collective collective, Rank root, const Choice& choice, ScheduleModel* schedule_model) {
   auto& plan = plans_[{collective, root, choice.planner, choice.form}];
-  if (!plan) plan = make(collective, root, choice, rehearsal);
+  if (!plan) plan = make(collective, root, choice, schedule_model);
   return *plan;
 }
 
 std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Choice& choice,
-                                      Rehearsal* rehearsal) const {
+                                      ScheduleModel* schedule_model) const {
   auto plan = std::make_unique<Plan>();
-  plan->schedule = rehearsal != nullptr ? rehearsal->schedule(collective, root, choice.planner)
-                                        : plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
+  plan->schedule = schedule_model != nullptr ? schedule_model->schedule(collective, root, choice.planner)
+                                             : plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
   schedule::Program program;
   if (choice.form == Form::direct) {
     // As many parts as ranks that move them (lower_direct).

@@ -9,7 +9,7 @@
 
 #include "kernels/program/flat_program.h"
 #include "runtime/choice/dispatcher.h"
-#include "runtime/choice/rehearsal.h"
+#include "runtime/choice/schedule_model.h"
 #include "schedule/schedule.h"
 
 namespace sccl::runtime {
@@ -24,12 +24,13 @@ class PlanCache {
  public:
   PlanCache(Rank rank, int ranks) : rank_(rank), ranks_(ranks) {}
 
-  // The choice's plan, or where its planner has none for this collective, the ring's; a rehearsal, when given, knows
-  // the schedule. Throws invalid_argument when verification refuses a schedule.
-  const Plan& find(Collective collective, Rank root, const Choice& choice, Rehearsal* rehearsal);
+  // The choice's plan, or where its planner has none for this collective, the ring's; a schedule model, when given,
+  // knows the schedule. Throws invalid_argument when verification refuses a schedule.
+  const Plan& find(Collective collective, Rank root, const Choice& choice, ScheduleModel* schedule_model);
 
  private:
-  std::unique_ptr<Plan> make(Collective collective, Rank root, const Choice& choice, Rehearsal* rehearsal) const;
+  std::unique_ptr<Plan> make(Collective collective, Rank root, const Choice& choice,
+                             ScheduleModel* schedule_model) const;
 
   Rank rank_;
   int ranks_;

@@ -5,7 +5,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "runtime/control/assembly.h"
+#include "runtime/control/control_all_gather.h"
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/host/executor.h"
 #include "runtime/windows/one_sided.h"
@@ -62,9 +62,9 @@ void Communicator::connect() {
   env::report_once();
   try {
     KernelPreparation kernels(options_.accelerator);
-    Membership membership =
-        meet({options_.id, options_.rank, options_.ranks, options_.place, options_.watch, options_.accelerator},
-             Deadline::in(init_timeout()), stop_.abort);
+    Membership membership = init_membership(
+        {options_.id, options_.rank, options_.ranks, options_.place, options_.watch, options_.accelerator},
+        Deadline::in(init_timeout()), stop_.abort);
     kernels.wait();
     options_.watch = nullptr;
     membership.name = options_.name;
@@ -76,8 +76,9 @@ void Communicator::connect() {
     if (executor_->membership().on_device)
       on_device_ = std::make_unique<DeviceExecutor>(executor_->membership(), stop_,
                                                     [this](const Error& error) { record_failure(error); });
-    assembly_ = std::make_unique<Assembly>(executor_->membership(), stop_.abort);
-    one_sided_ = std::make_unique<OneSided>(executor_->membership(), *assembly_, on_device_.get(), stop_.abort);
+    control_all_gather_ = std::make_unique<ControlAllGather>(executor_->membership(), stop_.abort);
+    one_sided_ =
+        std::make_unique<OneSided>(executor_->membership(), *control_all_gather_, on_device_.get(), stop_.abort);
     if (stop_.abort.load(std::memory_order_acquire)) {
       executor_->leave(Presence::aborted);
       fail(ErrorCode::invalid_usage, "rank {} was aborted during init", options_.rank);
@@ -143,7 +144,7 @@ void Communicator::revoke() {
 void Communicator::suspend() {
   const auto deadline = Deadline::in(init_timeout());
   // After this nobody's call of before is under way; nobody begins one before all have come to resume().
-  assembly_->all_gather("ncclCommSuspend", {}, deadline);
+  control_all_gather_->all_gather("ncclCommSuspend", {}, deadline);
   const Membership& membership = executor_->membership();
   const auto& own = membership.peers[static_cast<std::size_t>(options_.rank)];
   own.segment->release(membership.layout.payloads_offset(), membership.layout.payloads_bytes());
@@ -151,7 +152,7 @@ void Communicator::suspend() {
 }
 
 void Communicator::resume() {
-  assembly_->all_gather("ncclCommResume", {}, Deadline::in(init_timeout()));
+  control_all_gather_->all_gather("ncclCommResume", {}, Deadline::in(init_timeout()));
   enter(State::suspended, State::ready);
 }
 

@@ -31,7 +31,7 @@ struct CommunicatorOptions {
   std::function<void()> watch{};             // called while init waits; throws when the ranks cannot all come any more
 };
 
-class Assembly;
+class ControlAllGather;
 class DeviceExecutor;
 class Executor;
 class OneSided;
@@ -126,7 +126,7 @@ class Communicator {
   // Null on the host platform.
   DeviceExecutor* on_device() { return on_device_.get(); }
   const std::optional<gpu::Device>& accelerator() const { return options_.accelerator; }
-  Assembly& assembly() { return *assembly_; }
+  ControlAllGather& control_all_gather() { return *control_all_gather_; }
   OneSided& one_sided();  // throws before init is over
   const StopFlags& stop_flags() const { return stop_; }
 
@@ -171,9 +171,9 @@ class Communicator {
   mutable std::mutex mutex_;
   std::string failure_;
   std::unique_ptr<Executor> executor_;
-  std::unique_ptr<Assembly> assembly_;         // refers to the executor's membership
-  std::unique_ptr<OneSided> one_sided_;        // to both
-  std::unique_ptr<DeviceExecutor> on_device_;  // to the executor's membership
+  std::unique_ptr<ControlAllGather> control_all_gather_;  // refers to the executor's membership
+  std::unique_ptr<OneSided> one_sided_;                   // to both
+  std::unique_ptr<DeviceExecutor> on_device_;             // to the executor's membership
   std::shared_ptr<Job> job_;
   std::weak_ptr<Communicator> pending_child_;
 };

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/control/assembly.h"
+#include "runtime/control/control_all_gather.h"
 
 namespace sccl::runtime {
 namespace {
 
-struct SplitCard {
+struct SplitRecord {
   int color = 0;
   int key = 0;
 };
@@ -23,8 +23,8 @@ std::span<const std::byte> bytes_of(const T& value) {
 }
 
 template <typename T>
-T from_payload(const Assembly::Payload& payload) {
-  static_assert(sizeof(T) <= sizeof(Assembly::Payload) && std::is_trivially_copyable_v<T>);
+T from_payload(const ControlAllGather::Payload& payload) {
+  static_assert(sizeof(T) <= sizeof(ControlAllGather::Payload) && std::is_trivially_copyable_v<T>);
   T value;
   std::memcpy(&value, payload.data(), sizeof value);
   return value;
@@ -39,7 +39,7 @@ Error translated(const Error& error, const std::string& purpose, const std::vect
 // `members`: the ranks of `parent` that are to come; their death ends the wait for them.
 std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::string& purpose,
                                             const std::vector<Rank>& members, CommunicatorOptions options) {
-  options.watch = [&] { parent.assembly().check_alive(purpose, members); };
+  options.watch = [&] { parent.control_all_gather().check_alive(purpose, members); };
   const auto child = std::make_shared<Communicator>(std::move(options));
   parent.set_pending_child(child);
   try {
@@ -57,9 +57,9 @@ std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::str
 
 // The first of `members` makes the id, the others learn it. The board may be used again once all have met, and the
 // child's init is over for nobody before.
-std::shared_ptr<Communicator> meet_members(Communicator& parent, const std::string& purpose, Board board,
-                                           std::uint64_t tag, const std::vector<Rank>& members,
-                                           const ChildOptions& options) {
+std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::string& purpose, Board board,
+                                              std::uint64_t tag, const std::vector<Rank>& members,
+                                              const ChildOptions& options) {
   const auto own = std::find(members.begin(), members.end(), parent.rank());
   CommunicatorOptions made{{},
                            static_cast<Rank>(own - members.begin()),
@@ -71,10 +71,10 @@ std::shared_ptr<Communicator> meet_members(Communicator& parent, const std::stri
                            parent.accelerator()};
   if (own == members.begin()) {
     made.id = create_private_id();
-    parent.assembly().announce(board, tag, made.id.bytes);
+    parent.control_all_gather().announce(board, tag, made.id.bytes);
   } else {
     made.id = from_payload<UniqueId>(
-        parent.assembly().await(purpose, board, tag, {members.front()}, Deadline::in(init_timeout())));
+        parent.control_all_gather().await(purpose, board, tag, {members.front()}, Deadline::in(init_timeout())));
   }
   return connect_child(parent, purpose, members, std::move(made));
 }
@@ -107,32 +107,32 @@ std::vector<Rank> survivors(const Communicator& parent, std::span<const int> exc
 }  // namespace
 
 std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, const ChildOptions& options) {
-  Assembly& assembly = parent.assembly();
+  ControlAllGather& control_all_gather = parent.control_all_gather();
   if (color < 0 && color != kNoColor) {
     const std::string why = fmt::format("color {} is negative: give one of 0.. or NCCL_SPLIT_NOCOLOR", color);
-    assembly.refuse(why);
+    control_all_gather.refuse(why);
     fail(ErrorCode::invalid_argument, "rank {}: {}", parent.rank(), why);
   }
-  const std::uint64_t number = assembly.next_number(0);
+  const std::uint64_t number = control_all_gather.next_number(0);
   const auto payloads =
-      assembly.all_gather("ncclCommSplit", bytes_of(SplitCard{color, key}), Deadline::in(init_timeout()));
+      control_all_gather.all_gather("ncclCommSplit", bytes_of(SplitRecord{color, key}), Deadline::in(init_timeout()));
   if (color == kNoColor) return nullptr;
   std::vector<std::tuple<int, Rank>> ordered;
   for (Rank rank = 0; rank < parent.ranks(); ++rank) {
-    const auto card = from_payload<SplitCard>(payloads[static_cast<std::size_t>(rank)]);
-    if (card.color == color) ordered.emplace_back(card.key, rank);
+    const auto record = from_payload<SplitRecord>(payloads[static_cast<std::size_t>(rank)]);
+    if (record.color == color) ordered.emplace_back(record.key, rank);
   }
   std::sort(ordered.begin(), ordered.end());
   std::vector<Rank> members;
   for (const auto& [unused, rank] : ordered) members.push_back(rank);
-  return meet_members(parent, "ncclCommSplit", Board::split, number, members, options);
+  return connect_members(parent, "ncclCommSplit", Board::split, number, members, options);
 }
 
 std::shared_ptr<Communicator> shrink(Communicator& parent, std::span<const int> excluded, const ChildOptions& options) {
   const std::vector<Rank> members = survivors(parent, excluded);
   const std::uint64_t list = hash_of(members);
-  const std::uint64_t tag = list ^ parent.assembly().next_number(list) << 1;
-  return meet_members(parent, "ncclCommShrink", Board::shrink, tag, members, options);
+  const std::uint64_t tag = list ^ parent.control_all_gather().next_number(list) << 1;
+  return connect_members(parent, "ncclCommShrink", Board::shrink, tag, members, options);
 }
 
 std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::optional<UniqueId>& id,
@@ -140,18 +140,18 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
   if (ranks <= parent.ranks())
     fail(ErrorCode::invalid_argument, "rank {}: {} ranks are no more than the communicator's {}: give a larger number",
          parent.rank(), ranks, parent.ranks());
-  Assembly& assembly = parent.assembly();
-  const std::uint64_t number = assembly.next_number(1);
+  ControlAllGather& control_all_gather = parent.control_all_gather();
+  const std::uint64_t number = control_all_gather.next_number(1);
   CommunicatorOptions made{
       {}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking, parent.accelerator()};
   std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
   std::iota(all.begin(), all.end(), 0);
   if (id) {
     made.id = *id;
-    assembly.announce(Board::grow, number, made.id.bytes);
+    control_all_gather.announce(Board::grow, number, made.id.bytes);
   } else {
-    made.id =
-        from_payload<UniqueId>(assembly.await("ncclCommGrow", Board::grow, number, all, Deadline::in(init_timeout())));
+    made.id = from_payload<UniqueId>(
+        control_all_gather.await("ncclCommGrow", Board::grow, number, all, Deadline::in(init_timeout())));
   }
   auto child = connect_child(parent, "ncclCommGrow", all, std::move(made));
   parent.grow_id_was_used();

@@ -64,9 +64,9 @@ void finish(Communicator& communicator) {
 }
 
 // One communicator's way through its workload, when several share the thread.
-class Course {
+class GroupProgress {
  public:
-  explicit Course(Workload& work) : work_(work), running_call_(*work.communicator) {}
+  explicit GroupProgress(Workload& work) : work_(work), running_call_(*work.communicator) {}
 
   bool finished() const { return finished_; }
   Communicator& communicator() { return *work_.communicator; }
@@ -132,19 +132,19 @@ class Course {
   bool given_up_ = false;
 };
 
-class Courses {
+class GroupRun {
  public:
-  explicit Courses(std::vector<Workload>& work) {
+  explicit GroupRun(std::vector<Workload>& work) {
     for (Workload& entry : work) {
-      courses_.emplace_back(entry);
+      progress_.emplace_back(entry);
       ranks_ = std::max(ranks_, entry.communicator->ranks());
     }
   }
 
   void run() {
-    for (Course& course : courses_) attempt(course, [&] { course.put(); });
+    for (GroupProgress& progress : progress_) attempt(progress, [&] { progress.put(); });
     move_data();
-    for (Course& course : courses_) attempt(course, [&] { course.wait_for_signals(); });
+    for (GroupProgress& progress : progress_) attempt(progress, [&] { progress.wait_for_signals(); });
     if (first_error_) throw Error(*first_error_);
   }
 
@@ -162,40 +162,40 @@ class Courses {
       if (moved)
         waiter.reset();
       else
-        for (Course& course : courses_) attempt(course, [&] { course.check_health(waiter.waited()); });
+        for (GroupProgress& progress : progress_) attempt(progress, [&] { progress.check_health(waiter.waited()); });
     }
   }
 
   std::size_t unfinished() const {
     std::size_t count = 0;
-    for (const Course& course : courses_) count += course.finished() ? 0 : 1;
+    for (const GroupProgress& progress : progress_) count += progress.finished() ? 0 : 1;
     return count;
   }
 
-  Course& last() {
-    for (Course& course : courses_)
-      if (!course.finished()) return course;
-    fail(ErrorCode::internal_error, "no unfinished course");
+  GroupProgress& last() {
+    for (GroupProgress& progress : progress_)
+      if (!progress.finished()) return progress;
+    fail(ErrorCode::internal_error, "no call of the group is unfinished");
   }
 
   bool turn() {
     bool moved = false;
-    for (Course& course : courses_)
-      if (!course.finished()) attempt(course, [&] { moved = course.advance() || moved; });
+    for (GroupProgress& progress : progress_)
+      if (!progress.finished()) attempt(progress, [&] { moved = progress.advance() || moved; });
     return moved;
   }
 
   template <typename Action>
-  void attempt(Course& course, Action&& action) {
+  void attempt(GroupProgress& progress, Action&& action) {
     try {
       action();
     } catch (const Error& error) {
       if (!first_error_) first_error_ = error;
-      course.give_up();
+      progress.give_up();
     }
   }
 
-  std::deque<Course> courses_;  // a course does not move
+  std::deque<GroupProgress> progress_;  // its elements do not move
   int ranks_ = 1;
   std::optional<Error> first_error_;
 };
@@ -266,7 +266,7 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
 
 void drive(std::vector<Workload>& work) {
   const auto uses_device = [](const Workload& entry) { return entry.communicator->on_device() != nullptr; };
-  if (std::none_of(work.begin(), work.end(), uses_device)) return Courses(work).run();
+  if (std::none_of(work.begin(), work.end(), uses_device)) return GroupRun(work).run();
   std::vector<Workload> on_host;
   std::vector<Workload*> on_device;
   for (Workload& entry : work)
@@ -276,7 +276,7 @@ void drive(std::vector<Workload>& work) {
       on_host.push_back(entry);
   // Kernels first: what is enqueued runs while this thread serves the host's communicators.
   std::optional<Error> error = launch_all(on_device);
-  if (!on_host.empty()) Courses(on_host).run();
+  if (!on_host.empty()) GroupRun(on_host).run();
   if (error) throw Error(*error);
 }
 

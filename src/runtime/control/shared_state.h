@@ -27,8 +27,8 @@ struct CallRecord {
   bool read(std::uint64_t sequence, CallSignature& call) const;
 };
 
-// A small message to all peers, outside of calls. Stays until the next one; runtime/control/assembly.h tells why nobody
-// can still be reading it then.
+// A small message to all peers, outside of calls. Stays until the next one; runtime/control/control_all_gather.h tells
+// why nobody can still be reading it then.
 struct Notice {
   static constexpr std::size_t kBytes = 192;
 
@@ -89,15 +89,15 @@ struct SharedState {
   Activity activity;
   std::array<TrialRecord, kTrials> trials;  // by number
   std::array<Notice, 5> notices;            // by Board
-  // Of mapped_buffers.h, by number of the meeting: cards, and whether all buffers that were new could be mapped
+  // Of mapped_buffers.h, by number of the comparison: records, and whether all buffers that were new could be mapped
   // (2 number + verdict; stored with release, loaded with acquire).
-  std::array<Notice, 2> buffer_cards;
+  std::array<Notice, 2> buffer_records;
   std::array<std::atomic<std::uint64_t>, 2> buffer_verdicts{};
-  // Number of the card this rank waits for all ranks to show (assembly.h), 0 when it does not. Stored (release) after
-  // the calls it has entered, loaded (acquire) before them by who is in a call: until that one shows the card, too, the
-  // rank can make no call.
+  // Number of the record this rank waits for all ranks to show (control_all_gather.h), 0 when it does not. Stored
+  // (release) after the calls it has entered, loaded (acquire) before them by who is in a call: until that one shows
+  // the record, too, the rank can make no call.
   std::atomic<std::uint64_t> gathering{0};
-  std::uint64_t cards_shown = 0;  // the owner's own affair
+  std::uint64_t records_shown = 0;  // the owner's own affair
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
 

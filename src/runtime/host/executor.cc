@@ -44,7 +44,7 @@ constexpr std::size_t kLeastTurnBytes = 32 * 1024;
 constexpr std::size_t kMostDeepBytesOfTwo = 16 * 1024;
 // Slices by which a lane may be ahead of another of its rank where lanes move together. That ends, as every lane waits
 // in the end for operations of its own slice or of earlier ones (lanes go slice by slice, lent slots too:
-// lent_slots.h), and no rank holds back a lane at the earliest slice of all.
+// shared_slots.h), and no rank holds back a lane at the earliest slice of all.
 constexpr u64 kMostLead = 1;
 constexpr std::chrono::milliseconds kWithdrawalLimit{500};
 constexpr device::LaneState kFirstStep{0, 0, 0, -1};
@@ -94,34 +94,34 @@ Executor::Executor(Membership membership, const StopFlags& stop) : membership_(s
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   input_shifts_.resize(ranks);
   output_shifts_.resize(ranks);
-  connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::channels(membership_.ranks)));
-  loans_.resize(connections_.size());
+  connections_.resize(ranks * 2 * static_cast<std::size_t>(MemoryLayout::ring_kinds(membership_.ranks)));
+  shared_slots_.resize(connections_.size());
   stale_lines_.resize(connections_.size());
   target_.set_heavy_sleepers(membership_.heavy_fences);
   std::vector<u8*> bases;
   for (const Peer& peer : membership_.peers) bases.push_back(reinterpret_cast<u8*>(peer.segment->data()));
   target_.set_shared_memory(std::move(bases));
-  connect_channel(MemoryLayout::Channel::collective);
-  connect_channel(MemoryLayout::Channel::point_to_point);
-  if (MemoryLayout::has_deep(membership_.ranks)) connect_channel(MemoryLayout::Channel::deep);
+  connect_rings(MemoryLayout::RingKind::collective);
+  connect_rings(MemoryLayout::RingKind::point_to_point);
+  if (MemoryLayout::has_deep(membership_.ranks)) connect_rings(MemoryLayout::RingKind::deep);
 }
 
 Executor::~Executor() { leave(Presence::destroyed); }
 
-void Executor::connect_channel(MemoryLayout::Channel channel) {
+void Executor::connect_rings(MemoryLayout::RingKind kind) {
   const MemoryLayout& layout = membership_.layout;
   const auto connect = [&](schedule::Direction direction, Rank peer, std::byte* base, Rank source) {
-    const int index = connection_index(static_cast<int>(channel), direction, peer, membership_.ranks);
+    const int index = connection_index(static_cast<int>(kind), direction, peer, membership_.ranks);
     const Peer& entry = membership_.peers[static_cast<std::size_t>(peer)];
     device::Connection& connection = connections_[static_cast<std::size_t>(index)];
-    connection.ring = &layout.ring(base, channel, source);
-    connection.payload = layout.payload(base, channel, source);
-    connection.slot_bytes = layout.slot_bytes(channel);
-    connection.depth = MemoryLayout::depth(channel);
-    connection.inline_lines = MemoryLayout::inline_lines(channel);
-    connection.inline_messages = layout.inline_messages(base, channel, source);
+    connection.ring = &layout.ring(base, kind, source);
+    connection.payload = layout.payload(base, kind, source);
+    connection.slot_bytes = layout.slot_bytes(kind);
+    connection.depth = MemoryLayout::depth(kind);
+    connection.inline_lines = MemoryLayout::inline_lines(kind);
+    connection.inline_messages = layout.inline_messages(base, kind, source);
     if (direction == schedule::Direction::outgoing) {
-      connection.loans = &loans_[static_cast<std::size_t>(index)];
+      connection.shared_slots = &shared_slots_[static_cast<std::size_t>(index)];
       std::vector<u64>& stale = stale_lines_[static_cast<std::size_t>(index)];
       stale.resize(connection.inline_lines / 64);
       connection.stale_lines = stale.data();
@@ -151,7 +151,7 @@ void Executor::begin(const CollectiveRequest& request) {
 
   if (!mapped_.due(request)) return serve(request, Chooser::Buffers::any);
   mapped_.begin(request);
-  meeting_ = request;
+  comparing_ = request;
   unfinished_lanes_ = 1;
 }
 
@@ -194,11 +194,11 @@ void Executor::begin_again(const CollectiveRequest& request) {
 }
 
 // False while somebody has not come.
-bool Executor::meet() {
-  const MappedBuffers::Meeting result = mapped_.step();
-  if (result == MappedBuffers::Meeting::waiting) return false;
-  const CollectiveRequest request = *std::exchange(meeting_, std::nullopt);
-  serve(request, result == MappedBuffers::Meeting::mapped ? Chooser::Buffers::mapped : Chooser::Buffers::any);
+bool Executor::compare_buffers() {
+  const MappedBuffers::Comparison result = mapped_.step();
+  if (result == MappedBuffers::Comparison::waiting) return false;
+  const CollectiveRequest request = *std::exchange(comparing_, std::nullopt);
+  serve(request, result == MappedBuffers::Comparison::mapped ? Chooser::Buffers::mapped : Chooser::Buffers::any);
   return true;
 }
 
@@ -206,7 +206,7 @@ void Executor::map_buffers(bool mapped) {
   maps_buffers_ = mapped;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     const MappedBuffers::Shifts shifts = mapped ? mapped_.shifts(rank) : MappedBuffers::Shifts{};
-    const int index = connection_index(static_cast<int>(MemoryLayout::Channel::collective),
+    const int index = connection_index(static_cast<int>(MemoryLayout::RingKind::collective),
                                        schedule::Direction::incoming, rank, membership_.ranks);
     device::Connection& connection = connections_[static_cast<std::size_t>(index)];
     connection.maps_buffers = mapped || membership_.peers[static_cast<std::size_t>(rank)].shares_address_space;
@@ -262,13 +262,13 @@ bool Executor::leaves_caches(const Extent& extent, std::size_t element_bytes) co
   return all_elements * element_bytes >= membership_.settings.stream_bytes && !copied_by_system;
 }
 
-MemoryLayout::Channel Executor::channel_for(std::size_t longest_bytes) const {
-  using Channel = MemoryLayout::Channel;
+MemoryLayout::RingKind Executor::ring_kind_for(std::size_t longest_bytes) const {
+  using RingKind = MemoryLayout::RingKind;
   const bool fits = MemoryLayout::has_deep(membership_.ranks) && !touches_peers_ &&
-                    longest_bytes <= membership_.layout.slot_bytes(Channel::deep);
+                    longest_bytes <= membership_.layout.slot_bytes(RingKind::deep);
   const bool of_two =
       membership_.ranks == 2 && longest_bytes > device::kInlineMessageBytes && longest_bytes <= kMostDeepBytesOfTwo;
-  return fits && (about_->rooted || of_two) ? Channel::deep : Channel::collective;
+  return fits && (about_->rooted || of_two) ? RingKind::deep : RingKind::collective;
 }
 
 void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice, const Plan& plan) {
@@ -276,9 +276,9 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   const Extent extent = place_chunks(request, plan);
   const std::size_t longest_bytes = extent.longest * element_bytes;
   touches_peers_ = choice.form == Form::direct;
-  const MemoryLayout::Channel channel = channel_for(longest_bytes);
-  const bool ll = choice.protocol == ProtocolChoice::ll && longest_bytes <= MemoryLayout::inline_message_bytes(channel);
-  std::size_t slice_bytes = membership_.layout.slot_bytes(channel);
+  const MemoryLayout::RingKind kind = ring_kind_for(longest_bytes);
+  const bool ll = choice.protocol == ProtocolChoice::ll && longest_bytes <= MemoryLayout::inline_message_bytes(kind);
+  std::size_t slice_bytes = membership_.layout.slot_bytes(kind);
   if (choice.slice_bytes != 0) slice_bytes = std::min(slice_bytes, choice.slice_bytes);
   const std::size_t operands = plan.program.most_operands();
   std::size_t bounce_bytes = 0;
@@ -306,14 +306,14 @@ void Executor::fill_shape(const CollectiveRequest& request, const Choice& choice
   const std::size_t scratch_bytes = call_.scratch_slot_bytes * static_cast<std::size_t>(plan.program.scratch_slots());
   if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
   call_.scratch = scratch_.data();
-  const int first = connection_index(static_cast<int>(channel), schedule::Direction::outgoing, 0, membership_.ranks);
+  const int first = connection_index(static_cast<int>(kind), schedule::Direction::outgoing, 0, membership_.ranks);
   call_connections_ = std::span(connections_).subspan(static_cast<std::size_t>(first));
   short_call_.prepare(plan.program.view(), call_, call_connections_);
 }
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
   collective_ = repeatable_ = runs_short_ = compares_calls_ = false;
-  meeting_.reset();
+  comparing_.reset();
   membership_.own_state().activity.transfers.store(1, std::memory_order_relaxed);
   touches_peers_ = membership_.direct;
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.direct);
@@ -349,7 +349,7 @@ void Executor::note_motion() {
 }
 
 Executor::Progress Executor::step() {
-  if (meeting_ && !meet()) {
+  if (comparing_ && !compare_buffers()) {
     target_.awaits_anything();
     return Progress::idle;
   }

@@ -68,12 +68,12 @@ class Executor {
   Membership& membership() { return membership_; }
 
  private:
-  void connect_channel(MemoryLayout::Channel channel);
+  void connect_rings(MemoryLayout::RingKind kind);
   void show_call();
   void serve(const CollectiveRequest& request, Chooser::Buffers buffers);
   bool repeats(const CollectiveRequest& request) const;
   void begin_again(const CollectiveRequest& request);
-  bool meet();
+  bool compare_buffers();
   void map_buffers(bool mapped);
   // As its own, not through the system.
   bool sees_peers_buffers() const { return maps_buffers_ || membership_.reach() == Reach::shared_space; }
@@ -86,7 +86,7 @@ class Executor {
   };
   Extent place_chunks(const CollectiveRequest& request, const Plan& plan);
   bool leaves_caches(const Extent& extent, std::size_t element_bytes) const;
-  MemoryLayout::Channel channel_for(std::size_t longest_bytes) const;
+  MemoryLayout::RingKind ring_kind_for(std::size_t longest_bytes) const;
   void start_lanes(const kernels::FlatProgram& program);
   using Interpreter = device::Interpreter<kernels::HostTarget>;
   // Whole words: a load of one that was stored in part waits for all stores before it, those to peers' slots among
@@ -121,7 +121,7 @@ class Executor {
   Chooser chooser_{membership_};
   MappedBuffers mapped_{membership_};
   std::vector<device::Connection> connections_;
-  std::vector<kernels::LentSlots> loans_;  // of the connections
+  std::vector<kernels::SharedSlots> shared_slots_;  // of the connections
   std::vector<std::vector<device::u64>> stale_lines_;
   kernels::HostTarget target_;
 
@@ -141,7 +141,7 @@ class Executor {
   std::size_t streamed_bytes_ = 0;  // of the receive buffer: all, or none
 
   // The call in progress.
-  std::span<device::Connection> call_connections_;  // as its program numbers them: of its channel
+  std::span<device::Connection> call_connections_;  // as its program numbers them: of its kind
   CallSignature signature_;
   const CollectiveInfo* about_ = nullptr;  // its collective
   bool collective_ = false;
@@ -151,7 +151,7 @@ class Executor {
   bool lanes_in_turn_ = false;   // a slice of each
   bool moves_together_ = false;  // those of lanes that can go on
   std::uint64_t call_hash_ = 0;
-  std::optional<CollectiveRequest> meeting_;               // begins when the ranks have compared their buffers
+  std::optional<CollectiveRequest> comparing_;             // begins when the ranks have compared their buffers
   bool maps_buffers_ = false;                              // all of them, all ranks'
   std::vector<device::u64> input_shifts_, output_shifts_;  // by rank, then
   bool touches_peers_ = false;                             // reads and writes their buffers

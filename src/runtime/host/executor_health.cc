@@ -67,10 +67,10 @@ void Executor::check_completed(const Peer& peer, Rank rank) {
 
 // A peer that waits for this rank in a Split or the like, and has not made this call, never will.
 void Executor::check_gathering(const Peer& peer, Rank rank) const {
-  const std::uint64_t card = peer.state->gathering.load(std::memory_order_acquire);  // pairs with Gathering
+  const std::uint64_t record = peer.state->gathering.load(std::memory_order_acquire);  // pairs with Gathering
   const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_relaxed));
   if (presence != Presence::present ||
-      card <= membership_.peers[static_cast<std::size_t>(membership_.rank)].state->cards_shown ||
+      record <= membership_.peers[static_cast<std::size_t>(membership_.rank)].state->records_shown ||
       peer.state->activity.entered.load(std::memory_order_relaxed) >= signature_.sequence)
     return;
   fail(ErrorCode::invalid_usage,
@@ -131,7 +131,7 @@ void Executor::fail_transfer() {
 }
 
 std::vector<Rank> Executor::awaited() const {
-  if (meeting_) return mapped_.missing();
+  if (comparing_) return mapped_.missing();
   std::vector<Rank> peers;
   for (const device::LaneState& lane : lanes_)
     if (lane.blocked_on_peer >= 0) peers.push_back(lane.blocked_on_peer);

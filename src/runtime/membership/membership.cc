@@ -18,12 +18,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sealed_file.h"
-#include "kernels/host/copy_contest.h"
+#include "kernels/host/copy_comparison.h"
 #include "platform/host/fences.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/control/blackboard.h"
 #include "runtime/control/registry.h"
+#include "runtime/control/schedule_updates.h"
 #include "runtime/gpu/kernel/device_tuner.h"
 #include "runtime/membership/links.h"
 #include "runtime/transport/p2p/device_exchange.h"
@@ -37,7 +37,7 @@ namespace {
 constexpr std::uint32_t kProtocolVersion = 6;
 constexpr std::size_t kHostNameBytes = 64;
 
-struct Card {
+struct PeerRecord {
   std::uint32_t version = kProtocolVersion;
   std::int32_t process = 0;
   std::uint64_t host = 0;
@@ -49,11 +49,11 @@ struct Card {
   std::uint8_t names_links = 0;  // the settings name links; rank 0's count
   std::uint8_t writes_description = 0;
   std::uint8_t lets_others_fence = 0;
-  SettingsCard settings;
+  SettingsRecord settings;
   std::array<char, kHostNameBytes> host_name{};
-  DeviceCard device;
+  DeviceRecord device;
 };
-static_assert(std::is_trivially_copyable_v<Card>);
+static_assert(std::is_trivially_copyable_v<PeerRecord>);
 
 // Private memory that peers read and write to find out whether they can: a pattern, and a cell for every peer.
 struct Probe {
@@ -115,15 +115,14 @@ struct DirectVerdict {
   CopyTimes times;
 };
 
-class Meeting {
+class InitExchange {
  public:
-  Meeting(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort)
-      : deadline_(deadline),
-        bootstrap_(attendance.id, attendance.rank, attendance.ranks, deadline, abort, attendance.watch) {
-    membership_.rank = attendance.rank;
-    membership_.ranks = attendance.ranks;
-    membership_.place = attendance.place;
-    device_ = attendance.device;
+  InitExchange(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort)
+      : deadline_(deadline), bootstrap_(request.id, request.rank, request.ranks, deadline, abort, request.watch) {
+    membership_.rank = request.rank;
+    membership_.ranks = request.ranks;
+    membership_.place = request.place;
+    device_ = request.device;
   }
 
   Membership run() {
@@ -167,53 +166,53 @@ class Meeting {
     probe.cells_address = reinterpret_cast<std::uint64_t>(cells.data());
     probe.pattern =
         0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe) ^ static_cast<std::uint64_t>(membership_.rank) << 32;
-    Card card;
-    card.process = ::getpid();
-    card.host = host_hash();
-    card.probe_pattern = probe.pattern;
-    card.probe_address = reinterpret_cast<std::uint64_t>(&probe);
-    card.settings = to_card(mine);
-    card.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
-    card.place = membership_.place;
-    card.names_links = names_links() ? 1 : 0;
-    card.writes_description = writes_description(membership_.rank) ? 1 : 0;
-    if (device_) card.device = card_of(*device_);
-    ::gethostname(card.host_name.data(), card.host_name.size() - 1);
-    card.lets_others_fence = host::let_others_fence() ? 1 : 0;
-    cards_ = exchange(card);
-    check_cards(mine);
+    PeerRecord record;
+    record.process = ::getpid();
+    record.host = host_hash();
+    record.probe_pattern = probe.pattern;
+    record.probe_address = reinterpret_cast<std::uint64_t>(&probe);
+    record.settings = to_record(mine);
+    record.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
+    record.place = membership_.place;
+    record.names_links = names_links() ? 1 : 0;
+    record.writes_description = writes_description(membership_.rank) ? 1 : 0;
+    if (device_) record.device = record_of(*device_);
+    ::gethostname(record.host_name.data(), record.host_name.size() - 1);
+    record.lets_others_fence = host::let_others_fence() ? 1 : 0;
+    records_ = exchange(record);
+    check_records(mine);
     membership_.heavy_fences =
-        std::all_of(cards_.begin(), cards_.end(), [](const Card& one) { return one.lets_others_fence != 0; });
+        std::all_of(records_.begin(), records_.end(), [](const PeerRecord& one) { return one.lets_others_fence != 0; });
   }
 
-  std::vector<Card> exchange(const Card& card) {
-    std::vector<Card> cards;
-    for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(card), deadline_))
-      cards.push_back(from_bytes<Card>(bytes, static_cast<Rank>(cards.size())));
-    return cards;
+  std::vector<PeerRecord> exchange(const PeerRecord& record) {
+    std::vector<PeerRecord> records;
+    for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(record), deadline_))
+      records.push_back(from_bytes<PeerRecord>(bytes, static_cast<Rank>(records.size())));
+    return records;
   }
 
-  void check_cards(const Settings& mine) {
-    const Card& own = cards_[static_cast<std::size_t>(membership_.rank)];
+  void check_records(const Settings& mine) {
+    const PeerRecord& own = records_[static_cast<std::size_t>(membership_.rank)];
     for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-      const Card& card = cards_[static_cast<std::size_t>(rank)];
-      if (card.version != kProtocolVersion)
+      const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
+      if (record.version != kProtocolVersion)
         fail(ErrorCode::invalid_usage,
              "rank {} speaks version {} of the init protocol and rank {} version {}: use one "
              "library version on all ranks",
-             rank, card.version, membership_.rank, kProtocolVersion);
-      if (card.host != own.host)
+             rank, record.version, membership_.rank, kProtocolVersion);
+      if (record.host != own.host)
         fail(ErrorCode::invalid_usage,
              "rank {} runs on host {} and rank {} on host {}: this version joins ranks of one host only; start all "
              "ranks there, or set NCCL_HOSTID alike if they share memory after all",
-             rank, card.host_name.data(), membership_.rank, own.host_name.data());
+             rank, record.host_name.data(), membership_.rank, own.host_name.data());
     }
-    membership_.settings = from_card(cards_.front().settings);
+    membership_.settings = from_record(records_.front().settings);
     membership_.settings.topology = mine.topology;  // agreed upon in a step of its own
-    for (const Card& card : cards_)                 // as large as every rank's memory limit allows
+    for (const PeerRecord& record : records_)       // as large as every rank's memory limit allows
       membership_.settings.slot_bytes =
-          std::min<std::size_t>(membership_.settings.slot_bytes, card.settings.slot_bytes);
-    for (const std::string& difference : differences(mine, from_card(cards_.front().settings)))
+          std::min<std::size_t>(membership_.settings.slot_bytes, record.settings.slot_bytes);
+    for (const std::string& difference : differences(mine, from_record(records_.front().settings)))
       log::info(log::Subsystem::init, "rank {}: {} at rank 0, whose settings all ranks use", membership_.rank,
                 difference);
   }
@@ -221,17 +220,17 @@ class Meeting {
   // Costs nothing where no links are named, no device is used and nobody asks for the description.
   void agree_on_topology() {
     LinkQuestion question{membership_.ranks, membership_.settings.topology, std::nullopt, {}, {}, false};
-    std::vector<DeviceCard> devices;
-    for (const Card& card : cards_) {
-      devices.push_back(card.device);
-      question.places.push_back(card.place);
-      question.describe = question.describe || card.writes_description != 0;
+    std::vector<DeviceRecord> devices;
+    for (const PeerRecord& record : records_) {
+      devices.push_back(record.device);
+      question.places.push_back(record.place);
+      question.describe = question.describe || record.writes_description != 0;
     }
     if (all_have_devices(devices)) {
       question.vendor = device_->driver->vendor;
-      for (const DeviceCard& card : devices) question.busids.emplace_back(card.busid.data());
+      for (const DeviceRecord& record : devices) question.busids.emplace_back(record.busid.data());
     }
-    if (cards_.front().names_links == 0 && !question.describe && (!question.vendor || membership_.ranks == 1)) return;
+    if (records_.front().names_links == 0 && !question.describe && (!question.vendor || membership_.ranks == 1)) return;
     Links links = agree_on_links(membership_.rank, question, bootstrap_, deadline_);
     if (!links.places.empty()) membership_.place = links.places[static_cast<std::size_t>(membership_.rank)];
     membership_.topology = std::move(links.topology);
@@ -242,7 +241,7 @@ class Meeting {
   void share_tuning() {
     const Settings& settings = membership_.settings;
     const bool first = membership_.rank == 0;
-    const bool has_tuning = cards_.front().has_tuning != 0;
+    const bool has_tuning = records_.front().has_tuning != 0;
     if (first && (has_tuning || settings.tune == TuneMode::online)) {
       const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
       membership_.tuning_place = membership_.on_device
@@ -280,11 +279,11 @@ class Meeting {
   }
 
   void share_memory() {
-    membership_.layout =
-        MemoryLayout(membership_.ranks, membership_.settings.slot_bytes, membership_.topology ? Blackboard::kBytes : 0);
+    membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes,
+                                      membership_.topology ? ScheduleUpdates::kBytes : 0);
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
-    if (membership_.topology) new (membership_.layout.blackboard(segment->data())) Blackboard;
+    if (membership_.topology) new (membership_.layout.schedule_updates(segment->data())) ScheduleUpdates;
     const FileDescriptor own_process = own_process_handle();
     std::vector<Rank> all(static_cast<std::size_t>(membership_.ranks));
     std::iota(all.begin(), all.end(), 0);
@@ -292,16 +291,16 @@ class Meeting {
     auto descriptors = bootstrap_.exchange_descriptors(all, mine, deadline_);
     segment->close_descriptor();
 
-    Card token_card;
-    token_card.segment_token = register_shared(segment);
-    const std::vector<Card> tokens = exchange(token_card);
+    PeerRecord token_record;
+    token_record.segment_token = register_shared(segment);
+    const std::vector<PeerRecord> tokens = exchange(token_record);
     membership_.peers.resize(static_cast<std::size_t>(membership_.ranks));
     for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-      const Card& card = cards_[static_cast<std::size_t>(rank)];
+      const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
       auto& theirs = descriptors[static_cast<std::size_t>(rank)];
       Peer& entry = peer(rank);
-      entry.process = card.process;
-      entry.host = card.host_name.data();
+      entry.process = record.process;
+      entry.host = record.host_name.data();
       entry.segment = rank == membership_.rank
                           ? segment
                           : find_shared<host::Segment>(tokens[static_cast<std::size_t>(rank)].segment_token);
@@ -315,8 +314,8 @@ class Meeting {
   }
 
   void share_devices() {
-    std::vector<DeviceCard> devices;
-    for (const Card& card : cards_) devices.push_back(card.device);
+    std::vector<DeviceRecord> devices;
+    for (const PeerRecord& record : records_) devices.push_back(record.device);
     if (!all_have_devices(devices)) return;
     const auto words_of = [&](Rank rank) {
       const auto& segment = peer(rank).segment;
@@ -372,14 +371,14 @@ class Meeting {
   bool may_prefer_system() {
     return membership_.ranks == 2 && !peer(1 - membership_.rank).shares_address_space && !device_ &&
            !membership_.topology && membership_.settings.protocol == ProtocolChoice::automatic &&
-           membership_.layout.slot_bytes() * device::kSlotCount >= kContestBytes;
+           membership_.layout.slot_bytes() * device::kSlotCount >= kComparisonBytes;
   }
 
   CopyTimes copy_times() {
     const Rank other = 1 - membership_.rank;
-    constexpr auto kChannel = MemoryLayout::Channel::collective;
-    const ContestMemory memory{membership_.layout.payload(peer(other).segment->data(), kChannel, membership_.rank),
-                               membership_.layout.payload(peer(membership_.rank).segment->data(), kChannel, other)};
+    constexpr auto kKind = MemoryLayout::RingKind::collective;
+    const ComparisonMemory memory{membership_.layout.payload(peer(other).segment->data(), kKind, membership_.rank),
+                                  membership_.layout.payload(peer(membership_.rank).segment->data(), kKind, other)};
     const auto times = measure_copies(memory, peer(other).process, membership_.rank == 1);
     if (!times) return {};
     log::info(log::Subsystem::init,
@@ -394,21 +393,22 @@ class Meeting {
   }
 
   std::uint64_t cell_value(Rank writer, Rank reader) const {
-    return cards_[static_cast<std::size_t>(writer)].probe_pattern * 31 +
-           cards_[static_cast<std::size_t>(reader)].probe_pattern;
+    return records_[static_cast<std::size_t>(writer)].probe_pattern * 31 +
+           records_[static_cast<std::size_t>(reader)].probe_pattern;
   }
 
   // "" when this rank can read the peer's pattern and write its cell there.
   std::string probe(Rank rank) {
-    const Card& card = cards_[static_cast<std::size_t>(rank)];
+    const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
     Probe read;
-    if (const int error = host::read_peer(card.process, &read, card.probe_address, sizeof read); error != 0)
+    if (const int error = host::read_peer(record.process, &read, record.probe_address, sizeof read); error != 0)
       return fmt::format("process_vm_readv from rank {}: {}", rank, std::strerror(error));
-    if (read.pattern != card.probe_pattern) return fmt::format("process_vm_readv from rank {} read other memory", rank);
+    if (read.pattern != record.probe_pattern)
+      return fmt::format("process_vm_readv from rank {} read other memory", rank);
     const std::uint64_t value = cell_value(membership_.rank, rank);
     const std::uint64_t cell =
         read.cells_address + sizeof(std::uint64_t) * static_cast<std::uint64_t>(membership_.rank);
-    if (const int error = host::write_peer(card.process, cell, &value, sizeof value); error != 0)
+    if (const int error = host::write_peer(record.process, cell, &value, sizeof value); error != 0)
       return fmt::format("process_vm_writev to rank {}: {}", rank, std::strerror(error));
     return "";
   }
@@ -416,7 +416,7 @@ class Meeting {
   Deadline deadline_;
   Bootstrap bootstrap_;
   Membership membership_;
-  std::vector<Card> cards_;
+  std::vector<PeerRecord> records_;
   std::optional<gpu::Device> device_;
   ProbeMemories probe_memory_{1};
 };
@@ -459,8 +459,8 @@ void Membership::wake_all() const {
   for (const Peer& peer : peers) peer.state->bell.ring();
 }
 
-Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort) {
-  return Meeting(attendance, deadline, abort).run();
+Membership init_membership(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort) {
+  return InitExchange(request, deadline, abort).run();
 }
 
 }  // namespace sccl::runtime

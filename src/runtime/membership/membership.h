@@ -47,7 +47,7 @@ struct Membership {
   FileDescriptor life_line;     // where there are no pidfds: closed by this process's end
   bool heavy_fences = false;    // reach every rank (host::let_others_fence)
   bool direct = false;          // every rank can read and write every other rank's buffers
-  bool prefers_system = false;  // which costs less than slots though it goes through the system (copy_contest.h)
+  bool prefers_system = false;  // which costs less than slots though it goes through the system (copy_comparison.h)
   // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
   std::optional<topology::Topology> topology;
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
@@ -71,7 +71,7 @@ struct Membership {
 [[noreturn]] void fail_departed(const Membership& membership, Rank rank, Presence presence,
                                 const std::string& waiting_text);
 
-struct Attendance {
+struct InitRequest {
   UniqueId id;
   Rank rank = 0;
   int ranks = 1;
@@ -81,6 +81,6 @@ struct Attendance {
 };
 
 // Meets the other ranks (see Communicator::connect).
-Membership meet(const Attendance& attendance, Deadline deadline, const std::atomic<bool>& abort);
+Membership init_membership(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort);
 
 }  // namespace sccl::runtime

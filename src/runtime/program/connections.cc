@@ -2,16 +2,16 @@
 
 namespace sccl::runtime {
 
-int connection_index(int channel, schedule::Direction direction, Rank peer, int ranks) {
-  return (channel * 2 + static_cast<int>(direction)) * ranks + peer;
+int connection_index(int kind, schedule::Direction direction, Rank peer, int ranks) {
+  return (kind * 2 + static_cast<int>(direction)) * ranks + peer;
 }
 
-void bind_connections(schedule::RankProgram& program, int channel, int ranks) {
+void bind_connections(schedule::RankProgram& program, int kind, int ranks) {
   const auto bind = [&](std::vector<schedule::Access>& accesses) {
     for (schedule::Access& access : accesses) {
       if (access.connection < 0) continue;
       const auto& end = program.connections[static_cast<std::size_t>(access.connection)];
-      access.connection = connection_index(channel, end.direction, end.peer, ranks);
+      access.connection = connection_index(kind, end.direction, end.peer, ranks);
     }
   };
   for (schedule::Lane& lane : program.lanes)

@@ -7,9 +7,9 @@
 namespace sccl::runtime {
 
 // Index of a rank's connection with a peer among all its connections; the executor's table is laid out by it.
-int connection_index(int channel, schedule::Direction direction, Rank peer, int ranks);
+int connection_index(int kind, schedule::Direction direction, Rank peer, int ranks);
 
 // Replaces the connection indices of a program by those of the executor's table.
-void bind_connections(schedule::RankProgram& program, int channel, int ranks);
+void bind_connections(schedule::RankProgram& program, int kind, int ranks);
 
 }  // namespace sccl::runtime

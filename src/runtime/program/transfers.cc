@@ -51,7 +51,7 @@ void TransferBatch::lower(std::span<const PointToPointRequest> batch, Rank rank,
     append(request, direct);
   }
   pair_own(batch, rank);
-  bind_connections(transfers_, static_cast<int>(MemoryLayout::Channel::point_to_point), ranks);
+  bind_connections(transfers_, static_cast<int>(MemoryLayout::RingKind::point_to_point), ranks);
   flat_.assign(transfers_);
 }
 

@@ -219,35 +219,35 @@ Settings settings_from_environment(int ranks) {
   return settings;
 }
 
-SettingsCard to_card(const Settings& settings) {
-  SettingsCard card;
-  card.slot_bytes = settings.slot_bytes;
-  card.chunk_bytes = settings.chunk_bytes;
-  card.stream_bytes = settings.stream_bytes;
-  card.lanes = settings.lanes;
-  card.protocol = static_cast<std::uint8_t>(settings.protocol);
-  card.lines_allowed = settings.lines_allowed ? 1 : 0;
-  card.direct_allowed = settings.direct_allowed ? 1 : 0;
-  card.dispatch = static_cast<std::uint8_t>(settings.dispatch);
-  card.tune = static_cast<std::uint8_t>(settings.tune);
-  card.sum_order = static_cast<std::uint8_t>(settings.sum_order);
-  std::strncpy(card.algorithms.data(), settings.algorithms.c_str(), card.algorithms.size() - 1);
-  return card;
+SettingsRecord to_record(const Settings& settings) {
+  SettingsRecord record;
+  record.slot_bytes = settings.slot_bytes;
+  record.chunk_bytes = settings.chunk_bytes;
+  record.stream_bytes = settings.stream_bytes;
+  record.lanes = settings.lanes;
+  record.protocol = static_cast<std::uint8_t>(settings.protocol);
+  record.lines_allowed = settings.lines_allowed ? 1 : 0;
+  record.direct_allowed = settings.direct_allowed ? 1 : 0;
+  record.dispatch = static_cast<std::uint8_t>(settings.dispatch);
+  record.tune = static_cast<std::uint8_t>(settings.tune);
+  record.sum_order = static_cast<std::uint8_t>(settings.sum_order);
+  std::strncpy(record.algorithms.data(), settings.algorithms.c_str(), record.algorithms.size() - 1);
+  return record;
 }
 
-Settings from_card(const SettingsCard& card) {
+Settings from_record(const SettingsRecord& record) {
   Settings settings;
-  settings.algorithms = card.algorithms.data();
-  settings.protocol = static_cast<ProtocolChoice>(card.protocol);
-  settings.lines_allowed = card.lines_allowed != 0;
-  settings.slot_bytes = card.slot_bytes;
-  settings.direct_allowed = card.direct_allowed != 0;
-  settings.chunk_bytes = card.chunk_bytes;
-  settings.stream_bytes = card.stream_bytes;
-  settings.lanes = card.lanes;
-  settings.dispatch = static_cast<Dispatch>(card.dispatch);
-  settings.tune = static_cast<TuneMode>(card.tune);
-  settings.sum_order = static_cast<SumOrder>(card.sum_order);
+  settings.algorithms = record.algorithms.data();
+  settings.protocol = static_cast<ProtocolChoice>(record.protocol);
+  settings.lines_allowed = record.lines_allowed != 0;
+  settings.slot_bytes = record.slot_bytes;
+  settings.direct_allowed = record.direct_allowed != 0;
+  settings.chunk_bytes = record.chunk_bytes;
+  settings.stream_bytes = record.stream_bytes;
+  settings.lanes = record.lanes;
+  settings.dispatch = static_cast<Dispatch>(record.dispatch);
+  settings.tune = static_cast<TuneMode>(record.tune);
+  settings.sum_order = static_cast<SumOrder>(record.sum_order);
   return settings;
 }
 

@@ -53,7 +53,7 @@ bool valid_algorithms(std::string_view list);
 Settings settings_from_environment(int ranks);
 
 // What a rank tells of its settings during init, as plain bytes; the topology is agreed upon in a step of its own.
-struct SettingsCard {
+struct SettingsRecord {
   static constexpr std::size_t kAlgorithmTextBytes = 256;
 
   std::uint64_t slot_bytes = 0;
@@ -68,8 +68,8 @@ struct SettingsCard {
   std::uint8_t sum_order = 0;
   std::array<char, kAlgorithmTextBytes> algorithms{};
 };
-SettingsCard to_card(const Settings& settings);
-Settings from_card(const SettingsCard& card);
+SettingsRecord to_record(const Settings& settings);
+Settings from_record(const SettingsRecord& record);
 
 // By setting that differs, "SCCL_PROTO=ll instead of simple".
 std::vector<std::string> differences(const Settings& mine, const Settings& theirs);

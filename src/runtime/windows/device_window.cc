@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kPurpose = "ncclCommWindowRegister";
 
-struct WindowCard {
+struct WindowRecord {
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;  // behind the begin of what the ticket is for
@@ -27,30 +27,33 @@ struct WindowCard {
   std::uint8_t exported = 0;
   WindowUse use = WindowUse::one_sided;
 };
-static_assert(sizeof(WindowCard) <= Assembly::kMostBytes);
+static_assert(sizeof(WindowRecord) <= ControlAllGather::kMostBytes);
 
 // What keeps the peers' buffers mapped.
 using Mappings = std::vector<std::shared_ptr<gpu::DeviceMemory>>;
 
-class WindowMeeting {
+class WindowExchange {
  public:
-  WindowMeeting(const Membership& membership, Assembly& assembly, const std::atomic<bool>& abort)
-      : membership_(membership), on_device_(*membership.on_device), assembly_(assembly), abort_(abort) {}
+  WindowExchange(const Membership& membership, ControlAllGather& control_all_gather, const std::atomic<bool>& abort)
+      : membership_(membership),
+        on_device_(*membership.on_device),
+        control_all_gather_(control_all_gather),
+        abort_(abort) {}
 
   std::unique_ptr<Window> run(const WindowOffer& offer) {
-    const std::vector<WindowCard> cards = show_cards(offer);
+    const std::vector<WindowRecord> records = show_records(offer);
     auto window = std::make_unique<Window>();
     window->base = offer.base;
     window->bytes = offer.bytes;
-    for (const WindowCard& card : cards) window->number = std::max(window->number, card.number);
-    const std::vector<FileDescriptor> descriptors = exchange_descriptors(cards);
+    for (const WindowRecord& record : records) window->number = std::max(window->number, record.number);
+    const std::vector<FileDescriptor> descriptors = exchange_descriptors(records);
     auto mappings = std::make_shared<Mappings>();
     for (Rank rank = 0; rank < membership_.ranks; ++rank)
       window->bases.push_back(
-          reach(rank, cards[static_cast<std::size_t>(rank)], descriptors[static_cast<std::size_t>(rank)], *mappings));
-    const std::string hindrance = hindrance_in_place(cards);
+          reach(rank, records[static_cast<std::size_t>(rank)], descriptors[static_cast<std::size_t>(rank)], *mappings));
+    const std::string hindrance = hindrance_in_place(records);
     window->in_place = hindrance.empty();
-    if (window->in_place && !in_one_process()) window->shifts = keep_shifts(*window, cards, *mappings);
+    if (window->in_place && !in_one_process()) window->shifts = keep_shifts(*window, records, *mappings);
     window->mappings = std::move(mappings);
     if (!all_reach()) return nullptr;
     if (membership_.rank == 0)
@@ -62,25 +65,25 @@ class WindowMeeting {
 
  private:
   // The offer costs nothing where all ranks are of this process.
-  std::vector<WindowCard> show_cards(const WindowOffer& offer) {
+  std::vector<WindowRecord> show_records(const WindowOffer& offer) {
     const std::size_t bytes = offer.bytes;
-    WindowCard mine;
+    WindowRecord mine;
     mine.base = reinterpret_cast<std::uint64_t>(offer.base);
     mine.bytes = bytes;
     mine.number = offer.number;
     mine.use = offer.use;
     if (!in_one_process()) this->offer(mine, offer.base);
-    std::vector<WindowCard> cards;
-    for (const Assembly::Payload& payload :
-         assembly_.all_gather(kPurpose, std::as_bytes(std::span(&mine, 1)), deadline_)) {
-      WindowCard& card = cards.emplace_back();
-      std::memcpy(&card, payload.data(), sizeof card);
-      if (card.bytes != bytes)
+    std::vector<WindowRecord> records;
+    for (const ControlAllGather::Payload& payload :
+         control_all_gather_.all_gather(kPurpose, std::as_bytes(std::span(&mine, 1)), deadline_)) {
+      WindowRecord& record = records.emplace_back();
+      std::memcpy(&record, payload.data(), sizeof record);
+      if (record.bytes != bytes)
         fail(ErrorCode::invalid_argument,
              "rank {} registers a window of {} bytes and rank {} one of {}: give all ranks' windows one size",
-             membership_.rank, bytes, cards.size() - 1, card.bytes);
+             membership_.rank, bytes, records.size() - 1, record.bytes);
     }
-    return cards;
+    return records;
   }
 
   bool in_one_process() const {
@@ -88,7 +91,7 @@ class WindowMeeting {
                        [](const DevicePeer& peer) { return peer.same_process; });
   }
 
-  void offer(WindowCard& mine, const void* base) {
+  void offer(WindowRecord& mine, const void* base) {
     try {
       if (const auto memory = find_user_memory(base, mine.bytes)) {
         mine.ticket = memory->ticket(descriptor_);
@@ -102,50 +105,50 @@ class WindowMeeting {
     }
   }
 
-  // Descriptors pass through a meeting of their own, to which rank 0 invites; there is one only when some are needed.
-  std::vector<FileDescriptor> exchange_descriptors(const std::vector<WindowCard>& cards) {
-    std::vector<FileDescriptor> received(cards.size());
-    const auto needs = [](const WindowCard& card) { return card.exported != 0 && card.ticket.descriptor; };
-    if (std::none_of(cards.begin(), cards.end(), needs)) return received;
+  // Descriptors pass through a exchange of their own, to which rank 0 invites; there is one only when some are needed.
+  std::vector<FileDescriptor> exchange_descriptors(const std::vector<WindowRecord>& records) {
+    std::vector<FileDescriptor> received(records.size());
+    const auto needs = [](const WindowRecord& record) { return record.exported != 0 && record.ticket.descriptor; };
+    if (std::none_of(records.begin(), records.end(), needs)) return received;
     UniqueId id;
     try {
       if (membership_.rank == 0) id = create_private_id();
     } catch (const Error& error) {
-      assembly_.refuse(error.what());
+      control_all_gather_.refuse(error.what());
       throw;
     }
-    const auto ids = assembly_.all_gather(kPurpose, id.bytes, deadline_);
+    const auto ids = control_all_gather_.all_gather(kPurpose, id.bytes, deadline_);
     std::memcpy(id.bytes.data(), ids.front().data(), id.bytes.size());
-    std::vector<Rank> all(cards.size());
+    std::vector<Rank> all(records.size());
     std::iota(all.begin(), all.end(), 0);
-    Bootstrap meeting(id, membership_.rank, membership_.ranks, deadline_, abort_,
-                      [&] { assembly_.check_alive(kPurpose, all); });
+    Bootstrap exchange(id, membership_.rank, membership_.ranks, deadline_, abort_,
+                       [&] { control_all_gather_.check_alive(kPurpose, all); });
     if (!descriptor_.valid()) descriptor_ = FileDescriptor(::memfd_create("sccl-none", MFD_CLOEXEC));
-    auto descriptors = meeting.exchange_descriptors(all, std::array<int, 1>{descriptor_.get()}, deadline_);
+    auto descriptors = exchange.exchange_descriptors(all, std::array<int, 1>{descriptor_.get()}, deadline_);
     for (std::size_t rank = 0; rank < received.size(); ++rank) received[rank] = std::move(descriptors[rank].at(0));
     return received;
   }
 
   // Where this rank's kernels find the peer's buffer; 0, with the obstacle noted, where they do not.
-  std::uint64_t reach(Rank rank, const WindowCard& card, const FileDescriptor& descriptor, Mappings& mappings) {
+  std::uint64_t reach(Rank rank, const WindowRecord& record, const FileDescriptor& descriptor, Mappings& mappings) {
     const DevicePeer& peer = on_device_.peers[static_cast<std::size_t>(rank)];
-    if (rank == membership_.rank) return card.base;
+    if (rank == membership_.rank) return record.base;
     if (on_device_.paths.staged(membership_.rank, rank)) {
       obstacle_ = fmt::format("the device of rank {} is out of reach", rank);
       return 0;
     }
     try {
       if (peer.same_process) {
-        const auto memory = find_user_memory(reinterpret_cast<const void*>(card.base), card.bytes);
+        const auto memory = find_user_memory(reinterpret_cast<const void*>(record.base), record.bytes);
         memory ? memory->admit(on_device_.device) : gpu::enable_peer_access(on_device_.device, peer.memory->device());
-        return card.base;
+        return record.base;
       }
-      if (card.exported == 0) {
+      if (record.exported == 0) {
         obstacle_ = fmt::format("the buffer of rank {} cannot be given to other processes", rank);
         return 0;
       }
-      mappings.push_back(gpu::DeviceMemory::map(on_device_.device, card.ticket, descriptor));
-      return mappings.back()->address() + card.offset;
+      mappings.push_back(gpu::DeviceMemory::map(on_device_.device, record.ticket, descriptor));
+      return mappings.back()->address() + record.offset;
     } catch (const Error& error) {
       obstacle_ = error.what();
       return 0;
@@ -153,9 +156,9 @@ class WindowMeeting {
   }
 
   // The same at all ranks; empty where there is none.
-  std::string hindrance_in_place(const std::vector<WindowCard>& cards) const {
-    for (std::size_t rank = 0; rank < cards.size(); ++rank)
-      if (cards[rank].use != WindowUse::symmetric)
+  std::string hindrance_in_place(const std::vector<WindowRecord>& records) const {
+    for (std::size_t rank = 0; rank < records.size(); ++rank)
+      if (records[rank].use != WindowUse::symmetric)
         return fmt::format("rank {} registered it without NCCL_WIN_COLL_SYMMETRIC", rank);
     if (on_device_.streams && on_device_.streams->all_calls)
       return "streams order the calls of processes that share a device";
@@ -163,9 +166,9 @@ class WindowMeeting {
   }
 
   // By rank: what leads from its address of a place in its window to this rank's.
-  std::uint64_t keep_shifts(const Window& window, const std::vector<WindowCard>& cards, Mappings& mappings) {
+  std::uint64_t keep_shifts(const Window& window, const std::vector<WindowRecord>& records, Mappings& mappings) {
     std::vector<std::uint64_t> shifts;
-    for (std::size_t rank = 0; rank < cards.size(); ++rank) shifts.push_back(window.bases[rank] - cards[rank].base);
+    for (std::size_t rank = 0; rank < records.size(); ++rank) shifts.push_back(window.bases[rank] - records[rank].base);
     gpu::Device plain = on_device_.device;
     plain.vmm = false;  // a few words, for this rank only
     try {
@@ -181,8 +184,8 @@ class WindowMeeting {
   bool all_reach() {
     const std::uint8_t verdict = obstacle_.empty() ? 1 : 0;
     bool all = true;
-    for (const Assembly::Payload& payload :
-         assembly_.all_gather(kPurpose, std::as_bytes(std::span(&verdict, 1)), deadline_))
+    for (const ControlAllGather::Payload& payload :
+         control_all_gather_.all_gather(kPurpose, std::as_bytes(std::span(&verdict, 1)), deadline_))
       all = all && payload.front() == std::byte{1};
     if (!obstacle_.empty())
       log::info(log::Subsystem::init,
@@ -194,7 +197,7 @@ class WindowMeeting {
 
   const Membership& membership_;
   const DeviceMembership& on_device_;
-  Assembly& assembly_;
+  ControlAllGather& control_all_gather_;
   const std::atomic<bool>& abort_;
   Deadline deadline_ = Deadline::in(init_timeout());
   FileDescriptor descriptor_;
@@ -203,9 +206,9 @@ class WindowMeeting {
 
 }  // namespace
 
-std::unique_ptr<Window> map_window(const Membership& membership, Assembly& assembly, const std::atomic<bool>& abort,
-                                   const WindowOffer& offer) {
-  return WindowMeeting(membership, assembly, abort).run(offer);
+std::unique_ptr<Window> map_window(const Membership& membership, ControlAllGather& control_all_gather,
+                                   const std::atomic<bool>& abort, const WindowOffer& offer) {
+  return WindowExchange(membership, control_all_gather, abort).run(offer);
 }
 
 }  // namespace sccl::runtime

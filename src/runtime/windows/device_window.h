@@ -4,7 +4,7 @@
 #include <atomic>
 #include <memory>
 
-#include "runtime/control/assembly.h"
+#include "runtime/control/control_all_gather.h"
 #include "runtime/windows/one_sided.h"
 
 namespace sccl::runtime {
@@ -17,8 +17,8 @@ struct WindowOffer {
 };
 
 // Collective. Null, with one line that says why, on all ranks when some rank's device does not reach some rank's
-// buffer. Throws invalid_argument when the ranks' sizes differ, and as Assembly does.
-std::unique_ptr<Window> map_window(const Membership& membership, Assembly& assembly, const std::atomic<bool>& abort,
-                                   const WindowOffer& offer);
+// buffer. Throws invalid_argument when the ranks' sizes differ, and as ControlAllGather does.
+std::unique_ptr<Window> map_window(const Membership& membership, ControlAllGather& control_all_gather,
+                                   const std::atomic<bool>& abort, const WindowOffer& offer);
 
 }  // namespace sccl::runtime

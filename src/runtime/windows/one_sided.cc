@@ -14,7 +14,7 @@
 namespace sccl::runtime {
 namespace {
 
-struct WindowCard {
+struct WindowRecord {
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
 };
@@ -27,35 +27,35 @@ std::size_t index(const SignalAddress& address) {
 
 }  // namespace
 
-OneSided::OneSided(const Membership& membership, Assembly& assembly, DeviceExecutor* device,
+OneSided::OneSided(const Membership& membership, ControlAllGather& control_all_gather, DeviceExecutor* device,
                    const std::atomic<bool>& abort)
     : membership_(membership),
-      assembly_(assembly),
+      control_all_gather_(control_all_gather),
       device_(device),
       abort_(abort),
       used_(static_cast<std::size_t>(membership.ranks) * MemoryLayout::kSignals * MemoryLayout::kContexts, 0) {}
 
 const Window* OneSided::register_window(void* base, std::size_t bytes, WindowUse use) {
   if (device_ != nullptr) {
-    auto window = map_window(membership_, assembly_, abort_, {base, bytes, use, next_window_});
+    auto window = map_window(membership_, control_all_gather_, abort_, {base, bytes, use, next_window_});
     if (!window) return nullptr;
     next_window_ = window->number + 1;
     return add(std::move(window));
   }
-  const WindowCard mine{reinterpret_cast<std::uint64_t>(base), bytes};
-  const auto payloads =
-      assembly_.all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)), Deadline::in(init_timeout()));
+  const WindowRecord mine{reinterpret_cast<std::uint64_t>(base), bytes};
+  const auto payloads = control_all_gather_.all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)),
+                                                       Deadline::in(init_timeout()));
   auto window = std::make_unique<Window>();
   window->base = base;
   window->bytes = bytes;
-  for (const Assembly::Payload& payload : payloads) {
-    WindowCard card;
-    std::memcpy(&card, payload.data(), sizeof card);
-    if (card.bytes != bytes)
+  for (const ControlAllGather::Payload& payload : payloads) {
+    WindowRecord record;
+    std::memcpy(&record, payload.data(), sizeof record);
+    if (record.bytes != bytes)
       fail(ErrorCode::invalid_argument,
            "rank {} registers a window of {} bytes and rank {} one of {}: give all ranks' windows one size",
-           membership_.rank, bytes, window->bases.size(), card.bytes);
-    window->bases.push_back(card.base);
+           membership_.rank, bytes, window->bases.size(), record.bytes);
+    window->bases.push_back(record.base);
   }
   if (!membership_.direct) {
     log::info(log::Subsystem::init, "rank {}: no window, since the ranks cannot write into one another's memory",
@@ -149,7 +149,7 @@ void OneSided::wait(std::span<const SignalWait> waits) {
     entry.count += wait.count;
   }
   std::vector<Rank> missing;
-  assembly_.wait_until("ncclWaitSignal", missing, Deadline::never(), [&] {
+  control_all_gather_.wait_until("ncclWaitSignal", missing, Deadline::never(), [&] {
     missing.clear();
     for (const auto& [at, entry] : wanted)
       if (arrived(entry.from) - used_[at] < entry.count) missing.push_back(entry.from.peer);

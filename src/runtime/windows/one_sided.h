@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/call/requests.h"
-#include "runtime/control/assembly.h"
+#include "runtime/control/control_all_gather.h"
 #include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
@@ -56,8 +56,9 @@ struct SignalWait {
 // One rank's. Windows and registrations may be looked up by any thread, the rest is for the thread that makes calls.
 class OneSided {
  public:
-  // All must outlive it. `device` is null on the host platform; `abort` ends the meeting of ranks there.
-  OneSided(const Membership& membership, Assembly& assembly, DeviceExecutor* device, const std::atomic<bool>& abort);
+  // All must outlive it. `device` is null on the host platform; `abort` ends the exchange of ranks there.
+  OneSided(const Membership& membership, ControlAllGather& control_all_gather, DeviceExecutor* device,
+           const std::atomic<bool>& abort);
 
   // Collective; null, with one line that says why, where ranks, or their kernels, cannot write into one another's
   // memory. Throws invalid_argument when the ranks' sizes differ.
@@ -72,7 +73,7 @@ class OneSided {
   // Complete when it returns: the peer can read the data, and sees the signal after it. Of the host platform.
   void put(const PutRequest& request);
 
-  // Returns when all signals have come; they are used up then. Throws as Assembly does. Of the host platform.
+  // Returns when all signals have come; they are used up then. Throws as ControlAllGather does. Of the host platform.
   void wait(std::span<const SignalWait> waits);
 
   void check(const SignalAddress& address) const;
@@ -83,7 +84,7 @@ class OneSided {
   std::uint64_t arrived(const SignalAddress& from) const;
 
   const Membership& membership_;
-  Assembly& assembly_;
+  ControlAllGather& control_all_gather_;
   DeviceExecutor* device_;
   const std::atomic<bool>& abort_;
   std::uint32_t next_window_ = 1;

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/sealed_file.h"
-#include "kernels/host/copy_contest.h"
+#include "kernels/host/copy_comparison.h"
 #include "runtime/choice/tuning/ranking.h"
 #include "runtime/choice/tuning/tuning_file.h"
 #include "tools/input/candidates.h"
@@ -60,7 +60,7 @@ std::vector<Collective> collectives_of(const Options& options) {
 // As two ranks would find at init, played by this process and a child.
 bool two_processes_prefer_the_system() {
   struct Shared {
-    std::array<std::array<std::byte, runtime::kContestBytes>, 2> halves;
+    std::array<std::array<std::byte, runtime::kComparisonBytes>, 2> halves;
     runtime::CopyTimes of_child;
   };
   void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -95,11 +95,11 @@ class Explanation {
       topology::Topology machine = options.machine.machine();
       ranks_ = machine.ranks;
       links = topology::to_json(machine).dump();
-      rehearsal_.emplace(std::move(machine), portfolio::Pipeline{});
+      schedule_model_.emplace(std::move(machine), portfolio::Pipeline{});
     }
     settings_ = runtime::settings_from_environment(ranks_);
     if (settings_.direct_allowed) reach_ = runtime::Reach::through_system;
-    const bool may_prefer = settings_.direct_allowed && !rehearsal_ && ranks_ == 2 &&
+    const bool may_prefer = settings_.direct_allowed && !schedule_model_ && ranks_ == 2 &&
                             settings_.protocol == runtime::ProtocolChoice::automatic;
     if (may_prefer && two_processes_prefer_the_system()) reach_ = runtime::Reach::system_preferred;
     if (const auto folder = cache_folder(); folder && settings_.tune != runtime::TuneMode::off)
@@ -118,8 +118,8 @@ class Explanation {
     const runtime::Question question{collective, options_.root, ranks_, runtime::SizeClass::of(bytes)};
     runtime::Settings with_others = settings_;
     with_others.tune = runtime::TuneMode::online;
-    const auto ranked = rehearsal_ ? runtime::rank_on_links(question, with_others, *rehearsal_)
-                                   : runtime::rank_on_host(question, with_others, reach_);
+    const auto ranked = schedule_model_ ? runtime::rank_on_links(question, with_others, *schedule_model_)
+                                        : runtime::rank_on_host(question, with_others, reach_);
     Row row{collective, bytes, text(ranked.front().choice), ranked.front().why, ranked.front().predicted_us, 0, "", 0};
     if (ranked.size() > 1) {
       row.second = text(ranked[1].choice);
@@ -145,7 +145,7 @@ class Explanation {
   int ranks_;
   runtime::Reach reach_ = runtime::Reach::none;  // of ranks as processes
   runtime::Settings settings_;
-  std::optional<runtime::Rehearsal> rehearsal_;
+  std::optional<runtime::ScheduleModel> schedule_model_;
   runtime::TuningTable measured_;
 };
 

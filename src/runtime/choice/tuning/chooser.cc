@@ -42,12 +42,12 @@ Chooser::Chooser(Membership& membership)
       tracing_(membership.rank == 0 && env::text("SCCL_TUNE_TRACE").has_value()) {
   if (membership_.topology && membership_.ranks > 1) {
     const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
-    rehearsal_ = std::make_unique<Rehearsal>(*membership_.topology,
-                                             portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+    schedule_model_ = std::make_unique<ScheduleModel>(
+        *membership_.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
     std::byte* const base = membership_.peers.front().segment->data();
-    deepening_ = std::make_unique<Deepening>(
-        *membership_.topology, *reinterpret_cast<Blackboard*>(membership_.layout.blackboard(base)),
-        membership_.rank == 0 ? Deepening::Part::searches : Deepening::Part::listens);
+    background_synthesis_ = std::make_unique<BackgroundSynthesis>(
+        *membership_.topology, *reinterpret_cast<ScheduleUpdates*>(membership_.layout.schedule_updates(base)),
+        membership_.rank == 0 ? BackgroundSynthesis::Part::searches : BackgroundSynthesis::Part::listens);
   }
 }
 
@@ -63,11 +63,11 @@ Chooser::~Chooser() {
 
 const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes, Buffers buffers) {
   if (!pending_.empty()) collect(call.sequence);
-  if (deepening_ && deepening_->due(call.sequence)) take_up_news();
+  if (background_synthesis_ && background_synthesis_->due(call.sequence)) take_up_update();
   Entry& entry = entry_of(call, bytes, buffers);
   if (joins_all(call.collective)) {
     last_joining_call_ = call.sequence;
-    if (deepening_ && membership_.rank == 0) deepening_->announce(call.sequence);
+    if (background_synthesis_ && membership_.rank == 0) background_synthesis_->announce(call.sequence);
   }
   return entry.settled ? entry.serving : take_turn(entry, call);
 }
@@ -89,8 +89,8 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
   entry->key = key;
   entry->question = {key.collective, key.root, membership_.ranks, key.size};
   const Settings& settings = membership_.settings;
-  entry->ranked = rehearsal_ ? rank_on_links(entry->question, settings, *rehearsal_)
-                             : rank_on_host(entry->question, settings, membership_.reach(), membership_.learned);
+  entry->ranked = schedule_model_ ? rank_on_links(entry->question, settings, *schedule_model_)
+                                  : rank_on_host(entry->question, settings, membership_.reach(), membership_.learned);
   want_better(key);
   if (take_measured(*entry)) return entry;
   if (settings.tune == TuneMode::online) {
@@ -154,14 +154,14 @@ bool Chooser::take_measured(Entry& entry) {
 // allows other orders of summation gets its result.
 void Chooser::want_better(const TuningKey& key) {
   const bool may_switch = !info(key.collective).reduces || membership_.settings.sum_order == SumOrder::free;
-  if (deepening_ && may_switch && membership_.settings.algorithm(key.collective).empty())
-    deepening_->want(key.collective, key.root);
+  if (background_synthesis_ && may_switch && membership_.settings.algorithm(key.collective).empty())
+    background_synthesis_->want(key.collective, key.root);
 }
 
-void Chooser::take_up_news() {
-  Deepening::Result result = deepening_->take();
+void Chooser::take_up_update() {
+  BackgroundSynthesis::Result result = background_synthesis_->take();
   const std::size_t count = result.candidates.size();
-  if (!rehearsal_->add(result.collective, result.root, std::move(result.candidates))) return;
+  if (!schedule_model_->add(result.collective, result.root, std::move(result.candidates))) return;
   log::info(log::Subsystem::tuning, "rank {}/{}: {}: {} schedules from {} take part from now on", membership_.rank,
             membership_.ranks, info(result.collective).call_name, count, result.origin);
   const auto concerned = [&](const Entry& entry) {
@@ -174,13 +174,13 @@ void Chooser::take_up_news() {
 }
 
 void Chooser::interrupt() {
-  if (deepening_) deepening_->interrupt();
+  if (background_synthesis_) background_synthesis_->interrupt();
 }
 
 // Those whose results have other bits than the first one's leave, unless the user allows that.
 void Chooser::keep_same_sums(std::vector<Ranked>& ranked, const Question& question) {
   if (membership_.settings.sum_order == SumOrder::fixed)
-    runtime::keep_same_sums(ranked, question, plans_, rehearsal_.get());
+    runtime::keep_same_sums(ranked, question, plans_, schedule_model_.get());
 }
 
 void Chooser::begin_race(Entry& entry) {
@@ -191,22 +191,22 @@ void Chooser::begin_race(Entry& entry) {
     slices.push_back(slices_of(entry.question, one.choice, plan(entry, entry.entrants.size() - 1).schedule,
                                membership_.layout.slot_bytes()));
   }
-  entry.race = std::make_unique<Race>(slices);
-  entry.settled = entry.race->settled();
+  entry.autotuner = std::make_unique<Autotuner>(slices);
+  entry.settled = entry.autotuner->settled();
   entry.serving = entry.entrants.front();
 }
 
 const Plan& Chooser::plan(Entry& entry, std::size_t entrant) {
   Served& served = entry.entrants[entrant];
   if (served.plan == nullptr)
-    served.plan = &plans_.find(entry.key.collective, entry.key.root, served.choice, rehearsal_.get());
+    served.plan = &plans_.find(entry.key.collective, entry.key.root, served.choice, schedule_model_.get());
   return *served.plan;
 }
 
 const Chooser::Served& Chooser::take_turn(Entry& entry, const CallSignature& call) {
   const std::size_t most = joins_all(call.collective) ? kMostPending : kMostRootedPending;
-  const Race::Timing timing = pending_.size() < most ? Race::Timing::possible : Race::Timing::impossible;
-  const Race::Turn turn = entry.race->next(timing);
+  const Autotuner::Timing timing = pending_.size() < most ? Autotuner::Timing::possible : Autotuner::Timing::impossible;
+  const Autotuner::Turn turn = entry.autotuner->next(timing);
   const Served& entrant = entry.entrants[static_cast<std::size_t>(turn.entrant)];
   entry.serving = entrant;
   if (turn.slice != 0) entry.serving.choice.slice_bytes = turn.slice;
@@ -234,12 +234,12 @@ void Chooser::collect(std::uint64_t call) {
     Entry& entry = *trial.entry;
     if (entry.settled) continue;
     const std::uint64_t ns = duration_ns(trial.number);
-    entry.race->measured(ns);
-    const Race::Turn turn = entry.race->last_answered();
+    entry.autotuner->measured(ns);
+    const Autotuner::Turn turn = entry.autotuner->last_answered();
     Choice choice = entry.entrants[static_cast<std::size_t>(turn.entrant)].choice;
     if (turn.slice != 0) choice.slice_bytes = turn.slice;
     if (tracing_) trace_.push_back({entry.key, std::move(choice), trial.call, ns});
-    if (entry.race->settled()) settle(entry);
+    if (entry.autotuner->settled()) settle(entry);
   }
 }
 
@@ -260,8 +260,8 @@ std::uint64_t Chooser::duration_ns(std::uint64_t trial) const {
 
 void Chooser::settle(Entry& entry) {
   entry.settled = true;
-  const Race::Standing winner = entry.race->winner();
-  const Race::Standing second = entry.race->second();
+  const Autotuner::Standing winner = entry.autotuner->winner();
+  const Autotuner::Standing second = entry.autotuner->second();
   entry.serving = entry.entrants[static_cast<std::size_t>(winner.entrant)];
   if (winner.slice != 0) entry.serving.choice.slice_bytes = winner.slice;
   TunedChoice tuned{entry.serving.choice, static_cast<double>(winner.ns) / 1e3, "", 0};

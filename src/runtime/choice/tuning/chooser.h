@@ -3,7 +3,7 @@
 //
 // A call belongs to an entry: collective, root, size class, and whether the order of summation matters. An entry is
 // settled at once when there is one candidate, or a measured choice in the cache; with SCCL_TUNE=online the candidates
-// race (race.h). What a race needs is times that all ranks know alike at the same call, without waiting:
+// race (autotuner.h). What a race needs is times that all ranks know alike at the same call, without waiting:
 //
 //   call          j            j+1                      k > j+1
 //   every rank    is timed,    a call in which every    has left call j+1, so every rank has entered it
@@ -26,9 +26,9 @@
 
 #include "runtime/call/signature.h"
 #include "runtime/choice/plan_cache.h"
-#include "runtime/choice/rehearsal.h"
-#include "runtime/choice/tuning/deepening.h"
-#include "runtime/choice/tuning/race.h"
+#include "runtime/choice/schedule_model.h"
+#include "runtime/choice/tuning/autotuner.h"
+#include "runtime/choice/tuning/background_synthesis.h"
 #include "runtime/choice/tuning/ranking.h"
 #include "runtime/choice/tuning/tuning_file.h"
 #include "runtime/membership/membership.h"
@@ -56,7 +56,9 @@ class Chooser {
   // The next collective, numbered one after the other, of `bytes` > 0. Throws as PlanCache::find.
   const Served& begin(const CallSignature& call, std::size_t bytes, Buffers buffers = Buffers::any);
   // Whether the call that began last, made again, would be served the same way, and nobody be asked or told anything.
-  bool at_rest() const { return !deepening_ && pending_.empty() && last_entry_ != nullptr && last_entry_->settled; }
+  bool at_rest() const {
+    return !background_synthesis_ && pending_.empty() && last_entry_ != nullptr && last_entry_->settled;
+  }
   // It is complete on this rank.
   void end() {
     if (timed_) note_end();
@@ -69,8 +71,8 @@ class Chooser {
     TuningKey key;
     Question question;
     std::vector<Ranked> ranked;
-    std::vector<Served> entrants;  // plans are made when their turn comes
-    std::unique_ptr<Race> race;    // none when settled from the beginning
+    std::vector<Served> entrants;          // plans are made when their turn comes
+    std::unique_ptr<Autotuner> autotuner;  // none when settled from the beginning
     Served serving;
     bool settled = false;
   };
@@ -92,7 +94,7 @@ class Chooser {
   void settle_at_once(Entry& entry);
   bool take_measured(Entry& entry);
   void want_better(const TuningKey& key);
-  void take_up_news();
+  void take_up_update();
   void begin_race(Entry& entry);
   void keep_same_sums(std::vector<Ranked>& ranked, const Question& question);
   const Plan& plan(Entry& entry, std::size_t entrant);
@@ -108,8 +110,8 @@ class Chooser {
   Membership& membership_;
   PlanCache plans_;
   const bool tracing_;
-  std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
-  std::unique_ptr<Deepening> deepening_;  // likewise
+  std::unique_ptr<ScheduleModel> schedule_model_;              // when the user has named the links
+  std::unique_ptr<BackgroundSynthesis> background_synthesis_;  // likewise
   std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> entries_;
   std::uint64_t last_key_ = ~std::uint64_t{0};
   Entry* last_entry_ = nullptr;

@@ -107,21 +107,22 @@ std::vector<Ranked> rank_on_device(const Question& question, const Settings& set
   return ranked;
 }
 
-void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanCache& plans, Rehearsal* rehearsal) {
+void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanCache& plans,
+                    ScheduleModel* schedule_model) {
   const auto order = [&](const Choice& choice) {
     const auto stars = choice.form == Form::direct ? schedule::Stars::fused : schedule::Stars::by_step;
-    return schedule::sum_order(plans.find(question.collective, question.root, choice, rehearsal).schedule, stars);
+    return schedule::sum_order(plans.find(question.collective, question.root, choice, schedule_model).schedule, stars);
   };
   const std::uint64_t wanted = order(ranked.front().choice);
   std::erase_if(ranked, [&](const Ranked& one) { return order(one.choice) != wanted; });
 }
 
-std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal) {
+std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, ScheduleModel& schedule_model) {
   const std::size_t bytes = question.size.typical_bytes();
   const bool ll = settings.protocol == ProtocolChoice::ll ||
                   (settings.protocol == ProtocolChoice::automatic && bytes <= kAutomaticLlBytes);
   std::vector<Ranked> ranked;
-  for (const Rehearsal::Ranked& one : rehearsal.ranking(question.collective, question.root, bytes, settings)) {
+  for (const ScheduleModel::Ranked& one : schedule_model.ranking(question.collective, question.root, bytes, settings)) {
     if (ranked.size() == kMostEntrants) break;
     // Who was asked for does not race with who was not.
     if (!ranked.empty() && ranked.front().why.starts_with("asked") && !one.asked) break;
@@ -131,12 +132,13 @@ std::vector<Ranked> rank_on_links(const Question& question, const Settings& sett
   return ranked;
 }
 
-std::optional<Choice> direct_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal) {
+std::optional<Choice> direct_on_links(const Question& question, const Settings& settings,
+                                      ScheduleModel& schedule_model) {
   const std::size_t bytes = question.size.typical_bytes();
   const bool wanted = settings.protocol == ProtocolChoice::direct ||
                       (settings.protocol == ProtocolChoice::automatic && bytes > kDeviceLlBytes);
   if (!wanted) return std::nullopt;
-  const auto ranked = rehearsal.ranking(question.collective, question.root, bytes, settings);
+  const auto ranked = schedule_model.ranking(question.collective, question.root, bytes, settings);
   const auto one_hop =
       std::find_if(ranked.begin(), ranked.end(), [](const auto& one) { return one.name == "one-hop"; });
   if (one_hop == ranked.end() || (ranked.front().asked && !one_hop->asked)) return std::nullopt;
@@ -144,12 +146,13 @@ std::optional<Choice> direct_on_links(const Question& question, const Settings& 
   return Choice{one_hop->name, Form::direct, ProtocolChoice::simple, settings.chunk_bytes};
 }
 
-std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal,
-                                         DeviceReach reach) {
+std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings,
+                                         ScheduleModel& schedule_model, DeviceReach reach) {
   const std::size_t bytes = question.size.typical_bytes();
-  std::vector<Ranked> ranked = rank_on_links(question, settings, rehearsal);
+  std::vector<Ranked> ranked = rank_on_links(question, settings, schedule_model);
   for (Ranked& one : ranked) {
-    const schedule::Schedule& schedule = rehearsal.schedule(question.collective, question.root, one.choice.planner);
+    const schedule::Schedule& schedule =
+        schedule_model.schedule(question.collective, question.root, one.choice.planner);
     const std::size_t longest = longest_chunk(schedule, bytes);
     const int steps = schedule::stepped_cost(schedule).steps;
     // Links without figures: nothing says what more bytes cost.

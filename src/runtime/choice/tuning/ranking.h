@@ -7,7 +7,7 @@
 
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/plan_cache.h"
-#include "runtime/choice/rehearsal.h"
+#include "runtime/choice/schedule_model.h"
 #include "runtime/choice/tuning/learned.h"
 #include "runtime/choice/tuning/miad.h"
 #include "runtime/choice/tuning/size_class.h"
@@ -36,19 +36,21 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
                                  const LearnedDispatcher& learned = {});
 
 // On links that the user has named: as the simulator says.
-std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal);
+std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, ScheduleModel& schedule_model);
 
 // On devices: what choose_on_device says, then as rank_on_host.
 std::vector<Ranked> rank_on_device(const Question& question, const Settings& settings, DeviceReach reach);
 
 // Those whose results have other bits than the first one's leave.
-void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanCache& plans, Rehearsal* rehearsal);
+void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanCache& plans,
+                    ScheduleModel* schedule_model);
 // One hop between kernels that use one another's buffers in place, where the links join all ranks and the simulator
 // does not see it far behind; it knows links only, and not the copies that are spared.
-std::optional<Choice> direct_on_links(const Question& question, const Settings& settings, Rehearsal& rehearsal);
+std::optional<Choice> direct_on_links(const Question& question, const Settings& settings,
+                                      ScheduleModel& schedule_model);
 // The same where kernels of devices move the data: with the protocol that costs least for each.
-std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings, Rehearsal& rehearsal,
-                                         DeviceReach reach);
+std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings,
+                                         ScheduleModel& schedule_model, DeviceReach reach);
 
 // What MIAD may try for a plan's slices; not tunable() where a chunk is one slice anyway.
 SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,

@@ -38,11 +38,11 @@ constexpr int kDeviceOrdinal = 9;
 constexpr int kIsManaged = 8;
 constexpr unsigned kDeviceMemory = 2;
 
-std::unique_ptr<Rehearsal> rehearsal_of(const Membership& membership) {
+std::unique_ptr<ScheduleModel> schedule_model_of(const Membership& membership) {
   if (!membership.topology || membership.ranks < 2) return nullptr;
   const auto slot_bytes = static_cast<double>(membership.on_device->layout.slot_bytes());
-  return std::make_unique<Rehearsal>(*membership.topology,
-                                     portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+  return std::make_unique<ScheduleModel>(*membership.topology,
+                                         portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
 }
 
 bool uses_send(const CollectiveRequest& request, Rank rank) {
@@ -64,8 +64,8 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
       resources_(std::make_shared<DeviceResources>(on_device_, membership.rank)),
       watch_(membership, *resources_, stop, std::move(on_failure)),
       plans_(membership.rank, membership.ranks),
-      rehearsal_(rehearsal_of(membership)),
-      tuner_(membership, plans_, rehearsal_.get()),
+      schedule_model_(schedule_model_of(membership)),
+      tuner_(membership, plans_, schedule_model_.get()),
       lends_buffers_(on_device_.direct) {
   DeviceResources::reap();
   const gpu::Current current(on_device_.device);
@@ -157,7 +157,7 @@ Choice DeviceExecutor::choose_plan(const CollectiveRequest& request, const Windo
 }
 
 Choice DeviceExecutor::usual_choice(const CollectiveRequest& request, const Windows& windows) {
-  if (rehearsal_) return choose_on_links(request, windows);
+  if (schedule_model_) return choose_on_links(request, windows);
   const CallShape shape{request.collective, request.count * size_bytes(request.type), membership_.ranks};
   DeviceReach usable = reach();
   usable.direct = usable.direct || windows;
@@ -168,10 +168,11 @@ Choice DeviceExecutor::choose_on_links(const CollectiveRequest& request, const W
   const Rank root = info(request.collective).rooted ? request.root : 0;
   const Question question{request.collective, root, membership_.ranks,
                           SizeClass::of(request.count * size_bytes(request.type))};
-  Choice& known = rehearsed_[{question.collective, root, question.size.typical_bytes(), windows.has_value()}];
+  Choice& known = modelled_[{question.collective, root, question.size.typical_bytes(), windows.has_value()}];
   if (!known.planner.empty()) return known;
-  const auto direct = windows ? direct_on_links(question, membership_.settings, *rehearsal_) : std::nullopt;
-  known = direct ? *direct : rank_on_device_links(question, membership_.settings, *rehearsal_, reach()).front().choice;
+  const auto direct = windows ? direct_on_links(question, membership_.settings, *schedule_model_) : std::nullopt;
+  known =
+      direct ? *direct : rank_on_device_links(question, membership_.settings, *schedule_model_, reach()).front().choice;
   return known;
 }
 
@@ -209,7 +210,7 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   const bool direct = choice.form == Form::direct;
   begin(request, direct ? windows : std::nullopt);
   const Rank root = info(request.collective).rooted ? request.root : 0;
-  const Plan& plan = plans_.find(request.collective, root, choice, rehearsal_.get());
+  const Plan& plan = plans_.find(request.collective, root, choice, schedule_model_.get());
   const KnownProgram program = program_of(plan);
 
   const std::size_t element_bytes = size_bytes(request.type);

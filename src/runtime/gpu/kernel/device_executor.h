@@ -13,7 +13,7 @@
 #include "runtime/call/requests.h"
 #include "runtime/call/signature.h"
 #include "runtime/choice/plan_cache.h"
-#include "runtime/choice/rehearsal.h"
+#include "runtime/choice/schedule_model.h"
 #include "runtime/gpu/kernel/device_tuner.h"
 #include "runtime/gpu/kernel/device_watch.h"
 #include "runtime/gpu/resources/device_resources.h"
@@ -131,9 +131,8 @@ class DeviceExecutor {
   std::shared_ptr<DeviceResources> resources_;
   DeviceWatch watch_;
   PlanCache plans_;
-  std::unique_ptr<Rehearsal> rehearsal_;  // when the user has named the links
-  std::map<std::tuple<Collective, Rank, std::size_t, bool>, Choice>
-      rehearsed_;  // by size class, and whether in windows
+  std::unique_ptr<ScheduleModel> schedule_model_;                               // when the user has named the links
+  std::map<std::tuple<Collective, Rank, std::size_t, bool>, Choice> modelled_;  // by size class, and whether in windows
   DeviceTuner tuner_;
   SymmetricWindows windows_;
   std::atomic<bool> lends_buffers_;  // peers' kernels may use buffers of this rank

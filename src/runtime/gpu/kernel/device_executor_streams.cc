@@ -29,7 +29,7 @@ bool DeviceExecutor::goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream
 // choice of ranks that reach one another's memory, without their protocols.
 Choice DeviceExecutor::choose_for_stream(const CollectiveRequest& request) {
   Choice choice;
-  if (rehearsal_) {
+  if (schedule_model_) {
     choice = usual_choice(request, {});
   } else {
     Settings settings = membership_.settings;
@@ -62,7 +62,7 @@ void DeviceExecutor::launch_in_stream(const CollectiveRequest& request) {
   begin(request, {});
   const Choice choice = choose_for_stream(request);
   const Rank root = info(request.collective).rooted ? request.root : 0;
-  const Plan& plan = plans_.find(request.collective, root, choice, rehearsal_.get());
+  const Plan& plan = plans_.find(request.collective, root, choice, schedule_model_.get());
   places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
   schedule::place_chunks(plan.schedule, request.count, size_bytes(request.type), places_);
   chunks_.clear();

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sealed_file.h"
-#include "runtime/choice/tuning/race.h"
+#include "runtime/choice/tuning/autotuner.h"
 
 namespace sccl::runtime {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::uint64_t kClearPercent = 97;  // of the usual one's time
 }  // namespace
 
 ExplorationTurn exploration_turn(std::uint64_t call, int entrants) {
-  constexpr std::uint64_t kPeriod = Race::kPeriod;
+  constexpr std::uint64_t kPeriod = Autotuner::kPeriod;
   const auto challengers = static_cast<std::uint64_t>(entrants - 1);
   const std::uint64_t round = (call - 1) / kPeriod;
   if (challengers == 0 || round >= kRunsOfEntrant * challengers) return {};
@@ -33,8 +33,11 @@ TuningPlace device_tuning_place(const std::string& links, int ranks, const Devic
           links, ranks};
 }
 
-DeviceTuner::DeviceTuner(Membership& membership, PlanCache& plans, Rehearsal* rehearsal)
-    : membership_(membership), driver_(*membership.on_device->device.driver), plans_(plans), rehearsal_(rehearsal) {}
+DeviceTuner::DeviceTuner(Membership& membership, PlanCache& plans, ScheduleModel* schedule_model)
+    : membership_(membership),
+      driver_(*membership.on_device->device.driver),
+      plans_(plans),
+      schedule_model_(schedule_model) {}
 
 DeviceTuner::~DeviceTuner() {
   try {
@@ -80,12 +83,12 @@ DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& us
   const Settings& settings = membership_.settings;
   entry->entrants.push_back({usual, 0, "usual"});
   if (!take_measured(*entry, question) && settings.tune == TuneMode::online && driver_.event_elapsed != nullptr) {
-    const auto others = rehearsal_ != nullptr ? rank_on_device_links(question, settings, *rehearsal_, reach())
-                                              : rank_on_device(question, settings, reach());
+    const auto others = schedule_model_ != nullptr ? rank_on_device_links(question, settings, *schedule_model_, reach())
+                                                   : rank_on_device(question, settings, reach());
     for (const Ranked& other : others)
       if (other.choice != usual && entry->entrants.size() < kMostEntrants) entry->entrants.push_back(other);
     if (!key.any_order && settings.sum_order == SumOrder::fixed)
-      keep_same_sums(entry->entrants, question, plans_, rehearsal_);
+      keep_same_sums(entry->entrants, question, plans_, schedule_model_);
   }
   entry->samples.resize(entry->entrants.size());
   return *(known = std::move(entry));
@@ -103,9 +106,9 @@ bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
     return false;
   try {
     std::vector<Ranked> both{entry.entrants.front(), {choice, found->second.us, "measured before"}};
-    plans_.find(question.collective, question.root, choice, rehearsal_);
+    plans_.find(question.collective, question.root, choice, schedule_model_);
     if (!entry.key.any_order && settings.sum_order == SumOrder::fixed)
-      keep_same_sums(both, question, plans_, rehearsal_);
+      keep_same_sums(both, question, plans_, schedule_model_);
     if (both.size() < 2) return false;
   } catch (const Error& error) {
     log::info(log::Subsystem::tuning, "the measured choice {} cannot serve: {}", text(choice), error.what());

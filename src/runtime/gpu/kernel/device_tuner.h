@@ -3,9 +3,9 @@
 //
 // A device is given calls long before they run, so no rank knows at a call what an earlier one took, and ranks could
 // not agree on when to change their choice without waiting for one another. So what is tried follows from the number of
-// the call alone, on every rank alike: of each size class, one call in Race::kPeriod runs another entrant, in turn, and
-// one between two of these times the usual one, until each has run kRunsOfEntrant times. The usual choice serves all
-// along.
+// the call alone, on every rank alike: of each size class, one call in Autotuner::kPeriod runs another entrant, in
+// turn, and one between two of these times the usual one, until each has run kRunsOfEntrant times. The usual choice
+// serves all along.
 //
 //   call of the size class    1 ... 10 ...... 20 ... 30 ...... 40 ...      (not those inside captures)
 //   entrant                   0     0 timed   1      0 timed   2
@@ -26,7 +26,7 @@
 
 #include "runtime/call/requests.h"
 #include "runtime/choice/plan_cache.h"
-#include "runtime/choice/rehearsal.h"
+#include "runtime/choice/schedule_model.h"
 #include "runtime/choice/tuning/ranking.h"
 #include "runtime/choice/tuning/tuning_file.h"
 #include "runtime/membership/membership.h"
@@ -48,7 +48,7 @@ TuningPlace device_tuning_place(const std::string& links, int ranks, const Devic
 class DeviceTuner {
  public:
   // All must outlive it.
-  DeviceTuner(Membership& membership, PlanCache& plans, Rehearsal* rehearsal);
+  DeviceTuner(Membership& membership, PlanCache& plans, ScheduleModel* schedule_model);
   // Rank 0 keeps what was measured. Nothing runs any more.
   ~DeviceTuner();
   DeviceTuner(const DeviceTuner&) = delete;
@@ -97,7 +97,7 @@ class DeviceTuner {
   Membership& membership_;
   const gpu::Driver& driver_;
   PlanCache& plans_;
-  Rehearsal* rehearsal_;
+  ScheduleModel* schedule_model_;
   std::map<TuningKey, std::unique_ptr<Entry>> entries_;
   std::array<Clock, 16> clocks_{};
   Clock* armed_ = nullptr;  // for the next launch

@@ -14,9 +14,9 @@ using device::gpu::StopReason;
 constexpr std::chrono::milliseconds kPeriod{10};
 constexpr std::chrono::milliseconds kReleasePeriod{1};
 // A peer that has left may have sent everything before: what is under way gets this long to arrive.
-constexpr std::chrono::milliseconds kPatienceWithTheDeparted{1000};
+constexpr std::chrono::milliseconds kDepartedWaitLimit{1000};
 // What a kernel waits for may have been sent already.
-constexpr std::chrono::milliseconds kPatienceWithAFollower{300};
+constexpr std::chrono::milliseconds kFollowerWaitLimit{300};
 // What has not gone on for so long is looked at closely.
 constexpr std::chrono::milliseconds kAtRest{50};
 
@@ -181,7 +181,7 @@ void DeviceWatch::check_kernels() {
       membership_.peers[static_cast<std::size_t>(peer)].check_fault();
       // It stops its kernels first and says why afterwards.
       if (!stopped_since_) stopped_since_ = std::chrono::steady_clock::now();
-      if (std::chrono::steady_clock::now() - *stopped_since_ < kPatienceWithTheDeparted) return;
+      if (std::chrono::steady_clock::now() - *stopped_since_ < kDepartedWaitLimit) return;
       fail(ErrorCode::remote_error, "rank {} stopped while rank {} was in {}: look at that rank's output", peer,
            membership_.rank, waiting_text());
     case StopReason::unreachable:
@@ -193,7 +193,7 @@ void DeviceWatch::check_kernels() {
 // Two ranks of one thread are easily given one stream. The kernel that comes first waits for the other, which cannot
 // begin; nothing else can help when it is that rank's next.
 void DeviceWatch::check_follower() const {
-  if (waited() < kPatienceWithAFollower) return;
+  if (waited() < kFollowerWaitLimit) return;
   const auto& peers = membership_.on_device->peers;
   const DevicePeer& own = peers[static_cast<std::size_t>(membership_.rank)];
   const auto follower = own.neighbour->follower();
@@ -242,7 +242,7 @@ void DeviceWatch::check_peers() {
     const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
     const bool dead = peer.has_ended();
     if (presence == Presence::present && !dead) continue;
-    if (waited() < kPatienceWithTheDeparted) continue;
+    if (waited() < kDepartedWaitLimit) continue;
     // One that has gone in peace matters only to who waits for it.
     if (presence == Presence::destroyed && !still_awaits(rank)) continue;
     fail_departed(membership_, rank, presence, waiting_text());

@@ -14,13 +14,13 @@ constexpr std::size_t kLeastGrownBytes = 64 * 1024;
 
 std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
-struct Graveyard {
+struct DeferredFree {
   std::mutex mutex;
   std::vector<std::shared_ptr<DeviceResources>> buried;
 };
 
-Graveyard& graveyard() {
-  static auto* const instance = new Graveyard;
+DeferredFree& deferred_free() {
+  static auto* const instance = new DeferredFree;
   return *instance;
 }
 
@@ -133,14 +133,14 @@ std::byte* DeviceResources::lend(std::size_t bytes, device::u64 sequence, gpu::A
 }
 
 void DeviceResources::bury(std::shared_ptr<DeviceResources> resources) {
-  Graveyard& all = graveyard();
+  DeferredFree& all = deferred_free();
   const std::lock_guard lock(all.mutex);
   all.buried.push_back(std::move(resources));
 }
 
 void DeviceResources::reap() {
   std::vector<std::shared_ptr<DeviceResources>> dead;
-  Graveyard& all = graveyard();
+  DeferredFree& all = deferred_free();
   const std::lock_guard lock(all.mutex);
   dead.swap(all.buried);
 }

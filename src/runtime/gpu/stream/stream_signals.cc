@@ -10,8 +10,8 @@ namespace {
 
 using device::u32;
 using device::u64;
-using device::gpu::DoorSignal;
-using device::gpu::SignalDoor;
+using device::gpu::GateSignal;
+using device::gpu::SignalGate;
 using device::gpu::SignalStep;
 
 template <typename T>
@@ -23,7 +23,7 @@ u64 number_of(const SignalAddress& address) {
   return 1 + static_cast<u64>(address.signal * MemoryLayout::kContexts + address.context);
 }
 
-// Doors are one for each peer: of what is waited for, the largest part without a peer twice.
+// Gates are one for each peer: of what is waited for, the largest part without a peer twice.
 std::vector<SignalWait> take_round(std::vector<SignalWait>& waits) {
   std::vector<SignalWait> round, rest;
   for (const SignalWait& wait : waits) {
@@ -56,11 +56,11 @@ class StreamSignals::Pass {
   void run(Arguments& arguments) {
     stream_.launch(owner_.resources_.kernels().function(kernels::kSignal), 1, 1, &arguments);
   }
-  void wait_at_door_of(Rank peer) {
-    u64* const open = &path_.door(path_.rank, peer)->open;
+  void wait_at_gate_of(Rank peer) {
+    u64* const open = &path_.gate(path_.rank, peer)->open;
     const u32 stage = path_.log.append(call_, {reinterpret_cast<u32*>(open), 1, peer, AwaitedThing::signal});
     stream_.write(path_.progress_address(offsetof(StreamProgress, stage)), stage);
-    stream_.wait(path_.door_address(path_.rank, peer) + offsetof(SignalDoor, open), 1);
+    stream_.wait(path_.gate_address(path_.rank, peer) + offsetof(SignalGate, open), 1);
   }
   void finish() {
     if (sequence_ != 0)
@@ -84,17 +84,17 @@ StreamSignals::Arguments StreamSignals::arguments(SignalStep step) const {
   return arguments;
 }
 
-DoorSignal StreamSignals::outgoing(const SignalAddress& to) const {
+GateSignal StreamSignals::outgoing(const SignalAddress& to) const {
   return {at<u64>(resources_.membership().signal(to.peer, path_.rank, to.signal, to.context)),
-          resources_.sent(to.peer, to.signal, to.context), at<SignalDoor>(path_.door_address(to.peer, path_.rank)),
+          resources_.sent(to.peer, to.signal, to.context), at<SignalGate>(path_.gate_address(to.peer, path_.rank)),
           number_of(to), 0};
 }
 
-DoorSignal StreamSignals::incoming(const SignalWait& wait) const {
+GateSignal StreamSignals::incoming(const SignalWait& wait) const {
   const SignalAddress& from = wait.from;
   return {at<u64>(resources_.membership().signal(path_.rank, from.peer, from.signal, from.context)),
           resources_.used(from.peer, from.signal, from.context),
-          at<SignalDoor>(path_.door_address(path_.rank, from.peer)), number_of(from), wait.count};
+          at<SignalGate>(path_.gate_address(path_.rank, from.peer)), number_of(from), wait.count};
 }
 
 void StreamSignals::put(const PutRequest& request, gpu::Stream stream, u64 sequence) {
@@ -115,10 +115,10 @@ void StreamSignals::wait(std::span<const SignalWait> waits, gpu::Stream stream, 
   while (!left.empty()) {
     const std::vector<SignalWait> round = take_round(left);
     for (const SignalStep step : {SignalStep::arm, SignalStep::confirm}) {
-      Arguments doors = arguments(step);
-      for (const SignalWait& wait : round) doors.signals[doors.count++] = incoming(wait);
-      pass.run(doors);
-      for (const SignalWait& wait : round) pass.wait_at_door_of(wait.from.peer);
+      Arguments gates = arguments(step);
+      for (const SignalWait& wait : round) gates.signals[gates.count++] = incoming(wait);
+      pass.run(gates);
+      for (const SignalWait& wait : round) pass.wait_at_gate_of(wait.from.peer);
     }
   }
   pass.finish();

@@ -1,5 +1,5 @@
 // PutSignal, Signal and WaitSignal ordered by a stream: a put is a copy, a signal a short kernel, and a wait two waits
-// of the stream at a door that signals open (kernels/gpu/signal_kernel.h). Counters are those of the kernels that wait,
+// of the stream at a gate that signals open (kernels/gpu/signal_kernel.h). Counters are those of the kernels that wait,
 // so that a rank whose driver cannot capture stream waits may use these in captured calls.
 #pragma once
 
@@ -31,8 +31,8 @@ class StreamSignals {
   class Pass;
 
   Arguments arguments(device::gpu::SignalStep step) const;
-  device::gpu::DoorSignal outgoing(const SignalAddress& to) const;
-  device::gpu::DoorSignal incoming(const SignalWait& wait) const;
+  device::gpu::GateSignal outgoing(const SignalAddress& to) const;
+  device::gpu::GateSignal incoming(const SignalWait& wait) const;
 
   DeviceResources& resources_;
   StreamPath& path_;

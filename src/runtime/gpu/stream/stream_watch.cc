@@ -5,7 +5,7 @@
 namespace sccl::runtime {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{1000};
+constexpr std::chrono::milliseconds kReleaseWaitLimit{1000};
 constexpr int kFlagsInATurn = 200;
 constexpr std::chrono::microseconds kBetweenFlags{20};
 
@@ -90,7 +90,7 @@ bool StreamWatch::may_take_data(Rank rank) const {
 bool StreamWatch::release() {
   if (!stopped_ || !busy()) return false;
   if (!peers_are_safe_) {
-    const bool patient = std::chrono::steady_clock::now() - *stopped_ < kPatience;
+    const bool patient = std::chrono::steady_clock::now() - *stopped_ < kReleaseWaitLimit;
     for (Rank peer = 0; peer < path_.ranks() && patient; ++peer)
       if (peer != path_.rank && may_take_data(peer)) return true;
     peers_are_safe_ = true;

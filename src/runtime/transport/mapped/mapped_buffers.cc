@@ -25,9 +25,9 @@ std::size_t least_bytes(const Membership& membership) {
 
 MappedBuffers::MappedBuffers(const Membership& membership)
     : membership_(membership), least_bytes_(least_bytes(membership)) {
-  static_assert(sizeof(Card) <= Notice::kBytes);
+  static_assert(sizeof(BufferRecord) <= Notice::kBytes);
   const auto ranks = static_cast<std::size_t>(membership.ranks);
-  cards_.resize(ranks);
+  records_.resize(ranks);
   freed_.resize(ranks, 0);
   shifts_.resize(ranks);
 }
@@ -49,30 +49,30 @@ void MappedBuffers::begin(const CollectiveRequest& request) {
     own_freed_ = freed;
     own_ = {};
   }
-  Card card;
-  card.freed = own_freed_;
-  card.can_be_mapped = true;
+  BufferRecord record;
+  record.freed = own_freed_;
+  record.can_be_mapped = true;
   const BufferBytes needed = buffer_bytes(request, membership_.rank, membership_.ranks);
   if (needed.input > 0) {
-    card.can_be_mapped = locate(request.send, needed.input, own_[0]);
-    card.input = own_[0];
+    record.can_be_mapped = locate(request.send, needed.input, own_[0]);
+    record.input = own_[0];
   }
   if (needed.output > 0) {
-    card.can_be_mapped = locate(request.recv, needed.output, own_[1]) && card.can_be_mapped;
-    card.output = own_[1];
+    record.can_be_mapped = locate(request.recv, needed.output, own_[1]) && record.can_be_mapped;
+    record.output = own_[1];
   }
-  stage_ = Stage::cards;
+  stage_ = Stage::records;
   ++number_;
   const Peer& own = membership_.peers[static_cast<std::size_t>(membership_.rank)];
-  own.state->buffer_cards[number_ % 2].post(number_, std::as_bytes(std::span(&card, 1)));
+  own.state->buffer_records[number_ % 2].post(number_, std::as_bytes(std::span(&record, 1)));
   membership_.wake_all();
 }
 
 bool MappedBuffers::has_shown(Rank rank) const {
   const SharedState& state = *membership_.peers[static_cast<std::size_t>(rank)].state;
-  if (stage_ == Stage::cards)
-    return state.buffer_cards[number_ % 2].tag.load(std::memory_order_acquire) == number_;   // pairs with Notice::post
-  return state.buffer_verdicts[number_ % 2].load(std::memory_order_acquire) / 2 == number_;  // pairs with map_fresh
+  if (stage_ == Stage::records)
+    return state.buffer_records[number_ % 2].tag.load(std::memory_order_acquire) == number_;  // pairs with Notice::post
+  return state.buffer_verdicts[number_ % 2].load(std::memory_order_acquire) / 2 == number_;   // pairs with map_fresh
 }
 
 bool MappedBuffers::all_have_shown() const {
@@ -88,31 +88,31 @@ std::vector<Rank> MappedBuffers::missing() const {
   return ranks;
 }
 
-MappedBuffers::Meeting MappedBuffers::step() {
-  if (!all_have_shown()) return Meeting::waiting;
+MappedBuffers::Comparison MappedBuffers::step() {
+  if (!all_have_shown()) return Comparison::waiting;
   if (stage_ == Stage::verdicts) return conclude();
-  const Meeting result = compare_cards();
-  return result == Meeting::waiting && all_have_shown() ? conclude() : result;
+  const Comparison result = compare_records();
+  return result == Comparison::waiting && all_have_shown() ? conclude() : result;
 }
 
-MappedBuffers::Meeting MappedBuffers::compare_cards() {
+MappedBuffers::Comparison MappedBuffers::compare_records() {
   fresh_.clear();
   bool all_can = true;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const auto bytes = membership_.peers[at].state->buffer_cards[number_ % 2].read();
-    Card& card = cards_[at];
-    std::memcpy(static_cast<void*>(&card), bytes.data(), sizeof card);
-    if (card.freed != freed_[at]) {
-      freed_[at] = card.freed;
+    const auto bytes = membership_.peers[at].state->buffer_records[number_ % 2].read();
+    BufferRecord& record = records_[at];
+    std::memcpy(static_cast<void*>(&record), bytes.data(), sizeof record);
+    if (record.freed != freed_[at]) {
+      freed_[at] = record.freed;
       std::erase_if(known_, [&](const auto& entry) { return entry.first.first == rank; });
     }
-    all_can = all_can && card.can_be_mapped;
+    all_can = all_can && record.can_be_mapped;
   }
-  if (!all_can) return answer(Meeting::apart);
+  if (!all_can) return answer(Comparison::apart);
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-    const Card& card = cards_[static_cast<std::size_t>(rank)];
-    for (const host::ExportedBuffer& buffer : {card.input, card.output})
+    const BufferRecord& record = records_[static_cast<std::size_t>(rank)];
+    for (const host::ExportedBuffer& buffer : {record.input, record.output})
       if (buffer.descriptor >= 0 && !known_.contains({rank, buffer.inode})) {
         known_[{rank, buffer.inode}] = {};
         fresh_.emplace_back(rank, buffer);
@@ -120,7 +120,7 @@ MappedBuffers::Meeting MappedBuffers::compare_cards() {
   }
   if (fresh_.empty()) return conclude();
   map_fresh();
-  return Meeting::waiting;
+  return Comparison::waiting;
 }
 
 void MappedBuffers::map_fresh() {
@@ -143,7 +143,7 @@ void MappedBuffers::map_fresh() {
   membership_.wake_all();
 }
 
-MappedBuffers::Meeting MappedBuffers::conclude() {
+MappedBuffers::Comparison MappedBuffers::conclude() {
   if (stage_ == Stage::verdicts) {
     const bool good = std::all_of(membership_.peers.begin(), membership_.peers.end(), [&](const Peer& peer) {
       return peer.state->buffer_verdicts[number_ % 2].load(std::memory_order_relaxed) % 2 == 1;
@@ -156,10 +156,10 @@ MappedBuffers::Meeting MappedBuffers::conclude() {
   }
   bool all = true;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-    const Card& card = cards_[static_cast<std::size_t>(rank)];
-    shifts_[static_cast<std::size_t>(rank)] = {shift_of(rank, card.input, all), shift_of(rank, card.output, all)};
+    const BufferRecord& record = records_[static_cast<std::size_t>(rank)];
+    shifts_[static_cast<std::size_t>(rank)] = {shift_of(rank, record.input, all), shift_of(rank, record.output, all)};
   }
-  return answer(all ? Meeting::mapped : Meeting::apart);
+  return answer(all ? Comparison::mapped : Comparison::apart);
 }
 
 std::uint64_t MappedBuffers::shift_of(Rank rank, const host::ExportedBuffer& buffer, bool& all) const {
@@ -169,8 +169,8 @@ std::uint64_t MappedBuffers::shift_of(Rank rank, const host::ExportedBuffer& buf
   return known.segment ? reinterpret_cast<std::uint64_t>(known.segment->data()) - buffer.begin : 0;
 }
 
-MappedBuffers::Meeting MappedBuffers::answer(Meeting result) {
-  interval_ = result == Meeting::mapped ? 1 : std::min(2 * interval_, kMostInterval);
+MappedBuffers::Comparison MappedBuffers::answer(Comparison result) {
+  interval_ = result == Comparison::mapped ? 1 : std::min(2 * interval_, kMostInterval);
   next_ = calls_ + interval_;
   return result;
 }

@@ -2,17 +2,17 @@
 // (platform/host/exported_memory.h); where all ranks' buffers of a call are such memory, data moves from the one's
 // input to the other's output in one pass, without slots and without system calls.
 //
-// All ranks have to know that before they choose what serves the call (rule 1), so they meet at its beginning:
+// All ranks have to know that before they choose what serves the call (rule 1), so they compare at its beginning:
 //
-//   every rank shows a card: where its buffers lie, or that they cannot be mapped
-//   every rank reads all cards
+//   every rank shows a record: where its buffers lie, or that they cannot be mapped
+//   every rank reads all records
 //   when somebody shows a buffer for the first time: every rank maps it, and shows whether it could
 //
-// A meeting costs a line's way there and back. Programs that use other memory are spared it: while meetings end in
-// vain, they take place at the 1st, 2nd, 4th ... of the calls in question only, then at each 64th.
+// A comparison costs a line's way there and back. Programs that use other memory are spared it: while comparisons end
+// in vain, they take place at the 1st, 2nd, 4th ... of the calls in question only, then at each 64th.
 //
-// Card n lies on board n mod 2. Nobody shows card n+2 before all have shown card n+1, which each does after it has read
-// all cards n: no card is overwritten while somebody reads it.
+// BufferRecord n lies on board n mod 2. Nobody shows record n+2 before all have shown record n+1, which each does after
+// it has read all records n: no record is overwritten while somebody reads it.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class MappedBuffers {
   // `membership` must outlive it.
   explicit MappedBuffers(const Membership& membership);
 
-  // Whether the ranks meet at this collective; counts it. The same at every rank.
+  // Whether the ranks compare at this collective; counts it. The same at every rank.
   bool due(const CollectiveRequest& request) {
     const std::size_t bytes = request.count * size_bytes(request.type);
     return may_concern(bytes) && in_question(request, bytes) && ++calls_ >= next_;
@@ -44,13 +44,13 @@ class MappedBuffers {
 
   void begin(const CollectiveRequest& request);
 
-  enum class Meeting : std::uint8_t { waiting, mapped, apart };
-  // A look at the others' cards. Not to be called again after it has told another answer than `waiting`.
-  Meeting step();
-  // Whom the meeting waits for.
+  enum class Comparison : std::uint8_t { waiting, mapped, apart };
+  // A look at the others' records. Not to be called again after it has told another answer than `waiting`.
+  Comparison step();
+  // Whom the comparison waits for.
   std::vector<Rank> missing() const;
 
-  // What is to be added to a rank's addresses; after a meeting that ended in `mapped`.
+  // What is to be added to a rank's addresses; after a comparison that ended in `mapped`.
   struct Shifts {
     std::uint64_t input = 0;
     std::uint64_t output = 0;
@@ -59,7 +59,7 @@ class MappedBuffers {
 
  private:
   // As Notice carries it.
-  struct Card {
+  struct BufferRecord {
     std::uint64_t freed = 0;  // of this process: who mapped its buffers looks again
     host::ExportedBuffer input;
     host::ExportedBuffer output;
@@ -75,10 +75,10 @@ class MappedBuffers {
   bool locate(const void* address, std::size_t bytes, host::ExportedBuffer& buffer) const;
   bool has_shown(Rank rank) const;
   bool all_have_shown() const;
-  Meeting compare_cards();
+  Comparison compare_records();
   void map_fresh();
-  Meeting conclude();
-  Meeting answer(Meeting result);
+  Comparison conclude();
+  Comparison answer(Comparison result);
   std::uint64_t shift_of(Rank rank, const host::ExportedBuffer& buffer, bool& all) const;
 
   const Membership& membership_;
@@ -86,10 +86,10 @@ class MappedBuffers {
   std::uint64_t calls_ = 0;        // in question
   std::uint64_t next_ = 1;
   std::uint64_t interval_ = 1;
-  std::uint64_t number_ = 0;  // of meetings
-  enum class Stage : std::uint8_t { cards, verdicts } stage_ = Stage::cards;
-  std::vector<Card> cards_;
-  std::vector<std::pair<Rank, host::ExportedBuffer>> fresh_;  // shown for the first time in this meeting
+  std::uint64_t number_ = 0;  // of comparisons
+  enum class Stage : std::uint8_t { records, verdicts } stage_ = Stage::records;
+  std::vector<BufferRecord> records_;
+  std::vector<std::pair<Rank, host::ExportedBuffer>> fresh_;  // shown for the first time in this comparison
   std::array<host::ExportedBuffer, 2> own_;                   // as they were found last
   std::uint64_t own_freed_ = 0;                               // when they were
   std::map<Key, Known> known_;

@@ -31,42 +31,42 @@ std::size_t agreed_limit(Bootstrap& bootstrap, Deadline deadline) {
   return *std::min_element(limits.begin(), limits.end());
 }
 
-int ranks_of_device(std::span<const DeviceCard> cards, const gpu::UniqueDeviceId& id) {
+int ranks_of_device(std::span<const DeviceRecord> records, const gpu::UniqueDeviceId& id) {
   return static_cast<int>(
-      std::count_if(cards.begin(), cards.end(), [&](const DeviceCard& card) { return card.id == id; }));
+      std::count_if(records.begin(), records.end(), [&](const DeviceRecord& record) { return record.id == id; }));
 }
 
 // Of the rank with the fewest: every rank must have the same channels. A block takes a multiprocessor of its own; a
 // rank that is alone on its device leaves half of it to other communicators, whose kernels may have to run beside.
-int fewest_blocks(std::span<const DeviceCard> cards) {
-  int fewest = cards.front().multiprocessors;
-  for (const DeviceCard& card : cards)
-    fewest = std::min(fewest, card.multiprocessors / std::max(2, ranks_of_device(cards, card.id)));
+int fewest_blocks(std::span<const DeviceRecord> records) {
+  int fewest = records.front().multiprocessors;
+  for (const DeviceRecord& record : records)
+    fewest = std::min(fewest, record.multiprocessors / std::max(2, ranks_of_device(records, record.id)));
   return std::max(1, fewest);
 }
 
 }  // namespace
 
-DeviceCard card_of(const gpu::Device& device) {
-  DeviceCard card{1,
-                  static_cast<std::uint8_t>(device.driver->vendor),
-                  static_cast<std::uint8_t>(device.vmm && env::flag("NCCL_CUMEM_ENABLE", true) ? 1 : 0),
-                  device.multiprocessors,
-                  device.id,
-                  {}};
-  device.busid.copy(card.busid.data(), card.busid.size() - 1);
-  return card;
+DeviceRecord record_of(const gpu::Device& device) {
+  DeviceRecord record{1,
+                      static_cast<std::uint8_t>(device.driver->vendor),
+                      static_cast<std::uint8_t>(device.vmm && env::flag("NCCL_CUMEM_ENABLE", true) ? 1 : 0),
+                      device.multiprocessors,
+                      device.id,
+                      {}};
+  device.busid.copy(record.busid.data(), record.busid.size() - 1);
+  return record;
 }
 
-bool all_have_devices(std::span<const DeviceCard> cards) {
-  const DeviceCard& first = cards.front();
-  for (std::size_t rank = 1; rank < cards.size(); ++rank) {
-    if (cards[rank].present != first.present)
+bool all_have_devices(std::span<const DeviceRecord> records) {
+  const DeviceRecord& first = records.front();
+  for (std::size_t rank = 1; rank < records.size(); ++rank) {
+    if (records[rank].present != first.present)
       fail(ErrorCode::invalid_usage,
            "rank {} has a current device and rank {} has none: make a device current on every rank before init "
            "(cudaSetDevice), or set SCCL_PLATFORM=host on all",
            first.present != 0 ? 0 : rank, first.present != 0 ? rank : 0);
-    if (cards[rank].vendor != first.vendor)
+    if (records[rank].vendor != first.vendor)
       fail(ErrorCode::invalid_usage, "ranks 0 and {} use devices of different vendors: use one kind in a communicator",
            rank);
   }
@@ -75,25 +75,25 @@ bool all_have_devices(std::span<const DeviceCard> cards) {
 
 namespace {
 
-class DeviceMeeting {
+class DeviceExchange {
  public:
-  DeviceMeeting(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards, const Settings& settings,
-                Bootstrap& bootstrap, Deadline deadline)
+  DeviceExchange(Rank rank, const gpu::Device& device, std::span<const DeviceRecord> records, const Settings& settings,
+                 Bootstrap& bootstrap, Deadline deadline)
       : rank_(rank),
-        cards_(cards),
+        records_(records),
         bootstrap_(bootstrap),
         deadline_(deadline),
         limit_(agreed_limit(bootstrap, deadline)) {
     membership_.device = device;
-    membership_.neighbours = ranks_of_device(cards, device.id);
-    membership_.blocks = fewest_blocks(cards);
+    membership_.neighbours = ranks_of_device(records, device.id);
+    membership_.blocks = fewest_blocks(records);
     // Passed on as descriptors only where every rank can.
-    for (const DeviceCard& card : cards) membership_.device.vmm = membership_.device.vmm && card.vmm != 0;
+    for (const DeviceRecord& record : records) membership_.device.vmm = membership_.device.vmm && record.vmm != 0;
     membership_.lines = agree_on_lines(settings);
     membership_.layout =
-        fit_layout(static_cast<int>(cards.size()), membership_.blocks, limit_,
+        fit_layout(static_cast<int>(records.size()), membership_.blocks, limit_,
                    membership_.lines == LineVerdict::whole ? LineSlots::of_collectives : LineSlots::none);
-    membership_.peers.resize(cards.size());
+    membership_.peers.resize(records.size());
   }
 
   DeviceMembership run() {
@@ -107,10 +107,10 @@ class DeviceMeeting {
 
  private:
   DevicePeer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
-  const DeviceCard& card(Rank rank) const { return cards_[static_cast<std::size_t>(rank)]; }
-  Rank ranks() const { return static_cast<Rank>(cards_.size()); }
+  const DeviceRecord& record(Rank rank) const { return records_[static_cast<std::size_t>(rank)]; }
+  Rank ranks() const { return static_cast<Rank>(records_.size()); }
   std::string device_text(Rank rank) const {
-    return card(rank).busid[0] == '\0' ? std::string("a device") : std::string(card(rank).busid.data());
+    return record(rank).busid[0] == '\0' ? std::string("a device") : std::string(record(rank).busid.data());
   }
 
   // Before there is memory to share, since lines take some of it.
@@ -119,7 +119,7 @@ class DeviceMeeting {
                         (settings.protocol == ProtocolChoice::automatic && settings.lines_allowed);
     if (!wanted || ranks() == 1) return LineVerdict::not_wanted;
     std::vector<LinePeer> peers;
-    for (const DeviceCard& card : cards_) peers.push_back({card.id, card.busid.data()});
+    for (const DeviceRecord& record : records_) peers.push_back({record.id, record.busid.data()});
     const auto verdicts = gather_values(judge_lines(membership_.device, peers), "device", bootstrap_, deadline_);
     return *std::max_element(verdicts.begin(), verdicts.end());
   }
@@ -132,7 +132,7 @@ class DeviceMeeting {
     if (ranks() > 1) offer.ticket = own->ticket(descriptor);
     const std::vector<Offer> offers = gather_values(offer, "device", bootstrap_, deadline_);
     auto descriptors = exchange_descriptor(offer.ticket.descriptor ? descriptor.get() : -1);
-    verdicts_.assign(cards_.size(), PathVerdict::good);
+    verdicts_.assign(records_.size(), PathVerdict::good);
     peer(rank_).memory = own;
     peer(rank_).same_process = true;
     peer(rank_).neighbour = neighbour;
@@ -142,16 +142,16 @@ class DeviceMeeting {
       const auto memory = find_shared<gpu::DeviceMemory>(offers[at].token);
       peer(other).same_process = memory != nullptr;
       peer(other).neighbour = find_shared<DeviceNeighbour>(offers[at].neighbour_token);
-      verdicts_[at] = allowed_path(card(rank_).busid.data(), card(other).busid.data());
+      verdicts_[at] = allowed_path(record(rank_).busid.data(), record(other).busid.data());
       if (verdicts_[at] == PathVerdict::good) reach(other, memory, offers[at].ticket, descriptors[at]);
     }
   }
 
   // -1: no rank has one.
   std::vector<FileDescriptor> exchange_descriptor(int mine) {
-    std::vector<FileDescriptor> first(cards_.size());
+    std::vector<FileDescriptor> first(records_.size());
     if (mine < 0) return first;
-    std::vector<Rank> all(cards_.size());
+    std::vector<Rank> all(records_.size());
     std::iota(all.begin(), all.end(), 0);
     auto descriptors = bootstrap_.exchange_descriptors(all, std::array<int, 1>{mine}, deadline_);
     for (std::size_t rank = 0; rank < first.size(); ++rank) first[rank] = std::move(descriptors[rank].at(0));
@@ -162,7 +162,7 @@ class DeviceMeeting {
              const FileDescriptor& descriptor) {
     PathVerdict& verdict = verdicts_[static_cast<std::size_t>(other)];
     try {
-      if (!gpu::may_reach(membership_.device, card(other).id)) {
+      if (!gpu::may_reach(membership_.device, record(other).id)) {
         verdict = PathVerdict::no_access;
         return;
       }
@@ -189,13 +189,13 @@ class DeviceMeeting {
     std::vector<Rank> doubtful;  // of this rank's peers
     for (Rank one = 0; one < ranks(); ++one)
       for (Rank other = 0; other < one; ++other) {
-        if (card(one).id == card(other).id || membership_.paths.staged(one, other)) continue;
+        if (record(one).id == record(other).id || membership_.paths.staged(one, other)) continue;
         any = true;
         if (one == rank_ || other == rank_) doubtful.push_back(one == rank_ ? other : one);
       }
     if (!any) return;
-    const auto meet = [this] { bootstrap_.all_gather({}, deadline_); };
-    const auto found = check_peers(membership_.device, membership_.layout, rank_, doubtful, membership_.peers, meet);
+    const auto barrier = [this] { bootstrap_.all_gather({}, deadline_); };
+    const auto found = check_peers(membership_.device, membership_.layout, rank_, doubtful, membership_.peers, barrier);
     for (std::size_t i = 0; i < found.size(); ++i) verdicts_[static_cast<std::size_t>(doubtful[i])] = found[i];
     membership_.paths = gather_verdicts();
   }
@@ -241,7 +241,7 @@ class DeviceMeeting {
     } mine{!membership_.paths.any_staged(), !env::flag("NCCL_P2P_DIRECT_DISABLE", false),
            env::flag("NCCL_WIN_ENABLE", true)};
     for (Rank other = 0; other < ranks(); ++other)
-      if (!peer(other).same_process || card(other).id != membership_.device.id) mine.all_buffers = false;
+      if (!peer(other).same_process || record(other).id != membership_.device.id) mine.all_buffers = false;
     membership_.direct = true;
     for (const Verdict& verdict : gather_values(mine, "device", bootstrap_, deadline_)) {
       membership_.direct = membership_.direct && verdict.all_buffers && verdict.direct;
@@ -265,7 +265,7 @@ class DeviceMeeting {
   }
 
   Rank rank_;
-  std::span<const DeviceCard> cards_;
+  std::span<const DeviceRecord> records_;
   Bootstrap& bootstrap_;
   Deadline deadline_;
   std::size_t limit_;
@@ -275,9 +275,9 @@ class DeviceMeeting {
 
 }  // namespace
 
-DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards,
+DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceRecord> records,
                                      const Settings& settings, Bootstrap& bootstrap, Deadline deadline) {
-  return DeviceMeeting(rank, device, cards, settings, bootstrap, deadline).run();
+  return DeviceExchange(rank, device, records, settings, bootstrap, deadline).run();
 }
 
 }  // namespace sccl::runtime

@@ -12,7 +12,7 @@
 namespace sccl::runtime {
 
 // What a rank tells of its device.
-struct DeviceCard {
+struct DeviceRecord {
   std::uint8_t present = 0;
   std::uint8_t vendor = 0;
   std::uint8_t vmm = 0;
@@ -21,13 +21,13 @@ struct DeviceCard {
   std::array<char, 32> busid{};  // text; empty where it is not known
 };
 
-DeviceCard card_of(const gpu::Device& device);
+DeviceRecord record_of(const gpu::Device& device);
 
 // Throws invalid_usage when some have and others have not, or when the vendors differ.
-bool all_have_devices(std::span<const DeviceCard> cards);
+bool all_have_devices(std::span<const DeviceRecord> records);
 
 // All ranks call it in step, with the same `settings`. Throws device_error when memory cannot be had or reached.
-DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceCard> cards,
+DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceRecord> records,
                                      const Settings& settings, Bootstrap& bootstrap, Deadline deadline);
 
 }  // namespace sccl::runtime

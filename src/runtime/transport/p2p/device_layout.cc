@@ -44,7 +44,7 @@ gpu::Address DeviceLayout::payload(gpu::Address base, int channel, int kind, Ran
 }
 
 gpu::Address DeviceLayout::lines(gpu::Address base, int channel, int kind, Rank source) const {
-  if (!has_lines() || kind != static_cast<int>(MemoryLayout::Channel::collective)) return 0;
+  if (!has_lines() || kind != static_cast<int>(MemoryLayout::RingKind::collective)) return 0;
   return base + lines_offset_ + static_cast<std::size_t>(channel * ranks_ + source) * device::kLineRingBytes;
 }
 

@@ -17,7 +17,7 @@ enum class LineSlots : std::uint8_t { none, of_collectives };
 
 class DeviceLayout {
  public:
-  static constexpr int kKinds = 2;  // collectives and point-to-point transfers, as MemoryLayout::Channel
+  static constexpr int kKinds = 2;  // collectives and point-to-point transfers, as MemoryLayout::RingKind
 
   DeviceLayout(int ranks, int channels, std::size_t slot_bytes, LineSlots lines = LineSlots::none);
 

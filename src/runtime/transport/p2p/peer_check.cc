@@ -178,7 +178,7 @@ bool have_kernels(const gpu::Device& device) {
 
 std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayout& layout, Rank rank,
                                      std::span<const Rank> peers, const std::vector<DevicePeer>& all,
-                                     const std::function<void()>& meet) {
+                                     const std::function<void()>& barrier) {
   std::vector<PathVerdict> verdicts(peers.size(), PathVerdict::good);
   const gpu::Current current(device);
   const gpu::RelaxedCapture relaxed(*device.driver);
@@ -193,7 +193,7 @@ std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayo
     memory_of(rank).write(offset(fetched, peers[i]), shown.data(), kPatternBytes);
     check->prepare(i, pattern(rank, peers[i], written));
   }
-  meet();
+  barrier();
   bool complete = true;
   if (possible) {
     for (std::size_t i = 0; i < peers.size(); ++i)
@@ -201,7 +201,7 @@ std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayo
                     memory_of(peers[i]).address() + offset(fetched, rank));
     complete = wait_for_all(*check, verdicts);
   }
-  meet();
+  barrier();
   for (std::size_t i = 0; possible && i < peers.size(); ++i) {
     if (verdicts[i] != PathVerdict::good) continue;
     std::vector<u64> arrived(kPatternBytes / sizeof(u64));

@@ -26,9 +26,9 @@ namespace sccl::runtime {
 inline constexpr std::chrono::milliseconds kPeerCheckLimit{1000};
 
 // The verdicts of this rank about `peers`, in their order. `memory` and `layout` as in DeviceMembership: slots of the
-// first channel are written. `meet` returns when all ranks have called it, and throws what another rank failed with.
+// first channel are written. `barrier` returns when all ranks have called it, and throws what another rank failed with.
 std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayout& layout, Rank rank,
                                      std::span<const Rank> peers, const std::vector<DevicePeer>& all,
-                                     const std::function<void()>& meet);
+                                     const std::function<void()>& barrier);
 
 }  // namespace sccl::runtime

@@ -22,32 +22,32 @@ std::size_t MemoryLayout::slots(int ranks) {
   return static_cast<std::size_t>(ranks) * (2 * device::kSlotCount + deep);
 }
 
-MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t blackboard_bytes)
+MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedule_updates_bytes)
     : ranks_(ranks), slot_bytes_(slot_bytes) {
-  const std::size_t rings = static_cast<std::size_t>(channels(ranks) * ranks);
+  const std::size_t rings = static_cast<std::size_t>(ring_kinds(ranks) * ranks);
   device_page_offset_ = round_up(sizeof(SharedState), kPageBytes);
   rings_offset_ = device_page_offset_ + kDevicePageBytes;
   deep_offset_ = rings_offset_ + rings * sizeof(device::Ring);
   signals_offset_ = deep_offset_ + (has_deep(ranks) ? static_cast<std::size_t>(ranks) * kDeepInlineBytes : 0);
   const std::size_t signals = static_cast<std::size_t>(ranks) * kSignals * kContexts;
   payloads_offset_ = round_up(signals_offset_ + signals * sizeof(std::atomic<std::uint64_t>), kPageBytes);
-  blackboard_offset_ = round_up(payloads_offset_ + kPayloadPhaseBytes + slots(ranks) * slot_bytes, kPageBytes);
-  total_bytes_ = blackboard_offset_ + blackboard_bytes;
+  schedule_updates_offset_ = round_up(payloads_offset_ + kPayloadPhaseBytes + slots(ranks) * slot_bytes, kPageBytes);
+  total_bytes_ = schedule_updates_offset_ + schedule_updates_bytes;
 }
 
-device::Ring& MemoryLayout::ring(std::byte* base, Channel channel, Rank source) const {
-  return reinterpret_cast<device::Ring*>(base + rings_offset_)[index(channel, source)];
+device::Ring& MemoryLayout::ring(std::byte* base, RingKind kind, Rank source) const {
+  return reinterpret_cast<device::Ring*>(base + rings_offset_)[index(kind, source)];
 }
 
-device::u8* MemoryLayout::payload(std::byte* base, Channel channel, Rank source) const {
+device::u8* MemoryLayout::payload(std::byte* base, RingKind kind, Rank source) const {
   const std::size_t before =
-      static_cast<std::size_t>(channel) * static_cast<std::size_t>(ranks_) * device::kSlotCount * slot_bytes_;
+      static_cast<std::size_t>(kind) * static_cast<std::size_t>(ranks_) * device::kSlotCount * slot_bytes_;
   return reinterpret_cast<device::u8*>(base + payloads_offset_ + kPayloadPhaseBytes) + before +
-         static_cast<std::size_t>(source) * depth(channel) * slot_bytes(channel);
+         static_cast<std::size_t>(source) * depth(kind) * slot_bytes(kind);
 }
 
-device::u8* MemoryLayout::inline_messages(std::byte* base, Channel channel, Rank source) const {
-  if (channel != Channel::deep) return ring(base, channel, source).inline_messages;
+device::u8* MemoryLayout::inline_messages(std::byte* base, RingKind kind, Rank source) const {
+  if (kind != RingKind::deep) return ring(base, kind, source).inline_messages;
   return reinterpret_cast<device::u8*>(base + deep_offset_) + static_cast<std::size_t>(source) * kDeepInlineBytes;
 }
 

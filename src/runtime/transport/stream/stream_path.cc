@@ -42,7 +42,7 @@ std::uint8_t wish_of_environment() {
 }
 
 std::uint64_t engine_bytes_of_environment() {
-  if (env::text("SCCL_COPY_ENGINE_BYTES") == "auto") return StreamCard::kMeasured;
+  if (env::text("SCCL_COPY_ENGINE_BYTES") == "auto") return StreamRecord::kMeasured;
   return static_cast<std::uint64_t>(env::number("SCCL_COPY_ENGINE_BYTES", 0, 0, std::int64_t{1} << 50));
 }
 
@@ -52,25 +52,25 @@ std::uint64_t own_process() {
   return drawn ^ static_cast<std::uint64_t>(::getpid());
 }
 
-StreamCard card_of(const DeviceMembership& devices, std::string& why_not) {
+StreamRecord record_of(const DeviceMembership& devices, std::string& why_not) {
   const gpu::Device& device = devices.device;
-  StreamCard card;
-  card.possible = gpu::can_order_by_flags(device, why_not);
+  StreamRecord record;
+  record.possible = gpu::can_order_by_flags(device, why_not);
   if (devices.paths.any_staged()) {
-    card.possible = false;
+    record.possible = false;
     why_not = "some of the devices do not reach one another's memory";
   }
-  card.capturable = gpu::can_capture_flags(*device.driver);
-  card.beside_others = gpu::runs_beside_other_processes(device);
-  card.wish = wish_of_environment();
-  card.engine_bytes = engine_bytes_of_environment();
-  card.memory_limit = device_memory_limit_bytes();
-  card.process = own_process();
-  card.device = device.id;
-  return card;
+  record.capturable = gpu::can_capture_flags(*device.driver);
+  record.beside_others = gpu::runs_beside_other_processes(device);
+  record.wish = wish_of_environment();
+  record.engine_bytes = engine_bytes_of_environment();
+  record.memory_limit = device_memory_limit_bytes();
+  record.process = own_process();
+  record.device = device.id;
+  return record;
 }
 
-// A pure function of the cards, so that all ranks decide alike.
+// A pure function of the records, so that all ranks decide alike.
 struct Decision {
   bool all_calls = false;
   std::size_t engine_bytes = 0;
@@ -78,30 +78,30 @@ struct Decision {
   bool wanted() const { return all_calls || engine_bytes > 0 || measure; }
 };
 
-Decision decide(std::span<const StreamCard> cards) {
+Decision decide(std::span<const StreamRecord> records) {
   const auto any = [&](Wish wish) {
-    return std::any_of(cards.begin(), cards.end(), [&](const StreamCard& card) { return card.wish == wish; });
+    return std::any_of(records.begin(), records.end(), [&](const StreamRecord& record) { return record.wish == wish; });
   };
   Decision decision;
   if (any(kernels)) return decision;
-  decision.all_calls = any(streams) || shares_time(cards);
-  for (const StreamCard& card : cards) {
-    if (card.engine_bytes == 0) return {decision.all_calls, 0};
-    if (card.engine_bytes != StreamCard::kMeasured)
-      decision.engine_bytes = std::max<std::size_t>(decision.engine_bytes, card.engine_bytes);
+  decision.all_calls = any(streams) || shares_time(records);
+  for (const StreamRecord& record : records) {
+    if (record.engine_bytes == 0) return {decision.all_calls, 0};
+    if (record.engine_bytes != StreamRecord::kMeasured)
+      decision.engine_bytes = std::max<std::size_t>(decision.engine_bytes, record.engine_bytes);
   }
   decision.measure = !decision.all_calls && decision.engine_bytes == 0;
   return decision;
 }
 
 // All ranks take what rank 0 has found.
-std::size_t agree_on_engines(Rank rank, const DeviceMembership& devices, std::span<const StreamCard> cards,
+std::size_t agree_on_engines(Rank rank, const DeviceMembership& devices, std::span<const StreamRecord> records,
                              Bootstrap& bootstrap, Deadline deadline) {
   std::uint64_t from = 0;
   if (rank == 0) {
     try {
       std::vector<gpu::UniqueDeviceId> ids;
-      for (const StreamCard& card : cards) ids.push_back(card.device);
+      for (const StreamRecord& record : records) ids.push_back(record.device);
       from = engines_pay_from(devices, rank, engine_pairs(devices, rank, ids));
     } catch (const Error& error) {
       log::info(log::Subsystem::init, "copy engines serve no moves: they could not be measured ({})", error.what());
@@ -110,16 +110,16 @@ std::size_t agree_on_engines(Rank rank, const DeviceMembership& devices, std::sp
   return gather_values(from, "copy engines", bootstrap, deadline).front();
 }
 
-std::size_t slot_bytes_within(std::span<const StreamCard> cards) {
-  std::uint64_t limit = cards.front().memory_limit;
-  for (const StreamCard& card : cards) limit = std::min(limit, card.memory_limit);
-  const std::size_t each = limit / kSharedPart / (cards.size() * kStreamSlots) / kLeastSlotBytes * kLeastSlotBytes;
+std::size_t slot_bytes_within(std::span<const StreamRecord> records) {
+  std::uint64_t limit = records.front().memory_limit;
+  for (const StreamRecord& record : records) limit = std::min(limit, record.memory_limit);
+  const std::size_t each = limit / kSharedPart / (records.size() * kStreamSlots) / kLeastSlotBytes * kLeastSlotBytes;
   return std::clamp(each, kLeastSlotBytes, kMostSlotBytes);
 }
 
 std::size_t flag_bytes(std::size_t ranks) {
   const std::size_t bytes =
-      sizeof(StreamProgress) + ranks * (sizeof(std::uint32_t) * 2 * kStreamSlots + sizeof(device::gpu::SignalDoor));
+      sizeof(StreamProgress) + ranks * (sizeof(std::uint32_t) * 2 * kStreamSlots + sizeof(device::gpu::SignalGate));
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
@@ -154,21 +154,21 @@ void reach_peers(StreamPath& path, const gpu::Device& device, std::span<const Of
   }
 }
 
-std::shared_ptr<StreamPath> none(Rank rank, const Decision& decision, std::span<const StreamCard> cards,
+std::shared_ptr<StreamPath> none(Rank rank, const Decision& decision, std::span<const StreamRecord> records,
                                  const std::string& why) {
-  if (rank == 0 && (decision.wanted() || shares_time(cards)))
+  if (rank == 0 && (decision.wanted() || shares_time(records)))
     log::info(log::Subsystem::init, "no calls are ordered by streams: {}{}", why,
-              shares_time(cards) ? "; kernels that wait for other processes burn their time slices "
-                                   "(nvidia-cuda-mps-control -d lets them run side by side)"
-                                 : "");
+              shares_time(records) ? "; kernels that wait for other processes burn their time slices "
+                                     "(nvidia-cuda-mps-control -d lets them run side by side)"
+                                   : "");
   return nullptr;
 }
 
 }  // namespace
 
-bool shares_time(std::span<const StreamCard> cards) {
-  for (const StreamCard& one : cards)
-    for (const StreamCard& other : cards)
+bool shares_time(std::span<const StreamRecord> records) {
+  for (const StreamRecord& one : records)
+    for (const StreamRecord& other : records)
       if (one.device == other.device && one.process != other.process && !(one.beside_others && other.beside_others))
         return true;
   return false;
@@ -178,29 +178,31 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
                                               Deadline deadline) {
   if (devices.peers.size() < 2) return nullptr;
   std::string why_not;
-  const auto cards = gather_values(card_of(devices, why_not), "streams", bootstrap, deadline);
-  Decision decision = decide(cards);
-  if (!decision.wanted()) return none(rank, decision, cards, "SCCL_DEVICE_PATH=kernels");
-  const auto unable = std::find_if(cards.begin(), cards.end(), [](const StreamCard& card) { return !card.possible; });
-  if (unable != cards.end())
-    return none(rank, decision, cards,
-                why_not.empty() ? fmt::format("rank {} cannot", unable - cards.begin()) : why_not);
-  if (cards.size() > kMostStreamRanks)
-    return none(rank, decision, cards, fmt::format("{} ranks, and {} at most", cards.size(), kMostStreamRanks));
+  const auto records = gather_values(record_of(devices, why_not), "streams", bootstrap, deadline);
+  Decision decision = decide(records);
+  if (!decision.wanted()) return none(rank, decision, records, "SCCL_DEVICE_PATH=kernels");
+  const auto unable =
+      std::find_if(records.begin(), records.end(), [](const StreamRecord& record) { return !record.possible; });
+  if (unable != records.end())
+    return none(rank, decision, records,
+                why_not.empty() ? fmt::format("rank {} cannot", unable - records.begin()) : why_not);
+  if (records.size() > kMostStreamRanks)
+    return none(rank, decision, records, fmt::format("{} ranks, and {} at most", records.size(), kMostStreamRanks));
   if (decision.measure) {
-    decision.engine_bytes = agree_on_engines(rank, devices, cards, bootstrap, deadline);
+    decision.engine_bytes = agree_on_engines(rank, devices, records, bootstrap, deadline);
     if (decision.engine_bytes == 0) return nullptr;
   }
 
   auto path = std::make_shared<StreamPath>();
   path->all_calls = decision.all_calls;
   path->engine_bytes = decision.engine_bytes;
-  path->capturable = std::all_of(cards.begin(), cards.end(), [](const StreamCard& card) { return card.capturable; });
-  path->slot_bytes = slot_bytes_within(cards);
+  path->capturable =
+      std::all_of(records.begin(), records.end(), [](const StreamRecord& record) { return record.capturable; });
+  path->slot_bytes = slot_bytes_within(records);
   path->rank = rank;
-  path->pages.resize(cards.size());
-  path->page_addresses.resize(cards.size());
-  path->slots.resize(cards.size());
+  path->pages.resize(records.size());
+  path->page_addresses.resize(records.size());
+  path->slots.resize(records.size());
   Offer offer;
   FileDescriptor memory_descriptor;
   std::string obstacle;
@@ -215,8 +217,8 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
   attempt([&] { make_own(*path, devices.device, offer, memory_descriptor); });
   const auto offers = gather_values(offer, "streams", bootstrap, deadline);
   if (!std::all_of(offers.begin(), offers.end(), [](const Offer& other) { return other.made; }))
-    return none(rank, decision, cards, obstacle.empty() ? "a rank has no memory for it" : obstacle);
-  std::vector<Rank> all(cards.size());
+    return none(rank, decision, records, obstacle.empty() ? "a rank has no memory for it" : obstacle);
+  std::vector<Rank> all(records.size());
   std::iota(all.begin(), all.end(), 0);
   const int flags_descriptor = path->pages[static_cast<std::size_t>(rank)]->segment->descriptor();
   const std::array<int, 2> mine{flags_descriptor,
@@ -226,14 +228,14 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
   const std::uint8_t reached = obstacle.empty() ? 1 : 0;
   for (const std::uint8_t verdict : gather_values(reached, "streams", bootstrap, deadline))
     if (verdict == 0)
-      return none(rank, decision, cards, obstacle.empty() ? "a rank cannot reach the others' memory" : obstacle);
+      return none(rank, decision, records, obstacle.empty() ? "a rank cannot reach the others' memory" : obstacle);
   path->pages[static_cast<std::size_t>(rank)]->segment->close_descriptor();
   if (rank == 0)
     log::info(
         log::Subsystem::init, "{} ordered by streams, {} KiB slots{}{}",
         path->all_calls ? "all calls are" : fmt::format("moves of {} bytes and more are", path->engine_bytes),
         path->slot_bytes / 1024,
-        shares_time(cards) ? ": ranks of several processes share a device without a process service" : "",
+        shares_time(records) ? ": ranks of several processes share a device without a process service" : "",
         path->capturable ? "" : "; captured calls are not (driver older than 12.0), their kernels wait in time slices");
   return path;
 }

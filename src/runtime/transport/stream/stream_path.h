@@ -65,7 +65,7 @@ struct FlagPage {
   StreamProgress& progress() const { return *reinterpret_cast<StreamProgress*>(segment->data()); }
 };
 
-// What kind of flag, by which peer, in which slot: an index of words after StreamProgress. Doors come behind them.
+// What kind of flag, by which peer, in which slot: an index of words after StreamProgress. Gates come behind them.
 enum class Flag : std::uint8_t { full, empty };
 
 struct StreamPath {
@@ -91,11 +91,11 @@ struct StreamPath {
     return page_addresses[static_cast<std::size_t>(owner)] + offset(which, peer, slot);
   }
   // Where `owner` waits for signals of `peer`.
-  device::gpu::SignalDoor* door(Rank owner, Rank peer) const {
-    return reinterpret_cast<device::gpu::SignalDoor*>(page(owner).segment->data() + door_offset(peer));
+  device::gpu::SignalGate* gate(Rank owner, Rank peer) const {
+    return reinterpret_cast<device::gpu::SignalGate*>(page(owner).segment->data() + gate_offset(peer));
   }
-  gpu::Address door_address(Rank owner, Rank peer) const {
-    return page_addresses[static_cast<std::size_t>(owner)] + door_offset(peer);
+  gpu::Address gate_address(Rank owner, Rank peer) const {
+    return page_addresses[static_cast<std::size_t>(owner)] + gate_offset(peer);
   }
   gpu::Address slot(Rank owner, Rank source, int number) const {
     return slots[static_cast<std::size_t>(owner)]->address() +
@@ -112,13 +112,13 @@ struct StreamPath {
            sizeof(std::uint32_t) *
                static_cast<std::size_t>((static_cast<int>(which) * ranks() + peer) * kStreamSlots + slot);
   }
-  std::size_t door_offset(Rank peer) const {
-    return offset(Flag::empty, ranks(), 0) + sizeof(device::gpu::SignalDoor) * static_cast<std::size_t>(peer);
+  std::size_t gate_offset(Rank peer) const {
+    return offset(Flag::empty, ranks(), 0) + sizeof(device::gpu::SignalGate) * static_cast<std::size_t>(peer);
   }
 };
 
 // What every rank knows of every rank when they decide.
-struct StreamCard {
+struct StreamRecord {
   static constexpr std::uint64_t kMeasured = ~0ull;
 
   bool possible = false;
@@ -132,7 +132,7 @@ struct StreamCard {
 };
 
 // Whether two of the ranks must not wait for each other in kernels.
-bool shares_time(std::span<const StreamCard> cards);
+bool shares_time(std::span<const StreamRecord> records);
 
 // All ranks call it in step after share_device_memory; all get a path, or none does, which is told in one line where
 // there is a reason to want one.

@@ -1,5 +1,5 @@
 // Better schedules while calls go on: rank 0 looks them up or synthesizes them in a thread of lowest priority, and all
-// ranks take them up at the same call (blackboard.h).
+// ranks take them up at the same call (schedule_updates.h).
 //
 // Looked for are, in this order, the user's cache, the catalogue that was installed with the library, and a search
 // (synth/pareto.h) within limits of time and memory, whose result goes into the cache. One search runs in a process at
@@ -18,20 +18,20 @@
 #include <vector>
 
 #include "portfolio/portfolio.h"
-#include "runtime/control/blackboard.h"
+#include "runtime/control/schedule_updates.h"
 #include "topology/topology.h"
 
 namespace sccl::runtime {
 
-class Deepening {
+class BackgroundSynthesis {
  public:
   enum class Part : std::uint8_t { searches, listens };
 
   // `board` is rank 0's and must outlive it; rank 0 searches, the others listen.
-  Deepening(topology::Topology topology, Blackboard& board, Part part);
-  ~Deepening();
-  Deepening(const Deepening&) = delete;
-  Deepening& operator=(const Deepening&) = delete;
+  BackgroundSynthesis(topology::Topology topology, ScheduleUpdates& board, Part part);
+  ~BackgroundSynthesis();
+  BackgroundSynthesis(const BackgroundSynthesis&) = delete;
+  BackgroundSynthesis& operator=(const BackgroundSynthesis&) = delete;
 
   // Asks for better schedules; once for each is enough.
   void want(Collective collective, Rank root);
@@ -43,7 +43,7 @@ class Deepening {
 
   // Whether there is something to take up when call number `call` begins.
   bool due(std::uint64_t call) const {
-    return board_.announced.load(std::memory_order_acquire) > taken_ && board_.news[taken_].call < call;
+    return board_.announced.load(std::memory_order_acquire) > taken_ && board_.updates[taken_].call < call;
   }
   struct Result {
     Collective collective = Collective::allreduce;
@@ -64,7 +64,7 @@ class Deepening {
   void announce_finished(std::uint64_t call);
 
   const topology::Topology topology_;
-  Blackboard& board_;
+  ScheduleUpdates& board_;
   const Part part_;
   std::uint32_t taken_ = 0;
   std::uint32_t announced_ = 0;

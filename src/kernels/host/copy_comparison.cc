@@ -1,4 +1,4 @@
-#include "kernels/host/copy_contest.h"
+#include "kernels/host/copy_comparison.h"
 
 #include <sched.h>
 
@@ -23,11 +23,11 @@ constexpr int kSpins = 1000;  // before the core is given away
 
 struct Board {
   std::atomic<std::uint64_t>
-      step;              // release after what belongs to it; pairs with the peer's acquire in Contest::meet()
+      step;              // release after what belongs to it; pairs with the peer's acquire in step_together()
   std::uint64_t source;  // address in the writer's process
   std::int32_t core;     // that the writer ran on
 };
-static_assert(kPieceBytes + sizeof(Board) <= kContestBytes);
+static_assert(kPieceBytes + sizeof(Board) <= kComparisonBytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 Board& board_of(void* memory) { return *reinterpret_cast<Board*>(static_cast<std::byte*>(memory) + kPieceBytes); }
@@ -59,9 +59,9 @@ class Aside {
   cpu_set_t allowed_{};
 };
 
-class Contest {
+class Comparison {
  public:
-  Contest(const ContestMemory& memory, int peer_process, bool steps_aside)
+  Comparison(const ComparisonMemory& memory, int peer_process, bool steps_aside)
       : memory_(memory), peer_process_(peer_process), steps_aside_(steps_aside) {}
 
   std::optional<CopyTimes> run() {
@@ -71,15 +71,15 @@ class Contest {
     for (int rounds = 0; rounds < kRounds;) {
       const int core = ::sched_getcpu();
       board_of(memory_.outgoing).core = core;
-      if (!meet()) return std::nullopt;
+      if (!step_together()) return std::nullopt;
       // Two that have just begun may run on one core for some milliseconds. The peer counts the same rounds.
       const bool apart = board_of(memory_.incoming).core != core;
       rounds += apart ? 1 : 0;
       if (!apart && steps_aside_) aside.leave(core);
       const double written_us = timed([&] { copy(source_.data(), memory_.outgoing); });
-      if (!meet()) return std::nullopt;
+      if (!step_together()) return std::nullopt;
       const double fetched_us = timed([&] { copy(memory_.incoming, result_.data()); });
-      if (!meet()) return std::nullopt;
+      if (!step_together()) return std::nullopt;
       int error = 0;
       const double copied_us = timed([&] {
         error = host::read_peer(peer_process_, result_.data(), board_of(memory_.incoming).source, kPieceBytes);
@@ -91,12 +91,12 @@ class Contest {
       system_us = std::min(system_us, copied_us);
     }
     // Its source is read no more.
-    if (!meet()) return std::nullopt;
+    if (!step_together()) return std::nullopt;
     return CopyTimes{write_us + read_us, system_us};
   }
 
  private:
-  bool meet() {
+  bool step_together() {
     board_of(memory_.outgoing).step.store(++step_, std::memory_order_release);
     const auto& theirs = board_of(memory_.incoming).step;
     for (int spins = 0; theirs.load(std::memory_order_acquire) < step_; ++spins) {
@@ -114,7 +114,7 @@ class Contest {
     return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
   }
 
-  ContestMemory memory_;
+  ComparisonMemory memory_;
   int peer_process_;
   bool steps_aside_;
   Clock::time_point end_ = Clock::now() + kLimit;
@@ -125,8 +125,8 @@ class Contest {
 
 }  // namespace
 
-std::optional<CopyTimes> measure_copies(const ContestMemory& memory, int peer_process, bool steps_aside) {
-  return Contest(memory, peer_process, steps_aside).run();
+std::optional<CopyTimes> measure_copies(const ComparisonMemory& memory, int peer_process, bool steps_aside) {
+  return Comparison(memory, peer_process, steps_aside).run();
 }
 
 }  // namespace sccl::runtime

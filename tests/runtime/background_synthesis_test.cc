@@ -1,6 +1,6 @@
 // Schedules found in the background: taken up by all ranks at the same call, ended by whoever destroys the
 // communicator.
-#include "runtime/choice/tuning/deepening.h"
+#include "runtime/choice/tuning/background_synthesis.h"
 
 #include <unistd.h>
 
@@ -48,8 +48,8 @@ class Surroundings {
 };
 
 struct SharedBoard {
-  std::vector<std::max_align_t> memory{Blackboard::kBytes / sizeof(std::max_align_t)};
-  Blackboard& board = *new (memory.data()) Blackboard;
+  std::vector<std::max_align_t> memory{ScheduleUpdates::kBytes / sizeof(std::max_align_t)};
+  ScheduleUpdates& board = *new (memory.data()) ScheduleUpdates;
 };
 
 topology::Topology first_of(const char* preset, int ranks) {
@@ -58,7 +58,7 @@ topology::Topology first_of(const char* preset, int ranks) {
   return topology::subset(topology::preset(preset), devices);
 }
 
-void announce_when_found(Deepening& searching, const SharedBoard& board, std::uint64_t call) {
+void announce_when_found(BackgroundSynthesis& searching, const SharedBoard& board, std::uint64_t call) {
   for (int i = 0; i < 6000 && board.board.announced.load() == 0; ++i) {
     searching.announce(call);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -72,17 +72,17 @@ TEST_CASE("what was found is taken up one call after it was announced, by all al
   const Surroundings surroundings;
   SharedBoard board;
   const auto topology = first_of("dgx1v", 4);
-  Deepening searching(topology, board.board, Deepening::Part::searches);
-  Deepening listening(topology, board.board, Deepening::Part::listens);
+  BackgroundSynthesis searching(topology, board.board, BackgroundSynthesis::Part::searches);
+  BackgroundSynthesis listening(topology, board.board, BackgroundSynthesis::Part::listens);
   searching.want(Collective::allgather, 0);
   searching.want(Collective::allgather, 0);
   listening.want(Collective::allgather, 0);
   CHECK_FALSE(listening.due(1000));
   announce_when_found(searching, board, 7);
-  for (Deepening* one : {&searching, &listening}) {
+  for (BackgroundSynthesis* one : {&searching, &listening}) {
     CHECK_FALSE(one->due(7));
     REQUIRE(one->due(8));
-    const Deepening::Result result = one->take();
+    const BackgroundSynthesis::Result result = one->take();
     CHECK(result.collective == Collective::allgather);
     CHECK(result.origin.starts_with("a search"));
     CHECK(result.candidates.size() >= 2);
@@ -91,7 +91,7 @@ TEST_CASE("what was found is taken up one call after it was announced, by all al
   CHECK(synth::Cache(surroundings.folder()).load(topology, Collective::allgather, 0));
 
   SharedBoard another;
-  Deepening next_job(topology, another.board, Deepening::Part::searches);
+  BackgroundSynthesis next_job(topology, another.board, BackgroundSynthesis::Part::searches);
   next_job.want(Collective::allgather, 0);
   announce_when_found(next_job, another, 1);
   CHECK(next_job.take().origin == "the cache");
@@ -100,7 +100,8 @@ TEST_CASE("what was found is taken up one call after it was announced, by all al
 TEST_CASE("a search ends with its communicator") {
   const Surroundings surroundings;
   SharedBoard board;
-  auto searching = std::make_unique<Deepening>(topology::preset("dgx2"), board.board, Deepening::Part::searches);
+  auto searching =
+      std::make_unique<BackgroundSynthesis>(topology::preset("dgx2"), board.board, BackgroundSynthesis::Part::searches);
   searching->want(Collective::alltoall, 0);
   searching->want(Collective::allreduce, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -112,7 +113,7 @@ TEST_CASE("SCCL_SYNTH_MS=0 searches nothing") {
   const Surroundings surroundings;
   ::setenv("SCCL_SYNTH_MS", "0", 1);
   SharedBoard board;
-  Deepening searching(first_of("dgx1v", 4), board.board, Deepening::Part::searches);
+  BackgroundSynthesis searching(first_of("dgx1v", 4), board.board, BackgroundSynthesis::Part::searches);
   searching.want(Collective::allgather, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   searching.announce(1);

@@ -1,4 +1,4 @@
-#include "runtime/choice/tuning/deepening.h"
+#include "runtime/choice/tuning/background_synthesis.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -42,10 +42,10 @@ std::string text_of(const synth::Frontier& frontier, Collective collective, Rank
 
 }  // namespace
 
-Deepening::Deepening(topology::Topology topology, Blackboard& board, Part part)
+BackgroundSynthesis::BackgroundSynthesis(topology::Topology topology, ScheduleUpdates& board, Part part)
     : topology_(std::move(topology)), board_(board), part_(part) {}
 
-Deepening::~Deepening() {
+BackgroundSynthesis::~BackgroundSynthesis() {
   interrupt();
   {
     const std::lock_guard lock(mutex_);
@@ -59,7 +59,7 @@ Deepening::~Deepening() {
   thread_.join();
 }
 
-void Deepening::want(Collective collective, Rank root) {
+void BackgroundSynthesis::want(Collective collective, Rank root) {
   if (part_ == Part::listens) return;
   const std::lock_guard lock(mutex_);
   if (!asked_.insert({collective, root}).second) return;
@@ -73,7 +73,7 @@ void Deepening::want(Collective collective, Rank root) {
   }
 }
 
-void Deepening::work() {
+void BackgroundSynthesis::work() {
   take_lowest_priority();
   for (;;) {
     Task task;
@@ -92,7 +92,7 @@ void Deepening::work() {
   }
 }
 
-void Deepening::perform(const Task& task) {
+void BackgroundSynthesis::perform(const Task& task) {
   const auto [collective, root] = task;
   if (const auto kept = synth::known(topology_, collective, root))
     return publish(
@@ -113,30 +113,30 @@ void Deepening::perform(const Task& task) {
   publish(text_of(frontier, collective, root, fmt::format("a search of {:.1f} s", frontier.seconds)));
 }
 
-void Deepening::publish(const std::string& text) {
+void BackgroundSynthesis::publish(const std::string& text) {
   const std::uint32_t finished = finished_.load(std::memory_order_relaxed);
-  if (finished == Blackboard::kMostNews || text.size() > Blackboard::text_bytes() - text_end_) {
+  if (finished == ScheduleUpdates::kMostUpdates || text.size() > ScheduleUpdates::text_bytes() - text_end_) {
     log::info(log::Subsystem::tuning, "schedules of {} bytes no longer fit into what the ranks share; ignored",
               text.size());
     return;
   }
   std::memcpy(board_.text() + text_end_, text.data(), text.size());
-  board_.news[finished].offset = text_end_;
-  board_.news[finished].length = static_cast<std::uint32_t>(text.size());
+  board_.updates[finished].offset = text_end_;
+  board_.updates[finished].length = static_cast<std::uint32_t>(text.size());
   text_end_ += static_cast<std::uint32_t>(text.size());
   finished_.store(finished + 1, std::memory_order_release);  // pairs with announce
 }
 
-void Deepening::announce_finished(std::uint64_t call) {
+void BackgroundSynthesis::announce_finished(std::uint64_t call) {
   const std::uint32_t finished = finished_.load(std::memory_order_acquire);
-  while (announced_ < finished) board_.news[announced_++].call = call;
+  while (announced_ < finished) board_.updates[announced_++].call = call;
   board_.announced.store(announced_, std::memory_order_release);  // pairs with due
 }
 
-Deepening::Result Deepening::take() {
-  const Blackboard::News& news = board_.news[taken_++];
-  const char* text = board_.text() + news.offset;
-  const nlohmann::json json = nlohmann::json::parse(text, text + news.length);
+BackgroundSynthesis::Result BackgroundSynthesis::take() {
+  const ScheduleUpdates::Update& updates = board_.updates[taken_++];
+  const char* text = board_.text() + updates.offset;
+  const nlohmann::json json = nlohmann::json::parse(text, text + updates.length);
   Result result;
   result.collective = *collective_from_name(json.at("collective").get<std::string>());
   result.root = json.at("root");

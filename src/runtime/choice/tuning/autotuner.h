@@ -16,13 +16,13 @@
 
 namespace sccl::runtime {
 
-class Race {
+class Autotuner {
  public:
   // Another entrant runs in one of so many calls: at most 5%.
   static constexpr int kPeriod = 20;
 
   // `slices`, by entrant: what may be tuned; not tunable() where slices make no difference.
-  explicit Race(const std::vector<SliceRange>& slices);
+  explicit Autotuner(const std::vector<SliceRange>& slices);
 
   enum class Timing : std::uint8_t { possible, impossible };
   struct Turn {

@@ -1,4 +1,4 @@
-#include "runtime/choice/tuning/race.h"
+#include "runtime/choice/tuning/autotuner.h"
 
 #include <algorithm>
 
@@ -14,12 +14,12 @@ constexpr std::uint64_t kClearPercent = 97;
 
 }  // namespace
 
-Race::Race(const std::vector<SliceRange>& slices) {
+Autotuner::Autotuner(const std::vector<SliceRange>& slices) {
   for (const SliceRange& range : slices) entrants_.push_back({Miad(range), range.tunable(), false, 0, 0});
   settled_ = entrants_.size() == 1 && entrants_.front().miad.steady();
 }
 
-Race::Turn Race::timed_turn(int entrant) {
+Autotuner::Turn Autotuner::timed_turn(int entrant) {
   Entrant& one = entrants_[static_cast<std::size_t>(entrant)];
   Turn turn{entrant, 0, true};
   if (one.sliced) turn.slice = one.miad.steady() ? one.miad.best_slice() : one.miad.propose();
@@ -27,7 +27,7 @@ Race::Turn Race::timed_turn(int entrant) {
   return turn;
 }
 
-int Race::next_challenger() {
+int Autotuner::next_challenger() {
   const int count = static_cast<int>(entrants_.size());
   for (int i = 0; i < count; ++i) {
     challenger_ = (challenger_ + 1) % count;
@@ -36,7 +36,7 @@ int Race::next_challenger() {
   return 0;
 }
 
-Race::Turn Race::next(Timing timing) {
+Autotuner::Turn Autotuner::next(Timing timing) {
   ++calls_;
   if (!settled_ && timing == Timing::possible) {
     if (!entrants_.front().miad.steady()) return timed_turn(0);
@@ -47,7 +47,7 @@ Race::Turn Race::next(Timing timing) {
   return {serving.entrant, serving.slice, false};
 }
 
-void Race::measured(std::uint64_t ns) {
+void Autotuner::measured(std::uint64_t ns) {
   if (unanswered_.empty()) return;
   last_answered_ = unanswered_.front();
   unanswered_.pop_front();
@@ -59,7 +59,7 @@ void Race::measured(std::uint64_t ns) {
   review();
 }
 
-void Race::review() {
+void Autotuner::review() {
   const Entrant& first = entrants_.front();
   for (std::size_t i = 1; i < entrants_.size(); ++i) {
     Entrant& one = entrants_[i];
@@ -73,7 +73,7 @@ void Race::review() {
   if (others && first.miad.steady() && (entrants_.size() == 1 || first.measured >= kRuns)) settle();
 }
 
-void Race::settle() {
+void Autotuner::settle() {
   settled_ = true;
   std::uint64_t least = entrants_.front().least_ns * kClearPercent / 100;
   for (std::size_t i = 1; i < entrants_.size(); ++i) {
@@ -83,14 +83,14 @@ void Race::settle() {
   }
 }
 
-Race::Standing Race::standing(int entrant) const {
+Autotuner::Standing Autotuner::standing(int entrant) const {
   const Entrant& one = entrants_[static_cast<std::size_t>(entrant)];
   return {entrant, one.sliced ? one.miad.best_slice() : 0, one.least_ns};
 }
 
-Race::Standing Race::winner() const { return standing(winner_); }
+Autotuner::Standing Autotuner::winner() const { return standing(winner_); }
 
-Race::Standing Race::second() const {
+Autotuner::Standing Autotuner::second() const {
   Standing found;
   for (int i = 0; i < static_cast<int>(entrants_.size()); ++i) {
     const Standing one = standing(i);

@@ -1,8 +1,8 @@
-// How the ranks of a communicator agree on something outside of its calls: cards that all show to all, and
+// How the ranks of a communicator agree on something outside of its calls: records that all show to all, and
 // announcements of one rank. Used to make communicators from this one, for windows, and as a barrier.
 //
-// A rank shows its n-th card on board n mod 2. It cannot show card n+2 before it has seen everyone's card n+1, which
-// each showed after it had read all cards n: no card is overwritten while somebody reads it.
+// A rank shows its n-th record on board n mod 2. It cannot show record n+2 before it has seen everyone's record n+1,
+// which each showed after it had read all records n: no record is overwritten while somebody reads it.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@
 
 namespace sccl::runtime {
 
-class Assembly {
+class ControlAllGather {
  public:
   // Room for one byte of status and the payload.
   static constexpr std::size_t kMostBytes = Notice::kBytes - 1;
   using Payload = std::array<std::byte, kMostBytes>;
 
   // Both must outlive it.
-  Assembly(const Membership& membership, const std::atomic<bool>& abort);
+  ControlAllGather(const Membership& membership, const std::atomic<bool>& abort);
 
   // Every rank's payload, by rank. All ranks must call it, in the same order as other all_gathers. Throws invalid_usage
   // when aborted or when a rank refused, remote_error when a rank is gone, system_error when the deadline passes; the

@@ -83,7 +83,7 @@ struct Memory {
 
 class TestRank {
  public:
-  TestRank(Rank rank, std::deque<Memory>& all) : rank_(rank), loans_(kRanks), connections_(2 * kRanks) {
+  TestRank(Rank rank, std::deque<Memory>& all) : rank_(rank), shared_slots_(kRanks), connections_(2 * kRanks) {
     std::vector<u8*> bases;
     for (Memory& memory : all) bases.push_back(memory.slots.data());
     target_.set_shared_memory(bases);
@@ -99,7 +99,7 @@ class TestRank {
         connection.depth = device::kSlotCount;
         connection.peer = peer;
         connection.peer_bell = &all[static_cast<std::size_t>(peer)].bell;
-        if (sends) connection.loans = &loans_[static_cast<std::size_t>(peer)];
+        if (sends) connection.shared_slots = &shared_slots_[static_cast<std::size_t>(peer)];
       }
   }
 
@@ -165,7 +165,7 @@ class TestRank {
  private:
   Rank rank_;
   FlatProgram flat_;
-  std::vector<kernels::LentSlots> loans_;
+  std::vector<kernels::SharedSlots> shared_slots_;
   std::vector<device::Connection> connections_;  // outgoing by peer, then incoming
   std::vector<device::LaneState> lanes_;
   std::vector<device::Chunk> chunks_;
@@ -213,16 +213,16 @@ TEST_CASE("ranks read what is lent to them, whatever comes before and after") {
 TEST_CASE("a slot that somebody still reads is not written") {
   for (const u32 depth : {device::kSlotCount, device::kMostDepth}) {
     device::Ring ring{};
-    kernels::LentSlots loans;
+    kernels::SharedSlots shared_slots;
     device::Connection lender{}, borrower{};
     lender.depth = depth;
     borrower.ring = &ring;
     borrower.peer = 7;
     borrower.position = 5;
-    loans.lend(lender, borrower);
+    shared_slots.lend(lender, borrower);
     const auto reader_of = [&](u64 position) {
       lender.position = position;
-      return loans.reader<HostTarget>(lender);
+      return shared_slots.reader<HostTarget>(lender);
     };
     CHECK(reader_of(1) == nullptr);
     REQUIRE(reader_of(depth) == &borrower);

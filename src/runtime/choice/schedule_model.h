@@ -13,9 +13,9 @@ namespace sccl::runtime {
 
 // Pure functions of the topology and the call, so that all ranks choose alike (rule 1); what they take long for is
 // kept.
-class Rehearsal {
+class ScheduleModel {
  public:
-  Rehearsal(topology::Topology topology, const portfolio::Pipeline& pipeline);
+  ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline);
 
   struct Ranked {
     std::string name;

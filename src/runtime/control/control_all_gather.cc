@@ -1,4 +1,4 @@
-#include "runtime/control/assembly.h"
+#include "runtime/control/control_all_gather.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,17 +12,18 @@ namespace {
 
 enum class Status : std::uint8_t { given, refused };
 
-std::array<std::byte, Notice::kBytes> card(Status status, std::span<const std::byte> payload) {
-  if (payload.size() > Assembly::kMostBytes)
-    fail(ErrorCode::internal_error, "a card of {} bytes does not fit into {}", payload.size(), Assembly::kMostBytes);
+std::array<std::byte, Notice::kBytes> record(Status status, std::span<const std::byte> payload) {
+  if (payload.size() > ControlAllGather::kMostBytes)
+    fail(ErrorCode::internal_error, "a record of {} bytes does not fit into {}", payload.size(),
+         ControlAllGather::kMostBytes);
   std::array<std::byte, Notice::kBytes> bytes{};
   bytes[0] = static_cast<std::byte>(status);
   if (!payload.empty()) std::memcpy(bytes.data() + 1, payload.data(), payload.size());
   return bytes;
 }
 
-Assembly::Payload payload_of(const std::array<std::byte, Notice::kBytes>& bytes) {
-  Assembly::Payload payload;
+ControlAllGather::Payload payload_of(const std::array<std::byte, Notice::kBytes>& bytes) {
+  ControlAllGather::Payload payload;
   std::memcpy(payload.data(), bytes.data() + 1, payload.size());
   return payload;
 }
@@ -45,13 +46,14 @@ Board board_of(std::uint64_t card_number) { return card_number % 2 == 0 ? Board:
 
 }  // namespace
 
-Assembly::Assembly(const Membership& membership, const std::atomic<bool>& abort)
+ControlAllGather::ControlAllGather(const Membership& membership, const std::atomic<bool>& abort)
     : membership_(membership), abort_(abort) {}
 
-std::vector<Assembly::Payload> Assembly::all_gather(const std::string& purpose, std::span<const std::byte> mine,
-                                                    Deadline deadline) {
+std::vector<ControlAllGather::Payload> ControlAllGather::all_gather(const std::string& purpose,
+                                                                    std::span<const std::byte> mine,
+                                                                    Deadline deadline) {
   SharedState& own = *peer(membership_.rank).state;
-  const std::uint64_t number = ++own.cards_shown;
+  const std::uint64_t number = ++own.records_shown;
   const Gathering gathering(own, number);
   const Board board = board_of(number);
   announce(board, number, mine);
@@ -76,21 +78,21 @@ std::vector<Assembly::Payload> Assembly::all_gather(const std::string& purpose, 
   return payloads;
 }
 
-void Assembly::refuse(const std::string& why) {
-  const std::uint64_t number = ++peer(membership_.rank).state->cards_shown;
+void ControlAllGather::refuse(const std::string& why) {
+  const std::uint64_t number = ++peer(membership_.rank).state->records_shown;
   const std::size_t length = std::min(why.size(), kMostBytes - 1);  // a zero stays behind it
-  const auto bytes = card(Status::refused, std::as_bytes(std::span(why.data(), length)));
+  const auto bytes = record(Status::refused, std::as_bytes(std::span(why.data(), length)));
   notice(membership_.rank, board_of(number)).post(number, bytes);
   membership_.wake_all();
 }
 
-void Assembly::announce(Board board, std::uint64_t tag, std::span<const std::byte> payload) {
-  notice(membership_.rank, board).post(tag, card(Status::given, payload));
+void ControlAllGather::announce(Board board, std::uint64_t tag, std::span<const std::byte> payload) {
+  notice(membership_.rank, board).post(tag, record(Status::given, payload));
   membership_.wake_all();
 }
 
-Assembly::Payload Assembly::await(const std::string& purpose, Board board, std::uint64_t tag,
-                                  const std::vector<Rank>& from, Deadline deadline) {
+ControlAllGather::Payload ControlAllGather::await(const std::string& purpose, Board board, std::uint64_t tag,
+                                                  const std::vector<Rank>& from, Deadline deadline) {
   Rank found = -1;
   wait_until(purpose, from, deadline, [&] {
     for (const Rank rank : from)
@@ -100,8 +102,8 @@ Assembly::Payload Assembly::await(const std::string& purpose, Board board, std::
   return payload_of(notice(found, board).read());
 }
 
-void Assembly::wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
-                          const std::function<bool()>& done) {
+void ControlAllGather::wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
+                                  const std::function<bool()>& done) {
   Waiter waiter(membership_.ranks);
   StallWatch watch;
   bool ended = done();
@@ -122,7 +124,7 @@ void Assembly::wait_until(const std::string& purpose, const std::vector<Rank>& w
   }
 }
 
-void Assembly::check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const {
+void ControlAllGather::check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const {
   if (abort_.load(std::memory_order_acquire))  // pairs with Communicator::abort
     fail(ErrorCode::invalid_usage, "{}: rank {} was aborted", purpose, membership_.rank);
   check_present(purpose, watched, Presence::destroyed);
@@ -133,18 +135,19 @@ void Assembly::check(const std::string& purpose, const std::vector<Rank>& watche
        purpose, membership_.rank, fmt::join(watched, ", "));
 }
 
-void Assembly::check_fault(const std::string& purpose, Rank rank) const {
+void ControlAllGather::check_fault(const std::string& purpose, Rank rank) const {
   const SharedState& state = *peer(rank).state;
   if (const int code = state.fault.load(std::memory_order_acquire); code != 0)  // pairs with SharedState::publish_fault
     fail(static_cast<ErrorCode>(code), "{}: {}", purpose, state.fault_text.data());
 }
 
-void Assembly::check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const {
+void ControlAllGather::check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const {
   check_present(purpose, ranks, Presence::aborted);
 }
 
 // All that are gone are named: the first one may be gone only because of another.
-void Assembly::check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const {
+void ControlAllGather::check_present(const std::string& purpose, const std::vector<Rank>& ranks,
+                                     Presence first_bad) const {
   std::string gone;
   for (const Rank rank : ranks)
     if (const std::string how = rank == membership_.rank ? "" : absence(rank, first_bad); !how.empty())
@@ -153,7 +156,7 @@ void Assembly::check_present(const std::string& purpose, const std::vector<Rank>
 }
 
 // "" when the rank is there. `first_bad` and what comes after it is no presence.
-std::string Assembly::absence(Rank rank, Presence first_bad) const {
+std::string ControlAllGather::absence(Rank rank, Presence first_bad) const {
   const Peer& entry = peer(rank);
   const auto presence = static_cast<Presence>(entry.state->presence.load(std::memory_order_acquire));
   const char* how = presence < first_bad            ? nullptr

@@ -1,7 +1,7 @@
 // What a copy between two processes costs: by the system, from memory to memory (process_vm_readv), or through a slot,
 // written by one and read by the other. It depends on the processor, the system and the cores on which the two run:
 // with 64 KiB the system takes 0.6 of the other's time on some machines and more than all of it on others. So the two
-// ranks of a communicator measure it when they meet.
+// ranks of a communicator measure it at init.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ inline bool system_pays(const CopyTimes& one, const CopyTimes& other) {
   return one.system_us + other.system_us < 0.85 * (one.slots_us + other.slots_us);
 }
 
-// Shared memory of two ranks, of kContestBytes each, at first zero: what this one writes and the other reads, and the
-// other way round.
-inline constexpr std::size_t kContestBytes = 128 * 1024;
-struct ContestMemory {
+// Shared memory of two ranks, of kComparisonBytes each, at first zero: what this one writes and the other reads, and
+// the other way round.
+inline constexpr std::size_t kComparisonBytes = 128 * 1024;
+struct ComparisonMemory {
   void* outgoing;
   void* incoming;
 };
@@ -33,6 +33,6 @@ struct ContestMemory {
 // Called by both, by one of them with `steps_aside`: it leaves the core that the other runs on, too, until the
 // measurement ends. Nothing when the peer does not come along within some milliseconds, when both may run on one core
 // only, or when the peer's memory cannot be read; afterwards this rank touches the memory no more.
-std::optional<CopyTimes> measure_copies(const ContestMemory& memory, int peer_process, bool steps_aside);
+std::optional<CopyTimes> measure_copies(const ComparisonMemory& memory, int peer_process, bool steps_aside);
 
 }  // namespace sccl::runtime

@@ -1,5 +1,5 @@
 // Two processes find out which copies cost less; one alone does not wait for long.
-#include "kernels/host/copy_contest.h"
+#include "kernels/host/copy_comparison.h"
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -18,14 +18,14 @@ namespace {
 
 class Shared {
  public:
-  Shared() : memory_(::mmap(nullptr, 2 * kContestBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+  Shared() : memory_(::mmap(nullptr, 2 * kComparisonBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
     REQUIRE(memory_ != MAP_FAILED);
   }
-  ~Shared() { ::munmap(memory_, 2 * kContestBytes); }
-  ContestMemory of(int end) const { return {half(end), half(1 - end)}; }
+  ~Shared() { ::munmap(memory_, 2 * kComparisonBytes); }
+  ComparisonMemory of(int end) const { return {half(end), half(1 - end)}; }
 
  private:
-  void* half(int end) const { return static_cast<char*>(memory_) + static_cast<std::size_t>(end) * kContestBytes; }
+  void* half(int end) const { return static_cast<char*>(memory_) + static_cast<std::size_t>(end) * kComparisonBytes; }
   void* memory_;
 };
 

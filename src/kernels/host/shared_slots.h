@@ -20,7 +20,7 @@
 
 namespace sccl::kernels {
 
-class LentSlots {
+class SharedSlots {
  public:
   void lend(const device::Connection& lender, device::Connection& borrower) {
     of_next(lender).push_back({&borrower, borrower.position});
@@ -29,26 +29,28 @@ class LentSlots {
   // A connection whose receiver still reads the slot that the lender's next message is for; null: nobody does.
   template <class Target>
   const device::Connection* reader(const device::Connection& lender) {
-    std::vector<Loan>& loans = of_next(lender);
-    while (!loans.empty()) {
-      device::Connection& borrower = *loans.back().borrower;
-      const auto consumed = [&] { return static_cast<long long>(borrower.seen_tail - loans.back().position) > 0; };
+    std::vector<Share>& shared_slots = of_next(lender);
+    while (!shared_slots.empty()) {
+      device::Connection& borrower = *shared_slots.back().borrower;
+      const auto consumed = [&] {
+        return static_cast<long long>(borrower.seen_tail - shared_slots.back().position) > 0;
+      };
       // Pairs with consume() of the borrower's receiver: what is written into the slot comes after its reads.
       if (!consumed()) borrower.seen_tail = Target::load_acquire(&borrower.ring->tail.value);
       if (!consumed()) return &borrower;
-      loans.pop_back();
+      shared_slots.pop_back();
     }
     return nullptr;
   }
 
  private:
-  struct Loan {
+  struct Share {
     device::Connection* borrower;
     device::u64 position;  // of the message that says so
   };
-  std::vector<Loan>& of_next(const device::Connection& lender) { return slots_[lender.position & (lender.depth - 1)]; }
+  std::vector<Share>& of_next(const device::Connection& lender) { return slots_[lender.position & (lender.depth - 1)]; }
 
-  std::array<std::vector<Loan>, device::kMostDepth> slots_;
+  std::array<std::vector<Share>, device::kMostDepth> slots_;
 };
 
 }  // namespace sccl::kernels

@@ -1,4 +1,4 @@
-#include "runtime/choice/rehearsal.h"
+#include "runtime/choice/schedule_model.h"
 
 #include <algorithm>
 #include <mutex>
@@ -36,17 +36,17 @@ SharedCandidates& shared_candidates() {
 
 }  // namespace
 
-Rehearsal::Rehearsal(topology::Topology topology, const portfolio::Pipeline& pipeline)
+ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline)
     : topology_(std::move(topology)), pipeline_(pipeline) {}
 
-const Candidates& Rehearsal::candidates(Collective collective, Rank root) {
+const Candidates& ScheduleModel::candidates(Collective collective, Rank root) {
   auto& kept = candidates_[{collective, root}];
   if (!kept) kept = shared_candidates().find(topology_, collective, root);
   return *kept;
 }
 
-std::vector<Rehearsal::Ranked> Rehearsal::ranking(Collective collective, Rank root, std::size_t bytes,
-                                                  const Settings& settings) {
+std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective, Rank root, std::size_t bytes,
+                                                          const Settings& settings) {
   const Candidates& all = candidates(collective, root);
   const std::string asked = settings.algorithm(collective);
   std::vector<Ranked> ranked;
@@ -61,7 +61,7 @@ std::vector<Rehearsal::Ranked> Rehearsal::ranking(Collective collective, Rank ro
   return ranked;
 }
 
-bool Rehearsal::add(Collective collective, Rank root, std::vector<portfolio::Candidate> more) {
+bool ScheduleModel::add(Collective collective, Rank root, std::vector<portfolio::Candidate> more) {
   Candidates all = candidates(collective, root);
   const std::size_t before = all.size();
   for (portfolio::Candidate& candidate : more)
@@ -72,7 +72,7 @@ bool Rehearsal::add(Collective collective, Rank root, std::vector<portfolio::Can
   return true;
 }
 
-const schedule::Schedule& Rehearsal::schedule(Collective collective, Rank root, const std::string& name) {
+const schedule::Schedule& ScheduleModel::schedule(Collective collective, Rank root, const std::string& name) {
   for (const portfolio::Candidate& candidate : candidates(collective, root))
     if (candidate.name == name) return candidate.schedule;
   fail(ErrorCode::internal_error, "topology '{}': no candidate is called '{}'", topology_.name, name);
