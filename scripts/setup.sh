@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(cmake ninja-build g++ ccache pkg-config git libspdlog-dev libfmt-dev libhwloc-dev libz3-dev
-  nlohmann-json3-dev libcli11-dev libpugixml-dev libboost-dev libcadical-dev libsvm-dev libhwy-dev liblemon-dev catch2 python3
+  nlohmann-json3-dev libcli11-dev libpugixml-dev libboost-dev libcadical-dev libsvm-dev libucx-dev libhwy-dev liblemon-dev catch2 python3
   xz-utils iproute2 python3-numpy python3-sklearn clang-format-14)
 if [ "${1:-}" = --bench ]; then
   packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)

@@ -1,0 +1,286 @@
+#include "net/plugin/engine.h"
+
+#include <fmt/format.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace sccl::net::plugin {
+namespace {
+
+// Levels and subsystems are NCCL's own numbers, which base/log.h shares.
+void log_line(int level, unsigned long flags, const char* file, int line, const char* format, ...) {
+  const auto as_level = static_cast<log::Level>(level);
+  if (level > static_cast<int>(log::Level::warn) && !log::enabled(as_level, static_cast<log::Subsystem>(flags))) return;
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (as_level == log::Level::warn)
+    log::warn("{}:{} {}", file ? file : "net plugin", line, text);
+  else
+    log::info(log::Subsystem::net, "{}", text);
+}
+
+const char* result_name(abi::Result result) {
+  switch (result) {
+    case 1:
+      return "ncclUnhandledCudaError";
+    case 2:
+      return "ncclSystemError";
+    case 3:
+      return "ncclInternalError";
+    case 4:
+      return "ncclInvalidArgument";
+    case 5:
+      return "ncclInvalidUsage";
+    case 6:
+      return "ncclRemoteError";
+    default:
+      return "an unknown code";
+  }
+}
+
+// An initialised plugin, kept by all that was made from it.
+class Session {
+ public:
+  Session(std::shared_ptr<const Loaded> plugin, std::uint64_t communicator) : plugin_(std::move(plugin)) {
+    const Table& table = *plugin_->table;
+    // A plugin without contexts is initialised for the process, and some count how often: once is enough.
+    static std::mutex mutex;
+    static std::vector<const Table*> initialised;
+    const std::lock_guard lock(mutex);
+    if (!table.has_contexts()) {
+      for (const Table* known : initialised)
+        if (known == &table) return;
+    }
+    check(table.init(&context_, communicator, log_line), ErrorCode::system_error, "init");
+    if (!table.has_contexts()) initialised.push_back(&table);
+  }
+  ~Session() { table().finalize(context_); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const Table& table() const { return *plugin_->table; }
+  void* context() const { return context_; }
+  std::string name() const { return fmt::format("{} (net plugin v{})", table().name(), table().version()); }
+
+  void check(abi::Result result, ErrorCode code, const char* what) const {
+    if (result == 0) return;
+    fail(code,
+         "the net plugin {} answered {} with {} ({}): see its own messages with NCCL_DEBUG=INFO, or leave it out with "
+         "SCCL_NET=ucx",
+         table().name(), what, result, result_name(result));
+  }
+
+ private:
+  std::shared_ptr<const Loaded> plugin_;
+  void* context_ = nullptr;
+};
+
+using SharedSession = std::shared_ptr<const Session>;
+
+// A connection of the plugin; closed when the last request or registration of it is gone.
+struct Open {
+  SharedSession session;
+  void* connection = nullptr;
+  bool sends = false;
+
+  Open(SharedSession of, void* with, bool is_sender) : session(std::move(of)), connection(with), sends(is_sender) {}
+  ~Open() {
+    const Table& table = session->table();
+    if (sends)
+      table.close_sender(connection);
+    else
+      table.close_receiver(connection);
+  }
+  Open(const Open&) = delete;
+  Open& operator=(const Open&) = delete;
+};
+
+class PluginRegistration final : public Registration {
+ public:
+  PluginRegistration(std::shared_ptr<Open> open, void* registration)
+      : open_(std::move(open)), registration_(registration) {}
+  ~PluginRegistration() override { open_->session->table().deregister(open_->connection, registration_); }
+  void* registration() const { return registration_; }
+
+ private:
+  std::shared_ptr<Open> open_;
+  void* registration_;
+};
+
+void* registration_of(Registration& memory) { return static_cast<PluginRegistration&>(memory).registration(); }
+
+// What both ends share. kDone stands for a request that was complete at once.
+template <typename Base>
+class End : public Base {
+ public:
+  explicit End(std::shared_ptr<Open> open) : open_(std::move(open)) {}
+
+  std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes, MemoryKind kind) override {
+    void* registration = nullptr;
+    const int pointers = kind == MemoryKind::cuda ? abi::kCudaPointers : abi::kHostPointers;
+    check(table().register_memory(open_->connection, data, bytes, pointers, &registration), "a registration of memory");
+    return std::make_unique<PluginRegistration>(open_, registration);
+  }
+
+  std::optional<std::size_t> test(Request request) override {
+    if (request.state() == done_marker()) return 0;
+    int done = 0;
+    int bytes = 0;
+    check(table().test(request.state(), &done, &bytes), "a test of a message");
+    if (!done) return std::nullopt;
+    return static_cast<std::size_t>(bytes < 0 ? 0 : bytes);
+  }
+
+ protected:
+  const Table& table() const { return open_->session->table(); }
+  void* connection() const { return open_->connection; }
+  void check(abi::Result result, const char* what) const {
+    open_->session->check(result, ErrorCode::remote_error, what);
+  }
+  static void* done_marker() {
+    static char marker;
+    return &marker;
+  }
+
+ private:
+  std::shared_ptr<Open> open_;
+};
+
+class PluginSender final : public End<Sender> {
+ public:
+  using End::End;
+  Request isend(const void* data, std::size_t bytes, Registration& memory) override {
+    void* request = nullptr;
+    check(table().isend(connection(), data, bytes, registration_of(memory), &request), "isend");
+    return Request(request);
+  }
+};
+
+class PluginReceiver final : public End<Receiver> {
+ public:
+  using End::End;
+  Request irecv(void* data, std::size_t bytes, Registration& memory) override {
+    void* request = nullptr;
+    check(table().irecv(connection(), data, bytes, registration_of(memory), &request), "irecv");
+    return Request(request);
+  }
+  Request flush(void* data, std::size_t bytes, Registration& memory) override {
+    void* request = nullptr;
+    check(table().iflush(connection(), data, bytes, registration_of(memory), &request), "iflush");
+    return Request(request ? request : done_marker());
+  }
+};
+
+class PluginListener final : public Listener {
+ public:
+  PluginListener(SharedSession session, int device) : session_(std::move(session)), handle_(abi::kHandleBytes) {
+    session_->check(session_->table().listen(session_->context(), device, handle_.data(), &listener_),
+                    ErrorCode::system_error, "listen");
+  }
+  ~PluginListener() override { session_->table().close_listener(listener_); }
+
+  const Handle& handle() const override { return handle_; }
+
+  std::unique_ptr<Receiver> accept() override {
+    void* receiver = nullptr;
+    session_->check(session_->table().accept(listener_, &receiver), ErrorCode::remote_error, "accept");
+    if (!receiver) return nullptr;
+    return std::make_unique<PluginReceiver>(std::make_shared<Open>(session_, receiver, false));
+  }
+
+ private:
+  SharedSession session_;
+  Handle handle_;
+  void* listener_ = nullptr;
+};
+
+class PluginConnector final : public Connector {
+ public:
+  PluginConnector(SharedSession session, int device, Handle handle)
+      : session_(std::move(session)), device_(device), handle_(std::move(handle)) {}
+
+  // The plugin keeps the state of a connection being made inside the handle: every call passes the same bytes.
+  std::unique_ptr<Sender> poll() override {
+    void* sender = nullptr;
+    session_->check(session_->table().connect(session_->context(), device_, handle_.data(), &sender),
+                    ErrorCode::remote_error, "connect");
+    if (!sender) return nullptr;
+    return std::make_unique<PluginSender>(std::make_shared<Open>(session_, sender, true));
+  }
+
+ private:
+  SharedSession session_;
+  int device_;
+  Handle handle_;
+};
+
+class PluginNet final : public Net {
+ public:
+  PluginNet(std::shared_ptr<const Loaded> plugin, std::uint64_t communicator)
+      : session_(std::make_shared<const Session>(std::move(plugin), communicator)), name_(session_->name()) {
+    int count = 0;
+    session_->check(session_->table().devices(&count), ErrorCode::system_error, "devices");
+    std::string offloaded;
+    for (int device = 0; device < count; ++device) {
+      Device properties;
+      bool runs_on_device = false;
+      session_->check(session_->table().properties(device, properties, runs_on_device), ErrorCode::system_error,
+                      "properties");
+      if (runs_on_device) {
+        offloaded = properties.name;
+        continue;
+      }
+      numbers_.push_back(device);
+      devices_.push_back(std::move(properties));
+    }
+    if (!devices_.empty()) return;
+    if (!offloaded.empty())
+      fail(ErrorCode::system_error,
+           "the net plugin {} serves {} only with a protocol inside device kernels, which this library does not have: "
+           "set SCCL_NET=ucx",
+           name_, offloaded);
+    fail(ErrorCode::system_error, "the net plugin {} found no device on this host: set SCCL_NET=ucx", name_);
+  }
+
+  const std::string& name() const override { return name_; }
+  const std::vector<Device>& devices() const override { return devices_; }
+
+  std::unique_ptr<Listener> listen(int device) override {
+    return std::make_unique<PluginListener>(session_, number(device));
+  }
+
+  std::unique_ptr<Connector> connect(int device, const Handle& handle) override {
+    if (handle.size() != abi::kHandleBytes)
+      fail(ErrorCode::invalid_usage,
+           "a peer sent an address of {} bytes where the net plugin {} has addresses of {}: all ranks must use the "
+           "same engine (SCCL_NET, NCCL_NET_PLUGIN)",
+           handle.size(), name_, abi::kHandleBytes);
+    return std::make_unique<PluginConnector>(session_, number(device), handle);
+  }
+
+ private:
+  int number(int device) const { return numbers_.at(static_cast<std::size_t>(device)); }
+
+  SharedSession session_;
+  std::string name_;
+  std::vector<Device> devices_;
+  std::vector<int> numbers_;  // the plugin's own, of devices_
+};
+
+}  // namespace
+
+std::unique_ptr<Net> open(std::shared_ptr<const Loaded> plugin, std::uint64_t communicator) {
+  return std::make_unique<PluginNet>(std::move(plugin), communicator);
+}
+
+}  // namespace sccl::net::plugin

@@ -1,0 +1,156 @@
+#include "net/self_test.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+namespace sccl::net {
+namespace {
+
+constexpr std::size_t kLengths[] = {0, 8, 4096, 65536, 1 << 20};
+
+std::byte pattern(std::size_t length, std::size_t at) {
+  return static_cast<std::byte>((at * 7 + length + at / 251) & 0xff);
+}
+
+// Both ends of one connection.
+struct Pair {
+  std::unique_ptr<Sender> sender;
+  std::unique_ptr<Receiver> receiver;
+};
+
+void check_time(Deadline deadline, const Net& net, const char* what) {
+  if (deadline.passed())
+    fail(ErrorCode::system_error, "{} did not {} in time: leave the engine out with SCCL_NET, or see its own settings",
+         net.name(), what);
+}
+
+Pair connected(Net& net, int device, Deadline deadline) {
+  const std::unique_ptr<Listener> listener = net.listen(device);
+  const std::unique_ptr<Connector> connector = net.connect(device, listener->handle());
+  Pair pair;
+  while (!pair.sender || !pair.receiver) {
+    if (!pair.sender) pair.sender = connector->poll();
+    if (!pair.receiver) pair.receiver = listener->accept();
+    net.progress();
+    check_time(deadline, net, "connect to itself");
+  }
+  return pair;
+}
+
+void move_message(Net& net, Pair& pair, std::size_t length, Deadline deadline) {
+  std::vector<std::byte> out(std::max<std::size_t>(length, 1));
+  std::vector<std::byte> in(out.size());
+  for (std::size_t at = 0; at < length; ++at) out[at] = pattern(length, at);
+  const auto out_memory = pair.sender->register_memory(out.data(), out.size(), MemoryKind::host);
+  const auto in_memory = pair.receiver->register_memory(in.data(), in.size(), MemoryKind::host);
+  Request send;
+  Request receive;
+  bool sent = false;
+  bool received = false;
+  while (!sent || !received) {
+    if (!receive) receive = pair.receiver->irecv(in.data(), length, *in_memory);
+    if (!send) send = pair.sender->isend(out.data(), length, *out_memory);
+    if (receive && !received) {
+      if (const auto bytes = pair.receiver->test(receive)) {
+        if (*bytes != length)
+          fail(ErrorCode::system_error, "{} delivered {} bytes of a message of {}: leave it out with SCCL_NET",
+               net.name(), *bytes, length);
+        received = true;
+      }
+    }
+    if (send && !sent) sent = pair.sender->test(send).has_value();
+    net.progress();
+    check_time(deadline, net, "pass a message to itself");
+  }
+  if (in != out)
+    fail(ErrorCode::system_error, "{} delivered wrong data in a message of {} bytes: leave it out with SCCL_NET",
+         net.name(), length);
+}
+
+// Nothing of the child's result counts but a death by a signal: a fork of a program with threads or with a device may
+// make an engine fail in the child that works here.
+void try_in_child(const std::function<std::unique_ptr<Net>()>& open, const std::string& name,
+                  std::chrono::milliseconds limit) {
+  const pid_t child = fork();
+  if (child < 0) return;
+  if (child == 0) {
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SIG_DFL);
+    try {
+      const std::unique_ptr<Net> net = open();
+      self_test(*net, 0, Deadline::in(limit));
+    } catch (...) {
+    }
+    _exit(0);
+  }
+  const Deadline deadline = Deadline::in(limit);
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (deadline.passed()) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return;  // it hangs: the thread's limit decides
+    }
+    poll(nullptr, 0, 1);
+  }
+  if (WIFSIGNALED(status))
+    fail(ErrorCode::system_error, "{} crashed with signal {} ({}) when it was tried: leave it out with SCCL_NET=ucx",
+         name, WTERMSIG(status), strsignal(WTERMSIG(status)));
+}
+
+// What the thread and its caller share. The thread may outlive the call.
+struct Attempt {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool over = false;
+  std::unique_ptr<Net> net;
+  std::exception_ptr error;
+};
+
+}  // namespace
+
+void self_test(Net& net, int device, Deadline deadline) {
+  Pair pair = connected(net, device, deadline);
+  for (const std::size_t length : kLengths) move_message(net, pair, length, deadline);
+}
+
+std::unique_ptr<Net> opened_and_tested(std::function<std::unique_ptr<Net>()> open, const std::string& name,
+                                       std::chrono::milliseconds limit) {
+  try_in_child(open, name, limit);
+  const auto attempt = std::make_shared<Attempt>();
+  std::thread([attempt, open = std::move(open), limit] {
+    std::unique_ptr<Net> net;
+    std::exception_ptr error;
+    try {
+      net = open();
+      self_test(*net, 0, Deadline::in(limit));
+    } catch (...) {
+      error = std::current_exception();
+      net = nullptr;
+    }
+    const std::lock_guard lock(attempt->mutex);
+    attempt->over = true;
+    attempt->net = std::move(net);
+    attempt->error = error;
+    attempt->ended.notify_one();
+  }).detach();
+  std::unique_lock lock(attempt->mutex);
+  // The thread's own deadline is the same: what it says is better than what could be said here.
+  if (!attempt->ended.wait_for(lock, limit + limit / 4, [&] { return attempt->over; }))
+    fail(ErrorCode::system_error, "{} hung inside a call when it was tried: leave it out with SCCL_NET=ucx", name);
+  if (attempt->error) std::rethrow_exception(attempt->error);
+  return std::move(attempt->net);
+}
+
+}  // namespace sccl::net

@@ -1,0 +1,104 @@
+#include "net/ucx/library.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <csignal>
+
+#include "base/error.h"
+
+namespace sccl::net::ucx {
+namespace {
+
+constexpr const char* kFile = "libucp.so.0";
+constexpr const char* kServicesFile = "libucs.so.0";
+constexpr unsigned kOldestMinor = 13;  // of version 1
+
+// The program's signal handlers, put back at the end.
+class KeptSignalHandlers {
+ public:
+  KeptSignalHandlers() {
+    for (int signal = 1; signal < kSignals; ++signal)
+      known_[index(signal)] = sigaction(signal, nullptr, &at(signal)) == 0;
+  }
+  ~KeptSignalHandlers() {
+    for (int signal = 1; signal < kSignals; ++signal)
+      if (known_[index(signal)]) sigaction(signal, &at(signal), nullptr);
+  }
+  KeptSignalHandlers(const KeptSignalHandlers&) = delete;
+  KeptSignalHandlers& operator=(const KeptSignalHandlers&) = delete;
+
+ private:
+  static constexpr int kSignals = 32;
+  static std::size_t index(int signal) { return static_cast<std::size_t>(signal); }
+  struct sigaction& at(int signal) {
+    return actions_[index(signal)];
+  }
+
+  std::array<struct sigaction, kSignals> actions_{};
+  std::array<bool, kSignals> known_{};
+};
+
+void* open_file(const char* name) {
+  if (void* file = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return file;
+  fail(ErrorCode::system_error,
+       "UCX, which moves data between hosts, cannot be loaded: {}: install UCX 1.13 or newer (package libucx0), or set "
+       "NCCL_NET_PLUGIN to a net plugin",
+       dlerror());
+}
+
+template <typename Function>
+void look_up(void* file, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(file, name));
+  if (!function) fail(ErrorCode::system_error, "{} lacks {}: install UCX 1.13 or newer (package libucx0)", kFile, name);
+}
+
+Library load() {
+  const KeptSignalHandlers keep;
+  void* ucp = open_file(kFile);
+  void* ucs = open_file(kServicesFile);
+  Library l{};
+  look_up(ucp, "ucp_get_version", l.get_version);
+  look_up(ucp, "ucp_get_version_string", l.get_version_string);
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  l.get_version(&major, &minor, &release);
+  if (major != 1 || minor < kOldestMinor)
+    fail(ErrorCode::system_error, "UCX {}.{} is not supported: install UCX 1.{} or newer", major, minor, kOldestMinor);
+  look_up(ucp, "ucp_config_read", l.config_read);
+  look_up(ucp, "ucp_config_release", l.config_release);
+  look_up(ucp, "ucp_config_modify", l.config_modify);
+  look_up(ucp, "ucp_init_version", l.init_version);
+  look_up(ucp, "ucp_cleanup", l.cleanup);
+  look_up(ucp, "ucp_context_query", l.context_query);
+  look_up(ucp, "ucp_worker_create", l.worker_create);
+  look_up(ucp, "ucp_worker_destroy", l.worker_destroy);
+  look_up(ucp, "ucp_worker_query", l.worker_query);
+  look_up(ucp, "ucp_worker_release_address", l.worker_release_address);
+  look_up(ucp, "ucp_worker_progress", l.worker_progress);
+  look_up(ucp, "ucp_worker_get_efd", l.worker_get_efd);
+  look_up(ucp, "ucp_worker_arm", l.worker_arm);
+  look_up(ucp, "ucp_worker_set_am_recv_handler", l.worker_set_am_recv_handler);
+  look_up(ucp, "ucp_ep_create", l.ep_create);
+  look_up(ucp, "ucp_ep_close_nbx", l.ep_close_nbx);
+  look_up(ucp, "ucp_am_send_nbx", l.am_send_nbx);
+  look_up(ucp, "ucp_am_recv_data_nbx", l.am_recv_data_nbx);
+  look_up(ucp, "ucp_am_data_release", l.am_data_release);
+  look_up(ucp, "ucp_request_check_status", l.request_check_status);
+  look_up(ucp, "ucp_request_free", l.request_free);
+  look_up(ucs, "ucs_status_string", l.status_string);
+  return l;
+}
+
+}  // namespace
+
+const Library& library() {
+  // A failed load is tried again by the next communicator: the file may have been installed since.
+  static const Library loaded = load();
+  return loaded;
+}
+
+std::string text_of(ucs_status_t status) { return library().status_string(status); }
+
+}  // namespace sccl::net::ucx

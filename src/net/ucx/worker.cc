@@ -1,0 +1,384 @@
+#include "net/ucx/worker.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "net/ucx/engine.h"
+
+namespace sccl::net::ucx {
+namespace {
+
+// Up to here a copy at the receiver costs less than announcing the message and waiting for the answer.
+constexpr std::size_t kMostEagerBytes = 8192;
+constexpr std::chrono::milliseconds kCloseLimit{1000};
+
+void check(ucs_status_t status, const char* what) {
+  if (status != UCS_OK) fail(ErrorCode::system_error, "UCX could not {}: {}", what, text_of(status));
+}
+
+void note_failure(void* argument, ucp_ep_h, ucs_status_t status) { static_cast<Endpoint*>(argument)->failed = status; }
+
+void finish(Slot& slot, ucs_status_t status) {
+  slot.status = status;
+  slot.done = true;
+}
+
+void sent(void* request, ucs_status_t status, void* slot) {
+  (void)request;
+  finish(*static_cast<Slot*>(slot), status);
+}
+
+void received(void* request, ucs_status_t status, size_t, void* slot) {
+  (void)request;
+  finish(*static_cast<Slot*>(slot), status);
+}
+
+// Takes what UCX answered to a call: complete, failed, or under way.
+void begin(Slot& slot, ucs_status_ptr_t answer) {
+  if (answer == nullptr)
+    finish(slot, UCS_OK);
+  else if (UCS_PTR_IS_ERR(answer))
+    finish(slot, UCS_PTR_STATUS(answer));
+  else
+    slot.request = answer;
+}
+
+template <typename Head>
+std::shared_ptr<std::vector<std::byte>> bytes_of(const Head& head) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(sizeof head);
+  std::memcpy(bytes->data(), &head, sizeof head);
+  return bytes;
+}
+
+}  // namespace
+
+Slot* take_slot(Slots& slots) {
+  for (Slot& slot : slots) {
+    if (slot.taken) continue;
+    slot = Slot{};
+    slot.taken = true;
+    return &slot;
+  }
+  return nullptr;
+}
+
+bool all_done(const Slots& slots) {
+  for (const Slot& slot : slots)
+    if (slot.taken && slot.request && !slot.done) return false;
+  return true;
+}
+
+Worker::Worker(const Options& options) : ucp_(library()), nonce_(options.nonce) {
+  try {
+    create(options);
+  } catch (...) {
+    if (worker_) ucp_.worker_destroy(worker_);
+    if (context_) ucp_.cleanup(context_);
+    throw;
+  }
+}
+
+void Worker::create(const Options& options) {
+  ucp_config_t* config = nullptr;
+  check(ucp_.config_read(nullptr, nullptr, &config), "read its settings");
+  if (!options.devices.empty()) ucp_.config_modify(config, "NET_DEVICES", options.devices.c_str());
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.name = "libsccl";
+  const ucs_status_t made = ucp_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
+  ucp_.config_release(config);
+  check(made, options.devices.empty() ? "find a network device" : "use the network devices that were chosen");
+
+  ucp_context_attr_t context{};
+  context.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  check(ucp_.context_query(context_, &context), "tell its memory types");
+  cuda_memory_ = (context.memory_types & (std::uint64_t{1} << UCS_MEMORY_TYPE_CUDA)) != 0;
+
+  ucp_worker_params_t worker{};
+  worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  check(ucp_.worker_create(context_, &worker, &worker_), "make a worker");
+  handle(kHelloMessage, hello_arrived);
+  handle(kWelcomeMessage, welcome_arrived);
+  handle(kDataMessage, data_arrived);
+
+  ucp_worker_attr_t attributes{};
+  attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+  attributes.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
+  check(ucp_.worker_query(worker_, &attributes), "tell its address");
+  const auto* begin = reinterpret_cast<const std::byte*>(attributes.address);
+  address_.assign(begin, begin + attributes.address_length);
+  ucp_.worker_release_address(worker_, attributes.address);
+  if (sizeof(HandleHead) + address_.size() > kMostHandleBytes)
+    fail(ErrorCode::system_error,
+         "UCX's address has {} bytes, {} is the most: set UCX_NET_DEVICES to the devices that are needed",
+         address_.size(), kMostHandleBytes - sizeof(HandleHead));
+  if (ucp_.worker_get_efd(worker_, &wake_descriptor_) != UCS_OK) wake_descriptor_ = -1;
+}
+
+template <typename Function>
+void Worker::handle(unsigned message, Function function) {
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = message;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
+  handler.cb = function;
+  handler.arg = this;
+  check(ucp_.worker_set_am_recv_handler(worker_, &handler), "register a handler of messages");
+}
+
+Worker::~Worker() {
+  const Deadline limit = Deadline::in(kCloseLimit);
+  while (!closing_.empty() && !limit.passed()) progress();
+  for (const Closing& one : closing_) ucp_.request_free(one.request);  // no callback follows
+  ucp_.worker_destroy(worker_);                                        // ends what is left by force
+  ucp_.cleanup(context_);
+}
+
+void Worker::progress() {
+  while (ucp_.worker_progress(worker_) != 0) {
+  }
+  if (!announced_.empty()) deliver_announced();
+  if (!closing_.empty()) sweep();
+}
+
+bool Worker::arm() { return wake_descriptor_ >= 0 && ucp_.worker_arm(worker_) == UCS_OK; }
+
+std::uint64_t Worker::add_listener() {
+  const std::uint64_t listener = next_number_++;
+  hellos_[listener];
+  return listener;
+}
+
+void Worker::open_endpoint(const void* address, Endpoint& endpoint) {
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = static_cast<const ucp_address_t*>(address);
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = note_failure;
+  params.err_handler.arg = &endpoint;
+  const ucs_status_t made = ucp_.ep_create(worker_, &params, &endpoint.ep);
+  if (made != UCS_OK)
+    fail(ErrorCode::remote_error,
+         "UCX found no way to a peer: {}: choose the network with NCCL_SOCKET_IFNAME or UCX_NET_DEVICES",
+         text_of(made));
+}
+
+void Worker::send_control(Endpoint& endpoint, unsigned message, std::shared_ptr<std::vector<std::byte>> head,
+                          std::shared_ptr<std::vector<std::byte>> data) {
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  params.flags = UCP_AM_SEND_FLAG_EAGER;
+  const ucs_status_ptr_t answer =
+      ucp_.am_send_nbx(endpoint.ep, message, head->data(), head->size(), data->data(), data->size(), &params);
+  if (UCS_PTR_IS_ERR(answer))
+    fail(ErrorCode::remote_error, "UCX could not greet a peer: {}", text_of(UCS_PTR_STATUS(answer)));
+  // Both buffers stay until UCX has sent them.
+  if (answer) closing_.push_back({std::make_shared<std::pair<decltype(head), decltype(data)>>(head, data), answer});
+}
+
+std::shared_ptr<SenderCore> Worker::connect(const Handle& handle) {
+  HandleHead head{};
+  if (handle.size() <= sizeof head ||
+      (std::memcpy(&head, handle.data(), sizeof head), head.magic != HandleHead::kMagic))
+    fail(ErrorCode::invalid_usage,
+         "a peer sent an address of {} bytes that is none of UCX: all ranks must use the same engine (SCCL_NET)",
+         handle.size());
+  auto sender = std::make_shared<SenderCore>();
+  open_endpoint(handle.data() + sizeof head, sender->endpoint);
+  const std::uint64_t number = next_number_++;
+  connecting_[number] = sender;
+  send_control(sender->endpoint, kHelloMessage, bytes_of(Hello{nonce_, head.listener, number}),
+               std::make_shared<std::vector<std::byte>>(address_));
+  return sender;
+}
+
+void Worker::on_hello(const Hello& hello, std::vector<std::byte> address) {
+  if (hello.nonce != nonce_) return;
+  if (const auto listener = hellos_.find(hello.listener); listener != hellos_.end())
+    listener->second.push_back({hello.sender, std::move(address)});
+}
+
+std::shared_ptr<ReceiverCore> Worker::accept(std::uint64_t listener) {
+  std::deque<PendingHello>& waiting = hellos_.at(listener);
+  if (waiting.empty()) return nullptr;
+  const PendingHello hello = std::move(waiting.front());
+  waiting.pop_front();
+  auto receiver = std::make_shared<ReceiverCore>();
+  receiver->number = next_number_++;
+  open_endpoint(hello.address.data(), receiver->endpoint);
+  receivers_[receiver->number] = receiver.get();
+  send_control(receiver->endpoint, kWelcomeMessage, bytes_of(Welcome{nonce_, hello.sender, receiver->number}),
+               std::make_shared<std::vector<std::byte>>());
+  return receiver;
+}
+
+void Worker::on_welcome(const Welcome& welcome) {
+  if (welcome.nonce != nonce_) return;
+  const auto waiting = connecting_.find(welcome.sender);
+  if (waiting == connecting_.end()) return;
+  if (const auto sender = waiting->second.lock()) sender->receiver = welcome.receiver;
+  connecting_.erase(waiting);
+}
+
+Slot* Worker::send(SenderCore& sender, const void* data, std::size_t bytes) {
+  Slot* slot = take_slot(sender.slots);
+  if (!slot) return nullptr;
+  slot->bytes = bytes;
+  slot->head = {nonce_, sender.receiver, sender.position++};
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  params.flags = bytes <= kMostEagerBytes ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+  params.cb.send = sent;
+  params.user_data = slot;
+  begin(*slot,
+        ucp_.am_send_nbx(sender.endpoint.ep, kDataMessage, &slot->head, sizeof slot->head, data, bytes, &params));
+  return slot;
+}
+
+Slot* Worker::receive(ReceiverCore& receiver, void* data, std::size_t bytes) {
+  Slot* slot = take_slot(receiver.slots);
+  if (!slot) return nullptr;
+  slot->buffer = data;
+  slot->room = bytes;
+  slot->head.position = receiver.position++;
+  if (const auto arrived = receiver.arrivals.find(slot->head.position); arrived != receiver.arrivals.end()) {
+    const Arrival arrival = arrived->second;
+    receiver.arrivals.erase(arrived);
+    deliver(receiver, *slot, arrival);
+  }
+  return slot;
+}
+
+void Worker::deliver(ReceiverCore& receiver, Slot& slot, const Arrival& arrival) {
+  slot.bytes = arrival.bytes;
+  if (arrival.bytes > slot.room) {
+    ucp_.am_data_release(worker_, arrival.data);
+    receiver.endpoint.failed = UCS_ERR_MESSAGE_TRUNCATED;
+    return finish(slot, UCS_ERR_MESSAGE_TRUNCATED);
+  }
+  if (!arrival.rendezvous) {
+    if (arrival.bytes > 0) std::memcpy(slot.buffer, arrival.data, arrival.bytes);
+    if (arrival.data) ucp_.am_data_release(worker_, arrival.data);
+    return finish(slot, UCS_OK);
+  }
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  params.cb.recv_am = received;
+  params.user_data = &slot;
+  begin(slot, ucp_.am_recv_data_nbx(worker_, arrival.data, slot.buffer, arrival.bytes, &params));
+}
+
+// Called from within UCX, which forbids to begin a receive of the message here: deliver_announced() does.
+ucs_status_t Worker::on_data(const DataHead& head, void* data, std::size_t bytes, bool rendezvous) {
+  const auto known = receivers_.find(head.receiver);
+  if (head.nonce != nonce_ || known == receivers_.end()) return rendezvous ? UCS_ERR_REJECTED : UCS_OK;
+  ReceiverCore& receiver = *known->second;
+  if (!rendezvous) {
+    for (Slot& slot : receiver.slots) {
+      if (!slot.taken || slot.done || slot.request || slot.head.position != head.position) continue;
+      slot.bytes = bytes;
+      if (bytes > slot.room) {
+        receiver.endpoint.failed = UCS_ERR_MESSAGE_TRUNCATED;
+        finish(slot, UCS_ERR_MESSAGE_TRUNCATED);
+        return UCS_OK;
+      }
+      if (bytes > 0) std::memcpy(slot.buffer, data, bytes);
+      finish(slot, UCS_OK);
+      return UCS_OK;  // UCX keeps its copy no longer
+    }
+  } else {
+    announced_.emplace_back(head.receiver, head.position);
+  }
+  receiver.arrivals[head.position] = {data, bytes, rendezvous};
+  return UCS_INPROGRESS;
+}
+
+void Worker::deliver_announced() {
+  for (; !announced_.empty(); announced_.pop_front()) {
+    const auto [number, position] = announced_.front();
+    const auto known = receivers_.find(number);
+    if (known == receivers_.end()) continue;
+    ReceiverCore& receiver = *known->second;
+    const auto arrived = receiver.arrivals.find(position);
+    if (arrived == receiver.arrivals.end()) continue;
+    for (Slot& slot : receiver.slots) {
+      if (!slot.taken || slot.done || slot.request || slot.head.position != position) continue;
+      const Arrival arrival = arrived->second;
+      receiver.arrivals.erase(arrived);
+      deliver(receiver, slot, arrival);
+      break;
+    }
+  }
+}
+
+void Worker::close_endpoint(Endpoint& endpoint, Slots& slots, std::shared_ptr<void> core) {
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  params.flags = endpoint.failed != UCS_OK || !all_done(slots) ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+  const ucs_status_ptr_t answer = ucp_.ep_close_nbx(endpoint.ep, &params);
+  endpoint.ep = nullptr;
+  if (answer && !UCS_PTR_IS_ERR(answer)) closing_.push_back({std::move(core), answer});
+  const Deadline limit = Deadline::in(kCloseLimit);
+  while (!all_done(slots) && !limit.passed()) progress();
+  for (Slot& slot : slots) {
+    if (slot.taken && slot.request) ucp_.request_free(slot.request);  // after this UCX calls back no more
+    slot = Slot{};
+  }
+}
+
+void Worker::close(std::shared_ptr<SenderCore> sender) {
+  SenderCore& core = *sender;
+  close_endpoint(core.endpoint, core.slots, sender);
+}
+
+void Worker::close(std::shared_ptr<ReceiverCore> receiver) {
+  ReceiverCore& core = *receiver;
+  receivers_.erase(core.number);
+  for (const auto& [position, arrival] : core.arrivals)
+    if (arrival.data) ucp_.am_data_release(worker_, arrival.data);
+  core.arrivals.clear();
+  close_endpoint(core.endpoint, core.slots, receiver);
+}
+
+void Worker::sweep() {
+  std::erase_if(closing_, [&](const Closing& one) {
+    if (ucp_.request_check_status(one.request) == UCS_INPROGRESS) return false;
+    ucp_.request_free(one.request);
+    return true;
+  });
+}
+
+ucs_status_t Worker::hello_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,
+                                   const ucp_am_recv_param_t* param) {
+  if (head_bytes != sizeof(Hello) || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
+  Hello hello{};
+  std::memcpy(&hello, head, sizeof hello);
+  const auto* begin = static_cast<const std::byte*>(data);
+  static_cast<Worker*>(self)->on_hello(hello, {begin, begin + bytes});
+  return UCS_OK;
+}
+
+ucs_status_t Worker::welcome_arrived(void* self, const void* head, size_t head_bytes, void*, size_t,
+                                     const ucp_am_recv_param_t*) {
+  if (head_bytes != sizeof(Welcome)) return UCS_OK;
+  Welcome welcome{};
+  std::memcpy(&welcome, head, sizeof welcome);
+  static_cast<Worker*>(self)->on_welcome(welcome);
+  return UCS_OK;
+}
+
+ucs_status_t Worker::data_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,
+                                  const ucp_am_recv_param_t* param) {
+  if (head_bytes != sizeof(DataHead)) return UCS_OK;
+  DataHead as_sent{};
+  std::memcpy(&as_sent, head, sizeof as_sent);
+  const bool rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+  return static_cast<Worker*>(self)->on_data(as_sent, data, bytes, rendezvous);
+}
+
+}  // namespace sccl::net::ucx

@@ -1,0 +1,147 @@
+// One UCX worker with what was made from it: listeners, connections being made, and both kinds of connection ends.
+//
+// UCX calls back from within progress() only, so that nothing here needs a lock. Whatever UCX may still touch (an
+// endpoint being closed, the slot of a request) is owned by the worker's lists until UCX is done with it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "net/net.h"
+#include "net/ucx/library.h"
+#include "net/ucx/messages.h"
+
+namespace sccl::net::ucx {
+
+struct Options;
+
+// An endpoint and why it failed. UCX keeps a pointer to it for its error handler.
+struct Endpoint {
+  ucp_ep_h ep = nullptr;
+  ucs_status_t failed = UCS_OK;
+};
+
+// One message under way.
+struct Slot {
+  bool taken = false;
+  bool done = false;
+  ucs_status_t status = UCS_OK;
+  std::size_t bytes = 0;  // of the message
+  void* request = nullptr;
+  // Of a send: lives as long as UCX may read it. Of a receive: `position` alone counts.
+  DataHead head{};
+  // Of a receive.
+  void* buffer = nullptr;
+  std::size_t room = 0;
+};
+using Slots = std::array<Slot, kMostRequests>;
+
+// Null when all are taken.
+Slot* take_slot(Slots& slots);
+bool all_done(const Slots& slots);
+
+struct SenderCore {
+  Endpoint endpoint;
+  std::uint64_t receiver = 0;  // its number at the peer; 0 until the peer's welcome came
+  std::uint64_t position = 0;  // of the next message
+  Slots slots;
+};
+
+// A message that came before its buffer was posted.
+struct Arrival {
+  void* data = nullptr;  // UCX's own, to be released
+  std::size_t bytes = 0;
+  bool rendezvous = false;
+};
+
+struct ReceiverCore {
+  Endpoint endpoint;
+  std::uint64_t number = 0;
+  std::uint64_t position = 0;  // of the next irecv
+  Slots slots;
+  std::map<std::uint64_t, Arrival> arrivals;  // by position
+};
+
+struct PendingHello {
+  std::uint64_t sender = 0;
+  std::vector<std::byte> address;
+};
+
+class Worker {
+ public:
+  explicit Worker(const Options& options);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void progress();
+  int wake_descriptor() const { return wake_descriptor_; }
+  bool arm();
+
+  const std::vector<std::byte>& address() const { return address_; }
+  bool cuda_memory() const { return cuda_memory_; }
+
+  std::uint64_t add_listener();
+  void remove_listener(std::uint64_t listener) { hellos_.erase(listener); }
+  // Null: nobody has asked yet.
+  std::shared_ptr<ReceiverCore> accept(std::uint64_t listener);
+
+  // Sends the hello. The connection is made when `receiver` of the result is set.
+  std::shared_ptr<SenderCore> connect(const Handle& handle);
+
+  Slot* send(SenderCore& sender, const void* data, std::size_t bytes);
+  Slot* receive(ReceiverCore& receiver, void* data, std::size_t bytes);
+
+  // Returns when UCX has given up the buffers of requests under way, at the latest after a second.
+  void close(std::shared_ptr<SenderCore> sender);
+  void close(std::shared_ptr<ReceiverCore> receiver);
+
+ private:
+  struct Closing {
+    std::shared_ptr<void> core;
+    void* request;
+  };
+
+  void create(const Options& options);
+  void on_hello(const Hello& hello, std::vector<std::byte> address);
+  void on_welcome(const Welcome& welcome);
+  ucs_status_t on_data(const DataHead& head, void* data, std::size_t bytes, bool rendezvous);
+  void deliver(ReceiverCore& receiver, Slot& slot, const Arrival& arrival);
+  void deliver_announced();
+  void open_endpoint(const void* address, Endpoint& endpoint);
+  void send_control(Endpoint& endpoint, unsigned message, std::shared_ptr<std::vector<std::byte>> head,
+                    std::shared_ptr<std::vector<std::byte>> data);
+  void close_endpoint(Endpoint& endpoint, Slots& slots, std::shared_ptr<void> core);
+  void sweep();
+  template <typename Function>
+  void handle(unsigned message, Function function);
+
+  static ucs_status_t hello_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,
+                                    const ucp_am_recv_param_t* param);
+  static ucs_status_t welcome_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,
+                                      const ucp_am_recv_param_t* param);
+  static ucs_status_t data_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,
+                                   const ucp_am_recv_param_t* param);
+
+  const Library& ucp_;
+  std::uint64_t nonce_;
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int wake_descriptor_ = -1;
+  bool cuda_memory_ = false;
+  std::vector<std::byte> address_;
+  std::uint64_t next_number_ = 1;
+  std::map<std::uint64_t, std::deque<PendingHello>> hellos_;  // by listener
+  std::map<std::uint64_t, std::weak_ptr<SenderCore>> connecting_;
+  std::map<std::uint64_t, ReceiverCore*> receivers_;
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> announced_;  // rendezvous: receiver, position
+  std::vector<Closing> closing_;
+};
+
+}  // namespace sccl::net::ucx

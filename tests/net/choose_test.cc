@@ -1,0 +1,102 @@
+// Which engine is offered, and what is told of those that cannot be used.
+#include "net/choose.h"
+
+#include "net/engines.h"
+#include "net/self_test.h"
+
+using namespace net_test;
+
+namespace {
+
+Settings settings(const std::string& engine, const std::string& plugins) {
+  Settings result;
+  result.engine = engine;
+  result.plugin_list = plugins;
+  result.devices = "lo";
+  result.self_test_limit_ms = 2000;
+  return result;
+}
+
+std::string refusal(const Settings& of) {
+  try {
+    offer(of);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a plugin that works comes before UCX only when it is found, and alone when it is named") {
+  const Offer named = offer(settings("auto", plugin_path(12)));
+  REQUIRE(named.engines.size() == 1);
+  CHECK(named.engines[0].key == "plugin:TestTCP");
+  CHECK(named.engines[0].description == "TestTCP (net plugin v12): tcp0 (10 Gbit/s)");
+  const Offer ucx = offer(settings("ucx", ""));
+  REQUIRE(ucx.engines.size() == 1);
+  CHECK(ucx.engines[0].key == "ucx");
+}
+
+TEST_CASE("the first plugin of a list that works is taken") {
+  const Offer found = offer(settings("auto", "/nowhere/libfirst.so," + plugin_path(8)));
+  REQUIRE(found.engines.size() == 1);
+  CHECK(found.engines[0].description == "TestTCP (net plugin v8): tcp0 (10 Gbit/s)");
+  CHECK(found.refusals.size() == 1);
+}
+
+TEST_CASE("'none' in the list of plugins leaves UCX") {
+  const Offer found = offer(settings("auto", "none"));
+  REQUIRE(found.engines.size() == 1);
+  CHECK(found.engines[0].key == "ucx");
+}
+
+TEST_CASE("a network that is named is looked for among the plugins") {
+  Settings by_name = settings("auto", plugin_path(9));
+  by_name.network = "testtcp";
+  CHECK(offer(by_name).engines.at(0).key == "plugin:TestTCP");
+  by_name.network = "OtherNet";
+  CHECK(refusal(by_name).find("is the network TestTCP, not OtherNet") != std::string::npos);
+}
+
+TEST_CASE("NCCL's own transports by name leave the choice as it is") {
+  Settings socket = settings("auto", "none");
+  socket.network = "Socket";
+  const Offer found = offer(socket);
+  CHECK(found.engines.at(0).key == "ucx");
+  CHECK(found.refusals.back().find("NCCL_NET=Socket") != std::string::npos);
+}
+
+TEST_CASE("a plugin that misbehaves is refused with its reason") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"no-devices", "found no device on this host"},
+      {"fail-init", "answered init with 2 (ncclSystemError)"},
+      {"hang-connect", "did not connect to itself in time"},
+      {"block-connect", "hung inside a call"},
+      {"crash-listen", "crashed with signal 6"},
+      {"wrong-data", "delivered wrong data in a message of 4096 bytes"},
+      {"offload", "only with a protocol inside device kernels"},
+      {"fail:7", "(ncclSystemError)"}};
+  for (const auto& [fault, text] : cases) {
+    INFO(fault);
+    const FaultyPlugin faulty(fault);
+    const std::string told = refusal(settings("plugin", plugin_path(11)));
+    INFO(told);
+    CHECK(told.find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("settings that nothing can follow are told with what to set") {
+  CHECK(refusal(settings("fast", "")).find("set auto, plugin, ucx or none") != std::string::npos);
+  CHECK(refusal(settings("none", "")).find("SCCL_NET=none allows no engine") != std::string::npos);
+  CHECK(refusal(settings("plugin", "/nowhere/libthere.so")).find("/nowhere/libthere.so") != std::string::npos);
+  CHECK(no_engine_text({"a", "b"}).find("Tried: a; b") != std::string::npos);
+}
+
+TEST_CASE("every engine passes the test of itself") {
+  for (const NamedEngine& engine : every_engine()) {
+    INFO(engine.name);
+    const auto net = engine.open();
+    CHECK_NOTHROW(self_test(*net, 0, Deadline::in(std::chrono::seconds(20))));
+  }
+}

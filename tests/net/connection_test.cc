@@ -1,0 +1,201 @@
+// Connections of every engine: order, lengths, many at a time, and what is told when the other end is gone.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <numeric>
+
+#include "net/engines.h"
+
+using namespace net_test;
+
+namespace {
+
+std::vector<std::byte> message(std::size_t length, int number) {
+  std::vector<std::byte> bytes(length);
+  for (std::size_t at = 0; at < length; ++at)
+    bytes[at] = static_cast<std::byte>((at + 31 * static_cast<std::size_t>(number) + at / 257) & 0xff);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("every engine delivers messages of all lengths, in order") {
+  for (const NamedEngine& engine : every_engine()) {
+    INFO(engine.name);
+    const auto a = engine.open();
+    const auto b = engine.open();
+    Pair pair = connected(*a, *b);
+    int number = 0;
+    for (const std::size_t length : {0, 1, 8, 4095, 8192, 8193, 70000, 5 << 20, 3}) {
+      const auto out = message(length, ++number);
+      std::vector<std::byte> in(length + 16);
+      const auto out_memory =
+          pair.sender->register_memory(const_cast<std::byte*>(out.data()), length, MemoryKind::host);
+      const auto in_memory = pair.receiver->register_memory(in.data(), in.size(), MemoryKind::host);
+      const Request send = pair.sender->isend(out.data(), length, *out_memory);
+      const Request receive = pair.receiver->irecv(in.data(), in.size(), *in_memory);
+      REQUIRE(send);
+      REQUIRE(receive);
+      Way ways[] = {{*pair.receiver, receive}, {*pair.sender, send}};
+      finish(ways, *a, *b);
+      CHECK(ways[0].bytes == length);
+      in.resize(length);
+      CHECK((in == out));
+    }
+  }
+}
+
+TEST_CASE("eight messages are under way at a time, short ones behind long ones") {
+  for (const NamedEngine& engine : every_engine()) {
+    INFO(engine.name);
+    const auto a = engine.open();
+    const auto b = engine.open();
+    Pair pair = connected(*a, *b);
+    std::vector<std::vector<std::byte>> out;
+    std::vector<std::vector<std::byte>> in;
+    for (int number = 0; number < kMostRequests; ++number) {
+      out.push_back(message(number % 2 == 0 ? 300000 : 64, number));
+      in.emplace_back(out.back().size());
+    }
+    // Half of the buffers are posted before the messages come, half after.
+    std::vector<Request> receives;
+    std::vector<Request> sends;
+    const auto any = pair.receiver->register_memory(in[0].data(), in[0].size(), MemoryKind::host);
+    const auto any_out = pair.sender->register_memory(out[0].data(), out[0].size(), MemoryKind::host);
+    const auto post = [&](std::size_t from, std::size_t to) {
+      for (std::size_t at = from; at < to; ++at)
+        receives.push_back(pair.receiver->irecv(in[at].data(), in[at].size(), *any));
+    };
+    post(0, 4);
+    for (const auto& one : out) {
+      sends.push_back(pair.sender->isend(one.data(), one.size(), *any_out));
+      REQUIRE(sends.back());
+    }
+    for (int turn = 0; turn < 100; ++turn) {
+      a->progress();
+      b->progress();
+    }
+    post(4, out.size());
+    std::vector<Way> ways;
+    for (const Request receive : receives) ways.push_back({*pair.receiver, receive});
+    for (const Request send : sends) ways.push_back({*pair.sender, send});
+    finish(ways, *a, *b);
+    for (std::size_t at = 0; at < out.size(); ++at) {
+      CHECK(ways[at].bytes == out[at].size());
+      CHECK((in[at] == out[at]));
+    }
+  }
+}
+
+TEST_CASE("a message that is longer than its buffer is an error, and writes nothing behind it") {
+  for (const NamedEngine& engine : every_engine()) {
+    for (const std::size_t length : {100, 100000}) {
+      INFO(engine.name << " " << length);
+      const auto a = engine.open();
+      const auto b = engine.open();
+      Pair pair = connected(*a, *b);
+      const auto out = message(length, 1);
+      std::vector<std::byte> in(length, std::byte{0x5a});
+      const auto out_memory =
+          pair.sender->register_memory(const_cast<std::byte*>(out.data()), length, MemoryKind::host);
+      const auto in_memory = pair.receiver->register_memory(in.data(), in.size(), MemoryKind::host);
+      const Request receive = pair.receiver->irecv(in.data(), length / 2, *in_memory);
+      pair.sender->isend(out.data(), length, *out_memory);
+      CHECK_THROWS_AS(finished(*pair.receiver, receive, *a, *b), Error);
+      for (std::size_t at = length / 2; at < length; ++at) REQUIRE(in[at] == std::byte{0x5a});
+    }
+  }
+}
+
+TEST_CASE("connections between the same two ends are kept apart") {
+  for (const NamedEngine& engine : every_engine()) {
+    INFO(engine.name);
+    const auto a = engine.open();
+    const auto b = engine.open();
+    Pair first = connected(*a, *b);
+    Pair second = connected(*a, *b);
+    Pair back = connected(*b, *a);
+    int values[3] = {1, 2, 3};
+    int got[3] = {};
+    Pair* pairs[3] = {&first, &second, &back};
+    for (const int at : {2, 1, 0}) {
+      const auto out = pairs[at]->sender->register_memory(&values[at], sizeof(int), MemoryKind::host);
+      const Request send = pairs[at]->sender->isend(&values[at], sizeof(int), *out);
+      finished(*pairs[at]->sender, send, *a, *b);
+    }
+    for (int at = 0; at < 3; ++at) {
+      const auto in = pairs[at]->receiver->register_memory(&got[at], sizeof(int), MemoryKind::host);
+      finished(*pairs[at]->receiver, pairs[at]->receiver->irecv(&got[at], sizeof(int), *in), *a, *b);
+      CHECK(got[at] == values[at]);
+    }
+  }
+}
+
+TEST_CASE("a receive from an end that is closed or dead fails instead of waiting for ever") {
+  for (const NamedEngine& engine : every_engine()) {
+    for (const bool killed : {false, true}) {
+      INFO(engine.name << (killed ? ", killed" : ", closed"));
+      int handles[2];
+      REQUIRE(pipe(handles) == 0);
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(60);
+        const auto net = engine.open();
+        Handle handle(kMostHandleBytes);
+        const ssize_t length = read(handles[0], handle.data(), handle.size());
+        handle.resize(static_cast<std::size_t>(length));
+        const auto connector = net->connect(0, handle);
+        std::unique_ptr<Sender> sender;
+        while (!(sender = connector->poll())) net->progress();
+        if (killed) raise(SIGKILL);
+        sender.reset();
+        for (int turn = 0; turn < 1000; ++turn) net->progress();
+        _exit(0);
+      }
+      const auto net = engine.open();
+      const auto listener = net->listen(0);
+      const auto& handle = listener->handle();
+      REQUIRE(write(handles[1], handle.data(), handle.size()) == static_cast<ssize_t>(handle.size()));
+      std::unique_ptr<Receiver> receiver;
+      const auto limit = Deadline::in(std::chrono::seconds(20));
+      while (!(receiver = listener->accept())) {
+        net->progress();
+        REQUIRE_FALSE(limit.passed());
+      }
+      int value = 0;
+      const auto memory = receiver->register_memory(&value, sizeof value, MemoryKind::host);
+      const Request receive = receiver->irecv(&value, sizeof value, *memory);
+      CHECK_THROWS_AS(finished(*receiver, receive, *net, *net), Error);
+      int status = 0;
+      waitpid(child, &status, 0);
+      close(handles[0]);
+      close(handles[1]);
+    }
+  }
+}
+
+TEST_CASE("loading UCX leaves the program's signal handlers as they were") {
+  struct sigaction before[32];
+  for (int signal = 1; signal < 32; ++signal) sigaction(signal, nullptr, &before[signal]);
+  const auto net = ucx::open({.nonce = 1, .devices = "lo"});
+  for (int signal = 1; signal < 32; ++signal) {
+    struct sigaction after {};
+    sigaction(signal, nullptr, &after);
+    INFO("signal " << signal);
+    CHECK(after.sa_handler == before[signal].sa_handler);
+  }
+}
+
+TEST_CASE("messages with another communicator's nonce are dropped") {
+  const auto a = ucx::open({.nonce = 1, .devices = "lo"});
+  const auto b = ucx::open({.nonce = 2, .devices = "lo"});
+  const auto listener = b->listen(0);
+  const auto connector = a->connect(0, listener->handle());
+  const auto limit = Deadline::in(std::chrono::milliseconds(500));
+  while (!limit.passed()) {
+    CHECK_FALSE(connector->poll());
+    CHECK_FALSE(listener->accept());
+  }
+}

@@ -1,0 +1,344 @@
+// A net plugin over TCP for the tests, built once for each version of the interface (PLUGIN_VERSION).
+//
+// A message is its length in 8 bytes, then its bytes. Requests of a connection are served in order, by test(). It binds
+// to the address in SCCL_TEST_NET_ADDRESS, else to the loopback. SCCL_TEST_NET_FAULT makes it misbehave:
+//   no-devices    devices() tells none          fail-init       init() fails
+//   hang-connect  connect() never completes     block-connect   connect() never returns
+//   crash-listen  listen() dies                 wrong-data      every message of more than 100 bytes is changed
+//   offload       the device is one that works only inside kernels
+//   fail:N        the N-th call of isend, irecv or test fails
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <type_traits>
+
+#include "net/plugin/abi.h"
+
+namespace {
+
+using namespace sccl::net::abi;
+
+constexpr Result kSuccess = 0;
+constexpr Result kSystemError = 2;
+constexpr Result kRemoteError = 6;
+
+std::string fault() {
+  const char* text = std::getenv("SCCL_TEST_NET_FAULT");
+  return text ? text : "";
+}
+
+bool call_fails() {
+  static std::atomic<int> calls{0};
+  const std::string text = fault();
+  return text.starts_with("fail:") && ++calls == std::atoi(text.c_str() + 5);
+}
+
+struct Address {
+  std::uint32_t magic;
+  sockaddr_in at;
+  int fd;  // of a connection being made; 0: none yet
+};
+constexpr std::uint32_t kMagic = 0x74637031;
+static_assert(sizeof(Address) <= kHandleBytes);
+
+struct Message {
+  std::uint64_t length = 0;
+  std::size_t moved = 0;  // of the length and the bytes together
+  char* data = nullptr;
+  std::size_t room = 0;
+  bool done = false;
+  Result failed = kSuccess;
+};
+
+struct Connection {
+  int fd = -1;
+  bool sends = false;
+  std::deque<Message*> queue;
+};
+
+struct Pending {
+  Connection* connection;
+  Message message;
+};
+
+// Moves what it can of one message; false: would block.
+bool move_some(Connection& c, Message& m) {
+  constexpr std::size_t kHead = sizeof m.length;
+  for (;;) {
+    char* at = m.moved < kHead ? reinterpret_cast<char*>(&m.length) + m.moved : m.data + (m.moved - kHead);
+    if (m.moved >= kHead && !c.sends && m.length > m.room) {
+      m.failed = kRemoteError;
+      return true;
+    }
+    const std::size_t left = m.moved < kHead ? kHead - m.moved : m.length - (m.moved - kHead);
+    if (m.moved >= kHead && left == 0) return true;
+    const ssize_t n = c.sends ? send(c.fd, at, left, MSG_NOSIGNAL) : recv(c.fd, at, left, 0);
+    if (n > 0) {
+      m.moved += static_cast<std::size_t>(n);
+    } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      return false;
+    } else {
+      m.failed = kRemoteError;
+      return true;
+    }
+  }
+}
+
+void serve(Connection& c) {
+  while (!c.queue.empty()) {
+    Message& m = *c.queue.front();
+    if (!move_some(c, m)) return;
+    if (!c.sends && m.failed == kSuccess && m.length > 100 && fault() == "wrong-data") m.data[50] ^= 1;
+    m.done = true;
+    c.queue.pop_front();
+  }
+}
+
+void* begin(Connection& c, void* data, std::size_t bytes) {
+  if (c.queue.size() >= 8) return nullptr;
+  auto* pending = new Pending{&c, {}};
+  pending->message.data = static_cast<char*>(data);
+  pending->message.room = bytes;
+  if (c.sends) pending->message.length = bytes;
+  c.queue.push_back(&pending->message);
+  serve(c);
+  return pending;
+}
+
+Result init_plugin() { return fault() == "fail-init" ? kSystemError : kSuccess; }
+
+Result devices(int* count) {
+  *count = fault() == "no-devices" ? 0 : 1;
+  return kSuccess;
+}
+
+template <typename Properties>
+Result properties(int, Properties* p) {
+  static char name[] = "tcp0";
+  *p = {};
+  p->name = name;
+  p->pointers = kHostPointers;
+  p->speed_mbits_per_s = 10000;
+  p->port = 1;
+  p->most_connections = 1024;
+  p->most_receives = 1;
+#if PLUGIN_VERSION >= 7
+  p->device_type = fault() == "offload" ? 1 : kDeviceTypeHost;
+#endif
+#if PLUGIN_VERSION >= 9
+  p->virtual_device.count = 1;
+  p->most_message_bytes = p->most_collective_bytes = std::size_t{1} << 30;
+#endif
+  return kSuccess;
+}
+
+int new_socket() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return fd;
+}
+
+[[maybe_unused]] Result listen_at(int, void* handle, void** listener) {
+  if (fault() == "crash-listen") std::abort();
+  Address address{kMagic, {}, 0};
+  address.at.sin_family = AF_INET;
+  const char* text = std::getenv("SCCL_TEST_NET_ADDRESS");
+  inet_pton(AF_INET, text ? text : "127.0.0.1", &address.at.sin_addr);
+  const int fd = new_socket();
+  socklen_t length = sizeof address.at;
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address.at), length) != 0 || listen(fd, 64) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&address.at), &length) != 0)
+    return kSystemError;
+  std::memcpy(handle, &address, sizeof address);
+  *listener = new Connection{fd, false, {}};
+  return kSuccess;
+}
+
+// The state of a connection being made stands in the handle: the same bytes must come again.
+[[maybe_unused]] Result connect_to(int, void* handle, void** sender) {
+  *sender = nullptr;
+  if (fault() == "hang-connect") return kSuccess;
+  if (fault() == "block-connect") pause();
+  Address address;
+  std::memcpy(&address, handle, sizeof address);
+  if (address.magic != kMagic) return kRemoteError;
+  if (address.fd == 0) {
+    address.fd = new_socket();
+    std::memcpy(handle, &address, sizeof address);
+    connect(address.fd, reinterpret_cast<sockaddr*>(&address.at), sizeof address.at);
+    return kSuccess;
+  }
+  pollfd writable{address.fd, POLLOUT, 0};
+  if (poll(&writable, 1, 0) == 0) return kSuccess;
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(address.fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) return kRemoteError;
+  *sender = new Connection{address.fd, true, {}};
+  return kSuccess;
+}
+
+Result accept_from(void* listener, void** receiver) {
+  *receiver = nullptr;
+  const int fd = accept4(static_cast<Connection*>(listener)->fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? kSuccess : kSystemError;
+  *receiver = new Connection{fd, false, {}};
+  return kSuccess;
+}
+
+template <typename Size>
+Result register_memory(void*, void* data, Size, int kind, void** registration) {
+  *registration = data;
+  return kind == kHostPointers ? kSuccess : kSystemError;
+}
+
+Result deregister(void*, void*) { return kSuccess; }
+
+template <typename Size, typename... Profile>
+Result send_message(void* sender, void* data, Size bytes, int, void*, Profile..., void** request) {
+  if (call_fails()) return kSystemError;
+  *request = begin(*static_cast<Connection*>(sender), data, static_cast<std::size_t>(bytes));
+  return kSuccess;
+}
+
+template <typename Size, typename... Profile>
+Result receive_message(void* receiver, int, void** data, Size* bytes, int*, void**, Profile..., void** request) {
+  if (call_fails()) return kSystemError;
+  *request = begin(*static_cast<Connection*>(receiver), data[0], static_cast<std::size_t>(bytes[0]));
+  return kSuccess;
+}
+
+Result flush(void*, int, void**, int*, void**, void** request) {
+  *request = nullptr;
+  return kSuccess;
+}
+
+Result test(void* request, int* done, int* bytes) {
+  if (call_fails()) return kSystemError;
+  auto* pending = static_cast<Pending*>(request);
+  serve(*pending->connection);
+  *done = pending->message.done;
+  if (!*done) return kSuccess;
+  const Result failed = pending->message.failed;
+  if (bytes) *bytes = static_cast<int>(pending->message.length);
+  delete pending;
+  return failed;
+}
+
+Result close_connection(void* connection) {
+  auto* c = static_cast<Connection*>(connection);
+  close(c->fd);
+  delete c;
+  return kSuccess;
+}
+
+#if PLUGIN_VERSION < 10
+Result init(Logger) { return init_plugin(); }
+#elif PLUGIN_VERSION == 10
+Result init(Logger, ProfilerCallback) { return init_plugin(); }
+#else
+Result init(void** context, std::uint64_t, CommunicatorConfig*, Logger, ProfilerCallback) {
+  *context = new int(PLUGIN_VERSION);
+  return init_plugin();
+}
+Result finalize(void* context) {
+  delete static_cast<int*>(context);
+  return kSuccess;
+}
+// A caller that passes another context than init() gave is told.
+Result checked(void* context) {
+  return context && *static_cast<int*>(context) == PLUGIN_VERSION ? kSuccess : kSystemError;
+}
+Result listen_in(void* context, int device, void* handle, void** listener) {
+  if (const Result wrong = checked(context)) return wrong;
+  return listen_at(device, handle, listener);
+}
+Result connect_in(void* context, int device, void* handle, void** sender, void**) {
+  if (const Result wrong = checked(context)) return wrong;
+  return connect_to(device, handle, sender);
+}
+#endif
+#if PLUGIN_VERSION >= 7
+[[maybe_unused]] Result connect_with_device(int device, void* handle, void** sender, void**) {
+  return connect_to(device, handle, sender);
+}
+[[maybe_unused]] Result connect_with_config(int device, CommunicatorConfig*, void* handle, void** sender, void**) {
+  return connect_to(device, handle, sender);
+}
+Result accept_with_device(void* listener, void** receiver, void**) { return accept_from(listener, receiver); }
+#endif
+
+}  // namespace
+
+#define JOINED(a, b) a##b
+#define SYMBOL(version) JOINED(ncclNetPlugin_v, version)
+#define TABLE(version) JOINED(TableV, version)
+
+extern "C" __attribute__((visibility("default"))) const TABLE(PLUGIN_VERSION) SYMBOL(PLUGIN_VERSION) = {
+    .name = "TestTCP",
+    .init = init,
+    .devices = devices,
+    .properties = properties,
+#if PLUGIN_VERSION >= 11
+    .listen = listen_in,
+    .connect = connect_in,
+    .accept = accept_with_device,
+#elif PLUGIN_VERSION == 10
+    .listen = listen_at,
+    .connect = connect_with_config,
+    .accept = accept_with_device,
+#elif PLUGIN_VERSION >= 7
+    .listen = listen_at,
+    .connect = connect_with_device,
+    .accept = accept_with_device,
+#else
+    .listen = listen_at,
+    .connect = connect_to,
+    .accept = accept_from,
+#endif
+#if PLUGIN_VERSION >= 8
+    .register_memory = register_memory<std::size_t>,
+#else
+    .register_memory = register_memory<int>,
+#endif
+    .register_dmabuf = nullptr,
+    .deregister = deregister,
+#if PLUGIN_VERSION >= 10
+    .isend = send_message<std::size_t, void*>,
+    .irecv = receive_message<std::size_t, void**>,
+#elif PLUGIN_VERSION == 9
+    .isend = send_message<std::size_t>,
+    .irecv = receive_message<std::size_t>,
+#else
+    .isend = send_message<int>,
+    .irecv = receive_message<int>,
+#endif
+    .iflush = flush,
+    .test = test,
+    .close_sender = close_connection,
+    .close_receiver = close_connection,
+    .close_listener = close_connection,
+#if PLUGIN_VERSION >= 7
+    .device_registration = nullptr,
+    .receive_consumed = nullptr,
+#endif
+#if PLUGIN_VERSION >= 9
+    .make_virtual_device = nullptr,
+#endif
+#if PLUGIN_VERSION >= 11
+    .finalize = finalize,
+    .set_attributes = nullptr,
+#endif
+};
