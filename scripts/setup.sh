@@ -5,7 +5,8 @@ set -euo pipefail
 
 packages=(cmake ninja-build g++ ccache pkg-config git libspdlog-dev libfmt-dev libhwloc-dev libz3-dev
   nlohmann-json3-dev libcli11-dev libpugixml-dev libboost-dev libcadical-dev libsvm-dev libucx-dev libhwy-dev liblemon-dev catch2 python3
-  xz-utils iproute2 python3-numpy python3-sklearn clang-format-14)
+  xz-utils iproute2 python3-numpy python3-sklearn clang-format-14
+  python3-torch libtorch-dev pybind11-dev python3-dev)
 if [ "${1:-}" = --bench ]; then
   packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
 elif [ "${1:-}" = --fuzz ]; then

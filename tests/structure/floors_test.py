@@ -116,7 +116,7 @@ def check_file(root, path):
 
 def check_tree(root):
     yield from check_rooms(root)
-    for top in ("src", "include", "tests", "examples", "scripts", "bench", "docs", "cmake"):
+    for top in ("src", "include", "tests", "examples", "scripts", "bench", "docs", "cmake", "python"):
         for path in sorted((root / top).rglob("*")):
             if path.is_file() and (path.suffix in SOURCES or path.suffix == ".md"):
                 yield from check_file(root, path)

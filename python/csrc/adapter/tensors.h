@@ -1,0 +1,118 @@
+// Tensors as the core sees them: dense memory on the host, an element type, sizes.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "../core/collectives.h"
+#include "../core/elements.h"
+#include "../core/group.h"
+
+namespace sccl_torch {
+
+inline Element element_of(at::ScalarType type) {
+  const std::string name = c10::toString(type);  // names, since new types appear with PyTorch's versions
+  static const std::pair<const char*, Element> known[] = {
+      {"Float", Element::float32},
+      {"Double", Element::float64},
+      {"Long", Element::int64},
+      {"Int", Element::int32},
+      {"Half", Element::float16},
+      {"BFloat16", Element::bfloat16},
+      {"Byte", Element::uint8},
+      {"Char", Element::int8},
+      {"Bool", Element::boolean},
+      {"Short", Element::int16},
+      {"UInt16", Element::uint16},
+      {"UInt32", Element::uint32},
+      {"UInt64", Element::uint64},
+      {"ComplexFloat", Element::complex64},
+      {"ComplexDouble", Element::complex128},
+      {"ComplexHalf", Element::complex32},
+      {"Float8_e4m3fn", Element::float8_e4m3fn},
+      {"Float8_e5m2", Element::float8_e5m2},
+  };
+  for (const auto& [text, element] : known)
+    if (name == text) return element;
+  return Element::bytes;
+}
+
+// The type of most calls is found without a search.
+inline Element quick_element_of(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat ? Element::float32 : element_of(tensor.scalar_type());
+}
+
+inline void require_host(const at::Tensor& tensor, const char* call) {
+  if (!tensor.defined())
+    throw Failure(FailureKind::usage, std::string(call) + " was given an undefined tensor: pass one");
+  if (tensor.device().type() != at::kCPU)
+    throw Failure(FailureKind::usage, std::string(call) + " was given a tensor on " + tensor.device().str() +
+                                          ", but this group serves the cpu: move the tensor, or make the group with "
+                                          "init_process_group(\"cpu:sccl,cuda:nccl\") and preload libsccl");
+}
+
+inline void require_dense(const at::Tensor& tensor, const char* call) {
+  require_host(tensor, call);
+  if (tensor.layout() != at::kStrided)
+    throw Failure(FailureKind::usage, std::string(call) + " was given a sparse tensor: only all_reduce takes one");
+}
+
+inline void require_dense(const std::vector<at::Tensor>& tensors, const char* call) {
+  for (const at::Tensor& tensor : tensors) require_dense(tensor, call);
+}
+
+inline void require_type(const at::Tensor& tensor, const at::Tensor& model, const char* call) {
+  if (tensor.scalar_type() != model.scalar_type())
+    throw Failure(FailureKind::usage, std::string(call) + " was given tensors of " +
+                                          c10::toString(model.scalar_type()) + " and " +
+                                          c10::toString(tensor.scalar_type()) + ": make their types equal");
+}
+
+inline const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* call) {
+  if (tensors.size() != 1)
+    throw Failure(FailureKind::usage, std::string(call) + " takes one tensor of each rank, not " +
+                                          std::to_string(tensors.size()) + ": call it once for each");
+  return tensors.front();
+}
+
+inline std::size_t bytes_of(const at::Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
+}
+
+// Dense memory with the tensor's values, in their order; the tensor itself where that is so already.
+inline at::Tensor dense(const at::Tensor& tensor) { return tensor.is_contiguous() ? tensor : tensor.contiguous(); }
+inline at::Tensor dense_place(const at::Tensor& tensor) {
+  return tensor.is_contiguous() ? tensor : at::empty(tensor.sizes(), tensor.options());
+}
+
+inline void put_back(const at::Tensor& tensor, const at::Tensor& place) {
+  if (!tensor.is_same(place)) const_cast<at::Tensor&>(tensor).copy_(place);
+}
+
+// Whether the tensors lie one behind the other, so that they are one buffer.
+inline bool adjacent(const std::vector<at::Tensor>& tensors) {
+  const char* next = nullptr;
+  for (const at::Tensor& tensor : tensors) {
+    const char* data = static_cast<const char*>(tensor.data_ptr());
+    if (!tensor.is_contiguous() || (next != nullptr && data != next)) return false;
+    next = data + bytes_of(tensor);
+  }
+  return true;
+}
+
+inline bool same_sizes(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors)
+    if (tensor.numel() != tensors.front().numel()) return false;
+  return true;
+}
+
+inline Part part_of(const at::Tensor& tensor) { return {tensor.data_ptr(), bytes_of(tensor)}; }
+
+// Of a call on `tensor`, whose sizes must live as long.
+inline Call call_of(const char* name, const at::Tensor& tensor, std::chrono::milliseconds timeout) {
+  return {name, quick_element_of(tensor), tensor.sizes().data(), tensor.sizes().size(), timeout};
+}
+
+}  // namespace sccl_torch

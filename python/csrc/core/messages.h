@@ -1,0 +1,182 @@
+// Point-to-point messages of a group, with tags and from any source.
+//
+// Each rank listens on an abstract Unix socket and opens one connection to each peer it has to do with; a connection
+// carries frames from the rank that opened it. Messages up to kEagerBytes travel in their frame. Of a longer one the
+// frame carries the address: the receiver reads the sender's memory (process_vm_readv) straight into its buffer once it
+// has matched the message, or asks for the bytes on the connection where the system forbids that.
+//
+//   eager   tag, bytes, payload         offer   tag, bytes, address, number
+//   done    number                      pull    number: the receiver cannot read, send it
+//   refuse  number, bytes expected      stream  number, bytes, payload
+//   leave   the sender goes in peace
+//
+// Whoever waits makes progress itself. A thread takes over when transfers are pending and nobody waits for a while.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "watchdog.h"
+
+namespace sccl_torch {
+
+constexpr int kAnySource = -1;
+
+// One send or receive. What is written before done() turns true may be read after it.
+class Transfer {
+ public:
+  bool done() const { return done_.load(std::memory_order_acquire); }  // pairs with Messages::complete
+  bool failed() const { return !error_.empty(); }                      // after done()
+  const std::string& error() const { return error_; }
+  int source() const { return peer_; }  // of a receive, after done()
+
+  // Runs once, in whatever thread completes the transfer, or at once if it is complete.
+  void when_done(std::function<void()> action);
+
+ private:
+  friend class Messages;
+  enum class Kind : std::uint8_t { send, receive };
+  Kind kind_ = Kind::send;
+  int peer_ = 0;
+  std::uint64_t tag_ = 0;
+  char* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::uint64_t number_ = 0;   // of an offer
+  std::uint64_t address_ = 0;  // where the offering peer has it
+  bool busy_ = false;          // its buffer is being written; it cannot be cancelled
+  std::string error_;
+  std::atomic<bool> done_{false};  // pairs with done()
+  std::mutex action_mutex_;
+  std::function<void()> action_;
+};
+
+class Messages {
+ public:
+  static constexpr std::size_t kEagerBytes = 16 * 1024;
+
+  // `name` is the same at all ranks and known to no other group. Listens from now on.
+  Messages(const std::string& name, int rank, int ranks);
+  ~Messages();
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  // The buffers must live until the transfer is done. Never block, apart from copying.
+  std::shared_ptr<Transfer> send(int peer, std::uint64_t tag, const void* data, std::size_t bytes);
+  std::shared_ptr<Transfer> receive(int peer, std::uint64_t tag, void* data, std::size_t bytes);
+
+  // Throws Failure: what the transfer failed with, or a timeout, after which its buffer is not used any more.
+  void wait(const std::shared_ptr<Transfer>& transfer, Clock::time_point deadline, const char* what);
+  // A look at what has arrived.
+  void poll_once();
+
+  // Every transfer, now and later, fails with `reason`.
+  void stop(const std::string& reason);
+
+ private:
+  struct Frame {
+    std::uint32_t magic = 0;
+    std::uint32_t kind = 0;
+    std::uint64_t tag = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t address = 0;
+    std::uint64_t number = 0;
+  };
+  struct Piece {  // of what is still to be written: owned bytes, or a transfer's buffer
+    std::vector<char> owned;
+    std::shared_ptr<Transfer> transfer;
+    std::size_t written = 0;
+  };
+  struct Outgoing {
+    int fd = -1;
+    std::deque<Piece> queue;
+    bool wants_write = false;
+    std::string broken;  // why nothing can be sent any more
+  };
+  struct Incoming {
+    int fd = -1;
+    int peer = -1;  // not known before its first frame
+    int process = 0;
+    Frame frame{};
+    std::size_t header_got = 0;
+    std::size_t payload_left = 0;
+    char* payload_to = nullptr;
+    std::shared_ptr<Transfer> transfer;  // whose buffer payload_to is
+    std::vector<char> owned;
+  };
+  struct Unexpected {
+    int peer = 0;
+    int process = 0;
+    Frame frame{};
+    std::vector<char> payload;
+  };
+  using Completions = std::vector<std::shared_ptr<Transfer>>;
+  using Lock = std::unique_lock<std::mutex>;
+
+  Outgoing& connect_to(int peer);
+  void post_frame(int peer, const Frame& frame, const void* payload, std::size_t bytes);
+  void flush(int peer, Outgoing& out);
+  void watch_writes(int peer, Outgoing& out, bool wanted);
+  void accept_all();
+  void read_from(int fd);
+  bool read_some(Incoming& in);
+  bool header_arrived(Incoming& in);
+  void payload_arrived(Incoming& in);
+  void deliver(Unexpected message);
+  bool take(const std::shared_ptr<Transfer>& receive, Unexpected& message);
+  void fetch_offers(Lock& lock);
+  void answer_offer(const std::shared_ptr<Transfer>& receive, bool read, int error);
+  void send_completed(const Frame& frame, int peer);
+  void stream_out(const Frame& frame, int peer);
+  void fail_peer(int peer, const std::string& reason);
+  void finish(const std::shared_ptr<Transfer>& transfer, const std::string& error = "");
+  void run_completions(Lock& lock);
+  void poll_step(Lock& lock, int timeout_ms);
+  void handle(std::uint64_t key, std::uint32_t events);
+  void cancel(const std::shared_ptr<Transfer>& transfer, const std::string& reason);
+  bool idle() const { return pending_ == 0 && queued_ == 0; }
+  void note_pending();
+  void run();
+  void wake_thread();
+  void drain(Lock& lock);
+
+  const std::string name_;
+  const int rank_;
+  const int ranks_;
+  std::mutex mutex_;  // guards all that follows
+  std::condition_variable changed_;
+  int epoll_ = -1;
+  int listener_ = -1;
+  int wake_ = -1;
+  std::vector<Outgoing> out_;
+  std::map<int, Incoming> in_;  // by descriptor
+  std::vector<bool> left_;      // ranks that said they go
+  std::list<std::shared_ptr<Transfer>> receives_;
+  std::list<Unexpected> unexpected_;  // in order of arrival
+  std::map<std::uint64_t, std::shared_ptr<Transfer>> offers_;
+  std::deque<std::pair<std::shared_ptr<Transfer>, int>> to_fetch_;  // and the process that has it
+  Completions completions_;
+  std::size_t pending_ = 0;  // transfers that are not done
+  std::size_t queued_ = 0;   // pieces in all queues, also of transfers that are done
+  std::uint64_t next_number_ = 1;
+  std::string stopped_;
+  bool polling_ = false;
+  int waiters_ = 0;
+  bool thread_started_ = false;
+  bool thread_asleep_ = false;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sccl_torch

@@ -1,0 +1,51 @@
+// The calls of a group run one after another, in the order in which they were made. A call whose caller waits for it
+// runs in the caller's thread when nothing is before it; others run in the queue's thread, which starts with the first
+// of them.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace sccl_torch {
+
+class Queue {
+ public:
+  struct Job {
+    std::function<void()> run;  // does not throw
+  };
+
+  Queue() = default;
+  ~Queue();  // runs what is queued; whoever wants it short has stopped the communicator before
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  // Claims the queue for the calling thread if nothing runs or waits. Then leave() must follow.
+  bool try_enter();
+  void leave();
+
+  void push(std::shared_ptr<Job> job);
+
+  // Runs the job here and now if it is the next and nothing runs. False: it runs elsewhere, or has run.
+  bool run_if_next(const std::shared_ptr<Job>& job);
+
+  // Whether nothing runs or waits within `patience`.
+  bool wait_idle(std::chrono::milliseconds patience);
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  bool busy_ = false;
+  bool ending_ = false;
+  bool started_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sccl_torch

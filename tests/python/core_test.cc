@@ -1,0 +1,253 @@
+// The core of the PyTorch backend without PyTorch: elements, queue, deadlines, messages, and groups over the library.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <complex>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "collectives.h"
+#include "elements.h"
+#include "group.h"
+#include "library.h"
+#include "messages.h"
+#include "queue.h"
+#include "watchdog.h"
+
+using namespace sccl_torch;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Clock::time_point in(Milliseconds span) { return Clock::now() + span; }
+
+std::string fresh_name() {
+  return "sccl-test-" + std::to_string(std::random_device{}()) + std::to_string(std::random_device{}());
+}
+
+// Ranks that are threads.
+template <typename Body>
+void as_ranks(int ranks, Body&& body) {
+  std::vector<std::thread> threads;
+  std::vector<std::string> failures(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (const std::exception& error) {
+        failures[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& failure : failures) CHECK(failure.empty());
+}
+
+class SharedRendezvous : public Rendezvous {
+ public:
+  void set(const std::string& key, const std::string& value) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    values_[key] = value;
+    changed_.notify_all();
+  }
+  std::string get(const std::string& key) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return values_.at(key);
+  }
+  bool wait(const std::vector<std::string>& keys, Milliseconds patience) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, patience, [&] {
+      return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return values_.count(key) > 0; });
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("operations without a meaning for a type are refused by name") {
+  CHECK_THAT(error_of([] { reduction_of(Element::float32, Operation::band); }),
+             Contains("BAND is not defined for float32"));
+  CHECK_THAT(error_of([] { reduction_of(Element::complex64, Operation::max); }),
+             Contains("MAX is not defined for complex64"));
+  CHECK_THAT(error_of([] { reduction_of(Element::boolean, Operation::avg); }), Contains("AVG is not defined for bool"));
+  CHECK_THAT(error_of([] { reduction_of(Element::bytes, Operation::sum); }), Contains("bytes"));
+  CHECK(reduction_of(Element::complex128, Operation::sum).units == 2);
+  CHECK(reduction_of(Element::int16, Operation::min).way == Way::widened);
+}
+
+TEST_CASE("sums in 32 bits keep the bits that 16 bits have") {
+  const std::int16_t values[] = {-32768, -1, 32767};
+  std::int32_t wide[3];
+  widen(Element::int16, wide, values, 3);
+  for (std::int32_t& value : wide) value *= 3;
+  std::int16_t back[3];
+  narrow(Element::int16, back, wide, 3);
+  for (int i = 0; i < 3; ++i) CHECK(back[i] == static_cast<std::int16_t>(3 * values[i]));
+}
+
+TEST_CASE("complex numbers are multiplied, bits are combined") {
+  std::complex<double> numbers[] = {{1, 2}, {0, -1}};
+  const std::complex<double> others[] = {{3, -1}, {0, 1}};
+  reduce_locally(Element::complex128, Operation::product, numbers, others, 2);
+  CHECK(numbers[0] == std::complex<double>(5, 5));
+  CHECK(numbers[1] == std::complex<double>(1, 0));
+  std::uint32_t bits = 0xff00ff00u;
+  const std::uint32_t mask = 0x0ff00ff0u;
+  reduce_locally(Element::int32, Operation::bxor, &bits, &mask, 1);
+  CHECK(bits == 0xf0f0f0f0u);
+}
+
+TEST_CASE("queued jobs run in order, and a waiter takes over the next one") {
+  Queue queue;
+  REQUIRE(queue.try_enter());  // nothing else runs until leave()
+  std::vector<int> order;
+  std::vector<std::shared_ptr<Queue::Job>> jobs;
+  for (int i = 0; i < 50; ++i) {
+    jobs.push_back(std::make_shared<Queue::Job>());
+    jobs.back()->run = [&order, i] { order.push_back(i); };
+    queue.push(jobs.back());
+  }
+  CHECK_FALSE(queue.try_enter());
+  CHECK_FALSE(queue.run_if_next(jobs[0]));
+  queue.leave();
+  REQUIRE(queue.wait_idle(30s));
+  REQUIRE(order.size() == 50);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST_CASE("a deadline ends the call it was set for, and no other") {
+  std::atomic<std::uint64_t> expired{0};
+  Watched watched([&](std::uint64_t call) { expired = call; });
+  watched.arm(1, in(1h));
+  watched.disarm();
+  watched.arm(2, in(20ms));  // earlier than what the watchdog may sleep for
+  for (int i = 0; i < 3000 && expired == 0; ++i) std::this_thread::sleep_for(10ms);
+  CHECK(expired == 2);
+  watched.arm(3, in(20ms));
+  watched.disarm();
+  std::this_thread::sleep_for(100ms);
+  CHECK(expired == 2);
+}
+
+TEST_CASE("messages of all lengths arrive, by tag and from any source") {
+  const std::string name = fresh_name();
+  const int ranks = 4;
+  std::vector<std::unique_ptr<Messages>> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<Messages>(name, rank, ranks));
+  const std::size_t lengths[] = {0, 1, Messages::kEagerBytes, Messages::kEagerBytes + 1, 5'000'000};
+  as_ranks(ranks, [&](int rank) {
+    Messages& mine = *all[static_cast<std::size_t>(rank)];
+    if (rank == 0) {
+      for (int tag = 4; tag >= 0; --tag)
+        for (int from = 1; from < ranks; ++from) {
+          std::vector<char> got(lengths[tag]);
+          const auto receive = mine.receive(kAnySource, static_cast<std::uint64_t>(tag), got.data(), got.size());
+          mine.wait(receive, in(30s), "a test");
+          for (const char value : got)
+            if (value != static_cast<char>(receive->source())) throw std::runtime_error("wrong data");
+        }
+      return;
+    }
+    std::vector<std::vector<char>> data;
+    std::vector<std::shared_ptr<Transfer>> sends;
+    for (const std::size_t length : lengths) data.emplace_back(length, static_cast<char>(rank));
+    for (std::size_t tag = 0; tag < 5; ++tag) sends.push_back(mine.send(0, tag, data[tag].data(), data[tag].size()));
+    for (const auto& send : sends) mine.wait(send, in(30s), "a test");
+  });
+}
+
+TEST_CASE("messages that fill the socket wait for the reader") {
+  const std::string name = fresh_name();
+  Messages one(name, 0, 2);
+  Messages two(name, 1, 2);
+  std::vector<char> data(Messages::kEagerBytes, 'x');
+  const int count = 500;  // eight megabytes
+  for (int i = 0; i < count; ++i) one.send(1, static_cast<std::uint64_t>(i), data.data(), data.size());
+  std::vector<char> got(data.size());
+  for (int i = count - 1; i >= 0; --i) {
+    two.wait(two.receive(0, static_cast<std::uint64_t>(i), got.data(), got.size()), in(30s), "a test");
+    REQUIRE(got == data);
+  }
+}
+
+TEST_CASE("a receive ends with its peer, and with its time") {
+  const std::string name = fresh_name();
+  auto one = std::make_unique<Messages>(name, 0, 2);
+  Messages two(name, 1, 2);
+  char byte = 0;
+  CHECK_THAT(error_of([&] { two.wait(two.receive(0, 1, &byte, 1), in(20ms), "recv"); }),
+             Contains("Timed out waiting 20ms for recv from rank 0"));
+  const auto pending = two.receive(0, 2, &byte, 1);
+  one.reset();
+  CHECK_THAT(error_of([&] { two.wait(pending, in(30s), "recv"); }), Contains("rank 0 has"));
+  CHECK_THAT(error_of([&] { two.wait(two.send(0, 2, &byte, 1), in(30s), "send"); }), Contains("rank 0 has"));
+}
+
+TEST_CASE("a stopped group's transfers fail with the reason") {
+  const std::string name = fresh_name();
+  Messages one(name, 0, 2);
+  Messages two(name, 1, 2);
+  char byte = 0;
+  const auto pending = one.receive(1, 1, &byte, 1);
+  one.stop("enough");
+  CHECK_THAT(error_of([&] { one.wait(pending, in(30s), "recv"); }), Contains("enough"));
+  CHECK_THAT(error_of([&] { one.wait(one.send(1, 1, &byte, 1), in(30s), "send"); }), Contains("enough"));
+}
+
+TEST_CASE("a library that is not there is told with the remedy") {
+  // Before any other test of this process opens the right one: every case runs in a process of its own.
+  set_library_path("/nowhere/libsccl.so");
+  CHECK_THAT(error_of([] { library(); }), Contains("/nowhere/libsccl.so") && Contains("SCCL_LIBRARY"));
+}
+
+TEST_CASE("a group meets, reduces bits, and splits") {
+  set_library_path(SCCL_LIBRARY_PATH);
+  SharedRendezvous rendezvous;
+  const int ranks = 3;
+  as_ranks(ranks, [&](int rank) {
+    const auto group = Group::create(rendezvous, rank, ranks, 60s, "test");
+    const std::int64_t size = 5;
+    Call call{"all_reduce", Element::int64, &size, 1, 30s};
+    std::int64_t values[5] = {1ll << rank, 0, -1, rank, 7};
+    all_reduce(*group, call, values, 5, Operation::bor);
+    if (values[0] != 7 || values[1] != 0 || values[2] != -1 || values[3] != 3 || values[4] != 7)
+      throw std::runtime_error("BOR");
+    std::int16_t shorts[3] = {20000, 1, static_cast<std::int16_t>(rank)};
+    call.element = Element::int16;
+    all_reduce(*group, call, shorts, 3, Operation::sum);
+    if (shorts[0] != static_cast<std::int16_t>(60000) || shorts[1] != 3 || shorts[2] != 3)
+      throw std::runtime_error("int16");
+    const auto half = group->split(rank == 1 ? -1 : 0, rank, 30s, "half", rank == 0 ? 0 : 1, 2);
+    if ((half == nullptr) != (rank == 1)) throw std::runtime_error("split");
+    if (half) {
+      float one = 1;
+      call.element = Element::float32;
+      all_reduce(*half, call, &one, 1, Operation::sum);
+      if (one != 2) throw std::runtime_error("split sum");
+    }
+    barrier(*group, call);
+  });
+}
+
+TEST_CASE("ranks that do not come are named") {
+  set_library_path(SCCL_LIBRARY_PATH);
+  SharedRendezvous rendezvous;
+  CHECK_THAT(error_of([&] { Group::create(rendezvous, 0, 4, 50ms, "test"); }),
+             Contains("ranks 1, 2, 3 of 4 did not come") && Contains("50ms"));
+}
