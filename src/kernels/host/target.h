@@ -2,10 +2,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "kernels/device/interpreter.h"
@@ -128,6 +131,9 @@ class HostTarget {
     held_ = 0;
   }
 
+  // By rank: not 0 once the rank's buffers must not be written to any more.
+  void set_withdrawals(std::vector<const std::atomic<u32>*> withdrawn) { withdrawn_ = std::move(withdrawn); }
+
   // Where all ranks' slots lie, by rank, for places that ranks tell one another.
   void set_shared_memory(std::vector<u8*> bases) { bases_ = std::move(bases); }
 
@@ -151,8 +157,14 @@ class HostTarget {
     return error_ == 0;
   }
   bool put(const device::Connection& connection, u64 address, const u8* from, u64 bytes) {
-    error_ = host::write_peer(connection.peer_process, address, from, bytes);
     failed_peer_ = connection.peer;
+    // Pairs with Executor::withdraw. The operation's reads may have taken any time, if this process was stopped.
+    const auto* const withdrawn = withdrawn_.at(static_cast<std::size_t>(connection.peer));
+    if (withdrawn->load(std::memory_order_acquire) != 0) {
+      error_ = ECANCELED;
+      return false;
+    }
+    error_ = host::write_peer(connection.peer_process, address, from, bytes);
     return error_ == 0;
   }
 
@@ -224,6 +236,7 @@ class HostTarget {
 
   bool heavy_sleepers_ = false;
   std::vector<u8*> bases_;
+  std::vector<const std::atomic<u32>*> withdrawn_;
   std::uintptr_t stream_begin_ = 0;
   std::uintptr_t stream_end_ = 0;
   struct Desk {

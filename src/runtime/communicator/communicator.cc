@@ -56,7 +56,12 @@ Communicator::Communicator(CommunicatorOptions options) : options_(std::move(opt
   if (options_.accelerator) options_.device = options_.accelerator->ordinal;
 }
 
-Communicator::~Communicator() = default;
+// A peer that is writing into a window is waited for: the window is the program's own again.
+Communicator::~Communicator() {
+  if (!executor_) return;
+  executor_->leave(Presence::destroyed);
+  if (one_sided_ && one_sided_->had_windows()) executor_->await_release();
+}
 
 void Communicator::connect() {
   env::report_once();
@@ -114,6 +119,7 @@ void Communicator::abort() noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (executor_) executor_->leave(Presence::aborted);
+    if (one_sided_ && one_sided_->had_windows()) executor_->await_release();
     if (on_device_) on_device_->stop();
     child = pending_child_.lock();
   }

@@ -5,10 +5,16 @@
 //   touching = 1                           withdrawn = 1
 //   full fence                             full fence
 //   reads withdrawn; if set, fails         waits until the peer's touching == 0, or the peer has ended
-//   the operation; touching = 0
+//   moves the data                         after half a second: takes the pages back
+//   reads withdrawn; if set, fails
+//   publishes; touching = 0
 //
 // The fences order each side's store before its load: either the peer sees the withdrawal, or the failing rank sees
 // that the peer is at work and waits for one operation, a slice of a chunk.
+//
+// A peer that is stopped in an operation may go on at any later time. Then it writes into pages that the failing rank
+// has taken back (platform/host/exported_memory.h) and are nobody's. Where it writes through the system, it looks at
+// `withdrawn` before it asks the system, too: a system call that has begun is not stopped.
 #include "runtime/host/executor.h"
 
 #include <algorithm>
@@ -99,7 +105,12 @@ Executor::Executor(Membership membership, const StopFlags& stop) : membership_(s
   stale_lines_.resize(connections_.size());
   target_.set_heavy_sleepers(membership_.heavy_fences);
   std::vector<u8*> bases;
-  for (const Peer& peer : membership_.peers) bases.push_back(reinterpret_cast<u8*>(peer.segment->data()));
+  std::vector<const std::atomic<u32>*> withdrawals;
+  for (const Peer& peer : membership_.peers) {
+    bases.push_back(reinterpret_cast<u8*>(peer.segment->data()));
+    withdrawals.push_back(&peer.state->withdrawn);
+  }
+  target_.set_withdrawals(std::move(withdrawals));
   target_.set_shared_memory(std::move(bases));
   connect_rings(MemoryLayout::RingKind::collective);
   connect_rings(MemoryLayout::RingKind::point_to_point);
@@ -361,6 +372,7 @@ Executor::Progress Executor::step() {
   if (moved) note_motion();
   if (unfinished == 0) {
     if (collective_) chooser_.end();
+    if (collective_ && maps_buffers_) mapped_.check_kept();
     if (compares_calls_) compare_all_calls();
     Activity& activity = membership_.own_state().activity;
     if (collective_)
@@ -434,27 +446,66 @@ void Executor::check(Outcome outcome, std::size_t lane) {
   if (outcome == Outcome::failed) fail_transfer();
 }
 
+const Peer* Executor::withdrawn_peer() const {
+  const auto withdrawn = [](const Peer& peer) { return peer.state->withdrawn.load(std::memory_order_acquire) != 0; };
+  const auto found = std::find_if(membership_.peers.begin(), membership_.peers.end(), withdrawn);
+  return found == membership_.peers.end() ? nullptr : &*found;
+}
+
 Outcome Executor::step_lane(Interpreter& interpreter, std::size_t lane) {
   if (!touches_peers_) return interpreter.step(static_cast<u32>(lane));
   std::atomic<u32>& touching = membership_.own_state().touching;
   touching.store(1, std::memory_order_relaxed);
-  host::full_fence();  // pairs with withdraw
-  const auto withdrawn = [&](const Peer& peer) { return peer.state->withdrawn.load(std::memory_order_acquire) != 0; };
-  const auto gone = std::find_if(membership_.peers.begin(), membership_.peers.end(), withdrawn);
-  const Outcome outcome = gone == membership_.peers.end() ? interpreter.step(static_cast<u32>(lane)) : Outcome::blocked;
-  touching.store(0, std::memory_order_release);  // pairs with withdraw
-  if (gone != membership_.peers.end()) gone->check_fault();
-  return outcome;
+  host::full_fence();  // pairs with await_release
+  const Peer* gone = withdrawn_peer();
+  Outcome outcome = Outcome::blocked;
+  if (gone == nullptr) {
+    Interpreter::Begun begun{};
+    outcome = interpreter.begin(static_cast<u32>(lane), begun);
+    if (outcome == Outcome::progressed) {
+      // What was read may be what its owner wrote after it withdrew: then nobody is to hear that this is done.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      gone = withdrawn_peer();
+      if (gone == nullptr) outcome = interpreter.finish(static_cast<u32>(lane), begun);
+    }
+  }
+  touching.store(0, std::memory_order_release);  // pairs with await_release
+  if (gone == nullptr) return outcome;
+  fail_withdrawn(*gone);
+  return Outcome::blocked;
+}
+
+void Executor::fail_withdrawn(const Peer& peer) const {
+  peer.check_fault();
+  // A revoked rank has no fault to tell; it shows its presence a moment before or after it withdraws.
+  const auto presence =
+      static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));  // pairs with leave
+  if (presence == Presence::present) return;
+  fail_departed(membership_, static_cast<Rank>(&peer - membership_.peers.data()), presence, waiting_text());
 }
 
 void Executor::withdraw() {
   membership_.own_state().withdrawn.store(1, std::memory_order_release);
-  host::full_fence();  // pairs with step_lane
+  const bool shows_buffers = collective_ && maps_buffers_ && !meeting_ && unfinished_lanes_ > 0;
+  if (!await_release() && shows_buffers) mapped_.take_back();
+}
+
+// Threads of this process are waited for without a limit: no fault stops one of them alone, and from them no page can
+// be taken away.
+bool Executor::await_release() const {
+  host::full_fence();  // pairs with step_lane and OneSided::put
   const Deadline limit = Deadline::in(kWithdrawalLimit);
-  for (const Peer& peer : membership_.peers)
-    while (peer.state->touching.load(std::memory_order_acquire) != 0 && !peer.has_ended() &&
-           !limit.passed())  // step_lane
+  bool all_let_go = true;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+    const auto touches = [&] {
+      return rank != membership_.rank && peer.state->touching.load(std::memory_order_acquire) != 0 && !peer.has_ended();
+    };
+    while (touches() && (peer.shares_address_space || !limit.passed()))
       std::this_thread::sleep_for(std::chrono::microseconds(20));
+    all_let_go = all_let_go && !touches();
+  }
+  return all_let_go;
 }
 
 void Executor::publish_fault(int code, const std::string& text) {

@@ -53,9 +53,13 @@ class Executor {
   // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
   std::string waiting_text() const;
 
-  // When a call ends early: returns when no peer reads or writes this rank's buffers any more, unless a peer has been
-  // stopped in the middle of it for half a second.
+  // When a call ends early: returns when no peer reads or writes this rank's buffers any more. Of a peer that has been
+  // stopped in the middle of it, the pages are taken away.
   void withdraw();
+
+  // Returns when no peer is in the middle of reading or writing other ranks' buffers that it began to before now. False
+  // when one has been for half a second.
+  bool await_release() const;
 
   // What peers see of a failure of this rank (which also withdraws), and of its leaving.
   void publish_fault(int code, const std::string& text);
@@ -100,6 +104,8 @@ class Executor {
   device::u64 slice_of_slowest_lane() const;
   void check(device::Outcome outcome, std::size_t lane);
   device::Outcome step_lane(Interpreter& interpreter, std::size_t lane);
+  const Peer* withdrawn_peer() const;
+  void fail_withdrawn(const Peer& peer) const;
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();
   void check_peer(Rank rank);

@@ -1,6 +1,7 @@
 #include "runtime/windows/one_sided.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "base/error.h"
@@ -70,6 +71,7 @@ const Window* OneSided::add(std::unique_ptr<Window> window) {
   const std::lock_guard lock(mutex_);
   if (device_ != nullptr) device_->add_window(*window);
   windows_[handle] = std::move(window);
+  had_windows_.store(true, std::memory_order_relaxed);
   return handle;
 }
 
@@ -118,13 +120,42 @@ void OneSided::put(const PutRequest& request) {
          window.bytes);
   const Peer& peer = membership_.peers[static_cast<std::size_t>(to.peer)];
   const std::uint64_t address = window.bases[static_cast<std::size_t>(to.peer)] + offset;
-  if (peer.shares_address_space) {
-    if (!data.empty()) std::memmove(reinterpret_cast<void*>(address), data.data(), data.size());
-  } else if (const int error = host::write_peer(peer.process, address, data.data(), data.size()); error != 0) {
+  if (const int error = write(peer, address, data); error == ECANCELED)
+    fail_left(to.peer);
+  else if (error != 0)
     fail(ErrorCode::remote_error, "rank {} cannot write into the window of rank {} ({}): look at that rank's output",
          membership_.rank, to.peer, std::strerror(error));
-  }
   signal(to);
+}
+
+// ECANCELED when the peer's communicator has failed or ended: its window is the program's own memory again. The fences
+// order each side's store before its load (executor.cc tells more): either that is seen here, or the peer sees that
+// this rank is at work and waits.
+int OneSided::write(const Peer& peer, std::uint64_t address, std::span<const std::byte> data) const {
+  auto& touching = membership_.peers[static_cast<std::size_t>(membership_.rank)].state->touching;
+  touching.store(1, std::memory_order_relaxed);
+  host::full_fence();  // pairs with Executor::await_release
+  int error = 0;
+  if (has_left(peer))
+    error = ECANCELED;
+  else if (!peer.shares_address_space)
+    error = host::write_peer(peer.process, address, data.data(), data.size());
+  else if (!data.empty())
+    std::memmove(reinterpret_cast<void*>(address), data.data(), data.size());
+  touching.store(0, std::memory_order_release);  // pairs with Executor::await_release
+  return error;
+}
+
+bool OneSided::has_left(const Peer& peer) {
+  return peer.state->withdrawn.load(std::memory_order_acquire) != 0 ||  // pairs with Executor::withdraw
+         peer.state->presence.load(std::memory_order_acquire) != 0;     // pairs with Executor::leave
+}
+
+void OneSided::fail_left(Rank rank) const {
+  const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
+  peer.check_fault();
+  fail_departed(membership_, rank, static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire)),
+                "PutSignal");
 }
 
 void OneSided::signal(const SignalAddress& to) {

@@ -78,9 +78,15 @@ class OneSided {
 
   void check(const SignalAddress& address) const;
 
+  // Whether peers may have written into memory of this rank.
+  bool had_windows() const { return had_windows_.load(std::memory_order_relaxed); }
+
  private:
   const Window* add(std::unique_ptr<Window> window);
   void signal(const SignalAddress& to);
+  int write(const Peer& peer, std::uint64_t address, std::span<const std::byte> data) const;
+  static bool has_left(const Peer& peer);
+  [[noreturn]] void fail_left(Rank rank) const;
   std::uint64_t arrived(const SignalAddress& from) const;
 
   const Membership& membership_;
@@ -88,8 +94,9 @@ class OneSided {
   DeviceExecutor* device_;
   const std::atomic<bool>& abort_;
   std::uint32_t next_window_ = 1;
-  std::vector<std::uint64_t> used_;  // signals that wait() has used up, by peer, signal and context
-  mutable std::mutex mutex_;         // guards what follows
+  std::atomic<bool> had_windows_{false};  // orders nothing else
+  std::vector<std::uint64_t> used_;       // signals that wait() has used up, by peer, signal and context
+  mutable std::mutex mutex_;              // guards what follows
   std::map<const Window*, std::unique_ptr<Window>> windows_;
   std::map<void*, std::unique_ptr<std::pair<void*, std::size_t>>> buffers_;
 };

@@ -28,7 +28,7 @@ MappedBuffers::MappedBuffers(const Membership& membership)
   static_assert(sizeof(BufferRecord) <= Notice::kBytes);
   const auto ranks = static_cast<std::size_t>(membership.ranks);
   records_.resize(ranks);
-  freed_.resize(ranks, 0);
+  changes_.resize(ranks, 0);
   shifts_.resize(ranks);
 }
 
@@ -45,12 +45,12 @@ bool MappedBuffers::locate(const void* address, std::size_t bytes, host::Exporte
 }
 
 void MappedBuffers::begin(const CollectiveRequest& request) {
-  if (const std::uint64_t freed = host::exported_freed(); freed != own_freed_) {
-    own_freed_ = freed;
+  if (const std::uint64_t changes = host::exported_changes(); changes != own_changes_) {
+    own_changes_ = changes;
     own_ = {};
   }
   BufferRecord record;
-  record.freed = own_freed_;
+  record.changes = own_changes_;
   record.can_be_mapped = true;
   const BufferBytes needed = buffer_bytes(request, membership_.rank, membership_.ranks);
   if (needed.input > 0) {
@@ -61,6 +61,7 @@ void MappedBuffers::begin(const CollectiveRequest& request) {
     record.can_be_mapped = locate(request.recv, needed.output, own_[1]) && record.can_be_mapped;
     record.output = own_[1];
   }
+  output_ = {static_cast<std::byte*>(request.recv), needed.output};
   stage_ = Stage::records;
   ++number_;
   const Peer& own = membership_.peers[static_cast<std::size_t>(membership_.rank)];
@@ -103,8 +104,8 @@ MappedBuffers::Comparison MappedBuffers::compare_records() {
     const auto bytes = membership_.peers[at].state->buffer_records[number_ % 2].read();
     BufferRecord& record = records_[at];
     std::memcpy(static_cast<void*>(&record), bytes.data(), sizeof record);
-    if (record.freed != freed_[at]) {
-      freed_[at] = record.freed;
+    if (record.changes != changes_[at]) {
+      changes_[at] = record.changes;
       std::erase_if(known_, [&](const auto& entry) { return entry.first.first == rank; });
     }
     all_can = all_can && record.can_be_mapped;
@@ -167,6 +168,29 @@ std::uint64_t MappedBuffers::shift_of(Rank rank, const host::ExportedBuffer& buf
   const Known& known = known_.at({rank, buffer.inode});
   all = all && known.by_all;
   return known.segment ? reinterpret_cast<std::uint64_t>(known.segment->data()) - buffer.begin : 0;
+}
+
+void MappedBuffers::take_back() const {
+  if (host::take_back_exported(output_.data(), output_.size()))
+    log::info(
+        log::Subsystem::coll,
+        "rank {}: a peer that does not run had not let go of this rank's receive buffer, {} bytes at {}: its pages "
+        "were taken back, and the memory around it is not used in place any more",
+        membership_.rank, output_.size(), static_cast<const void*>(output_.data()));
+  else
+    log::warn(
+        "rank {}: a peer that does not run may still write into this rank's receive buffer, {} bytes at {}, and there "
+        "is no memory for other pages: end that process before the buffer is used again",
+        membership_.rank, output_.size(), static_cast<const void*>(output_.data()));
+}
+
+void MappedBuffers::check_kept() const {
+  if (host::exported_changes() == own_changes_ || output_.empty()) return;
+  if (host::is_still_exported(output_.data(), output_.size())) return;
+  fail(ErrorCode::remote_error,
+       "rank {}: pages of the receive buffer at {} were taken back from the peers meanwhile, when a call of another "
+       "communicator failed: let calls that run at a time receive into different pages",
+       membership_.rank, static_cast<const void*>(output_.data()));
 }
 
 MappedBuffers::Comparison MappedBuffers::answer(Comparison result) {

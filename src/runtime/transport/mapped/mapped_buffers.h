@@ -57,10 +57,17 @@ class MappedBuffers {
   };
   const Shifts& shifts(Rank rank) const { return shifts_[static_cast<std::size_t>(rank)]; }
 
+  // Of the call whose meeting ended in `mapped`: peers write into its output no more, even one that is stopped and goes
+  // on at any later time.
+  void take_back() const;
+  // When such a call is complete: throws remote_error if another communicator took pages of its output back meanwhile,
+  // so that what peers wrote may lie elsewhere.
+  void check_kept() const;
+
  private:
   // As Notice carries it.
   struct BufferRecord {
-    std::uint64_t freed = 0;  // of this process: who mapped its buffers looks again
+    std::uint64_t changes = 0;  // of this process's buffers: who mapped them looks again
     host::ExportedBuffer input;
     host::ExportedBuffer output;
     bool can_be_mapped = false;
@@ -91,9 +98,10 @@ class MappedBuffers {
   std::vector<BufferRecord> records_;
   std::vector<std::pair<Rank, host::ExportedBuffer>> fresh_;  // shown for the first time in this comparison
   std::array<host::ExportedBuffer, 2> own_;                   // as they were found last
-  std::uint64_t own_freed_ = 0;                               // when they were
+  std::uint64_t own_changes_ = 0;                             // when they were
+  std::span<std::byte> output_;                               // of the call
   std::map<Key, Known> known_;
-  std::vector<std::uint64_t> freed_;  // by rank, as it was told last
+  std::vector<std::uint64_t> changes_;  // by rank, as it was told last
   std::vector<Shifts> shifts_;
 };
 
