@@ -25,7 +25,7 @@ constexpr auto kTable = std::to_array<Variable>({
      "Checks of arguments among ranks; always on here."},
     {"NCCL_CHECK_POINTERS", "0 | 1", "0", kIgnored, "Checks that buffers lie on the right device."},
     {"NCCL_COLLNET_ENABLE", "0 | 1", "0", kIgnored, "Reductions inside the network's switches."},
-    {"NCCL_COMM_BLOCKING", "0 | 1", "unset", kIgnored, "Overrides the configuration's `blocking`."},
+    {"NCCL_COMM_BLOCKING", "0 | 1", "unset", kHonoured, "Overrides the configuration's `blocking`."},
     {"NCCL_COMM_ID", "host:port", "unset", kHonoured, "Fixed address of the root; rank 0 opens it."},
     {"NCCL_COMM_SHRINK_SHARE_RESOURCES", "0 | 1", "unset", kIgnored,
      "A shrunk communicator shares its parent's resources."},

@@ -1,6 +1,8 @@
 // The C boundary: nothing is thrown across it, every error leaves its story behind, every function has two names.
 #pragma once
 
+#include <pthread.h>
+
 #include <exception>
 #include <new>
 #include <type_traits>
@@ -24,9 +26,23 @@ inline ncclResult_t to_result(runtime::Completion completion) {
   return completion == runtime::Completion::done ? ncclSuccess : ncclInProgress;
 }
 
+// A thread is not cancelled within a call (pthread_cancel): peers would wait for what it leaves half done, and use
+// buffers that its unwinding frees. It is at its next cancellation point after the call.
+class NoCancellation {
+ public:
+  NoCancellation() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { ::pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 // Runs the body of a C function, which returns nothing or a runtime::Completion. What it throws becomes a result.
 template <typename Body>
 ncclResult_t guarded(const char* call, Body&& body) noexcept {
+  const NoCancellation no_cancellation;
   try {
     if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
       body();

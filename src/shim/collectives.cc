@@ -1,4 +1,5 @@
 // Collectives, point-to-point transfers and groups: check, convert, submit.
+#include "platform/host/exported_memory.h"
 #include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
@@ -22,6 +23,21 @@ void check_root(const runtime::Communicator& communicator, int root, const char*
          communicator.ranks() - 1);
 }
 
+void check_count(const runtime::Communicator& communicator, size_t count, DataType type, int blocks) {
+  if (count <= host::kMostAddressableBytes / size_bytes(type) / static_cast<size_t>(blocks)) return;
+  const auto as_signed = static_cast<long long>(count);
+  fail(ErrorCode::invalid_argument,
+       "rank {}: count {}{} of {} for {} ranks is more than memory can hold: give the number of elements",
+       communicator.rank(), count, as_signed < 0 ? fmt::format(" ({} as a signed number)", as_signed) : "",
+       info(type).name, blocks);
+}
+
+void check_buffer(const runtime::Communicator& communicator, const void* buffer, size_t bytes, const char* name) {
+  if (buffer == nullptr && bytes > 0)
+    fail(ErrorCode::invalid_argument, "rank {}: {} is NULL where {} bytes are to be: pass a buffer",
+         communicator.rank(), name, bytes);
+}
+
 struct Buffers {
   const void* send;
   void* recv;
@@ -39,6 +55,10 @@ runtime::Completion collective(Collective kind, const Buffers& buffers, int op, 
   runtime::CollectiveRequest request{kind, buffers.send, buffers.recv, buffers.count, type, {}, root, stream};
   if (info(kind).reduces) request.reduction = communicator->resolve_redop(op, type);
   if (buffers.count == 0) return runtime::Completion::done;
+  check_count(*communicator, buffers.count, type, communicator->ranks());
+  const runtime::BufferBytes used = runtime::buffer_bytes(request, communicator->rank(), communicator->ranks());
+  check_buffer(*communicator, buffers.send, used.input, "sendbuff");
+  check_buffer(*communicator, buffers.recv, used.output, "recvbuff");
   return runtime::submit(communicator, request);
 }
 
@@ -48,8 +68,11 @@ runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t 
   const auto& communicator = pin.communicator();
   communicator->check_usable();
   check_root(*communicator, peer, "peer");
-  return runtime::submit(communicator,
-                         runtime::PointToPointRequest{direction, buffer, count, checked_type(type), peer, stream});
+  const DataType checked = checked_type(type);
+  check_count(*communicator, count, checked, 1);
+  check_buffer(*communicator, buffer, count * size_bytes(checked),
+               direction == runtime::Direction::send ? "sendbuff" : "recvbuff");
+  return runtime::submit(communicator, runtime::PointToPointRequest{direction, buffer, count, checked, peer, stream});
 }
 
 }  // namespace

@@ -24,6 +24,13 @@ void check_magic(ncclComm_t handle) {
          magic);
 }
 
+void check_process(ncclComm_t handle) {
+  if (!handle->made_by.is_this_process())
+    fail(ErrorCode::invalid_usage,
+         "the communicator was made before this process was forked (fork) and belongs to its parent: make one in this "
+         "process, with an id of its own");
+}
+
 void let_go(ncclComm_t handle) {
   std::shared_ptr<runtime::Communicator> last;  // goes after the lock does
   const std::lock_guard lock(handle->mutex);
@@ -52,6 +59,7 @@ ncclComm_t make_handle(std::shared_ptr<runtime::Communicator> communicator) {
 
 std::shared_ptr<runtime::Communicator> communicator_of(ncclComm_t handle) {
   check_magic(handle);
+  check_process(handle);
   const std::lock_guard lock(handle->mutex);
   if (handle->retired.load(std::memory_order_relaxed)) fail_stale();
   return handle->communicator;
@@ -59,6 +67,7 @@ std::shared_ptr<runtime::Communicator> communicator_of(ncclComm_t handle) {
 
 Pin::Pin(ncclComm_t handle) : handle_(handle) {
   check_magic(handle);
+  check_process(handle);
   handle->calls.store(handle->calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   host::light_fence_within_process();
   if (!handle->retired.load(std::memory_order_acquire)) return;
@@ -72,8 +81,16 @@ void Pin::leave() {
   if (handle_->retired.load(std::memory_order_relaxed)) let_go(handle_);
 }
 
+bool is_left_to_parent(ncclComm_t handle) {
+  check_magic(handle);
+  if (handle->made_by.is_this_process()) return false;
+  handle->magic.store(ncclComm::kGone, std::memory_order_relaxed);
+  return true;
+}
+
 std::shared_ptr<runtime::Communicator> take_communicator(ncclComm_t handle) {
   check_magic(handle);
+  check_process(handle);
   std::shared_ptr<runtime::Communicator> communicator;
   {
     const std::lock_guard lock(handle->mutex);

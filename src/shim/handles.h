@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/process.h"
 #include "nccl_shim/nccl.h"
 #include "runtime/communicator/communicator.h"
 
@@ -20,13 +21,15 @@ struct ncclComm {
   std::atomic<bool> retired{false};         // stale; whoever ends the last call lets go of the communicator
   std::mutex mutex;                         // of this handle only: abort may come while another thread makes a call
   std::shared_ptr<sccl::runtime::Communicator> communicator;
+  sccl::ProcessMark made_by = sccl::ProcessMark::of_this_process();
 };
 
 namespace sccl::shim {
 
 ncclComm_t make_handle(std::shared_ptr<runtime::Communicator> communicator);
 
-// The communicator behind a handle. Throws invalid_argument for NULL, foreign and stale handles.
+// The communicator behind a handle. Throws invalid_argument for NULL, foreign and stale handles, invalid_usage in a
+// child that was forked after the communicator was made.
 std::shared_ptr<runtime::Communicator> communicator_of(ncclComm_t handle);
 
 // The same for a call that is made often, by one thread at a time: no lock and no locked operation.
@@ -55,6 +58,10 @@ class Pin {
 
   ncclComm_t handle_;
 };
+
+// In a forked child makes a handle of its parent's stale, and tells so. All that is behind it stays as it is: the
+// shared memory is the parent's, and of the rest the child has copies that end with it.
+bool is_left_to_parent(ncclComm_t handle);
 
 // As above, and makes the handle stale. Exactly one of several concurrent callers gets the communicator.
 std::shared_ptr<runtime::Communicator> take_communicator(ncclComm_t handle);

@@ -96,13 +96,13 @@ ncclResult_t pncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t pncclCommDestroy(ncclComm_t comm) {
   return guarded("ncclCommDestroy", [&] {
-    if (comm != nullptr) take_communicator(comm)->settle();
+    if (comm != nullptr && !is_left_to_parent(comm)) take_communicator(comm)->settle();
   });
 }
 
 ncclResult_t pncclCommAbort(ncclComm_t comm) {
   return guarded("ncclCommAbort", [&] {
-    if (comm != nullptr) take_communicator(comm)->abort();
+    if (comm != nullptr && !is_left_to_parent(comm)) take_communicator(comm)->abort();
   });
 }
 

@@ -26,6 +26,8 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buff, size_t size, v
     const auto communicator = communicator_of(comm);
     communicator->check_usable();
     if (handle == nullptr) fail(ErrorCode::invalid_argument, "handle is NULL: pass a place for the result");
+    if (buff == nullptr && size > 0)
+      fail(ErrorCode::invalid_argument, "buff is NULL where {} bytes are to be registered: pass a buffer", size);
     *handle = communicator->one_sided().register_buffer(buff, size);
   });
 }

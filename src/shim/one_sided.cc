@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "platform/host/exported_memory.h"
 #include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
@@ -25,6 +26,9 @@ runtime::Completion register_window(ncclComm_t comm, void* base, size_t bytes, n
   if (win == nullptr) fail(ErrorCode::invalid_argument, "win is NULL: pass a place for the result");
   if ((flags & ~kKnownFlags) != 0)
     fail(ErrorCode::invalid_argument, "winFlags is {:#x}: only the flags NCCL_WIN_... of nccl.h are known", flags);
+  if ((base == nullptr && bytes > 0) || bytes > host::kMostAddressableBytes)
+    fail(ErrorCode::invalid_argument, "a window of {} bytes at {}: pass a buffer of that size", bytes,
+         static_cast<const void*>(base));
   const auto use =
       (flags & NCCL_WIN_COLL_SYMMETRIC) != 0 ? runtime::WindowUse::symmetric : runtime::WindowUse::one_sided;
   return runtime::submit_setup(communicator,
@@ -53,6 +57,8 @@ runtime::Completion put_signal(const void* data, size_t count, ncclDataType_t da
   if (offset > window.bytes || count > (window.bytes - offset) / element_bytes)
     fail(ErrorCode::invalid_argument, "{} elements at offset {} do not fit into a window of {} bytes", count, offset,
          window.bytes);
+  if (data == nullptr && count > 0)
+    fail(ErrorCode::invalid_argument, "localbuff is NULL where {} elements are to be read: pass a buffer", count);
   const std::span bytes(static_cast<const std::byte*>(data), count * element_bytes);
   return runtime::submit(communicator, runtime::PutRequest{bytes, &window, offset, to, stream});
 }

@@ -14,7 +14,8 @@ void* allocate_user_memory(std::size_t bytes, std::size_t alignment);
 // What was handed out around [address, address + bytes), if it is memory of a device; else null.
 std::shared_ptr<gpu::DeviceMemory> find_user_memory(const void* address, std::size_t bytes);
 
-// Null is nothing. Of a device: the work on it must have ended.
+// Null is nothing. Of a device: the work on it must have ended. Throws invalid_argument for what was not handed out, or
+// was freed before. In a forked child nothing of its parent's changes.
 void free_user_memory(void* memory);
 
 }  // namespace sccl::runtime

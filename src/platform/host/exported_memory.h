@@ -26,6 +26,9 @@
 
 namespace sccl::host {
 
+// More bytes than any process can address.
+inline constexpr std::size_t kMostAddressableBytes = std::size_t{1} << 48;
+
 // Names a buffer to other processes of this host.
 struct ExportedBuffer {
   std::uint64_t inode = 0;  // tells it from what the descriptor stood for before

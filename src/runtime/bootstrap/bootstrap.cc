@@ -54,6 +54,8 @@ constexpr std::int64_t kDefaultInitTimeoutMs = 120000;
 constexpr std::chrono::milliseconds kGreetingLimit{2000};
 constexpr std::chrono::milliseconds kRootsWordLimit{1000};
 constexpr std::chrono::milliseconds kRootsEndLimit{10000};
+// After a failure: so long its cause is told to ranks that come late.
+constexpr std::chrono::milliseconds kRootsLastWordsLimit{2000};
 
 // Everyone who was told the address can derive it: a fixed address has no secret to protect.
 Secret secret_of(const std::string& comm_id) {
@@ -103,7 +105,7 @@ struct Bootstrap::Impl {
   bool over = false;          // left or failed: nothing more is to be said
   bool root_is_here = false;  // in this process
 
-  void wait_for_roots_end() const;
+  void wait_for_roots_end(std::chrono::milliseconds limit) const;
 
   void join(Deadline deadline);
   bool try_address(const Address& address, Deadline deadline);
@@ -243,19 +245,21 @@ Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline
 }
 
 Bootstrap::~Bootstrap() {
-  if (!impl_->socket.valid() || impl_->over) return;
+  if (!impl_->socket.valid()) return;
   try {
+    if (impl_->over && impl_->root_is_here) impl_->wait_for_roots_end(kRootsLastWordsLimit);
+    if (impl_->over) return;
     send_all(impl_->socket.get(), frame(Kind::leave, {}), {Deadline::in(std::chrono::seconds(1)), nullptr});
-    if (impl_->root_is_here) impl_->wait_for_roots_end();
+    if (impl_->root_is_here) impl_->wait_for_roots_end(kRootsEndLimit);
   } catch (...) {
     // The root is gone, and with it whoever could have been told.
   }
 }
 
 // The process may end as soon as this rank is done, and would take the root's last words to other ranks with it.
-void Bootstrap::Impl::wait_for_roots_end() const {
+void Bootstrap::Impl::wait_for_roots_end(std::chrono::milliseconds limit) const {
   std::array<std::byte, 64> rest;
-  const WaitPolicy policy{Deadline::in(kRootsEndLimit), abort};
+  const WaitPolicy policy{Deadline::in(limit), abort};
   while (true) receive_all(socket.get(), rest, policy);  // until the connection is closed
 }
 

@@ -5,6 +5,7 @@
 #include <netdb.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <memory>
 
@@ -86,10 +87,24 @@ std::vector<Address> listening_addresses() {
   return addresses;
 }
 
+namespace {
+
+// Names of services are looked up later.
+bool is_port(const std::string& text) {
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return !text.empty();
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && value >= 1 && value <= 65535;
+}
+
+}  // namespace
+
 Address parse_address(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   std::string host = text.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (const std::string port = text.substr(colon + 1); colon != std::string::npos && !is_port(port))
+    fail(ErrorCode::invalid_argument, "NCCL_COMM_ID={} has the port {}: ports are 1..65535", text, port);
   addrinfo hints{};
   hints.ai_family = wanted_family();
   hints.ai_socktype = SOCK_STREAM;

@@ -14,6 +14,8 @@ namespace sccl::runtime {
 namespace {
 
 constexpr int kFirstUserOp = 5;
+// Every rank shares memory with every other: a host has no room for more.
+constexpr int kMostRanks = 1 << 16;
 
 // Handles are unique in the process, so that one communicator's is unknown to every other.
 std::atomic<int> next_redop{kFirstUserOp};
@@ -52,15 +54,18 @@ Communicator::Communicator(CommunicatorOptions options) : options_(std::move(opt
   if (options_.ranks < 1 || options_.rank < 0 || options_.rank >= options_.ranks)
     fail(ErrorCode::invalid_argument, "rank {} of {} ranks: the rank must lie in 0..ranks-1 and there must be a rank",
          options_.rank, options_.ranks);
+  if (options_.ranks > kMostRanks)
+    fail(ErrorCode::invalid_argument, "{} ranks are more than the {} that a communicator can have: give their number",
+         options_.ranks, kMostRanks);
   if (!options_.accelerator) options_.accelerator = gpu::current_device();
   if (options_.accelerator) options_.device = options_.accelerator->ordinal;
 }
 
 // A peer that is writing into a window is waited for: the window is the program's own again.
 Communicator::~Communicator() {
-  if (!executor_) return;
+  if (on_device_ || !one_sided_ || !one_sided_->had_windows()) return;
   executor_->leave(Presence::destroyed);
-  if (one_sided_ && one_sided_->had_windows()) executor_->await_release();
+  executor_->await_release();
 }
 
 void Communicator::connect() {
@@ -119,7 +124,7 @@ void Communicator::abort() noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (executor_) executor_->leave(Presence::aborted);
-    if (one_sided_ && one_sided_->had_windows()) executor_->await_release();
+    if (!on_device_ && one_sided_ && one_sided_->had_windows()) executor_->await_release();
     if (on_device_) on_device_->stop();
     child = pending_child_.lock();
   }

@@ -30,6 +30,17 @@ T from_payload(const ControlAllGather::Payload& payload) {
   return value;
 }
 
+class CheckEnd {
+ public:
+  explicit CheckEnd(ControlAllGather& parent) : parent_(parent) {}
+  ~CheckEnd() { parent_.end_check(); }
+  CheckEnd(const CheckEnd&) = delete;
+  CheckEnd& operator=(const CheckEnd&) = delete;
+
+ private:
+  ControlAllGather& parent_;
+};
+
 // Errors of its init number the ranks as the new communicator does; who reads them knows the parent's numbers.
 Error translated(const Error& error, const std::string& purpose, const std::vector<Rank>& members) {
   return Error(error.code(), fmt::format("{} ({}: ranks 0.. of the new communicator are ranks {} of its parent)",
@@ -39,7 +50,11 @@ Error translated(const Error& error, const std::string& purpose, const std::vect
 // `members`: the ranks of `parent` that are to come; their death ends the wait for them.
 std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::string& purpose,
                                             const std::vector<Rank>& members, CommunicatorOptions options) {
-  options.watch = [&] { parent.control_all_gather().check_alive(purpose, members); };
+  options.watch = [&] {
+    // First: who was told of the disagreement may end because of it.
+    parent.control_all_gather().check_not_in_call(purpose, members);
+    parent.control_all_gather().check_alive(purpose, members);
+  };
   const auto child = std::make_shared<Communicator>(std::move(options));
   parent.set_pending_child(child);
   try {
@@ -60,6 +75,7 @@ std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::str
 std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::string& purpose, Board board,
                                               std::uint64_t tag, const std::vector<Rank>& members,
                                               const ChildOptions& options) {
+  const CheckEnd check_end(parent.control_all_gather());
   const auto own = std::find(members.begin(), members.end(), parent.rank());
   CommunicatorOptions made{{},
                            static_cast<Rank>(own - members.begin()),
@@ -73,8 +89,8 @@ std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::s
     made.id = create_private_id();
     parent.control_all_gather().announce(board, tag, made.id.bytes);
   } else {
-    made.id = from_payload<UniqueId>(
-        parent.control_all_gather().await(purpose, board, tag, {members.front()}, Deadline::in(init_timeout())));
+    made.id = from_payload<UniqueId>(parent.control_all_gather().await(purpose, board, tag, {members.front()}, members,
+                                                                       Deadline::in(init_timeout())));
   }
   return connect_child(parent, purpose, members, std::move(made));
 }
@@ -141,6 +157,7 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
     fail(ErrorCode::invalid_argument, "rank {}: {} ranks are no more than the communicator's {}: give a larger number",
          parent.rank(), ranks, parent.ranks());
   ControlAllGather& control_all_gather = parent.control_all_gather();
+  const CheckEnd check_end(control_all_gather);
   const std::uint64_t number = control_all_gather.next_number(1);
   CommunicatorOptions made{
       {}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking, parent.accelerator()};
@@ -151,7 +168,7 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
     control_all_gather.announce(Board::grow, number, made.id.bytes);
   } else {
     made.id = from_payload<UniqueId>(
-        control_all_gather.await("ncclCommGrow", Board::grow, number, all, Deadline::in(init_timeout())));
+        control_all_gather.await("ncclCommGrow", Board::grow, number, all, all, Deadline::in(init_timeout())));
   }
   auto child = connect_child(parent, "ncclCommGrow", all, std::move(made));
   parent.grow_id_was_used();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process.h"
 #include "base/thread.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/communicator/driver.h"
@@ -24,6 +25,7 @@ struct Setup {
 
 struct Group {
   int depth = 0;
+  ProcessMark made_by;
   std::optional<Error> error;
   std::vector<Setup> setups;
   std::vector<Workload> work;
@@ -139,6 +141,9 @@ std::optional<Group> close_group() {
   if (mine.depth == 0) fail(ErrorCode::invalid_usage, "ncclGroupEnd without ncclGroupStart: pair the calls");
   if (--mine.depth > 0) return std::nullopt;
   Group closed = std::exchange(mine, Group{});
+  if (!closed.made_by.is_this_process())
+    fail(ErrorCode::invalid_usage,
+         "the group was begun before this process was forked (fork) and belongs to its parent: begin one here");
   if (closed.error) throw Error(*closed.error);
   if (!closed.setups.empty() && !closed.work.empty())
     fail(ErrorCode::invalid_usage, "one group holds both init of communicators and communication: use two groups");
@@ -147,7 +152,10 @@ std::optional<Group> close_group() {
 
 }  // namespace
 
-void group_start() { ++group().depth; }
+void group_start() {
+  Group& mine = group();
+  if (mine.depth++ == 0) mine.made_by = ProcessMark::of_this_process();
+}
 
 bool in_group() { return group().depth > 0; }
 

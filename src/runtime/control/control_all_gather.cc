@@ -10,6 +10,8 @@
 namespace sccl::runtime {
 namespace {
 
+constexpr std::uint64_t kNeverShown = ~std::uint64_t{0};
+
 enum class Status : std::uint8_t { given, refused };
 
 std::array<std::byte, Notice::kBytes> record(Status status, std::span<const std::byte> payload) {
@@ -92,9 +94,11 @@ void ControlAllGather::announce(Board board, std::uint64_t tag, std::span<const 
 }
 
 ControlAllGather::Payload ControlAllGather::await(const std::string& purpose, Board board, std::uint64_t tag,
-                                                  const std::vector<Rank>& from, Deadline deadline) {
+                                                  const std::vector<Rank>& from, const std::vector<Rank>& members,
+                                                  Deadline deadline) {
   Rank found = -1;
   wait_until(purpose, from, deadline, [&] {
+    check_not_in_call(purpose, members);
     for (const Rank rank : from)
       if (notice(rank, board).tag.load(std::memory_order_acquire) == tag) found = rank;  // pairs with Notice::post
     return found >= 0;
@@ -146,6 +150,25 @@ void ControlAllGather::check_alive(const std::string& purpose, const std::vector
 }
 
 // All that are gone are named: the first one may be gone only because of another.
+void ControlAllGather::check_not_in_call(const std::string& purpose, const std::vector<Rank>& members) {
+  SharedState& own = *peer(membership_.rank).state;
+  if (static_cast<Presence>(own.presence.load(std::memory_order_relaxed)) != Presence::present) return;
+  const auto calls = own.activity.entered.load(std::memory_order_relaxed);
+  for (const Rank rank : members) {
+    const Activity& theirs = peer(rank).state->activity;
+    const auto waits_for_me = [&](const auto& awaited) {
+      return awaited.load(std::memory_order_relaxed) == membership_.rank;
+    };
+    if (rank == membership_.rank || theirs.entered.load(std::memory_order_relaxed) <= calls ||
+        std::none_of(theirs.waits_for.begin(), theirs.waits_for.end(), waits_for_me))
+      continue;
+    if (own.gathering.load(std::memory_order_relaxed) == kNeverShown) check_fault(purpose, rank);
+    own.gathering.store(kNeverShown, std::memory_order_release);  // pairs with Executor::check_gathering
+  }
+}
+
+void ControlAllGather::end_check() { peer(membership_.rank).state->gathering.store(0, std::memory_order_relaxed); }
+
 void ControlAllGather::check_present(const std::string& purpose, const std::vector<Rank>& ranks,
                                      Presence first_bad) const {
   std::string gone;

@@ -38,14 +38,21 @@ class ControlAllGather {
 
   void announce(Board board, std::uint64_t tag, std::span<const std::byte> payload);
   // What the first of the ranks `from` to do so announced with this tag. Throws as all_gather.
+  // `members` are to make this call, too: see check_not_in_call.
   Payload await(const std::string& purpose, Board board, std::uint64_t tag, const std::vector<Rank>& from,
-                Deadline deadline);
+                const std::vector<Rank>& members, Deadline deadline);
 
   // How often this was called with `key`, from 1: a number that equals the peers' when they make the same calls.
   std::uint64_t next_number(std::uint64_t key) { return ++numbers_[key]; }
 
   // Throws remote_error when one of `ranks` died or was aborted; it may have left its communicator.
   void check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const;
+
+  // One of `members` may be in a call in which it waits for this rank, which has not made that call and waits for it
+  // here: neither would ever end. Tells that rank so, and throws its error once it has failed.
+  void check_not_in_call(const std::string& purpose, const std::vector<Rank>& members);
+  // Takes back what that told.
+  void end_check();
 
   // Calls `done` until it returns true, waiting as calls do; the ranks that are in `watched` then must stay. Throws as
   // above.

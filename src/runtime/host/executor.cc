@@ -486,7 +486,7 @@ void Executor::fail_withdrawn(const Peer& peer) const {
 
 void Executor::withdraw() {
   membership_.own_state().withdrawn.store(1, std::memory_order_release);
-  const bool shows_buffers = collective_ && maps_buffers_ && !meeting_ && unfinished_lanes_ > 0;
+  const bool shows_buffers = collective_ && maps_buffers_ && !comparing_ && unfinished_lanes_ > 0;
   if (!await_release() && shows_buffers) mapped_.take_back();
 }
 

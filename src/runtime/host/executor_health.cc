@@ -74,9 +74,8 @@ void Executor::check_gathering(const Peer& peer, Rank rank) const {
       peer.state->activity.entered.load(std::memory_order_relaxed) >= signature_.sequence)
     return;
   fail(ErrorCode::invalid_usage,
-       "rank {} called {} as call {} of this communicator while rank {} splits it, registers a window or suspends it: "
-       "make "
-       "the ranks' calls equal, in the same order",
+       "rank {} called {} as call {} of this communicator while rank {} splits or shrinks it, registers a window or "
+       "suspends it: make the ranks' calls equal, in the same order",
        membership_.rank, signature_.text(), signature_.sequence, rank);
 }
 

@@ -203,9 +203,13 @@ class InitExchange {
              rank, record.version, membership_.rank, kProtocolVersion);
       if (record.host != own.host)
         fail(ErrorCode::invalid_usage,
-             "rank {} runs on host {} and rank {} on host {}: this version joins ranks of one host only; start all "
+             "rank {} runs on host {} and rank {} on host {}{}: this version joins ranks of one host only; start all "
              "ranks there, or set NCCL_HOSTID alike if they share memory after all",
-             rank, record.host_name.data(), membership_.rank, own.host_name.data());
+             rank, record.host_name.data(), membership_.rank, own.host_name.data(),
+             record.host_name == own.host_name
+                 ? " of the same name, but with another boot id or network name space, or "
+                   "without a /proc that tells them"
+                 : "");
     }
     membership_.settings = from_record(records_.front().settings);
     membership_.settings.topology = mine.topology;  // agreed upon in a step of its own

@@ -121,6 +121,13 @@ std::size_t slot_bytes_within_limit(int ranks) {
 std::string algorithms_from_environment() {
   auto given = env::text("SCCL_ALGO");
   if (!given) return nccl_algorithms(env::text("NCCL_ALGO").value_or(""));
+  if (given->size() >= SettingsRecord::kAlgorithmTextBytes) {
+    log::warn(
+        "SCCL_ALGO has {} characters, and ranks tell one another {} at most: shorten the list; continuing with "
+        "automatic choice",
+        given->size(), SettingsRecord::kAlgorithmTextBytes - 1);
+    return "";
+  }
   if (valid_algorithms(*given)) return *std::move(given);
   log::warn(
       "SCCL_ALGO={} is not understood: give a planner's name or a list such as allreduce:ring;broadcast:binomial"
