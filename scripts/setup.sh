@@ -3,7 +3,7 @@
 # --fuzz what the preset fuzz needs, --hip compilers for AMD's devices (the tests skip them when they are missing).
 set -euo pipefail
 
-packages=(cmake ninja-build g++ ccache pkg-config git libspdlog-dev libfmt-dev libhwloc-dev libz3-dev
+packages=(cmake ninja-build g++ ccache pkg-config git spin libspdlog-dev libfmt-dev libhwloc-dev libz3-dev
   nlohmann-json3-dev libcli11-dev libpugixml-dev libboost-dev libcadical-dev libsvm-dev libucx-dev libhwy-dev liblemon-dev catch2 python3
   xz-utils iproute2 python3-numpy python3-sklearn clang-format-14
   python3-torch libtorch-dev pybind11-dev python3-dev)

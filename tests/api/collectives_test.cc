@@ -107,15 +107,15 @@ void check_mode(Mode mode) {
 
 }  // namespace
 
-TEST_CASE("every collective, type and operation is right with ranks as threads", "[threads]") {
+TEST_CASE("every collective, type and operation is right with ranks as threads", "[slow][threads]") {
   check_mode(Mode::threads);
 }
 
-TEST_CASE("every collective, type and operation is right with ranks as processes", "[processes]") {
+TEST_CASE("every collective, type and operation is right with ranks as processes", "[slow][processes]") {
   check_mode(Mode::processes);
 }
 
-TEST_CASE("every planner and protocol gives right results", "[processes]") {
+TEST_CASE("every planner and protocol gives right results", "[slow][processes]") {
   for (const char* algorithm : {"ring", "one-hop", "all-pairs", "recursive", "binomial"})
     for (const char* protocol : {"simple", "ll", "direct"}) {
       ::setenv("SCCL_ALGO", algorithm, 1);
@@ -127,7 +127,7 @@ TEST_CASE("every planner and protocol gives right results", "[processes]") {
     }
 }
 
-TEST_CASE("calls beyond the caches give right results through slots, whichever planner serves them") {
+TEST_CASE("calls beyond the caches give right results through slots, whichever planner serves them", "[slow]") {
   ::setenv("SCCL_PROTO", "simple", 1);
   ::setenv("SCCL_STREAM_BYTES", kStreamBytes, 1);
   for (const char* algorithm : {"auto", "ring"}) {

@@ -138,7 +138,7 @@ TEST_CASE("element alignment is enough") {
 }
 
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // which need a multiple of the 4 GB
-TEST_CASE("more than 2^31 elements") {
+TEST_CASE("more than 2^31 elements", "[slow]") {
   constexpr std::size_t kCount = (std::size_t{1} << 31) + 4099;
   CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
           void* memory =

@@ -51,7 +51,8 @@ TEST_CASE("a root makes many short broadcasts before another rank has come to th
 }
 
 // Rings of every depth go round many times, full and empty, while slots lent to others come back late.
-TEST_CASE("short and long calls of all roots follow one another at ranks that come late by turns", "[processes]") {
+TEST_CASE("short and long calls of all roots follow one another at ranks that come late by turns",
+          "[slow][processes]") {
   const Kind some[] = {Kind::broadcast, Kind::broadcast, Kind::reduce, Kind::gather, Kind::scatter, Kind::allreduce};
   const std::size_t sizes[] = {1, 100, 4095, 4096, 4097, 16384, 16385, 32768, 32769, 140000};
   for (const int ranks : {2, 3, 8, 9}) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nccl_shim/nccl.h"
+#include "skip.h"
 
 namespace api_test {
 
@@ -21,6 +22,8 @@ inline std::vector<Mode> modes() {
   return {Mode::threads, Mode::processes};
 #endif
 }
+
+inline constexpr const char* kNoProcesses = "under ThreadSanitizer ranks are threads only";
 
 // What a rank returns: "" or what went wrong. May be used for data as well.
 using RankFunction = std::function<std::string(int rank, ncclComm_t comm)>;

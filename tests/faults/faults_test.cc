@@ -120,7 +120,7 @@ unsigned random_seed() { return std::random_device{}(); }
 
 }  // namespace
 
-TEST_CASE("every fault at every moment ends as the table says", "[processes]") {
+TEST_CASE("every fault at every moment ends as the table says", "[slow][processes]") {
   for (const Row& row : table()) {
     Plan plan{row.fault, row.moment};
     plan.seed = random_seed();

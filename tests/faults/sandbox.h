@@ -8,7 +8,7 @@ namespace faults_test {
 
 // Runs `body` in a child process and returns its text. A child that crashes or takes longer than 60 s gives text that
 // says so. Throw Skip in the body where the machine does not permit what the test needs: the text is then "", and the
-// reason is printed.
+// test is reported as skipped (tests/skip.h).
 struct Skip {
   std::string reason;
 };

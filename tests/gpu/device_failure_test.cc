@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "gpu/failures.h"
+#include "gpu/logged.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -68,7 +69,7 @@ TEST_CASE("an aborted rank is named by the ranks that wait for it") {
 }
 
 TEST_CASE("a killed rank is named by the survivors", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const auto told = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
     ncclComm_t comm = nullptr;
@@ -123,7 +124,7 @@ TEST_CASE("memory that the device cannot use is refused before anything is enque
 }
 
 TEST_CASE("a rank without device memory tells all ranks, and none hangs", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const auto told = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
     if (rank == 1) fake_cuda_fail("cuMemCreate", 0, 1, 2);
@@ -173,7 +174,7 @@ TEST_CASE("what a rank sent before it left in peace arrives, however late the re
 }
 
 TEST_CASE("a rank without a device beside one with a device is refused on both", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const auto told = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
     if (rank == 1) cuCtxSetCurrent(nullptr);
@@ -185,7 +186,8 @@ TEST_CASE("a rank without a device beside one with a device is refused on both",
 
 TEST_CASE("beside a driver that is too old the host serves", "[processes]") {
   // What a process has found once it keeps: only when this test is the first of its process can it tell.
-  if (modes().size() < 2 || fake_cuda_kernels() > 0) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  if (fake_cuda_kernels() > 0) return sccl_test::skip(kNotFirst);
   const auto served = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
     fake_cuda_set_version(11020);

@@ -73,7 +73,7 @@ TEST_CASE("transfers of all sizes meet on a device, empty ones and those to self
           })) == "");
 }
 
-TEST_CASE("every planner's schedules run on a device, in slots, in flagged words and in flagged lines") {
+TEST_CASE("every planner's schedules run on a device, in slots, in flagged words and in flagged lines", "[slow]") {
   for (const char* planner : {"ring", "recursive", "binomial", "all-pairs", "one-hop"})
     for (const char* protocol : {"simple", "ll", "ll128"}) {
       INFO(planner << " " << protocol);

@@ -75,7 +75,7 @@ TEST_CASE("measured times of engines are read as they were written, and others n
 }
 
 TEST_CASE("engines that are faster between devices from 4 MiB on serve from there", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const FreshMachine machine;
   // With the last slice's copy 20 + 0.003 * (bytes + 1 MiB) against 5 + 0.01 * bytes, in KiB.
   fake_cuda_set_engine_costs(10, 0.003);
@@ -86,7 +86,7 @@ TEST_CASE("engines that are faster between devices from 4 MiB on serve from ther
 }
 
 TEST_CASE("engines that are slower serve nothing, and no memory is taken for them", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const FreshMachine machine;
   fake_cuda_set_engine_costs(20, 0.02);
   CHECK(world(2, 2, 0) == "");
@@ -95,7 +95,7 @@ TEST_CASE("engines that are slower serve nothing, and no memory is taken for the
 }
 
 TEST_CASE("within a device engines copy twice, and kernels of one process once", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   {
     const FreshMachine machine;
     fake_cuda_set_engine_costs(1, 0.008);  // slots: twice 0.008 against twice 0.01
@@ -115,7 +115,7 @@ TEST_CASE("within a device engines copy twice, and kernels of one process once",
 }
 
 TEST_CASE("what was measured is kept, until it is damaged or another device's", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const FreshMachine machine;
   fake_cuda_set_engine_costs(1, 0.001);
   CHECK(world(2, 2, 256 << 10) == "");
@@ -131,7 +131,7 @@ TEST_CASE("what was measured is kept, until it is damaged or another device's", 
 }
 
 TEST_CASE("engines that cannot be measured serve nothing", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const FreshMachine machine;
   fake_cuda_set_engine_costs(1, 0.001);
   fake_cuda_fail("cuEventElapsedTime", 0, 1, 999);
@@ -142,7 +142,7 @@ TEST_CASE("engines that cannot be measured serve nothing", "[processes]") {
 }
 
 TEST_CASE("a size that is given is taken without measuring, and one rank's 0 is all ranks'", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const FreshMachine machine;
   for (const char* last : {"300000", "0"}) {
     CHECK(failures(run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {

@@ -29,6 +29,7 @@ inline std::string log_of(const char* subsystems, const std::function<void()>& r
 }
 
 // The library reads how to log once in a process: only where no test ran before in this one can the text be read.
+inline constexpr const char* kNotFirst = "another test ran before in this process: run this one alone";
 inline bool logs_can_be_read() { return fake_cuda_kernels() == 0; }
 
 inline std::size_t occurrences(const std::string& text, const std::string& part) {

@@ -85,13 +85,13 @@ TEST_CASE("devices without peer access exchange data through host memory, as thr
 }
 
 TEST_CASE("devices without peer access are named with the reason, once a pair", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const PeerAccess none(kFakeNoPeerAccess);
   const std::string text = log_of("INIT,P2P", [] {
     run_device_world(
         Mode::processes, 4, [](int, ncclComm_t, const OnDevice&) { return std::string(); }, 2);
   });
-  if (!logs_can_be_read()) return;
+  if (!logs_can_be_read()) return sccl_test::skip(kNotFirst);
   INFO(text);
   CHECK(occurrences(text, "exchange data through host memory: the driver allows no peer access") == 4);
 }
@@ -140,7 +140,7 @@ TEST_CASE("NCCL_P2P_DISABLE stages ranks of one device, too") {
 }
 
 TEST_CASE("one rank's NCCL_P2P_DISABLE counts for its pairs on both ends", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   CHECK(failures(run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
           if (rank == 1) ::setenv("NCCL_P2P_DISABLE", "1", 1);
           const OnDevice device;
@@ -153,7 +153,7 @@ TEST_CASE("one rank's NCCL_P2P_DISABLE counts for its pairs on both ends", "[pro
 }
 
 TEST_CASE("peer access that is claimed but loses data is found out and named once", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   for (const bool vmm : {true, false}) {
     INFO((vmm ? "virtual memory" : "handles"));
     fake_cuda_set_vmm(vmm ? 1 : 0);
@@ -177,7 +177,7 @@ TEST_CASE("peer access that is claimed but loses data is found out and named onc
 }
 
 TEST_CASE("a level that a pair exceeds stages it, and an unknown one is told", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   for (const char* const level : {"NVL", "1", "loc"}) {
     const Setting setting("NCCL_P2P_LEVEL", level);
     std::string wrong;
@@ -195,7 +195,7 @@ TEST_CASE("a level that a pair exceeds stages it, and an unknown one is told", "
     run_device_world(
         Mode::processes, 2, [](int, ncclComm_t, const OnDevice&) { return std::string(); }, 2);
   });
-  if (!logs_can_be_read()) return;
+  if (!logs_can_be_read()) return sccl_test::skip(kNotFirst);
   CHECK(occurrences(text, "NCCL_P2P_LEVEL=near is none of") >= 1);
   CHECK(occurrences(text, "through host memory") == 0);
 }
@@ -213,7 +213,7 @@ TEST_CASE("without shared host memory devices that need it are refused on all ra
 }
 
 TEST_CASE("a rank that cannot pin host memory tells all ranks, and none hangs", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const Setting disabled("NCCL_P2P_DISABLE", "1");
   const auto told = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;

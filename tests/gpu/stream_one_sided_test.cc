@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "gpu/captured.h"
+#include "gpu/logged.h"
 #include "gpu/windows.h"
 
 using namespace api_test;
@@ -59,7 +60,7 @@ std::vector<std::string> run(Mode mode, int ranks,
 
 TEST_CASE("processes that share a device without a process service put and signal without a kernel that waits",
           "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   fake_cuda_set_process_service(0);
   CHECK(failures(
             run_device_world(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
@@ -129,7 +130,8 @@ TEST_CASE("captured puts and waits that streams order can be replayed, between c
 
 TEST_CASE("a driver that captures no waits for values runs captured waits for signals as kernels", "[processes]") {
   // What a process has found once it keeps: only when this test is the first of its process can it tell.
-  if (modes().size() < 2 || fake_cuda_kernels() > 0) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  if (fake_cuda_kernels() > 0) return sccl_test::skip(kNotFirst);
   fake_cuda_set_version(11080);
   const Setting path("SCCL_DEVICE_PATH", "streams");
   CHECK(failures(
@@ -187,7 +189,7 @@ TEST_CASE("a stream that waits for a signal of an aborted rank is told so, and p
 }
 
 TEST_CASE("a stream that waits for a signal of a killed rank ends, a replayed one as well", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   for (const bool replayed : {false, true}) {
     const auto texts = run(Mode::processes, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
       Captured captured;

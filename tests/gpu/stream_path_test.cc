@@ -8,6 +8,7 @@
 
 #include "gpu/captured.h"
 #include "gpu/device_world.h"
+#include "gpu/logged.h"
 #include "platform/gpu/stream_operations.h"
 
 using namespace api_test;
@@ -61,7 +62,7 @@ std::string allreduce(ncclComm_t comm, std::vector<int>& data, cudaStream_t stre
 }  // namespace
 
 TEST_CASE("processes that share a device without a process service run no kernel that waits", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const WithoutProcessService alone;
   for (const int ranks : {2, 3, 4}) {
     INFO(ranks);
@@ -138,7 +139,7 @@ TEST_CASE("calls that streams order are right however late a stream is") {
 }
 
 TEST_CASE("a small AllReduce of two processes is three calls for flags, a copy and a kernel", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const WithoutProcessService alone;
   CHECK(failures(run_device_world(Mode::processes, 2, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
           std::vector<int> data(2, 1);
@@ -247,7 +248,8 @@ TEST_CASE("a graph of calls that streams order may outlive its communicator") {
 
 TEST_CASE("a driver that captures no waits for values runs captured calls as kernels", "[processes]") {
   // What a process has found once it keeps: only when this test is the first of its process can it tell.
-  if (modes().size() < 2 || fake_cuda_kernels() > 0) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  if (fake_cuda_kernels() > 0) return sccl_test::skip(kNotFirst);
   const WithoutProcessService alone;
   fake_cuda_set_version(11080);
   CHECK(failures(run_device_world(Mode::processes, 2, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
@@ -334,7 +336,7 @@ TEST_CASE("what streams used is given back, and the caller's device is as before
 }
 
 TEST_CASE("where streams cannot wait for values kernels serve, and one line says so", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const WithoutProcessService alone;
   const std::string log = std::filesystem::temp_directory_path() / ("sccl-streams-" + std::to_string(::getpid()));
   const Setting level("NCCL_DEBUG", "INFO");

@@ -211,7 +211,7 @@ TEST_CASE("buffers at different places of a window are found", "[processes]") {
 }
 
 TEST_CASE("ranks whose buffers lie in different windows, or in none, are told so", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   struct Wrong {
     const char* what;
     std::size_t count;
@@ -312,7 +312,7 @@ TEST_CASE("an abort returns after other processes' kernels that use the window h
 
 // The third rank's call is not refused, since it is a replayed one.
 TEST_CASE("what arrives after an abort does not make kernels go on that use the window", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const Stage stage;
   const auto texts =
       run_and_abort(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
@@ -348,7 +348,7 @@ TEST_CASE("what arrives after an abort does not make kernels go on that use the 
 }
 
 TEST_CASE("survivors of a killed rank have their windows back with the error that names it", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const std::string log = log_of("INIT", [&] {
     const auto texts = run_and_abort(
         Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
@@ -378,7 +378,7 @@ TEST_CASE("survivors of a killed rank have their windows back with the error tha
 }
 
 TEST_CASE("a rank that is killed between calls in windows is named by the others", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const auto texts =
       run_and_abort(Mode::processes, 3, [&](int rank, ncclComm_t comm, const OnDevice& device, const InWindow& memory) {
         std::string text = sum(comm, device, memory.floats(), memory.floats());
@@ -419,7 +419,7 @@ TEST_CASE("captured calls in windows can be replayed, beside others") {
 }
 
 TEST_CASE("a graph that was captured in a window may outlive window and communicator", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const Stage stage;
   CHECK(failures(run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
           const OnDevice device;
@@ -447,7 +447,7 @@ TEST_CASE("a graph that was captured in a window may outlive window and communic
 }
 
 TEST_CASE("two processes of two threads each use one another's windows", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   CHECK(failures(run_bare_world(Mode::processes, 2, [](int process, const ncclUniqueId& id) {
           std::vector<std::string> results(2);
           std::vector<std::thread> threads;
@@ -473,7 +473,7 @@ TEST_CASE("two processes of two threads each use one another's windows", "[proce
 }
 
 TEST_CASE("a window that is deregistered while a kernel uses it stays mapped until that one has ended", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const Stage stage;
   CHECK(failures(
             run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
@@ -533,7 +533,7 @@ TEST_CASE("mappings of symmetric windows go with the windows", "[processes]") {
 }
 
 TEST_CASE("windows that cannot be used in place are served through slots, and one line says why", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   struct Case {
     const char* setting;
     int flags;
@@ -567,7 +567,7 @@ TEST_CASE("windows that cannot be used in place are served through slots, and on
 }
 
 TEST_CASE("where a pair goes through host memory there is no window, and its buffers' calls are right", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   fake_cuda_refuse_peers("01");
   CHECK(failures(run_device_world(
             Mode::processes, 3,
@@ -581,7 +581,7 @@ TEST_CASE("where a pair goes through host memory there is no window, and its buf
 }
 
 TEST_CASE("links that join all ranks carry calls in windows in one hop, others keep their schedules", "[processes]") {
-  if (modes().size() < 2) return;
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   for (const char* const links : {"dgx-a100", "dgx1v"}) {
     const Setting topology("SCCL_TOPO", links);
     const bool readable = logs_can_be_read();

@@ -10,6 +10,7 @@
 #include "base/types.h"
 #include "kernels/instantiate/embedded.h"
 #include "kernels/instantiate/kernel_store.h"
+#include "skip.h"
 
 using namespace sccl;
 using namespace sccl::kernels;
@@ -30,7 +31,7 @@ struct Folder {
 std::unique_ptr<Compiler> compiler_or_reason(gpu::Vendor vendor) {
   std::string why_not;
   auto compiler = Compiler::open(vendor, 0, why_not);
-  if (!compiler) WARN("skipped: " << why_not);
+  if (!compiler) sccl_test::skip(why_not);
   return compiler;
 }
 
@@ -75,7 +76,7 @@ TEST_CASE("what the embedded sources include is embedded") {
   }
 }
 
-TEST_CASE("NVRTC compiles the kernels for all generations, without spilling registers") {
+TEST_CASE("NVRTC compiles the kernels for all generations, without spilling registers", "[slow]") {
   const auto compiler = compiler_or_reason(gpu::Vendor::cuda);
   if (!compiler) return;
   // Of several sources, so that both cores of a small machine have work; the whole product is bench/kernels.
@@ -130,7 +131,7 @@ TEST_CASE("a source that does not compile is told in the compiler's words") {
   CHECK_THROWS_WITH(compiler->compile("", "sm_1"), Catch::Contains("sm_1"));
 }
 
-TEST_CASE("a kernel is compiled once and found afterwards, damaged entries are made anew") {
+TEST_CASE("a kernel is compiled once and found afterwards, damaged entries are made anew", "[slow]") {
   if (!compiler_or_reason(gpu::Vendor::cuda)) return;
   const Folder folder;
   const KernelStore::Options options{gpu::Vendor::cuda, "sm_90", 0, folder.path / "deep" / "cache", {}};

@@ -118,7 +118,7 @@ TEST_CASE("both encodings agree on small rows of the machines of the paper") {
   CHECK(tally.unfinished < 6);
 }
 
-TEST_CASE("both encodings agree on random topologies with switches and shared sets") {
+TEST_CASE("both encodings agree on random topologies with switches and shared sets", "[slow]") {
   constexpr unsigned kSeed = 20211;
   constexpr int kTopologies = 40;
   INFO("seed " << kSeed);

@@ -210,7 +210,7 @@ TEST_CASE("behind one switch the trees are one hop deep, one for every root") {
   }
 }
 
-TEST_CASE("thirty-two devices are packed with a proof") {
+TEST_CASE("thirty-two devices are packed with a proof", "[slow]") {
   // Reduce and ReduceScatter are Broadcast and AllGather on links turned round.
   for (const Collective collective : {Collective::broadcast, Collective::allreduce, Collective::allgather})
     CHECK(pack(topology::preset("2*mi250x"), collective, 0).proof == Proof::cut);
