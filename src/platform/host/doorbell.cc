@@ -22,9 +22,11 @@ void futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
 }  // namespace
 
 void Doorbell::wake() {
+  // Taken back before the word changes (release): a sleeper that then finds the word changed announces its next sleep
+  // after this store, which would otherwise hide that sleep from other ringers.
+  sleeping.store(0, std::memory_order_relaxed);
   // Pairs with the futex's own comparison in sleep(): a sleeper that has not begun to wait finds the word changed.
   word.fetch_add(1, std::memory_order_release);
-  sleeping.store(0, std::memory_order_relaxed);
   futex(&word, FUTEX_WAKE, INT_MAX, nullptr);
 }
 

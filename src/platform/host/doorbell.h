@@ -4,11 +4,11 @@
 //   sleeping = 1                           stores the awaited flag
 //   heavy fence                            light fence
 //   looks for work once more               reads sleeping
-//   futex_wait(word, value seen before)    if 1: word += 1, futex_wake
+//   futex_wait(word, value seen before)    if 1: sleeping = 0, word += 1, futex_wake
 //
-// The two fences order each side's store before its load, so that either the sleeper sees the flag or the ringer sees
-// that it sleeps; messages are many and sleeps are few, so that the sleeper's is the heavy one (fences.h). A wait still
-// has a time limit, because death and abort of peers ring no bell.
+// tests/models/doorbell.pml is the proof. The two fences order each side's store before its load, so that either the
+// sleeper sees the flag or the ringer sees that it sleeps; messages are many and sleeps are few, so that the sleeper's
+// is the heavy one (fences.h). A wait still has a time limit, because death and abort of peers ring no bell.
 #pragma once
 
 #include <atomic>
