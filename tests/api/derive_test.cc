@@ -223,6 +223,31 @@ TEST_CASE("Revoke ends a running call, and what remains is to split or shrink") 
         })) == "");
 }
 
+TEST_CASE("a rank that waits for one that revoked its communicator is told so, and by whom") {
+  for (const Mode mode : modes())
+    CHECK(failures(run_bare_world(mode, 2, [](int rank, const ncclUniqueId& id) -> std::string {
+            ncclComm_t comm = nullptr;
+            if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
+            float value = 1;
+            if (auto failure = works(comm, rank, 2); !failure.empty()) return failure;
+            if (rank == 1) {
+              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              if (auto r = ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT); r != ncclSuccess) return describe("Revoke", r);
+              // Alive, and in no call: nothing else ends the other's wait.
+              std::this_thread::sleep_for(std::chrono::milliseconds(600));
+            } else {
+              // A call that were not told would wait until the peer's process or communicator ends.
+              const ncclResult_t result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
+              const std::string told = ncclGetLastError(nullptr);
+              if (result != ncclRemoteError || told.find("rank 1") == std::string::npos ||
+                  told.find("revoked its communicator") == std::string::npos)
+                return describe("AllReduce", result) + ": " + told;
+            }
+            ncclCommAbort(comm);
+            return "";
+          })) == "");
+}
+
 TEST_CASE("abort of the parent ends a Split that waits for a missing rank") {
   CHECK(failures(run_bare_world(Mode::threads, 2, [](int rank, const ncclUniqueId& id) -> std::string {
           ncclComm_t comm = nullptr;

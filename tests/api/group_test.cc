@@ -109,6 +109,32 @@ TEST_CASE("one thread drives all ranks of ncclCommInitAll") {
   }
 }
 
+TEST_CASE("transfers to self arrive in the order in which they were sent, whatever lies between") {
+  CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
+          for (const std::size_t count : {1u, 3u, 20000u}) {
+            constexpr int kTransfers = 4;
+            std::vector<std::vector<int>> out, in(kTransfers, std::vector<int>(count, -1));
+            for (int i = 0; i < kTransfers; ++i) out.emplace_back(count, 10 * rank + i);
+            int other = rank;
+            int received = -1;
+            ncclGroupStart();
+            // The first receive comes before the first send, and the peer's transfers come between them.
+            ncclRecv(in[0].data(), count, ncclInt32, rank, comm, nullptr);
+            for (int i = 0; i < kTransfers; ++i) {
+              ncclSend(out[static_cast<std::size_t>(i)].data(), count, ncclInt32, rank, comm, nullptr);
+              if (i == 1) ncclSend(&other, 1, ncclInt32, 1 - rank, comm, nullptr);
+              if (i == 2) ncclRecv(&received, 1, ncclInt32, 1 - rank, comm, nullptr);
+            }
+            for (std::size_t i = 1; i < kTransfers; ++i) ncclRecv(in[i].data(), count, ncclInt32, rank, comm, nullptr);
+            if (auto r = ncclGroupEnd(); r != ncclSuccess) return describe("ncclGroupEnd", r);
+            if (received != 1 - rank) return "the peer's value is " + std::to_string(received);
+            for (std::size_t i = 0; i < kTransfers; ++i)
+              if (in[i] != out[i]) return "receive " + std::to_string(i) + " got " + std::to_string(in[i][0]);
+          }
+          return "";
+        })) == "");
+}
+
 TEST_CASE("a transfer to self needs its twin in the group") {
   CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
           int value = 1;

@@ -66,7 +66,24 @@ const std::vector<Curve> kCurves{
     [](std::size_t slice) { return 100 + static_cast<double>(slice) / 1e4; },  // the smaller the better
 };
 
+// The larger the better up to `edge`, which no doubling meets, and slow beyond.
+Curve best_at(std::size_t edge) {
+  return [edge](std::size_t slice) { return (100 + 2e7 / static_cast<double>(slice)) * (slice > edge ? 9 : 1); };
+}
+
 }  // namespace
+
+TEST_CASE("MIAD finds a best slice that lies between two doublings") {
+  for (const int late : {0, 1, 2})
+    for (const std::size_t edge : {112u * 1024, 224u * 1024, 448u * 1024, 896u * 1024}) {
+      CAPTURE(late, edge);
+      const Curve curve = best_at(edge);
+      const Course course = run(curve, late);
+      CHECK(course.calls < 20);
+      CHECK(course.slice == edge);
+      CHECK(curve(course.slice) <= 1.05 * best_of(curve));
+    }
+}
 
 TEST_CASE("MIAD comes within 5% of the best fixed slice in fewer than 20 calls") {
   for (const int late : {0, 1, 2})

@@ -113,6 +113,51 @@ TEST_CASE("a contribution must not be counted twice") {
              Catch::Contains("counted twice"));
 }
 
+TEST_CASE("a sum that lacks a rank, or has one where all are needed, is no result") {
+  using enum SendKind;
+  struct Partial {
+    const char* what;
+    Collective collective;
+    std::vector<Send> sends;  // of one chunk, or of chunk 0 of three
+    const char* message;
+  };
+  const Partial partials[] = {
+      {"AllReduce without rank 2's part, everywhere",
+       Collective::allreduce,
+       {{0, 0, 1, 0, reduce}, {0, 1, 0, 1, copy}, {0, 1, 2, 1, copy}},
+       "rank 0 ends with contributions {0,1} of chunk 0, but allreduce needs {0,1,2}"},
+      {"AllReduce whole at two ranks, the third keeps its partial",
+       Collective::allreduce,
+       {{0, 0, 1, 0, reduce}, {0, 1, 2, 1, reduce}, {0, 2, 0, 2, copy}},
+       "rank 1 ends with contributions {0,1} of chunk 0, but allreduce needs {0,1,2}"},
+      {"AllReduce that sends nothing",
+       Collective::allreduce,
+       {},
+       "rank 0 ends with contributions {0} of chunk 0, but allreduce needs {0,1,2}"},
+      {"AllReduce whose last copy overwrites the sum by a partial",
+       Collective::allreduce,
+       {{0, 0, 1, 0, reduce}, {0, 1, 2, 1, reduce}, {0, 2, 0, 2, copy}, {0, 2, 1, 2, copy}, {0, 0, 2, 1, copy}},
+       "receives a copy and something else"},
+      {"Reduce without rank 1's part",
+       Collective::reduce,
+       {{0, 2, 0, 0, reduce}},
+       "rank 0 ends with contributions {0,2} of chunk 0, but reduce needs {0,1,2}"},
+      {"Reduce to another rank than the root",
+       Collective::reduce,
+       {{0, 0, 1, 0, reduce}, {0, 2, 1, 1, reduce}},
+       "rank 0 ends with contributions {0} of chunk 0, but reduce needs {0,1,2}"},
+      {"Reduce whose root takes a peer's partial for the sum",
+       Collective::reduce,
+       {{0, 2, 1, 0, reduce}, {0, 1, 0, 1, copy}},
+       "rank 0 ends with contributions {1,2} of chunk 0, but reduce needs {0,1,2}"},
+  };
+  for (const Partial& partial : partials) {
+    INFO(partial.what);
+    CHECK_THAT(refusal(make_schedule("partial", partial.collective, 0, topology::host(3), 1, partial.sends)),
+               Catch::Contains(partial.message));
+  }
+}
+
 TEST_CASE("schedules survive the way through JSON") {
   Schedule schedule = ring_all_gather();
   schedule.weights = {1, 2, 3};

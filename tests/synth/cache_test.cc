@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -134,6 +135,26 @@ TEST_CASE("a damaged or foreign file counts as absent and is replaced") {
   CHECK(!cache.load(topology, Collective::allgather, 0));
   REQUIRE(cache.store(topology, Collective::allgather, 0, stored));
   CHECK(cache.load(topology, Collective::allgather, 0));
+}
+
+TEST_CASE("an entry that is whole and well formed, but wrong, counts as absent") {
+  const Folder folder;
+  const Cache cache(folder.path());
+  const topology::Topology topology = part({0, 1, 2, 3});
+  const Frontier right = frontier(topology, Collective::allgather);
+  const auto load_changed = [&](const std::function<void(schedule::Schedule&)>& change) {
+    Frontier wrong = right;
+    change(wrong.points.back().schedule);
+    REQUIRE(cache.store(topology, Collective::allgather, 0, wrong));
+    return cache.load(topology, Collective::allgather, 0).has_value();
+  };
+  REQUIRE(load_changed([](schedule::Schedule&) {}));
+  CHECK_FALSE(load_changed([](schedule::Schedule& one) { one.sends.pop_back(); }));
+  CHECK_FALSE(load_changed([](schedule::Schedule& one) { one.sends.clear(); }));
+  // Two ranks learn one another's chunks twice, and not those they lack.
+  CHECK_FALSE(load_changed([](schedule::Schedule& one) { one.sends.front() = one.sends.back(); }));
+  CHECK_FALSE(load_changed([](schedule::Schedule& one) { std::swap(one.sends.front().src, one.sends.front().dst); }));
+  CHECK(load_changed([](schedule::Schedule&) {}));
 }
 
 TEST_CASE("a place that cannot be written costs nothing but time") {

@@ -114,6 +114,13 @@ TEST_CASE("the neighbours of optimal rows are refuted") {
   check_unsat({"dgx1v", reduce, {3, 2, 2}});
 }
 
+TEST_CASE("what no schedule with a symmetry of the machine has is found among those without") {
+  for (const Size& row : std::vector<Size>{{2, 2, 2}, {6, 3, 3}}) {
+    check_sat({"dgx1p", broadcast, row});
+    check_sat({"dgx1p", reduce, row});
+  }
+}
+
 TEST_CASE("switches and shared sets bound what hops carry together") {
   // Four cards under one bridge: each receives three chunks over one lane.
   check_sat({"pcie4", allgather, {1, 1, 3}});

@@ -1,6 +1,7 @@
 """The sccl command: exit codes, tables, files. Usage: cli_test.py SCCL GROUP SOURCE_DIR"""
 import csv
 import json
+import math
 import os
 import subprocess
 import sys
@@ -264,6 +265,13 @@ def test_topo():
         root = xml_tree.parse(picture).getroot()
         nodes = [one for one in root.iter() if one.get("class") == "node"]
         expect(len(nodes) == 3, f"{len(nodes)} nodes in the picture")
+        # One line for each lane, between the circles that it joins: two lanes from 0 to 1 (devices 3 and 0), one to 2.
+        circle = [next(part for part in node.iter() if part.get("class") == "rank") for node in nodes]
+        place = [(float(one.get("cx")), float(one.get("cy"))) for one in circle]
+        near = lambda x, y: next((i for i, (cx, cy) in enumerate(place) if math.hypot(cx - x, cy - y) < 10), None)
+        lanes = [tuple(sorted((near(float(one.get("x1")), float(one.get("y1"))), near(float(one.get("x2")), float(one.get("y2"))))))
+                 for one in root.iter() if one.get("class") == "line nvlink" and one.get("style")]
+        expect(sorted(lanes) == [(0, 1), (0, 1), (0, 2), (1, 2)], f"the picture's lines join {lanes}")
         with open(text, "w") as file:
             file.write(json.dumps(whole))
         expect(json.loads(run("topo", "--topo", text, "--json").stdout) == whole, "--json is no topology file")

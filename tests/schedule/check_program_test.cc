@@ -1,0 +1,101 @@
+// The check of programs refuses those that are wrong: the planners' tests show that it accepts those that are right.
+#include "schedule/check_program.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "base/error.h"
+#include "schedule/lower.h"
+
+using namespace sccl;
+using namespace sccl::schedule;
+
+namespace {
+
+constexpr int kRanks = 3;
+
+Schedule made(Collective collective, std::vector<Send> sends) {
+  return make_schedule("chain", collective, 0, topology::host(kRanks), 1, std::move(sends));
+}
+
+// Sums up a chain of three to rank 2, which tells the others.
+Schedule all_reduce() {
+  return made(Collective::allreduce, {{0, 0, 1, 0, SendKind::reduce},
+                                      {0, 1, 2, 1, SendKind::reduce},
+                                      {0, 2, 0, 2, SendKind::copy},
+                                      {0, 2, 1, 2, SendKind::copy}});
+}
+
+Schedule reduce() { return made(Collective::reduce, {{0, 2, 1, 0, SendKind::reduce}, {0, 1, 0, 1, SendKind::reduce}}); }
+
+std::string refusal(const Schedule& schedule, const Program& program) {
+  try {
+    check_program(schedule, program, {2, 3, Placement::out_of_place, 1});
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::internal_error);
+    return error.what();
+  }
+  return "";
+}
+
+std::string refusal_of_changed(const Schedule& schedule, const std::function<void(Program&)>& change) {
+  Program program = lower(schedule, Forwarding::off);
+  change(program);
+  return refusal(schedule, program);
+}
+
+// The operations of all lanes of a rank.
+void for_each_op(RankProgram& rank, const std::function<void(Op&)>& visit) {
+  for (Lane& lane : rank.lanes)
+    for (Op& op : lane.ops) visit(op);
+}
+
+}  // namespace
+
+TEST_CASE("programs of right schedules are accepted") {
+  for (const Schedule& schedule : {all_reduce(), reduce()})
+    CHECK(refusal(schedule, lower(schedule, Forwarding::off)) == "");
+}
+
+TEST_CASE("a program that ends with a partial sum is refused") {
+  // The programs of schedules that lack a rank's part, or end early: nothing in their course is wrong.
+  const Schedule without_last =
+      made(Collective::allreduce,
+           {{0, 0, 1, 0, SendKind::reduce}, {0, 1, 0, 1, SendKind::copy}, {0, 1, 2, 1, SendKind::copy}});
+  const Schedule nothing = made(Collective::allreduce, {});
+  for (const Schedule& partial : {without_last, nothing})
+    CHECK_THAT(refusal(all_reduce(), lower(partial, Forwarding::off)),
+               Catch::Contains("does not end with slice 0 of chunk 0"));
+  const Schedule one_peer = made(Collective::reduce, {{0, 1, 0, 0, SendKind::reduce}});
+  const Schedule other_root = made(Collective::reduce, {{0, 0, 1, 0, SendKind::reduce}, {0, 1, 0, 1, SendKind::copy}});
+  for (const Schedule& partial : {one_peer, other_root})
+    CHECK_THAT(refusal(reduce(), lower(partial, Forwarding::off)),
+               Catch::Contains("rank 0 does not end with slice 0 of chunk 0"));
+}
+
+TEST_CASE("a program whose operations were changed is refused") {
+  const auto forget_local_operand = [](Program& program) {
+    for_each_op(program.ranks[1], [](Op& op) {
+      std::erase_if(op.operands,
+                    [&](const Access& operand) { return op.operands.size() > 1 && operand.via == Via::local; });
+    });
+  };
+  const auto count_twice = [](Program& program) {
+    for_each_op(program.ranks[0], [](Op& op) {
+      if (op.operands.size() == 1 && op.operands[0].via == Via::local) op.operands.push_back(op.operands[0]);
+    });
+  };
+  const auto forget_result = [](Program& program) {
+    for_each_op(program.ranks[0], [](Op& op) {
+      std::erase_if(op.destinations, [](const Access& destination) { return destination.via == Via::local; });
+    });
+  };
+  CHECK(refusal_of_changed(all_reduce(), forget_local_operand) != "");
+  CHECK(refusal_of_changed(all_reduce(), count_twice) != "");
+  CHECK_THAT(refusal_of_changed(reduce(), forget_result), Catch::Contains("does not end with"));
+}
+
+TEST_CASE("a program that stops in the middle deadlocks, and the lanes that wait are named") {
+  const auto forget_lane = [](Program& program) { program.ranks[2].lanes.clear(); };
+  CHECK_THAT(refusal_of_changed(all_reduce(), forget_lane), Catch::Contains("deadlocks with 2 slots: rank "));
+}
