@@ -148,6 +148,24 @@ TEST_CASE("ncclGroupEnd without a group is invalid usage") {
   CHECK(std::string(ncclGetLastError(nullptr)) != "");
 }
 
+TEST_CASE("a group that makes communicators and communicates is refused as a whole, and leaves nothing behind") {
+  CHECK(failures(run_world(Mode::threads, 2, [](int, ncclComm_t comm) -> std::string {
+          ncclUniqueId id;
+          if (auto r = ncclGetUniqueId(&id); r != ncclSuccess) return describe("id", r);
+          ncclComm_t single = nullptr;
+          float value = 1;
+          ncclGroupStart();
+          ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
+          ncclCommInitRank(&single, 1, id, 0);
+          if (ncclGroupEnd() != ncclInvalidUsage) return "was accepted";
+          if (value != 1) return "the refused call took place";
+          if (single != nullptr) ncclCommAbort(single);
+          if (ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess || value != 2)
+            return describe("the next call", ncclInternalError);
+          return "";
+        })) == "");
+}
+
 TEST_CASE("the first error inside a group is returned by its end, and the group is over") {
   CHECK(failures(run_world(Mode::threads, 2, [](int, ncclComm_t comm) -> std::string {
           float value = 1;
