@@ -21,6 +21,7 @@ Where no file of that name has the text, any one source that has it serves: file
 Each mutant is first tried on the tests of `run`. With --rest what survived them is tried on all tests.
 """
 import argparse
+import fcntl
 import json
 import os
 import pathlib
@@ -101,6 +102,12 @@ class Tree:
     def __init__(self, path):
         self.path = path
         self.build = path / "build/release"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.lock = open(f"{path}.lock", "w")  # held to the end of this process: two runs would see each other's mutants
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"{path} is in use by another run: wait for it, or give another --tree")
         if not path.exists():
             self.must("git", "-C", str(ROOT), "worktree", "add", "--detach", str(path), "HEAD")
         self.must("git", "-C", str(path), "checkout", "-q", "-f", "--detach", self.commit())
