@@ -148,7 +148,7 @@ def judge(tree, mutant, rest):
         if not made:
             errors = [line for line in words.splitlines() if "error:" in line]
             if errors:
-                sys.exit(f"{name_of(mutant)} does not compile: correct the table\n" + "\n".join(errors[:5]))
+                return "does not compile", errors[0]
             return "killed", "a test program that does not start"
         test = tree.failing_test(mutant["run"] if not rest else ".")
         return ("killed", test) if test else ("survived", "")
@@ -180,6 +180,9 @@ def run(mutants, options):
             ready.add(key)
         began = time.monotonic()
         verdict, test = judge(tree, mutant, options.rest)
+        if verdict not in ("killed", "survived"):
+            print(f"{name_of(mutant)} {verdict}: correct the table: {test}", flush=True)
+            continue
         entry = {"name": name_of(mutant), "verdict": verdict, "test": test, "commit": tree.commit()}
         with results.open("a") as file:
             file.write(json.dumps(entry) + "\n")

@@ -28,9 +28,11 @@ Schedule all_reduce() {
 
 Schedule reduce() { return made(Collective::reduce, {{0, 2, 1, 0, SendKind::reduce}, {0, 1, 0, 1, SendKind::reduce}}); }
 
-std::string refusal(const Schedule& schedule, const Program& program) {
+constexpr ProgramCheck kUsual{2, 3, Placement::out_of_place, 1};
+
+std::string refusal(const Schedule& schedule, const Program& program, const ProgramCheck& check = kUsual) {
   try {
-    check_program(schedule, program, {2, 3, Placement::out_of_place, 1});
+    check_program(schedule, program, check);
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::internal_error);
     return error.what();
@@ -93,6 +95,37 @@ TEST_CASE("a program whose operations were changed is refused") {
   CHECK(refusal_of_changed(all_reduce(), forget_local_operand) != "");
   CHECK(refusal_of_changed(all_reduce(), count_twice) != "");
   CHECK_THAT(refusal_of_changed(reduce(), forget_result), Catch::Contains("does not end with"));
+}
+
+TEST_CASE("messages of two chunks that change places are refused") {
+  const Schedule two = make_schedule("two chunks", Collective::broadcast, 0, topology::host(2), 2,
+                                     {{0, 0, 1, 0, SendKind::copy}, {1, 0, 1, 0, SendKind::copy}});
+  CHECK(refusal(two, lower(two, Forwarding::off)) == "");
+  const auto swap_first = [](Program& program) {
+    for (Lane& lane : program.ranks[0].lanes)
+      if (lane.ops.size() == 2) std::swap(lane.ops[0], lane.ops[1]);
+  };
+  CHECK_THAT(refusal_of_changed(two, swap_first),
+             Catch::Contains("expects slice 0 of chunk 0 and meets slice 0 of chunk 1"));
+}
+
+TEST_CASE("a message that nobody takes is refused") {
+  Program program = lower(reduce(), Forwarding::off);
+  // The root tells rank 1 the sum, which does not ask.
+  RankProgram& root = program.ranks[0];
+  root.connections.push_back({Direction::outgoing, 1});
+  const int connection = static_cast<int>(root.connections.size()) - 1;
+  root.lanes[0].ops[0].destinations.push_back({Via::slot, connection, {}});
+  CHECK_THAT(refusal(reduce(), program, {3, 3, Placement::out_of_place, 1}),
+             Catch::Contains("messages from 0 to 1 are left over"));
+}
+
+TEST_CASE("a partial that is called complete is refused, since averages divide there") {
+  const auto complete_early = [](Program& program) {
+    for_each_op(program.ranks[1], [](Op& op) { op.completes = true; });
+  };
+  CHECK_THAT(refusal_of_changed(reduce(), complete_early),
+             Catch::Contains("rank 1 treats a partial of chunk 0 as complete"));
 }
 
 TEST_CASE("a program that stops in the middle deadlocks, and the lanes that wait are named") {
