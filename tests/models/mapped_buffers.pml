@@ -1,5 +1,5 @@
 /* Ranks that compare their buffers at the beginning of a call, and map those they see for the first time
- * (src/runtime/host/mapped_buffers.h): each shows a card, reads all cards, and, if somebody showed a buffer that is new,
+ * (src/runtime/transport/mapped/mapped_buffers.h): each shows a card, reads all cards, and, if somebody showed a buffer that is new,
  * maps it and shows whether it could. Card and verdict n lie on board n mod 2.
  *
  * Between meetings each rank may keep its buffer, free it and get another one (which may take the place of the freed one:
