@@ -1,5 +1,5 @@
 // Messages of calls that differ in anything carry different signatures.
-#include "runtime/signature.h"
+#include "runtime/call/signature.h"
 
 #include <catch2/catch.hpp>
 #include <functional>
