@@ -1,7 +1,9 @@
 // Communicators of threads, below the C API: results, order, failure.
 #include "runtime/communicator/communicator.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -10,6 +12,7 @@
 
 #include "base/error.h"
 #include "runtime/communicator/group.h"
+#include "runtime/host/executor.h"
 
 using namespace sccl;
 using namespace sccl::runtime;
@@ -100,6 +103,30 @@ TEST_CASE("abort from another thread ends a waiting call") {
     aborter.join();
   });
   CHECK(errors[0] != "");
+}
+
+TEST_CASE("who takes its buffers back waits for a peer that is at work on them") {
+  std::atomic<bool> at_work{false};
+  std::atomic<bool> returned{false};
+  expect_no_errors(run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    Executor& executor = communicator->executor();
+    const std::vector<Peer>& peers = executor.membership().peers;
+    if (communicator->rank() == 1) {
+      // As an operation on peers' buffers does, which has looked whether anybody has withdrawn.
+      executor.membership().own_state().touching.store(1, std::memory_order_seq_cst);
+      at_work.store(true, std::memory_order_release);
+      while (peers[0].state->withdrawn.load(std::memory_order_acquire) == 0) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      require(!returned.load(std::memory_order_acquire), "rank 0 did not wait");
+      executor.membership().own_state().touching.store(0, std::memory_order_release);
+    } else {
+      while (!at_work.load(std::memory_order_acquire)) std::this_thread::yield();
+      executor.withdraw();
+      const bool is_free = peers[1].state->touching.load(std::memory_order_acquire) == 0;
+      returned.store(true, std::memory_order_release);
+      require(is_free, "rank 0 returned while its peer was at work");
+    }
+  }));
 }
 
 TEST_CASE("a rank that leaves is named by those who wait for it") {
