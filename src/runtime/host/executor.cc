@@ -14,7 +14,8 @@
 //
 // A peer that is stopped in an operation may go on at any later time. Then it writes into pages that the failing rank
 // has taken back (platform/host/exported_memory.h) and are nobody's. Where it writes through the system, it looks at
-// `withdrawn` before it asks the system, too: a system call that has begun is not stopped.
+// `withdrawn` before it asks the system, too: a system call that has begun is not stopped. A peer that is stopped in
+// the few instructions between the two is not caught.
 #include "runtime/host/executor.h"
 
 #include <algorithm>
