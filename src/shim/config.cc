@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kUndefined = NCCL_CONFIG_UNDEF_INT;
 
+constexpr int kNvlsHostFlags = ncclNvlsHostModeDisableTransport | ncclNvlsHostModeDisableSymmetricMultimem;
+
 constexpr unsigned version_code(unsigned minor, unsigned patch = 0) { return 20000 + minor * 100 + patch; }
 
 struct IntField {
@@ -39,6 +41,11 @@ constexpr IntField kIntFields[] = {
     {&ncclConfig_t::numRmaCtx, "numRmaCtx", version_code(29), 1, INT_MAX},
     {&ncclConfig_t::maxP2pPeers, "maxP2pPeers", version_code(30), INT_MIN, INT_MAX},
     {&ncclConfig_t::graphStreamOrdering, "graphStreamOrdering", version_code(30, 5), 0, 1},
+    {&ncclConfig_t::launchOrderImplicit, "launchOrderImplicit", version_code(31), 0, 1},
+    {&ncclConfig_t::numRmaSig, "numRmaSig", version_code(31), 1, INT_MAX},
+    {&ncclConfig_t::rmaEagerInit, "rmaEagerInit", version_code(31), 0, 1},
+    {&ncclConfig_t::hostCftMode, "hostCftMode", version_code(31), ncclHostCftEnable, ncclHostCftFallback},
+    {&ncclConfig_t::nvlsHostMode, "nvlsHostMode", version_code(32), 0, INT_MAX},
 };
 
 void check_field(const ncclConfig_t& config, const IntField& field) {
@@ -67,6 +74,10 @@ ncclConfig_t read_config(const ncclConfig_t* given) {
   if (version < version_code(17)) config.netName = NCCL_CONFIG_UNDEF_PTR;
   if (version < version_code(27)) config.commName = NCCL_CONFIG_UNDEF_PTR;
   for (const IntField& field : kIntFields) check_field(config, field);
+  if (config.nvlsHostMode != kUndefined && config.nvlsHostMode != ncclNvlsHostModeDisable &&
+      config.nvlsHostMode > kNvlsHostFlags)
+    fail(ErrorCode::invalid_argument, "config.nvlsHostMode is {:#x}: give flags of {:#x}, or ncclNvlsHostModeDisable",
+         config.nvlsHostMode, kNvlsHostFlags);
   if (config.minCTAs != kUndefined && config.maxCTAs != kUndefined && config.minCTAs > config.maxCTAs)
     fail(ErrorCode::invalid_argument, "config.minCTAs {} exceeds config.maxCTAs {}: exchange them", config.minCTAs,
          config.maxCTAs);

@@ -1,7 +1,12 @@
 // The host functions of NCCL's device interface. Kernels compiled against NCCL's headers read its own structures, which
-// no other library can provide; every function that would hand one out says so.
+// no other library can provide; every function that would hand one out says so, and the query of properties answers
+// that there is no device API.
 //
 // The structures are not declared here: arguments of functions that only refuse are not looked at.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
 #include "runtime/communicator/communicator.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
@@ -29,11 +34,58 @@ struct ncclTeam {
 
 #pragma GCC visibility push(default)
 
-ncclResult_t pncclCommQueryProperties(void) { return refuse("ncclCommQueryProperties"); }
+// NCCL 2.32's, of which every earlier one is a beginning. Its first fields are the caller's.
+struct ncclCommProperties {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  int rank;
+  int nRanks;
+  int cudaDev;
+  int nvmlDev;
+  bool deviceApiSupport;
+  bool multimemSupport;
+  int ginType;
+  int nLsaTeams;
+  bool hostRmaSupport;
+  int railedGinType;
+  uint64_t commHash;
+  int ginMinStride;
+  int ginConnectionType;
+  bool ginSupport[64];
+  size_t devCommRuntimeVersionSize;
+  bool cftSupport;
+  bool cftMulticastSupport;
+  bool cftCountedSupport;
+};
+
+// There is no device API: programs that ask first take their other way.
+ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties* props) {
+  return guarded("ncclCommQueryProperties", [&] {
+    constexpr size_t kHeaderBytes = offsetof(ncclCommProperties, rank);
+    const auto communicator = communicator_of(comm);
+    if (props == nullptr || props->magic != NCCL_API_MAGIC || props->size < kHeaderBytes)
+      fail(ErrorCode::invalid_argument,
+           "the ncclCommProperties_t is NULL or not initialised: start from NCCL_COMM_PROPERTIES_INITIALIZER");
+    ncclCommProperties answer{};
+    answer.rank = communicator->rank();
+    answer.nRanks = communicator->ranks();
+    answer.cudaDev = communicator->device();
+    answer.nvmlDev = communicator->device();
+    answer.hostRmaSupport = true;
+    answer.ginMinStride = 1;
+    const size_t bytes = std::min(props->size, sizeof answer);
+    std::memcpy(&props->rank, &answer.rank, bytes - kHeaderBytes);
+  });
+}
+
 ncclResult_t pncclDevCommCreate(void) { return refuse("ncclDevCommCreate"); }
 ncclResult_t pncclDevCommDestroy(void) { return refuse("ncclDevCommDestroy"); }
 ncclResult_t pncclGetLsaDevicePointer(void) { return refuse("ncclGetLsaDevicePointer"); }
 ncclResult_t pncclGetLsaMultimemDevicePointer(void) { return refuse("ncclGetLsaMultimemDevicePointer"); }
+ncclResult_t pncclGetCftDeviceLeInfo(void) { return refuse("ncclGetCftDeviceLeInfo"); }
+ncclResult_t pncclGetMultimemDeviceLeInfo(void) { return refuse("ncclGetMultimemDeviceLeInfo"); }
+ncclResult_t pncclGetPeerDeviceLeInfo(void) { return refuse("ncclGetPeerDeviceLeInfo"); }
 ncclResult_t pncclGetMultimemDevicePointer(void) { return refuse("ncclGetMultimemDevicePointer"); }
 ncclResult_t pncclGetPeerDevicePointer(void) { return refuse("ncclGetPeerDevicePointer"); }
 ncclResult_t pncclGinBarrierCreateRequirement(void) { return refuse("ncclGinBarrierCreateRequirement"); }
@@ -56,6 +108,8 @@ ncclTeam pncclTeamWorld(ncclComm_t comm) {
 
 // A rank of the host platform shares device memory with itself alone.
 ncclTeam pncclTeamLsa(ncclComm_t) { return {1, 0, 1}; }
+ncclTeam pncclTeamCft(ncclComm_t, int) { return {1, 0, 1}; }
+ncclTeam pncclTeamCftMultimem(ncclComm_t) { return {1, 0, 1}; }
 ncclTeam pncclTeamRail(ncclComm_t comm) { return pncclTeamWorld(comm); }
 
 int pncclTeamRankToWorld(ncclComm_t comm, ncclTeam team, int rank) {
@@ -74,6 +128,9 @@ SCCL_WEAK_NAME(DevCommCreate);
 SCCL_WEAK_NAME(DevCommDestroy);
 SCCL_WEAK_NAME(GetLsaDevicePointer);
 SCCL_WEAK_NAME(GetLsaMultimemDevicePointer);
+SCCL_WEAK_NAME(GetCftDeviceLeInfo);
+SCCL_WEAK_NAME(GetMultimemDeviceLeInfo);
+SCCL_WEAK_NAME(GetPeerDeviceLeInfo);
 SCCL_WEAK_NAME(GetMultimemDevicePointer);
 SCCL_WEAK_NAME(GetPeerDevicePointer);
 SCCL_WEAK_NAME(GinBarrierCreateRequirement);
@@ -84,6 +141,8 @@ SCCL_WEAK_NAME(LsaBarrierCreateRequirement);
 SCCL_WEAK_NAME(LLA2ACalcSlots);
 SCCL_WEAK_NAME(TeamWorld);
 SCCL_WEAK_NAME(TeamLsa);
+SCCL_WEAK_NAME(TeamCft);
+SCCL_WEAK_NAME(TeamCftMultimem);
 SCCL_WEAK_NAME(TeamRail);
 SCCL_WEAK_NAME(TeamRankToWorld);
 SCCL_WEAK_NAME(TeamRankToLsa);

@@ -18,9 +18,9 @@ struct History {
   std::size_t size;
 };
 
-// The sizes of ncclConfig_t in the headers of seven generations.
-constexpr History kHistory[] = {{21400, 24}, {21700, 40}, {21800, 48}, {22500, 48},
-                                {22700, 72}, {22800, 80}, {22900, 88}, {23007, 96}};
+// The sizes of ncclConfig_t in the headers of ten generations.
+constexpr History kHistory[] = {{21400, 24}, {21700, 40}, {21800, 48}, {22500, 48},  {22700, 72},
+                                {22800, 80}, {22900, 88}, {23007, 96}, {23102, 112}, {23203, 120}};
 
 // As a program compiled against `history` passes it: unset fields undefined, everything beyond them garbage.
 ncclConfig_t config_of(const History& history) {
@@ -47,6 +47,8 @@ TEST_CASE("configurations of every version are read, whatever lies behind them")
     if (history.version < 22800) CHECK(read.nChannelsPerNetPeer == NCCL_CONFIG_UNDEF_INT);
     if (history.version < 22900) CHECK(read.graphUsageMode == NCCL_CONFIG_UNDEF_INT);
     if (history.version < 23000) CHECK(read.maxP2pPeers == NCCL_CONFIG_UNDEF_INT);
+    if (history.version < 23100) CHECK(read.launchOrderImplicit == NCCL_CONFIG_UNDEF_INT);
+    if (history.version < 23200) CHECK(read.nvlsHostMode == NCCL_CONFIG_UNDEF_INT);
   }
 }
 
@@ -96,6 +98,11 @@ TEST_CASE("invalid fields are refused by name") {
   CHECK_THAT(refusal([](ncclConfig_t& c) { c.graphUsageMode = 3; }), Catch::Contains("graphUsageMode"));
   CHECK_THAT(refusal([](ncclConfig_t& c) { c.numRmaCtx = 0; }), Catch::Contains("numRmaCtx"));
   CHECK_THAT(refusal([](ncclConfig_t& c) { c.graphStreamOrdering = 2; }), Catch::Contains("graphStreamOrdering"));
+  CHECK_THAT(refusal([](ncclConfig_t& c) { c.launchOrderImplicit = 2; }), Catch::Contains("launchOrderImplicit"));
+  CHECK_THAT(refusal([](ncclConfig_t& c) { c.numRmaSig = 0; }), Catch::Contains("numRmaSig"));
+  CHECK_THAT(refusal([](ncclConfig_t& c) { c.rmaEagerInit = -1; }), Catch::Contains("rmaEagerInit"));
+  CHECK_THAT(refusal([](ncclConfig_t& c) { c.hostCftMode = 4; }), Catch::Contains("hostCftMode"));
+  CHECK_THAT(refusal([](ncclConfig_t& c) { c.nvlsHostMode = 4; }), Catch::Contains("nvlsHostMode"));
 }
 
 TEST_CASE("calls on no communicator are refused by name") {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The dynamic symbols are exactly NCCL 2.30.7's: nccl names weak, pnccl names strong, unversioned, nothing else.
+# The dynamic symbols are exactly NCCL 2.32.3's: nccl names weak, pnccl names strong, unversioned, nothing else.
 set -euo pipefail
 library=$1 record=$2 sanitizers=$3
 failed=0

@@ -1,4 +1,4 @@
-/* Prints sizes, offsets and values of the interface and compares them with the recorded ones of NCCL 2.30.7. */
+/* Prints sizes, offsets and values of the interface and compares them with the recorded ones of NCCL 2.32.3. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +40,27 @@ static void describe_structs(void) {
   OFFSET(ncclConfig_t, numRmaCtx);
   OFFSET(ncclConfig_t, maxP2pPeers);
   OFFSET(ncclConfig_t, graphStreamOrdering);
+  OFFSET(ncclConfig_t, launchOrderImplicit);
+  OFFSET(ncclConfig_t, numRmaSig);
+  OFFSET(ncclConfig_t, rmaEagerInit);
+  OFFSET(ncclConfig_t, hostCftMode);
+  OFFSET(ncclConfig_t, nvlsHostMode);
+  SIZE(ncclConfigExt_t);
+  OFFSET(ncclConfigExt_t, key);
+  OFFSET(ncclConfigExt_t, val);
+  SIZE(ncclCollConfig_t);
+  OFFSET(ncclCollConfig_t, ext);
+  OFFSET(ncclCollConfig_t, minCTAs);
+  OFFSET(ncclCollConfig_t, maxCTAs);
+  OFFSET(ncclCollConfig_t, nvlsCTAs);
+  OFFSET(ncclCollConfig_t, cgaClusterSize);
+  OFFSET(ncclCollConfig_t, algSelection);
+  OFFSET(ncclCollConfig_t, forceAlgSelection);
+  OFFSET(ncclCollConfig_t, CTAPolicy);
+  OFFSET(ncclCollConfig_t, userProfilerTag);
+  OFFSET(ncclCollConfig_t, launchCompletionEvent);
+  SIZE(ncclEncryptionConfig_t);
+  OFFSET(ncclEncryptionConfig_t, psk);
   SIZE(ncclSimInfo_t);
   OFFSET(ncclSimInfo_t, estimatedTime);
   SIZE(ncclWaitSignalDesc_t);
@@ -71,6 +92,10 @@ static void describe_values(void) {
   VALUE(NCCL_CONFIG_UNDEF_INT);
   VALUE(NCCL_SPLIT_NOCOLOR);
   VALUE(NCCL_WIN_STRICT_ORDERING);
+  VALUE(NCCL_WIN_CFT_COUNTED);
+  VALUE(ncclHostCftFallback);
+  VALUE(ncclNvlsHostModeDisable);
+  VALUE(NCCL_ENCRYPTION_MODE_PSK);
   VALUE(NCCL_SHRINK_ABORT);
 }
 

@@ -1,0 +1,99 @@
+// Collectives with a configuration of the call: checked, then the plain call.
+#include "shim/boundary.h"
+#include "shim/coll_config.h"
+
+using namespace sccl;
+using namespace sccl::shim;
+
+namespace {
+
+template <typename Plain>
+ncclResult_t configured(const char* call, const ncclCollConfig_t* config, Plain&& plain) {
+  const ncclResult_t checked = queued(call, [&] {
+    read_coll_config(config);
+    return runtime::Completion::done;
+  });
+  return checked == ncclSuccess ? plain() : checked;
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t pncclAllReduceConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+                                  const ncclCollConfig_t* config) {
+  return configured("ncclAllReduceConfig", config,
+                    [&] { return pncclAllReduce(sendbuff, recvbuff, count, datatype, op, comm, stream); });
+}
+
+ncclResult_t pncclReduceConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                               ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
+                               const ncclCollConfig_t* config) {
+  return configured("ncclReduceConfig", config,
+                    [&] { return pncclReduce(sendbuff, recvbuff, count, datatype, op, root, comm, stream); });
+}
+
+ncclResult_t pncclReduceScatterConfig(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
+                                      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+                                      const ncclCollConfig_t* config) {
+  return configured("ncclReduceScatterConfig", config,
+                    [&] { return pncclReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream); });
+}
+
+ncclResult_t pncclAllGatherConfig(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
+                                  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return configured("ncclAllGatherConfig", config,
+                    [&] { return pncclAllGather(sendbuff, recvbuff, sendcount, datatype, comm, stream); });
+}
+
+ncclResult_t pncclBroadcastConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                                  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return configured("ncclBroadcastConfig", config,
+                    [&] { return pncclBroadcast(sendbuff, recvbuff, count, datatype, root, comm, stream); });
+}
+
+ncclResult_t pncclAlltoAllConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                                 ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return configured("ncclAlltoAllConfig", config,
+                    [&] { return pncclAlltoAll(sendbuff, recvbuff, count, datatype, comm, stream); });
+}
+
+ncclResult_t pncclGatherConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                               ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return configured("ncclGatherConfig", config,
+                    [&] { return pncclGather(sendbuff, recvbuff, count, datatype, root, comm, stream); });
+}
+
+ncclResult_t pncclScatterConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                                ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return configured("ncclScatterConfig", config,
+                    [&] { return pncclScatter(sendbuff, recvbuff, count, datatype, root, comm, stream); });
+}
+
+ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t* config) {
+  return guarded("ncclSetEncryption", [&] {
+    if (config == nullptr || config->magic != NCCL_API_MAGIC || config->size < sizeof *config)
+      fail(ErrorCode::invalid_argument,
+           "the ncclEncryptionConfig_t is NULL or not initialised: start from NCCL_ENCRYPTION_CONFIG_INITIALIZER");
+    if (config->mode == NCCL_ENCRYPTION_MODE_NONE) return;
+    if (config->mode != NCCL_ENCRYPTION_MODE_PSK)
+      fail(ErrorCode::invalid_argument, "config.mode is {}: give NCCL_ENCRYPTION_MODE_NONE or _PSK", config->mode);
+    fail(
+        ErrorCode::invalid_usage,
+        "connections are not encrypted by this library: pass NCCL_ENCRYPTION_MODE_NONE, and protect the network itself "
+        "(WireGuard, IPsec)");
+  });
+}
+
+SCCL_WEAK_NAME(AllReduceConfig);
+SCCL_WEAK_NAME(ReduceConfig);
+SCCL_WEAK_NAME(ReduceScatterConfig);
+SCCL_WEAK_NAME(AllGatherConfig);
+SCCL_WEAK_NAME(BroadcastConfig);
+SCCL_WEAK_NAME(AlltoAllConfig);
+SCCL_WEAK_NAME(GatherConfig);
+SCCL_WEAK_NAME(ScatterConfig);
+SCCL_WEAK_NAME(SetEncryption);
+
+}  // extern "C"
