@@ -27,3 +27,4 @@ if(TARGET sccl_cli)
     COMMAND ${PROJECT_SOURCE_DIR}/scripts/catalogue.sh $<TARGET_FILE:sccl_cli> ${SCCL_CATALOGUE} 10
     DEPENDS sccl_cli USES_TERMINAL VERBATIM)
 endif()
+include(${CMAKE_CURRENT_LIST_DIR}/package.cmake)

@@ -153,6 +153,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "Deadline of each step in which ranks wait for one another at communicator init."},
     {"SCCL_LANES", "1 .. 64", "tuned", kBounded,
      "Most lanes of a rank that work at the same time; the host platform has one."},
+    {"SCCL_LIBRARY", "path", "the package's own", kHonoured,
+     "Read by the Python package: the libsccl.so that it opens and preloads."},
     {"SCCL_MEM_LIMIT", "bytes", "32000000", kHonoured,
      "Most memory of a communicator at one rank: its slots shrink until it holds them."},
     {"SCCL_PLATFORM", "auto | host | cuda | hip", "auto", kHonoured,

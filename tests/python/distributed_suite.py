@@ -41,6 +41,9 @@ from torch.testing._internal.distributed.distributed_test import DistributedTest
 
 torch.set_num_threads(1)
 
+# PyTorch's process group calls every backend that is not its own "custom", where the test wants the backend's name.
+NOT_FOR_OTHERS = {"test_ddp_logging_data_cpu"} if NAME != "real-gloo" else set()
+
 
 class Suite(TestDistBackend, DistributedTest._DistTestBase):
     def setUp(self):
@@ -60,7 +63,7 @@ class Result(unittest.TestResult):
 
 def main():
     names = [name for name in unittest.TestLoader().getTestCaseNames(Suite)
-             if any(fnmatch.fnmatch(name, pattern) for pattern in PATTERNS)]
+             if name not in NOT_FOR_OTHERS and any(fnmatch.fnmatch(name, pattern) for pattern in PATTERNS)]
     result = Result()
     failed = 0
     began = time.monotonic()
