@@ -1,0 +1,362 @@
+#include "compose/composite.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace sccl::compose {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+Routes::Routes(const Composite& composite)
+    : composite_(composite),
+      chunks_(schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank)),
+      host_of_(at(composite.ranks())),
+      local_of_(at(composite.ranks())),
+      turn_of_(at(composite.ranks())) {
+  int turn = 0;
+  for (std::size_t host = 0; host < composite.hosts.size(); ++host) {
+    const Host& one = composite.hosts[host];
+    most_ports_ = std::max(most_ports_, static_cast<int>(one.ports.size()));
+    for (std::size_t local = 0; local < one.ranks.size(); ++local) {
+      host_of_[at(one.ranks[local])] = static_cast<int>(host);
+      local_of_[at(one.ranks[local])] = static_cast<int>(local);
+      turn_of_[at(one.ranks[local])] = turn++;
+    }
+  }
+  for (const auto& kind : composite.kinds) {
+    kinds_.push_back({index(kind->in), index(kind->out), index(kind->between)});
+    depth_in_ = std::max(depth_in_, kinds_.back().in.steps);
+    depth_out_ = std::max(depth_out_, kinds_.back().out.steps);
+    depth_between_ = std::max(depth_between_, kinds_.back().between.steps);
+  }
+  // A host's place in a tier is that of the group it is in.
+  std::vector<int> member_of_host(composite.hosts.size());
+  for (std::size_t host = 0; host < member_of_host.size(); ++host) member_of_host[host] = static_cast<int>(host);
+  for (const Tier& tier : composite.tiers) {
+    std::map<int, Place> place_of_member;
+    for (std::size_t group = 0; group < tier.groups.size(); ++group)
+      for (std::size_t i = 0; i < tier.groups[group].size(); ++i)
+        place_of_member[tier.groups[group][i]] = {static_cast<int>(group), static_cast<int>(i)};
+    places_.emplace_back();
+    for (int& member : member_of_host) {
+      const Place place = place_of_member.at(member);
+      places_.back().push_back(place);
+      member = place.group;
+    }
+  }
+  tier_start_.resize(composite.tiers.size());
+  for (std::size_t tier = composite.tiers.size(); tier-- > 0;) {
+    tier_start_[tier] = depth_hosts_;
+    int deepest = 0;
+    for (const auto& [members, shapes] : composite.tiers[tier].shapes)
+      for (const Tree& tree : shapes) deepest = std::max(deepest, tree.steps);
+    depth_hosts_ += deepest;
+  }
+  const int hosts = static_cast<int>(composite.hosts.size());
+  const auto rounds = static_cast<Step>(std::bit_width(static_cast<unsigned>(hosts))) + 1;
+  steps_ = depth_in_ + depth_out_ + 2 * depth_between_ + 2 * std::max(depth_hosts_, rounds) + 1;
+}
+
+Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
+  LocalIndex index;
+  index.ranks = schedule.ranks;
+  index.steps = schedule.steps;
+  index.first.assign(at(schedule.chunks) * at(schedule.ranks) + 1, 0);
+  const auto slot = [&](ChunkId chunk, Rank rank) { return at(chunk) * at(schedule.ranks) + at(rank); };
+  for (const schedule::Send& send : schedule.sends) {
+    ++index.first[slot(send.chunk, send.src) + 1];
+    ++index.first[slot(send.chunk, send.dst) + 1];
+  }
+  for (std::size_t i = 1; i < index.first.size(); ++i) index.first[i] += index.first[i - 1];
+  std::vector<int> next(index.first);
+  index.moves.resize(2 * schedule.sends.size());
+  for (const schedule::Send& send : schedule.sends) {
+    index.moves[at(next[slot(send.chunk, send.src)]++)] = {send.step, send.dst, true, send.kind};
+    index.moves[at(next[slot(send.chunk, send.dst)]++)] = {send.step, send.src, false, send.kind};
+  }
+  return index;
+}
+
+// Chunks of one block take ports in the order of its rank and strands in that of their numbers; of AllReduce, Broadcast
+// and Reduce they take the ports first.
+Routes::Ends Routes::ends(ChunkId chunk) const {
+  const int ranks = composite_.ranks();
+  const int owner = chunk % ranks;
+  const int target = chunk / ranks % ranks;
+  const int piece = chunk / ranks;
+  const auto by_owner = [&](Ends ends) {
+    ends.turn = turn_of_[at(owner)] + piece * ranks;
+    ends.strand = host_of_[at(owner)] + piece * static_cast<int>(composite_.hosts.size());
+    return ends;
+  };
+  const auto by_number = [&](Ends ends) {
+    ends.turn = chunk;
+    ends.strand = chunk / most_ports_;
+    return ends;
+  };
+  switch (composite_.collective) {
+    case Collective::allgather:
+      return by_owner({false, true, owner, owner, 0, 0});
+    case Collective::reducescatter:
+      return by_owner({true, false, owner, owner, 0, 0});
+    case Collective::gather:
+      return by_owner({false, false, owner, composite_.root, 0, 0});
+    case Collective::scatter:
+      return by_owner({false, false, composite_.root, owner, 0, 0});
+    case Collective::alltoall:
+      return {false, false, owner, target, turn_of_[at(target)], piece / ranks};
+    case Collective::broadcast:
+      return by_number({false, true, composite_.root, composite_.root, 0, 0});
+    case Collective::reduce:
+      return by_number({true, false, composite_.root, composite_.root, 0, 0});
+    default:
+      return by_number({true, true, 0, 0, 0, 0});
+  }
+}
+
+Rank Routes::port(ChunkId chunk, int host) const { return port(ends(chunk), host); }
+
+Rank Routes::port(const Ends& ends, int host) const {
+  const Host& one = composite_.hosts[at(host)];
+  const auto may_be = [&](Rank rank) { return host_of_[at(rank)] == host && one.own[at(local_of_[at(rank)])]; };
+  if (composite_.source_is_port && !ends.everyone_contributes && may_be(ends.source)) return ends.source;
+  if (composite_.sink_is_port && !ends.everyone_receives && may_be(ends.sink)) return ends.sink;
+  return one.ranks[at(one.ports[at(ends.turn % static_cast<int>(one.ports.size()))])];
+}
+
+int Routes::root_host(ChunkId chunk) const { return root_host(ends(chunk), chunk); }
+
+int Routes::root_host(const Ends& ends, ChunkId chunk) const {
+  if (!ends.everyone_contributes) return host_of_[at(ends.source)];
+  if (!ends.everyone_receives) return host_of_[at(ends.sink)];
+  if (composite_.root_hosts.empty()) return 0;
+  return composite_.root_hosts[at(chunk / most_ports_) % composite_.root_hosts.size()];
+}
+
+const Tree& Routes::tree(int tier, int group, const Ends& ends) const {
+  const Tier& one = composite_.tiers[at(tier)];
+  const auto& shapes = one.shapes.at(static_cast<int>(one.groups[at(group)].size()));
+  return shapes[at(ends.strand) % shapes.size()];
+}
+
+// Of a group: the member that holds the root host, else the one that leads for this chunk.
+int Routes::root_index(int tier, int group, int root_host, const Ends& ends) const {
+  const Place& root = places_[at(tier)][at(root_host)];
+  if (root.group == group) return root.index;
+  const auto& members = composite_.tiers[at(tier)].groups[at(group)];
+  // As the root host stands in its own group, so that equal groups meet at equal places; strands move on.
+  const bool one_root = info(composite_.collective).rooted;
+  return (root.index + (one_root ? ends.strand : 0)) % static_cast<int>(members.size());
+}
+
+int Routes::position(int tier, int host, int root_host, const Ends& ends) const {
+  const Place& place = places_[at(tier)][at(host)];
+  const int size = static_cast<int>(composite_.tiers[at(tier)].groups[at(place.group)].size());
+  return (place.index - root_index(tier, place.group, root_host, ends) + size) % size;
+}
+
+// The host at which a member of a tier's group meets the others.
+int Routes::lead_host(int tier, int member, int root_host, const Ends& ends) const {
+  for (int below = tier - 1; below >= 0; --below) {
+    const auto& members = composite_.tiers[at(below)].groups[at(member)];
+    member = members[at(root_index(below, member, root_host, ends))];
+  }
+  return member;
+}
+
+std::pair<int, Step> Routes::parent(ChunkId chunk, int host) const {
+  const Ends of = ends(chunk);
+  return parent(host, root_host(of, chunk), of);
+}
+
+std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) const {
+  for (int tier = 0; tier < static_cast<int>(composite_.tiers.size()); ++tier) {
+    const int here = position(tier, host, root_host, ends);
+    if (here == 0) continue;
+    const int group = places_[at(tier)][at(host)].group;
+    const auto& members = composite_.tiers[at(tier)].groups[at(group)];
+    const Tree& shape = tree(tier, group, ends);
+    const int size = static_cast<int>(members.size());
+    const int index = (shape.parent[at(here)] + root_index(tier, group, root_host, ends)) % size;
+    return {lead_host(tier, members[at(index)], root_host, ends), tier_start_[at(tier)] + shape.step[at(here)]};
+  }
+  return {-1, -1};
+}
+
+void Routes::for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const {
+  const Ends of = ends(chunk);
+  children(host, root_host(of, chunk), of, visit);
+}
+
+template <typename Visit>
+void Routes::children(int host, int root_host, const Ends& ends, Visit&& visit) const {
+  for (int tier = 0; tier < static_cast<int>(composite_.tiers.size()); ++tier) {
+    const int here = position(tier, host, root_host, ends);
+    const int group = places_[at(tier)][at(host)].group;
+    const auto& members = composite_.tiers[at(tier)].groups[at(group)];
+    const Tree& shape = tree(tier, group, ends);
+    const int size = static_cast<int>(members.size());
+    const int root = root_index(tier, group, root_host, ends);
+    for (int i = shape.first[at(here)]; i < shape.first[at(here) + 1]; ++i) {
+      const int child = shape.children[at(i)];
+      visit(lead_host(tier, members[at((child + root) % size)], root_host, ends),
+            tier_start_[at(tier)] + shape.step[at(child)]);
+    }
+    if (here != 0) return;
+  }
+}
+
+void Routes::add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, Step first,
+                       std::vector<Move>& moves) const {
+  const Host& host = composite_.hosts[at(host_of(rank))];
+  const std::size_t slot = at(local_chunk) * at(index.ranks) + at(local_of_[at(rank)]);
+  for (int i = index.first[slot]; i < index.first[slot + 1]; ++i) {
+    const LocalMove& move = index.moves[at(i)];
+    moves.push_back({first + move.step, host.ranks[at(move.peer)], move.sends, move.kind});
+  }
+}
+
+// Copies from the host's port to its devices. A rank that contributed the chunk alone has it already.
+void Routes::spread_on_host(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const {
+  const Host& host = composite_.hosts[at(host_of(rank))];
+  const auto& turns = composite_.kinds[at(host.kind)]->out_turns[at(local_of_[at(port(ends, host_of(rank)))])];
+  const std::size_t before = moves.size();
+  add_local(kinds_[at(host.kind)].out, turns[at(ends.strand) % turns.size()], rank, first, moves);
+  if (ends.everyone_contributes) return;
+  const auto known = [&](const Move& move) { return (move.sends ? move.peer : rank) == ends.source; };
+  moves.erase(std::remove_if(moves.begin() + static_cast<std::ptrdiff_t>(before), moves.end(), known), moves.end());
+}
+
+void Routes::collect_on_host(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const {
+  const Host& host = composite_.hosts[at(host_of(rank))];
+  const auto& turns = composite_.kinds[at(host.kind)]->in_turns[at(local_of_[at(port(ends, host_of(rank)))])];
+  add_local(kinds_[at(host.kind)].in, turns[at(ends.strand) % turns.size()], rank, first, moves);
+}
+
+// Between two devices of one host.
+void Routes::hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const {
+  if (from == to || host_of(rank) != host_of(from)) return;
+  const Host& host = composite_.hosts[at(host_of(rank))];
+  const schedule::Schedule& between = composite_.kinds[at(host.kind)]->between;
+  const int devices = between.ranks;
+  const int pieces = between.chunks / (devices * devices);
+  const int pair = local_of_[at(to)] * devices + local_of_[at(from)];
+  add_local(kinds_[at(host.kind)].between, ends.strand % pieces * devices * devices + pair, rank, first, moves);
+}
+
+// The mirror image of spread(): a host reduces just before its port sends to the next host.
+void Routes::collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const {
+  const int host = host_of(rank);
+  const auto [above, heard] = parent(host, root, ends);
+  const Step sent = depth_hosts_ - 1 - heard;  // the root host's last: depth_hosts_
+  collect_on_host(ends, rank, sent, moves);
+  if (rank != port(ends, host)) return;
+  if (above >= 0) moves.push_back({depth_in_ + sent, port(ends, above), true, SendKind::reduce});
+  children(host, root, ends, [&](int child, Step step) {
+    moves.push_back({depth_in_ + depth_hosts_ - 1 - step, port(ends, child), false, SendKind::reduce});
+  });
+}
+
+void Routes::spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
+  const int host = host_of(rank);
+  const auto [above, heard] = parent(host, root, ends);
+  spread_on_host(ends, rank, first + heard + 1, moves);
+  if (rank != port(ends, host)) return;
+  if (above >= 0) moves.push_back({first + heard, port(ends, above), false, SendKind::copy});
+  children(host, root, ends, [&](int child, Step step) {
+    moves.push_back({first + step, port(ends, child), true, SendKind::copy});
+  });
+}
+
+void Routes::butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) const {
+  const int hosts = static_cast<int>(composite_.hosts.size());
+  const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(hosts)));
+  const int rounds = std::countr_zero(static_cast<unsigned>(core));
+  const int host = host_of(rank);
+  const Step fold = core < hosts ? 1 : 0;
+  const Step last = depth_in_ + fold + rounds;
+  collect_on_host(ends, rank, 0, moves);
+  if (rank == port(ends, host)) {
+    const auto add = [&](Step step, int peer, bool sends, SendKind kind) {
+      moves.push_back({step, port(ends, peer), sends, kind});
+    };
+    if (host >= core) {
+      add(depth_in_, host - core, true, SendKind::reduce);
+      add(last, host - core, false, SendKind::copy);
+    } else {
+      if (host + core < hosts) {
+        add(depth_in_, host + core, false, SendKind::reduce);
+        add(last, host + core, true, SendKind::copy);
+      }
+      for (int round = 0; round < rounds; ++round) {
+        add(depth_in_ + fold + round, host ^ (1 << round), true, SendKind::reduce);
+        add(depth_in_ + fold + round, host ^ (1 << round), false, SendKind::reduce);
+      }
+    }
+  }
+  spread_on_host(ends, rank, last + fold, moves);
+}
+
+void Routes::unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) const {
+  const int from = host_of(ends.source);
+  const int to = host_of(ends.sink);
+  if (from == to) {
+    hand_over(ends, rank, ends.source, ends.sink, 0, moves);
+    return;
+  }
+  const Rank leaves = port(ends, from);
+  const Rank enters = port(ends, to);
+  hand_over(ends, rank, ends.source, leaves, 0, moves);
+  if (rank == leaves) moves.push_back({depth_between_, enters, true, SendKind::copy});
+  if (rank == enters) moves.push_back({depth_between_, leaves, false, SendKind::copy});
+  hand_over(ends, rank, enters, ends.sink, depth_between_ + 1, moves);
+}
+
+void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
+  const Ends of = ends(chunk);
+  if (!of.everyone_contributes && !of.everyone_receives) return unicast(of, rank, moves);
+  if (of.everyone_contributes && of.everyone_receives && composite_.meeting == Meeting::butterfly)
+    return butterfly(of, rank, moves);
+  const int root = root_host(of, chunk);
+  if (of.everyone_contributes) collect(of, root, rank, moves);
+  const Step met = depth_in_ + depth_hosts_;  // the sum is complete at the root host's port
+  if (!of.everyone_receives) {
+    hand_over(of, rank, port(of, root), of.sink, met, moves);
+    return;
+  }
+  if (of.everyone_contributes) {
+    spread(of, root, rank, met, moves);
+    return;
+  }
+  hand_over(of, rank, of.source, port(of, root), 0, moves);
+  spread(of, root, rank, port(of, root) == of.source ? 0 : depth_between_, moves);
+}
+
+void Routes::for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& visit) const {
+  const int host = host_of(rank);
+  const bool everyone = composite_.collective != Collective::alltoall && composite_.collective != Collective::gather &&
+                        composite_.collective != Collective::scatter;
+  if (everyone) {
+    for (ChunkId chunk = 0; chunk < chunks_; ++chunk) visit(chunk);
+    return;
+  }
+  const int ranks = composite_.ranks();
+  if (composite_.collective != Collective::alltoall) {
+    const bool at_root = host == host_of(composite_.root);
+    for (ChunkId chunk = 0; chunk < chunks_; ++chunk)
+      if (at_root || host_of(chunk % ranks) == host) visit(chunk);
+    return;
+  }
+  for (ChunkId row = 0; row < chunks_; row += ranks) {
+    if (host_of(row / ranks % ranks) == host)
+      for (Rank source = 0; source < ranks; ++source) visit(row + source);
+    else
+      for (const Rank source : composite_.hosts[at(host)].ranks) visit(row + source);
+  }
+}
+
+}  // namespace sccl::compose

@@ -1,0 +1,438 @@
+#include "compose/cost.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "schedule/cost.h"
+#include "topology/routes.h"
+
+namespace sccl::compose {
+namespace {
+
+using topology::Edge;
+
+constexpr int kMostRoots = 256;  // whose trees are looked at: hosts beyond are alike
+constexpr double kLeastSlice = 4096;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// Bytes per byte of L, by edge of a kind's links and by pair of devices.
+using EdgeLoads = std::vector<std::pair<Edge, double>>;
+
+}  // namespace
+
+double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, host_us_per_byte) * bytes; }
+
+double Cost::time_us(double bytes, double slice_bytes) const {
+  const double chunk = chunk_per_byte * bytes;
+  const double slice = slice_bytes > 0 ? std::min(slice_bytes, chunk) : chunk;
+  const double hops = between_hosts.time_us(slice);
+  if (!chained) return busy_us(bytes) + hops + on_host.time_us(slice);
+  const double chain = hops + (chunk - slice) * between_hosts.us_per_byte;
+  return std::max(busy_us(bytes) + between_hosts.alpha_us, chain) + on_host.time_us(slice);
+}
+
+double Cost::good_slice(double bytes, double most_slice_bytes) const {
+  constexpr double kNearlyLeast = 1.01;
+  const double wanted = kNearlyLeast * time_us(bytes, kLeastSlice);
+  double slice = std::max(kLeastSlice, most_slice_bytes);
+  while (slice > kLeastSlice && time_us(bytes, slice) > wanted) slice /= 2;
+  return slice;
+}
+
+// Sums what one composite puts on links.
+class Loads {
+ public:
+  Loads(CostModel& model, const Composite& composite)
+      : model_(model), composite_(composite), routes_(composite), hosts_(static_cast<int>(composite.hosts.size())) {
+    out_.assign(at(hosts_), 0);
+    in_.assign(at(hosts_), 0);
+  }
+
+  Cost cost() {
+    cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
+    between_hosts();
+    on_hosts();
+    phases();
+    return cost_;
+  }
+
+ private:
+  bool everyone_contributes() const {
+    return composite_.collective == Collective::allreduce || composite_.collective == Collective::reducescatter ||
+           composite_.collective == Collective::reduce;
+  }
+  bool everyone_receives() const {
+    return composite_.collective == Collective::allreduce || composite_.collective == Collective::allgather ||
+           composite_.collective == Collective::broadcast;
+  }
+  double ranks() const { return composite_.ranks(); }
+  double devices(int host) const { return static_cast<double>(composite_.hosts[at(host)].ranks.size()); }
+
+  void pass(int from, int to, double bytes) {
+    out_[at(from)] += bytes;
+    in_[at(to)] += bytes;
+    if (several_leaves_) pairs_.emplace_back(std::pair(from, to), bytes);
+  }
+
+  // A chunk for every way that chunks take over hosts, with the bytes that take it (per byte of L).
+  std::vector<std::pair<ChunkId, double>> representatives() const {
+    std::vector<std::pair<ChunkId, double>> result;
+    const bool by_owner =
+        composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter;
+    if (by_owner) {
+      const int stride = std::max(1, hosts_ / kMostRoots);
+      double all = 0;
+      for (int host = 0; host < hosts_; host += stride) {
+        const double bytes = devices(host) / (composite_.collective == Collective::reducescatter ? ranks() : 1.0);
+        all += bytes;
+        result.emplace_back(composite_.hosts[at(host)].ranks.front(), bytes);
+      }
+      const double wanted = composite_.collective == Collective::reducescatter ? 1 : ranks();
+      for (auto& [chunk, bytes] : result) bytes *= wanted / all;
+      return result;
+    }
+    const int strands = std::max(1, routes_.chunks() / routes_.most_ports());
+    const int stride = std::max(1, strands / kMostRoots);
+    for (int strand = 0; strand < strands; strand += stride) result.emplace_back(strand * routes_.most_ports(), 0);
+    for (auto& [chunk, bytes] : result) bytes = 1.0 / static_cast<double>(result.size());
+    return result;
+  }
+
+  void between_hosts() {
+    const auto& attachments = model_.cluster().attachments;
+    for (const topology::Attachment& one : attachments)
+      several_leaves_ = several_leaves_ || one.leaf != attachments.front().leaf;
+    if (hosts_ < 2) return;
+    if (!everyone_contributes() && !everyone_receives())
+      pass_unicasts();
+    else if (composite_.meeting == Meeting::butterfly)
+      pass_butterfly();
+    else
+      pass_trees();
+    load_network();
+  }
+
+  void pass_trees() {
+    const auto chunks = representatives();
+    for (const auto& [chunk, bytes] : chunks)
+      for (int host = 0; host < hosts_; ++host) {
+        const auto [above, step] = routes_.parent(chunk, host);
+        if (above < 0) continue;
+        if (everyone_contributes()) pass(host, above, bytes);
+        if (everyone_receives()) pass(above, host, bytes);
+      }
+    // Of equal hosts that take equal parts some were looked at.
+    if (static_cast<int>(chunks.size()) < hosts_ && !info(composite_.collective).rooted && composite_.kinds.size() == 1)
+      for (std::vector<double>* bytes : {&out_, &in_}) {
+        double sum = 0;
+        for (const double one : *bytes) sum += one;
+        std::fill(bytes->begin(), bytes->end(), sum / hosts_);
+      }
+  }
+
+  void pass_butterfly() {
+    const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(hosts_)));
+    for (int host = 0; host < core; ++host)
+      for (int distance = 1; distance < core; distance *= 2) pass(host, host ^ distance, 1);
+    for (int host = core; host < hosts_; ++host) {
+      pass(host, host - core, 1);
+      pass(host - core, host, 1);
+    }
+  }
+
+  void pass_unicasts() {
+    const int root = routes_.host_of(composite_.root);
+    if (composite_.collective == Collective::alltoall && !several_leaves_) {
+      for (int host = 0; host < hosts_; ++host)
+        out_[at(host)] = in_[at(host)] = devices(host) * (ranks() - devices(host)) / ranks();
+      return;
+    }
+    for (int host = 0; host < hosts_; ++host)
+      if (composite_.collective == Collective::alltoall) {
+        for (int to = 0; to < hosts_; ++to)
+          if (to != host) pass(host, to, devices(host) * devices(to) / ranks());
+      } else if (host != root) {
+        if (composite_.collective == Collective::gather)
+          pass(host, root, devices(host));
+        else
+          pass(root, host, devices(host) / ranks());
+      }
+  }
+
+  // Which part of a host's traffic its positions carry.
+  std::vector<double> shares(int host) const {
+    const Host& one = composite_.hosts[at(host)];
+    std::vector<double> result(one.ranks.size(), 0);
+    for (const int port : one.ports) result[at(port)] += 1.0 / static_cast<double>(one.ports.size());
+    return result;
+  }
+
+  double bandwidth_us_per_byte(const Edge& edge) const {
+    const schedule::EdgeId id = model_.edges_.find(edge);
+    const schedule::EdgeInfo& link = model_.edges_[id];
+    return schedule::lane_us_per_byte(link, model_.topology()) / link.lanes;
+  }
+
+  void load_network() {
+    // Positions of one host share links; hosts that are alike and carry alike are looked at once.
+    std::set<std::tuple<int, double, double>> seen;
+    for (int host = 0; host < hosts_; ++host) {
+      const Host& one = composite_.hosts[at(host)];
+      const bool alike = composite_.kinds.size() == 1 && uniform_ports();
+      if (alike && !seen.emplace(one.kind, out_[at(host)], in_[at(host)]).second) continue;
+      const std::vector<double> share = shares(host);
+      for (std::size_t local = 0; local < share.size(); ++local) {
+        const topology::Attachment& way = model_.cluster().attachments[at(one.ranks[local])];
+        if (share[local] == 0) continue;
+        for (const Edge& edge : way.up) add(edge, share[local] * out_[at(host)]);
+        for (const Edge& edge : way.down) add(edge, share[local] * in_[at(host)]);
+      }
+    }
+    std::map<std::pair<topology::Node, topology::Node>, double> by_leaves;
+    for (const auto& [hosts, bytes] : pairs_) {
+      const Host& from = composite_.hosts[at(hosts.first)];
+      const Host& to = composite_.hosts[at(hosts.second)];
+      const std::size_t turns = std::max(from.ports.size(), to.ports.size());
+      for (std::size_t turn = 0; turn < turns; ++turn)
+        by_leaves[{leaf(from, turn), leaf(to, turn)}] += bytes / static_cast<double>(turns);
+    }
+    for (const auto& [leaves, bytes] : by_leaves)
+      for (const Edge& edge : model_.ways_.way(leaves.first, leaves.second)) add(edge, bytes);
+    for (const auto& [edge, bytes] : loads_)
+      cost_.network_us_per_byte = std::max(cost_.network_us_per_byte, bytes * bandwidth_us_per_byte(edge));
+  }
+
+  bool uniform_ports() const {
+    return std::all_of(composite_.hosts.begin(), composite_.hosts.end(),
+                       [&](const Host& host) { return host.ports.size() == composite_.hosts.front().ports.size(); });
+  }
+
+  topology::Node leaf(const Host& host, std::size_t turn) const {
+    return model_.cluster().attachments[at(host.ranks[at(host.ports[turn % host.ports.size()])])].leaf;
+  }
+
+  void add(const Edge& edge, double bytes) { loads_[edge] += bytes; }
+
+  // Loads of a kind's schedule for a byte that `ports` begin or end with, by edge of the kind's links.
+  std::map<Edge, double> kind_loads(const schedule::Schedule& schedule, const std::vector<std::vector<ChunkId>>& turns,
+                                    const std::vector<double>& share) const {
+    std::vector<double> part(at(schedule.chunks), 0);
+    for (std::size_t port = 0; port < turns.size(); ++port)
+      for (const ChunkId chunk : turns[port]) part[at(chunk)] += share[port] / static_cast<double>(turns[port].size());
+    return edge_loads(schedule, part);
+  }
+
+  static std::map<Edge, double> edge_loads(const schedule::Schedule& schedule, const std::vector<double>& part) {
+    topology::Routes ways(schedule.topology);
+    std::map<Edge, double> loads;
+    for (const schedule::Send& send : schedule.sends)
+      if (part[at(send.chunk)] > 0)
+        for (const Edge& edge : ways.path(send.src, send.dst)) loads[edge] += part[at(send.chunk)];
+    return loads;
+  }
+
+  // Bytes that go from device to device of a host besides sums and copies.
+  std::map<Edge, double> between_loads(const HostKind& kind, const std::vector<std::vector<double>>& bytes) const {
+    const int devices = kind.between.ranks;
+    const int pieces = std::max(1, kind.between.chunks / (devices * devices));
+    std::vector<double> part(at(kind.between.chunks), 0);
+    for (ChunkId chunk = 0; chunk < kind.between.chunks; ++chunk)
+      part[at(chunk)] = bytes[at(chunk % devices)][at(chunk / devices % devices)] / pieces;
+    return edge_loads(kind.between, part);
+  }
+
+  // By source and target position, per byte of L; what ports hand over, and what stays on the host.
+  std::vector<std::vector<double>> handed_over(int host, const std::vector<double>& share) const {
+    const Host& one = composite_.hosts[at(host)];
+    const std::size_t devices = one.ranks.size();
+    std::vector<std::vector<double>> bytes(devices, std::vector<double>(devices, 0));
+    const bool own = std::all_of(one.own.begin(), one.own.end(), [](bool may) { return may; });
+    const bool from_own = own && composite_.source_is_port;
+    const bool to_own = own && composite_.sink_is_port;
+    const double others = ranks() - static_cast<double>(devices);
+    const auto root = std::find(one.ranks.begin(), one.ranks.end(), composite_.root) - one.ranks.begin();
+    const bool root_here = root < static_cast<std::ptrdiff_t>(devices);
+    for (std::size_t a = 0; a < devices; ++a)
+      for (std::size_t b = 0; b < devices; ++b) {
+        double& here = bytes[a][b];
+        if (a == b) continue;
+        const bool a_root = root_here && static_cast<std::ptrdiff_t>(a) == root;
+        const bool b_root = root_here && static_cast<std::ptrdiff_t>(b) == root;
+        switch (composite_.collective) {
+          case Collective::allgather:
+            if (!from_own) here = share[b];
+            break;
+          case Collective::reducescatter:
+            if (!to_own) here = share[a] / ranks();
+            break;
+          case Collective::broadcast:
+            if (a_root) here = share[b];
+            break;
+          case Collective::reduce:
+            if (b_root) here = share[a];
+            break;
+          case Collective::alltoall:
+            here = 1 / ranks();
+            if (!from_own) here += share[b] * others / ranks();
+            if (!to_own) here += share[a] * others / ranks();
+            break;
+          case Collective::gather:
+            if (b_root) here = 1 + share[a] * others;
+            if (!from_own && !root_here) here += share[b];
+            break;
+          case Collective::scatter:
+            if (a_root) here = (1 + share[b] * others) / ranks();
+            if (!to_own && !root_here) here += share[a] / ranks();
+            break;
+          default:
+            break;
+        }
+      }
+    return bytes;
+  }
+
+  // All data passes every host's `in` where everyone contributes, and its `out` where everyone receives.
+  void on_hosts() {
+    std::set<std::tuple<int, std::vector<int>, bool>> seen;
+    for (int host = 0; host < hosts_; ++host) {
+      const Host& one = composite_.hosts[at(host)];
+      const bool has_root = info(composite_.collective).rooted && host == routes_.host_of(composite_.root);
+      if (!seen.emplace(one.kind, one.ports, has_root).second) continue;
+      const HostKind& kind = *composite_.kinds[at(one.kind)];
+      const std::vector<double> share = shares(host);
+      std::map<Edge, double> sum = between_loads(kind, handed_over(host, share));
+      const auto join = [&](const std::map<Edge, double>& more, double bytes) {
+        for (const auto& [edge, load] : more) sum[edge] += load * bytes;
+      };
+      const double all = composite_.collective == Collective::allgather ? ranks() : 1;
+      if (everyone_contributes()) join(kind_loads(kind.in, kind.in_turns, share), all);
+      if (everyone_receives()) join(kind_loads(kind.out, kind.out_turns, share), all);
+      take_busiest(host, sum);
+    }
+  }
+
+  void take_busiest(int host, const std::map<Edge, double>& sum) {
+    const auto& nodes = model_.cluster().nodes[at(host)];
+    std::map<int, double> sets;
+    for (const auto& [edge, bytes] : sum) {
+      const Edge there{nodes[at(edge.first)], nodes[at(edge.second)]};
+      double all = bytes;
+      if (const auto known = loads_.find(there); known != loads_.end()) all += known->second;  // the way to a NIC
+      cost_.host_us_per_byte = std::max(cost_.host_us_per_byte, all * bandwidth_us_per_byte(there));
+      for (const int set : model_.edges_.sets_of(model_.edges_.find(there))) sets[set] += all;
+    }
+    for (const auto& [set, bytes] : sets)
+      cost_.host_us_per_byte =
+          std::max(cost_.host_us_per_byte,
+                   bytes / (model_.edges_.set_lane_gbytes_per_s(set) * 1e3 * model_.topology().shared[at(set)].lanes));
+  }
+
+  // Longest latency and slowest lane of a schedule's steps, the greatest over kinds.
+  void add_phase(const schedule::Schedule HostKind::*which) {
+    Phase phase;
+    for (const auto& kind : composite_.kinds) {
+      const schedule::Schedule& schedule = (*kind).*which;
+      const schedule::EdgeIndex edges(schedule.topology);
+      topology::Routes ways(schedule.topology);
+      phase.steps = std::max(phase.steps, schedule.steps);
+      for (const schedule::Send& send : schedule.sends) {
+        double alpha_us = 0;
+        for (const Edge& edge : ways.path(send.src, send.dst)) {
+          const schedule::EdgeInfo& link = edges[edges.find(edge)];
+          alpha_us += link.alpha_us;
+          phase.us_per_byte = std::max(phase.us_per_byte, schedule::lane_us_per_byte(link, schedule.topology));
+        }
+        phase.alpha_us = std::max(phase.alpha_us, alpha_us);
+      }
+    }
+    // One sum stands for all phases on hosts: as many steps, of the slowest's figures.
+    cost_.on_host.alpha_us = std::max(cost_.on_host.alpha_us, phase.alpha_us);
+    cost_.on_host.us_per_byte = std::max(cost_.on_host.us_per_byte, phase.us_per_byte);
+    cost_.on_host.steps += phase.steps;
+  }
+
+  void phases() {
+    const bool one_contributes = !everyone_contributes();
+    const bool one_receives = !everyone_receives();
+    const bool own = std::all_of(composite_.hosts.begin(), composite_.hosts.end(), [](const Host& host) {
+      return std::all_of(host.own.begin(), host.own.end(), [](bool may) { return may; });
+    });
+    if (everyone_contributes()) add_phase(&HostKind::in);
+    if (everyone_receives()) add_phase(&HostKind::out);
+    if (one_contributes && !(own && composite_.source_is_port)) add_phase(&HostKind::between);
+    if (one_receives && !(own && composite_.sink_is_port)) add_phase(&HostKind::between);
+    if (hosts_ < 2) return;
+    Phase& net = cost_.between_hosts;
+    for (const topology::Attachment& way : model_.cluster().attachments) {
+      if (!way.attached()) continue;
+      double alpha_us = 0;
+      for (const auto* edges : {&way.up, &way.down})
+        for (const Edge& edge : *edges) {
+          const schedule::EdgeInfo& link = model_.edges_[model_.edges_.find(edge)];
+          alpha_us += link.alpha_us;
+          net.us_per_byte = std::max(net.us_per_byte, schedule::lane_us_per_byte(link, model_.topology()));
+        }
+      net.alpha_us = std::max(net.alpha_us, alpha_us);
+    }
+    add_network_latency(net);
+    if (one_contributes && one_receives) {
+      net.steps = 1;
+      return;
+    }
+    const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(hosts_)));
+    if (composite_.meeting == Meeting::butterfly) {
+      net.steps = std::countr_zero(static_cast<unsigned>(core)) + (core < hosts_ ? 2 : 0);
+      return;
+    }
+    for (const Tier& tier : composite_.tiers) {
+      int deepest = 0;
+      for (const auto& [members, shapes] : tier.shapes)
+        for (const Tree& tree : shapes) deepest = std::max(deepest, tree.steps);
+      net.steps += deepest * (everyone_contributes() && everyone_receives() ? 2 : 1);
+      cost_.chained = cost_.chained || tier.shape == Shape::ring;
+    }
+  }
+
+  // The longest of the ways between leaf switches, as far as a few tell.
+  void add_network_latency(Phase& net) {
+    if (!several_leaves_) return;
+    std::set<topology::Node> leaves;
+    for (const topology::Attachment& way : model_.cluster().attachments)
+      if (way.attached()) leaves.insert(way.leaf);
+    double longest_us = 0;
+    for (const topology::Node leaf : leaves) {
+      double alpha_us = 0;
+      for (const Edge& edge : model_.ways_.way(*leaves.begin(), leaf)) {
+        const schedule::EdgeInfo& link = model_.edges_[model_.edges_.find(edge)];
+        alpha_us += link.alpha_us;
+        net.us_per_byte = std::max(net.us_per_byte, schedule::lane_us_per_byte(link, model_.topology()));
+      }
+      longest_us = std::max(longest_us, alpha_us);
+    }
+    net.alpha_us += longest_us;
+  }
+
+  CostModel& model_;
+  const Composite& composite_;
+  Routes routes_;
+  int hosts_;
+  bool several_leaves_ = false;
+  std::vector<double> out_, in_;  // by host: bytes into and from the network, per byte of L
+  std::vector<std::pair<std::pair<int, int>, double>> pairs_;
+  std::map<Edge, double> loads_;
+  Cost cost_;
+};
+
+CostModel::CostModel(std::shared_ptr<const topology::Topology> topology,
+                     std::shared_ptr<const topology::Cluster> cluster)
+    : topology_(std::move(topology)), cluster_(std::move(cluster)), edges_(*topology_), ways_(*topology_, *cluster_) {}
+
+Cost CostModel::cost(const Composite& composite) { return Loads(*this, composite).cost(); }
+
+}  // namespace sccl::compose

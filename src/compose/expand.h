@@ -1,0 +1,15 @@
+// The flat form of a composite: the same sends as one Schedule, for the flat verifier, the simulator, pictures, and the
+// programs of small clusters.
+#pragma once
+
+#include "compose/composite.h"
+
+namespace sccl::compose {
+
+// Beyond so many sends a flat form is of no use to anybody.
+inline constexpr std::size_t kMostFlatSends = std::size_t{1} << 22;
+
+// The composite must have passed verify(). O(sends). Throws invalid_argument when there are more than kMostFlatSends.
+schedule::Schedule expand(const Composite& composite);
+
+}  // namespace sccl::compose

@@ -1,0 +1,119 @@
+#include "compose/tree.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace sccl::compose {
+namespace {
+
+Tree root_only(int members) {
+  Tree tree;
+  tree.parent.assign(static_cast<std::size_t>(members), -1);
+  tree.step.assign(static_cast<std::size_t>(members), -1);
+  return tree;
+}
+
+// Parent and step of every position but 0.
+template <typename Place>
+Tree by_rule(int members, Place&& place) {
+  Tree tree = root_only(members);
+  for (int position = 1; position < members; ++position) {
+    const auto [parent, step] = place(position);
+    tree.parent[static_cast<std::size_t>(position)] = parent;
+    tree.step[static_cast<std::size_t>(position)] = step;
+  }
+  index_children(tree);
+  return tree;
+}
+
+// An in-order binary tree over positions low..high: the root of a range is its number with most trailing zeros, so
+// that odd positions are leaves.
+void hang(Tree& tree, int low, int high, int parent, int step) {
+  if (low > high) return;
+  int root = low;
+  for (int at = low; at <= high; ++at)
+    if (std::countr_zero(static_cast<unsigned>(at)) > std::countr_zero(static_cast<unsigned>(root))) root = at;
+  tree.parent[static_cast<std::size_t>(root)] = parent;
+  tree.step[static_cast<std::size_t>(root)] = step;
+  hang(tree, low, root - 1, root, step + 1);
+  hang(tree, root + 1, high, root, step + 1);
+}
+
+// The second tree renames positions so that the even ones become odd.
+std::vector<Tree> two_trees(int members) {
+  const int last = members - 1;
+  Tree first = root_only(members);
+  hang(first, 1, last, 0, 0);
+  Tree second = root_only(members);
+  const auto renamed = [&](int position) {
+    if (position <= 0) return position;
+    return last % 2 == 0 ? members - position : position % last + 1;
+  };
+  for (int position = 1; position < members; ++position) {
+    const auto from = static_cast<std::size_t>(position);
+    const auto to = static_cast<std::size_t>(renamed(position));
+    second.parent[to] = renamed(first.parent[from]);
+    second.step[to] = first.step[from];
+  }
+  index_children(first);
+  index_children(second);
+  return {std::move(first), std::move(second)};
+}
+
+}  // namespace
+
+std::string_view name(Shape shape) {
+  switch (shape) {
+    case Shape::ring:
+      return "ring";
+    case Shape::doubling:
+      return "doubling";
+    case Shape::direct:
+      return "direct";
+    case Shape::two_trees:
+      return "two-trees";
+  }
+  return "";
+}
+
+void index_children(Tree& tree) {
+  const auto members = static_cast<std::size_t>(tree.size());
+  tree.steps = 0;
+  tree.first.assign(members + 1, 0);
+  for (std::size_t position = 0; position < members; ++position) {
+    tree.steps = std::max(tree.steps, tree.step[position] + 1);
+    if (const int parent = tree.parent[position]; parent >= 0 && parent < tree.size())
+      ++tree.first[static_cast<std::size_t>(parent) + 1];
+  }
+  std::partial_sum(tree.first.begin(), tree.first.end(), tree.first.begin());
+  std::vector<int> order(members);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return tree.step[static_cast<std::size_t>(a)] < tree.step[static_cast<std::size_t>(b)];
+  });
+  std::vector<int> next(tree.first);
+  tree.children.assign(static_cast<std::size_t>(tree.first.back()), 0);
+  for (const int position : order)
+    if (const int parent = tree.parent[static_cast<std::size_t>(position)]; parent >= 0 && parent < tree.size())
+      tree.children[static_cast<std::size_t>(next[static_cast<std::size_t>(parent)]++)] = position;
+}
+
+std::vector<Tree> trees(Shape shape, int members) {
+  switch (shape) {
+    case Shape::ring:
+      return {by_rule(members, [](int position) { return std::pair(position - 1, position - 1); })};
+    case Shape::doubling:
+      return {by_rule(members, [](int position) {
+        const auto distance = std::bit_floor(static_cast<unsigned>(position));
+        return std::pair(position - static_cast<int>(distance), std::countr_zero(distance));
+      })};
+    case Shape::direct:
+      return {by_rule(members, [](int) { return std::pair(0, 0); })};
+    case Shape::two_trees:
+      return two_trees(members);
+  }
+  return {};
+}
+
+}  // namespace sccl::compose

@@ -1,0 +1,195 @@
+#include "compose/verify.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "schedule/verify.h"
+
+namespace sccl::compose {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+template <typename... Args>
+[[noreturn]] void refuse(const Composite& composite, fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorCode::invalid_argument, "composite '{}': {}", composite.name,
+       fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Whether `list` names each of 0..count-1 once.
+bool parts(const std::vector<std::vector<int>>& lists, int count) {
+  std::vector<bool> named(at(count), false);
+  int total = 0;
+  for (const std::vector<int>& list : lists)
+    for (const int one : list) {
+      if (one < 0 || one >= count || named[at(one)]) return false;
+      named[at(one)] = true;
+      ++total;
+    }
+  return total == count;
+}
+
+void check_hosts(const Composite& composite, const topology::Cluster& cluster) {
+  std::vector<std::vector<int>> ranks;
+  for (const Host& host : composite.hosts) ranks.push_back(host.ranks);
+  if (!parts(ranks, composite.ranks()))
+    refuse(composite, "its hosts do not hold each of the {} ranks once", composite.ranks());
+  if (ranks != cluster.hosts) refuse(composite, "its hosts are not those of topology '{}'", composite.topology->name);
+  for (std::size_t index = 0; index < composite.hosts.size(); ++index) {
+    const Host& host = composite.hosts[index];
+    if (host.kind < 0 || host.kind >= static_cast<int>(composite.kinds.size()))
+      refuse(composite, "host {} is of kind {}, which is none", index, host.kind);
+    const topology::Topology& links = cluster.kinds[at(cluster.kind_of[index])];
+    const HostKind& kind = *composite.kinds[at(host.kind)];
+    if (kind.in.ranks != links.ranks)
+      refuse(composite, "host {} has {} devices and kind {} has {}", index, links.ranks, host.kind, kind.in.ranks);
+    if (host.ports.empty() || host.own.size() != host.ranks.size())
+      refuse(composite, "host {} has no port, or does not say which of its ranks may be their own", index);
+    const auto check_port = [&](int port) {
+      if (port < 0 || port >= static_cast<int>(host.ranks.size()))
+        refuse(composite, "port {} of host {} is not one of its {} devices", port, index, host.ranks.size());
+      if (composite.hosts.size() > 1 && !cluster.attachments[at(host.ranks[at(port)])].attached())
+        refuse(composite, "rank {} is a port of host {} and reaches no network", host.ranks[at(port)], index);
+    };
+    for (const int port : host.ports) check_port(port);
+    for (std::size_t local = 0; local < host.own.size(); ++local)
+      if (host.own[local]) check_port(static_cast<int>(local));
+  }
+  topology::require_network(*composite.topology, cluster);
+}
+
+// Hosts of one kind have the same links, and the kind's schedules were verified on these.
+void check_links_of_kinds(const Composite& composite, const topology::Cluster& cluster) {
+  std::vector<int> cluster_kind(composite.kinds.size(), -1);
+  for (std::size_t index = 0; index < composite.hosts.size(); ++index) {
+    const int number = composite.hosts[index].kind;
+    int& known = cluster_kind[at(number)];
+    if (known >= 0 && known != cluster.kind_of[index])
+      refuse(composite, "host {} has other links than the hosts of kind {} before it", index, number);
+    if (known >= 0) continue;
+    known = cluster.kind_of[index];
+    const topology::Topology& links = cluster.kinds[at(known)];
+    const HostKind& kind = *composite.kinds[at(number)];
+    for (const schedule::Schedule* schedule : {&kind.in, &kind.out, &kind.between})
+      for (const topology::Link& link : schedule->topology.links)
+        if (links.lanes(link.src, link.dst) < schedule->topology.lanes(link.src, link.dst))
+          refuse(composite, "kind {} uses link {}->{}, which host {} lacks", number, link.src, link.dst, index);
+  }
+}
+
+enum class OwnerMay : std::uint8_t { receive, send };
+
+void check_schedule(const Composite& composite, std::size_t kind, const schedule::Schedule& schedule,
+                    Collective wanted) {
+  if (schedule.collective != wanted)
+    refuse(composite, "kind {} has a schedule of {} where it needs one of {}", kind, info(schedule.collective).name,
+           info(wanted).name);
+  schedule::verify(schedule);
+}
+
+void check_owners(const Composite& composite, std::size_t kind, const schedule::Schedule& schedule, OwnerMay may) {
+  for (const schedule::Send& send : schedule.sends) {
+    const Rank owner = send.chunk % schedule.ranks;
+    if ((may == OwnerMay::receive ? send.src : send.dst) == owner)
+      refuse(composite, "kind {}: device {} {} its own chunk {} of {}", kind, owner,
+             may == OwnerMay::receive ? "sends" : "receives", send.chunk, schedule.name);
+  }
+}
+
+void check_turns(const Composite& composite, std::size_t kind, const std::vector<std::vector<ChunkId>>& turns,
+                 const schedule::Schedule& schedule) {
+  if (turns.size() != at(schedule.ranks))
+    refuse(composite, "kind {} has {} devices and turns of {}", kind, schedule.ranks, turns.size());
+  for (std::size_t port = 0; port < turns.size(); ++port) {
+    if (turns[port].empty()) refuse(composite, "kind {}: port {} has no chunk to take in turn", kind, port);
+    for (const ChunkId chunk : turns[port])
+      if (chunk < 0 || chunk >= schedule.chunks || chunk % schedule.ranks != static_cast<int>(port))
+        refuse(composite, "kind {}: the map gives chunk {} of {} to port {}, which does not own it", kind, chunk,
+               schedule.name, port);
+  }
+}
+
+void check_kinds(const Composite& composite) {
+  for (std::size_t index = 0; index < composite.kinds.size(); ++index) {
+    const HostKind& kind = *composite.kinds[index];
+    check_schedule(composite, index, kind.in, Collective::reducescatter);
+    check_schedule(composite, index, kind.out, Collective::allgather);
+    check_schedule(composite, index, kind.between, Collective::alltoall);
+    check_owners(composite, index, kind.in, OwnerMay::receive);
+    check_owners(composite, index, kind.out, OwnerMay::send);
+    check_turns(composite, index, kind.in_turns, kind.in);
+    check_turns(composite, index, kind.out_turns, kind.out);
+  }
+}
+
+void check_tree(const Composite& composite, std::size_t tier, const Tree& tree, int members) {
+  if (tree.size() != members || tree.step.size() != tree.parent.size() || members < 1 || tree.parent[0] != -1 ||
+      tree.step[0] != -1)
+    refuse(composite, "tier {}: a tree of {} positions serves groups of {}", tier, tree.size(), members);
+  for (int position = 1; position < members; ++position) {
+    const int parent = tree.parent[at(position)];
+    if (parent < 0 || parent >= members || tree.step[at(position)] <= tree.step[at(parent)])
+      refuse(composite, "tier {}: position {} of {} hears from {} in step {}, which comes too early", tier, position,
+             members, parent, tree.step[at(position)]);
+  }
+  Tree indexed = tree;
+  index_children(indexed);
+  if (indexed.first != tree.first || indexed.children != tree.children || indexed.steps != tree.steps)
+    refuse(composite, "tier {}: the children of a tree of {} are not those its parents name", tier, members);
+}
+
+void check_tiers(const Composite& composite) {
+  int members = static_cast<int>(composite.hosts.size());
+  for (std::size_t index = 0; index < composite.tiers.size(); ++index) {
+    const Tier& tier = composite.tiers[index];
+    if (!parts(tier.groups, members))
+      refuse(composite, "tier {} does not hold each of its {} members in one group", index, members);
+    for (const std::vector<int>& group : tier.groups) {
+      const auto shapes = tier.shapes.find(static_cast<int>(group.size()));
+      if (shapes == tier.shapes.end() || shapes->second.empty())
+        refuse(composite, "tier {} has no tree for its group of {}", index, group.size());
+    }
+    for (const auto& [size, shapes] : tier.shapes)
+      for (const Tree& tree : shapes) check_tree(composite, index, tree, size);
+    members = static_cast<int>(tier.groups.size());
+  }
+  if (members != 1) refuse(composite, "the top tier leaves {} groups that nothing joins", members);
+}
+
+void check_ends(const Composite& composite) {
+  const std::int64_t ranks = composite.ranks();
+  const std::int64_t pieces = composite.chunks_per_rank;
+  const bool by_owner =
+      composite.collective == Collective::scatter || composite.collective == Collective::reducescatter;
+  const bool by_pair = composite.collective == Collective::alltoall;
+  const bool times_ranks =
+      by_pair || composite.collective == Collective::allgather || composite.collective == Collective::gather;
+  constexpr std::int64_t kMostChunks = std::int64_t{1} << 30;
+  if (pieces < 1 || (times_ranks ? pieces * ranks : pieces) > kMostChunks)
+    refuse(composite, "{} chunks per rank of {} ranks are too many or none", pieces, ranks);
+  if ((by_owner || by_pair) && pieces % ranks != 0)
+    refuse(composite, "{} chunks per rank are no multiple of the {} ranks", pieces, ranks);
+  if (composite.collective == Collective::sendrecv) refuse(composite, "point-to-point transfers are no composites");
+  if (composite.root < 0 || composite.root >= composite.ranks())
+    refuse(composite, "root {} is not one of the ranks 0..{}", composite.root, composite.ranks() - 1);
+  for (const int host : composite.root_hosts)
+    if (host < 0 || host >= static_cast<int>(composite.hosts.size()))
+      refuse(composite, "root host {} is not one of 0..{}", host, composite.hosts.size() - 1);
+  if (composite.meeting == Meeting::butterfly && composite.collective != Collective::allreduce)
+    refuse(composite, "{} does not meet as a butterfly: AllReduce does", info(composite.collective).call_name);
+}
+
+}  // namespace
+
+void verify(const Composite& composite) {
+  if (composite.topology == nullptr || composite.hosts.empty()) refuse(composite, "it has no topology or no hosts");
+  topology::validate(*composite.topology);
+  check_ends(composite);
+  const topology::Cluster cluster = topology::cluster_of(*composite.topology);
+  check_kinds(composite);
+  check_hosts(composite, cluster);
+  check_links_of_kinds(composite, cluster);
+  check_tiers(composite);
+}
+
+}  // namespace sccl::compose

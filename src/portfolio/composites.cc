@@ -1,0 +1,293 @@
+#include "portfolio/composites.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "compose/verify.h"
+#include "treegen/to_schedule.h"
+
+namespace sccl::portfolio {
+namespace {
+
+using compose::Meeting;
+using compose::Shape;
+
+constexpr int kDirectHosts = 16;  // beyond, messages to all hosts at once cost more than the model knows
+constexpr int kMostTurns = 16;    // of a host's ports, and of root hosts of unequal NICs
+constexpr int kMostStrands = 48;  // of a port
+constexpr int kMostPieces = 8;    // of a block
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// `shares` in proportion, as whole numbers of at most kMostTurns in all where that is possible.
+std::vector<int> in_proportion(const std::vector<double>& shares) {
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  double least = all;
+  for (const double share : shares)
+    if (share > 0) least = std::min(least, share);
+  const double unit = std::max(least, all / kMostTurns);
+  std::vector<treegen::Amount> turns;
+  for (const double share : shares) turns.push_back(static_cast<treegen::Amount>(std::lround(share / unit)));
+  if (std::all_of(turns.begin(), turns.end(), [](auto turn) { return turn == 0; })) turns.front() = 1;
+  return treegen::take_turns(turns);
+}
+
+}  // namespace
+
+struct CompositePlanner::Variant {
+  Collective collective;
+  Rank root;
+  std::size_t level;
+  Shape shape = Shape::direct;
+  bool racks = false;
+  Meeting meeting = Meeting::trees;
+  bool leaders = false;
+  bool by_rails = false;  // unicast: blocks change hosts at the port of their target's number
+};
+
+CompositePlanner::CompositePlanner(const topology::Topology& topology)
+    : topology_(std::make_shared<topology::Topology>(topology)),
+      cluster_(std::make_shared<topology::Cluster>(topology::cluster_of(topology))) {
+  topology::require_network(*topology_, *cluster_);
+  costs_ = std::make_unique<compose::CostModel>(topology_, cluster_);
+  if (has_levels()) plan_hosts();
+}
+
+void CompositePlanner::plan_hosts() {
+  for (const topology::Topology& links : cluster_->kinds) {
+    levels_.push_back(host_levels(links));
+    level_choices_ = std::max(level_choices_, levels_.back().size());
+  }
+  std::map<std::pair<topology::Node, topology::Node>, int> users;
+  for (const topology::Attachment& one : cluster_->attachments)
+    for (const auto& edge : one.up) ++users[edge];
+  const schedule::EdgeIndex& edges = costs_->edges();
+  for (std::size_t index = 0; index < cluster_->hosts.size(); ++index) {
+    compose::Host host;
+    host.kind = cluster_->kind_of[index];
+    host.ranks = cluster_->hosts[index];
+    std::vector<double> shares;
+    for (const Rank rank : host.ranks) {
+      const topology::Attachment& way = cluster_->attachments[at(rank)];
+      double share = way.attached() ? 1e30 : 0;
+      for (const auto& edge : way.up) {
+        const double rate = edges[edges.find(edge)].gbytes_per_s;
+        share = std::min(share, (rate > 0 ? rate : 1) / users[edge]);
+      }
+      shares.push_back(share);
+    }
+    const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
+    const bool equal = *least > 0 && *most < 1.01 * *least;
+    host.ports = in_proportion(shares);
+    host.own.assign(host.ranks.size(), equal);
+    host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
+    hosts_.push_back(std::move(host));
+  }
+}
+
+std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
+  std::vector<compose::Tier> result;
+  std::vector<int> all(hosts_.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (racks) {
+    result.push_back({cluster_->racks, shape, {}});
+    all.resize(cluster_->racks.size());
+  }
+  result.push_back({{all}, shape, {}});
+  for (compose::Tier& tier : result)
+    for (const auto& group : tier.groups) {
+      const int members = static_cast<int>(group.size());
+      if (!tier.shapes.contains(members)) tier.shapes[members] = compose::trees(shape, members);
+    }
+  return result;
+}
+
+compose::Composite CompositePlanner::base(Collective collective, Rank root, std::size_t level) const {
+  compose::Composite composite;
+  composite.collective = collective;
+  composite.root = info(collective).rooted ? root : 0;
+  composite.topology = topology_;
+  composite.hosts = hosts_;
+  for (const auto& choices : levels_) composite.kinds.push_back(choices[std::min(level, choices.size() - 1)].kind);
+  return composite;
+}
+
+// Where hosts' NICs differ and partials go to the root host directly, a host that is the root of the part w carries
+// (1 - w) of the data out and w for each other host; all are done at a time T where w = (T rate - 1) / (hosts - 2).
+std::vector<int> CompositePlanner::root_hosts(Shape shape) const {
+  const int hosts = static_cast<int>(hosts_.size());
+  std::vector<int> all(hosts_.size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto [least, most] = std::minmax_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
+  if (shape != Shape::direct || hosts < 3 || *most < 1.01 * *least) return all;
+  const auto part = [&](double time, std::size_t host) {
+    return std::max(0.0, (time * host_gbytes_per_s_[host] - 1) / (hosts - 2));
+  };
+  double low = 0;
+  double high = 2.0 * hosts / *least;
+  for (int halving = 0; halving < 60; ++halving) {
+    const double time = (low + high) / 2;
+    double sum = 0;
+    for (std::size_t host = 0; host < hosts_.size(); ++host) sum += part(time, host);
+    (sum < 1 ? low : high) = time;
+  }
+  std::vector<double> parts;
+  for (std::size_t host = 0; host < hosts_.size(); ++host) parts.push_back(part(high, host));
+  return in_proportion(parts);
+}
+
+namespace {
+
+int most_turns(const compose::Composite& composite) {
+  std::size_t turns = 1;
+  for (const auto& kind : composite.kinds)
+    for (const auto* lists : {&kind->in_turns, &kind->out_turns})
+      for (const auto& list : *lists) turns = std::max(turns, list.size());
+  return static_cast<int>(turns);
+}
+
+int most_ports(const compose::Composite& composite) {
+  std::size_t ports = 1;
+  for (const compose::Host& host : composite.hosts) ports = std::max(ports, host.ports.size());
+  return static_cast<int>(ports);
+}
+
+bool uneven(const compose::Composite& composite) {
+  return std::any_of(composite.hosts.begin(), composite.hosts.end(), [&](const compose::Host& host) {
+    return host.ports.size() != composite.hosts.front().ports.size() || host.ports.size() != host.ranks.size();
+  });
+}
+
+// As many pieces of a block as spread the turns of a host's schedule and the ports of unequal hosts evenly.
+int pieces_of_block(const compose::Composite& composite) {
+  const int hosts = static_cast<int>(composite.hosts.size());
+  const int turns = most_turns(composite);
+  int pieces = 1;
+  while (pieces < kMostPieces && hosts * pieces % turns != 0 && hosts * pieces < 4 * turns) ++pieces;
+  return uneven(composite) ? std::max(pieces, std::min(kMostPieces, most_ports(composite))) : pieces;
+}
+
+// The chunks of AllReduce, Broadcast and Reduce: as many strands of every port as make all their ways equally busy.
+int chunks_of_buffer(const compose::Composite& composite, Shape shape) {
+  int strands = most_turns(composite);
+  if (composite.collective == Collective::allreduce && composite.meeting == Meeting::trees) {
+    const int roots = static_cast<int>(composite.root_hosts.size());
+    strands = roots * ((std::min(strands, kMostStrands) + roots - 1) / roots);
+    // A multiple of the turns would always meet the same root at the same turn.
+  } else {
+    if (shape == Shape::two_trees && strands % 2 != 0) strands *= 2;
+    std::size_t group = 1;
+    if (composite.tiers.size() > 1)
+      for (const auto& members : composite.tiers.front().groups) group = std::max(group, members.size());
+    strands = std::max(strands, static_cast<int>(std::min<std::size_t>(group, kMostStrands)));
+    strands = std::max(strands, shape == Shape::two_trees ? 2 : 1);
+  }
+  return strands * most_ports(composite);
+}
+
+}  // namespace
+
+void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Variant& variant) const {
+  compose::Composite composite = base(variant.collective, variant.root, variant.level);
+  composite.meeting = variant.meeting;
+  composite.tiers = tiers(variant.shape, variant.racks);
+  composite.source_is_port = composite.sink_is_port = !info(variant.collective).rooted;
+  const int ranks = topology_->ranks;
+  std::string shape(name(variant.shape));
+  switch (variant.collective) {
+    case Collective::allgather:
+      composite.chunks_per_rank = pieces_of_block(composite);
+      break;
+    case Collective::reducescatter:
+      composite.chunks_per_rank = ranks * pieces_of_block(composite);
+      break;
+    case Collective::alltoall:
+      composite.chunks_per_rank = ranks;
+      composite.source_is_port = !variant.by_rails;
+      break;
+    case Collective::gather:
+      composite.source_is_port = true;
+      composite.chunks_per_rank =
+          variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1;
+      break;
+    case Collective::scatter:
+      composite.sink_is_port = true;
+      composite.chunks_per_rank =
+          ranks * (variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1);
+      break;
+    default:
+      if (variant.leaders)
+        for (compose::Host& host : composite.hosts) host.ports = {host.ports.front()};
+      composite.root_hosts = root_hosts(variant.shape);
+      composite.chunks_per_rank = chunks_of_buffer(composite, variant.shape);
+      break;
+  }
+  if (variant.collective == Collective::gather || variant.collective == Collective::scatter) {
+    // Without rails the root is its own port.
+    if (!variant.by_rails) composite.source_is_port = composite.sink_is_port = true;
+    shape = variant.by_rails ? "rails" : "direct";
+  }
+  if (variant.collective == Collective::alltoall) shape = variant.by_rails ? "rails" : "direct";
+  if (variant.meeting == Meeting::butterfly) shape = variant.leaders ? "leaders" : "butterfly";
+  composite.name = fmt::format("levels/{}{}", variant.racks ? "racks-" : "", shape);
+  const HostLevel* level = nullptr;
+  for (const auto& choices : levels_)
+    if (level == nullptr || choices.size() > 1) level = &choices[std::min(variant.level, choices.size() - 1)];
+  if (level->steps > 0) composite.name += "+" + level->name;
+  const bool known =
+      std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.composite.name == composite.name; });
+  if (known) return;
+  compose::Cost cost = costs_->cost(composite);
+  result.push_back({std::move(composite), cost});
+}
+
+std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collective, Rank root) {
+  if (root < 0 || root >= topology_->ranks)
+    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root,
+         topology_->ranks - 1, topology_->name);
+  std::vector<CompositeCandidate> result;
+  if (!has_levels() || collective == Collective::sendrecv) return result;
+  const bool unicast =
+      collective == Collective::alltoall || collective == Collective::gather || collective == Collective::scatter;
+  const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
+  const auto hosts = static_cast<int>(hosts_.size());
+  const bool has_racks = cluster_->racks.size() > 1 && static_cast<int>(cluster_->racks.size()) < hosts;
+  for (std::size_t level = 0; level < level_choices_; ++level) {
+    if (unicast) {
+      for (const bool by_rails : {false, true})
+        add(result, {.collective = collective, .root = root, .level = level, .by_rails = by_rails});
+      continue;
+    }
+    for (const bool racks : {false, true}) {
+      if (racks && !has_racks) continue;
+      for (const Shape shape : {Shape::ring, Shape::doubling, Shape::direct, Shape::two_trees}) {
+        if (shape == Shape::direct && hosts > kDirectHosts) continue;
+        if (shape == Shape::two_trees && !one_root) continue;
+        if (shape == Shape::direct && hosts == 2) continue;  // as doubling
+        add(result, {.collective = collective, .root = root, .level = level, .shape = shape, .racks = racks});
+      }
+    }
+    if (collective != Collective::allreduce) continue;
+    for (const bool leaders : {false, true})
+      add(result,
+          {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
+  }
+  for (const CompositeCandidate& one : result) compose::verify(one.composite);
+  return result;
+}
+
+std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes) {
+  std::vector<std::size_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<double> time_us;
+  for (const CompositeCandidate& one : candidates)
+    time_us.push_back(one.cost.time_us(bytes, one.cost.good_slice(bytes, slice_bytes)));
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time_us[a] < time_us[b]; });
+  return order;
+}
+
+}  // namespace sccl::portfolio

@@ -1,0 +1,53 @@
+// The composites that could serve a collective on a cluster, each with its cost in closed form.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compose/composite.h"
+#include "compose/cost.h"
+#include "portfolio/host_level.h"
+
+namespace sccl::portfolio {
+
+struct CompositeCandidate {
+  compose::Composite composite;  // its name is "levels/SHAPE+HOST", with the shape of the tiers and the hosts' planner
+  compose::Cost cost;
+};
+
+// Plans for one cluster. What does not depend on the collective is done once.
+class CompositePlanner {
+ public:
+  // Throws invalid_argument that names the host when hosts have no NIC or the network does not join them.
+  explicit CompositePlanner(const topology::Topology& topology);
+
+  // Whether there is anything to compose: several hosts.
+  bool has_levels() const { return cluster_->hosts.size() > 1; }
+
+  // Verified; a pure function of its arguments. Empty without levels. Linear in ranks for each of a dozen candidates.
+  std::vector<CompositeCandidate> candidates(Collective collective, Rank root);
+
+  compose::CostModel& costs() { return *costs_; }
+
+ private:
+  struct Variant;
+  void plan_hosts();
+  void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
+  std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
+  compose::Composite base(Collective collective, Rank root, std::size_t level) const;
+  std::vector<int> root_hosts(compose::Shape shape) const;
+
+  std::shared_ptr<const topology::Topology> topology_;
+  std::shared_ptr<const topology::Cluster> cluster_;
+  std::unique_ptr<compose::CostModel> costs_;
+  std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
+  std::size_t level_choices_ = 1;
+  std::vector<compose::Host> hosts_;
+  std::vector<double> host_gbytes_per_s_;  // of a host's NICs together
+};
+
+// The fastest of them for so many bytes (the L of schedule/cost.h), by the closed form.
+std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes);
+
+}  // namespace sccl::portfolio

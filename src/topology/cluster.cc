@@ -1,0 +1,358 @@
+#include "topology/cluster.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "base/error.h"
+
+namespace sccl::topology {
+namespace {
+
+constexpr int kNoHost = -1;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+std::string list(const std::vector<Rank>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i == 8) return text + ", ...";
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  }
+  return text;
+}
+
+class Finder {
+ public:
+  explicit Finder(const Topology& topology)
+      : topology_(topology), leader_(at(topology.nodes())), out_(at(topology.nodes())), in_(at(topology.nodes())) {}
+
+  Cluster find() {
+    join_hosts();
+    take_nics();
+    collect_links();
+    std::vector<Topology> local = host_topologies();
+    sort_into_kinds(local);
+    attach();
+    find_racks();
+    return std::move(cluster_);
+  }
+
+ private:
+  Node find(Node node) {
+    while (leader_[at(node)] != node) node = leader_[at(node)] = leader_[at(leader_[at(node)])];
+    return node;
+  }
+
+  void join_hosts() {
+    std::iota(leader_.begin(), leader_.end(), 0);
+    for (const Link& link : topology_.links)
+      if (link.link_class != LinkClass::net) leader_[at(find(link.src))] = find(link.dst);
+    std::map<Node, int> host_of_leader;
+    host_of_node_.assign(at(topology_.nodes()), kNoHost);
+    for (Rank rank = 0; rank < topology_.ranks; ++rank) {
+      const auto [found, inserted] = host_of_leader.emplace(find(rank), static_cast<int>(cluster_.hosts.size()));
+      if (inserted) cluster_.hosts.emplace_back();
+      cluster_.host_of.push_back(found->second);
+      cluster_.local_of.push_back(static_cast<int>(cluster_.hosts[at(found->second)].size()));
+      cluster_.hosts[at(found->second)].push_back(rank);
+    }
+    for (Node node = 0; node < topology_.nodes(); ++node)
+      if (const auto found = host_of_leader.find(find(node)); found != host_of_leader.end())
+        host_of_node_[at(node)] = found->second;
+  }
+
+  // A switch of the network between one host and other switches is that host's NIC.
+  void take_nics() {
+    constexpr int kSeveral = -2;
+    std::vector<int> served(at(topology_.nodes()), kNoHost);
+    for (const Link& link : topology_.links)
+      for (const auto& [node, other] : {std::pair(link.src, link.dst), std::pair(link.dst, link.src)}) {
+        const int host = host_of_node_[at(other)];
+        if (host_of_node_[at(node)] != kNoHost || host == kNoHost) continue;
+        int& one = served[at(node)];
+        one = one == kNoHost || one == host ? host : kSeveral;
+      }
+    if (cluster_.hosts.size() < 2) return;
+    for (Node node = topology_.ranks; node < topology_.nodes(); ++node)
+      if (host_of_node_[at(node)] == kNoHost && served[at(node)] >= 0) host_of_node_[at(node)] = served[at(node)];
+  }
+
+  void collect_links() {
+    for (std::size_t index = 0; index < topology_.links.size(); ++index) {
+      const Link& link = topology_.links[index];
+      out_[at(link.src)].push_back(link.dst);
+      in_[at(link.dst)].push_back(link.src);
+    }
+    for (auto* lists : {&out_, &in_})
+      for (std::vector<Node>& nodes : *lists) {
+        std::sort(nodes.begin(), nodes.end());
+        nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+      }
+  }
+
+  std::vector<Topology> host_topologies() {
+    const std::size_t hosts = cluster_.hosts.size();
+    std::vector<Topology> local(hosts);
+    std::vector<Node> number(at(topology_.nodes()), -1);
+    cluster_.nodes.resize(hosts);
+    for (std::size_t host = 0; host < hosts; ++host) {
+      local[host].ranks = static_cast<int>(cluster_.hosts[host].size());
+      cluster_.nodes[host] = cluster_.hosts[host];
+    }
+    for (Rank rank = 0; rank < topology_.ranks; ++rank) number[at(rank)] = cluster_.local_of[at(rank)];
+    const std::vector<bool> kept = switches_between_devices();
+    for (Node node = topology_.ranks; node < topology_.nodes(); ++node) {
+      if (!kept[at(node)]) continue;
+      const auto host = at(host_of_node_[at(node)]);
+      number[at(node)] = local[host].nodes();
+      ++local[host].switches;
+      local[host].switch_kinds.push_back(topology_.switch_kind(node));
+      cluster_.nodes[host].push_back(node);
+    }
+    for (Link link : topology_.links) {
+      if (link.link_class == LinkClass::net || number[at(link.src)] < 0 || number[at(link.dst)] < 0) continue;
+      const auto host = at(host_of_node_[at(link.src)]);
+      link.src = number[at(link.src)];
+      link.dst = number[at(link.dst)];
+      local[host].links.push_back(link);
+    }
+    add_shared(local, number);
+    return local;
+  }
+
+  // Of the hosts' switches those that lie between devices; NICs and what leads to nothing but them do not.
+  std::vector<bool> switches_between_devices() const {
+    std::vector<std::vector<Node>> neighbours(at(topology_.nodes()));
+    for (const Link& link : topology_.links) {
+      if (link.link_class == LinkClass::net) continue;
+      neighbours[at(link.src)].push_back(link.dst);
+      neighbours[at(link.dst)].push_back(link.src);
+    }
+    std::vector<std::size_t> left(neighbours.size());
+    std::vector<bool> kept(neighbours.size(), false);
+    std::vector<Node> dead;
+    for (std::size_t node = 0; node < neighbours.size(); ++node) {
+      std::sort(neighbours[node].begin(), neighbours[node].end());
+      neighbours[node].erase(std::unique(neighbours[node].begin(), neighbours[node].end()), neighbours[node].end());
+      left[node] = neighbours[node].size();
+      kept[node] = static_cast<Node>(node) >= topology_.ranks && host_of_node_[node] != kNoHost;
+      if (kept[node] && left[node] < 2) dead.push_back(static_cast<Node>(node));
+    }
+    while (!dead.empty()) {
+      const Node node = dead.back();
+      dead.pop_back();
+      if (!kept[at(node)]) continue;
+      kept[at(node)] = false;
+      for (const Node other : neighbours[at(node)])
+        if (kept[at(other)] && --left[at(other)] < 2) dead.push_back(other);
+    }
+    return kept;
+  }
+
+  void add_shared(std::vector<Topology>& local, const std::vector<Node>& number) const {
+    for (const SharedSet& set : topology_.shared) {
+      std::map<int, SharedSet> parts;
+      for (const auto& [src, dst] : set.links) {
+        if (number[at(src)] < 0 || number[at(dst)] < 0) continue;
+        const int host = host_of_node_[at(src)];
+        if (host != host_of_node_[at(dst)]) continue;
+        const auto& links = local[at(host)].links;
+        const bool inner = std::any_of(links.begin(), links.end(), [&, src = src, dst = dst](const Link& link) {
+          return link.src == number[at(src)] && link.dst == number[at(dst)];
+        });
+        if (inner) parts[host].links.emplace_back(number[at(src)], number[at(dst)]);
+      }
+      for (auto& [host, part] : parts) {
+        part.lanes = set.lanes;
+        local[at(host)].shared.push_back(std::move(part));
+      }
+    }
+  }
+
+  static std::string fingerprint(Topology& local) {
+    const auto key = [](const Link& link) {
+      return std::tuple(link.src, link.dst, link.lanes, link.gbytes_per_s, link.alpha_us, link.link_class);
+    };
+    std::stable_sort(local.links.begin(), local.links.end(),
+                     [&](const Link& a, const Link& b) { return key(a) < key(b); });
+    std::string text = fmt::format("{} {};", local.ranks, local.switches);
+    for (const Link& link : local.links)
+      text += fmt::format("{},{},{},{},{},{};", link.src, link.dst, link.lanes, link.gbytes_per_s, link.alpha_us,
+                          static_cast<int>(link.link_class));
+    for (const SharedSet& set : local.shared) {
+      text += fmt::format("|{}", set.lanes);
+      for (const auto& [src, dst] : set.links) text += fmt::format(",{}-{}", src, dst);
+    }
+    return text;
+  }
+
+  void sort_into_kinds(std::vector<Topology>& local) {
+    std::map<std::string, int> known;
+    for (Topology& one : local) {
+      const auto [found, inserted] = known.emplace(fingerprint(one), static_cast<int>(cluster_.kinds.size()));
+      cluster_.kind_of.push_back(found->second);
+      if (!inserted) continue;
+      one.name = fmt::format("host kind {} of {}", found->second, topology_.name);
+      cluster_.kinds.push_back(std::move(one));
+    }
+  }
+
+  bool in_network(Node node) const { return node >= topology_.ranks && host_of_node_[at(node)] == kNoHost; }
+
+  // Breadth first from the rank over switches of its host; `next` leads up or (read backwards) down.
+  std::vector<std::pair<Node, Node>> way_to_network(Rank rank, const std::vector<std::vector<Node>>& next,
+                                                    Node wanted) {
+    std::vector<std::pair<Node, Node>> reached{{rank, -1}};  // node, position of the one before it
+    for (std::size_t i = 0; i < reached.size(); ++i)
+      for (const Node node : next[at(reached[i].first)]) {
+        if (node < topology_.ranks) continue;
+        if (in_network(node)) {
+          if (wanted >= 0 && node != wanted) continue;
+          std::vector<std::pair<Node, Node>> way{{reached[i].first, node}};
+          for (int back = static_cast<int>(i); reached[at(back)].second >= 0; back = reached[at(back)].second)
+            way.emplace_back(reached[at(reached[at(back)].second)].first, reached[at(back)].first);
+          std::reverse(way.begin(), way.end());
+          return way;
+        }
+        const bool known =
+            std::any_of(reached.begin(), reached.end(), [&](const auto& one) { return one.first == node; });
+        if (!known) reached.emplace_back(node, static_cast<int>(i));
+      }
+    return {};
+  }
+
+  void attach() {
+    cluster_.attachments.resize(at(topology_.ranks));
+    for (Rank rank = 0; rank < topology_.ranks; ++rank) {
+      Attachment& one = cluster_.attachments[at(rank)];
+      one.up = way_to_network(rank, out_, -1);
+      if (one.up.empty()) continue;
+      one.down = way_to_network(rank, in_, one.up.back().second);
+      if (one.down.empty()) continue;
+      for (auto& edge : one.down) std::swap(edge.first, edge.second);
+      std::reverse(one.down.begin(), one.down.end());
+      one.leaf = one.up.back().second;
+    }
+  }
+
+  void find_racks() {
+    std::map<std::vector<Node>, int> known;
+    for (std::size_t host = 0; host < cluster_.hosts.size(); ++host) {
+      std::vector<Node> leaves;
+      for (const Rank rank : cluster_.hosts[host])
+        if (cluster_.attachments[at(rank)].attached()) leaves.push_back(cluster_.attachments[at(rank)].leaf);
+      std::sort(leaves.begin(), leaves.end());
+      leaves.erase(std::unique(leaves.begin(), leaves.end()), leaves.end());
+      const auto [found, inserted] = known.emplace(leaves, static_cast<int>(cluster_.racks.size()));
+      if (inserted) cluster_.racks.emplace_back();
+      cluster_.racks[at(found->second)].push_back(static_cast<int>(host));
+    }
+  }
+
+  const Topology& topology_;
+  std::vector<Node> leader_;
+  std::vector<std::vector<Node>> out_;  // by node, ascending, each once
+  std::vector<std::vector<Node>> in_;
+  std::vector<int> host_of_node_;
+  Cluster cluster_;
+};
+
+// Which switches of the network a walk from `from` meets, itself included.
+std::vector<bool> reached_in_network(const Topology& topology, const std::vector<bool>& network, Node from,
+                                     bool forwards) {
+  std::vector<std::vector<Node>> next(at(topology.nodes()));
+  for (const Link& link : topology.links)
+    if (network[at(link.src)] && network[at(link.dst)])
+      next[at(forwards ? link.src : link.dst)].push_back(forwards ? link.dst : link.src);
+  std::vector<bool> reached(network.size(), false);
+  std::vector<Node> waiting{from};
+  reached[at(from)] = true;
+  while (!waiting.empty()) {
+    const Node node = waiting.back();
+    waiting.pop_back();
+    for (const Node other : next[at(node)])
+      if (!reached[at(other)]) {
+        reached[at(other)] = true;
+        waiting.push_back(other);
+      }
+  }
+  return reached;
+}
+
+// Switches that belong to no host: all that no host's node list or attachment holds below its leaf.
+std::vector<bool> network_switches(const Topology& topology, const Cluster& cluster) {
+  std::vector<bool> network(at(topology.nodes()), true);
+  for (const auto& nodes : cluster.nodes)
+    for (const Node node : nodes) network[at(node)] = false;
+  for (const Attachment& one : cluster.attachments)
+    for (const auto& [src, dst] : one.up) network[at(src)] = false;
+  return network;
+}
+
+}  // namespace
+
+std::vector<int> Cluster::ports(int host) const {
+  std::vector<int> result;
+  for (const Rank rank : hosts[at(host)])
+    if (attachments[at(rank)].attached()) result.push_back(local_of[at(rank)]);
+  return result;
+}
+
+Cluster cluster_of(const Topology& topology) { return Finder(topology).find(); }
+
+void require_network(const Topology& topology, const Cluster& cluster) {
+  if (cluster.hosts.size() < 2) return;
+  Node first_leaf = -1;
+  for (std::size_t host = 0; host < cluster.hosts.size(); ++host) {
+    const std::vector<int> ports = cluster.ports(static_cast<int>(host));
+    if (ports.empty())
+      fail(ErrorCode::invalid_argument,
+           "topology '{}': no NIC joins the host of ranks {} to the other {} hosts: add a link of class net from one "
+           "of its devices or switches",
+           topology.name, list(cluster.hosts[host]), cluster.hosts.size() - 1);
+    if (host == 0) first_leaf = cluster.attachments[at(cluster.hosts[0][at(ports.front())])].leaf;
+  }
+  const std::vector<bool> network = network_switches(topology, cluster);
+  const std::vector<bool> from_first = reached_in_network(topology, network, first_leaf, true);
+  const std::vector<bool> to_first = reached_in_network(topology, network, first_leaf, false);
+  for (Rank rank = 0; rank < topology.ranks; ++rank) {
+    const Attachment& one = cluster.attachments[at(rank)];
+    if (!one.attached() || (from_first[at(one.leaf)] && to_first[at(one.leaf)])) continue;
+    fail(ErrorCode::invalid_argument,
+         "topology '{}': the network does not join the host of ranks {} with that of rank {}: add links between their "
+         "switches",
+         topology.name, list(cluster.hosts[at(cluster.host_of[at(rank)])]), cluster.hosts[0].front());
+  }
+}
+
+NetworkWays::NetworkWays(const Topology& topology, const Cluster& cluster) : next_(at(topology.nodes())) {
+  const std::vector<bool> network = network_switches(topology, cluster);
+  for (const Link& link : topology.links)
+    if (network[at(link.src)] && network[at(link.dst)]) next_[at(link.src)].push_back(link.dst);
+  for (std::vector<Node>& nodes : next_) std::sort(nodes.begin(), nodes.end());
+}
+
+const std::vector<std::pair<Node, Node>>& NetworkWays::way(Node from, Node to) {
+  way_.clear();
+  if (from == to) return way_;
+  std::vector<Node>& before = searched_[from];
+  if (before.empty()) {
+    before.assign(next_.size(), -1);
+    std::vector<Node> reached{from};
+    before[at(from)] = from;
+    for (std::size_t i = 0; i < reached.size(); ++i)
+      for (const Node node : next_[at(reached[i])]) {
+        if (before[at(node)] >= 0) continue;
+        before[at(node)] = reached[i];
+        reached.push_back(node);
+      }
+  }
+  if (before[at(to)] < 0) return way_;
+  for (Node node = to; node != from; node = before[at(node)]) way_.emplace_back(before[at(node)], node);
+  std::reverse(way_.begin(), way_.end());
+  return way_;
+}
+
+}  // namespace sccl::topology

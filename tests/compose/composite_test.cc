@@ -1,0 +1,220 @@
+// Composites of every collective on clusters of every form are what their flat form is: verified twice, run
+// symbolically.
+#include "compose/composite.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "compose/expand.h"
+#include "compose/verify.h"
+#include "portfolio/composites.h"
+#include "schedule/check_program.h"
+#include "schedule/lower.h"
+#include "schedule/verify.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                       Collective::broadcast, Collective::reduce,    Collective::alltoall,
+                                       Collective::gather,    Collective::scatter};
+
+topology::Topology part(const char* name, std::vector<int> devices) {
+  return topology::subset(topology::preset(name), devices);
+}
+
+// Hosts of 3, 5 and 2 devices of DGX-1s, and the same with ranks dealt out over hosts in turn.
+topology::Topology uneven() { return part("3*dgx1v", {1, 4, 5, 8, 9, 10, 12, 15, 16, 19}); }
+topology::Topology dealt() { return part("3*dgx1v", {8, 1, 16, 9, 4, 10, 19, 5, 12, 15}); }
+
+// Hosts whose devices share two NICs, on two racks with a slow link between them.
+topology::Topology racks(int racks, int hosts, int devices) {
+  topology::Topology machine;
+  machine.name = "racks";
+  machine.ranks = racks * hosts * devices;
+  const int all_hosts = racks * hosts;
+  machine.switches = all_hosts * 3 + racks + 1;  // an inner switch and two NICs a host, a switch a rack, one above
+  const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, rate, 1, kind});
+    machine.links.push_back({b, a, 1, rate, 1, kind});
+  };
+  const int first_leaf = machine.ranks + all_hosts * 3;
+  for (int host = 0; host < all_hosts; ++host) {
+    const int inner = machine.ranks + host * 3;
+    for (int device = 0; device < devices; ++device) {
+      const int rank = host * devices + device;
+      join(rank, inner, 100, topology::LinkClass::nvlink);
+      join(rank, inner + 1 + device % 2, 20, topology::LinkClass::pcie);
+    }
+    for (int nic = 1; nic <= 2; ++nic) join(inner + nic, first_leaf + host / hosts, 25, topology::LinkClass::net);
+  }
+  for (int rack = 0; rack < racks; ++rack) join(first_leaf + rack, first_leaf + racks, 30, topology::LinkClass::net);
+  return machine;
+}
+
+// A host of four devices of which only the first has a NIC, beside one of two.
+topology::Topology one_nic() {
+  topology::Topology machine;
+  machine.name = "one nic";
+  machine.ranks = 6;
+  machine.switches = 1;
+  const auto join = [&](int a, int b, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, 10, 1, kind});
+    machine.links.push_back({b, a, 1, 10, 1, kind});
+  };
+  join(0, 1, topology::LinkClass::nvlink);
+  join(1, 2, topology::LinkClass::nvlink);
+  join(2, 3, topology::LinkClass::nvlink);
+  join(4, 5, topology::LinkClass::nvlink);
+  for (const int rank : {0, 4, 5}) join(rank, 6, topology::LinkClass::net);
+  return machine;
+}
+
+std::vector<topology::Topology> clusters() {
+  return {topology::preset("2*nvpairs4"),
+          topology::preset("3*nvpairs4"),
+          topology::preset("2*dgx1v"),
+          topology::preset("5*host:1"),
+          uneven(),
+          dealt(),
+          racks(2, 2, 4),
+          racks(3, 2, 2),
+          one_nic(),
+          topology::preset("7*host:2")};
+}
+
+template <typename Check>
+void for_every_composite(const topology::Topology& machine, Check&& check) {
+  portfolio::CompositePlanner planner(machine);
+  for (const Collective collective : kCollectives)
+    for (const Rank root : {0, machine.ranks - 1}) {
+      if (root != 0 && !info(collective).rooted) continue;
+      for (const portfolio::CompositeCandidate& one : planner.candidates(collective, root)) {
+        INFO(one.composite.name << " for " << info(collective).name << " root " << root << " on " << machine.name
+                                << " of " << machine.ranks);
+        check(one.composite);
+      }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("what is verified by composition passes the flat verifier") {
+  for (const topology::Topology& machine : clusters())
+    for_every_composite(machine, [](const compose::Composite& composite) {
+      compose::verify(composite);
+      schedule::verify(compose::expand(composite));
+    });
+}
+
+TEST_CASE("composites of 16 to 64 ranks pass the flat verifier") {
+  for (const char* name : {"2*mi250x", "4*dgx1v", "8*dgx-a100", "4*dgx2", "16*nvpairs4", "11*host:4"})
+    for_every_composite(topology::preset(name),
+                        [](const compose::Composite& composite) { schedule::verify(compose::expand(composite)); });
+}
+
+TEST_CASE("programs of composites keep their meaning, whatever the order of turns") {
+  for (const topology::Topology& machine :
+       {topology::preset("2*nvpairs4"), uneven(), dealt(), racks(2, 2, 2), one_nic()})
+    for_every_composite(machine, [](const compose::Composite& composite) {
+      const schedule::Schedule flat = compose::expand(composite);
+      const schedule::Program program = schedule::lower(flat, schedule::Forwarding::off);
+      for (const auto placement : {schedule::Placement::out_of_place, schedule::Placement::in_place})
+        CHECK_NOTHROW(schedule::check_program(flat, program, {1, 2, placement, 7}));
+    });
+}
+
+TEST_CASE("both ends of every send know of it") {
+  for (const topology::Topology& machine : clusters())
+    for_every_composite(machine, [&](const compose::Composite& composite) {
+      const compose::Routes routes(composite);
+      std::map<std::tuple<int, Rank, Rank, int, bool>, int> ends;  // chunk, source, target, step, reduces
+      std::vector<compose::Move> moves;
+      for (Rank rank = 0; rank < machine.ranks; ++rank)
+        routes.for_each_chunk_of(rank, [&](compose::ChunkId chunk) {
+          moves.clear();
+          routes.moves(chunk, rank, moves);
+          for (const compose::Move& move : moves)
+            ends[{chunk, move.sends ? rank : move.peer, move.sends ? move.peer : rank, move.step,
+                  move.kind == compose::SendKind::reduce}] += move.sends ? 1 : -1;
+        });
+      for (const auto& [send, balance] : ends) REQUIRE(balance == 0);
+    });
+}
+
+namespace {
+
+compose::Composite one_of(const topology::Topology& machine, Collective collective, std::string_view name) {
+  portfolio::CompositePlanner planner(machine);
+  for (portfolio::CompositeCandidate& one : planner.candidates(collective, 0))
+    if (one.composite.name.starts_with(name)) return std::move(one.composite);
+  FAIL("no composite is called " << name);
+  return {};
+}
+
+void refused(const compose::Composite& composite, const char* word) {
+  CHECK_THROWS_WITH(compose::verify(composite), Catch::Contains(word));
+}
+
+template <typename Change>
+void change_kind(compose::Composite& composite, Change&& change) {
+  auto changed = std::make_shared<compose::HostKind>(*composite.kinds.front());
+  change(*changed);
+  composite.kinds.front() = std::move(changed);
+}
+
+}  // namespace
+
+TEST_CASE("a map that gives a port another port's chunk is refused") {
+  for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter}) {
+    auto composite = one_of(topology::preset("2*dgx1v"), collective, "levels/doubling");
+    const auto good = composite;
+    change_kind(composite, [](compose::HostKind& kind) { std::swap(kind.out_turns[0], kind.out_turns[1]); });
+    refused(composite, "does not own it");
+    composite = good;
+    change_kind(composite, [](compose::HostKind& kind) { kind.in_turns[3][0] = kind.in_turns[2][0]; });
+    refused(composite, "does not own it");
+    composite = good;
+    change_kind(composite, [](compose::HostKind& kind) { kind.in_turns[3].clear(); });
+    refused(composite, "no chunk to take");
+  }
+}
+
+TEST_CASE("levels that are wrong by themselves are refused") {
+  const auto good = one_of(topology::preset("4*nvpairs4"), Collective::allreduce, "levels/doubling");
+  auto composite = good;
+  change_kind(composite, [](compose::HostKind& kind) { kind.out.sends.pop_back(); });
+  refused(composite, "ends with contributions");
+  composite = good;
+  composite.tiers.front().shapes.at(4).front().parent[3] = 3;
+  refused(composite, "comes too early");
+  composite = good;
+  composite.tiers.front().shapes.at(4).front().step[3] = 0;
+  refused(composite, "comes too early");
+  composite = good;
+  composite.tiers.front().groups.front().pop_back();
+  refused(composite, "does not hold each of its");
+  composite = good;
+  composite.hosts[1].ports[0] = 4;
+  refused(composite, "is not one of its 4 devices");
+  composite = good;
+  std::swap(composite.hosts[0].ranks[0], composite.hosts[1].ranks[0]);
+  refused(composite, "hosts are not those");
+  composite = good;
+  composite.root_hosts[0] = 4;
+  refused(composite, "root host 4");
+  composite = good;
+  composite.tiers.front().shapes.at(4).front().children[0] = 3;
+  refused(composite, "children");
+  composite = good;
+  composite.chunks_per_rank = 0;
+  refused(composite, "too many or none");
+}
+
+TEST_CASE("a port without a way to the network is refused") {
+  auto composite = one_of(one_nic(), Collective::allreduce, "levels/doubling");
+  composite.hosts[0].ports = {1};
+  refused(composite, "reaches no network");
+}
