@@ -33,6 +33,10 @@ Routes::Routes(const Composite& composite)
     depth_out_ = std::max(depth_out_, kinds_.back().out.steps);
     depth_between_ = std::max(depth_between_, kinds_.back().between.steps);
   }
+  if (composite.at_root != nullptr) {
+    at_root_ = index(*composite.at_root);
+    depth_root_ = at_root_.steps;
+  }
   // A host's place in a tier is that of the group it is in.
   std::vector<int> member_of_host(composite.hosts.size());
   for (std::size_t host = 0; host < member_of_host.size(); ++host) member_of_host[host] = static_cast<int>(host);
@@ -58,7 +62,8 @@ Routes::Routes(const Composite& composite)
   }
   const int hosts = static_cast<int>(composite.hosts.size());
   const auto rounds = static_cast<Step>(std::bit_width(static_cast<unsigned>(hosts))) + 1;
-  steps_ = depth_in_ + depth_out_ + 2 * depth_between_ + 2 * std::max(depth_hosts_, rounds) + 1;
+  steps_ =
+      depth_in_ + depth_out_ + depth_root_ + 2 * depth_between_ + 2 * std::max(depth_hosts_, rounds) + composite.frames;
 }
 
 Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
@@ -79,6 +84,14 @@ Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
     index.moves[at(next[slot(send.chunk, send.dst)]++)] = {send.step, send.src, false, send.kind};
   }
   return index;
+}
+
+Routes::Part Routes::part(ChunkId chunk) const {
+  const bool owned =
+      composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter;
+  const int owners = owned ? composite_.ranks() : 1;
+  const int row = chunk / owners;
+  return {row / composite_.frames * owners + chunk % owners, row % composite_.frames};
 }
 
 // Chunks of one block take ports in the order of its rank and strands in that of their numbers; of AllReduce, Broadcast
@@ -118,7 +131,7 @@ Routes::Ends Routes::ends(ChunkId chunk) const {
   }
 }
 
-Rank Routes::port(ChunkId chunk, int host) const { return port(ends(chunk), host); }
+Rank Routes::port(ChunkId chunk, int host) const { return port(ends(part(chunk).whole), host); }
 
 Rank Routes::port(const Ends& ends, int host) const {
   const Host& one = composite_.hosts[at(host)];
@@ -128,7 +141,10 @@ Rank Routes::port(const Ends& ends, int host) const {
   return one.ranks[at(one.ports[at(ends.turn % static_cast<int>(one.ports.size()))])];
 }
 
-int Routes::root_host(ChunkId chunk) const { return root_host(ends(chunk), chunk); }
+int Routes::root_host(ChunkId chunk) const {
+  const ChunkId whole = part(chunk).whole;
+  return root_host(ends(whole), whole);
+}
 
 int Routes::root_host(const Ends& ends, ChunkId chunk) const {
   if (!ends.everyone_contributes) return host_of_[at(ends.source)];
@@ -169,8 +185,9 @@ int Routes::lead_host(int tier, int member, int root_host, const Ends& ends) con
 }
 
 std::pair<int, Step> Routes::parent(ChunkId chunk, int host) const {
-  const Ends of = ends(chunk);
-  return parent(host, root_host(of, chunk), of);
+  const ChunkId whole = part(chunk).whole;
+  const Ends of = ends(whole);
+  return parent(host, root_host(of, whole), of);
 }
 
 std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) const {
@@ -188,8 +205,9 @@ std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) c
 }
 
 void Routes::for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const {
-  const Ends of = ends(chunk);
-  children(host, root_host(of, chunk), of, visit);
+  const ChunkId whole = part(chunk).whole;
+  const Ends of = ends(whole);
+  children(host, root_host(of, whole), of, visit);
 }
 
 template <typename Visit>
@@ -237,6 +255,11 @@ void Routes::collect_on_host(const Ends& ends, Rank rank, Step first, std::vecto
   add_local(kinds_[at(host.kind)].in, turns[at(ends.strand) % turns.size()], rank, first, moves);
 }
 
+void Routes::at_root(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const {
+  const auto& turns = composite_.root_turns;
+  add_local(at_root_, turns[at(ends.strand) % turns.size()], rank, first, moves);
+}
+
 // Between two devices of one host.
 void Routes::hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const {
   if (from == to || host_of(rank) != host_of(from)) return;
@@ -253,7 +276,10 @@ void Routes::collect(const Ends& ends, int root, Rank rank, std::vector<Move>& m
   const int host = host_of(rank);
   const auto [above, heard] = parent(host, root, ends);
   const Step sent = depth_hosts_ - 1 - heard;  // the root host's last: depth_hosts_
-  collect_on_host(ends, rank, sent, moves);
+  if (above < 0 && composite_.at_root != nullptr)
+    at_root(ends, rank, depth_in_ + depth_hosts_, moves);
+  else
+    collect_on_host(ends, rank, sent, moves);
   if (rank != port(ends, host)) return;
   if (above >= 0) moves.push_back({depth_in_ + sent, port(ends, above), true, SendKind::reduce});
   children(host, root, ends, [&](int child, Step step) {
@@ -264,7 +290,10 @@ void Routes::collect(const Ends& ends, int root, Rank rank, std::vector<Move>& m
 void Routes::spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
   const int host = host_of(rank);
   const auto [above, heard] = parent(host, root, ends);
-  spread_on_host(ends, rank, first + heard + 1, moves);
+  if (above < 0 && composite_.at_root != nullptr)
+    at_root(ends, rank, 0, moves);
+  else
+    spread_on_host(ends, rank, first + heard + 1, moves);
   if (rank != port(ends, host)) return;
   if (above >= 0) moves.push_back({first + heard, port(ends, above), false, SendKind::copy});
   children(host, root, ends, [&](int child, Step step) {
@@ -317,6 +346,13 @@ void Routes::unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) cons
 }
 
 void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
+  const Part of = part(chunk);
+  const std::size_t before = moves.size();
+  moves_of_whole(of.whole, rank, moves);
+  for (std::size_t i = before; i < moves.size(); ++i) moves[i].step += of.frame;
+}
+
+void Routes::moves_of_whole(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
   const Ends of = ends(chunk);
   if (!of.everyone_contributes && !of.everyone_receives) return unicast(of, rank, moves);
   if (of.everyone_contributes && of.everyone_receives && composite_.meeting == Meeting::butterfly)
@@ -325,13 +361,14 @@ void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
   if (of.everyone_contributes) collect(of, root, rank, moves);
   const Step met = depth_in_ + depth_hosts_;  // the sum is complete at the root host's port
   if (!of.everyone_receives) {
-    hand_over(of, rank, port(of, root), of.sink, met, moves);
+    if (composite_.at_root == nullptr) hand_over(of, rank, port(of, root), of.sink, met, moves);
     return;
   }
   if (of.everyone_contributes) {
     spread(of, root, rank, met, moves);
     return;
   }
+  if (composite_.at_root != nullptr) return spread(of, root, rank, depth_root_, moves);
   hand_over(of, rank, of.source, port(of, root), 0, moves);
   spread(of, root, rank, port(of, root) == of.source ? 0 : depth_between_, moves);
 }

@@ -72,8 +72,15 @@ struct Composite {
   Meeting meeting = Meeting::trees;
   bool source_is_port = true;  // where its host allows (Host::own)
   bool sink_is_port = true;
-  std::vector<int> root_hosts;  // AllReduce by trees: the root hosts that chunks take in turn
-  int chunks_per_rank = 1;      // C, as in Schedule
+  // Broadcast and Reduce: how the root's host copies from the root, or reduces to it; its ports are devices among them,
+  // which pass on to other hosts what they get, or add what arrives from these before. None: by way of the port.
+  std::shared_ptr<const schedule::Schedule> at_root;
+  std::vector<ChunkId> root_turns;  // chunks of `at_root` that the strands take in turn
+  std::vector<int> root_hosts;      // AllReduce by trees: the root hosts that chunks take in turn
+  int chunks_per_rank = 1;          // C, as in Schedule
+  // Chunks are cut into so many frames (counted in C), each a step behind the one before: else, where data goes through
+  // the same connection on its way in and out, a late send holds up the next slice's early one.
+  int frames = 1;
 
   int ranks() const { return topology->ranks; }
 };
@@ -147,10 +154,17 @@ class Routes {
     int strand;  // which chunk of a port's, counted over all
   };
 
+  struct Part {
+    ChunkId whole;  // the chunk as it is without frames
+    int frame;
+  };
+
   static LocalIndex index(const schedule::Schedule& schedule);
-  Ends ends(ChunkId chunk) const;
+  Part part(ChunkId chunk) const;
+  void moves_of_whole(ChunkId whole, Rank rank, std::vector<Move>& moves) const;
+  Ends ends(ChunkId whole) const;
   Rank port(const Ends& ends, int host) const;
-  int root_host(const Ends& ends, ChunkId chunk) const;
+  int root_host(const Ends& ends, ChunkId whole) const;
   const Tree& tree(int tier, int group, const Ends& ends) const;
   int root_index(int tier, int group, int root_host, const Ends& ends) const;
   int position(int tier, int host, int root_host, const Ends& ends) const;
@@ -164,6 +178,7 @@ class Routes {
   void hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const;
   void collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const;
   void spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
+  void at_root(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const;
   void butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) const;
   void unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) const;
   void add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, Step first, std::vector<Move>& moves) const;
@@ -175,12 +190,14 @@ class Routes {
   std::vector<int> local_of_;  // by rank: position in its host
   std::vector<int> turn_of_;   // by rank: its number, host by host
   std::vector<KindIndex> kinds_;
+  LocalIndex at_root_;
   std::vector<std::vector<Place>> places_;  // by tier, then host
   std::vector<Step> tier_start_;            // first step of a tier when data spreads
   int most_ports_ = 1;
   Step depth_in_ = 0;  // of hosts, the deepest
   Step depth_out_ = 0;
   Step depth_between_ = 0;
+  Step depth_root_ = 0;
   Step depth_hosts_ = 0;  // of all tiers
 };
 

@@ -32,9 +32,11 @@ double Cost::time_us(double bytes, double slice_bytes) const {
   const double chunk = chunk_per_byte * bytes;
   const double slice = slice_bytes > 0 ? std::min(slice_bytes, chunk) : chunk;
   const double hops = between_hosts.time_us(slice);
-  if (!chained) return busy_us(bytes) + hops + on_host.time_us(slice);
-  const double chain = hops + (chunk - slice) * between_hosts.us_per_byte;
-  return std::max(busy_us(bytes) + between_hosts.alpha_us, chain) + on_host.time_us(slice);
+  const double way = hops + on_host.time_us(slice);
+  const double rounds = slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
+  if (!chained) return std::max(busy_us(bytes), rounds * way) + way;
+  const double chain = hops + (chunk * frames - slice) * between_hosts.us_per_byte;
+  return std::max({busy_us(bytes) + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice);
 }
 
 double Cost::good_slice(double bytes, double most_slice_bytes) const {
@@ -56,6 +58,7 @@ class Loads {
 
   Cost cost() {
     cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
+    cost_.frames = composite_.frames;
     between_hosts();
     on_hosts();
     phases();
@@ -97,9 +100,10 @@ class Loads {
       for (auto& [chunk, bytes] : result) bytes *= wanted / all;
       return result;
     }
-    const int strands = std::max(1, routes_.chunks() / routes_.most_ports());
+    const int of_strand = routes_.most_ports() * composite_.frames;
+    const int strands = std::max(1, routes_.chunks() / of_strand);
     const int stride = std::max(1, strands / kMostRoots);
-    for (int strand = 0; strand < strands; strand += stride) result.emplace_back(strand * routes_.most_ports(), 0);
+    for (int strand = 0; strand < strands; strand += stride) result.emplace_back(strand * of_strand, 0);
     for (auto& [chunk, bytes] : result) bytes = 1.0 / static_cast<double>(result.size());
     return result;
   }
@@ -297,6 +301,13 @@ class Loads {
     return bytes;
   }
 
+  std::map<Edge, double> root_loads() const {
+    std::vector<double> part(at(composite_.at_root->chunks), 0);
+    for (const ChunkId chunk : composite_.root_turns)
+      part[at(chunk)] += 1.0 / static_cast<double>(composite_.root_turns.size());
+    return edge_loads(*composite_.at_root, part);
+  }
+
   // All data passes every host's `in` where everyone contributes, and its `out` where everyone receives.
   void on_hosts() {
     std::set<std::tuple<int, std::vector<int>, bool>> seen;
@@ -311,6 +322,10 @@ class Loads {
         for (const auto& [edge, load] : more) sum[edge] += load * bytes;
       };
       const double all = composite_.collective == Collective::allgather ? ranks() : 1;
+      if (has_root && composite_.at_root != nullptr) {
+        take_busiest(host, root_loads());
+        continue;
+      }
       if (everyone_contributes()) join(kind_loads(kind.in, kind.in_turns, share), all);
       if (everyone_receives()) join(kind_loads(kind.out, kind.out_turns, share), all);
       take_busiest(host, sum);
@@ -333,28 +348,41 @@ class Loads {
                    bytes / (model_.edges_.set_lane_gbytes_per_s(set) * 1e3 * model_.topology().shared[at(set)].lanes));
   }
 
-  // Longest latency and slowest lane of a schedule's steps, the greatest over kinds.
-  void add_phase(const schedule::Schedule HostKind::*which) {
+  // Longest latency and slowest lane of a schedule's steps.
+  static Phase phase_of(const schedule::Schedule& schedule) {
     Phase phase;
-    for (const auto& kind : composite_.kinds) {
-      const schedule::Schedule& schedule = (*kind).*which;
-      const schedule::EdgeIndex edges(schedule.topology);
-      topology::Routes ways(schedule.topology);
-      phase.steps = std::max(phase.steps, schedule.steps);
-      for (const schedule::Send& send : schedule.sends) {
-        double alpha_us = 0;
-        for (const Edge& edge : ways.path(send.src, send.dst)) {
-          const schedule::EdgeInfo& link = edges[edges.find(edge)];
-          alpha_us += link.alpha_us;
-          phase.us_per_byte = std::max(phase.us_per_byte, schedule::lane_us_per_byte(link, schedule.topology));
-        }
-        phase.alpha_us = std::max(phase.alpha_us, alpha_us);
+    const schedule::EdgeIndex edges(schedule.topology);
+    topology::Routes ways(schedule.topology);
+    phase.steps = schedule.steps;
+    for (const schedule::Send& send : schedule.sends) {
+      double alpha_us = 0;
+      for (const Edge& edge : ways.path(send.src, send.dst)) {
+        const schedule::EdgeInfo& link = edges[edges.find(edge)];
+        alpha_us += link.alpha_us;
+        phase.us_per_byte = std::max(phase.us_per_byte, schedule::lane_us_per_byte(link, schedule.topology));
       }
+      phase.alpha_us = std::max(phase.alpha_us, alpha_us);
     }
-    // One sum stands for all phases on hosts: as many steps, of the slowest's figures.
+    return phase;
+  }
+
+  // One sum stands for all phases on hosts: as many steps, of the slowest's figures.
+  void add_phase(const Phase& phase) {
     cost_.on_host.alpha_us = std::max(cost_.on_host.alpha_us, phase.alpha_us);
     cost_.on_host.us_per_byte = std::max(cost_.on_host.us_per_byte, phase.us_per_byte);
     cost_.on_host.steps += phase.steps;
+  }
+
+  // The greatest over kinds.
+  void add_phase(const schedule::Schedule HostKind::*which) {
+    Phase most;
+    for (const auto& kind : composite_.kinds) {
+      const Phase phase = phase_of((*kind).*which);
+      most.alpha_us = std::max(most.alpha_us, phase.alpha_us);
+      most.us_per_byte = std::max(most.us_per_byte, phase.us_per_byte);
+      most.steps = std::max(most.steps, phase.steps);
+    }
+    add_phase(most);
   }
 
   void phases() {
@@ -365,8 +393,12 @@ class Loads {
     });
     if (everyone_contributes()) add_phase(&HostKind::in);
     if (everyone_receives()) add_phase(&HostKind::out);
-    if (one_contributes && !(own && composite_.source_is_port)) add_phase(&HostKind::between);
-    if (one_receives && !(own && composite_.sink_is_port)) add_phase(&HostKind::between);
+    if (composite_.at_root != nullptr) {
+      add_phase(phase_of(*composite_.at_root));
+    } else {
+      if (one_contributes && !(own && composite_.source_is_port)) add_phase(&HostKind::between);
+      if (one_receives && !(own && composite_.sink_is_port)) add_phase(&HostKind::between);
+    }
     if (hosts_ < 2) return;
     Phase& net = cost_.between_hosts;
     for (const topology::Attachment& way : model_.cluster().attachments) {

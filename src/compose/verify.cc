@@ -122,6 +122,29 @@ void check_kinds(const Composite& composite) {
   }
 }
 
+void check_at_root(const Composite& composite, const topology::Cluster& cluster) {
+  if (composite.at_root == nullptr) return;
+  const bool rooted = composite.collective == Collective::broadcast || composite.collective == Collective::reduce;
+  const schedule::Schedule& at_root = *composite.at_root;
+  if (!rooted || at_root.collective != composite.collective)
+    refuse(composite, "{} on the root's host serves no {}", info(at_root.collective).name,
+           info(composite.collective).name);
+  const int host = cluster.host_of[at(composite.root)];
+  const topology::Topology& links = cluster.kinds[at(cluster.kind_of[at(host)])];
+  if (at_root.root != cluster.local_of[at(composite.root)] || at_root.ranks != links.ranks)
+    refuse(composite, "the schedule on the root's host is for root {} of {} devices", at_root.root, at_root.ranks);
+  for (const topology::Link& link : at_root.topology.links)
+    if (links.lanes(link.src, link.dst) < at_root.topology.lanes(link.src, link.dst))
+      refuse(composite, "the root's host lacks link {}->{}", link.src, link.dst);
+  schedule::verify(at_root);
+  for (const schedule::Send& send : at_root.sends)
+    if ((composite.collective == Collective::reduce ? send.src : send.dst) == at_root.root)
+      refuse(composite, "the root passes on its own chunk {}", send.chunk);
+  if (composite.root_turns.empty()) refuse(composite, "the root's host has no chunk to take in turn");
+  for (const ChunkId chunk : composite.root_turns)
+    if (chunk < 0 || chunk >= at_root.chunks) refuse(composite, "the map gives the root's host chunk {}", chunk);
+}
+
 void check_tree(const Composite& composite, std::size_t tier, const Tree& tree, int members) {
   if (tree.size() != members || tree.step.size() != tree.parent.size() || members < 1 || tree.parent[0] != -1 ||
       tree.step[0] != -1)
@@ -164,10 +187,14 @@ void check_ends(const Composite& composite) {
   const bool by_pair = composite.collective == Collective::alltoall;
   const bool times_ranks =
       by_pair || composite.collective == Collective::allgather || composite.collective == Collective::gather;
+  const bool unicast =
+      by_pair || composite.collective == Collective::scatter || composite.collective == Collective::gather;
+  if (composite.frames < 1 || pieces % composite.frames != 0 || (unicast && composite.frames != 1))
+    refuse(composite, "{} chunks per rank in {} frames", pieces, composite.frames);
   constexpr std::int64_t kMostChunks = std::int64_t{1} << 30;
   if (pieces < 1 || (times_ranks ? pieces * ranks : pieces) > kMostChunks)
     refuse(composite, "{} chunks per rank of {} ranks are too many or none", pieces, ranks);
-  if ((by_owner || by_pair) && pieces % ranks != 0)
+  if ((by_owner || by_pair) && pieces / composite.frames % ranks != 0)
     refuse(composite, "{} chunks per rank are no multiple of the {} ranks", pieces, ranks);
   if (composite.collective == Collective::sendrecv) refuse(composite, "point-to-point transfers are no composites");
   if (composite.root < 0 || composite.root >= composite.ranks())
@@ -190,6 +217,7 @@ void verify(const Composite& composite) {
   check_hosts(composite, cluster);
   check_links_of_kinds(composite, cluster);
   check_tiers(composite);
+  check_at_root(composite, cluster);
 }
 
 }  // namespace sccl::compose

@@ -25,6 +25,10 @@
 //      share its higher bits. The hosts beyond are added before the first round and get the sum after the last.
 //   7. The collective's own ends: the root host of a chunk is the host of its owner or root where it has one, and one
 //      that exists where it has none; the number of chunks is what the collective's layout asks for.
+//      Broadcast and Reduce may pass the root's host by a schedule of their own, verified flat: its ports hold the
+//      root's value in a step before they send it on, or have added the other hosts' sums to what they contribute, and
+//      what a device contributes may be any value.
+//   8. Frames do not meet: each is a chunk of its own, and all its steps are later by the same number.
 // Property tests expand composites of up to 64 ranks and ask the flat verifier and the symbolic check of programs; they
 // find no difference.
 #pragma once

@@ -21,6 +21,8 @@ constexpr int kMostTurns = 16;    // of a host's ports, and of root hosts of une
 constexpr int kMostStrands = 48;  // of a port
 constexpr int kMostPieces = 8;    // of a block
 
+constexpr int kFrames[] = {1, 8};
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // `shares` in proportion, as whole numbers of at most kMostTurns in all where that is possible.
@@ -46,6 +48,8 @@ struct CompositePlanner::Variant {
   bool racks = false;
   Meeting meeting = Meeting::trees;
   bool leaders = false;
+  int frames = 1;
+  std::shared_ptr<const schedule::Schedule> at_root = nullptr;
   bool by_rails = false;  // unicast: blocks change hosts at the port of their target's number
 };
 
@@ -233,11 +237,18 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   }
   if (variant.collective == Collective::alltoall) shape = variant.by_rails ? "rails" : "direct";
   if (variant.meeting == Meeting::butterfly) shape = variant.leaders ? "leaders" : "butterfly";
+  if (variant.at_root != nullptr) {
+    composite.at_root = variant.at_root;
+    composite.root_turns = all_turns(*variant.at_root);
+  }
+  composite.frames = variant.frames;
+  composite.chunks_per_rank *= variant.frames;
   composite.name = fmt::format("levels/{}{}", variant.racks ? "racks-" : "", shape);
   const HostLevel* level = nullptr;
   for (const auto& choices : levels_)
     if (level == nullptr || choices.size() > 1) level = &choices[std::min(variant.level, choices.size() - 1)];
   if (level->steps > 0) composite.name += "+" + level->name;
+  if (variant.frames > 1) composite.name += fmt::format("/{}", variant.frames);
   const bool known =
       std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.composite.name == composite.name; });
   if (known) return;
@@ -256,6 +267,12 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
   const auto hosts = static_cast<int>(hosts_.size());
   const bool has_racks = cluster_->racks.size() > 1 && static_cast<int>(cluster_->racks.size()) < hosts;
+  std::vector<std::shared_ptr<const schedule::Schedule>> at_root;
+  if (one_root) {
+    const auto host = at(cluster_->host_of[at(root)]);
+    const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
+    if (links.ranks > 1) at_root = root_levels(links, collective, cluster_->local_of[at(root)]);
+  }
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (unicast) {
       for (const bool by_rails : {false, true})
@@ -268,7 +285,18 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if (shape == Shape::direct && hosts > kDirectHosts) continue;
         if (shape == Shape::two_trees && !one_root) continue;
         if (shape == Shape::direct && hosts == 2) continue;  // as doubling
-        add(result, {.collective = collective, .root = root, .level = level, .shape = shape, .racks = racks});
+        for (const int frames : kFrames) {
+          if (frames > 1 && level + 1 == level_choices_ && level > 0) continue;  // the fewest steps: short messages
+          add(result,
+              {.collective = collective,
+               .root = root,
+               .level = level,
+               .shape = shape,
+               .racks = racks,
+               .frames = frames,
+               .at_root =
+                   at_root.empty() ? nullptr : at_root[level_choices_ == 1 ? 0 : std::min(level, at_root.size() - 1)]});
+        }
       }
     }
     if (collective != Collective::allreduce) continue;

@@ -15,9 +15,17 @@ struct HostLevel {
   int steps = 0;  // of its ReduceScatter and AllGather together
 };
 
-// Those with the fewest steps and with the least busy links; one when they are the same. Without search: rings, one
+// The one with the least busy links, one with few steps whose links are hardly busier, and the one with the fewest
+// steps; each once. Without search: rings, one
 // hop, doubling, shortest paths, packed trees. A tenth of a second for the largest hosts. Throws invalid_argument when
 // some device cannot reach another one.
 std::vector<HostLevel> host_levels(const topology::Topology& links);
+
+// Likewise for Broadcast or Reduce of one host from or to one device.
+std::vector<std::shared_ptr<const schedule::Schedule>> root_levels(const topology::Topology& links,
+                                                                   Collective collective, Rank root);
+
+// The chunks of a schedule that strands of the data take in turn, as often as their weights say.
+std::vector<schedule::ChunkId> all_turns(const schedule::Schedule& schedule);
 
 }  // namespace sccl::portfolio

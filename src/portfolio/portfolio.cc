@@ -4,12 +4,15 @@
 #include <optional>
 
 #include "base/error.h"
+#include "compose/expand.h"
 #include "planners/planners.h"
+#include "portfolio/composites.h"
 #include "portfolio/tree_candidates.h"
 #include "schedule/cost.h"
 #include "schedule/simulate.h"
 #include "schedule/verify.h"
 #include "synth/synthesize.h"
+#include "topology/joined.h"
 
 namespace sccl::portfolio {
 namespace {
@@ -22,6 +25,10 @@ constexpr std::int64_t kConflicts = 20000;
 constexpr std::int64_t kAllConflicts = 50000;  // of all questions together, at 20 to 100 us each
 constexpr double kSame = 1e-9;                 // numbers of rounds per chunk
 constexpr double kLeastFrameBytes = 2048;      // of a chunk in a frame: less is all latency
+
+constexpr int kMostPackedClusterRanks = 16;      // beyond, composites serve as well, and are there at once
+constexpr std::size_t kMostFramedSends = 40000;  // of one schedule: half a second to lower and to check
+constexpr double kMostSimulatedSlices = 200000;  // of composites, whose closed form is near
 
 void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
                   Rank root) {
@@ -72,16 +79,51 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
   }
 }
 
+// Flat forms of the composites. Topologies that are no hosts on a network have none.
+void add_levels(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
+  std::vector<CompositeCandidate> composites;
+  try {
+    composites = CompositePlanner(topology).candidates(collective, root);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument || result.empty()) throw;
+    return;  // links of class net that lead from device to device: flat schedules serve
+  }
+  for (const CompositeCandidate& one : composites) {
+    schedule::Schedule flat = compose::expand(one.composite);
+    if (one.composite.frames > 1 && flat.sends.size() > kMostFramedSends) continue;
+    result.push_back({one.composite.name, Origin::levels, std::move(flat), one.composite.frames,
+                      std::make_shared<const compose::Cost>(one.cost)});
+  }
+}
+
+bool on_a_network(const topology::Topology& topology) {
+  return std::any_of(topology.links.begin(), topology.links.end(),
+                     [](const topology::Link& link) { return link.link_class == topology::LinkClass::net; });
+}
+
+double slices_in_all(const schedule::Schedule& schedule, const schedule::SimulationOptions& options) {
+  if (options.slice_bytes <= 0) return static_cast<double>(schedule.sends.size());
+  const double slices = options.bytes / schedule.chunks_per_rank / options.slice_bytes;
+  return static_cast<double>(schedule.sends.size()) * std::max(1.0, slices);
+}
+
 }  // namespace
 
+bool by_levels_alone(const topology::Topology& topology) {
+  if (topology.ranks <= kMostFlatRanks || !on_a_network(topology)) return false;
+  const topology::Cluster cluster = topology::cluster_of(topology);
+  return cluster.hosts.size() > 1 && std::any_of(cluster.attachments.begin(), cluster.attachments.end(),
+                                                 [](const auto& one) { return one.attached(); });
+}
+
 std::span<const std::string_view> kinds() {
-  static constexpr std::string_view names[] = {"trees", "hybrid", "three-phase", "rings", "synth"};
+  static constexpr std::string_view names[] = {"trees", "hybrid", "three-phase", "rings", "synth", "levels"};
   return names;
 }
 
-bool answers_to(const Candidate& candidate, std::string_view algorithm) {
-  const std::string_view name = candidate.name;
-  return name == algorithm || name.substr(0, name.find_first_of(" /")) == algorithm;
+bool answers_to(std::string_view name, std::string_view algorithm) {
+  return name == algorithm || name.substr(0, name.find('+')) == algorithm ||
+         name.substr(0, name.find_first_of(" /")) == algorithm;
 }
 
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root) {
@@ -89,12 +131,20 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
     fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root,
          topology.ranks - 1, topology.name);
   std::vector<Candidate> result;
+  const bool network = on_a_network(topology);
+  if (network && (by_levels_alone(topology) || !topology::joined(topology))) {
+    add_levels(result, topology, collective, root);
+    for (const Candidate& candidate : result) schedule::verify(candidate.schedule);
+    return result;
+  }
   add_planners(result, topology, collective, root);
   if (result.empty())
     fail(ErrorCode::invalid_argument,
          "topology '{}': {} has no schedule, since some rank cannot reach another: add links", topology.name,
          info(collective).call_name);
-  add_trees(result, topology, collective, root);
+  if (network) add_levels(result, topology, collective, root);
+  const bool levels = !result.empty() && result.back().origin == Origin::levels;
+  if (!levels || topology.ranks <= kMostPackedClusterRanks) add_trees(result, topology, collective, root);
   add_synthesized(result, topology, collective, root);
   for (const Candidate& candidate : result) schedule::verify(candidate.schedule);
   return result;
@@ -118,6 +168,11 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
     const schedule::Schedule& schedule = candidates[index].schedule;
     const bool crumbs = candidates[index].frames > 1 && options.bytes / schedule.chunks < kLeastFrameBytes;
     if (crumbs) continue;
+    const compose::Cost* cost = candidates[index].cost.get();
+    if (cost != nullptr && slices_in_all(schedule, options) > kMostSimulatedSlices) {
+      predictions.push_back({index, cost->time_us(options.bytes, options.slice_bytes)});
+      continue;
+    }
     try {
       predictions.push_back({index, schedule::simulate(schedule, options).time_us});
     } catch (const Error& error) {

@@ -169,6 +169,7 @@ constexpr std::array kPresets{
 };
 
 constexpr int kMostOnSwitch = 1 << 15;
+constexpr int kMostClusterRanks = 1 << 16;
 
 std::string preset_names() {
   std::string names;
@@ -224,6 +225,24 @@ Topology cluster(int hosts, const Topology& host, double nic_gbits_per_s) {
   return topology;
 }
 
+// "A*B"; the number is looked at before anything is built.
+Topology cluster_by_name(std::string_view name, std::string_view hosts, std::string_view inner,
+                         double nic_gbits_per_s) {
+  const bool digits = !hosts.empty() && hosts.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!digits || inner.find('*') != std::string_view::npos)
+    fail(ErrorCode::invalid_argument,
+         "no topology is called '{}': before the one * stands a number of hosts, behind it one of {}", name,
+         preset_names());
+  const Topology host = preset(inner);
+  const int number = small_number(hosts, kMostClusterRanks);
+  if (number == 0 && hosts.find_first_not_of('0') == std::string_view::npos)
+    fail(ErrorCode::invalid_argument, "topology '{}' has no hosts: give at least 1", name);
+  if (number == 0 || number > kMostClusterRanks / host.ranks)
+    fail(ErrorCode::invalid_argument, "topology '{}' has more than {} ranks: give at most {} hosts of {}", name,
+         kMostClusterRanks, kMostClusterRanks / host.ranks, host.name);
+  return cluster(number, host, nic_gbits_per_s);
+}
+
 }  // namespace
 
 std::span<const Preset> presets() { return kPresets; }
@@ -234,9 +253,7 @@ Topology preset(std::string_view name, double nic_gbits_per_s) {
   if (name.starts_with("switch:"))
     if (const int ranks = small_number(name.substr(7), kMostOnSwitch)) return switched(name, ranks, 1, kNvswitch);
   if (const std::size_t star = name.find('*'); star != std::string_view::npos)
-    if (const int hosts = small_number(name.substr(0, star)))
-      if (const std::string_view inner = name.substr(star + 1); inner.find('*') == std::string_view::npos)
-        return cluster(hosts, preset(inner), nic_gbits_per_s);
+    return cluster_by_name(name, name.substr(0, star), name.substr(star + 1), nic_gbits_per_s);
   for (const Preset& one : kPresets)
     if (one.name == name) return one.make();
   fail(ErrorCode::invalid_argument, "no topology is called '{}': use one of {}", name, preset_names());

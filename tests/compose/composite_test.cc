@@ -213,6 +213,30 @@ TEST_CASE("levels that are wrong by themselves are refused") {
   refused(composite, "too many or none");
 }
 
+TEST_CASE("a schedule on the root's host that is for another root, or wrong, is refused") {
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto good = one_of(topology::preset("2*dgx1v"), collective, "levels/two-trees");
+    REQUIRE(good.at_root != nullptr);
+    auto composite = good;
+    composite.root = 1;
+    refused(composite, "is for root 0");
+    composite = good;
+    composite.root_turns.front() = good.at_root->chunks;
+    refused(composite, "the map gives the root's host chunk");
+    composite = good;
+    auto changed = std::make_shared<schedule::Schedule>(*good.at_root);
+    changed->sends.pop_back();
+    composite.at_root = changed;
+    refused(composite, "ends with contributions");
+  }
+}
+
+TEST_CASE("frames that do not divide the chunks are refused") {
+  auto composite = one_of(topology::preset("2*dgx1v"), Collective::allgather, "levels/doubling+trees/8");
+  composite.frames = 7;
+  refused(composite, "in 7 frames");
+}
+
 TEST_CASE("a port without a way to the network is refused") {
   auto composite = one_of(one_nic(), Collective::allreduce, "levels/doubling");
   composite.hosts[0].ports = {1};

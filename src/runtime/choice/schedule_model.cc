@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "compose/expand.h"
 #include "topology/json.h"
 
 namespace sccl::runtime {
@@ -37,7 +38,29 @@ SharedCandidates& shared_candidates() {
 }  // namespace
 
 ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline)
-    : topology_(std::move(topology)), pipeline_(pipeline) {}
+    : topology_(std::move(topology)), pipeline_(pipeline), by_levels_(portfolio::by_levels_alone(topology_)) {}
+
+const ScheduleModel::Composites& ScheduleModel::composites(Collective collective, Rank root) {
+  const auto [found, inserted] = composites_.try_emplace({collective, root});
+  if (inserted) {
+    if (!planner_) planner_.emplace(topology_);
+    found->second = planner_->candidates(collective, root);
+  }
+  return found->second;
+}
+
+std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective collective, Rank root, double bytes,
+                                                                    const std::string& asked) {
+  const Composites& all = composites(collective, root);
+  std::vector<Ranked> ranked;
+  for (const std::size_t index : portfolio::by_time(all, bytes, pipeline_.slice_bytes)) {
+    const portfolio::CompositeCandidate& one = all[index];
+    const double slice = one.cost.good_slice(bytes, pipeline_.slice_bytes);
+    ranked.push_back({one.composite.name, one.cost.time_us(bytes, slice),
+                      !asked.empty() && portfolio::answers_to(one.composite.name, asked)});
+  }
+  return ranked;
+}
 
 const Candidates& ScheduleModel::candidates(Collective collective, Rank root) {
   auto& kept = candidates_[{collective, root}];
@@ -47,9 +70,17 @@ const Candidates& ScheduleModel::candidates(Collective collective, Rank root) {
 
 std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective, Rank root, std::size_t bytes,
                                                           const Settings& settings) {
-  const Candidates& all = candidates(collective, root);
   const std::string asked = settings.algorithm(collective);
   std::vector<Ranked> ranked;
+  if (by_levels_) {
+    const bool shares = collective == Collective::reducescatter || collective == Collective::scatter ||
+                        collective == Collective::alltoall;
+    const double buffer = static_cast<double>(bytes) * (shares ? topology_.ranks : 1);
+    ranked = ranking_by_levels(collective, root, buffer, asked);
+    std::stable_partition(ranked.begin(), ranked.end(), [](const Ranked& one) { return one.asked; });
+    return ranked;
+  }
+  const Candidates& all = candidates(collective, root);
   for (const portfolio::Prediction& prediction : portfolio::predict(all, bytes, 1, pipeline_)) {
     const portfolio::Candidate& candidate = all[prediction.candidate];
     ranked.push_back({candidate.name, prediction.time_us, !asked.empty() && portfolio::answers_to(candidate, asked)});
@@ -73,6 +104,13 @@ bool ScheduleModel::add(Collective collective, Rank root, std::vector<portfolio:
 }
 
 const schedule::Schedule& ScheduleModel::schedule(Collective collective, Rank root, const std::string& name) {
+  if (by_levels_) {
+    const auto known = flat_.find({collective, root, name});
+    if (known != flat_.end()) return known->second;
+    for (const portfolio::CompositeCandidate& one : composites(collective, root))
+      if (one.composite.name == name)
+        return flat_.emplace(std::tuple(collective, root, name), compose::expand(one.composite)).first->second;
+  }
   for (const portfolio::Candidate& candidate : candidates(collective, root))
     if (candidate.name == name) return candidate.schedule;
   fail(ErrorCode::internal_error, "topology '{}': no candidate is called '{}'", topology_.name, name);

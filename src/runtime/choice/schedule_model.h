@@ -3,9 +3,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "portfolio/composites.h"
 #include "portfolio/portfolio.h"
 #include "runtime/choice/dispatcher.h"
 
@@ -36,10 +39,19 @@ class ScheduleModel {
 
  private:
   using Candidates = std::vector<portfolio::Candidate>;
+  using Composites = std::vector<portfolio::CompositeCandidate>;
+
+  const Composites& composites(Collective collective, Rank root);
+  std::vector<Ranked> ranking_by_levels(Collective collective, Rank root, double bytes, const std::string& asked);
 
   topology::Topology topology_;
   portfolio::Pipeline pipeline_;
   std::map<std::pair<Collective, Rank>, std::shared_ptr<const Candidates>> candidates_;
+  // Of large clusters, which composites alone serve; flat forms are made of those that are chosen.
+  bool by_levels_;
+  std::optional<portfolio::CompositePlanner> planner_;
+  std::map<std::pair<Collective, Rank>, Composites> composites_;
+  std::map<std::tuple<Collective, Rank, std::string>, schedule::Schedule> flat_;
 };
 
 }  // namespace sccl::runtime

@@ -5,13 +5,14 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "compose/expand.h"
 #include "planners/planners.h"
 #include "schedule/cost.h"
 
 namespace sccl::tools {
 namespace {
 
-constexpr const char* kSearchedKinds = "rings, trees, hybrid, three-phase, synth";
+constexpr const char* kSearchedKinds = "rings, trees, hybrid, three-phase, synth, levels";
 
 std::string planner_names() {
   std::string names;
@@ -56,8 +57,24 @@ std::vector<Candidate> candidates(const topology::Topology& machine, const Call&
   std::vector<Candidate> found;
   for (const portfolio::Prediction& prediction : predictions) {
     portfolio::Candidate& one = all[prediction.candidate];
-    const double closed_form = closed_form_us(one.schedule, call, options.slice_bytes);
+    const double closed_form = one.cost != nullptr ? one.cost->time_us(call.bytes, options.slice_bytes)
+                                                   : closed_form_us(one.schedule, call, options.slice_bytes);
     found.push_back({std::move(one.name), std::move(one.schedule), prediction.time_us, closed_form});
+  }
+  return found;
+}
+
+std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine, const Call& call,
+                                               double slice_bytes) {
+  std::vector<LevelsCandidate> found;
+  if (!portfolio::by_levels_alone(machine)) return found;
+  check_root(machine, call);
+  auto all = portfolio::CompositePlanner(machine).candidates(call.collective, call.root);
+  for (const std::size_t index : portfolio::by_time(all, call.bytes, slice_bytes)) {
+    const compose::Cost& cost = all[index].cost;
+    const double slice = cost.good_slice(call.bytes, slice_bytes);
+    const double time_us = cost.time_us(call.bytes, slice);
+    found.push_back({std::move(all[index]), slice, time_us});
   }
   return found;
 }
@@ -68,6 +85,9 @@ schedule::Schedule plan_by(const std::string& algorithm, const topology::Topolog
   // What needs no search does not wait for what does.
   if (const planners::Planner* planner = planners::find(algorithm); planner != nullptr) {
     if (auto schedule = planner->plan(machine, call.collective, call.root)) return *std::move(schedule);
+  } else if (portfolio::by_levels_alone(machine)) {
+    for (const LevelsCandidate& one : levels_candidates(machine, call, options.slice_bytes))
+      if (portfolio::answers_to(one.plan.composite.name, algorithm)) return compose::expand(one.plan.composite);
   } else {
     auto all = portfolio::candidates(machine, call.collective, call.root);
     for (const portfolio::Prediction& prediction : portfolio::predict(all, options))

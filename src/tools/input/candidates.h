@@ -2,9 +2,11 @@
 // verbs that plan show them.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "portfolio/composites.h"
 #include "portfolio/portfolio.h"
 #include "schedule/simulate.h"
 
@@ -27,12 +29,23 @@ struct Candidate {
   double closed_form_us = 0;
 };
 
+// Of a cluster that composites alone serve.
+struct LevelsCandidate {
+  portfolio::CompositeCandidate plan;
+  double slice_bytes = 0;
+  double time_us = 0;  // closed form
+};
+
 // Throws CLI::ValidationError when no collective that can be planned has the name.
 Collective parse_collective_name(const std::string& name);
 
 // Fastest first. Throws invalid_argument when there is none, or the links have no bandwidths.
 std::vector<Candidate> candidates(const topology::Topology& machine, const Call& call,
                                   const schedule::SimulationOptions& options);
+
+// The composites of a cluster that they alone serve, fastest first; empty for other machines. Throws invalid_argument
+// when hosts cannot reach one another.
+std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine, const Call& call, double slice_bytes);
 
 // The fastest of one planner or kind ("ring", "trees", "trees/32", "synth"). Throws invalid_argument when none has the
 // name or it has no schedule for the call.

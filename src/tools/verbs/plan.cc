@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "compose/bound.h"
+#include "schedule/cost.h"
 #include "tools/input/byte_size.h"
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"
@@ -12,39 +14,80 @@
 namespace sccl::tools {
 namespace {
 
-int rounds_of(const schedule::Schedule& schedule) {
-  return std::accumulate(schedule.rounds.begin(), schedule.rounds.end(), 0);
+// One line of the answer.
+struct Row {
+  std::string algorithm;
+  int chunks = 0;
+  int chunks_per_rank = 0;
+  int steps = 0;
+  int rounds = 0;  // 0: of composites, whose steps overlap
+  double time_us = 0;
+  double closed_form_us = 0;
+  double slice_bytes = 0;  // 0: the usual ones
+};
+
+std::vector<Row> rows_of(const topology::Topology& machine, const Call& call) {
+  std::vector<Row> rows;
+  for (const LevelsCandidate& one : levels_candidates(machine, call, kSliceBytes)) {
+    const compose::Composite& composite = one.plan.composite;
+    const int chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
+    const int steps = one.plan.cost.on_host.steps + one.plan.cost.between_hosts.steps;
+    rows.push_back(
+        {composite.name, chunks, composite.chunks_per_rank, steps, 0, one.time_us, one.time_us, one.slice_bytes});
+  }
+  if (!rows.empty()) return rows;
+  schedule::SimulationOptions options{.bytes = call.bytes, .slice_bytes = kSliceBytes, .slots = kSlots};
+  options.detail = schedule::Detail::totals;
+  for (const Candidate& one : candidates(machine, call, options))
+    rows.push_back({one.algorithm, one.schedule.chunks, one.schedule.chunks_per_rank, one.schedule.steps,
+                    std::accumulate(one.schedule.rounds.begin(), one.schedule.rounds.end(), 0), one.time_us,
+                    one.closed_form_us, 0});
+  return rows;
 }
 
-void print_table(const std::vector<Candidate>& all, const topology::Topology& machine, const Call& call) {
+void print_bounds(const std::vector<compose::Bound>& bounds) {
+  for (const compose::Bound& one : bounds) std::printf("# bound %12.2f us  %s\n", one.us, one.why.c_str());
+}
+
+double least_us(const std::vector<compose::Bound>& bounds) { return bounds.empty() ? 0 : bounds.front().us; }
+
+void print_table(const std::vector<Row>& rows, const topology::Topology& machine, const Call& call,
+                 const std::vector<compose::Bound>& bounds) {
   std::printf("# %s of %s on %s, %d ranks\n", std::string(info(call.collective).name).c_str(),
               size_text(call.bytes).c_str(), machine.name.c_str(), machine.ranks);
-  std::printf("# %-16s %8s %6s %6s %12s %14s\n", "algorithm", "chunks", "steps", "rounds", "predicted us",
-              "closed form us");
-  for (const Candidate& one : all)
-    std::printf("%c %-16s %8d %6d %6d %12.2f %14.2f\n", &one == &all.front() ? '*' : ' ', one.algorithm.c_str(),
-                one.schedule.chunks, one.schedule.steps, rounds_of(one.schedule), one.time_us, one.closed_form_us);
+  print_bounds(bounds);
+  const double least = least_us(bounds);
+  std::printf("# %-24s %9s %6s %6s %12s %14s%s\n", "algorithm", "chunks", "steps", "rounds", "predicted us",
+              "closed form us", least > 0 ? "    bound us  x bound" : "");
+  for (const Row& one : rows) {
+    std::printf("%c %-24s %9d %6d %6s %12.2f %14.2f", &one == &rows.front() ? '*' : ' ', one.algorithm.c_str(),
+                one.chunks, one.steps, one.rounds > 0 ? std::to_string(one.rounds).c_str() : "-", one.time_us,
+                one.closed_form_us);
+    if (least > 0) std::printf(" %11.2f %8.3f", least, one.time_us / least);
+    std::printf("\n");
+  }
   std::printf("# * is chosen: the least predicted time\n");
 }
 
-void print_json(const std::vector<Candidate>& all, const topology::Topology& machine, const Call& call) {
+void print_json(const std::vector<Row>& rows, const topology::Topology& machine, const Call& call,
+                const std::vector<compose::Bound>& bounds) {
   nlohmann::json list = nlohmann::json::array();
-  for (const Candidate& one : all)
+  for (const Row& one : rows) {
     list.push_back({{"algo", one.algorithm},
-                    {"chunks", one.schedule.chunks},
-                    {"chunks_per_rank", one.schedule.chunks_per_rank},
-                    {"steps", one.schedule.steps},
-                    {"rounds", rounds_of(one.schedule)},
+                    {"chunks", one.chunks},
+                    {"chunks_per_rank", one.chunks_per_rank},
+                    {"steps", one.steps},
+                    {"rounds", one.rounds},
                     {"time_us", one.time_us},
                     {"closed_form_us", one.closed_form_us}});
-  std::puts(nlohmann::json{{"topology", machine.name},
-                           {"ranks", machine.ranks},
-                           {"collective", info(call.collective).name},
-                           {"bytes", call.bytes},
-                           {"candidates", list},
-                           {"chosen", all.front().algorithm}}
-                .dump()
-                .c_str());
+    if (one.slice_bytes > 0) list.back()["slice_bytes"] = one.slice_bytes;
+    if (!bounds.empty()) list.back()["bound_us"] = least_us(bounds);
+  }
+  nlohmann::json result{
+      {"topology", machine.name}, {"ranks", machine.ranks}, {"collective", info(call.collective).name},
+      {"bytes", call.bytes},      {"candidates", list},     {"chosen", rows.front().algorithm}};
+  for (const compose::Bound& one : bounds) result["bounds"].push_back({{"us", one.us}, {"why", one.why}});
+  std::puts(result.dump().c_str());
 }
 
 }  // namespace
@@ -56,10 +99,12 @@ int plan(int argc, char** argv) {
   std::string bytes;
   Call call;
   bool as_json = false;
+  bool with_bound = false;
   machine_option.add_to(app);
   app.add_option("--collective", collective, "allreduce, allgather, ...")->required();
   app.add_option("--bytes", bytes, "buffer one rank (broadcast, scatter: the root) puts in, e.g. 64M")->required();
   app.add_option("--root", call.root, "of a rooted collective");
+  app.add_flag("--bound", with_bound, "print what no schedule can beat: cuts, NICs, latency");
   app.add_flag("--json", as_json, "print JSON");
   try {
     app.parse(argc, argv);
@@ -70,10 +115,11 @@ int plan(int argc, char** argv) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }
   const topology::Topology machine = machine_option.machine();
-  schedule::SimulationOptions options{.bytes = call.bytes, .slice_bytes = kSliceBytes, .slots = kSlots};
-  options.detail = schedule::Detail::totals;
-  const std::vector<Candidate> all = candidates(machine, call, options);
-  as_json ? print_json(all, machine, call) : print_table(all, machine, call);
+  const std::vector<Row> rows = rows_of(machine, call);
+  std::vector<compose::Bound> bounds;
+  if (with_bound)
+    bounds = compose::bounds(machine, topology::cluster_of(machine), call.collective, call.root, call.bytes);
+  as_json ? print_json(rows, machine, call, bounds) : print_table(rows, machine, call, bounds);
   return kOk;
 }
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
+#include "compose/expand.h"
 #include "schedule/cost.h"
 #include "schedule/json.h"
 #include "schedule/prepare.h"
@@ -77,8 +79,65 @@ schedule::SimulationOptions simulation_options(const Options& options) {
   return result;
 }
 
+// The composite that serves the call on a cluster that composites alone serve.
+std::optional<LevelsCandidate> levels_of(const Options& options) {
+  if (!options.schedule_path.empty()) return std::nullopt;
+  const topology::Topology machine = options.machine.machine();
+  const double slice_bytes = simulation_options(options).slice_bytes;
+  auto all = levels_candidates(machine, options.call, slice_bytes > 0 ? slice_bytes : kSliceBytes);
+  for (LevelsCandidate& one : all)
+    if (options.algorithm.empty() || portfolio::answers_to(one.plan.composite.name, options.algorithm))
+      return std::move(one);
+  return std::nullopt;
+}
+
+// Sends of a composite's flat form, at most.
+double most_sends(const compose::Composite& composite) {
+  const double chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
+  const bool reaches_all =
+      composite.collective == Collective::allreduce || composite.collective == Collective::reduce ||
+      composite.collective == Collective::allgather || composite.collective == Collective::broadcast ||
+      composite.collective == Collective::reducescatter;
+  return chunks * (reaches_all ? composite.ranks() * 2.0 : 3.0);
+}
+
+// What the closed form says where a simulation link by link would take minutes.
+void print_levels(const LevelsCandidate& one, const Options& options) {
+  const compose::Composite& composite = one.plan.composite;
+  const compose::Cost& cost = one.plan.cost;
+  const double network_us = cost.network_us_per_byte * options.call.bytes;
+  const double hosts_us = cost.host_us_per_byte * options.call.bytes;
+  if (options.as_json) {
+    std::puts(nlohmann::json{{"topology", composite.topology->name},
+                             {"ranks", composite.ranks()},
+                             {"collective", info(composite.collective).name},
+                             {"algo", composite.name},
+                             {"bytes", options.call.bytes},
+                             {"time_us", one.time_us},
+                             {"closed_form_us", one.time_us},
+                             {"network_busy_us", network_us},
+                             {"hosts_busy_us", hosts_us},
+                             {"slice_bytes", one.slice_bytes},
+                             {"simulated", false}}
+                  .dump()
+                  .c_str());
+    return;
+  }
+  std::printf("# %s of %s by %s on %s, %d ranks: by levels, in slices of %s\n",
+              std::string(info(composite.collective).name).c_str(), size_text(options.call.bytes).c_str(),
+              composite.name.c_str(), composite.topology->name.c_str(), composite.ranks(),
+              size_text(one.slice_bytes).c_str());
+  std::printf("closed form %12.2f us  (%.2f GB/s of the buffer)\n", one.time_us,
+              one.time_us > 0 ? options.call.bytes / one.time_us / 1e3 : 0);
+  std::printf("network     %12.2f us  its busiest link\n", network_us);
+  std::printf("hosts       %12.2f us  their busiest link\n", hosts_us);
+  std::printf("latency     %12.2f us  of %d steps between hosts and %d on them\n",
+              cost.between_hosts.time_us(0) + cost.on_host.time_us(0), cost.between_hosts.steps, cost.on_host.steps);
+}
+
 schedule::Schedule schedule_of(const Options& options) {
   if (options.schedule_path.empty()) {
+    if (const auto levels = levels_of(options)) return compose::expand(levels->plan.composite);
     const topology::Topology machine = options.machine.machine();
     if (!options.algorithm.empty())
       return plan_by(options.algorithm, machine, options.call, simulation_options(options));
@@ -222,6 +281,14 @@ std::string title(const Outcome& outcome, const Options& options) {
 }
 
 void run_simulation(const Options& options) {
+  constexpr double kMostSimulatedSends = 1 << 19;
+  if (const auto levels = levels_of(options); levels && most_sends(levels->plan.composite) > kMostSimulatedSends) {
+    if (!options.out_path.empty() || !options.svg_path.empty() || options.timeline)
+      fail(ErrorCode::invalid_argument,
+           "'{}' on {} ranks is too large for a file, picture or timeline of its sends: ask for fewer hosts",
+           levels->plan.composite.name, levels->plan.composite.ranks());
+    return print_levels(*levels, options);
+  }
   Outcome outcome;
   outcome.schedule = schedule_of(options);
   schedule::SimulationOptions simulated = simulation_options(options);

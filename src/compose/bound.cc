@@ -1,0 +1,308 @@
+#include "compose/bound.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace sccl::compose {
+namespace {
+
+constexpr double kBytesPerUs = 1e3;  // of one GB/s
+constexpr int kMostPartRanks = 16;
+constexpr int kMostPartSwitches = 3;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// GB/s that lead into and out of a set of nodes.
+struct Capacity {
+  double in = 0;
+  double out = 0;
+};
+
+// What must cross the border of a set of ranks, in bytes per byte of L.
+struct Demand {
+  double in = 0;
+  double out = 0;
+};
+
+Demand demand(Collective collective, double inside, double all, bool has_root) {
+  const double others = all - inside;
+  if (others <= 0) return {};
+  switch (collective) {
+    case Collective::allgather:
+      return {others, inside};
+    case Collective::reducescatter:
+      return {inside / all, others / all};
+    case Collective::allreduce:
+      return {1, 1};
+    case Collective::broadcast:
+      return has_root ? Demand{0, 1} : Demand{1, 0};
+    case Collective::reduce:
+      return has_root ? Demand{1, 0} : Demand{0, 1};
+    case Collective::alltoall:
+      return {inside * others / all, inside * others / all};
+    case Collective::gather:
+      return has_root ? Demand{others, 0} : Demand{0, inside};
+    case Collective::scatter:
+      return has_root ? Demand{0, others / all} : Demand{inside / all, 0};
+    default:
+      return {};
+  }
+}
+
+class Bounds {
+ public:
+  Bounds(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective, Rank root,
+         double bytes)
+      : topology_(topology), cluster_(cluster), collective_(collective), root_(root), bytes_(bytes) {
+    collect_links();
+  }
+
+  std::vector<Bound> find() {
+    if (topology_.ranks > 1) {
+      around_ranks();
+      around_hosts();
+      around_racks();
+      within_hosts();
+      latency();
+    }
+    std::stable_sort(found_.begin(), found_.end(), [](const Bound& a, const Bound& b) { return a.us > b.us; });
+    return std::move(found_);
+  }
+
+ private:
+  bool rooted() const { return info(collective_).rooted; }
+
+  void collect_links() {
+    of_node_.resize(at(topology_.nodes()));
+    for (const topology::Link& link : topology_.links) {
+      of_node_[at(link.src)].out += link.gbytes_per_s;
+      of_node_[at(link.dst)].in += link.gbytes_per_s;
+    }
+  }
+
+  double us(const Demand& demand, const Capacity& capacity) const {
+    const auto time = [&](double wanted, double rate) {
+      if (wanted <= 0) return 0.0;
+      return rate > 0 ? wanted * bytes_ / (rate * kBytesPerUs) : 0.0;
+    };
+    return std::max(time(demand.in, capacity.in), time(demand.out, capacity.out));
+  }
+
+  // Sums have to pass between any k parts k - 1 times each way: twice that many copies leave some part.
+  void partition(const char* what, int parts, double out_gbytes_per_s) {
+    const bool both = collective_ == Collective::allreduce;
+    const bool one = collective_ == Collective::broadcast || collective_ == Collective::reduce;
+    if ((!both && !one) || parts < 2 || out_gbytes_per_s <= 0) return;
+    const double crossings = (both ? 2.0 : 1.0) * (parts - 1);
+    found_.push_back({crossings * bytes_ / (out_gbytes_per_s * kBytesPerUs),
+                      fmt::format("{:.0f} times the buffer crosses between the {} {}, which send {:.5g} GB/s together",
+                                  crossings, parts, what, out_gbytes_per_s)});
+  }
+
+  void take(Bound& best, double time_us, const std::string& why) {
+    if (time_us > best.us) best = {time_us, why};
+  }
+
+  void keep(const Bound& bound) {
+    if (bound.us > 0) found_.push_back(bound);
+  }
+
+  void around_ranks() {
+    Bound best;
+    double all = 0;
+    for (Rank rank = 0; rank < topology_.ranks; ++rank) {
+      const Capacity& links = of_node_[at(rank)];
+      all += links.out;
+      const double time = us(demand(collective_, 1, topology_.ranks, rooted() && rank == root_), links);
+      if (time > best.us)
+        best = {time, fmt::format("rank {}: its links carry {:.5g} GB/s in, {:.5g} out", rank, links.in, links.out)};
+    }
+    keep(best);
+    partition("ranks", topology_.ranks, all);
+  }
+
+  // Two borders of a host: outside its NICs, and between its devices and all that is no way between devices.
+  std::vector<Capacity> host_capacities() const {
+    std::vector<int> host_of_node(at(topology_.nodes()), -1);
+    for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
+      for (const topology::Node node : cluster_.nodes[host]) host_of_node[at(node)] = static_cast<int>(host);
+    std::vector<int> with_nics = host_of_node;
+    for (Rank rank = 0; rank < topology_.ranks; ++rank)
+      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) with_nics[at(src)] = cluster_.host_of[at(rank)];
+    std::vector<Capacity> near(cluster_.hosts.size());
+    std::vector<Capacity> far(cluster_.hosts.size());
+    for (const topology::Link& link : topology_.links)
+      for (const bool outer : {false, true}) {
+        const auto& side = outer ? with_nics : host_of_node;
+        auto& sums = outer ? far : near;
+        const int from = side[at(link.src)];
+        const int to = side[at(link.dst)];
+        if (from == to) continue;
+        if (from >= 0) sums[at(from)].out += link.gbytes_per_s;
+        if (to >= 0) sums[at(to)].in += link.gbytes_per_s;
+      }
+    for (std::size_t host = 0; host < near.size(); ++host)
+      near[host] = {std::min(near[host].in, far[host].in), std::min(near[host].out, far[host].out)};
+    return near;
+  }
+
+  void around_hosts() {
+    if (cluster_.hosts.size() < 2) return;
+    const std::vector<Capacity> capacities = host_capacities();
+    Bound best;
+    double all = 0;
+    for (std::size_t host = 0; host < capacities.size(); ++host) {
+      all += capacities[host].out;
+      const bool has_root = rooted() && cluster_.host_of[at(root_)] == static_cast<int>(host);
+      const double time =
+          us(demand(collective_, static_cast<double>(cluster_.hosts[host].size()), topology_.ranks, has_root),
+             capacities[host]);
+      if (time > best.us)
+        best = {time, fmt::format("the NICs of the host of rank {}: {:.5g} GB/s in, {:.5g} out",
+                                  cluster_.hosts[host].front(), capacities[host].in, capacities[host].out)};
+    }
+    keep(best);
+    partition("hosts", static_cast<int>(capacities.size()), all);
+  }
+
+  void around_racks() {
+    if (cluster_.racks.size() < 2 || cluster_.racks.size() == cluster_.hosts.size()) return;
+    std::vector<int> rack_of_leaf(at(topology_.nodes()), -1);
+    for (std::size_t rack = 0; rack < cluster_.racks.size(); ++rack)
+      for (const int host : cluster_.racks[rack])
+        for (const Rank rank : cluster_.hosts[at(host)]) {
+          const topology::Attachment& way = cluster_.attachments[at(rank)];
+          if (way.attached()) rack_of_leaf[at(way.leaf)] = static_cast<int>(rack);
+        }
+    std::set<topology::Node> of_hosts;
+    for (const auto& nodes : cluster_.nodes) of_hosts.insert(nodes.begin(), nodes.end());
+    for (const topology::Attachment& way : cluster_.attachments)
+      for (const auto& [src, dst] : way.up) of_hosts.insert(src);
+    std::vector<Capacity> capacities(cluster_.racks.size());
+    for (const topology::Link& link : topology_.links) {
+      if (of_hosts.contains(link.src) || of_hosts.contains(link.dst)) continue;
+      const int from = rack_of_leaf[at(link.src)];
+      const int to = rack_of_leaf[at(link.dst)];
+      if (from == to) continue;
+      if (from >= 0) capacities[at(from)].out += link.gbytes_per_s;
+      if (to >= 0) capacities[at(to)].in += link.gbytes_per_s;
+    }
+    Bound best;
+    double all = 0;
+    for (std::size_t rack = 0; rack < capacities.size(); ++rack) {
+      double ranks = 0;
+      bool has_root = false;
+      for (const int host : cluster_.racks[rack]) {
+        ranks += static_cast<double>(cluster_.hosts[at(host)].size());
+        has_root = has_root || (rooted() && cluster_.host_of[at(root_)] == host);
+      }
+      all += capacities[rack].out;
+      const double time = us(demand(collective_, ranks, topology_.ranks, has_root), capacities[rack]);
+      if (time > best.us)
+        best = {time, fmt::format("the links of rack {} to others: {:.5g} GB/s in, {:.5g} out", rack,
+                                  capacities[rack].in, capacities[rack].out)};
+    }
+    keep(best);
+    partition("racks", static_cast<int>(capacities.size()), all);
+  }
+
+  // One host of every kind, and the root's: parts of its devices with the switches that favour them.
+  void within_hosts() {
+    std::set<std::pair<int, bool>> seen;
+    Bound best;
+    for (std::size_t host = 0; host < cluster_.hosts.size(); ++host) {
+      const bool has_root = rooted() && cluster_.host_of[at(root_)] == static_cast<int>(host);
+      if (seen.emplace(cluster_.kind_of[host], has_root).second) parts_of(host, has_root, best);
+    }
+    keep(best);
+  }
+
+  void parts_of(std::size_t host, bool has_root, Bound& best) {
+    const topology::Topology& links = cluster_.kinds[at(cluster_.kind_of[host])];
+    if (links.ranks > kMostPartRanks || links.switches > kMostPartSwitches || links.ranks < 3) return;
+    const int nodes = links.nodes();
+    // Rates between nodes, and of a rank to all that is not of the kind: its NIC.
+    std::vector<std::vector<std::pair<int, double>>> next(at(nodes));
+    std::vector<Capacity> nic(at(links.ranks));
+    for (int rank = 0; rank < links.ranks; ++rank) nic[at(rank)] = of_node_[at(cluster_.hosts[host][at(rank)])];
+    for (const topology::Link& link : links.links) {
+      next[at(link.src)].emplace_back(link.dst, link.gbytes_per_s);
+      if (link.src < links.ranks) nic[at(link.src)].out -= link.gbytes_per_s;
+      if (link.dst < links.ranks) nic[at(link.dst)].in -= link.gbytes_per_s;
+    }
+    const unsigned sets = 1u << nodes;
+    const unsigned rank_mask = (1u << links.ranks) - 1;
+    for (unsigned set = 1; set < sets; ++set) {
+      const int inside = std::popcount(set & rank_mask);
+      if (inside < 2 || inside == links.ranks) continue;
+      Capacity capacity;
+      for (int node = 0; node < nodes; ++node) {
+        const bool here = (set >> node & 1) != 0;
+        for (const auto& [other, rate] : next[at(node)]) {
+          const bool there = (set >> other & 1) != 0;
+          if (here && !there) capacity.out += rate;
+          if (!here && there) capacity.in += rate;
+        }
+        if (node < links.ranks && here) {
+          capacity.in += nic[at(node)].in;
+          capacity.out += nic[at(node)].out;
+        }
+      }
+      const bool root_inside = has_root && (set >> cluster_.local_of[at(root_)] & 1) != 0;
+      const double time = us(demand(collective_, inside, topology_.ranks, root_inside), capacity);
+      if (time <= best.us) continue;
+      best = {time, fmt::format("{} devices of the host of rank {}: {:.5g} GB/s in, {:.5g} out", inside,
+                                cluster_.hosts[host].front(), capacity.in, capacity.out)};
+    }
+  }
+
+  // A message between the first host and the farthest, over the fastest NICs of both.
+  void latency() {
+    const schedule::EdgeIndex edges(topology_);
+    const auto alpha = [&](const std::vector<std::pair<topology::Node, topology::Node>>& way) {
+      double sum = 0;
+      for (const auto& edge : way) sum += edges[edges.find(edge)].alpha_us;
+      return sum;
+    };
+    if (cluster_.hosts.size() < 2) {
+      double least = std::numeric_limits<double>::infinity();
+      for (const topology::Link& link : topology_.links) least = std::min(least, link.alpha_us);
+      if (std::isfinite(least)) keep({least, "the latency of one link"});
+      return;
+    }
+    std::vector<Capacity> fastest(cluster_.hosts.size(), {1e30, 1e30});  // here: latencies
+    for (Rank rank = 0; rank < topology_.ranks; ++rank) {
+      const topology::Attachment& way = cluster_.attachments[at(rank)];
+      if (!way.attached()) continue;
+      Capacity& host = fastest[at(cluster_.host_of[at(rank)])];
+      host.out = std::min(host.out, alpha(way.up));
+      host.in = std::min(host.in, alpha(way.down));
+    }
+    double longest = 0;
+    for (std::size_t host = 1; host < fastest.size(); ++host)
+      longest = std::max(longest, fastest[0].out + fastest[host].in);
+    if (longest < 1e29) keep({longest, "the latency between two hosts"});
+  }
+
+  const topology::Topology& topology_;
+  const topology::Cluster& cluster_;
+  Collective collective_;
+  Rank root_;
+  double bytes_;
+  std::vector<Capacity> of_node_;
+  std::vector<Bound> found_;
+};
+
+}  // namespace
+
+std::vector<Bound> bounds(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective,
+                          Rank root, double bytes) {
+  return Bounds(topology, cluster, collective, root, bytes).find();
+}
+
+}  // namespace sccl::compose
