@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "compose/verify.h"
-#include "treegen/to_schedule.h"
+#include "treegen/schedules/to_schedule.h"
 
 namespace sccl::portfolio {
 namespace {

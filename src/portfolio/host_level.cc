@@ -9,8 +9,8 @@
 #include "planners/planners.h"
 #include "schedule/cost.h"
 #include "topology/routes.h"
-#include "treegen/rings.h"
-#include "treegen/to_schedule.h"
+#include "treegen/packing/rings.h"
+#include "treegen/schedules/to_schedule.h"
 
 namespace sccl::portfolio {
 namespace {
