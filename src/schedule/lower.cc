@@ -15,6 +15,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "base/error.h"
 
@@ -67,20 +68,11 @@ struct Value {
 // Lowers one rank's part; message numbers tie it to the other ranks.
 class RankLowering {
  public:
-  RankLowering(const Schedule& schedule, Rank rank) : schedule_(schedule), rank_(rank) {
-    for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {
-      Value value;
-      if (ends(schedule, chunk).contributes(rank)) {
-        value.place = {Buffer::input, chunk};
-        value.contributions = 1;
-      }
-      values_.push_back(std::move(value));
-    }
-  }
+  RankLowering(const Schedule& schedule, Rank rank) : schedule_(schedule), rank_(rank) {}
 
   // Sends of one chunk in one step that the operation which received the value can forward. Returns the rest.
   std::vector<Rank> forward(ChunkId chunk, Step step, const std::vector<Rank>& targets) {
-    const Value& value = values_[static_cast<std::size_t>(chunk)];
+    const Value& value = value_of(chunk);
     std::vector<Rank> rest;
     for (const Rank target : targets) {
       const int out = endpoint(Direction::outgoing, target);
@@ -126,7 +118,7 @@ class RankLowering {
 
   // All arrivals of one chunk in one step: one operation, operands by ascending rank.
   void receive(ChunkId chunk, Step step, std::vector<Arrival> arrivals) {
-    Value& value = values_[static_cast<std::size_t>(chunk)];
+    Value& value = value_of(chunk);
     const int task = add_task(chunk);
     const bool keeps_own = arrivals.front().kind == SendKind::reduce && value.contributions > 0;
     std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) { return a.source < b.source; });
@@ -158,7 +150,7 @@ class RankLowering {
     value.contributions = contributions;
   }
 
-  int contributions(ChunkId chunk) const { return values_[static_cast<std::size_t>(chunk)].contributions; }
+  int contributions(ChunkId chunk) { return value_of(chunk).contributions; }
 
   struct Message {
     int task;
@@ -178,6 +170,16 @@ class RankLowering {
   }
 
  private:
+  // Made when the chunk is first met: a rank meets few of the ranks^2 chunks of an AlltoAll. References stay valid.
+  Value& value_of(ChunkId chunk) {
+    const auto [found, inserted] = values_.try_emplace(chunk);
+    if (inserted && ends(schedule_, chunk).contributes(rank_)) {
+      found->second.place = {Buffer::input, chunk};
+      found->second.contributions = 1;
+    }
+    return found->second;
+  }
+
   int endpoint(Direction direction, Rank peer) {
     const Connection connection{direction, peer};
     const auto [found, inserted] = endpoints_.emplace(connection, static_cast<int>(connections_.size()));
@@ -202,7 +204,7 @@ class RankLowering {
   }
 
   Access read(ChunkId chunk, int reader) {
-    Value& value = values_[static_cast<std::size_t>(chunk)];
+    Value& value = value_of(chunk);
     if (value.writer >= 0 && value.writer != reader)
       tasks_[static_cast<std::size_t>(reader)].waits_for.push_back(value.writer);
     value.readers.push_back(reader);
@@ -230,12 +232,12 @@ class RankLowering {
   // A chunk that stays where it is contributed (a rank's own block) still has to reach the output buffer.
   void copy_own_chunks() {
     for (ChunkId chunk = 0; chunk < schedule_.chunks; ++chunk) {
-      const Value& value = values_[static_cast<std::size_t>(chunk)];
+      if (!ends(schedule_, chunk).receives(rank_)) continue;
+      const Value& value = value_of(chunk);
       if (value.writer >= 0) {
-        if (ends(schedule_, chunk).receives(rank_)) kept_.insert(value.writer);
+        kept_.insert(value.writer);
         continue;
       }
-      if (!ends(schedule_, chunk).receives(rank_)) continue;
       const Access own{Via::local, -1, {Buffer::output, chunk}};
       if (!value.readers.empty()) {
         Task& reader = tasks_[static_cast<std::size_t>(value.readers.front())];
@@ -310,7 +312,7 @@ class RankLowering {
   std::map<Connection, int> endpoints_;
   Groups groups_;
   std::vector<Task> tasks_;
-  std::vector<Value> values_;
+  std::unordered_map<ChunkId, Value> values_;
   std::vector<Message> sent_;
   std::set<int> kept_;                               // tasks whose stored result is read again or is the outcome
   std::map<ChunkId, int> scratch_;                   // slot of each chunk that has no place in the output

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/error.h"
 #include "kernels/device/connection.h"
 
 namespace sccl::kernels {
@@ -57,6 +58,67 @@ device::Program FlatProgram::packed(std::uint64_t base, std::vector<std::byte>& 
   program.lanes = place(lanes_);
   program.lane_count = static_cast<u32>(lanes_.size());
   return program;
+}
+
+namespace {
+
+struct Sizes {
+  std::uint64_t ops, operands, destinations, dependencies, lanes, most_operands, most_destinations, scratch_slots;
+};
+
+}  // namespace
+
+void FlatProgram::append_to(std::vector<std::byte>& bytes) const {
+  const auto put = [&](const void* from, std::size_t count) {
+    const auto* begin = static_cast<const std::byte*>(from);
+    bytes.insert(bytes.end(), begin, begin + count);
+  };
+  const Sizes sizes{ops_.size(),   operands_.size(), destinations_.size(), dependencies_.size(),
+                    lanes_.size(), most_operands_,   most_destinations_,   static_cast<std::uint64_t>(scratch_slots_)};
+  put(&sizes, sizeof sizes);
+  put(ops_.data(), ops_.size() * sizeof(device::Op));
+  put(operands_.data(), operands_.size() * sizeof(device::Access));
+  put(destinations_.data(), destinations_.size() * sizeof(device::Access));
+  put(dependencies_.data(), dependencies_.size() * sizeof(device::Dependency));
+  put(lanes_.data(), lanes_.size() * sizeof(device::Lane));
+}
+
+FlatProgram FlatProgram::unpacked(std::span<const std::byte> bytes) {
+  const auto take = [&](auto* to, std::uint64_t count) {
+    if (count > bytes.size() / sizeof *to) fail(ErrorCode::internal_error, "a packed program ends too early");
+    if (count > 0) std::memcpy(static_cast<void*>(to), bytes.data(), count * sizeof *to);
+    bytes = bytes.subspan(count * sizeof *to);
+  };
+  const auto fill = [&](auto& entries, std::uint64_t count) {
+    entries.resize(std::min<std::uint64_t>(count, bytes.size()));
+    take(entries.data(), count);
+  };
+  Sizes sizes{};
+  take(&sizes, 1);
+  FlatProgram program;
+  fill(program.ops_, sizes.ops);
+  fill(program.operands_, sizes.operands);
+  fill(program.destinations_, sizes.destinations);
+  fill(program.dependencies_, sizes.dependencies);
+  fill(program.lanes_, sizes.lanes);
+  program.most_operands_ = sizes.most_operands;
+  program.most_destinations_ = sizes.most_destinations;
+  program.scratch_slots_ = static_cast<int>(sizes.scratch_slots);
+  if (!bytes.empty() || !program.is_sound()) fail(ErrorCode::internal_error, "what is unpacked is no program");
+  return program;
+}
+
+// Every range lies within its array.
+bool FlatProgram::is_sound() const {
+  const auto within = [](std::uint64_t begin, std::uint64_t count, std::size_t size) { return begin + count <= size; };
+  const bool lanes = std::all_of(lanes_.begin(), lanes_.end(), [&](const device::Lane& lane) {
+    return within(lane.op_begin, lane.op_count, ops_.size());
+  });
+  return lanes && std::all_of(ops_.begin(), ops_.end(), [&](const device::Op& op) {
+           return within(op.operand_begin, op.operand_count, operands_.size()) &&
+                  within(op.destination_begin, op.destination_count, destinations_.size()) &&
+                  within(op.dependency_begin, op.dependency_count, dependencies_.size());
+         });
 }
 
 bool FlatProgram::may_lend() const {

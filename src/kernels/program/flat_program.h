@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/device/program.h"
@@ -22,6 +23,10 @@ class FlatProgram {
     return {ops_.data(),          operands_.data(), destinations_.data(),
             dependencies_.data(), lanes_.data(),    static_cast<device::u32>(lanes_.size())};
   }
+  // All of it as bytes, for another process of this host; unpacked() throws internal_error when they are none.
+  void append_to(std::vector<std::byte>& bytes) const;
+  static FlatProgram unpacked(std::span<const std::byte> bytes);
+
   // All arrays as one block of bytes, and the view of them where the block lies at `base`: for other address spaces.
   device::Program packed(std::uint64_t base, std::vector<std::byte>& block) const;
 
@@ -34,6 +39,7 @@ class FlatProgram {
 
  private:
   void append(const schedule::Lane& lane);
+  bool is_sound() const;
 
   std::vector<device::Op> ops_;
   std::vector<device::Access> operands_;

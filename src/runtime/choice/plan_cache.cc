@@ -34,28 +34,39 @@ const Plan& PlanCache::find(Collective collective, Rank root, const Choice& choi
 
 std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Choice& choice,
                                       ScheduleModel* schedule_model) const {
-  auto plan = std::make_unique<Plan>();
-  plan->schedule = schedule_model != nullptr ? schedule_model->schedule(collective, root, choice.planner)
-                                             : plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
+  const auto prepared = [&] { return prepare(collective, root, choice, schedule_model); };
+  if (shared_ != nullptr && ranks_ >= SharedPlans::kLeastRanks && schedule_model == nullptr)
+    return shared_->find(fmt::format("{}, root {}, {}, form {}", info(collective).name, root, choice.planner,
+                                     static_cast<int>(choice.form)),
+                         prepared);
+  PreparedPlan made = prepared();
+  return std::make_unique<Plan>(std::move(made.schedule), made.part(rank_));
+}
+
+PreparedPlan PlanCache::prepare(Collective collective, Rank root, const Choice& choice,
+                                ScheduleModel* schedule_model) const {
+  schedule::Schedule schedule = schedule_model != nullptr
+                                    ? schedule_model->schedule(collective, root, choice.planner)
+                                    : plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
   schedule::Program program;
   if (choice.form == Form::direct) {
     // As many parts as ranks that move them (lower_direct).
-    if (collective == Collective::broadcast) plan->schedule = schedule::divided(plan->schedule, ranks_);
-    schedule::verify(plan->schedule);
-    auto direct = schedule::lower_direct(plan->schedule);
+    if (collective == Collective::broadcast) schedule = schedule::divided(schedule, ranks_);
+    schedule::verify(schedule);
+    auto direct = schedule::lower_direct(schedule);
     if (!direct)
       fail(ErrorCode::internal_error, "planner {} was chosen for direct transfers but its routes are no stars",
            choice.planner);
     program = *std::move(direct);
-    schedule::check_program(plan->schedule, program, {1, 2, schedule::Placement::in_place, 0});
+    schedule::check_program(schedule, program, {1, 2, schedule::Placement::in_place, 0});
   } else {
-    program = schedule::prepare(plan->schedule, device::kSlotCount);
+    program = schedule::prepare(schedule, device::kSlotCount);
   }
-  schedule::RankProgram& mine = program.ranks[static_cast<std::size_t>(rank_)];
-  bind_connections(mine, 0, ranks_);
-  plan->program.assign(mine);
-  plan->may_lend = plan->program.may_lend();
-  return plan;
+  return {std::move(schedule), [ranks = ranks_, program = std::move(program)](Rank rank) {
+            schedule::RankProgram part = program.ranks[static_cast<std::size_t>(rank)];
+            bind_connections(part, 0, ranks);
+            return kernels::FlatProgram(part);
+          }};
 }
 
 }  // namespace sccl::runtime

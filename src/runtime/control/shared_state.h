@@ -11,6 +11,7 @@
 
 #include "platform/host/doorbell.h"
 #include "runtime/call/signature.h"
+#include "runtime/control/plan_board.h"
 
 namespace sccl::runtime {
 
@@ -98,6 +99,7 @@ struct SharedState {
   // the record, too, the rank can make no call.
   std::atomic<std::uint64_t> gathering{0};
   std::uint64_t records_shown = 0;  // the owner's own affair
+  PlanBoard plans;                  // rank 0's serves
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
 

@@ -1,5 +1,7 @@
 #include "runtime/choice/tuning/chooser.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -34,11 +36,25 @@ std::uint64_t packed(const TuningKey& key) {
 
 constexpr std::uint64_t kMappedBit = 1u << 15;  // between the size class and the collective
 
+SharedPlans::Host plans_of_host(const Membership& membership) {
+  const auto peer = [&membership](Rank rank) -> const Peer& {
+    return membership.peers.at(static_cast<std::size_t>(rank));
+  };
+  return {membership.peers.front().state->plans, membership.rank, [peer](Rank rank) { return peer(rank).has_ended(); },
+          [peer](Rank rank, int descriptor) {
+            const Peer& owner = peer(rank);
+            if (owner.shares_address_space) return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+            const std::string path = fmt::format("/proc/{}/fd/{}", owner.process, descriptor);
+            return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+          }};
+}
+
 }  // namespace
 
 Chooser::Chooser(Membership& membership)
     : membership_(membership),
-      plans_(membership.rank, membership.ranks),
+      shared_plans_(plans_of_host(membership)),
+      plans_(membership.rank, membership.ranks, &shared_plans_),
       tracing_(membership.rank == 0 && env::text("SCCL_TUNE_TRACE").has_value()) {
   if (membership_.topology && membership_.ranks > 1) {
     const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());

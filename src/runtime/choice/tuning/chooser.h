@@ -108,6 +108,7 @@ class Chooser {
   void write_trace() const;
 
   Membership& membership_;
+  SharedPlans shared_plans_;
   PlanCache plans_;
   const bool tracing_;
   std::unique_ptr<ScheduleModel> schedule_model_;              // when the user has named the links
