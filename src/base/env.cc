@@ -77,6 +77,10 @@ void append_section(std::string& page, std::string_view title, std::string_view 
 
 }  // namespace
 
+std::string_view shown(std::string_view name, std::string_view value) {
+  return name == "SCCL_COMM_SECRET" ? "(not shown)" : value;
+}
+
 const Variable* find(std::string_view name) {
   for (const Variable& variable : table())
     if (variable.name == name) return &variable;
@@ -139,13 +143,18 @@ void report_once() {
   // One caller wins; nothing else is shared, so there is nothing to order or pair with.
   if (reported.exchange(true, std::memory_order_relaxed)) return;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
-    if (is_ours(*entry)) log::info(log::Subsystem::env, "{}: {}", *entry, handling_of(*entry));
+    if (const std::string_view line = *entry; is_ours(line)) {
+      const std::string_view name = line.substr(0, line.find('='));
+      const std::string_view value = line.substr(std::min(name.size() + 1, line.size()));
+      log::info(log::Subsystem::env, "{}={}: {}", name, shown(name, value), handling_of(line));
+    }
   for (const ConfSetting& setting : conf_table().settings) {
     const bool overridden = std::getenv(setting.name.c_str()) != nullptr;
     const char* fate = !is_ours(setting.name) ? "ignored, only NCCL_ and SCCL_ variables are read from files"
                        : overridden           ? "ignored, the environment sets it"
                                               : handling_of(setting.name);
-    log::info(log::Subsystem::env, "{}={} ({}): {}", setting.name, setting.value, setting.origin, fate);
+    log::info(log::Subsystem::env, "{}={} ({}): {}", setting.name, shown(setting.name, setting.value), setting.origin,
+              fate);
   }
   for (const std::string& complaint : conf_table().complaints) log::info(log::Subsystem::env, "{}", complaint);
 }

@@ -21,6 +21,9 @@ struct Variable {
   std::string_view meaning;
 };
 
+// A value as logs and tools may show it: secrets are not.
+std::string_view shown(std::string_view name, std::string_view value);
+
 std::span<const Variable> table();
 const Variable* find(std::string_view name);
 

@@ -132,6 +132,12 @@ constexpr auto kTable = std::to_array<Variable>({
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices; measured times, too."},
     {"SCCL_CHUNK", "bytes, 4096 .. 16777216", "tuned", kHonoured,
      "Bytes of one slice of a chunk; through slots, a slot's at most."},
+    {"SCCL_COMM_SECRET", "text of 16 bytes or more", "none", kHonoured,
+     "Known to the ranks that NCCL_COMM_ID brings together and to nobody else; without it whoever knows the address "
+     "may "
+     "take part (security.md)."},
+    {"SCCL_COMM_SECRET_FILE", "path of a file of mode 0600", "none", kHonoured,
+     "Holds it; unlike a variable it is not seen in the environment of processes."},
     {"SCCL_COPY_ENGINE_BYTES", "auto | bytes", "0", kHonoured,
      "On devices: moves of so many bytes and more that do not reduce go through copy engines, ordered by streams; 0: "
      "none; "

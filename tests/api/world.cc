@@ -1,5 +1,6 @@
 #include "world.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ struct Child {
 
 Child start_child(int rank, const ncclUniqueId& id, const BareFunction& function) {
   int ends[2];
-  if (::pipe(ends) != 0) return {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {-1, -1};  // a rank may become another program
   std::fflush(nullptr);
   const pid_t process = ::fork();
   if (process != 0) {

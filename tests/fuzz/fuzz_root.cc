@@ -133,7 +133,7 @@ class Play {
   void frame_of(Caller& caller, Script& script) {
     const auto kind = static_cast<Kind>(script.byte() % 8);
     const std::uint8_t length = script.byte();
-    Header header{kind, length};
+    Header header{kind, 0, length};
     if (length == 255) header.length = script.value<std::uint32_t>();
     say(caller, bytes_of(header));
     say(caller, script.bytes(length));

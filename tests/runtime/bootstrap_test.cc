@@ -14,10 +14,11 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/siphash.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/interfaces.h"
-#include "runtime/bootstrap/siphash.h"
 #include "runtime/bootstrap/socket.h"
+#include "runtime/bootstrap/wire.h"
 #include "runtime/rank_threads.h"
 
 using namespace sccl;
@@ -241,6 +242,11 @@ TEST_CASE("addresses of NCCL_COMM_ID are read or refused") {
   CHECK(parse_address("[::1]:80").text() == "[::1]:80");
   for (const char* wrong : {"", "nowhere", "127.0.0.1", ":80", "[::1]", "127.0.0.1:port"})
     CHECK_THROWS_AS(parse_address(wrong), Error);
+}
+
+TEST_CASE("what many ranks gather may be longer than 4 GiB") {
+  constexpr std::uint64_t kBytes = (std::uint64_t{5} << 30) + 7;
+  CHECK(wire::header_of(wire::Kind::gathered, kBytes).length == kBytes);
 }
 
 TEST_CASE("the keyed hash is SipHash-2-4") {

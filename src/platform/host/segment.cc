@@ -51,6 +51,11 @@ std::shared_ptr<Segment> Segment::create(std::size_t bytes) {
 }
 
 std::shared_ptr<Segment> Segment::map(const FileDescriptor& descriptor, std::size_t bytes) {
+  // Another file may stand behind the descriptor than was meant; what can shrink would be SIGBUS for who maps it.
+  const int seals = ::fcntl(descriptor.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    fail(ErrorCode::system_error,
+         "what a peer gave for its shared memory is no sealed memory: use one library version");
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) fail_errno(errno, "examining a peer's shared memory", "report this");
   if (status.st_size < static_cast<off_t>(bytes))

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "runtime/bootstrap/descriptors.h"
+#include "runtime/bootstrap/fixed_address.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/bootstrap/root.h"
 #include "runtime/bootstrap/socket.h"
@@ -57,12 +59,6 @@ constexpr std::chrono::milliseconds kRootsEndLimit{10000};
 // After a failure: so long its cause is told to ranks that come late.
 constexpr std::chrono::milliseconds kRootsLastWordsLimit{2000};
 
-// Everyone who was told the address can derive it: a fixed address has no secret to protect.
-Secret secret_of(const std::string& comm_id) {
-  const auto bytes = std::as_bytes(std::span(comm_id));
-  return {siphash({1, 2}, bytes), siphash({3, 4}, bytes)};
-}
-
 void open_root(std::vector<Address>& addresses, const Secret& secret) {
   std::vector<FileDescriptor> listeners;
   for (Address& address : addresses) listeners.push_back(listen_on(address));
@@ -81,7 +77,7 @@ UniqueId create_unique_id() {
   if (!fixed) return create_private_id();
   IdContent content;
   content.fixed = true;
-  content.secret = secret_of(*fixed);
+  content.secret = fixed_secret(*fixed);
   content.addresses = {parse_address(*fixed)};
   return encode(content);
 }
@@ -102,6 +98,8 @@ struct Bootstrap::Impl {
   const std::atomic<bool>* abort;
   std::function<void()> watch;
   FileDescriptor socket;
+  std::uint64_t roots_instance = 0;
+  bool met_stranger = false;  // somebody answered who does not know the secret
   bool over = false;          // left or failed: nothing more is to be said
   bool root_is_here = false;  // in this process
 
@@ -139,20 +137,29 @@ void Bootstrap::Impl::greet(const WaitPolicy& policy) {
   send_all(socket.get(), bytes_of(hello), policy);
   Proof proof;
   receive_all(socket.get(), writable_bytes_of(proof), policy);
-  if (proof.mac != prove(id.secret, hello.nonce, Role::root)) throw SocketFailure::closed;
+  met_stranger = proof.mac != prove(id.secret, hello.nonce, Role::root);
+  if (met_stranger) throw SocketFailure::closed;
+  // It is the last communicator's, which this rank has left: the next root is still to come.
+  const std::string address = id.fixed ? id.addresses.front().text() : "";
+  if (id.fixed && has_joined(address, rank, proof.instance)) throw SocketFailure::closed;
   root_is_here = proof.process == static_cast<std::uint64_t>(::getpid());
   const Join join{prove(id.secret, proof.nonce, Role::rank), rank, ranks};
   send_all(socket.get(), bytes_of(join), policy);
+  roots_instance = proof.instance;
+  if (id.fixed) note_joined(address, rank, proof.instance);
 }
 
 void Bootstrap::Impl::join(Deadline deadline) {
   const auto attempts = env::number("NCCL_SOCKET_RETRY_CNT", 34, 0, 1000000);
   const auto pause_ms = env::number("NCCL_SOCKET_RETRY_SLEEP_MSEC", 100, 0, 100000);
-  for (std::int64_t attempt = 0; attempt <= attempts; ++attempt) {
+  // The root at a fixed address is opened by rank 0, which may come later than this rank.
+  const bool until_deadline = id.fixed && !env::text("NCCL_SOCKET_RETRY_CNT");
+  for (std::int64_t attempt = 0; until_deadline || attempt <= attempts; ++attempt) {
     for (const Address& address : id.addresses)
       if (try_address(address, deadline)) return;
     if (deadline.passed()) break;
-    const Deadline pause = Deadline::in(std::chrono::milliseconds(pause_ms));
+    const std::int64_t brief_ms = id.fixed ? std::int64_t{1} << std::min<std::int64_t>(attempt, 10) : pause_ms;
+    const Deadline pause = Deadline::in(std::chrono::milliseconds(std::min(brief_ms, pause_ms)));
     while (!pause.passed() && !deadline.passed()) {
       if (abort->load(std::memory_order_acquire)) throw SocketFailure::aborted;  // pairs with Communicator::abort
       if (watch) watch();
@@ -161,6 +168,16 @@ void Bootstrap::Impl::join(Deadline deadline) {
   }
   std::string tried;
   for (const Address& address : id.addresses) tried += (tried.empty() ? "" : ", ") + address.text();
+  if (met_stranger)
+    sccl::fail(ErrorCode::system_error,
+               "rank {} was answered at {} by somebody who does not know the secret of this unique id: {}", rank, tried,
+               id.fixed ? "give all ranks the same NCCL_COMM_ID and SCCL_COMM_SECRET (or SCCL_COMM_SECRET_FILE)"
+                        : "another program holds the port, so make a new id");
+  if (id.fixed)
+    sccl::fail(ErrorCode::system_error,
+               "rank {} finds no root at {}, which NCCL_COMM_ID names: was rank 0 started, and on that host (or raise "
+               "SCCL_INIT_TIMEOUT_MS)?",
+               rank, tried);
   sccl::fail(ErrorCode::system_error,
              "rank {} finds no root of this unique id at {}: is the process that made the id still running, and do the "
              "interfaces reach one another (NCCL_SOCKET_IFNAME)?",
@@ -236,7 +253,7 @@ Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline
   impl_->ranks = ranks;
   impl_->abort = &abort;
   impl_->watch = std::move(watch);
-  if (impl_->id.fixed && rank == 0) open_root(impl_->id.addresses, impl_->id.secret);
+  if (impl_->id.fixed && rank == 0) open_fixed_root(impl_->id.addresses.front(), impl_->id.secret, deadline);
   try {
     impl_->join(deadline);
   } catch (SocketFailure failure) {
@@ -262,6 +279,8 @@ void Bootstrap::Impl::wait_for_roots_end(std::chrono::milliseconds limit) const 
   const WaitPolicy policy{Deadline::in(limit), abort};
   while (true) receive_all(socket.get(), rest, policy);  // until the connection is closed
 }
+
+std::uint64_t Bootstrap::identity() const { return impl_->roots_instance; }
 
 std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadline deadline) {
   const WaitPolicy policy = impl_->until(deadline);
@@ -297,13 +316,21 @@ void Bootstrap::fail(const std::string& reason) noexcept {
   }
 }
 
-std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> local_ranks,
+std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> ranks,
+                                                                         std::span<const int> mine, Deadline deadline) {
+  return exchange_descriptors(ranks, std::vector<std::size_t>(ranks.size(), mine.size()), mine, deadline);
+}
+
+std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> ranks,
+                                                                         std::span<const std::size_t> counts,
                                                                          std::span<const int> mine, Deadline deadline) {
   // While it goes on, the root speaks only to say that a rank failed or died.
   const WaitPolicy policy{deadline, impl_->abort, impl_->socket.get(), &impl_->watch};
   constexpr const char* kDuring = "the exchange of shared memory";
   try {
-    return exchange({impl_->id.secret, impl_->rank, local_ranks, mine, policy}, [&] { all_gather({}, deadline); });
+    return exchange({impl_->id.secret, impl_->rank, ranks, counts, mine, policy}, [&](const Bytes& name) {
+      return std::move(all_gather(name, deadline)[static_cast<std::size_t>(ranks.front())]);
+    });
   } catch (SocketFailure failure) {
     if (failure != SocketFailure::closed && failure != SocketFailure::alarmed) impl_->explain(failure, kDuring);
     impl_->tell_roots_reason(kDuring);

@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/error.h"
 #include "base/fd.h"
 #include "base/types.h"
 #include "runtime/bootstrap/unique_id.h"
@@ -32,6 +34,9 @@ class Bootstrap {
   Bootstrap(const Bootstrap&) = delete;
   Bootstrap& operator=(const Bootstrap&) = delete;
 
+  // A random number, the same at all ranks that meet here.
+  std::uint64_t identity() const;
+
   // Every rank's blob, by rank. Blobs may differ in length (at most 16 MiB each). All ranks must call it in step.
   // A rank that fails instead calls fail(); the others then throw remote_error with its reason.
   std::vector<Bytes> all_gather(std::span<const std::byte> mine, Deadline deadline);
@@ -39,17 +44,37 @@ class Bootstrap {
   // Tells the other ranks, by way of the root, why this rank gives up. Never throws.
   void fail(const std::string& reason) noexcept;
 
-  // Among the ranks in `local_ranks` (ascending, containing this rank, the same list at each of them): every rank
-  // gives `mine` (the same number of descriptors at each, at most 8) and receives all ranks' descriptors, by position
-  // in local_ranks. Received descriptors are close-on-exec. The lowest rank serves; sockets are abstract Unix sockets
-  // whose connections present the secret.
-  std::vector<std::vector<FileDescriptor>> exchange_descriptors(std::span<const Rank> local_ranks,
+  // Among `ranks` (ascending, containing this rank, the same list at each of them): every rank gives `mine`, of which
+  // `counts` says how many they are at each rank of the list, and receives all ranks' descriptors, by position in the
+  // list. Received descriptors are close-on-exec. A rank that is not in the list calls all_gather meanwhile, once.
+  std::vector<std::vector<FileDescriptor>> exchange_descriptors(std::span<const Rank> ranks,
+                                                                std::span<const std::size_t> counts,
                                                                 std::span<const int> mine, Deadline deadline);
+  // The same where all give equally many.
+  std::vector<std::vector<FileDescriptor>> exchange_descriptors(std::span<const Rank> ranks, std::span<const int> mine,
+                                                                Deadline deadline);
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// An all-gather of values of one plain type, by rank. `about` says in the error what the values are. Throws
+// invalid_usage when a rank's has another size.
+template <typename T>
+std::vector<T> gather_values(const T& mine, const char* about, Bootstrap& bootstrap, Deadline deadline) {
+  std::vector<T> all;
+  for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(&mine, 1)), deadline)) {
+    T entry;
+    if (bytes.size() != sizeof entry)
+      fail(ErrorCode::invalid_usage,
+           "rank {} sent {} bytes about its {} instead of {}: use one library version on all ranks", all.size(),
+           bytes.size(), about, sizeof entry);
+    std::memcpy(static_cast<void*>(&entry), bytes.data(), sizeof entry);
+    all.push_back(entry);
+  }
+  return all;
+}
 
 // Identifies this host for "can we share memory": NCCL_HOSTID, or a hash of hostname, boot id and network namespace.
 std::uint64_t host_hash();

@@ -6,10 +6,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -23,8 +26,9 @@ constexpr std::size_t kMostPassed = 240;
 
 struct Message {
   std::uint64_t mac = 0;
+  wire::Nonce nonce{};
   std::int32_t rank = 0;   // of the sender
-  std::int32_t first = 0;  // position of the first rank whose descriptors follow
+  std::int32_t first = 0;  // how many descriptors came before these
 };
 
 struct SocketName {
@@ -32,18 +36,42 @@ struct SocketName {
   socklen_t length = 0;
 };
 
-SocketName socket_name(const Secret& secret) {
+constexpr std::size_t kNameBytes = 21;  // "sccl-" and 16 digits
+
+SocketName socket_name(const Bytes& text) {
   SocketName name;
   name.address.sun_family = AF_UNIX;
-  const wire::Nonce what{0x6e616d65, 0};
-  const std::string text = fmt::format("sccl-{:016x}", wire::prove(secret, what, wire::Role::descriptors));
+  if (text.size() != kNameBytes)
+    fail(ErrorCode::remote_error,
+         "the rank that serves the exchange of descriptors names no socket: use one library "
+         "version on all ranks");
   std::memcpy(name.address.sun_path + 1, text.data(), text.size());
   name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   return name;
 }
 
-std::uint64_t proof_of(const Secret& secret, Rank rank) {
-  return wire::prove(secret, {static_cast<std::uint64_t>(rank), 1}, wire::Role::descriptors);
+Bytes random_name() {
+  const std::string text = fmt::format("sccl-{:016x}", wire::make_nonce()[0]);
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+enum class Side : std::uint64_t { server = 1, client = 2 };
+
+// `rank`: of the client.
+std::uint64_t proof_of(const Secret& secret, const wire::Nonce& nonce, Rank rank, Side side) {
+  const std::array<std::uint64_t, 5> message{nonce[0], nonce[1], static_cast<std::uint64_t>(wire::Role::descriptors),
+                                             static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(side)};
+  return siphash(secret, std::as_bytes(std::span(message)));
+}
+
+// The user at the other end of a connected socket.
+uid_t user_of(const FileDescriptor& socket) {
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
+    fail_errno(errno, "asking who is at the other end of a Unix socket", "allow the system call");
+  return who.uid;
 }
 
 FileDescriptor unix_socket() {
@@ -140,14 +168,25 @@ FileDescriptor duplicate(int descriptor) {
 
 using Table = std::vector<std::vector<FileDescriptor>>;
 
+// What one message may carry of `descriptors` from `first` on.
+std::span<const int> batch(std::span<const int> descriptors, std::size_t first) {
+  return descriptors.subspan(first, std::min(kMostPassed, descriptors.size() - first));
+}
+
 class Server {
  public:
   explicit Server(const DescriptorExchange& exchange) : exchange_(exchange), listener_(unix_socket()) {
-    const SocketName name = socket_name(exchange.secret);
-    if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0 ||
-        ::listen(listener_.get(), static_cast<int>(exchange.ranks.size()) + 16) != 0)
+    while (true) {
+      name_ = random_name();
+      const SocketName name = socket_name(name_);
+      if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0) break;
+      if (errno != EADDRINUSE) fail_errno(errno, "binding an abstract Unix socket", "allow Unix sockets");
+    }
+    if (::listen(listener_.get(), static_cast<int>(exchange.ranks.size()) + 16) != 0)
       fail_errno(errno, "listening on an abstract Unix socket", "allow Unix sockets");
   }
+
+  const Bytes& name() const { return name_; }
 
   Table run() {
     table_.resize(exchange_.ranks.size());
@@ -168,6 +207,8 @@ class Server {
   // there may be strangers, and they may stay silent: they wait beside each other, and the oldest makes room.
   struct Caller {
     FileDescriptor socket;
+    wire::Nonce nonce{};  // that it was greeted with
+    bool greeted = false;
     bool readable = false;
     bool refused = false;
   };
@@ -184,8 +225,10 @@ class Server {
     for (Caller& caller : callers_) {
       if (!caller.readable) continue;
       try {
-        if (auto received = try_receive(caller.socket.get())) caller.refused = !admit(caller, std::move(*received));
-      } catch (SocketFailure) {
+        if (auto received = try_receive(caller.socket.get()))
+          caller.refused = !(caller.greeted ? admit(caller, std::move(*received)) : greet(caller, received->message));
+      } catch (SocketFailure failure) {
+        if (failure != SocketFailure::closed) throw;
         caller.refused = true;  // a stranger, or a rank that died: the root tells of those
       }
     }
@@ -200,36 +243,60 @@ class Server {
     if (socket.valid()) callers_.push_back({std::move(socket)});
   }
 
+  bool greet(Caller& caller, const Message& hello) {
+    caller.nonce = wire::make_nonce();
+    caller.greeted = true;
+    // A new connection has room for it; one that has none belongs to a stranger.
+    const Message greeting{proof_of(exchange_.secret, hello.nonce, hello.rank, Side::server), caller.nonce,
+                           exchange_.rank, 0};
+    return ::send(caller.socket.get(), &greeting, sizeof greeting, MSG_NOSIGNAL) == sizeof greeting;
+  }
+
   // Takes the caller's socket over when it is a rank that was awaited.
   bool admit(Caller& caller, Received received) {
-    const auto position = std::find(exchange_.ranks.begin(), exchange_.ranks.end(), received.message.rank);
-    if (position == exchange_.ranks.end() || received.message.mac != proof_of(exchange_.secret, received.message.rank))
+    const Rank rank = received.message.rank;
+    const auto position = std::find(exchange_.ranks.begin(), exchange_.ranks.end(), rank);
+    if (position == exchange_.ranks.end() ||
+        received.message.mac != proof_of(exchange_.secret, caller.nonce, rank, Side::client))
       return false;
-    if (received.truncated) fail_without_room();
+    if (const uid_t user = user_of(caller.socket); user != ::geteuid())
+      fail(ErrorCode::invalid_usage, "rank {} runs as user {} and rank {} as user {}: run all ranks as one user", rank,
+           user, exchange_.rank, ::geteuid());
     const auto index = static_cast<std::size_t>(position - exchange_.ranks.begin());
-    if (received.descriptors.size() != exchange_.mine.size() || index == 0 || clients_[index].valid()) return false;
-    table_[index] = std::move(received.descriptors);
+    if (index == 0 || clients_[index].valid()) return false;
     clients_[index] = std::move(caller.socket);
+    keep(index, std::move(received));
+    while (table_[index].size() < exchange_.counts[index]) {
+      send_message(clients_[index].get(), {}, {}, exchange_.policy);
+      keep(index, receive_message(clients_[index].get(), exchange_.policy));
+    }
     ++come_;
     return true;
   }
 
+  void keep(std::size_t index, Received received) {
+    if (received.truncated) fail_without_room();
+    const std::size_t awaited = exchange_.counts[index] - table_[index].size();
+    if (received.descriptors.size() != std::min(awaited, kMostPassed))
+      fail(ErrorCode::remote_error, "rank {} sent other descriptors than were agreed: use one library version",
+           exchange_.ranks[index]);
+    std::move(received.descriptors.begin(), received.descriptors.end(), std::back_inserter(table_[index]));
+  }
+
   void serve(int client) {
-    const std::size_t each = std::max<std::size_t>(1, exchange_.mine.size());
-    const std::size_t batch = std::max<std::size_t>(1, kMostPassed / each);
-    for (std::size_t first = 0; first < table_.size(); first += batch) {
-      std::vector<int> passed;
-      for (std::size_t i = first; i < std::min(first + batch, table_.size()); ++i)
-        for (const FileDescriptor& descriptor : table_[i]) passed.push_back(descriptor.get());
-      const Message message{proof_of(exchange_.secret, exchange_.rank), exchange_.rank,
-                            static_cast<std::int32_t>(first)};
-      send_message(client, message, passed, exchange_.policy);
+    std::vector<int> all;
+    for (const auto& theirs : table_)
+      for (const FileDescriptor& descriptor : theirs) all.push_back(descriptor.get());
+    for (std::size_t first = 0; first < all.size(); first += kMostPassed) {
+      const Message message{0, {}, exchange_.rank, static_cast<std::int32_t>(first)};
+      send_message(client, message, batch(all, first), exchange_.policy);
       receive_message(client, exchange_.policy);
     }
   }
 
   const DescriptorExchange& exchange_;
   FileDescriptor listener_;
+  Bytes name_;
   Table table_;
   std::vector<FileDescriptor> clients_;
   std::size_t come_ = 1;
@@ -246,11 +313,16 @@ void wait_for_alarm(const DescriptorExchange& exchange, std::chrono::millisecond
   }
 }
 
-FileDescriptor connect_to_server(const DescriptorExchange& exchange) {
-  const SocketName name = socket_name(exchange.secret);
+FileDescriptor connect_to_server(const DescriptorExchange& exchange, const SocketName& name) {
   while (true) {
     FileDescriptor socket = unix_socket();
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0) return socket;
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0) {
+      if (const uid_t user = user_of(socket); user != ::geteuid())
+        fail(ErrorCode::invalid_usage,
+             "rank {} runs as user {}, and the socket that it named belongs to user {}: run all ranks as one user",
+             exchange.rank, ::geteuid(), user);
+      return socket;
+    }
     const int error = errno;
     if (error == EAGAIN || error == EINTR) {
       wait_for_alarm(exchange, std::chrono::milliseconds(1));  // its queue is full: a moment later there is room
@@ -263,36 +335,53 @@ FileDescriptor connect_to_server(const DescriptorExchange& exchange) {
   }
 }
 
-Table run_client(const DescriptorExchange& exchange) {
-  const FileDescriptor socket = connect_to_server(exchange);
-  const Message hello{proof_of(exchange.secret, exchange.rank), exchange.rank, 0};
-  send_message(socket.get(), hello, exchange.mine, exchange.policy);
-  Table table(exchange.ranks.size());
-  const std::size_t each = exchange.mine.size();
-  for (std::size_t filled = 0; filled < table.size();) {
+// Sends this rank's descriptors to the server, once that has shown that it is no stranger.
+void introduce(int socket, const DescriptorExchange& exchange) {
+  const Message hello{0, wire::make_nonce(), exchange.rank, 0};
+  send_message(socket, hello, {}, exchange.policy);
+  const Message greeting = receive_message(socket, exchange.policy).message;
+  if (greeting.mac != proof_of(exchange.secret, hello.nonce, exchange.rank, Side::server))
+    fail(ErrorCode::remote_error,
+         "rank {} met a stranger where rank {} was to exchange shared memory: make a new communicator", exchange.rank,
+         exchange.ranks.front());
+  Message proof{proof_of(exchange.secret, greeting.nonce, exchange.rank, Side::client), {}, exchange.rank, 0};
+  std::size_t sent = 0;
+  do {
+    const auto passed = batch(exchange.mine, sent);
+    if (sent > 0) receive_message(socket, exchange.policy);
+    proof.first = static_cast<std::int32_t>(sent);
+    send_message(socket, proof, passed, exchange.policy);
+    sent += passed.size();
+  } while (sent < exchange.mine.size());
+}
+
+Table run_client(const DescriptorExchange& exchange, const SocketName& name) {
+  const FileDescriptor socket = connect_to_server(exchange, name);
+  introduce(socket.get(), exchange);
+  std::size_t awaited = std::accumulate(exchange.counts.begin(), exchange.counts.end(), std::size_t{0});
+  std::vector<FileDescriptor> all;
+  while (awaited > 0) {
     Received received = receive_message(socket.get(), exchange.policy);
-    if (received.message.mac != proof_of(exchange.secret, exchange.ranks.front()) || each == 0 ||
-        received.descriptors.empty() || received.descriptors.size() % each != 0 ||
-        received.descriptors.size() / each > table.size() - filled)
+    if (received.descriptors.size() != std::min(awaited, kMostPassed))
       fail(ErrorCode::remote_error, "rank {} sent other descriptors than were agreed: use one library version",
            exchange.ranks.front());
-    for (std::size_t i = 0; i < received.descriptors.size(); ++i)
-      table[filled + i / each].push_back(std::move(received.descriptors[i]));
-    filled += received.descriptors.size() / each;
-    send_message(socket.get(), hello, {}, exchange.policy);
+    awaited -= received.descriptors.size();
+    std::move(received.descriptors.begin(), received.descriptors.end(), std::back_inserter(all));
+    send_message(socket.get(), {0, {}, exchange.rank, 0}, {}, exchange.policy);
   }
+  Table table(exchange.ranks.size());
+  auto next = all.begin();
+  for (std::size_t i = 0; i < table.size(); ++i)
+    for (std::size_t count = 0; count < exchange.counts[i]; ++count) table[i].push_back(std::move(*next++));
   return table;
 }
 
 }  // namespace
 
-Table exchange(const DescriptorExchange& exchange, const std::function<void()>& barrier) {
-  if (exchange.rank != exchange.ranks.front()) {
-    barrier();
-    return run_client(exchange);
-  }
+Table exchange(const DescriptorExchange& exchange, const std::function<Bytes(const Bytes&)>& meet) {
+  if (exchange.rank != exchange.ranks.front()) return run_client(exchange, socket_name(meet({})));
   Server server(exchange);
-  barrier();
+  meet(server.name());
   return server.run();
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/bootstrap/siphash.h"
+#include "base/siphash.h"
 #include "runtime/bootstrap/unique_id.h"
 
 namespace sccl::runtime {

@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kAfterFailure{10};
 constexpr std::size_t kMostStrangers = 512;
 // A flood of connections shares the loop with the ranks that have come.
 constexpr int kMostAcceptedATurn = 64;
-constexpr int kPauseWithoutDescriptorsMs = 20;
+constexpr int kBriefPauseMs = 20;
 constexpr std::size_t kReadBytes = 64 * 1024;
 // Who knows the secret may still lie about the number of ranks, which costs the root memory and time.
 constexpr int kMostRanks = 1 << 20;
@@ -52,22 +52,44 @@ bool take(Bytes& from, T& value) {
 
 }  // namespace
 
-Root::Root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit)
-    : listeners_(std::move(listeners)), secret_(secret), idle_limit_(idle_limit), most_strangers_(stranger_limit()) {}
+Root::Root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit,
+           Succession succession)
+    : listeners_(std::move(listeners)),
+      secret_(secret),
+      idle_limit_(idle_limit),
+      succession_(std::move(succession)),
+      most_strangers_(stranger_limit()) {}
 
 void Root::serve() {
   last_activity_ = Clock::now();
   while (!finished()) {
     wait();
     turn();
+    make_way();
     for (const FileDescriptor& listener : listeners_) accept_all(listener);
-    if (failed_ && Clock::now() - failed_at_ > kAfterFailure) break;
+    if (failed_ && (Clock::now() - failed_at_ > kAfterFailure || is_succeeded())) break;
     if (Clock::now() - last_activity_ > idle_limit_) {
       fail_all(ErrorCode::system_error, missing_text());
       break;
     }
   }
+  // Before any rank learns that this root ends: the next one may be opened at this address then.
+  listeners_.clear();
   flush_rest();
+}
+
+// At a fixed address a rank that comes when all have come is early for the next communicator: it is to find nobody, and
+// tries again.
+void Root::make_way() {
+  if (!succession_ || listeners_.empty() || ranks_ == 0 || static_cast<int>(members()) < ranks_) return;
+  listeners_.clear();
+  for (Link& link : links_)
+    if (is_stranger(link)) refuse(link, "it came when all ranks had come");
+  drop_broken();
+}
+
+bool Root::is_succeeded() const {
+  return succession_ && succession_->load(std::memory_order_relaxed);  // stands for itself; set by FixedRoots
 }
 
 void Root::adopt(FileDescriptor socket, std::string peer) {
@@ -96,7 +118,8 @@ void Root::wait() {
     for (const FileDescriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
   for (const Link& link : links_)
     entries.push_back({link.socket.get(), static_cast<short>(link.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
-  ::poll(entries.data(), entries.size(), starved_ ? kPauseWithoutDescriptorsMs : 200);
+  const bool awaits_successor = succession_ && failed_;
+  ::poll(entries.data(), entries.size(), starved_ || awaits_successor ? kBriefPauseMs : 200);
   starved_ = false;
 }
 
@@ -189,7 +212,8 @@ bool Root::take_hello(Link& link) {
     return false;
   }
   link.nonce = make_nonce();
-  const Proof proof{prove(secret_, hello.nonce, Role::root), link.nonce, static_cast<std::uint64_t>(::getpid())};
+  const Proof proof{prove(secret_, hello.nonce, Role::root), link.nonce, static_cast<std::uint64_t>(::getpid()),
+                    instance_};
   append(link.out, bytes_of(proof));
   link.stage = Stage::join;
   return true;
@@ -234,8 +258,9 @@ bool Root::take_frame(Link& link) {
   }
   if (link.in.size() < sizeof header + header.length) return false;
   const auto begin = link.in.begin() + sizeof header;
-  const Bytes payload(begin, begin + header.length);
-  link.in.erase(link.in.begin(), begin + header.length);
+  const auto end = begin + static_cast<std::ptrdiff_t>(header.length);
+  const Bytes payload(begin, end);
+  link.in.erase(link.in.begin(), end);
   handle(link, header.kind, payload);
   return true;
 }
@@ -360,8 +385,9 @@ void Root::flush_rest() {
     }
 }
 
-void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit) {
-  start_thread([root = std::make_shared<Root>(std::move(listeners), secret, idle_limit)] {
+void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit,
+                Succession succession) {
+  start_thread([root = std::make_shared<Root>(std::move(listeners), secret, idle_limit, std::move(succession))] {
     try {
       root->serve();
     } catch (const std::exception& error) {

@@ -1,8 +1,10 @@
 // The root of one unique id: lets its ranks find one another, relays their all-gathers, tells all why one gave up.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,18 +12,24 @@
 #include "base/deadline.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "runtime/bootstrap/siphash.h"
+#include "base/siphash.h"
 #include "runtime/bootstrap/wire.h"
 
 namespace sccl::runtime {
 
-// Serves in a thread of its own until all ranks have left, or nothing has happened for `idle_limit`.
-void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit);
+// Of a root at the fixed address of NCCL_COMM_ID, where communicators follow one another: the next root is to come.
+using Succession = std::shared_ptr<std::atomic<bool>>;
+
+// Serves in a thread of its own until all ranks have left, or nothing has happened for `idle_limit`. With a
+// `succession` it stops listening when all ranks have come, and ends when it has failed and is succeeded.
+void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit,
+                Succession succession = {});
 
 // What that thread does. Used by one thread at a time.
 class Root {
  public:
-  Root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit);
+  Root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit,
+       Succession succession = {});
 
   void serve();
 
@@ -51,6 +59,8 @@ class Root {
   };
 
   void wait();
+  void make_way();
+  bool is_succeeded() const;
   void accept_all(const FileDescriptor& listener);
   static bool is_stranger(const Link& link);
   std::size_t strangers() const;
@@ -77,6 +87,8 @@ class Root {
   std::vector<FileDescriptor> listeners_;
   Secret secret_;
   std::chrono::milliseconds idle_limit_;
+  Succession succession_;
+  const std::uint64_t instance_ = wire::make_nonce()[0];
   std::list<Link> links_;
   bool starved_ = false;  // of descriptors
   const std::size_t most_strangers_;

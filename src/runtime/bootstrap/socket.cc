@@ -63,13 +63,21 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
-FileDescriptor listen_on(Address& address) {
+FileDescriptor listen_if_free(Address& address) {
   const bool any_port = port_of(address) == 0;
   FileDescriptor made = try_to_listen(address);
   if (!made.valid() && errno == EADDRINUSE && any_port) made = listen_on_lingering_port(address);
+  if (!made.valid() && errno == EADDRINUSE) return made;
   if (!made.valid())
     fail_errno(errno, "listening on " + address.text(), "choose another interface (NCCL_SOCKET_IFNAME) or port");
   ::getsockname(made.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length);
+  return made;
+}
+
+FileDescriptor listen_on(Address& address) {
+  FileDescriptor made = listen_if_free(address);
+  if (!made.valid())
+    fail(ErrorCode::system_error, "listening on {}: the port is taken: choose another one", address.text());
   return made;
 }
 

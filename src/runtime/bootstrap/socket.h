@@ -32,6 +32,8 @@ enum class SocketFailure { timed_out, aborted, closed, alarmed };
 
 // Non-blocking, close-on-exec.
 FileDescriptor listen_on(Address& address);  // stores the port that was given
+// Invalid while somebody else listens there.
+FileDescriptor listen_if_free(Address& address);
 // Throws SocketFailure; `closed` when nobody listens there.
 FileDescriptor connect_to(const Address& address, const WaitPolicy& policy);
 void send_all(int socket, std::span<const std::byte> bytes, const WaitPolicy& policy);

@@ -2,7 +2,7 @@
 //
 //   rank                                     root
 //   Hello {tag, nonce}            ------->
-//                                 <-------   Proof {MAC(secret, nonce, "root"), nonce', process}
+//                                 <-------   Proof {MAC(secret, nonce, "root"), nonce', process, instance}
 //   Join {MAC(secret, nonce', "rank"), rank, ranks}  ---->
 //   frames, both ways: Header {kind, length} and `length` bytes
 //
@@ -15,12 +15,12 @@
 #include <cstring>
 #include <vector>
 
+#include "base/siphash.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/bootstrap/siphash.h"
 
 namespace sccl::runtime::wire {
 
-inline constexpr std::uint64_t kTag = 0x31544f4f424c4353;  // "SCLBOOT1"
+inline constexpr std::uint64_t kTag = 0x32544f4f424c4353;  // "SCLBOOT2"
 inline constexpr std::uint32_t kMostFrameBytes = 16u << 20;
 
 using Nonce = std::array<std::uint64_t, 2>;
@@ -32,7 +32,8 @@ struct Hello {
 struct Proof {
   std::uint64_t mac = 0;
   Nonce nonce{};
-  std::uint64_t process = 0;  // the root's
+  std::uint64_t process = 0;   // the root's
+  std::uint64_t instance = 0;  // tells this root from others at the same address
 };
 struct Join {
   std::uint64_t mac = 0;
@@ -50,7 +51,8 @@ enum class Kind : std::uint32_t {
 };
 struct Header {
   Kind kind = Kind::gather;
-  std::uint32_t length = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t length = 0;  // all ranks' blobs together may exceed 4 GiB
 };
 
 enum class Role : std::uint64_t { root = 1, rank = 2, descriptors = 3 };
@@ -75,9 +77,11 @@ inline void append(Bytes& to, std::span<const std::byte> bytes) {
   if (!bytes.empty()) std::memcpy(to.data() + before, bytes.data(), bytes.size());
 }
 
+inline Header header_of(Kind kind, std::uint64_t payload_bytes) { return {kind, 0, payload_bytes}; }
+
 inline Bytes frame(Kind kind, std::span<const std::byte> payload) {
   Bytes bytes;
-  const Header header{kind, static_cast<std::uint32_t>(payload.size())};
+  const Header header = header_of(kind, payload.size());
   append(bytes, bytes_of(header));
   append(bytes, payload);
   return bytes;

@@ -28,11 +28,15 @@ class ProcessRegistry {
     std::uint64_t token = 0;
     if (::getrandom(&token, sizeof token, 0) != static_cast<ssize_t>(sizeof token))
       fail_errno(errno, "getrandom", "allow the system call");
+    add(token, entry);
+    return token;
+  }
+
+  void add(std::uint64_t token, const std::shared_ptr<T>& entry) {
     const std::lock_guard lock(mutex_);
     forget_parents();
     std::erase_if(entries_, [](const auto& known) { return known.second.expired(); });
     entries_[token] = entry;
-    return token;
   }
 
   std::shared_ptr<T> find(std::uint64_t token) {
@@ -61,7 +65,13 @@ std::uint64_t register_shared(const std::shared_ptr<T>& object) {
   return ProcessRegistry<T>::instance().add(object);
 }
 
-// The object of another rank of this process; null when the number was drawn elsewhere.
+// An object that this process has of another one, by the number that stands for it there.
+template <typename T>
+void register_shared(std::uint64_t token, const std::shared_ptr<T>& object) {
+  ProcessRegistry<T>::instance().add(token, object);
+}
+
+// What was registered in this process under the number; null where nothing was.
 template <typename T>
 std::shared_ptr<T> find_shared(std::uint64_t token) {
   return ProcessRegistry<T>::instance().find(token);

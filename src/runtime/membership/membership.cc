@@ -1,8 +1,5 @@
 #include "runtime/membership/membership.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <list>
+#include <map>
 #include <mutex>
 #include <new>
 #include <numeric>
@@ -34,14 +32,14 @@ namespace sccl::runtime {
 namespace {
 
 // What every rank tells the others, as plain bytes: all ranks run the same library version on the same machine type.
-constexpr std::uint32_t kProtocolVersion = 6;
+constexpr std::uint32_t kProtocolVersion = 7;
 constexpr std::size_t kHostNameBytes = 64;
 
 struct PeerRecord {
   std::uint32_t version = kProtocolVersion;
   std::int32_t process = 0;
   std::uint64_t host = 0;
-  std::uint64_t segment_token = 0;
+  std::uint64_t process_token = 0;  // of host::OwnLife
   std::uint64_t probe_address = 0;  // of a Probe in this rank's private memory
   std::uint64_t probe_pattern = 0;
   std::int32_t place = -1;
@@ -122,6 +120,7 @@ class InitExchange {
     membership_.rank = request.rank;
     membership_.ranks = request.ranks;
     membership_.place = request.place;
+    membership_.identity = bootstrap_.identity();
     device_ = request.device;
   }
 
@@ -145,18 +144,6 @@ class InitExchange {
  private:
   Peer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
 
-  // What peers watch for this process's end: a pidfd, or where the kernel has none (before 5.3, or behind a filter)
-  // the reading end of a pipe whose writing end stays here. Forked children hold that end open, too.
-  FileDescriptor own_process_handle() {
-    FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
-    if (handle.valid()) return handle;
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-      fail_errno(errno, "opening a pipe", "raise the limit on open files (ulimit -n)");
-    membership_.life_line = FileDescriptor(ends[1]);
-    return FileDescriptor(ends[0]);
-  }
-
   // Settings first: the size of the shared memory depends on rank 0's.
   void introduce() {
     const Settings mine = settings_from_environment(membership_.ranks);
@@ -167,7 +154,9 @@ class InitExchange {
     probe.pattern =
         0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe) ^ static_cast<std::uint64_t>(membership_.rank) << 32;
     PeerRecord record;
+    membership_.life = host::OwnLife::of_process();
     record.process = ::getpid();
+    record.process_token = membership_.life->token();
     record.host = host_hash();
     record.probe_pattern = probe.pattern;
     record.probe_address = reinterpret_cast<std::uint64_t>(&probe);
@@ -288,32 +277,88 @@ class InitExchange {
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
     if (membership_.topology) new (membership_.layout.schedule_updates(segment->data())) ScheduleUpdates;
-    const FileDescriptor own_process = own_process_handle();
-    std::vector<Rank> all(static_cast<std::size_t>(membership_.ranks));
-    std::iota(all.begin(), all.end(), 0);
-    const std::array<int, 2> mine{segment->descriptor(), own_process.get()};
-    auto descriptors = bootstrap_.exchange_descriptors(all, mine, deadline_);
+    const std::vector<std::uint64_t> tokens =
+        gather_values(register_shared(segment), "shared memory", bootstrap_, deadline_);
+    const std::vector<std::vector<Rank>> processes = ranks_by_process();
+    if (processes.size() > 1) share_between_processes(processes, tokens);
     segment->close_descriptor();
-
-    PeerRecord token_record;
-    token_record.segment_token = register_shared(segment);
-    const std::vector<PeerRecord> tokens = exchange(token_record);
     membership_.peers.resize(static_cast<std::size_t>(membership_.ranks));
     for (Rank rank = 0; rank < membership_.ranks; ++rank) {
       const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
-      auto& theirs = descriptors[static_cast<std::size_t>(rank)];
       Peer& entry = peer(rank);
       entry.process = record.process;
+      entry.process_token = record.process_token;
       entry.host = record.host_name.data();
-      entry.segment = rank == membership_.rank
-                          ? segment
-                          : find_shared<host::Segment>(tokens[static_cast<std::size_t>(rank)].segment_token);
-      entry.shares_address_space = entry.segment != nullptr;
-      if (!entry.segment) {
-        entry.segment = host::Segment::map(theirs.at(0), membership_.layout.total_bytes());
-        entry.process_handle = std::move(theirs.at(1));
-      }
+      entry.shares_address_space = record.process_token == membership_.life->token();
+      entry.life = entry.shares_address_space ? nullptr : find_shared<const host::PeerLife>(record.process_token);
+      entry.segment =
+          rank == membership_.rank ? segment : find_shared<host::Segment>(tokens[static_cast<std::size_t>(rank)]);
+      if (!entry.segment || (!entry.shares_address_space && !entry.life))
+        fail(ErrorCode::remote_error, "rank {} lost another rank of its process during init: look at the ranks' output",
+             membership_.rank);
       entry.state = &membership_.layout.state(entry.segment->data());
+    }
+  }
+
+  // By lowest rank; each list is ascending.
+  std::vector<std::vector<Rank>> ranks_by_process() const {
+    std::vector<std::vector<Rank>> processes;
+    std::map<std::uint64_t, std::size_t> positions;
+    for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+      const auto [at, is_new] =
+          positions.emplace(records_[static_cast<std::size_t>(rank)].process_token, processes.size());
+      if (is_new) processes.emplace_back();
+      processes[at->second].push_back(rank);
+    }
+    return processes;
+  }
+
+  // The lowest rank of each process gives the descriptors of all of its ranks and maps the memory of all others, which
+  // its neighbours find in the registry: neither descriptors nor mappings grow with the ranks of a process squared.
+  void share_between_processes(const std::vector<std::vector<Rank>>& processes,
+                               const std::vector<std::uint64_t>& tokens) {
+    std::vector<Rank> leaders;
+    std::vector<std::size_t> counts;
+    const std::vector<Rank>* own = nullptr;
+    for (const std::vector<Rank>& ranks : processes) {
+      leaders.push_back(ranks.front());
+      counts.push_back(ranks.size() + host::OwnLife::kDescriptors);
+      if (std::find(ranks.begin(), ranks.end(), membership_.rank) != ranks.end()) own = &ranks;
+    }
+    if (own->front() != membership_.rank) {
+      bootstrap_.all_gather({}, deadline_);  // that of the exchange
+    } else {
+      std::vector<std::shared_ptr<host::Segment>> offered;
+      const auto life = membership_.life->descriptors();
+      std::vector<int> mine(life.begin(), life.end());
+      for (const Rank rank : *own) {
+        offered.push_back(find_shared<host::Segment>(tokens[static_cast<std::size_t>(rank)]));
+        if (!offered.back())
+          fail(ErrorCode::remote_error, "rank {} lost rank {} of its process during init: look at that rank's output",
+               membership_.rank, rank);
+        mine.push_back(offered.back()->descriptor());
+      }
+      auto descriptors = bootstrap_.exchange_descriptors(leaders, counts, mine, deadline_);
+      for (std::size_t i = 0; i < processes.size(); ++i)
+        if (&processes[i] != own) take_process(processes[i], tokens, std::move(descriptors[i]));
+    }
+    bootstrap_.all_gather({}, deadline_);  // the leaders have mapped what their neighbours look for
+  }
+
+  void take_process(const std::vector<Rank>& ranks, const std::vector<std::uint64_t>& tokens,
+                    std::vector<FileDescriptor> descriptors) {
+    const std::uint64_t process = records_[static_cast<std::size_t>(ranks.front())].process_token;
+    auto life = find_shared<const host::PeerLife>(process);
+    if (!life) {
+      life = std::make_shared<const host::PeerLife>(std::move(descriptors.at(0)), std::move(descriptors.at(1)));
+      register_shared(process, life);
+    }
+    taken_lives_.push_back(life);
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const auto segment =
+          host::Segment::map(descriptors.at(host::OwnLife::kDescriptors + i), membership_.layout.total_bytes());
+      register_shared(tokens[static_cast<std::size_t>(ranks[i])], segment);
+      taken_segments_.push_back(segment);
     }
   }
 
@@ -423,6 +468,9 @@ class InitExchange {
   std::vector<PeerRecord> records_;
   std::optional<gpu::Device> device_;
   ProbeMemories probe_memory_{1};
+  // Of other processes, until all ranks of this one have found them.
+  std::vector<std::shared_ptr<host::Segment>> taken_segments_;
+  std::vector<std::shared_ptr<const host::PeerLife>> taken_lives_;
 };
 
 }  // namespace
@@ -434,9 +482,11 @@ void Peer::check_fault() const {
 
 void fail_departed(const Membership& membership, Rank rank, Presence presence, const std::string& waiting_text) {
   const Peer& peer = membership.peers[static_cast<std::size_t>(rank)];
+  const bool was_replaced = peer.life && peer.life->look() == host::PeerLife::State::replaced;
   const char* how = presence == Presence::aborted     ? "was aborted"
                     : presence == Presence::destroyed ? "destroyed its communicator"
                     : presence == Presence::revoked   ? "revoked its communicator"
+                    : was_replaced                    ? "replaced its program (exec)"
                                                       : "ended";
   fail(ErrorCode::remote_error,
        "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
@@ -444,10 +494,10 @@ void fail_departed(const Membership& membership, Rank rank, Presence presence, c
        rank, peer.process, peer.host, how, membership.rank, waiting_text);
 }
 
-bool Peer::has_ended() const {
-  if (!process_handle.valid()) return false;
-  pollfd handle{process_handle.get(), POLLIN, 0};
-  return ::poll(&handle, 1, 0) > 0;
+std::string Membership::identity_text() const { return fmt::format("{:08x}", identity & 0xffffffff); }
+
+std::string Membership::title() const {
+  return name.empty() ? identity_text() : fmt::format("\"{}\" ({})", name, identity_text());
 }
 
 Reach Membership::reach() const {

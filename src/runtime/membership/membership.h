@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "base/fd.h"
+#include "platform/host/process_life.h"
 #include "platform/host/segment.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/choice/dispatcher.h"
@@ -26,27 +26,28 @@ namespace sccl::runtime {
 struct Peer {
   std::shared_ptr<host::Segment> segment;
   SharedState* state = nullptr;
-  int process = 0;                    // id, for reading its memory
-  bool shares_address_space = false;  // a thread of this process
-  FileDescriptor process_handle;      // pidfd or pipe; poll reports it when the process has ended
+  int process = 0;                             // id, for reading its memory
+  std::uint64_t process_token = 0;             // of host::OwnLife
+  bool shares_address_space = false;           // a thread of this process
+  std::shared_ptr<const host::PeerLife> life;  // none of this process's own ranks
   std::string host;
 
-  // Not seen of ranks of this process, and of none where the system tells no deaths.
-  bool has_ended() const;
+  bool has_ended() const { return life && life->look() != host::PeerLife::State::runs; }
   // Throws the error that the rank failed with, if it has.
   void check_fault() const;
 };
 
 struct Membership {
-  std::string name;  // of the communicator, may be empty
+  std::string name;            // of the communicator, may be empty
+  std::uint64_t identity = 0;  // the same at all ranks, another one at every communicator
   Rank rank = 0;
   int ranks = 1;
   Settings settings;  // rank 0's
   MemoryLayout layout{1, 0};
-  std::vector<Peer> peers;      // by rank, this rank included
-  FileDescriptor life_line;     // where there are no pidfds: closed by this process's end
-  bool heavy_fences = false;    // reach every rank (host::let_others_fence)
-  bool direct = false;          // every rank can read and write every other rank's buffers
+  std::vector<Peer> peers;              // by rank, this rank included
+  std::shared_ptr<host::OwnLife> life;  // of this process, as the others watch it
+  bool heavy_fences = false;            // reach every rank (host::let_others_fence)
+  bool direct = false;                  // every rank can read and write every other rank's buffers
   bool prefers_system = false;  // which costs less than slots though it goes through the system (copy_comparison.h)
   // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
   std::optional<topology::Topology> topology;
@@ -61,6 +62,8 @@ struct Membership {
   Membership(Membership&&) = default;
   Membership& operator=(Membership&&) = default;
 
+  std::string identity_text() const;  // "1f2e3d4c"
+  std::string title() const;          // for messages: "tensor parallel" (1f2e3d4c)
   Reach reach() const;
   // What this rank has stored is visible to all ranks, and who sleeps looks for it.
   void wake_all() const;

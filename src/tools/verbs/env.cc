@@ -29,7 +29,8 @@ void print_text() {
   for (const env::Variable& variable : env::table()) {
     const std::string name(variable.name);
     const auto value = env::value(name);
-    const std::string now = value ? "  now: " + value->text + " (" + value->origin + ")" : "";
+    const std::string now =
+        value ? "  now: " + std::string(env::shown(name, value->text)) + " (" + value->origin + ")" : "";
     std::printf("%-32s %-9s %s (default: %s)%s\n", name.c_str(), handling(variable.handling),
                 std::string(variable.meaning).c_str(), std::string(variable.fallback).c_str(), now.c_str());
   }

@@ -7,7 +7,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "runtime/bootstrap/gather_values.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/control/registry.h"
 #include "runtime/transport/p2p/peer_check.h"
 

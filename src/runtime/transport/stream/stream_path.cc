@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "platform/gpu/stream_operations.h"
-#include "runtime/bootstrap/gather_values.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/control/registry.h"
 #include "runtime/transport/p2p/device_layout.h"
 #include "runtime/transport/stream/engine_rates.h"
