@@ -209,6 +209,12 @@ void write(Level level, std::string_view text) {
   if (level_passes(current_filter(), level)) current_logger().info(line(level, text));
 }
 
+void write_alert(std::string_view text) {
+  set_last_error(text);
+  if (level_passes(current_filter(), Level::warn) || !env::text("NCCL_DEBUG"))
+    current_logger().info(line(Level::warn, text));
+}
+
 const char* last_error() {
   const std::size_t turn = error_turn.load(std::memory_order_acquire);  // pairs with set_last_error
   return reinterpret_cast<const char*>(error_buffers[turn % kErrorBuffers].data());

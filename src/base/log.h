@@ -35,6 +35,7 @@ std::uint64_t subsystem_mask();
 
 // Writes one line; also remembered as the last error's text when `level` is warn.
 void write(Level level, std::string_view text);
+void write_alert(std::string_view text);
 
 template <typename... Args>
 void info(Subsystem subsystem, fmt::format_string<Args...> format, Args&&... args) {
@@ -49,6 +50,13 @@ void trace(Subsystem subsystem, fmt::format_string<Args...> format, Args&&... ar
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
   write(Level::warn, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// What is printed without being asked for, too: a program that will hang for ever would say nothing else. Quiet where
+// NCCL_DEBUG asks for less than warnings.
+template <typename... Args>
+void alert(fmt::format_string<Args...> format, Args&&... args) {
+  write_alert(fmt::format(format, std::forward<Args>(args)...));
 }
 
 // The text ncclGetLastError returns: the last warning or error of the process, never cleared. The pointer stays

@@ -1,12 +1,18 @@
 // What sccl status shows of a running process, and to whom.
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "sandbox.h"
@@ -90,6 +96,87 @@ TEST_CASE("status is shown to the same user only", "[processes]") {
             return contains(text, "belongs to another user") || contains(text, "Permission denied") ? "" : text;
           });
         }) == "");
+}
+
+namespace {
+
+// A process that holds the status socket's name of `victim` and answers `text`; its number.
+pid_t impostor(pid_t victim, const std::string& text) {
+  int ready[2];
+  if (::pipe(ready) != 0) return -1;
+  const pid_t process = ::fork();
+  if (process != 0) {
+    char byte = 0;
+    ::close(ready[1]);
+    (void)!::read(ready[0], &byte, 1);
+    ::close(ready[0]);
+    return process;
+  }
+  const std::string name = "sccl-status-" + std::to_string(victim == 0 ? ::getpid() : victim);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  const bool listens =
+      ::bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0 && ::listen(listener, 4) == 0;
+  (void)!::write(ready[1], "r", 1);
+  for (int answers = 0; listens && answers < 2; ++answers) {
+    const int caller = ::accept(listener, nullptr, nullptr);
+    for (std::size_t sent = 0; sent < text.size();) {
+      const ssize_t count = ::send(caller, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+      if (count <= 0) break;
+      sent += static_cast<std::size_t>(count);
+    }
+    ::close(caller);
+  }
+  ::_exit(0);
+}
+
+std::string told_by_impostor(pid_t victim, const std::string& text, const char* options = "") {
+  const pid_t process = impostor(victim, text);
+  const std::string told = sccl_status(victim == 0 ? process : victim, options);
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
+  return told;
+}
+
+std::string hostile_status(const std::string& name) {
+  return R"({"process": 1, "communicators": [{"communicator": 1, "name": ")" + name +
+         R"(", "rank": 0, "size": 1, "bytes": 1, "ranks": [{"rank": 0, "process": 1, "host": "h", "state": "present",)"
+         R"("call": 1, "doing": ")" +
+         name + R"(", "waits_for": [], "waits_seconds": 0.0}]}]})";
+}
+
+}  // namespace
+
+TEST_CASE("who holds the name of another process's status socket is not believed", "[processes]") {
+  const std::string text = told_by_impostor(::getpid(), hostile_status("a name"));
+  CHECK_THAT(text, Catch::Contains("in the name of process") && !Catch::Contains("communicator"));
+}
+
+TEST_CASE("what a process shows cannot act on the terminal", "[processes]") {
+  // Escape, and the same as one C1 character (U+009B), as JSON's escapes and as bytes.
+  for (const char* name : {"\\u001b]0;owned\\u0007", "\\u009b2J",
+                           "\xc2\x9b"
+                           "2J",
+                           "a\\nb"}) {
+    for (const char* options : {"", "--json"}) {
+      const std::string text = told_by_impostor(0, hostile_status(name), options);
+      INFO(text);
+      CHECK(text.find('\x1b') == std::string::npos);
+      CHECK(text.find('\x07') == std::string::npos);
+      CHECK(text.find('\x9b') == std::string::npos);
+      CHECK(text.find("a\nb") == std::string::npos);
+      CHECK(contains(text, "communicator"));
+    }
+  }
+}
+
+TEST_CASE("an answer that is no status, or has no end, is told", "[processes]") {
+  CHECK_THAT(told_by_impostor(0, "\x1b[2Jrubbish"), Catch::Contains("no status") && !Catch::Contains("\x1b"));
+  CHECK_THAT(told_by_impostor(0, R"({"process": "seven"})"), Catch::Contains("no status"));
+  CHECK_THAT(told_by_impostor(0, std::string(std::size_t{80} << 20, ' ')), Catch::Contains("not believed"));
 }
 
 TEST_CASE("destroyed communicators are no longer shown", "[processes]") {

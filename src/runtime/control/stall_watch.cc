@@ -16,15 +16,21 @@ StallLimits stall_limits() {
   return {env::number("SCCL_STALL_NOTICE_MS", 10000, 1, kLongestMs), env::number("SCCL_TIMEOUT_MS", 0, 0, kLongestMs)};
 }
 
-void StallWatch::check(Rank rank, std::chrono::milliseconds waited, const std::function<std::string()>& text) {
+void StallWatch::check(Rank rank, std::chrono::milliseconds waited, const std::function<std::string()>& text,
+                       const Cause& cause) {
   if (waited.count() < next_ms_) return;
   if (!limits_) limits_ = stall_limits();
-  if (limits_->timeout_ms > 0 && waited.count() >= limits_->timeout_ms)
-    fail(ErrorCode::remote_error, "rank {} gave up after {} ms in {}: SCCL_TIMEOUT_MS={} allows no more", rank,
-         waited.count(), text(), limits_->timeout_ms);
+  if (limits_->timeout_ms > 0 && waited.count() >= limits_->timeout_ms) {
+    const auto known = cause ? cause() : std::nullopt;
+    fail(ErrorCode::remote_error, "rank {} gave up after {} ms in {}: {}SCCL_TIMEOUT_MS={} allows no more", rank,
+         waited.count(), text(), known ? *known + "; " : "", limits_->timeout_ms);
+  }
   if (next_notice_ms_ == 0) next_notice_ms_ = limits_->notice_ms;
   if (waited.count() >= next_notice_ms_) {
-    log::warn("rank {} has been waiting for {} s in {}", rank, waited.count() / 1000, text());
+    if (const auto known = cause ? cause() : std::nullopt)
+      log::alert("rank {} has been waiting for {} s in {}: {}", rank, waited.count() / 1000, text(), *known);
+    else
+      log::warn("rank {} has been waiting for {} s in {}", rank, waited.count() / 1000, text());
     next_notice_ms_ += kNoticeEveryMs;
   }
   next_ms_ = waited.count() + 1;

@@ -20,8 +20,11 @@ StallLimits stall_limits();
 
 class StallWatch {
  public:
-  // `waited` without any progress; `text` says in what. Throws remote_error after SCCL_TIMEOUT_MS.
-  void check(Rank rank, std::chrono::milliseconds waited, const std::function<std::string()>& text);
+  // `waited` without any progress; `text` says in what, and `cause`, when it is known, why that may never end. Throws
+  // remote_error after SCCL_TIMEOUT_MS.
+  using Cause = std::function<std::optional<std::string>()>;
+  void check(Rank rank, std::chrono::milliseconds waited, const std::function<std::string()>& text,
+             const Cause& cause = nullptr);
   // Something moved.
   void reset() { next_ms_ = next_notice_ms_ = 0; }
 

@@ -11,40 +11,19 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "runtime/control/memberships.h"
 #include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
 namespace {
 
 using nlohmann::json;
-
-struct Listed {
-  std::mutex mutex;
-  std::map<std::size_t, const Membership*> communicators;  // by number, from 1
-  std::size_t last = 0;
-};
-
-// Never destroyed: the serving thread may outlive static destruction.
-Listed& listed() {
-  static auto* const instance = new Listed;
-  return *instance;
-}
-
-std::string doing(const SharedState& state) {
-  if (state.activity.transfers.load(std::memory_order_relaxed) != 0) return "a group of Send and Recv";
-  const std::uint64_t entered = state.activity.entered.load(std::memory_order_relaxed);
-  if (entered == state.activity.completed.load(std::memory_order_relaxed)) return "";
-  CallSignature call;
-  return state.records[entered % SharedState::kRecords].read(entered, call) ? call.text() : "a call";
-}
 
 const char* presence_name(const SharedState& state) {
   switch (static_cast<Presence>(state.presence.load(std::memory_order_acquire))) {  // pairs with Executor::leave
@@ -72,7 +51,7 @@ json describe(const Peer& peer, Rank rank) {
              {"host", peer.host},
              {"state", peer.has_ended() ? "ended" : presence_name(state)},
              {"call", state.activity.entered.load(std::memory_order_relaxed)},
-             {"doing", doing(state)},
+             {"doing", doing_text(state)},
              {"waits_for", std::move(waits)},
              {"waits_seconds", seconds}};
   if (state.fault.load(std::memory_order_acquire) != 0)  // pairs with publish_fault
@@ -84,11 +63,9 @@ json describe(const Membership& membership, std::size_t number) {
   json ranks = json::array();
   for (Rank rank = 0; rank < membership.ranks; ++rank)
     ranks.push_back(describe(membership.peers[static_cast<std::size_t>(rank)], rank));
-  return {{"communicator", number},
-          {"name", membership.name},
-          {"rank", membership.rank},
-          {"size", membership.ranks},
-          {"bytes", membership.layout.total_bytes()},
+  return {{"communicator", number},   {"identity", membership.identity_text()},
+          {"name", membership.name},  {"rank", membership.rank},
+          {"size", membership.ranks}, {"bytes", membership.layout.total_bytes()},
           {"ranks", std::move(ranks)}};
 }
 
@@ -153,27 +130,23 @@ void start_serving() {
 
 }  // namespace
 
-StatusEntry::StatusEntry(const Membership& membership) {
-  if (!env::flag("SCCL_STATUS", false)) return;
-  {
-    const std::lock_guard lock(listed().mutex);
-    number_ = ++listed().last;
-    listed().communicators[number_] = &membership;
-  }
-  start_serving();
+std::string doing_text(const SharedState& state) {
+  if (state.activity.transfers.load(std::memory_order_relaxed) != 0) return "a group of Send and Recv";
+  const std::uint64_t entered = state.activity.entered.load(std::memory_order_relaxed);
+  if (entered == state.activity.completed.load(std::memory_order_relaxed)) return "";
+  CallSignature call;
+  return state.records[entered % SharedState::kRecords].read(entered, call) ? call.text() : "a call";
 }
 
-StatusEntry::~StatusEntry() {
-  if (number_ == 0) return;
-  const std::lock_guard lock(listed().mutex);
-  listed().communicators.erase(number_);
+void serve_status() {
+  if (env::flag("SCCL_STATUS", false)) start_serving();
 }
 
 std::string status_text() {
   json all{{"process", ::getpid()}, {"communicators", json::array()}};
-  const std::lock_guard lock(listed().mutex);
-  for (const auto& [number, membership] : listed().communicators)
-    all["communicators"].push_back(describe(*membership, number));
+  for_each_membership([&](std::size_t number, const Membership& membership) {
+    all["communicators"].push_back(describe(membership, number));
+  });
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -7,23 +7,17 @@
 
 namespace sccl::runtime {
 
-struct Membership;
+struct SharedState;
 
 // The abstract Unix socket of a process, without the NUL in front. Whoever connects as the same user, or as root, is
 // sent one JSON text.
 inline std::string status_socket_name(long process) { return "sccl-status-" + std::to_string(process); }
 
-// A communicator is listed while this object lives. The first one of a process starts the thread that serves.
-class StatusEntry {
- public:
-  explicit StatusEntry(const Membership& membership);
-  ~StatusEntry();
-  StatusEntry(const StatusEntry&) = delete;
-  StatusEntry& operator=(const StatusEntry&) = delete;
+// Starts the thread that serves, once a process, if SCCL_STATUS asks for it.
+void serve_status();
 
- private:
-  std::size_t number_ = 0;  // 0: not listed
-};
+// The call that the rank is in; "" between calls.
+std::string doing_text(const SharedState& state);
 
 // The JSON text.
 std::string status_text();

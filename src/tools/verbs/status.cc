@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,41 @@ namespace sccl::tools {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+constexpr std::chrono::seconds kAnswerLimit{10};  // for all of it, however slowly it comes
+
+// Names in the abstract space belong to whoever came first: what answers must be the process that was asked, and must
+// be this user's or the system's.
+void check_answerer(const FileDescriptor& socket, long process) {
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
+    throw std::runtime_error(std::string("the system does not tell who answers: ") + std::strerror(errno));
+  if (who.pid != process)
+    throw std::runtime_error("process " + std::to_string(who.pid) + " of user " + std::to_string(who.uid) +
+                             " answers in the name of process " + std::to_string(process) + ": it is not believed");
+  if (who.uid != ::geteuid() && who.uid != 0 && ::geteuid() != 0)
+    throw std::runtime_error("process " + std::to_string(process) + " belongs to another user");
+}
+
+// Terminals act on control characters, and what is printed was written by other processes.
+std::string printable(const std::string& text) {
+  std::string shown;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // C1 controls are two bytes in UTF-8: C2 and 80 to 9F.
+    const bool c1 = byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (byte >= 0x20 && byte != 0x7f && !c1) {
+      shown += text[i];
+      continue;
+    }
+    char code[8];
+    std::snprintf(code, sizeof code, "\\x%02x", c1 ? static_cast<unsigned char>(text[++i]) : byte);
+    shown += code;
+  }
+  return shown;
+}
 
 // Throws when the process does not answer; says why.
 std::string ask(long process) {
@@ -33,12 +69,18 @@ std::string ask(long process) {
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
     throw std::runtime_error("process " + std::to_string(process) + " shows no status (" + std::strerror(errno) +
                              "): start it with SCCL_STATUS=1; before its first communicator there is nothing to show");
+  check_answerer(socket, process);
   std::string text;
   char buffer[4096];
+  const auto end = std::chrono::steady_clock::now() + kAnswerLimit;
   for (ssize_t count = 0; (count = ::recv(socket.get(), buffer, sizeof buffer, 0)) != 0;) {
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw std::runtime_error("process " + std::to_string(process) + " does not answer: is it stopped?");
+    if (count < 0 || std::chrono::steady_clock::now() > end)
+      throw std::runtime_error("process " + std::to_string(process) + " does not answer: is it stopped?");
     text.append(buffer, static_cast<std::size_t>(count));
+    if (text.size() > kMostBytes)
+      throw std::runtime_error("process " + std::to_string(process) + " answers more than " +
+                               std::to_string(kMostBytes) + " bytes: it is not believed");
   }
   if (text.empty()) throw std::runtime_error("process " + std::to_string(process) + " belongs to another user");
   return text;
@@ -63,7 +105,7 @@ void print_rank(const json& rank, bool own) {
     line += ", waiting for rank " + awaited + " for " + seconds + " s";
   }
   std::printf("%c %5ld %9ld %8lu  %s\n", own ? '*' : ' ', rank.at("rank").get<long>(), rank.at("process").get<long>(),
-              rank.at("call").get<unsigned long>(), line.c_str());
+              rank.at("call").get<unsigned long>(), printable(line).c_str());
 }
 
 void print_text(const json& status) {
@@ -71,9 +113,10 @@ void print_text(const json& status) {
   std::printf("process %ld: %zu communicator%s\n", status.at("process").get<long>(), communicators.size(),
               communicators.size() == 1 ? "" : "s");
   for (const json& communicator : communicators) {
-    const std::string name = communicator.at("name");
+    const std::string name = printable(communicator.at("name").get<std::string>());
     const long own = communicator.at("rank");
-    std::printf("\ncommunicator %ld%s: rank %ld of %ld\n", communicator.at("communicator").get<long>(),
+    std::printf("\ncommunicator %ld (%s)%s: rank %ld of %ld\n", communicator.at("communicator").get<long>(),
+                printable(communicator.value("identity", "")).c_str(),
                 name.empty() ? "" : (" \"" + name + "\"").c_str(), own, communicator.at("size").get<long>());
     std::puts("   rank   process     call");
     for (const json& rank : communicator.at("ranks")) print_rank(rank, rank.at("rank").get<long>() == own);
@@ -93,19 +136,20 @@ int status(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }
-  std::string text;
   try {
-    text = ask(process);
+    const json status = json::parse(ask(process));
+    if (as_json)
+      std::puts(status.dump(2, ' ', true, json::error_handler_t::replace).c_str());  // ASCII only
+    else
+      print_text(status);
+    return kOk;
+  } catch (const json::exception& error) {
+    std::fprintf(stderr, "sccl status: process %ld answers what is no status: %s\n", process,
+                 printable(error.what()).c_str());
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "sccl status: %s\n", error.what());
-    return kNo;
   }
-  const json status = json::parse(text);
-  if (as_json)
-    std::puts(status.dump(2).c_str());
-  else
-    print_text(status);
-  return kOk;
+  return kNo;
 }
 
 }  // namespace sccl::tools
