@@ -1,9 +1,13 @@
-// Random collectives, splits, aborts, disagreements and kills for as long as asked: nothing may be lost, wrong, hang or
-// grow. Usage: soak [SECONDS] [RANKS] [SEED]
+// Random collectives and splits beside kills, aborts, disagreements, stops (SIGSTOP for 1 to 30 s), exec and forks, for
+// as long as asked: nothing may be lost, wrong, hang or grow. Usage: soak [SECONDS] [RANKS] [SEED] [LONGEST_STOP_S]
 //
 // Rounds: in each, all ranks (long-lived processes) make a communicator and run one random script, the same at all. In
-// half of the rounds a fault strikes one rank in the middle; the others must get an error, and after a kill go on
-// without the dead rank through ncclCommShrink. A killed process is replaced for the next round.
+// most rounds something strikes one rank in the middle:
+//
+//   kill, exec     the others must get an error, and go on without that rank through ncclCommShrink; its process is
+//                  replaced for the next round. A child that it forked before lives on for a while.
+//   abort, mismatch  the others must get an error
+//   stop, fork     nobody may notice anything but the time
 #include <dirent.h>
 #include <nccl_shim/nccl.h>
 #include <sys/mman.h>
@@ -11,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -33,10 +38,16 @@ constexpr int kMostRanks = 64;
 constexpr int kCallsPerRound = 40;
 constexpr std::chrono::seconds kRoundLimit{60};
 
-enum class Fault { none, kill, abort, mismatch };
+enum class Fault { none, kill, abort, mismatch, stop, exec, fork };
+constexpr int kFaults = 7;
+constexpr const char* kFaultNames[kFaults] = {"none", "kill", "abort", "mismatch", "stop", "exec", "fork"};
+
+bool ends_process(Fault fault) { return fault == Fault::kill || fault == Fault::exec; }
+bool goes_unnoticed(Fault fault) { return fault == Fault::none || fault == Fault::stop || fault == Fault::fork; }
 
 struct Report {
   std::atomic<int> round{0};  // the last that this rank has finished; stored (release) after the rest
+  std::atomic<int> began{0};  // the last whose communicator it has made
   std::atomic<bool> well{true};
   char text[400] = {};
   long calls = 0;
@@ -57,14 +68,18 @@ struct Plan {
   Fault fault = Fault::none;
   int victim = 0;
   int at_call = 0;
+  bool leaves_child = false;  // before it is killed or calls exec
+  double stop_share = 0;      // of the longest stop
 };
 
 Plan plan_of(unsigned seed, int ranks) {
   std::mt19937 random(seed * 7919u + 1);
   Plan plan;
-  plan.fault = static_cast<Fault>(std::discrete_distribution<int>({50, 20, 20, 10})(random));
+  plan.fault = static_cast<Fault>(std::discrete_distribution<int>({36, 14, 12, 8, 6, 12, 12})(random));
   plan.victim = std::uniform_int_distribution<int>(0, ranks - 1)(random);
   plan.at_call = std::uniform_int_distribution<int>(0, kCallsPerRound - 1)(random);
+  plan.leaves_child = random() % 2 == 0;
+  plan.stop_share = std::uniform_real_distribution<double>(0, 1)(random);
   return plan;
 }
 
@@ -132,7 +147,7 @@ class Round {
     bool failed = false;
     for (int call = 0; call < kCallsPerRound && !failed; ++call) {
       const bool strikes = plan_.fault != Fault::none && call == plan_.at_call;
-      if (strikes && rank_ == plan_.victim && plan_.fault == Fault::kill) ::raise(SIGKILL);
+      if (strikes && rank_ == plan_.victim) strike();
       if (strikes && rank_ == plan_.victim && plan_.fault == Fault::abort) {
         require(ncclCommAbort(world_) == ncclSuccess, "abort");
         return calls_;
@@ -143,7 +158,8 @@ class Round {
       ++calls_;
       if (result == ncclSuccess) continue;
       // Not "at or after the fault": a rank that is behind may learn of the fault in an earlier call.
-      require(plan_.fault != Fault::none, "an error without a fault in call " + std::to_string(call));
+      require(!goes_unnoticed(plan_.fault), std::string("an error with ") + kFaultNames[static_cast<int>(plan_.fault)] +
+                                                " in call " + std::to_string(call));
       failed = true;
     }
     finish(failed);
@@ -151,6 +167,27 @@ class Round {
   }
 
  private:
+  // What ends this process, or forks it.
+  void strike() const {
+    if (plan_.fault == Fault::fork || (ends_process(plan_.fault) && plan_.leaves_child)) leave_child();
+    if (plan_.fault == Fault::kill) ::raise(SIGKILL);
+    if (plan_.fault == Fault::exec) {
+      ::execl("/bin/sleep", "sleep", "2", nullptr);
+      ::_exit(1);
+    }
+  }
+
+  // A helper, as data loaders fork them: it computes for a while and knows nothing of communicators.
+  static void leave_child() {
+    if (::fork() != 0) return;
+    std::vector<int> own(100000, 1);
+    for (int i = 0; i < 300; ++i) {
+      own[static_cast<std::size_t>(i)] += i;
+      ::usleep(10000);
+    }
+    ::_exit(0);
+  }
+
   ncclResult_t split(std::mt19937& random) {
     ncclComm_t child = nullptr;
     const ncclResult_t result = ncclCommSplit(world_, rank_ % 2, -rank_, &child, nullptr);
@@ -166,12 +203,12 @@ class Round {
   }
 
   void finish(bool failed) {
-    if (plan_.fault == Fault::none) {
+    if (goes_unnoticed(plan_.fault)) {
       require(ncclCommDestroy(world_) == ncclSuccess, "destroy");
       return;
     }
     // The last calls of a round may need nothing of the victim; then its fault goes unnoticed here.
-    if (plan_.fault == Fault::kill) {
+    if (ends_process(plan_.fault)) {
       ncclComm_t rest = nullptr;
       require(ncclCommShrink(world_, &plan_.victim, 1, &rest, nullptr, NCCL_SHRINK_ABORT) == ncclSuccess, "shrink");
       std::mt19937 random(seed_ + 1);
@@ -180,7 +217,7 @@ class Round {
         require(random_collective(random, rank, ranks_ - 1, rest, 0) == ncclSuccess, "a call after shrink");
       require(ncclCommDestroy(rest) == ncclSuccess, "destroy after shrink");
     }
-    require((failed || plan_.fault == Fault::kill ? ncclCommAbort : ncclCommDestroy)(world_) == ncclSuccess, "end");
+    require((failed || ends_process(plan_.fault) ? ncclCommAbort : ncclCommDestroy)(world_) == ncclSuccess, "end");
   }
 
   int ranks_;
@@ -218,7 +255,9 @@ long resident_kb() {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
     try {
-      report.calls += Round(board, rank).run();
+      Round made(board, rank);
+      report.began.store(round, std::memory_order_release);
+      report.calls += made.run();
     } catch (const std::exception& error) {
       std::snprintf(report.text, sizeof report.text, "rank %d, round %d, seed %u: %s", rank, round, board.seed,
                     error.what());
@@ -232,7 +271,7 @@ long resident_kb() {
 
 class Soak {
  public:
-  Soak(int ranks, unsigned seed) : seed_(seed) {
+  Soak(int ranks, unsigned seed, double longest_stop_s) : seed_(seed), longest_stop_s_(longest_stop_s) {
     void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::runtime_error("no shared memory");
     board_ = new (memory) Board;
@@ -252,10 +291,12 @@ class Soak {
     board_->seed = seed_ + static_cast<unsigned>(round);
     const Plan plan = plan_of(board_->seed, board_->ranks);
     board_->round.store(round, std::memory_order_release);
+    ++faults_[static_cast<std::size_t>(plan.fault)];
+    if (plan.fault == Fault::stop) stop(plan, round);
     const auto limit = Clock::now() + kRoundLimit;
     for (int rank = 0; rank < board_->ranks; ++rank) {
       Report& report = board_->reports[rank];
-      const bool dies = plan.fault == Fault::kill && rank == plan.victim;
+      const bool dies = ends_process(plan.fault) && rank == plan.victim;
       while (!dies && report.round.load(std::memory_order_acquire) < round) {
         if (Clock::now() > limit)
           return complain("rank " + std::to_string(rank) + " hangs, seed " + std::to_string(board_->seed));
@@ -269,6 +310,14 @@ class Soak {
     return true;
   }
 
+  std::string faults() const {
+    std::string text;
+    for (int fault = 0; fault < kFaults; ++fault)
+      text += (fault == 0 ? "" : ", ") + std::string(kFaultNames[fault]) + " " +
+              std::to_string(faults_[static_cast<std::size_t>(fault)]);
+    return text;
+  }
+  double stopped_s() const { return stopped_s_; }
   int rounds() const { return board_->round.load(std::memory_order_relaxed); }
   long calls() const {
     long sum = 0;
@@ -286,6 +335,20 @@ class Soak {
   }
 
  private:
+  // Somewhere in the victim's round, for 1 s to the longest.
+  void stop(const Plan& plan, int round) {
+    const Report& report = board_->reports[plan.victim];
+    while (report.began.load(std::memory_order_acquire) < round && report.well.load(std::memory_order_acquire))
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 * plan.at_call));
+    const pid_t process = processes_[static_cast<std::size_t>(plan.victim)];
+    const double seconds = std::pow(longest_stop_s_, plan.stop_share);
+    ::kill(process, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    ::kill(process, SIGCONT);
+    stopped_s_ += seconds;
+  }
+
   pid_t start(int rank, int first_round) {
     std::fflush(nullptr);
     const pid_t process = ::fork();
@@ -305,6 +368,9 @@ class Soak {
 
   Board* board_;
   unsigned seed_;
+  double longest_stop_s_;
+  double stopped_s_ = 0;
+  std::array<int, kFaults> faults_{};
   std::vector<pid_t> processes_;
 };
 
@@ -314,12 +380,13 @@ int main(int argc, char** argv) {
   const int seconds = argc > 1 ? std::atoi(argv[1]) : 60;
   const int ranks = argc > 2 ? std::atoi(argv[2]) : 8;
   const unsigned seed = argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : std::random_device{}();
-  if (seconds < 1 || ranks < 3 || ranks > kMostRanks) {
-    std::fprintf(stderr, "usage: soak [SECONDS] [RANKS 3..%d] [SEED]\n", kMostRanks);
+  const double longest_stop_s = argc > 4 ? std::atof(argv[4]) : 30;
+  if (seconds < 1 || ranks < 3 || ranks > kMostRanks || longest_stop_s < 1) {
+    std::fprintf(stderr, "usage: soak [SECONDS] [RANKS 3..%d] [SEED] [LONGEST_STOP_S]\n", kMostRanks);
     return 2;
   }
   std::printf("soak: %d ranks, %d s, seed %u\n", ranks, seconds, seed);
-  Soak soak(ranks, seed);
+  Soak soak(ranks, seed, longest_stop_s);
   const auto end = Clock::now() + std::chrono::seconds(seconds);
   constexpr int kWarmRounds = 20;
   long warm_kb = 0;
@@ -343,6 +410,7 @@ int main(int argc, char** argv) {
   soak.usage(end_kb, end_descriptors);
   std::printf("%d rounds, %ld calls; resident %ld -> %ld MB, descriptors %d -> %d\n", soak.rounds(), soak.calls(),
               warm_kb / 1024, end_kb / 1024, warm_descriptors, end_descriptors);
+  std::printf("faults: %s; %.0f s stopped\n", soak.faults().c_str(), soak.stopped_s());
   // Roots of communicators that failed linger for a while, each with a few sockets.
   const bool flat =
       soak.rounds() <= kWarmRounds || (end_kb < warm_kb + 32 * 1024 && end_descriptors <= warm_descriptors + 32);
