@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace sccl::schedule {
 namespace {
@@ -50,29 +54,41 @@ std::size_t weighted_boundary(std::size_t count, double before, double total, st
   return std::min(count, (exact + unit / 2) / unit * unit);
 }
 
-// The weight of a block's pieces before `piece`. Summed in one order wherever it is asked for, so that the end of a
-// piece is bit for bit the beginning of the next.
-double weight_before(const Schedule& schedule, const Position& block, int piece) {
-  double sum = 0;
-  for (ChunkId other = 0; other < schedule.chunks; ++other) {
-    const Position there = position(schedule, other);
-    if (there.input_block == block.input_block && there.output_block == block.output_block && there.piece < piece)
-      sum += schedule.weights[static_cast<std::size_t>(other)];
+// Chunks of a block, piece by piece. The weights before each are one running sum, so that the end of a piece is bit for
+// bit the beginning of the next.
+void place_block(const Schedule& schedule, std::span<const ChunkId> chunks, std::size_t count, std::size_t unit,
+                 std::span<ChunkPlace> places) {
+  const auto weight = [&](ChunkId chunk) { return schedule.weights[static_cast<std::size_t>(chunk)]; };
+  double total = 0;
+  for (const ChunkId chunk : chunks) total += weight(chunk);
+  double before = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    before += weight(chunks[i]);
+    const std::size_t end = i + 1 == chunks.size() ? count : weighted_boundary(count, before, total, unit);
+    const Position at = position(schedule, chunks[i]);
+    places[static_cast<std::size_t>(chunks[i])] = {static_cast<std::size_t>(at.input_block) * count + begin,
+                                                   static_cast<std::size_t>(at.output_block) * count + begin,
+                                                   end - begin};
+    begin = end;
   }
-  return sum;
 }
 
+// O(chunks log chunks): calls on devices place their chunks anew every time.
 void place_weighted(const Schedule& schedule, std::size_t count, std::size_t unit, std::span<ChunkPlace> places) {
-  for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {
+  std::vector<ChunkId> chunks(static_cast<std::size_t>(schedule.chunks));
+  std::iota(chunks.begin(), chunks.end(), 0);
+  const auto block = [&](ChunkId chunk) {
     const Position at = position(schedule, chunk);
-    const double total = weight_before(schedule, at, at.pieces);
-    const auto boundary = [&](int piece) {
-      return piece >= at.pieces ? count : weighted_boundary(count, weight_before(schedule, at, piece), total, unit);
-    };
-    const std::size_t begin = boundary(at.piece);
-    places[static_cast<std::size_t>(chunk)] = {static_cast<std::size_t>(at.input_block) * count + begin,
-                                               static_cast<std::size_t>(at.output_block) * count + begin,
-                                               boundary(at.piece + 1) - begin};
+    return std::pair(at.input_block, at.output_block);
+  };
+  std::sort(chunks.begin(), chunks.end(), [&](ChunkId a, ChunkId b) {
+    return std::tuple(block(a), position(schedule, a).piece) < std::tuple(block(b), position(schedule, b).piece);
+  });
+  for (auto begin = chunks.cbegin(); begin != chunks.cend();) {
+    const auto end = std::find_if(begin, chunks.cend(), [&](ChunkId chunk) { return block(chunk) != block(*begin); });
+    place_block(schedule, std::span(begin, end), count, unit, places);
+    begin = end;
   }
 }
 

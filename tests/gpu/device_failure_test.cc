@@ -123,6 +123,35 @@ TEST_CASE("memory that the device cannot use is refused before anything is enque
         })) == "");
 }
 
+// The work of a group on the host comes after its launches on devices, and must not hide their failure.
+TEST_CASE("of a group on a device and on the host the first error is told") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  const auto told = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    ncclComm_t on_host = nullptr;
+    if (ncclCommInitRank(&on_host, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    ncclUniqueId next{};
+    if (rank == 0) ncclGetUniqueId(&next);
+    if (ncclBroadcast(&next, &next, sizeof next, ncclUint8, 0, on_host, nullptr) != ncclSuccess)
+      return ncclGetLastError(nullptr);
+    const OnDevice device;
+    ncclComm_t on_device = nullptr;
+    if (ncclCommInitRank(&on_device, 2, next, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    std::vector<float> data(100);
+    fake_cuda_fail("cuLaunchKernel", 0, 100, 700);
+    ncclGroupStart();
+    ncclAllReduce(data.data(), data.data(), 10, ncclFloat, ncclSum, on_device, device.stream());
+    // The ranks disagree.
+    ncclAllReduce(data.data(), data.data(), 10 + static_cast<std::size_t>(rank), ncclFloat, ncclSum, on_host, nullptr);
+    const ncclResult_t result = ncclGroupEnd();
+    const std::string text = ncclGetLastError(nullptr);
+    fake_cuda_fail("cuLaunchKernel", 0, 0, 0);
+    ncclCommAbort(on_device);
+    ncclCommAbort(on_host);
+    return result == ncclUnhandledCudaError ? "" : "result " + std::to_string(result) + ": " + text;
+  });
+  CHECK(failures(told) == "");
+}
+
 TEST_CASE("a rank without device memory tells all ranks, and none hangs", "[processes]") {
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const auto told = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "runtime/communicator/group.h"
 #include "runtime/host/executor.h"
+#include "runtime/windows/one_sided.h"
 
 using namespace sccl;
 using namespace sccl::runtime;
@@ -186,4 +187,88 @@ TEST_CASE("one thread drives all ranks of a group") {
     for (const auto& mine : data)
       CHECK(std::accumulate(mine.begin(), mine.end(), 0.0) == 4.0 * static_cast<double>(count));
   }
+}
+
+TEST_CASE("abort returns after work that began at the same time has ended") {
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    CommunicatorOptions options{create_unique_id(), 0, 1, 0, -1, "", false};
+    const auto communicator = std::make_shared<Communicator>(std::move(options));
+    std::atomic<bool> begun{false};
+    std::atomic<bool> ended{false};
+    std::thread aborter([&] {
+      while (!begun) std::this_thread::yield();
+      communicator->abort();
+      CHECK(ended);
+    });
+    submit_setup(communicator, [&] {
+      begun = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ended = true;
+    });
+    aborter.join();
+    communicator->settle();
+  }
+}
+
+// A peer that has sent what it had to send and left, before this rank looked again.
+TEST_CASE("a call that a look at the peers completes is complete") {
+  std::atomic<bool> has_left{false};
+  expect_no_errors(run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    float value = static_cast<float>(communicator->rank() + 1);
+    const CollectiveRequest request{Collective::broadcast, &value, &value, 1, DataType::float32, {}, 1, nullptr};
+    Executor& executor = communicator->executor();
+    if (communicator->rank() == 1) {
+      submit(communicator, request);
+      executor.leave(Presence::destroyed);
+      has_left = true;
+      return;
+    }
+    executor.begin(request);
+    while (executor.step() != Executor::Progress::done && !has_left) std::this_thread::yield();
+    if (value != 2) require(executor.check_health() == Executor::Progress::done, "the call is not complete");
+    require(value == 2, "wrong data");
+  }));
+}
+
+TEST_CASE("what a communicator tells of itself may be asked for while it is made in the background") {
+  const UniqueId id = create_unique_id();
+  std::vector<std::shared_ptr<Communicator>> made;
+  for (Rank rank = 0; rank < 2; ++rank)
+    made.push_back(std::make_shared<Communicator>(CommunicatorOptions{id, rank, 2, 0, -1, "", false}));
+  for (const auto& communicator : made) submit_init(communicator);
+  for (const auto& communicator : made)
+    while (communicator->async_error() == kInProgress) {
+      communicator->place();
+      try {
+        communicator->memory_use();
+        communicator->one_sided();
+      } catch (const Error&) {
+        continue;  // not yet
+      }
+    }
+  for (const auto& communicator : made) CHECK(communicator->memory_use().persistent_bytes > 0);
+}
+
+TEST_CASE("a revocation ends calls that never wait") {
+  std::atomic<int> begun{0};
+  const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    std::vector<float> data(1 << 20, 1.0f);
+    std::thread revoker([&] {
+      while (begun < 2) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      communicator->revoke();
+    });
+    ++begun;
+    std::string error;
+    try {
+      group_start();
+      for (int i = 0; i < 3000; ++i) submit(communicator, all_reduce(data.data(), data.data(), data.size()));
+      group_end();
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+    }
+    revoker.join();
+    if (!error.empty()) throw std::runtime_error(error);
+  });
+  for (const std::string& error : errors) CHECK_THAT(error, Catch::Contains("revoked"));
 }

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/thread.h"
 #include "kernels/host/reduce_copy.h"
 #include "platform/host/peer_memory.h"
 
@@ -125,8 +126,13 @@ class Comparison {
 
 }  // namespace
 
+// On a thread of its own where it may leave a core: the caller's affinity is the program's, and other threads may read
+// it or inherit it.
 std::optional<CopyTimes> measure_copies(const ComparisonMemory& memory, int peer_process, bool steps_aside) {
-  return Comparison(memory, peer_process, steps_aside).run();
+  if (!steps_aside) return Comparison(memory, peer_process, steps_aside).run();
+  std::optional<CopyTimes> times;
+  start_thread([&] { times = Comparison(memory, peer_process, steps_aside).run(); }).join();
+  return times;
 }
 
 }  // namespace sccl::runtime

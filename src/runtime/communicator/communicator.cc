@@ -169,16 +169,25 @@ void Communicator::resume() {
 
 MemoryUse Communicator::memory_use() const {
   const State now = state();
-  if (!executor_) fail_unusable(now);
-  const MemoryLayout& layout = executor_->membership().layout;
+  const Executor* const executor = executor_if_made();
+  if (executor == nullptr) fail_unusable(now);
+  const MemoryLayout& layout = executor->membership().layout;
   return {layout.payloads_bytes(), layout.payloads_offset(), now == State::suspended};
 }
 
-int Communicator::place() const { return executor_ ? executor_->membership().place : options_.place; }
+int Communicator::place() const {
+  const Executor* const executor = executor_if_made();
+  return executor != nullptr ? executor->membership().place : options_.place;
+}
 
 OneSided& Communicator::one_sided() {
-  if (!one_sided_) fail_unusable(state());
-  return *one_sided_;
+  OneSided* made = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    made = one_sided_.get();
+  }
+  if (made == nullptr) fail_unusable(state());
+  return *made;
 }
 
 int Communicator::async_error() const {
@@ -193,19 +202,20 @@ int Communicator::async_error() const {
 void Communicator::record_failure(const Error& error) noexcept {
   if (stop_.revoked.load(std::memory_order_acquire)) {
     // Calls that a revocation ends are no failure, but the caller's buffers are its own again.
-    {
-      const std::lock_guard lock(mutex_);
-      if (executor_) executor_->withdraw();
-    }
+    if (Executor* const executor = executor_if_made()) executor->withdraw();
     take_buffers_back();
     return;
   }
   // Who sees the code may ask for the text, and may free the buffers: both must be ready by then.
   try {
     log::set_last_error(error.what());
-    const std::lock_guard lock(mutex_);
-    if (failure_.empty()) failure_ = error.what();
-    if (executor_) executor_->publish_fault(static_cast<int>(error.code()), error.what());
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_.empty()) failure_ = error.what();
+    }
+    // Without the lock: it may wait for peers that are using this rank's buffers, and abort() must not wait for that.
+    if (Executor* const executor = executor_if_made())
+      executor->publish_fault(static_cast<int>(error.code()), error.what());
   } catch (const std::bad_alloc&) {
     // The code is recorded; only the text is lost.
   }
@@ -238,7 +248,7 @@ void Communicator::check_usable() const {
 void Communicator::check_parent() const {
   const State now = state();
   const bool possible = now == State::ready || now == State::revoked || now == State::failed;
-  if (!possible || in_progress_.load(std::memory_order_acquire) || !executor_) fail_unusable(now);
+  if (!possible || in_progress_.load(std::memory_order_acquire) || executor_if_made() == nullptr) fail_unusable(now);
 }
 
 void Communicator::check_suspended() const {
@@ -266,13 +276,16 @@ void Communicator::fail_unusable(State now) const {
                                : "finalized");
 }
 
-void Communicator::begin_background() {
+void Communicator::begin_background(std::shared_ptr<Job> job) {
   in_progress_.store(true, std::memory_order_release);  // pairs with async_error()
-}
-
-void Communicator::set_background(std::shared_ptr<Job> job) {
   const std::lock_guard lock(mutex_);
   job_ = std::move(job);
+}
+
+// connect() may be making it in the background. Once made it stays.
+Executor* Communicator::executor_if_made() const {
+  const std::lock_guard lock(mutex_);
+  return executor_.get();
 }
 
 void Communicator::end_background() {

@@ -100,9 +100,9 @@ class Communicator {
   // And for resume().
   void check_suspended() const;
 
-  // Work of a non-blocking communicator. begin() comes before the work is started and end() last of all it does.
-  void begin_background();
-  void set_background(std::shared_ptr<Job> job);
+  // Work of a non-blocking communicator. begin_background() comes before the job begins, end_background() is the last
+  // that it does.
+  void begin_background(std::shared_ptr<Job> job);
   void end_background();
   // Returns when no background work is left.
   void settle();
@@ -155,6 +155,7 @@ class Communicator {
 
   void take_buffers_back() noexcept;
   [[noreturn]] void fail_unusable(State now) const;
+  Executor* executor_if_made() const;
   void enter(State from, State to);
 
   CommunicatorOptions options_;

@@ -10,6 +10,7 @@
 #include "runtime/control/stall_watch.h"
 #include "runtime/control/waiter.h"
 #include "runtime/gpu/kernel/device_executor.h"
+#include "runtime/host/crossed_calls.h"
 #include "runtime/host/executor.h"
 #include "runtime/windows/one_sided.h"
 
@@ -39,6 +40,13 @@ Waiter& waiter_for(int ranks) {
   return kept->second;
 }
 
+void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::milliseconds waited) {
+  const Executor& executor = communicator.executor();
+  watch.check(
+      communicator.rank(), waited, [&] { return executor.waiting_text(); },
+      [&] { return crossing_text(executor.membership(), executor.awaited()); });
+}
+
 void finish(Communicator& communicator) {
   Executor& executor = communicator.executor();
   Executor::Progress progress = executor.step();
@@ -50,13 +58,15 @@ void finish(Communicator& communicator) {
     if (progress == Executor::Progress::moved) {
       waiter.reset();
       watch.reset();
+      if (executor.is_stopped()) executor.check_health();  // a call that never waits ends, too
     } else {
       const auto poll = [&] { return (progress = executor.step()) != Executor::Progress::idle; };
       if (waiter.pause(
               &executor.bell(), [&] { return executor.may_go_on(); }, poll) == Waiter::Next::check_health) {
         if (progress == Executor::Progress::done) return;
-        executor.check_health();
-        watch.check(communicator.rank(), waiter.waited(), [&] { return executor.waiting_text(); });
+        progress = executor.check_health();
+        if (progress == Executor::Progress::done) return;
+        if (progress == Executor::Progress::idle) watch_wait(watch, communicator, waiter.waited());
       }
     }
     progress = executor.step();
@@ -77,17 +87,18 @@ class GroupProgress {
       finished_ = true;
       return true;
     }
-    const Executor::Progress progress = guarded(communicator(), [&] { return communicator().executor().step(); });
-    if (progress == Executor::Progress::done) running_ = false;
-    if (progress != Executor::Progress::idle) watch_.reset();
-    return progress != Executor::Progress::idle;
+    return note(guarded(communicator(), [&] {
+      Executor& executor = communicator().executor();
+      const Executor::Progress progress = executor.step();
+      if (progress == Executor::Progress::moved && executor.is_stopped()) return executor.check_health();
+      return progress;
+    }));
   }
 
   void check_health(std::chrono::milliseconds waited) {
     if (finished_ || !running_) return;
     guarded(communicator(), [&] {
-      communicator().executor().check_health();
-      watch_.check(communicator().rank(), waited, [&] { return communicator().executor().waiting_text(); });
+      if (!note(communicator().executor().check_health())) watch_wait(watch_, communicator(), waited);
     });
   }
 
@@ -106,6 +117,13 @@ class GroupProgress {
   }
 
  private:
+  // True unless the call stands still.
+  bool note(Executor::Progress progress) {
+    if (progress == Executor::Progress::done) running_ = false;
+    if (progress != Executor::Progress::idle) watch_.reset();
+    return progress != Executor::Progress::idle;
+  }
+
   bool start_next() {
     return guarded(communicator(), [&] {
       Executor& executor = communicator().executor();
@@ -276,7 +294,11 @@ void drive(std::vector<Workload>& work) {
       on_host.push_back(entry);
   // Kernels first: what is enqueued runs while this thread serves the host's communicators.
   std::optional<Error> error = launch_all(on_device);
-  if (!on_host.empty()) GroupRun(on_host).run();
+  try {
+    if (!on_host.empty()) GroupRun(on_host).run();
+  } catch (const Error& later) {
+    if (!error) error = later;
+  }
   if (error) throw Error(*error);
 }
 

@@ -104,10 +104,11 @@ Completion run(const std::vector<Subject>& subjects, std::function<void()> actio
     action();
     return Completion::done;
   }
-  for (const Subject& subject : subjects) subject->begin_background();
-  std::shared_ptr<Job> job;
+  // Known before it begins: an abort() from now on waits for its end.
+  const std::shared_ptr<Job> job = Job::prepare();
+  for (const Subject& subject : subjects) subject->begin_background(job);
   try {
-    job = Job::start([subjects, action = std::move(action)] {
+    job->begin([subjects, action = std::move(action)] {
       if (const auto error = error_of(action); error && !any_failed(subjects))
         for (const Subject& subject : subjects) subject->record_failure(*error);
       for (const Subject& subject : subjects) subject->end_background();
@@ -116,7 +117,6 @@ Completion run(const std::vector<Subject>& subjects, std::function<void()> actio
     for (const Subject& subject : subjects) subject->end_background();
     throw;
   }
-  for (const Subject& subject : subjects) subject->set_background(job);
   return Completion::in_progress;
 }
 

@@ -12,17 +12,30 @@ thread_local Job* current = nullptr;
 }  // namespace
 
 std::shared_ptr<Job> Job::start(std::function<void()> work) {
-  auto job = std::make_shared<Job>();
-  // Detached: whoever needs its end waits for `done_`, and a process may exit before.
-  start_thread([job, work = std::move(work)]() mutable {
-    current = job.get();
-    work();
-    work = nullptr;  // what it kept alive goes before anybody is told that it is over
-    const std::lock_guard lock(job->mutex_);
-    job->done_ = true;
-    job->ended_.notify_all();
-  }).detach();
+  auto job = prepare();
+  job->begin(std::move(work));
   return job;
+}
+
+void Job::begin(std::function<void()> work) {
+  try {
+    // Detached: whoever needs its end waits for `done_`, and a process may exit before.
+    start_thread([job = shared_from_this(), work = std::move(work)]() mutable {
+      current = job.get();
+      work();
+      work = nullptr;  // what it kept alive goes before anybody is told that it is over
+      job->end();
+    }).detach();
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+void Job::end() {
+  const std::lock_guard lock(mutex_);
+  done_ = true;
+  ended_.notify_all();
 }
 
 void Job::wait() {

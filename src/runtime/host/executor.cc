@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "kernels/host/reduce_copy.h"
 #include "platform/host/fences.h"
+#include "runtime/control/status.h"
 #include "runtime/program/connections.h"
 
 namespace sccl::runtime {
@@ -116,6 +117,7 @@ Executor::Executor(Membership membership, const StopFlags& stop) : membership_(s
   connect_rings(MemoryLayout::RingKind::collective);
   connect_rings(MemoryLayout::RingKind::point_to_point);
   if (MemoryLayout::has_deep(membership_.ranks)) connect_rings(MemoryLayout::RingKind::deep);
+  serve_status();
 }
 
 Executor::~Executor() { leave(Presence::destroyed); }

@@ -14,7 +14,7 @@
 #include "runtime/call/stop.h"
 #include "runtime/choice/plan_cache.h"
 #include "runtime/choice/tuning/chooser.h"
-#include "runtime/control/status.h"
+#include "runtime/control/memberships.h"
 #include "runtime/control/waiter.h"
 #include "runtime/membership/membership.h"
 #include "runtime/program/transfers.h"
@@ -47,11 +47,19 @@ class Executor {
   bool may_go_on() const { return target_.may_go_on(); }
 
   // The slow half of waiting: throws when this rank was aborted, a peer failed, left or died, or ranks disagree.
-  // Called when nothing has moved for a while.
-  void check_health();
+  // Called when nothing has moved for a while. What had arrived from a peer that left is taken meanwhile, which may
+  // complete the call: the answer is step()'s.
+  Progress check_health();
+
+  // Somebody else wants the call to end: check_health() says who.
+  bool is_stopped() const {
+    return stop_.abort.load(std::memory_order_relaxed) || stop_.revoked.load(std::memory_order_relaxed);
+  }
 
   // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
   std::string waiting_text() const;
+  // The ranks that the call in progress waits for.
+  std::vector<Rank> awaited() const;
 
   // When a call ends early: returns when no peer reads or writes this rank's buffers any more. Of a peer that has been
   // stopped in the middle of it, the pages are taken away.
@@ -108,20 +116,19 @@ class Executor {
   void fail_withdrawn(const Peer& peer) const;
   [[noreturn]] void fail_mismatch(Rank peer);
   [[noreturn]] void fail_transfer();
-  void check_peer(Rank rank);
-  void check_completed(const Peer& peer, Rank rank);
+  Progress check_peer(Rank rank);
+  Progress check_completed(const Peer& peer, Rank rank);
   void check_gathering(const Peer& peer, Rank rank) const;
   void compare_calls(Rank rank);
   void compare_past_calls(Rank rank);
   void compare_all_calls();
   bool waits_for(Rank rank) const;
-  std::vector<Rank> awaited() const;
 
   void note_wait();
   void note_motion();
 
   Membership membership_;
-  StatusEntry status_{membership_};
+  ListedMembership listed_{membership_};
   Waiter waiter_{membership_.ranks};
   const StopFlags& stop_;
   Chooser chooser_{membership_};

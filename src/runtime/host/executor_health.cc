@@ -15,14 +15,19 @@ bool Executor::waits_for(Rank rank) const {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-void Executor::check_health() {
+Executor::Progress Executor::check_health() {
   if (stop_.abort.load(std::memory_order_acquire))  // pairs with Communicator::abort
     fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", membership_.rank, waiting_text());
   if (stop_.revoked.load(std::memory_order_acquire))  // pairs with Communicator::revoke
     fail(ErrorCode::invalid_usage, "rank {} was revoked while in {}", membership_.rank, waiting_text());
   note_wait();
-  for (Rank rank = 0; rank < membership_.ranks; ++rank)
-    if (rank != membership_.rank) check_peer(rank);
+  bool moved = false;
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    const Progress progress = rank == membership_.rank ? Progress::idle : check_peer(rank);
+    if (progress == Progress::done) return progress;
+    moved = moved || progress == Progress::moved;
+  }
+  return moved ? Progress::moved : Progress::idle;
 }
 
 // Only where a call waits long enough to ask for its peers' health, so that others can see it.
@@ -35,27 +40,29 @@ void Executor::note_wait() {
     activity.waits_for[i].store(i < peers.size() ? peers[i] : -1, std::memory_order_relaxed);
 }
 
-void Executor::check_peer(Rank rank) {
+Executor::Progress Executor::check_peer(Rank rank) {
   const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
   peer.check_fault();
   if (collective_) {
     compare_calls(rank);
-    check_completed(peer, rank);
+    if (const Progress progress = check_completed(peer, rank); progress != Progress::idle) return progress;
     check_gathering(peer, rank);
   }
   const bool gone = peer.state->presence.load(std::memory_order_acquire) != 0 || peer.has_ended();  // pairs with leave
   // What the peer sent before it left may have arrived since the lanes were last stepped.
-  if (!gone || !waits_for(rank) || step() != Progress::idle || !waits_for(rank)) return;
+  if (!gone || !waits_for(rank)) return Progress::idle;
+  if (const Progress progress = step(); progress != Progress::idle || !waits_for(rank)) return progress;
   const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
   fail_departed(membership_, rank, presence, waiting_text());
 }
 
 // A rank that only sends may be so many calls ahead that its record of this one is gone. If it has completed this call,
 // all it had to send or take is sent and taken: who waits for more is in another call than it was.
-void Executor::check_completed(const Peer& peer, Rank rank) {
-  if (!waits_for(rank)) return;
-  if (peer.state->activity.completed.load(std::memory_order_acquire) < signature_.sequence) return;  // pairs with step
-  if (step() != Progress::idle || !waits_for(rank)) return;
+Executor::Progress Executor::check_completed(const Peer& peer, Rank rank) {
+  if (!waits_for(rank)) return Progress::idle;
+  const std::uint64_t completed = peer.state->activity.completed.load(std::memory_order_acquire);  // pairs with step
+  if (completed < signature_.sequence) return Progress::idle;
+  if (const Progress progress = step(); progress != Progress::idle || !waits_for(rank)) return progress;
   compare_past_calls(rank);
   fail(ErrorCode::invalid_usage,
        "rank {} called {} as call {} of this communicator and waits for rank {}, which has completed another call as "

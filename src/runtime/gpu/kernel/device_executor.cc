@@ -87,6 +87,7 @@ DeviceExecutor::~DeviceExecutor() {
               kAbortLimit.count());
     new std::shared_ptr<DeviceResources>(resources_);  // for good: the kernel may still use it
   }
+  watch_.end();  // while all that its reports use is there
   try {
     const gpu::Current current(on_device_.device);
     if (event_ != nullptr) driver_.event_destroy(event_);

@@ -32,13 +32,15 @@ DeviceWatch::DeviceWatch(Membership& membership, DeviceResources& resources, con
   thread_ = start_thread([this] { run(); });
 }
 
-DeviceWatch::~DeviceWatch() {
+DeviceWatch::~DeviceWatch() { end(); }
+
+void DeviceWatch::end() noexcept {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 // Pairs with the look of kernels/gpu/block.h.

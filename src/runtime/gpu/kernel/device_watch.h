@@ -33,6 +33,9 @@ class DeviceWatch {
 
   void stop_kernels() noexcept;
 
+  // Returns when the thread has ended: nothing is told to the owner after this.
+  void end() noexcept;
+
   // A kernel of this number was enqueued, or none of a number: of a graph.
   void launched(device::u64 sequence) { launched_.store(sequence, std::memory_order_release); }
   // The same of a call that streams order. Throws when a peer's calls are being ended.
