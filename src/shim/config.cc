@@ -84,4 +84,9 @@ ncclConfig_t read_config(const ncclConfig_t* given) {
   return config;
 }
 
+runtime::BlockWishes block_wishes(const ncclConfig_t& read) {
+  const auto given = [](int value) { return value == kUndefined ? 0 : value; };
+  return {given(read.minCTAs), given(read.maxCTAs), given(read.CTAPolicy)};
+}
+
 }  // namespace sccl::shim

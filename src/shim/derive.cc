@@ -23,11 +23,12 @@ using Parent = std::shared_ptr<runtime::Communicator>;
 // NULL inherits the parent's configuration.
 runtime::ChildOptions child_options(const runtime::Communicator* parent, const ncclConfig_t* config) {
   runtime::ChildOptions options;
-  if (parent != nullptr) options = {parent->name(), parent->blocking()};
+  if (parent != nullptr) options = {parent->name(), parent->blocking(), parent->block_wishes()};
   if (config == nullptr) return options;
   const ncclConfig_t read = read_config(config);
   if (read.commName != nullptr) options.name = read.commName;
   options.blocking = env::flag("NCCL_COMM_BLOCKING", read.blocking != 0);
+  options.blocks = block_wishes(read);
   return options;
 }
 
@@ -70,7 +71,9 @@ runtime::Completion join_grown(int ranks, const ncclUniqueId* id, int rank, nccl
   if (id == nullptr)
     fail(ErrorCode::invalid_argument, "uniqueId is NULL: a new rank needs the id of the growing ranks");
   const auto options = child_options(nullptr, config);
-  return join(newcomm, {to_runtime(*id), rank, ranks, 0, -1, options.name, options.blocking});
+  runtime::CommunicatorOptions made{to_runtime(*id), rank, ranks, 0, -1, options.name, options.blocking};
+  made.blocks = options.blocks;
+  return join(newcomm, std::move(made));
 }
 
 runtime::Completion grow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm,

@@ -33,6 +33,7 @@ runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& i
   const ncclConfig_t read = read_config(config);
   runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", read.blocking != 0};
   options.blocking = env::flag("NCCL_COMM_BLOCKING", options.blocking);
+  options.blocks = block_wishes(read);
   if (read.commName != nullptr) options.name = read.commName;
   return join(comm, std::move(options));
 }

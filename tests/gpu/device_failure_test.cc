@@ -178,7 +178,10 @@ TEST_CASE("what a rank sent before it left in peace arrives, however late the re
     std::string wrong = reduce(comm, device.stream(), data, data.size());
     device.synchronize();
     unsigned long long begin = 0;  // a word of the device, which this one shares with the host
-    cuMemAlloc_v2(&begin, sizeof(unsigned));
+    {
+      const Spared here;
+      cuMemAlloc_v2(&begin, sizeof(unsigned));
+    }
     __atomic_store_n(reinterpret_cast<unsigned*>(begin), 0, __ATOMIC_RELEASE);
     if (rank == 0 && cuStreamWaitValue32_v2(device.stream(), begin, 1, /*equal*/ 1) != 0) return "no wait";
     if (rank == 1) data.assign(10, 7);
@@ -206,7 +209,10 @@ TEST_CASE("a rank without a device beside one with a device is refused on both",
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const auto told = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
-    if (rank == 1) cuCtxSetCurrent(nullptr);
+    if (rank == 1) {
+      cuCtxSetCurrent(nullptr);
+      cuDevicePrimaryCtxRelease_v2(0);
+    }
     ncclComm_t comm = nullptr;
     return ncclCommInitRank(&comm, 2, id, rank) == ncclSuccess ? "succeeded" : ncclGetLastError(nullptr);
   });

@@ -14,7 +14,7 @@ namespace gpu_test {
 // Makes the device current in this thread, with a stream of its own for run_case.
 class OnDevice {
  public:
-  explicit OnDevice(int ordinal = 0) {
+  explicit OnDevice(int ordinal = 0) : ordinal_(ordinal) {
     fake_cuda_set_any_memory(1);
     cuInit(0);
     void* context = nullptr;
@@ -29,6 +29,7 @@ class OnDevice {
     api_test::case_stream() = {};
     cuStreamDestroy_v2(stream_);
     cuCtxSetCurrent(before_);
+    cuDevicePrimaryCtxRelease_v2(ordinal_);
   }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
@@ -37,8 +38,18 @@ class OnDevice {
   void synchronize() const { cuStreamSynchronize(stream_); }
 
  private:
+  int ordinal_;
   void* before_ = nullptr;
   void* stream_ = nullptr;
+};
+
+// While it lives, this thread allocates and frees beside kernels that wait, which a program must not do.
+class Spared {
+ public:
+  Spared() { fake_cuda_spare_this_thread(1); }
+  ~Spared() { fake_cuda_spare_this_thread(0); }
+  Spared(const Spared&) = delete;
+  Spared& operator=(const Spared&) = delete;
 };
 
 // As api_test::run_world, on devices: rank r on device r % devices.

@@ -94,10 +94,12 @@ TEST_CASE("a thread's capture mode is as before") {
   CHECK(gpu::capture_of(*device->driver, current.stream()).id == 0);
 }
 
-TEST_CASE("without a current device the host platform serves") {
+TEST_CASE("where no device is in use the host platform serves") {
   void* before = nullptr;
   cuCtxGetCurrent(&before);
   cuCtxSetCurrent(nullptr);
+  while (cuDevicePrimaryCtxRelease_v2(0) == 0) {
+  }
   CHECK_FALSE(gpu::current_device());
   cuCtxSetCurrent(before);
 }
@@ -111,7 +113,11 @@ TEST_CASE("SCCL_PLATFORM says which platform serves") {
   void* mine = nullptr;
   cuCtxGetCurrent(&mine);
   cuCtxSetCurrent(nullptr);
+  CHECK(gpu::current_device());  // the runtime's first
+  while (cuDevicePrimaryCtxRelease_v2(0) == 0) {
+  }
   CHECK_THROWS_WITH(gpu::current_device(), Catch::Contains("cudaSetDevice"));
+  cuDevicePrimaryCtxRetain(&mine, 0);
   cuCtxSetCurrent(mine);
   ::setenv("SCCL_PLATFORM", "hip", 1);
   CHECK_THROWS_WITH(gpu::current_device(), Catch::Contains("hipSetDevice"));

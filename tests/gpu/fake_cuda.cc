@@ -31,7 +31,7 @@ void fake_cuda_fail(const char* function, int skip, int count, int code) {
 const char* fake_cuda_live_text() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  const std::size_t streams = s.streams.size() - s.streams.count(nullptr);
+  const std::size_t streams = s.streams.size();
   static thread_local std::string copy;
   copy = "allocations " + std::to_string(s.allocations.size()) + " handles " + std::to_string(s.handles.size()) +
          " reserved " + std::to_string(s.reserved.size()) + " mapped " + std::to_string(s.mapped.size()) + " streams " +
@@ -43,9 +43,42 @@ int fake_cuda_live() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   return static_cast<int>(s.allocations.size() + s.handles.size() + s.reserved.size() + s.mapped.size() +
-                          s.streams.size() - s.streams.count(nullptr) + s.events.size() + s.modules.size());
+                          s.streams.size() + s.events.size() + s.modules.size());
 }
 int fake_cuda_violations() { return state().violations; }
+void fake_cuda_set_strict(int strict) { state().strict = strict != 0; }
+void fake_cuda_spare_this_thread(int spared) { is_spared = spared != 0; }
+int fake_cuda_burnt_slices() { return shared_turns().burnt; }
+void fake_cuda_set_connections(int channels) { state().connections = channels; }
+void fake_cuda_set_queued_records(int queued) { state().queued_records = queued != 0; }
+void fake_cuda_set_multiprocessors(int count) {
+  State& s = state();
+  s.multiprocessors = count;
+  for (Context& context : s.contexts) context.room.set_halves(2 * count);
+}
+void fake_cuda_tolerate_stuck(int after_ms) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.tolerant = after_ms > 0;
+  s.patience_ms = after_ms > 0 ? after_ms : 30000;
+  s.stuck.clear();
+}
+const char* fake_cuda_stuck() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  static thread_local std::string copy;
+  copy = s.stuck;
+  return copy.c_str();
+}
+void fake_cuda_fault(int device) { fault(device, "a test says so"); }
+void fake_cuda_recover(int device) {
+  Context& context = context_of(device);
+  context.fault = 0;
+  context.room.vanished = false;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  std::erase_if(s.allocations, [](const auto& entry) { return entry.second.descriptor < 0; });  // what was registered
+}
 void fake_cuda_set_version(int version) { state().version = version; }
 void fake_cuda_set_vmm(int supported) { state().vmm = supported != 0; }
 void fake_cuda_set_peer_access(int kind) { state().peer_access = kind; }
@@ -81,7 +114,10 @@ int cuDriverGetVersion(int* version) {
   return enter("cuDriverGetVersion");
 }
 int cuGetErrorString(int code, const char** text) {
-  *text = code == kOutOfMemory ? "out of memory" : code == 999 ? "unknown error" : "an error of the fake";
+  *text = code == kOutOfMemory      ? "out of memory"
+          : code == kIllegalAddress ? "an illegal memory access was encountered"
+          : code == 999             ? "unknown error"
+                                    : "an error of the fake";
   return kSuccess;
 }
 void fake_cuda_set_devices(int count) { state().devices = count; }
@@ -100,7 +136,7 @@ int cuDeviceGet(int* device, int ordinal) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   const State& s = state();
-  *value = attribute == 16                        ? 8
+  *value = attribute == 16                        ? s.multiprocessors.load()
            : attribute == 75                      ? s.capability.load()
            : attribute == 102 || attribute == 103 ? (s.vmm ? 1 : 0)
                                                   : 0;
@@ -155,27 +191,57 @@ int cuCtxGetDevice(int* device) {
   return current == nullptr ? kInvalidContext : kSuccess;
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) {
+  if (const int code = enter("cuDevicePrimaryCtxRetain")) return code;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  ++s.retained[static_cast<std::size_t>(device)];
   *context = &contexts[device];
-  return enter("cuDevicePrimaryCtxRetain");
+  return kSuccess;
 }
-int cuDevicePrimaryCtxRelease_v2(int) { return enter("cuDevicePrimaryCtxRelease_v2"); }
-int cuCtxEnablePeerAccess(void*, unsigned) { return enter("cuCtxEnablePeerAccess"); }
+int cuDevicePrimaryCtxRelease_v2(int device) {
+  if (const int code = enter("cuDevicePrimaryCtxRelease_v2")) return code;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  int& retained = s.retained[static_cast<std::size_t>(device)];
+  if (retained == 0) return kInvalidContext;
+  --retained;
+  return kSuccess;
+}
+int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  if (const int code = enter("cuDevicePrimaryCtxGetState")) return code;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  *flags = 0;
+  *active = s.retained[static_cast<std::size_t>(device)] > 0 ? 1 : 0;
+  return kSuccess;
+}
+int cuCtxEnablePeerAccess(void* peer, unsigned) {
+  if (const int code = enter("cuCtxEnablePeerAccess")) return code;
+  if (current == nullptr) return kInvalidContext;
+  const int user = current_device();
+  const int owner = static_cast<int>(static_cast<const char*>(peer) - contexts);
+  if (!peers(user, owner)) return kPeerAccessUnsupported;
+  if (const int code = drain_context("cuCtxEnablePeerAccess")) return code;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.peer_access_open.insert({user, owner}).second ? kSuccess : kPeerAccessAlready;
+}
 
 int cuMemAlloc_v2(u64* address, unsigned long bytes) {
-  if (const int code = enter_unsafe("cuMemAlloc_v2")) return code;
+  if (const int code = enter_draining("cuMemAlloc_v2")) return code;
   return current == nullptr ? kInvalidContext : allocate(address, bytes, false);
 }
 int cuMemFree_v2(u64 address) {
-  if (const int code = enter_unsafe("cuMemFree_v2")) return code;
+  if (const int code = enter_draining("cuMemFree_v2")) return code;
   return release(address);
 }
 int cuMemHostAlloc(void** data, unsigned long bytes, unsigned flags) {
-  if (const int code = enter_unsafe("cuMemHostAlloc")) return code;
+  if (const int code = enter_draining("cuMemHostAlloc")) return code;
   if ((flags & 2) == 0) return kInvalidValue;
   return allocate(reinterpret_cast<u64*>(data), bytes, true);
 }
 int cuMemFreeHost(void* data) {
-  if (const int code = enter_unsafe("cuMemFreeHost")) return code;
+  if (const int code = enter_draining("cuMemFreeHost")) return code;
   return release(reinterpret_cast<u64>(data));
 }
 int cuMemHostGetDevicePointer_v2(u64* address, void* data, unsigned) {
@@ -186,7 +252,7 @@ int cuMemHostGetDevicePointer_v2(u64* address, void* data, unsigned) {
   return s.allocations.count(*address) != 0 ? kSuccess : kInvalidValue;
 }
 int cuMemHostRegister_v2(void* data, unsigned long bytes, unsigned flags) {
-  if (const int code = enter_unsafe("cuMemHostRegister_v2")) return code;
+  if (const int code = enter_draining("cuMemHostRegister_v2")) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const u64 address = reinterpret_cast<u64>(data);
@@ -196,7 +262,7 @@ int cuMemHostRegister_v2(void* data, unsigned long bytes, unsigned flags) {
   return kSuccess;
 }
 int cuMemHostUnregister(void* data) {
-  if (const int code = enter_unsafe("cuMemHostUnregister")) return code;
+  if (const int code = enter_draining("cuMemHostUnregister")) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto found = s.allocations.find(reinterpret_cast<u64>(data));
@@ -206,6 +272,7 @@ int cuMemHostUnregister(void* data) {
 }
 int cuMemcpyHtoDAsync_v2(u64 to, const void* from, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemcpyHtoDAsync_v2")) return code;
+  if (const int code = enter_work(stream)) return code;
   // As pageable memory is: read before the call returns.
   std::vector<unsigned char> copy(static_cast<const unsigned char*>(from),
                                   static_cast<const unsigned char*>(from) + bytes);
@@ -215,11 +282,13 @@ int cuMemcpyHtoDAsync_v2(u64 to, const void* from, unsigned long bytes, void* st
 }
 int cuMemcpyDtoHAsync_v2(void* to, u64 from, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemcpyDtoHAsync_v2")) return code;
+  if (const int code = enter_work(stream)) return code;
   stream_of(stream)->push([=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return kSuccess;
 }
 int cuMemcpyDtoDAsync_v2(u64 to, u64 from, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemcpyDtoDAsync_v2")) return code;
+  if (const int code = enter_work(stream)) return code;
   stream_of(stream)->push([=] {
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     work_of_engine(bytes);
@@ -228,6 +297,8 @@ int cuMemcpyDtoDAsync_v2(u64 to, u64 from, unsigned long bytes, void* stream) {
 }
 int cuMemsetD8Async(u64 to, unsigned char value, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemsetD8Async")) return code;
+  if (const int code = enter_work(stream)) return code;
+  if (const int code = drain_context("cuMemsetD8Async")) return code;
   stream_of(stream)->push([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return kSuccess;
 }
@@ -287,6 +358,7 @@ int cuIpcGetMemHandle(FakeIpcHandle* handle, u64 address) {
 }
 int cuIpcOpenMemHandle_v2(u64* address, FakeIpcHandle handle, unsigned) {
   if (const int code = enter("cuIpcOpenMemHandle_v2")) return code;
+  if (const int code = drain_context("cuIpcOpenMemHandle_v2")) return code;
   const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0 || handle.process == ::getpid()) return kInvalidValue;  // as the driver
@@ -296,11 +368,13 @@ int cuIpcOpenMemHandle_v2(u64* address, FakeIpcHandle handle, unsigned) {
   *address = reinterpret_cast<u64>(data);
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.allocations[*address] = {handle.bytes, descriptor, false};
+  s.allocations[*address] = {handle.bytes, descriptor, false, device_behind(descriptor)};
+  s.peer_access_open.insert({current_device(), device_behind(descriptor)});  // it was asked for
   return kSuccess;
 }
 int cuIpcCloseMemHandle(u64 address) {
   if (const int code = enter("cuIpcCloseMemHandle")) return code;
+  if (const int code = drain_context("cuIpcCloseMemHandle")) return code;
   return release(address);
 }
 
@@ -358,11 +432,12 @@ int cuMemMap(u64 address, unsigned long bytes, unsigned long, u64 handle, u64) {
   if (::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
              sharing(found->second.device != current_device()) | MAP_FIXED, found->second.descriptor, 0) == MAP_FAILED)
     return kOutOfMemory;
-  s.mapped[address] = {bytes, found->second.device};
+  s.mapped[address] = {bytes, found->second.device, {}};
   return kSuccess;
 }
 int cuMemSetAccess(u64 address, unsigned long bytes, const void* access, unsigned long) {
   if (const int code = enter("cuMemSetAccess")) return code;
+  if (const int code = drain_context("cuMemSetAccess")) return code;
   {
     State& s = state();
     const std::lock_guard lock(s.mutex);
@@ -370,11 +445,13 @@ int cuMemSetAccess(u64 address, unsigned long bytes, const void* access, unsigne
     if (found == s.mapped.end()) return kInvalidValue;
     const int device = static_cast<const int*>(access)[1];  // location.id
     if (device != found->second.device && s.peer_access == kFakeNoPeerAccess) return kPeerAccessUnsupported;
+    found->second.users.insert(device);
   }
   return ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? kSuccess : kInvalidValue;
 }
 int cuMemUnmap(u64 address, unsigned long bytes) {
   if (const int code = enter("cuMemUnmap")) return code;
+  if (const int code = drain_context("cuMemUnmap")) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (s.mapped.erase(address) == 0) return kInvalidValue;

@@ -41,6 +41,27 @@ void fake_cuda_set_peer_access(int kind);
 // Pairs whose kernels may not use each other's memory; "": none.
 void fake_cuda_refuse_peers(const char* pairs_of_digits);  // "01 23"
 
+// Strictness. Unless told otherwise, what a driver may do is done: calls that allocate, free, register, map, load or
+// fill wait for all that runs in the context.
+void fake_cuda_set_strict(int strict);  // 1
+// Of this thread's calls alone: 1: they wait for nothing. For programs of tests that allocate and free beside kernels
+// which wait for them, as no program should.
+void fake_cuda_spare_this_thread(int spared);
+// Hardware queues of a device, for streams that are made from now on. CUDA_DEVICE_MAX_CONNECTIONS, else 8.
+void fake_cuda_set_connections(int channels);
+// Whether the record of an event stands in its queue until the work before it has ended, or goes with that work.
+void fake_cuda_set_queued_records(int queued);  // 0
+void fake_cuda_set_multiprocessors(int count);  // 8
+// A wait that does not end aborts the program after 30 s with a line on stderr; here it fails after so long, and the
+// line is kept. 0: as before.
+void fake_cuda_tolerate_stuck(int after_ms);
+const char* fake_cuda_stuck();  // the lines
+// All that runs on the device vanishes, and every call of its context returns 700 from now on.
+void fake_cuda_fault(int device);
+// Time slices in which a process held a device against kernels of another one; of all processes that this one forked.
+int fake_cuda_burnt_slices();
+void fake_cuda_recover(int device);  // for the next test
+
 // Kernels executed since the program began, and those of them whose messages were lines (ll128).
 long fake_cuda_kernels();
 long fake_cuda_line_kernels();
@@ -52,11 +73,20 @@ int cuInit(unsigned);
 int cuCtxGetCurrent(void**);
 int cuCtxSetCurrent(void*);
 int cuDevicePrimaryCtxRetain(void**, int);
+int cuDevicePrimaryCtxRelease_v2(int);
 int cuMemAlloc_v2(unsigned long long*, unsigned long);
 int cuMemFree_v2(unsigned long long);
 int cuStreamCreate(void**, unsigned);
 int cuStreamDestroy_v2(void*);
 int cuStreamSynchronize(void*);
+int cuStreamIsCapturing(void*, int*);
+int cuEventCreate(void**, unsigned);
+int cuEventDestroy_v2(void*);
+int cuEventRecord(void*, void* stream);
+int cuEventQuery(void*);
+int cuMemHostAlloc(void**, unsigned long, unsigned flags);
+int cuMemFreeHost(void*);
+int cuMemsetD8Async(unsigned long long, unsigned char, unsigned long, void* stream);
 int cuStreamWaitValue32_v2(void*, unsigned long long address, unsigned value, unsigned flags);
 int cuStreamBeginCapture_v2(void*, int mode);
 int cuStreamEndCapture(void*, void** graph);

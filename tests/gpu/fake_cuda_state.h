@@ -5,7 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <map>
@@ -15,15 +19,14 @@
 #include <string>
 
 #include "gpu/fake_cuda.h"
-#include "gpu/host_device.h"
+#include "gpu/fake_device.h"
 
 namespace fake {
 
-using u64 = unsigned long long;
-
 inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201,
-                     kPeerAccessUnsupported = 217, kInvalidHandle = 400, kNotReady = 600, kCaptureUnsupported = 900,
-                     kCaptureIsolation = 905;
+                     kPeerAccessUnsupported = 217, kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700,
+                     kStuck = 702, kPeerAccessAlready = 704, kCaptureUnsupported = 900, kCaptureInvalidated = 901,
+                     kCaptureIsolation = 905, kCaptureImplicit = 906, kCapturedEvent = 907;
 inline constexpr std::size_t kGranularity = 65536;
 inline constexpr sccl::device::u32 kThreads = 2;      // of a block, whatever is asked for
 inline constexpr sccl::device::u32 kLineThreads = 8;  // of one whose messages are lines
@@ -38,25 +41,49 @@ struct UserObject {
   void (*destroy)(void*);
 };
 
+// What a stream does at a time.
+enum class WorkKind { plain, kernel, waits, mark };
+struct Work {
+  std::function<void()> run;
+  WorkKind kind = WorkKind::plain;
+  std::string name;
+  u64 id = 0;
+};
+
 struct Graph {
   u64 id = 0;
   int mode = 0;
-  std::vector<std::function<void()>> work;
+  bool invalid = false;
+  std::vector<Work> work;
   std::vector<std::shared_ptr<UserObject>> objects;
 };
+
+inline bool goes_with_others(WorkKind kind);
 
 struct FakeStream;
 inline thread_local FakeStream* working = nullptr;  // whose worker this is
 
+inline Context& context_of(int device);
+
 struct FakeStream {
+  int device;
+  bool blocking;  // the legacy stream waits for it
+  Context& context;
+  Channel& channel;
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::function<void()>> queue;
-  bool busy = false, ending = false;
+  std::deque<Work> queue;
+  u64 pushed = 0, completed = 0;
+  bool ending = false;
+  std::string doing;
   double worked_us = 0;  // what its copies and moves would have taken; of the worker
   std::shared_ptr<Graph> capture;
-  std::thread worker{[this] { run(); }};
+  std::thread worker;
 
+  FakeStream(int of_device, bool is_blocking, Channel& its_channel)
+      : device(of_device), blocking(is_blocking), context(context_of(of_device)), channel(its_channel) {
+    worker = std::thread([this] { run(); });
+  }
   ~FakeStream() {
     {
       const std::lock_guard lock(mutex);
@@ -67,38 +94,69 @@ struct FakeStream {
   }
   void run() {
     working = this;
+    sccl::device::gpu::host_gpu = &context.room;
     std::unique_lock lock(mutex);
     for (;;) {
       changed.wait(lock, [&] { return ending || !queue.empty(); });
       if (queue.empty()) return;
-      const auto work = std::move(queue.front());
+      const Work work = std::move(queue.front());
       queue.pop_front();
-      busy = true;
+      doing = work.name;
       lock.unlock();
-      work();
+      perform(work);
       lock.lock();
-      busy = false;
+      doing.clear();
+      ++completed;
       changed.notify_all();
     }
   }
-  void push(std::function<void()> work) {
+  void perform(const Work& work) {
+    if (work.id == 0) return work.run();  // stands in no queue
+    channel.await_head(work.id);
+    if (work.kind != WorkKind::waits) channel.leave();
+    if (context.fault == 0 || work.kind == WorkKind::mark) work.run();
+    if (work.kind == WorkKind::waits) channel.leave();
+  }
+  void push(Work work) {
+    static std::atomic<u64> next{0};
     {
       const std::lock_guard lock(mutex);
       if (capture) {
         capture->work.push_back(std::move(work));
         return;
       }
+    }
+    if (goes_with_others(work.kind)) {
+      const std::lock_guard lock(mutex);
       queue.push_back(std::move(work));
+      ++pushed;
+    } else {
+      work.id = ++next;
+      channel.enter(work.id, [&] {
+        const std::lock_guard lock(mutex);
+        queue.push_back(std::move(work));
+        ++pushed;
+      });
     }
     changed.notify_all();
   }
+  void push(std::function<void()> work) { push(Work{std::move(work), WorkKind::plain, "a copy", 0}); }
   void drain() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return queue.empty() && !busy; });
+    changed.wait(lock, [&] { return completed == pushed; });
+  }
+  // What was pushed before has ended by `limit`.
+  bool drain_until(std::chrono::steady_clock::time_point limit, std::string& doing_now) {
+    std::unique_lock lock(mutex);
+    const u64 target = pushed;
+    if (changed.wait_until(lock, limit, [&] { return completed >= target; })) return true;
+    doing_now = doing;
+    return false;
   }
 };
 
 struct FakeEvent {
+  int device = 0;
   std::shared_ptr<Marker> marker;
   u64 capture = 0;
 };
@@ -117,9 +175,13 @@ struct Handle {
 
 struct Module {
   std::string image;
+  int device;
 };
 struct Function {
   std::string name;
+  int device;
+  int block_halves;  // of a multiprocessor
+  std::atomic<bool> loaded{false};
 };
 struct Failure {
   int skip, count, code;
@@ -130,7 +192,18 @@ struct State {
   std::string calls, launched;
   std::map<std::string, Failure> failures;
   std::atomic<int> version{13000}, violations{0}, devices{1}, peer_access{kFakePeerAccess};
-  std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false};
+  std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false},
+      strict{std::getenv("FAKE_CUDA_SPARES") == nullptr}, tolerant{false}, queued_records{false};
+  std::atomic<int> patience_ms{30000}, multiprocessors{8};
+  std::atomic<int> connections{[] {
+    const char* const told = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    return told == nullptr ? 8 : std::atoi(told);
+  }()};
+  std::string stuck;  // what waited in vain
+  std::array<Context, kMostDevices> contexts;
+  std::array<int, kMostDevices> retained{};                             // primary contexts
+  std::set<std::pair<int, int>> peer_access_open;                       // user, owner
+  std::map<std::pair<int, u64>, std::shared_ptr<FakeStream>> defaults;  // by device and thread; 0: the legacy one
   std::atomic<int> process_service{1};
   std::atomic<double> engine_begin_us{10}, engine_kib_us{0.01}, kernel_begin_us{5}, kernel_kib_us{0.01}, simple_us{10},
       ll_us{10};
@@ -141,6 +214,7 @@ struct State {
   struct Mapping {
     std::size_t bytes;
     int device;
+    std::set<int> users;  // cuMemSetAccess
   };
   std::map<u64, Mapping> mapped;
   std::map<void*, std::shared_ptr<FakeStream>> streams;
@@ -162,11 +236,15 @@ inline State& state() {
   return *instance;
 }
 
+inline Context& context_of(int device) { return state().contexts[static_cast<std::size_t>(device)]; }
+
+// Records of events, unless they shall queue.
+inline bool goes_with_others(WorkKind kind) { return kind == WorkKind::mark && !state().queued_records; }
+
 inline thread_local void* current = nullptr;
 inline thread_local int capture_mode = 0;
 inline thread_local int thread_captures = 0;  // begun in this thread, for itself only
-inline constexpr int kMostDevices = 8;
-inline char contexts[kMostDevices];  // by device, at addresses that are nothing else's
+inline char contexts[kMostDevices];           // by device, at addresses that are nothing else's
 
 // Of the context that is current; 0 without one.
 inline int current_device() {
@@ -194,10 +272,19 @@ inline void work_of_kernel(std::size_t bytes) {
     working->worked_us += state().kernel_begin_us + state().kernel_kib_us * static_cast<double>(bytes) / 1024;
 }
 
+// Calls that no fault of a context concerns.
+inline bool beside_contexts(const char* name) {
+  for (const char* prefix : {"cuInit", "cuDriver", "cuDevice", "cuCtx", "cuThread"})
+    if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
+  return false;
+}
+
 // Records the call; its injected failure, if any.
 inline int enter(const char* name) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
+  if (current != nullptr && !beside_contexts(name))
+    if (const int fault = context_of(current_device()).fault) return fault;
   s.calls.append(name).append(";");
   const auto found = s.failures.find(name);
   if (found == s.failures.end()) return kSuccess;
@@ -219,16 +306,105 @@ inline int enter_unsafe(const char* name) {
   return kCaptureUnsupported;
 }
 
+inline Channel& next_channel(int device) {
+  Context& context = context_of(device);
+  const int channels = std::clamp(state().connections.load(), 1, kMostChannels);
+  return context.channels[static_cast<std::size_t>(context.streams++ % channels)];
+}
+
+inline constexpr std::uintptr_t kLegacyStream = 1, kPerThreadStream = 2;
+inline bool is_legacy(void* handle) { return reinterpret_cast<std::uintptr_t>(handle) <= kLegacyStream; }
+
+// The default ones are of the current device, and the per-thread one of the calling thread.
 inline std::shared_ptr<FakeStream> stream_of(void* handle) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (reinterpret_cast<std::uintptr_t>(handle) <= 2) {
-    auto& stream = s.streams[nullptr];
-    if (!stream) stream = std::make_shared<FakeStream>();
+  if (reinterpret_cast<std::uintptr_t>(handle) <= kPerThreadStream) {
+    static std::atomic<u64> threads{0};
+    static thread_local u64 thread = ++threads;
+    auto& stream = s.defaults[{current_device(), is_legacy(handle) ? 0 : thread}];
+    if (!stream) stream = std::make_shared<FakeStream>(current_device(), true, next_channel(current_device()));
     return stream;
   }
   const auto found = s.streams.find(handle);
   return found == s.streams.end() ? nullptr : found->second;
+}
+
+// While a stream that the legacy one waits for is captured, the legacy stream cannot be asked about.
+inline std::shared_ptr<Graph> capture_beside_legacy(void* handle) {
+  if (!is_legacy(handle)) return nullptr;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  for (const auto& [known, stream] : s.streams)
+    if (stream->device == current_device() && stream->blocking && stream->capture) return stream->capture;
+  return nullptr;
+}
+// And work on the legacy one spoils the capture.
+inline int enter_work(void* handle) {
+  const auto spoilt = capture_beside_legacy(handle);
+  if (!spoilt) return kSuccess;
+  spoilt->invalid = true;
+  ++state().violations;
+  return kCaptureImplicit;
+}
+
+inline void tell_stuck(const std::string& text) {
+  State& s = state();
+  std::fprintf(stderr, "fake_cuda: %s\n", text.c_str());
+  if (!s.tolerant) std::abort();
+  const std::lock_guard lock(s.mutex);
+  s.stuck.append(text).append("\n");
+}
+
+inline thread_local bool is_spared = false;
+
+// Of calls that wait for all that runs in the context, as real drivers do or may.
+inline int drain_context(const char* call) {
+  State& s = state();
+  if (!s.strict || is_spared || current == nullptr || working != nullptr) return kSuccess;
+  const int device = current_device();
+  std::vector<std::shared_ptr<FakeStream>> streams;
+  {
+    const std::lock_guard lock(s.mutex);
+    for (const auto& [handle, stream] : s.streams) streams.push_back(stream);
+    for (const auto& [key, stream] : s.defaults) streams.push_back(stream);
+  }
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(s.patience_ms);
+  for (const auto& stream : streams) {
+    std::string doing;
+    if (stream->device != device || stream->drain_until(limit, doing)) continue;
+    if (context_of(device).fault != 0) return context_of(device).fault;
+    tell_stuck(std::string(call) + " waits for all work of device " + std::to_string(device) + ", where " + doing +
+               " has not ended in " + std::to_string(s.patience_ms) + " ms");
+    return kStuck;
+  }
+  return kSuccess;
+}
+inline int enter_draining(const char* name) {
+  if (const int code = enter_unsafe(name)) return code;
+  return drain_context(name);
+}
+
+// Whether kernels of the device may use this address; of memory that is nobody's the fake knows nothing.
+inline bool may_use(int device, u64 address) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  const auto around = [&](auto& all) {
+    auto found = all.upper_bound(address);
+    if (found == all.begin()) return all.end();
+    --found;
+    return address < found->first + found->second.bytes ? found : all.end();
+  };
+  if (const auto found = around(s.mapped); found != s.mapped.end()) return found->second.users.count(device) != 0;
+  const auto found = around(s.allocations);
+  return found == s.allocations.end() || found->second.host || found->second.device == device ||
+         s.peer_access_open.count({device, found->second.device}) != 0;
+}
+
+inline void fault(int device, const std::string& why) {
+  std::fprintf(stderr, "fake_cuda: device %d faults: %s\n", device, why.c_str());
+  context_of(device).fault = kIllegalAddress;
+  context_of(device).room.vanish();
 }
 
 inline int make_memory(std::size_t bytes, void*& data, int& descriptor) {

@@ -39,7 +39,7 @@ void perform(const Operation& operation) {
   const auto value = static_cast<unsigned>(operation.value);
   if (operation.kind == kWrite32) return __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
   // Sleeps now and then: many streams wait on few cores.
-  for (int polls = 1; __atomic_load_n(word, __ATOMIC_SEQ_CST) != value; ++polls)
+  for (int polls = 1; __atomic_load_n(word, __ATOMIC_SEQ_CST) != value && working->context.fault == 0; ++polls)
     polls % 64 == 0 ? void(::usleep(20)) : void(::sched_yield());
 }
 
@@ -48,13 +48,17 @@ int enqueue(void* stream, std::vector<Operation> operations) {
   if (!found) return kInvalidHandle;
   for (const Operation& operation : operations)
     if (const int code = check(operation)) return code;
+  if (const int code = enter_work(stream)) return code;
   if (found->capture && state().version < 12000) {
     ++state().violations;
     return kCaptureUnsupported;
   }
-  found->push([operations = std::move(operations)] {
-    for (const Operation& operation : operations) perform(operation);
-  });
+  const bool waits = std::any_of(operations.begin(), operations.end(),
+                                 [](const Operation& operation) { return operation.kind == kWait32; });
+  found->push(Work{[operations = std::move(operations)] {
+                     for (const Operation& operation : operations) perform(operation);
+                   },
+                   waits ? WorkKind::waits : WorkKind::plain, "a wait for a value", 0});
   return kSuccess;
 }
 

@@ -1,4 +1,6 @@
 // The rest of the fake driver: streams, captures and graphs, events, kernels.
+#include <fstream>
+
 #include "gpu/fake_cuda_state.h"
 
 using namespace fake;
@@ -7,12 +9,99 @@ using sccl::device::gpu::MoveArguments;
 using sccl::device::gpu::OneSidedArguments;
 using sccl::device::gpu::SignalArguments;
 
+namespace {
+
+// What the kernel promises its compiler (fake_nvrtc.cc): how many of its blocks a multiprocessor has room for.
+int halves_of_block(const std::string& image) {
+  const std::string mark = "BLOCKS_A_MULTIPROCESSOR ";
+  const std::size_t at = image.find(mark);
+  return at == std::string::npos || std::atoi(image.c_str() + at + mark.size()) < 2 ? 2 : 1;
+}
+
+// Where a peer's memory lies that nobody has opened to the device; "": nowhere.
+std::string out_of_reach(int device, const CallArguments& arguments) {
+  const auto check = [&](const void* pointer) {
+    return pointer == nullptr || may_use(device, reinterpret_cast<u64>(pointer));
+  };
+  for (unsigned i = 0; arguments.connections != nullptr && i < arguments.connections_per_channel; ++i) {
+    const sccl::device::Connection& connection = arguments.connections[i];
+    if (!check(connection.ring) || !check(connection.payload))
+      return "a ring with rank " + std::to_string(connection.peer) + " is memory that no call has opened to it";
+  }
+  for (unsigned rank = 0; arguments.peer_controls != nullptr && rank < arguments.ranks; ++rank)
+    if (!check(arguments.peer_controls[rank]))
+      return "the words of rank " + std::to_string(rank) + " are memory that no call has opened to it";
+  return "";
+}
+
+// Without the multi-process service one process at a time runs kernels on a device.
+class TurnOnDevice {
+ public:
+  explicit TurnOnDevice(int device) : device_(device), taken_(state().process_service == 0) {
+    if (!taken_) return;
+    Context& context = context_of(device);
+    const std::lock_guard lock(context.turn_mutex);
+    if (context.running_in_turn++ > 0) return;
+    std::atomic<int>& owner = shared_turns().owner[device];
+    constexpr std::chrono::milliseconds kSlice{50};
+    const auto limit = std::chrono::steady_clock::now() + kSlice;
+    for (int nobody = 0; !owner.compare_exchange_strong(nobody, ::getpid()); nobody = 0) {
+      if (is_gone(nobody)) {
+        owner.compare_exchange_strong(nobody, 0);
+      } else if (std::chrono::steady_clock::now() > limit) {
+        // What runs there, and perhaps only waits for this kernel, has used its slice up.
+        shared_turns().burnt.fetch_add(1);
+        owner.store(::getpid());
+        return;
+      }
+      ::usleep(200);
+    }
+  }
+  ~TurnOnDevice() {
+    if (!taken_) return;
+    Context& context = context_of(device_);
+    const std::lock_guard lock(context.turn_mutex);
+    int own = ::getpid();
+    if (--context.running_in_turn == 0) shared_turns().owner[device_].compare_exchange_strong(own, 0);
+  }
+  TurnOnDevice(const TurnOnDevice&) = delete;
+  TurnOnDevice& operator=(const TurnOnDevice&) = delete;
+
+ private:
+  // Ended, though perhaps nobody has asked for its status.
+  static bool is_gone(int process) {
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    std::string text;
+    if (!std::getline(file, text)) return true;
+    const std::size_t end = text.rfind(") ");
+    return end != std::string::npos && (text[end + 2] == 'Z' || text[end + 2] == 'X');
+  }
+
+  int device_;
+  bool taken_;
+};
+
+}  // namespace
+
+namespace fake {
+
+SharedTurns& shared_turns() {
+  static auto* const turns = static_cast<SharedTurns*>(
+      ::mmap(nullptr, sizeof(SharedTurns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  return *turns;
+}
+// Before the program forks.
+[[maybe_unused]] static SharedTurns& turns_at_load = shared_turns();
+
+}  // namespace fake
+
 #pragma GCC visibility push(default)
 extern "C" {
 
-int cuStreamCreate(void** stream, unsigned) {
+int cuStreamCreate(void** stream, unsigned flags) {
   if (const int code = enter("cuStreamCreate")) return code;
-  auto made = std::make_shared<FakeStream>();
+  if (current == nullptr) return kInvalidContext;
+  auto made = std::make_shared<FakeStream>(current_device(), (flags & 1) == 0, next_channel(current_device()));
   State& s = state();
   const std::lock_guard lock(s.mutex);
   *stream = made.get();
@@ -23,7 +112,7 @@ int cuStreamDestroy_v2(void* stream) {
   if (const int code = enter("cuStreamDestroy_v2")) return code;
   std::shared_ptr<FakeStream> dead = stream_of(stream);
   if (!dead) return kInvalidHandle;
-  dead->drain();
+  dead->drain();  // the thread behind it must be able to end
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.streams.erase(stream);
@@ -41,14 +130,19 @@ int cuStreamSynchronize(void* stream) {
   return kSuccess;
 }
 int cuStreamIsCapturing(void* stream, int* status) {
-  *status = stream_of(stream)->capture ? 1 : 0;
-  return enter("cuStreamIsCapturing");
+  if (const int code = enter("cuStreamIsCapturing")) return code;
+  if (capture_beside_legacy(stream)) return kCaptureImplicit;
+  const auto found = stream_of(stream);
+  if (!found) return kInvalidHandle;
+  *status = !found->capture ? 0 : found->capture->invalid ? 2 : 1;
+  return kSuccess;
 }
 int cuStreamGetCaptureInfo_v2(void* stream, int* status, u64* id, void** graph, const void***, unsigned long*) {
   if (const int code = enter("cuStreamGetCaptureInfo_v2")) return code;
+  if (capture_beside_legacy(stream)) return kCaptureImplicit;
   const auto found = stream_of(stream);
   if (!found) return kInvalidHandle;
-  *status = found->capture ? 1 : 0;
+  *status = !found->capture ? 0 : found->capture->invalid ? 2 : 1;
   if (found->capture && id != nullptr) *id = found->capture->id;
   if (found->capture && graph != nullptr) *graph = found->capture.get();
   return kSuccess;
@@ -76,8 +170,9 @@ int cuStreamEndCapture(void* stream, void** graph) {
   *graph = found->capture.get();
   if (found->capture->mode == 0) --s.global_captures;
   if (found->capture->mode == 1) --thread_captures;
+  const bool invalid = found->capture->invalid;
   found->capture = nullptr;
-  return kSuccess;
+  return invalid ? kCaptureInvalidated : kSuccess;
 }
 int cuGraphInstantiateWithFlags(void** executable, void* graph, u64) {
   State& s = state();
@@ -94,9 +189,14 @@ int cuGraphLaunch(void* executable, void* stream) {
     const std::lock_guard lock(s.mutex);
     graph = s.executables.at(executable);
   }
-  stream_of(stream)->push([graph] {
-    for (const auto& work : graph->work) work();
-  });
+  const auto found = stream_of(stream);
+  if (!found) return kInvalidHandle;
+  if (const int code = enter_work(stream)) return code;
+  for (const Work& work : graph->work) {
+    Work one = work;
+    one.run = [graph, run = work.run] { run(); };  // the graph may go while it runs
+    found->push(std::move(one));
+  }
   return kSuccess;
 }
 int cuGraphExecDestroy(void* executable) {
@@ -138,9 +238,12 @@ int cuGraphRetainUserObject(void* graph, void* object, unsigned, unsigned flags)
 
 int cuEventCreate(void** event, unsigned) {
   if (const int code = enter("cuEventCreate")) return code;
+  if (current == nullptr) return kInvalidContext;
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  *event = *s.events.insert(new FakeEvent).first;
+  auto* const made = *s.events.insert(new FakeEvent).first;
+  made->device = current_device();
+  *event = made;
   return kSuccess;
 }
 int cuEventDestroy_v2(void* event) {
@@ -154,49 +257,58 @@ int cuEventDestroy_v2(void* event) {
 int cuEventRecord(void* event, void* stream) {
   if (const int code = enter("cuEventRecord")) return code;
   const auto found = stream_of(stream);
-  if (!found) return kInvalidHandle;
-  auto marker = std::make_shared<Marker>();
   auto& target = *static_cast<FakeEvent*>(event);
+  if (!found || found->device != target.device) return kInvalidHandle;  // both of one context
+  if (const int code = enter_work(stream)) return code;
+  auto marker = std::make_shared<Marker>();
   target.capture = found->capture ? found->capture->id : 0;
   target.marker = marker;
-  found->push([marker] {
-    marker->at_us = working->worked_us;
-    marker->done = true;
-  });
+  found->push(Work{[marker] {
+                     marker->at_us = working->worked_us;
+                     marker->done = true;
+                   },
+                   WorkKind::mark, "an event", 0});
   return kSuccess;
 }
 int cuEventQuery(void* event) {
   if (const int code = enter_unsafe("cuEventQuery")) return code;
-  const auto& marker = static_cast<FakeEvent*>(event)->marker;
-  return !marker || marker->done ? kSuccess : kNotReady;
+  const auto& asked = *static_cast<FakeEvent*>(event);
+  if (const int fault = context_of(asked.device).fault) return fault;
+  if (asked.capture != 0) return kCapturedEvent;
+  return !asked.marker || asked.marker->done ? kSuccess : kNotReady;
 }
 int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   if (const int code = enter_unsafe("cuEventElapsedTime")) return code;
-  const auto &first = static_cast<FakeEvent*>(begin)->marker, &last = static_cast<FakeEvent*>(end)->marker;
-  if (!first || !last) return kInvalidHandle;
-  if (!first->done || !last->done) return kNotReady;
-  *milliseconds = static_cast<float>((last->at_us - first->at_us) / 1000);
+  const auto &first = *static_cast<FakeEvent*>(begin), &last = *static_cast<FakeEvent*>(end);
+  if (!first.marker || !last.marker || first.device != last.device) return kInvalidHandle;
+  if (first.capture != 0 || last.capture != 0) return kCapturedEvent;
+  if (!first.marker->done || !last.marker->done) return kNotReady;
+  *milliseconds = static_cast<float>((last.marker->at_us - first.marker->at_us) / 1000);
   return kSuccess;
 }
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   if (const int code = enter("cuStreamWaitEvent")) return code;
   const auto found = stream_of(stream);
+  if (!found) return kInvalidHandle;
+  if (const int code = enter_work(stream)) return code;
   const auto& awaited = *static_cast<FakeEvent*>(event);
   const u64 capture = found->capture ? found->capture->id : 0;
   if (capture != awaited.capture) {
     ++state().violations;
     return kCaptureIsolation;
   }
-  found->push([marker = awaited.marker] {
-    while (marker && !marker->done) ::sched_yield();
-  });
+  found->push(Work{[marker = awaited.marker, &context = found->context] {
+                     while (marker && !marker->done && context.fault == 0) ::sched_yield();
+                   },
+                   WorkKind::waits, "a wait for an event", 0});
   return kSuccess;
 }
 
 int cuModuleLoadData(void** module, const void* image) {
-  if (const int code = enter_unsafe("cuModuleLoadData")) return code;
+  if (const int code = enter_draining("cuModuleLoadData")) return code;
+  if (current == nullptr) return kInvalidContext;
   if (std::memcmp(image, "FAKE ", 5) != 0) return 200;  // invalid image
-  auto* made = new Module{static_cast<const char*>(image)};
+  auto* made = new Module{static_cast<const char*>(image), current_device()};
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.modules.insert(made);
@@ -205,6 +317,7 @@ int cuModuleLoadData(void** module, const void* image) {
 }
 int cuModuleUnload(void* module) {
   if (const int code = enter("cuModuleUnload")) return code;
+  if (const int code = drain_context("cuModuleUnload")) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (s.modules.erase(static_cast<Module*>(module)) == 0) return kInvalidHandle;
@@ -213,52 +326,78 @@ int cuModuleUnload(void* module) {
 }
 int cuModuleGetFunction(void** function, void* module, const char* name) {
   if (const int code = enter("cuModuleGetFunction")) return code;
-  if (static_cast<Module*>(module)->image.find(name) == std::string::npos) return 500;  // not found
+  const Module& from = *static_cast<const Module*>(module);
+  if (from.image.find(name) == std::string::npos) return 500;  // not found
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.functions.push_back(std::make_unique<Function>(Function{name}));
-  *function = s.functions.back().get();
+  s.functions.push_back(std::make_unique<Function>());
+  Function& made = *s.functions.back();
+  made.name = name;
+  made.device = from.device;
+  made.block_halves = halves_of_block(from.image);
+  *function = &made;
   return kSuccess;
 }
-int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned threads, unsigned, unsigned,
+// Functions are loaded when they are asked for or first launched, which waits for the whole context.
+static int load_function(Function& function, const char* call) {
+  if (function.loaded) return kSuccess;
+  if (const int code = drain_context(call)) return code;
+  function.loaded = true;
+  return kSuccess;
+}
+int cuFuncLoad(void* function) {
+  if (const int code = enter("cuFuncLoad")) return code;
+  return load_function(*static_cast<Function*>(function), "cuFuncLoad");
+}
+int cuFuncGetAttribute(int* value, int, void* function) {
+  if (const int code = enter("cuFuncGetAttribute")) return code;
+  *value = 0;
+  return load_function(*static_cast<Function*>(function), "cuFuncGetAttribute");
+}
+int cuLaunchKernel(void* handle, unsigned grid, unsigned, unsigned, unsigned threads, unsigned, unsigned,
                    unsigned shared_bytes, void* stream, void** parameters, void**) {
   if (const int code = enter("cuLaunchKernel")) return code;
   if (current == nullptr) return kInvalidContext;
-  if (function == nullptr || grid == 0 || threads == 0 || threads > 512 || shared_bytes > 44 * 1024)
-    return kInvalidValue;
+  if (handle == nullptr || grid == 0 || threads == 0 || threads > 512 || shared_bytes > 44 * 1024) return kInvalidValue;
+  auto& function = *static_cast<Function*>(handle);
   const auto found = stream_of(stream);
-  if (!found) return kInvalidHandle;
-  const std::string name = static_cast<const Function*>(function)->name;
-  const auto ran = [name] {
-    State& s = state();
-    s.kernels.fetch_add(1);
-    const std::lock_guard lock(s.mutex);
-    s.launched.append(";").append(name);
-  };
+  if (!found || found->device != function.device) return kInvalidHandle;
+  if (const int code = enter_work(stream)) return code;
+  if (const int code = load_function(function, ("the first launch of " + function.name).c_str())) return code;
+  const std::string& name = function.name;
+  std::function<void()> body;
   if (name.compare(0, 10, "sccl_move_") == 0)
-    found->push([=, arguments = *static_cast<const MoveArguments*>(parameters[0])] {
+    body = [=, arguments = *static_cast<const MoveArguments*>(parameters[0])] {
       sccl::device::gpu::launch_move_on_host(arguments, grid, kThreads);
       work_of_kernel(arguments.elements * arguments.element_bytes);
-      ran();
-    });
+    };
   else if (name == "sccl_signal")
-    found->push([=, arguments = *static_cast<const SignalArguments*>(parameters[0])] {
+    body = [arguments = *static_cast<const SignalArguments*>(parameters[0])] {
       sccl::device::gpu::launch_on_host(arguments);
-      ran();
-    });
+    };
   else if (name == "sccl_one_sided")
-    found->push([=, arguments = *static_cast<const OneSidedArguments*>(parameters[0])] {
+    body = [=, arguments = *static_cast<const OneSidedArguments*>(parameters[0])] {
       sccl::device::gpu::launch_on_host(arguments, grid, kThreads);
-      ran();
-    });
+    };
   else
-    found->push([=, arguments = *static_cast<const CallArguments*>(parameters[0])] {
+    body = [=, arguments = *static_cast<const CallArguments*>(parameters[0])] {
+      const int device = working->device;
+      if (const std::string wrong = out_of_reach(device, arguments); !wrong.empty()) return fault(device, wrong);
       const bool lines = arguments.call.protocol == sccl::device::Protocol::ll128;
       sccl::device::gpu::launch_on_host(arguments, grid, lines ? kLineThreads : kThreads, shared_bytes);
       if (lines) state().line_kernels.fetch_add(1);
       working->worked_us += arguments.call.protocol == sccl::device::Protocol::ll ? state().ll_us : state().simple_us;
-      ran();
-    });
+    };
+  found->push(Work{[body = std::move(body), name, halves = function.block_halves] {
+                     const TurnOnDevice turn(working->device);
+                     sccl::device::gpu::host_block_halves = halves;
+                     body();
+                     State& s = state();
+                     s.kernels.fetch_add(1);
+                     const std::lock_guard lock(s.mutex);
+                     s.launched.append(";").append(name);
+                   },
+                   WorkKind::kernel, name, 0});
   return kSuccess;
 }
 

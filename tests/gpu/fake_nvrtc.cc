@@ -1,4 +1,5 @@
 // A compiler for the fake driver: its images are the sources, which name the kernels.
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -11,8 +12,16 @@ int nvrtcVersion(int* major, int* minor) {
   return 0;
 }
 const char* nvrtcGetErrorString(int) { return "an error of the fake"; }
-int nvrtcCreateProgram(void** program, const char* source, const char*, int, const char* const*, const char* const*) {
-  *program = new std::string(std::string("FAKE ") + source);
+// The image tells what the headers promise of a multiprocessor's blocks: the second number of __launch_bounds__.
+int nvrtcCreateProgram(void** program, const char* source, const char*, int count, const char* const* headers,
+                       const char* const*) {
+  std::string blocks = "1";
+  for (int i = 0; i < count; ++i) {
+    const char* const bounds = std::strstr(headers[i], "__launch_bounds__(");
+    const char* const second = bounds == nullptr ? nullptr : std::strchr(bounds, ',');
+    if (second != nullptr) blocks = std::to_string(std::atoi(second + 1));
+  }
+  *program = new std::string("FAKE " + std::string(source) + "\nBLOCKS_A_MULTIPROCESSOR " + blocks + "\n");
   return 0;
 }
 int nvrtcDestroyProgram(void** program) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
@@ -26,6 +27,21 @@ struct alignas(16) Vector {
   u32 words[4];
 };
 
+// The device that runs a grid, where a test gives it one: room for blocks, and an end of all that runs.
+class HostGpu {
+ public:
+  virtual ~HostGpu() = default;
+  // Waits for room for one more block. False: nothing runs here any more.
+  virtual bool enter_block(int halves) = 0;
+  virtual void leave_block(int halves) = 0;
+
+  std::mutex dispatch;  // blocks of one kernel begin before those of the next
+  std::atomic<bool> vanished{false};
+};
+inline thread_local HostGpu* host_gpu = nullptr;  // of the thread that launches
+inline thread_local int host_block_halves = 1;    // what a block of its kernel takes
+struct Vanished {};                               // thrown in the threads of a kernel that is no more
+
 struct HostBlock {
   explicit HostBlock(u32 threads) : barrier(static_cast<std::ptrdiff_t>(threads)) {
     if (threads % kLineThreads != 0) return;  // no block for lines
@@ -39,6 +55,7 @@ struct HostBlock {
   }
   std::barrier<> barrier;
   std::atomic<u32> dissent{0};
+  std::atomic<u32> ended{0};
   u32 warp_lanes = 0;
   std::vector<std::unique_ptr<HostWarp>> warps;
 };
@@ -48,14 +65,21 @@ struct HostPlace {
   u32 thread = 0;
   u32 threads = 1;
   u32 block_index = 0;
+  const std::atomic<bool>* vanished = nullptr;
 };
 inline thread_local HostPlace place;
+
+inline void end_if_vanished() {
+  if (place.vanished != nullptr && place.vanished->load(std::memory_order_acquire)) throw Vanished{};
+}
 
 inline u32 thread_index() { return place.thread; }
 inline u32 thread_count() { return place.threads; }
 inline u32 block_index() { return place.block_index; }
 inline void block_sync() {
+  end_if_vanished();
   if (place.threads > 1) place.block->barrier.arrive_and_wait();
+  end_if_vanished();
 }
 inline bool block_all(bool mine) {
   block_sync();
@@ -69,7 +93,10 @@ inline bool block_all(bool mine) {
 }
 
 inline u64 load_acquire_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
-inline u64 load_relaxed_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
+inline u64 load_relaxed_system(const u64* from) {
+  end_if_vanished();
+  return __atomic_load_n(from, __ATOMIC_RELAXED);
+}
 // Now and then a store comes late: what its thread has read before is old by then.
 inline std::atomic<bool> late_stores{false};
 inline void come_late() {
@@ -105,7 +132,14 @@ inline void fence_system_total() {
 inline u64 load_acquire_device(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }
-inline void pause() { ::sched_yield(); }
+inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
+  __atomic_compare_exchange_n(at, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
+}
+inline void pause() {
+  end_if_vanished();
+  ::sched_yield();
+}
 
 }  // namespace sccl::device::gpu
 
@@ -113,18 +147,35 @@ inline void pause() { ::sched_yield(); }
 
 namespace sccl::device::gpu {
 
-// Runs `body` in every thread of every block of a launch; returns when all have ended.
+// Runs `body` in every thread of every block of a launch; returns when all have ended. A block begins when its device
+// has room for it.
 inline void on_grid(u32 blocks, u32 threads, const std::function<void(u32 block, u32 thread)>& body) {
   std::vector<std::unique_ptr<HostBlock>> states;
   std::vector<std::thread> running;
-  for (u32 block = 0; block < blocks; ++block) {
-    states.push_back(std::make_unique<HostBlock>(threads));
-    for (u32 thread = 0; thread < threads; ++thread)
-      running.emplace_back([&, block, thread, state = states.back().get()] {
-        place = {state, thread, threads, block};
-        warp_place = state->place_in_warp(block, thread);
-        body(block, thread);
-      });
+  HostGpu* const gpu = host_gpu;
+  const int halves = host_block_halves;
+  const auto run = [gpu, halves, threads, &body](HostBlock* state, u32 block, u32 thread) {
+    place = {state, thread, threads, block, gpu == nullptr ? nullptr : &gpu->vanished};
+    warp_place = state->place_in_warp(block, thread);
+    try {
+      body(block, thread);
+    } catch (const Vanished&) {
+      state->barrier.arrive_and_drop();
+      if (warp_place.warp != nullptr) warp_place.warp->barrier.arrive_and_drop();
+    }
+    if (gpu != nullptr && state->ended.fetch_add(1) + 1 == threads) gpu->leave_block(halves);
+  };
+  {
+    std::unique_lock<std::mutex> dispatching;
+    if (gpu != nullptr) dispatching = std::unique_lock(gpu->dispatch);
+    for (u32 block = 0; block < blocks; ++block) {
+      if (gpu != nullptr && !gpu->enter_block(halves)) {
+        gpu->leave_block(halves);
+        break;
+      }
+      states.push_back(std::make_unique<HostBlock>(threads));
+      for (u32 thread = 0; thread < threads; ++thread) running.emplace_back(run, states.back().get(), block, thread);
+    }
   }
   for (std::thread& thread : running) thread.join();
 }

@@ -11,6 +11,7 @@ namespace gpu_test {
 class Buffer {
  public:
   Buffer(std::size_t count, bool of_library) : of_library_(of_library) {
+    const Spared here;
     void* memory = nullptr;
     if (of_library) {
       ncclMemAlloc(&memory, count * sizeof(int));
@@ -22,7 +23,10 @@ class Buffer {
     }
     data = static_cast<int*>(memory);
   }
-  ~Buffer() { of_library_ ? static_cast<void>(ncclMemFree(data)) : static_cast<void>(cuMemFree_v2(whole_)); }
+  ~Buffer() {
+    const Spared here;
+    of_library_ ? static_cast<void>(ncclMemFree(data)) : static_cast<void>(cuMemFree_v2(whole_));
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 

@@ -8,18 +8,19 @@ namespace sccl::device::gpu {
 
 // With the rest of CallArguments this stays within the 4 KiB that a kernel's parameters may have.
 inline constexpr u32 kInlineChunks = 96;
-// Of a block, so that no kernel runs out of registers.
-inline constexpr u32 kMostThreads = 384;
+// Of a block: a multiprocessor has room and registers for two, of other communicators, too.
+inline constexpr u32 kMostThreads = 256;
 
 // Of one rank, in its device's memory; kernels of the ranks that can reach it add to `stop`.
 struct Control {
   u64 arrived_blocks;  // of the running kernel: the last one leaves everything as the next kernel wants it
   u64 finished_calls;
+  u64 running;           // whose ticket is taken, and by how many blocks (ticket.h); 0: no kernel runs
   alignas(64) u64 stop;  // StopReason: why spinning must end; never reset
   u64 stop_peer;         // the rank that set it
 };
 
-enum class StopReason : u64 { none = 0, host = 1, mismatch = 2, peer = 3, unreachable = 4 };
+enum class StopReason : u64 { none = 0, host = 1, mismatch = 2, peer = 3, unreachable = 4, overlap = 5 };
 
 // Of one rank, in host memory mapped to its device.
 struct HostWords {
@@ -54,6 +55,7 @@ struct CallArguments {
   u32 rank;
   HostWords* host;
   u64 sequence;              // 0: of a call that is replayed
+  u64 ticket;                // of this launch alone, or of this node of a graph
   const u64* scale_pointer;  // the factor of a pre-multiplied sum, read when the kernel runs; may be null
   u32 chunk_count;           // of `chunks`; when call.chunks is set, of each channel's table there
   Chunk chunks[kInlineChunks];
@@ -81,6 +83,7 @@ struct OneSidedArguments {
   Control* control;
   HostWords* host;
   u64 sequence;  // 0: of a call that is replayed
+  u64 ticket;
   u32 wait_count;
   AwaitedSignal waits[kMostWaits];
 };

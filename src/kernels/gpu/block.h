@@ -118,15 +118,7 @@ class Block {
     return agree([&] { return must_stop(); });
   }
   // The leader's: notes why, for the host and for the other ranks. Only the first reason counts.
-  void stop(StopReason reason, int peer) {
-    tell_host(arguments_.host, reason, static_cast<u64>(peer));
-    SCCL_ROLLED for (u32 rank = 0; rank < arguments_.ranks; ++rank) {
-      Control* const control = arguments_.peer_controls[rank];
-      if (control == nullptr || load_relaxed_system(&control->stop) != 0) continue;
-      store_relaxed_system(&control->stop_peer, arguments_.rank);
-      store_release_system(&control->stop, static_cast<u64>(rank == arguments_.rank ? reason : StopReason::peer));
-    }
-  }
+  void stop(StopReason reason, int peer) { stop_all_ranks(arguments_, reason, peer); }
 
  private:
   bool must_stop() {

@@ -10,6 +10,7 @@
 #include "kernels/gpu/one_sided_kernel.h"
 #include "kernels/gpu/signal_kernel.h"
 #include "kernels/gpu/target.h"
+#include "kernels/gpu/ticket.h"
 
 namespace sccl::device::gpu {
 
@@ -27,6 +28,7 @@ inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
   block_sync();
   if (thread_index() != 0) return;
   arguments.control->arrived_blocks = 0;
+  give_ticket_back(arguments.control);
   tell_end(arguments.control, arguments.host, arguments.sequence);
 }
 
@@ -37,7 +39,8 @@ inline Chunk part_for(const CallArguments& arguments, const Chunk& chunk, u32 ch
   return part_of(chunk, arguments.call.element_bytes, parts, channel);
 }
 
-inline void begin_call(const CallArguments& arguments, BlockMemory& memory) {
+// False: another kernel of the communicator runs, and nothing may be touched.
+inline bool begin_call(const CallArguments& arguments, BlockMemory& memory) {
   const u32 channel = block_index() / arguments.blocks_per_channel;
   if (arguments.call.chunks == nullptr)
     SCCL_ROLLED for (u32 i = thread_index(); i < arguments.chunk_count; i += thread_count()) memory.chunks[i] =
@@ -54,9 +57,15 @@ inline void begin_call(const CallArguments& arguments, BlockMemory& memory) {
           static_cast<u64>(reinterpret_cast<const u8*>(arguments.scale_pointer)[i]) << (8 * i);
       memory.call.scale_bits = bits;
     }
-    if (block_index() == 0) tell_begin(arguments.control, arguments.host);
+    const u32 blocks = arguments.channels * arguments.blocks_per_channel;
+    memory.stopped = !take_ticket(arguments.control, arguments.ticket, blocks);
+    if (memory.stopped)
+      stop_all_ranks(arguments, StopReason::overlap, static_cast<int>(arguments.rank));
+    else if (block_index() == 0)
+      tell_begin(arguments.control, arguments.host);
   }
   block_sync();
+  return !memory.stopped;
 }
 
 template <class Mover>
@@ -89,7 +98,7 @@ inline void run_lanes(const CallArguments& arguments, BlockMemory& memory, u8* p
 
 template <class Mover>
 inline void run_call(const CallArguments& arguments, BlockMemory& memory, u8* places) {
-  begin_call(arguments, memory);
+  if (!begin_call(arguments, memory)) return;
   run_lanes<Mover>(arguments, memory, places);
   end_call(arguments, memory);
 }

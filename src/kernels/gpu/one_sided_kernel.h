@@ -13,6 +13,7 @@
 #include "kernels/gpu/reduce_copy.h"
 #include "kernels/gpu/stop_signs.h"
 #include "kernels/gpu/target.h"
+#include "kernels/gpu/ticket.h"
 
 namespace sccl::device::gpu {
 
@@ -42,9 +43,17 @@ inline bool wait_for_signals(const OneSidedArguments& arguments) {
   return true;
 }
 
+inline constexpr u32 kOverlap = 2;
+
 // `last` lies in the block's shared memory.
 inline void run_one_sided(const OneSidedArguments& arguments, u32& last) {
   const bool leader = thread_index() == 0;
+  if (leader) last = take_ticket(arguments.control, arguments.ticket, arguments.blocks) ? 0 : kOverlap;
+  block_sync();
+  if (last == kOverlap) {
+    if (leader) tell_host(arguments.host, StopReason::overlap, arguments.rank);
+    return;
+  }
   if (leader && block_index() == 0) tell_begin(arguments.control, arguments.host);
   put_share(arguments);
   block_sync();
@@ -57,6 +66,7 @@ inline void run_one_sided(const OneSidedArguments& arguments, u32& last) {
   if (arguments.arrived != nullptr) store_release_system(arguments.arrived, ++*arguments.sent);
   wait_for_signals(arguments);
   arguments.control->arrived_blocks = 0;
+  give_ticket_back(arguments.control);
   tell_end(arguments.control, arguments.host, arguments.sequence);
 }
 

@@ -14,6 +14,18 @@ inline void tell_host(HostWords* host, StopReason reason, u64 peer) {
   store_release_system(&host->stopped, static_cast<u64>(reason));
 }
 
+// Stops the kernels of all ranks. Only the first reason counts.
+template <class Arguments>
+inline void stop_all_ranks(const Arguments& arguments, StopReason reason, int peer) {
+  tell_host(arguments.host, reason, static_cast<u64>(peer));
+  SCCL_ROLLED for (u32 rank = 0; rank < arguments.ranks; ++rank) {
+    Control* const control = arguments.peer_controls[rank];
+    if (control == nullptr || load_relaxed_system(&control->stop) != 0) continue;
+    store_relaxed_system(&control->stop_peer, arguments.rank);
+    store_release_system(&control->stop, static_cast<u64>(rank == arguments.rank ? reason : StopReason::peer));
+  }
+}
+
 // Of the leader of a block. The arguments, of any kernel, stay where they are: no registers are taken for them.
 class StopSigns {
  public:

@@ -12,7 +12,7 @@
 #define SCCL_KERNEL __global__
 #define SCCL_SHARED __shared__
 #define SCCL_NOINLINE __noinline__
-#define SCCL_MOST_THREADS(count) __launch_bounds__(count, 1)
+#define SCCL_MOST_THREADS(count) __launch_bounds__(count, 2)
 #else
 #define SCCL_GPU_CUDA 0
 #if !defined(__global__)
@@ -78,6 +78,15 @@ inline u64 fetch_add_device(u64* at, u64 value) {
   asm volatile("atom.add.acq_rel.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
   return before;
 }
+// What was there; `wanted` is now, if that was `expected`.
+inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
+  u64 before;
+  asm volatile("atom.acq_rel.gpu.cas.b64 %0, [%1], %2, %3;"
+               : "=l"(before)
+               : "l"(at), "l"(expected), "l"(wanted)
+               : "memory");
+  return before;
+}
 inline void pause() {}  // a poll takes long enough
 
 // A line that threads of a warp share is one transaction when they come together to one instruction.
@@ -133,6 +142,10 @@ inline void fence_system_total() { fence_system(); }
 inline u64 load_acquire_device(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }
+inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
+  __atomic_compare_exchange_n(at, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
+}
 inline void pause() { __builtin_amdgcn_s_sleep(1); }
 
 #if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)

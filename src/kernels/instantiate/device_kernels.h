@@ -23,8 +23,13 @@ class DeviceKernels {
   // A driver's function. The device must be current. Throws where the kernel cannot be had.
   void* function(const kernels::Instance& instance);
 
-  // Compiles what most programs begin with, unless it is on disk.
-  void prepare(kernels::KernelForm form = kernels::KernelForm::call);
+  // Compiles, or finds, the kernels that calls may need, in parallel, those that most programs use first; not for long.
+  // For any thread, beside everything else.
+  void prepare();
+  // Loads them, so that no call has to, which might wait for kernels that wait for this rank. The device must be
+  // current. What cannot be had is told to the call that needs it. `moves`: those of calls that streams order, too.
+  enum class Moves : std::uint8_t { no, yes };
+  void load_all(Moves moves);
 
  private:
   struct Loaded {

@@ -127,10 +127,25 @@ std::string KernelStore::image(const Instance& instance) {
   return image;
 }
 
-void KernelStore::prepare(std::span<const Instance> instances) {
+bool KernelStore::has(const Instance& instance) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (images_.count(instance) != 0) return true;
+  }
+  std::error_code none;
+  for (const auto& folder : options_.ready_made)
+    if (std::filesystem::exists(folder / file_name(instance), none)) return true;
+  if (!options_.cache || !std::filesystem::exists(*options_.cache / file_name(instance), none)) return false;
+  std::string ignored;
+  const Compiler* const compiler = this->compiler(ignored);
+  return find(instance, compiler != nullptr ? compiler->version() : "").has_value();
+}
+
+void KernelStore::prepare(std::span<const Instance> instances, Clock::time_point until) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < instances.size(); i = next++) {
+      if (Clock::now() > until) return;
       try {
         image(instances[i]);
       } catch (const Error&) {

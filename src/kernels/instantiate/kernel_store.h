@@ -4,6 +4,7 @@
 // them. Where a compiler is at hand only its own version's entries count; where there is none, any will do.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -41,8 +42,13 @@ class KernelStore {
   // cannot be had, with the remedy.
   std::string image(const Instance& instance);
 
-  // Makes these available, in parallel; returns when they are. What fails will fail again when it is asked for.
-  void prepare(std::span<const Instance> instances);
+  // Makes these available, in parallel and in this order; returns when they are, or when none has been begun before
+  // `until`. What fails will fail again when it is asked for.
+  using Clock = std::chrono::steady_clock;
+  void prepare(std::span<const Instance> instances, Clock::time_point until = Clock::time_point::max());
+
+  // Whether image() need not compile it.
+  bool has(const Instance& instance);
 
   // How many were compiled by this object, not found.
   int compiled() const;

@@ -2,6 +2,9 @@
 
 #include <array>
 #include <cctype>
+#include <cstdlib>
+#include <map>
+#include <mutex>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -59,6 +62,22 @@ Device describe(const Driver& driver, int ordinal, void* context) {
   return device;
 }
 
+// CUDA's runtime uses the first device in a thread that has chosen none. The program uses devices at all when the
+// primary context of one is active; asking makes none active.
+std::optional<Device> device_of_runtime(const Driver& driver) {
+  int count = 0;
+  if (driver.primary_state == nullptr || driver.device_count(&count) != 0) return std::nullopt;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    int number = 0;
+    int active = 0;
+    unsigned flags = 0;
+    if (driver.device_by_ordinal(&number, ordinal) == 0 && driver.primary_state(number, &flags, &active) == 0 &&
+        active != 0)
+      return primary_device(driver, 0);
+  }
+  return std::nullopt;
+}
+
 // Programs that use HIP always have a current device; they have a device at all when there is one.
 std::optional<Device> device_of(const Driver& driver) {
   if (driver.vendor == Vendor::hip) {
@@ -68,7 +87,8 @@ std::optional<Device> device_of(const Driver& driver) {
     return describe(driver, ordinal, nullptr);
   }
   void* context = nullptr;
-  if (driver.context_current(&context) != 0 || context == nullptr) return std::nullopt;
+  if (driver.context_current(&context) != 0) return std::nullopt;
+  if (context == nullptr) return device_of_runtime(driver);
   int ordinal = 0;
   driver.check(driver.context_device(&ordinal), "asking for the current device");
   return describe(driver, ordinal, context);
@@ -106,6 +126,14 @@ Device primary_device(const Driver& driver, int ordinal) {
   void* context = nullptr;
   driver.check(driver.device_by_ordinal(&number, ordinal), "choosing a device");
   driver.check(driver.primary_retain(&context, number), "using a device's primary context");
+  // Kept once: a thread that asks often shall not count the context up without end.
+  static std::mutex mutex;
+  static std::map<int, void*> kept;
+  const std::lock_guard lock(mutex);
+  if (const auto [entry, fresh] = kept.try_emplace(number, context); !fresh) {
+    if (entry->second == context) driver.primary_release(number);
+    entry->second = context;
+  }
   return describe(driver, number, context);
 }
 
@@ -113,6 +141,13 @@ std::string name_of(const Device& device) {
   std::array<char, 128> name{};
   return device.driver->device_name(name.data(), static_cast<int>(name.size()) - 1, device.ordinal) == 0 ? name.data()
                                                                                                          : "";
+}
+
+int hardware_queues() {
+  constexpr int kUsual = 8;
+  const char* const told = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const int number = told == nullptr ? kUsual : std::atoi(told);
+  return number > 0 ? number : kUsual;
 }
 
 bool may_reach(const Device& device, const UniqueDeviceId& other) {
@@ -157,14 +192,26 @@ RelaxedCapture::RelaxedCapture(const Driver& driver) : driver_(driver) {
 
 RelaxedCapture::~RelaxedCapture() { driver_.exchange_capture_mode(&mode_); }
 
+namespace {
+
+void check_capture(const Driver& driver, Status status) {
+  if (status == kCaptureImplicit)
+    fail(ErrorCode::invalid_usage,
+         "the default stream was given to a call while a stream that waits for it is being captured (error {}): end "
+         "the capture first, or give the call a stream of its own (cudaStreamNonBlocking)",
+         status);
+  driver.check(status, "asking for a stream's capture");
+}
+
+}  // namespace
+
 CaptureState capture_of(const Driver& driver, Stream stream) {
   int status = 0;
   CaptureState state;
   if (driver.capture_info != nullptr) {
-    driver.check(driver.capture_info(stream, &status, &state.id, &state.graph, nullptr, nullptr),
-                 "asking for a stream's capture");
+    check_capture(driver, driver.capture_info(stream, &status, &state.id, &state.graph, nullptr, nullptr));
   } else {
-    driver.check(driver.stream_is_capturing(stream, &status), "asking for a stream's capture");
+    check_capture(driver, driver.stream_is_capturing(stream, &status));
     state.id = 1;
   }
   if (static_cast<Capture>(status) == Capture::invalidated)

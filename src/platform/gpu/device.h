@@ -25,8 +25,9 @@ struct Device {
   int newest_compiler() const { return driver->vendor == Vendor::cuda ? driver->version / 1000 : 0; }
 };
 
-// The device that is current in the calling thread, if the program uses one. SCCL_PLATFORM: `host` says no; `cuda` and
-// `hip` throw where there is none.
+// The device that is current in the calling thread, if the program uses one; in a thread that has chosen none, the one
+// that CUDA's runtime would use, if any device is in use. SCCL_PLATFORM: `host` says no; `cuda` and `hip` throw where
+// there is none.
 std::optional<Device> current_device();
 
 // A device by its number, with the context that CUDA's runtime uses, which is kept from now on: the program's own uses
@@ -35,6 +36,9 @@ Device primary_device(const Driver& driver, int ordinal);
 
 // "NVIDIA H200"; "" where the driver does not tell.
 std::string name_of(const Device& device);
+
+// Of a process on a CUDA device: streams share them.
+int hardware_queues();
 
 // Whether the driver says that `device` can use memory of another one; true where that one is not visible to this
 // process, so that the driver cannot be asked.
@@ -68,7 +72,8 @@ class RelaxedCapture {
   int mode_ = 2;
 };
 
-// Zero when the stream is not being captured. Throws device_error for a capture that has been invalidated.
+// Zero when the stream is not being captured. Throws device_error for a capture that has been invalidated, and
+// invalid_usage for the default stream while a capture forbids its use.
 struct CaptureState {
   unsigned long long id = 0;
   void* graph = nullptr;

@@ -58,6 +58,7 @@ void fill_devices(Table& table, Driver& d) {
   table.need(d.context_device, {"cuCtxGetDevice", nullptr});
   table.need(d.primary_retain, {"cuDevicePrimaryCtxRetain", nullptr});
   table.need(d.primary_release, {"cuDevicePrimaryCtxRelease_v2", nullptr});
+  table.want(d.primary_state, {"cuDevicePrimaryCtxGetState", nullptr});
   table.need(d.enable_peer_access, {"cuCtxEnablePeerAccess", nullptr});
   table.need(d.hip_get_device, {nullptr, "hipGetDevice"});
   table.need(d.hip_set_device, {nullptr, "hipSetDevice"});
@@ -117,6 +118,8 @@ void fill_work(Table& table, Driver& d) {
   table.need(d.module_load, {"cuModuleLoadData", "hipModuleLoadData"});
   table.need(d.module_unload, {"cuModuleUnload", "hipModuleUnload"});
   table.need(d.module_function, {"cuModuleGetFunction", "hipModuleGetFunction"});
+  table.want(d.function_load, {"cuFuncLoad", nullptr});
+  table.want(d.function_attribute, {"cuFuncGetAttribute", "hipFuncGetAttribute"});
   table.need(d.launch, {"cuLaunchKernel", "hipModuleLaunchKernel"});
 }
 

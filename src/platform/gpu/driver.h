@@ -70,7 +70,9 @@ struct FlagOperation {
 static_assert(sizeof(FlagOperation) == 48);
 
 enum class Capture : int { none = 0, active = 1, invalidated = 2 };
-inline constexpr int kNotReady = 600;  // of both
+inline constexpr int kNotReady = 600;         // of both, as those that follow
+inline constexpr int kCaptureImplicit = 906;  // the legacy stream beside a capture that it would have to wait for
+inline constexpr int kCapturedEvent = 907;
 
 struct Driver {
   Vendor vendor = Vendor::cuda;
@@ -91,7 +93,8 @@ struct Driver {
   Status (*context_device)(int*);
   Status (*primary_retain)(void**, int device);
   Status (*primary_release)(int device);
-  Status (*enable_peer_access)(void* peer_context, unsigned flags);  // HIP: by device, in its own pointer
+  Status (*primary_state)(int device, unsigned* flags, int* active);  // null in HIP
+  Status (*enable_peer_access)(void* peer_context, unsigned flags);   // HIP: by device, in its own pointer
   // HIP has devices in their place.
   Status (*hip_get_device)(int*);
   Status (*hip_set_device)(int);
@@ -153,6 +156,8 @@ struct Driver {
   Status (*module_load)(void**, const void* image);
   Status (*module_unload)(void*);
   Status (*module_function)(void**, void* module, const char* name);
+  Status (*function_load)(void*);                                           // since CUDA 12.4; null before, and in HIP
+  Status (*function_attribute)(int* value, int attribute, void* function);  // may be null
   Status (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared_bytes,
                    Stream, void** parameters, void** extra);
 

@@ -61,34 +61,36 @@ Communicator::Communicator(CommunicatorOptions options) : options_(std::move(opt
   if (options_.accelerator) options_.device = options_.accelerator->ordinal;
 }
 
-// A peer that is writing into a window is waited for: the window is the program's own again.
+// A peer that is writing into a window is waited for: the window is the program's own again. What devices use is freed
+// last, when nobody refers to it.
 Communicator::~Communicator() {
-  if (on_device_ || !one_sided_ || !one_sided_->had_windows()) return;
-  executor_->leave(Presence::destroyed);
-  executor_->await_release();
+  if (!on_device_ && one_sided_ && one_sided_->had_windows()) {
+    executor_->leave(Presence::destroyed);
+    executor_->await_release();
+  }
+  on_device_.reset();
+  one_sided_.reset();
+  control_all_gather_.reset();
+  executor_.reset();
+  DeviceResources::reap();
 }
 
 void Communicator::connect() {
   env::report_once();
   try {
     KernelPreparation kernels(options_.accelerator);
-    Membership membership = init_membership(
-        {options_.id, options_.rank, options_.ranks, options_.place, options_.watch, options_.accelerator},
-        Deadline::in(init_timeout()), stop_.abort);
+    Membership membership = init_membership({options_.id, options_.rank, options_.ranks, options_.place, options_.watch,
+                                             options_.accelerator, most_blocks(options_.blocks)},
+                                            Deadline::in(init_timeout()), stop_.abort);
     kernels.wait();
     options_.watch = nullptr;
     membership.name = options_.name;
     log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, up to {} bytes of memory, {}",
               options_.rank, options_.ranks, platform_text(membership), membership.layout.slot_bytes() / 1024,
               membership.layout.total_bytes(), membership.direct ? "single copy" : "no single copy");
-    const std::lock_guard lock(mutex_);
-    executor_ = std::make_unique<Executor>(std::move(membership), stop_);
-    if (executor_->membership().on_device)
-      on_device_ = std::make_unique<DeviceExecutor>(executor_->membership(), stop_,
-                                                    [this](const Error& error) { record_failure(error); });
-    control_all_gather_ = std::make_unique<ControlAllGather>(executor_->membership(), stop_.abort);
-    one_sided_ =
-        std::make_unique<OneSided>(executor_->membership(), *control_all_gather_, on_device_.get(), stop_.abort);
+    build(std::move(membership));
+    // On a device nobody's first kernel may run while another rank still allocates: that would wait for the kernel.
+    if (on_device_) control_all_gather_->all_gather("init", {}, Deadline::in(init_timeout()));
     if (stop_.abort.load(std::memory_order_acquire)) {
       executor_->leave(Presence::aborted);
       fail(ErrorCode::invalid_usage, "rank {} was aborted during init", options_.rank);
@@ -103,6 +105,16 @@ void Communicator::connect() {
     record_failure(failure);
     throw failure;
   }
+}
+
+void Communicator::build(Membership membership) {
+  const std::lock_guard lock(mutex_);
+  executor_ = std::make_unique<Executor>(std::move(membership), stop_);
+  if (executor_->membership().on_device)
+    on_device_ = std::make_unique<DeviceExecutor>(executor_->membership(), stop_,
+                                                  [this](const Error& error) { record_failure(error); });
+  control_all_gather_ = std::make_unique<ControlAllGather>(executor_->membership(), stop_.abort);
+  one_sided_ = std::make_unique<OneSided>(executor_->membership(), *control_all_gather_, on_device_.get(), stop_.abort);
 }
 
 void Communicator::enter(State from, State to) { state_.compare_exchange_strong(from, to, std::memory_order_acq_rel); }

@@ -16,6 +16,7 @@
 #include "runtime/call/requests.h"
 #include "runtime/call/stop.h"
 #include "runtime/communicator/job.h"
+#include "runtime/settings/device_blocks.h"
 
 namespace sccl::runtime {
 
@@ -28,6 +29,7 @@ struct CommunicatorOptions {
   std::string name;  // commName of the configuration, may be empty
   bool blocking = true;
   std::optional<gpu::Device> accelerator{};  // empty: the one that is current in the calling thread, if any
+  BlockWishes blocks{};                      // of kernels on devices
   std::function<void()> watch{};             // called while init waits; throws when the ranks cannot all come any more
 };
 
@@ -35,6 +37,7 @@ class ControlAllGather;
 class DeviceExecutor;
 class Executor;
 class OneSided;
+struct Membership;
 
 // Of one rank's own memory; what peers hold is theirs.
 struct MemoryUse {
@@ -83,6 +86,7 @@ class Communicator {
   int place() const;  // after init
   const std::string& name() const { return options_.name; }
   bool blocking() const { return options_.blocking; }
+  const BlockWishes& block_wishes() const { return options_.blocks; }
   State state() const { return state_.load(std::memory_order_acquire); }
   bool ready() const { return state() == State::ready; }
   bool failed() const { return async_error_.load(std::memory_order_acquire) != 0; }
@@ -153,6 +157,7 @@ class Communicator {
     Reduction reduction;
   };
 
+  void build(Membership membership);
   void take_buffers_back() noexcept;
   [[noreturn]] void fail_unusable(State now) const;
   Executor* executor_if_made() const;

@@ -15,6 +15,7 @@ namespace sccl::runtime {
 struct ChildOptions {
   std::string name;
   bool blocking = true;
+  BlockWishes blocks{};
 };
 
 inline constexpr int kNoColor = -1;

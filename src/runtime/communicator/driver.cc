@@ -233,12 +233,12 @@ bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
   });
 }
 
-void launch(Workload& work) {
+void prepare(Workload& work) {
   DeviceExecutor& device = *work.communicator->on_device();
-  for (const PutRequest& put : work.puts) device.launch(put);
-  for (const CollectiveRequest& request : work.collectives) device.launch(request);
-  if (!work.transfers.empty()) device.launch(work.transfers);
-  if (!work.waits.empty()) device.launch(work.waits, work.wait_stream);
+  for (const PutRequest& put : work.puts) device.prepare(put);
+  for (const CollectiveRequest& request : work.collectives) device.prepare(request);
+  if (!work.transfers.empty()) device.prepare(work.transfers);
+  if (!work.waits.empty()) device.prepare(work.waits, work.wait_stream);
 }
 
 // Throws before anything is enqueued when a buffer is wrong. Of the communicators that fail later, the first one's
@@ -255,14 +255,23 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     try {
       guarded(*work.communicator, action);
     } catch (const Error& error) {
+      work.communicator->on_device()->drop_prepared();
       if (!first) first = error;
     }
   };
   for (Workload* work : all)
     if (shares_stream(*work, all)) attempt(*work, [&] { work->communicator->on_device()->fork(stream_of(*work)); });
+  std::deque<Communicator::RunningCall> running;
   for (Workload* work : all) {
-    const Communicator::RunningCall running(*work->communicator);
-    attempt(*work, [&] { launch(*work); });
+    running.emplace_back(*work->communicator);
+    attempt(*work, [&] { prepare(*work); });
+  }
+  // In turns: where hardware queues are few, a second call of one rank would stand before the first of another, and
+  // wait for it.
+  for (bool any = true; any;) {
+    any = false;
+    for (Workload* work : all) attempt(*work, [&] { any = work->communicator->on_device()->launch_next() || any; });
+    for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->finish_launch(); });
   }
   for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->join(); });
   return first;
@@ -274,7 +283,11 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
   const Communicator::RunningCall running(communicator);
   if (DeviceExecutor* const device = communicator.on_device()) {
     device->check(request);
-    return guarded(communicator, [&] { device->launch(request); });
+    return guarded(communicator, [&] {
+      device->prepare(request);
+      device->keep_pace();
+      device->launch_all();
+    });
   }
   guarded(communicator, [&] {
     communicator.executor().begin(request);

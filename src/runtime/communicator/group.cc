@@ -97,6 +97,13 @@ bool any_failed(const std::vector<Subject>& subjects) {
   return std::any_of(subjects.begin(), subjects.end(), [](const Subject& subject) { return subject->failed(); });
 }
 
+// Calls on devices are only enqueued, which waits for nobody: by the calling thread, whose default stream may be its
+// own.
+bool all_on_devices(const std::vector<Subject>& subjects) {
+  return std::all_of(subjects.begin(), subjects.end(),
+                     [](const Subject& subject) { return subject->on_device() != nullptr; });
+}
+
 // Now, or in the background when the communicators are non-blocking; these learn of a failure then.
 Completion run(const std::vector<Subject>& subjects, std::function<void()> action) {
   check_blocking_alike(subjects);
@@ -118,6 +125,13 @@ Completion run(const std::vector<Subject>& subjects, std::function<void()> actio
     throw;
   }
   return Completion::in_progress;
+}
+
+Completion run_calls(const std::vector<Subject>& subjects, std::function<void()> action) {
+  check_blocking_alike(subjects);
+  if (!all_on_devices(subjects)) return run(subjects, std::move(action));
+  action();
+  return Completion::done;
 }
 
 void check_stream(Communicator& communicator, StreamHandle stream) {
@@ -171,7 +185,7 @@ Completion group_end() {
   }
   if (closed && !closed->work.empty()) {
     const auto subjects = subjects_of(closed->work, &Workload::communicator);
-    return run(subjects, [work = std::move(closed->work)]() mutable { drive(work); });
+    return run_calls(subjects, [work = std::move(closed->work)]() mutable { drive(work); });
   }
   return Completion::done;
 }
@@ -203,7 +217,8 @@ Completion submit(const Subject& communicator, const CollectiveRequest& request)
     group().of(communicator).collectives.push_back(request);
     return Completion::done;
   }
-  if (!communicator->blocking()) return run({communicator}, [communicator, request] { drive(*communicator, request); });
+  if (!communicator->blocking())
+    return run_calls({communicator}, [communicator, request] { drive(*communicator, request); });
   drive(*communicator, request);
   return Completion::done;
 }
@@ -216,7 +231,7 @@ Completion submit(const Subject& communicator, const PointToPointRequest& reques
     group().of(communicator).transfers.push_back(request);
     return Completion::done;
   }
-  return run({communicator}, [communicator, request] {
+  return run_calls({communicator}, [communicator, request] {
     std::vector<Workload> work;
     work.emplace_back().communicator = communicator;
     work.front().transfers.push_back(request);
@@ -230,7 +245,7 @@ Completion submit(const Subject& communicator, const PutRequest& request) {
     group().of(communicator).puts.push_back(request);
     return Completion::done;
   }
-  return run({communicator}, [communicator, request] {
+  return run_calls({communicator}, [communicator, request] {
     std::vector<Workload> work(1);
     work.front().communicator = communicator;
     work.front().puts.push_back(request);
@@ -241,7 +256,7 @@ Completion submit(const Subject& communicator, const PutRequest& request) {
 Completion submit(const Subject& communicator, std::vector<SignalWait> waits, StreamHandle stream) {
   communicator->check_usable();
   if (!in_group())
-    return run({communicator}, [communicator, stream, waits = std::move(waits)] {
+    return run_calls({communicator}, [communicator, stream, waits = std::move(waits)] {
       std::vector<Workload> work(1);
       work.front().communicator = communicator;
       work.front().waits = waits;

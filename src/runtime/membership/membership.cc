@@ -122,6 +122,7 @@ class InitExchange {
     membership_.place = request.place;
     membership_.identity = bootstrap_.identity();
     device_ = request.device;
+    most_blocks_ = request.most_blocks;
   }
 
   Membership run() {
@@ -165,7 +166,7 @@ class InitExchange {
     record.place = membership_.place;
     record.names_links = names_links() ? 1 : 0;
     record.writes_description = writes_description(membership_.rank) ? 1 : 0;
-    if (device_) record.device = record_of(*device_);
+    if (device_) record.device = record_of(*device_, most_blocks_);
     ::gethostname(record.host_name.data(), record.host_name.size() - 1);
     record.lets_others_fence = host::let_others_fence() ? 1 : 0;
     records_ = exchange(record);
@@ -467,6 +468,7 @@ class InitExchange {
   Membership membership_;
   std::vector<PeerRecord> records_;
   std::optional<gpu::Device> device_;
+  int most_blocks_ = 1;
   ProbeMemories probe_memory_{1};
   // Of other processes, until all ranks of this one have found them.
   std::vector<std::shared_ptr<host::Segment>> taken_segments_;

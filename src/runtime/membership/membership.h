@@ -81,6 +81,7 @@ struct InitRequest {
   int place = -1;                       // see CommunicatorOptions
   std::function<void()> watch;          // see Bootstrap
   std::optional<gpu::Device> device{};  // of this rank
+  int most_blocks = 1;                  // of its kernels
 };
 
 // Meets the other ranks (see Communicator::connect).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <thread>
 
@@ -45,6 +46,11 @@ std::unique_ptr<ScheduleModel> schedule_model_of(const Membership& membership) {
                                          portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
 }
 
+// All but the table of chunks, which is filled as far as it is used.
+void reset(device::gpu::CallArguments& arguments) {
+  std::memset(static_cast<void*>(&arguments), 0, offsetof(device::gpu::CallArguments, chunks));
+}
+
 bool uses_send(const CollectiveRequest& request, Rank rank) {
   const bool from_root = request.collective == Collective::broadcast || request.collective == Collective::scatter;
   return !from_root || request.root == rank;
@@ -61,6 +67,7 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
     : membership_(membership),
       on_device_(*membership.on_device),
       driver_(*on_device_.device.driver),
+      gate_(DeviceGate::of(on_device_.device)),
       resources_(std::make_shared<DeviceResources>(on_device_, membership.rank)),
       watch_(membership, *resources_, stop, std::move(on_failure)),
       plans_(membership.rank, membership.ranks),
@@ -70,33 +77,48 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
   DeviceResources::reap();
   const gpu::Current current(on_device_.device);
   const gpu::RelaxedCapture relaxed(driver_);
-  driver_.check(driver_.event_create(&event_, kEventWithoutTiming), "making an event");
+  for (Last* last : {&last_, &last_captured_})
+    driver_.check(driver_.event_create(&last->event, kEventWithoutTiming), "making an event");
+  driver_.check(driver_.stream_create(&side_stream_, kNonBlockingStream), "making a stream");
+  driver_.check(driver_.event_create(&fork_event_, kEventWithoutTiming), "making an event");
   if (on_device_.streams) {
     streams_.emplace(*resources_);
     signals_.emplace(*resources_);
-    resources_->kernels().prepare(kernels::KernelForm::move);
   }
+  resources_->kernels().load_all(on_device_.streams ? DeviceKernels::Moves::yes : DeviceKernels::Moves::no);
+  for (Rank rank = 0; rank < membership_.ranks; ++rank)
+    keeps_pace_ = keeps_pace_ || (rank != membership_.rank && shares_queues(rank));
+  watch_.watch_device(last_.event);
+  gate_.add(this, [this] { return watch_.idle() || watch_.known_lost(); });
+}
+
+// A rank of this process on this device.
+bool DeviceExecutor::shares_queues(Rank rank) const {
+  return peer(rank).neighbour != nullptr && peer(rank).same_device;
 }
 
 DeviceExecutor::~DeviceExecutor() {
   const auto begun = std::chrono::steady_clock::now();
   const auto overdue = [&] { return watch_.stopping() && std::chrono::steady_clock::now() - begun > kAbortLimit; };
-  while (!watch_.idle() && !overdue()) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  if (!watch_.idle()) {
+  const auto ended = [&] { return watch_.idle() || watch_.device_is_lost(); };
+  while (!ended() && !overdue()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  gate_.remove(this);
+  watch_.watch_device(nullptr);
+  if (!watch_.idle() && !watch_.known_lost()) {
     log::warn("rank {}: a kernel has not ended {} ms after it was told to; its memory is kept", membership_.rank,
               kAbortLimit.count());
-    new std::shared_ptr<DeviceResources>(resources_);  // for good: the kernel may still use it
+    new std::shared_ptr<DeviceResources>(resources_.shared());  // for good: the kernel may still use it
   }
   watch_.end();  // while all that its reports use is there
   try {
     const gpu::Current current(on_device_.device);
-    if (event_ != nullptr) driver_.event_destroy(event_);
+    for (const Last* last : {&last_, &last_captured_})
+      if (last->event != nullptr) driver_.event_destroy(last->event);
     if (fork_event_ != nullptr) driver_.event_destroy(fork_event_);
     if (side_stream_ != nullptr) driver_.stream_destroy(side_stream_);
   } catch (const Error&) {
     // The driver is going down with the process.
   }
-  DeviceResources::reap();
 }
 
 void DeviceExecutor::check_buffer(const void* buffer, const char* which) const {
@@ -121,13 +143,23 @@ void DeviceExecutor::check_buffer(const void* buffer, const char* which) const {
          membership_.rank, which, buffer, ordinal, on_device_.device.ordinal);
 }
 
+// The default stream may be out of use while another one is being captured.
+void DeviceExecutor::check_stream(StreamHandle stream) const {
+  constexpr std::uintptr_t kLegacyStream = 1;
+  if (reinterpret_cast<std::uintptr_t>(stream) > kLegacyStream) return;
+  const gpu::Current current(on_device_.device);
+  gpu::capture_of(driver_, static_cast<gpu::Stream>(stream));
+}
+
 void DeviceExecutor::check(const CollectiveRequest& request) const {
+  check_stream(request.stream);
   if (uses_send(request, membership_.rank)) check_buffer(request.send, "the send buffer");
   if (uses_recv(request, membership_.rank) && request.recv != request.send)
     check_buffer(request.recv, "the receive buffer");
 }
 
 void DeviceExecutor::check(std::span<const PointToPointRequest> batch) const {
+  if (!batch.empty()) check_stream(batch.front().stream);
   for (const PointToPointRequest& request : batch)
     if (request.count > 0)
       check_buffer(request.buffer, request.direction == Direction::send ? "the buffer of Send" : "the buffer of Recv");
@@ -177,15 +209,42 @@ Choice DeviceExecutor::choose_on_links(const CollectiveRequest& request, const W
   return known;
 }
 
-DeviceExecutor::KnownProgram DeviceExecutor::program_of(const Plan& plan) {
+DeviceExecutor::KnownProgram& DeviceExecutor::program_of(const Plan& plan) {
   const auto found = programs_.find(&plan);
   if (found != programs_.end()) return found->second;
+  KnownProgram known;
+  known.flat = &plan.program;
+  plan.program.packed(0, known.block);
+  known.address = resources_->keep(known.block.size());
+  known.program = plan.program.packed(known.address, known.block);
+  return programs_.emplace(&plan, std::move(known)).first->second;
+}
+
+// The first kernel that is not captured brings the program to the device. A captured one, which may run before that,
+// has it in host memory.
+void DeviceExecutor::place_program(Prepared& prepared, KnownProgram& known) {
+  if (prepared.sequence == 0) {
+    const bool there = known.uploaded_by != 0 && resources_->has_finished(known.uploaded_by);
+    if (!there) return lend_program(prepared, *known.flat);
+  } else if (known.uploaded_by == 0) {
+    gpu::Address ignored = 0;
+    std::byte* const memory = resources_->lend(known.block.size(), prepared.sequence, ignored);
+    std::memcpy(memory, known.block.data(), known.block.size());
+    prepared.upload = {known.address, memory, known.block.size()};
+    known.uploaded_by = prepared.sequence;
+    known.block = {};
+  }
+  prepared.call.program = known.program;
+}
+
+void DeviceExecutor::lend_program(Prepared& prepared, const kernels::FlatProgram& flat) {
+  if (flat.lane_count() == 0) return;
   std::vector<std::byte> block;
-  plan.program.packed(0, block);
-  const gpu::Address address = resources_->keep(block);
-  const KnownProgram known{plan.program.packed(address, block), &plan.program};
-  programs_.emplace(&plan, known);
-  return known;
+  flat.packed(0, block);
+  gpu::Address address = 0;
+  std::byte* const memory = resources_->lend(block.size(), prepared.sequence, address);
+  prepared.call.program = flat.packed(address, block);
+  std::memcpy(memory, block.data(), block.size());
 }
 
 // What is the same however the call is run.
@@ -200,19 +259,58 @@ void DeviceExecutor::describe(device::Call& call, const CollectiveRequest& reque
   call.signature = signature.hash();
 }
 
-void DeviceExecutor::launch(const CollectiveRequest& request) {
+DeviceExecutor::Prepared& DeviceExecutor::new_prepared(gpu::Stream stream) {
+  if (prepared_count_ == prepared_.size()) prepared_.push_back(std::make_unique<Prepared>());
+  Prepared& prepared = *prepared_[prepared_count_];
+  prepared.stream = stream;
+  prepared.capture = gpu::capture_of(driver_, stream);
+  prepared.sequence = 0;
+  prepared.upload = {};
+  prepared.counts = false;
+  prepared.clock = nullptr;
+  prepared.one_sided = nullptr;
+  prepared.in_stream = nullptr;
+  ++prepared_count_;
+  return prepared;
+}
+
+void DeviceExecutor::drop_prepared() noexcept {
+  prepared_count_ = launched_count_ = 0;
+  last_.pending = last_captured_.pending = false;
+}
+
+bool DeviceExecutor::launch_next() {
+  if (launched_count_ == prepared_count_) return false;
+  Prepared& next = *prepared_[launched_count_++];
+  const gpu::Current current(on_device_.device);
+  next.in_stream ? next.in_stream() : enqueue(next);
+  if (next.counts) peer(membership_.rank).words->collectives.fetch_add(1, std::memory_order_release);  // see keep_pace
+  if (launched_count_ == prepared_count_) prepared_count_ = launched_count_ = 0;
+  return true;
+}
+
+void DeviceExecutor::launch_all() {
+  try {
+    while (launch_next()) finish_launch();
+  } catch (...) {
+    drop_prepared();
+    throw;
+  }
+}
+
+void DeviceExecutor::prepare(const CollectiveRequest& request) {
   watch_.check();
   const gpu::Current current(on_device_.device);
   if (goes_by_stream(info(request.collective).reduces, request.count * size_bytes(request.type),
                      stream_for(request.stream)))
-    return launch_in_stream(request);
+    return prepare_in_stream(request);
   const Windows windows = on_device_.direct ? std::nullopt : windows_.find(request, membership_.ranks);
   const Choice choice = choose_plan(request, windows);
   const bool direct = choice.form == Form::direct;
   begin(request, direct ? windows : std::nullopt);
   const Rank root = info(request.collective).rooted ? request.root : 0;
   const Plan& plan = plans_.find(request.collective, root, choice, schedule_model_.get());
-  const KnownProgram program = program_of(plan);
+  KnownProgram& program = program_of(plan);
 
   const std::size_t element_bytes = size_bytes(request.type);
   places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
@@ -226,8 +324,11 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
   const bool ll = choice.protocol == ProtocolChoice::ll && longest * element_bytes <= device::kLlPayloadBytes;
   const bool lines = !direct && choice.protocol == ProtocolChoice::ll128;
 
-  Arguments arguments{};
-  arguments.program = program.program;
+  Prepared& prepared = new_prepared(stream_for(request.stream));
+  prepared.counts = true;
+  prepared.clock = tuner_.take_clock();
+  Arguments& arguments = prepared.call;
+  reset(arguments);
   device::Call& call = arguments.call;
   describe(call, request);
   call.protocol = lines ? device::Protocol::ll128 : ll ? device::Protocol::ll : device::Protocol::simple;
@@ -249,8 +350,10 @@ void DeviceExecutor::launch(const CollectiveRequest& request) {
                false});
   const bool reduces = info(request.collective).reduces && membership_.ranks > 1;
   const bool computes = reduces || call.scaled;
-  submit(arguments, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{}, *program.flat,
-         stream_for(request.stream));
+  if (prepared.capture.id == 0) prepared.sequence = ++launches_;
+  place_program(prepared, program);
+  complete(prepared, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{},
+           *program.flat);
   CallSignature signature;
   if (log::enabled(log::Level::info, log::Subsystem::tuning) &&
       membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
@@ -267,15 +370,17 @@ void DeviceExecutor::fill_scale(Arguments& arguments, const Reduction& reduction
   arguments.scale_pointer = static_cast<const u64*>(reduction.scalar_pointer);
 }
 
-void DeviceExecutor::launch(std::span<const PointToPointRequest> batch) {
+void DeviceExecutor::prepare(std::span<const PointToPointRequest> batch) {
   watch_.check();
   const gpu::Current current(on_device_.device);
-  streams_ ? launch_in_stream(batch) : launch_in_kernel(batch);
+  streams_ ? prepare_in_stream(batch) : prepare_in_kernel(batch);
 }
 
-void DeviceExecutor::launch_in_kernel(std::span<const PointToPointRequest> batch) {
+void DeviceExecutor::prepare_in_kernel(std::span<const PointToPointRequest> batch) {
   transfers_.lower(batch, membership_.rank, membership_.ranks, on_device_.direct);
-  Arguments arguments{};
+  Prepared& prepared = new_prepared(stream_for(batch.front().stream));
+  Arguments& arguments = prepared.call;
+  reset(arguments);
   device::Call& call = arguments.call;
   call.type = DataType::int8;
   call.element_bytes = 1;
@@ -283,7 +388,9 @@ void DeviceExecutor::launch_in_kernel(std::span<const PointToPointRequest> batch
   call.slice_elements = on_device_.layout.slot_bytes();
   chunks_.assign(transfers_.chunks().begin(), transfers_.chunks().end());
   fill_common(arguments, transfers_.program(), {transfers_.most_bytes(), kLeastSlotPartBytes, true});
-  submit(arguments, {}, transfers_.program(), stream_for(batch.front().stream));
+  if (prepared.capture.id == 0) prepared.sequence = ++launches_;
+  lend_program(prepared, transfers_.program());
+  complete(prepared, {}, transfers_.program());
 }
 
 void DeviceExecutor::fill_common(Arguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry) {
@@ -342,58 +449,72 @@ void DeviceExecutor::fill_chunks(Arguments& arguments, std::span<const device::C
   arguments.call.chunks = reinterpret_cast<const device::Chunk*>(address);
 }
 
-void DeviceExecutor::submit(Arguments& arguments, const kernels::Instance& instance, const kernels::FlatProgram& flat,
-                            gpu::Stream stream) {
-  const gpu::CaptureState capture = gpu::capture_of(driver_, stream);
-  arguments.sequence = capture.id == 0 ? ++launches_ : 0;
+void DeviceExecutor::complete(Prepared& prepared, const kernels::Instance& instance, const kernels::FlatProgram& flat) {
+  Arguments& arguments = prepared.call;
+  arguments.sequence = prepared.sequence;
+  arguments.ticket = ++tickets_;
   fill_chunks(arguments, chunks_, arguments.sequence);
-  if (arguments.program.lanes == nullptr && flat.lane_count() > 0) {  // of this call only
-    std::vector<std::byte> block;
-    flat.packed(0, block);
-    gpu::Address address = 0;
-    std::byte* const memory = resources_->lend(block.size(), arguments.sequence, address);
-    arguments.program = flat.packed(address, block);
-    std::memcpy(memory, block.data(), block.size());
-  }
-  void* const function = resources_->kernels().function(instance);
   const device::Call& call = arguments.call;
   const bool small =
       call.slice_elements * call.element_bytes <= kSmallPartBytes || call.protocol == device::Protocol::ll;
-  const u32 threads = call.protocol == device::Protocol::ll128 ? kLineThreads
-                      : small                                  ? kFewThreads
-                                                               : device::gpu::kMostThreads;
-  const auto places = device::gpu::shared_bytes(arguments.most_operands, static_cast<u32>(flat.most_destinations()));
-  void* parameters[] = {&arguments};
-  enqueue({function, arguments.channels * arguments.blocks_per_channel, threads, places, parameters},
-          arguments.sequence, stream, capture);
+  prepared.kernel.function = resources_->kernels().function(instance);
+  prepared.kernel.blocks = arguments.channels * arguments.blocks_per_channel;
+  prepared.kernel.threads = call.protocol == device::Protocol::ll128 ? kLineThreads
+                            : small                                  ? kFewThreads
+                                                                     : device::gpu::kMostThreads;
+  prepared.kernel.shared_bytes =
+      device::gpu::shared_bytes(arguments.most_operands, static_cast<u32>(flat.most_destinations()));
 }
 
-void DeviceExecutor::enqueue(const Launch& launch, u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture) {
-  order_after_last(stream, capture);
-  if (capture.id != 0) keep_for_graph(capture);
-  if (sequence != 0) announce(sequence, stream);
-  tuner_.before_launch(stream);
-  const gpu::Status status =
-      driver_.launch(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                     static_cast<unsigned>(launch.shared_bytes), stream, launch.parameters, nullptr);
-  if (status != 0 && sequence != 0) take_back_announcement(sequence);  // it will never end
-  driver_.check(status, "launching a kernel");
-  tuner_.after_launch(stream);
-  enqueued(stream, capture);
+void DeviceExecutor::enqueue(Prepared& prepared) {
+  const u64 sequence = prepared.sequence;
+  const gpu::Stream stream = prepared.stream;
+  order_after_last(stream, prepared.capture);
+  if (prepared.capture.id != 0) keep_for_graph(prepared.capture);
+  {
+    const auto launching = gate_.launching();
+    if (sequence != 0) announce(sequence, stream);
+    tuner_.before_launch(prepared.clock, stream);
+    gpu::Status status = 0;
+    if (prepared.upload.bytes != 0)
+      status = driver_.copy_to_device(prepared.upload.to, prepared.upload.from, prepared.upload.bytes, stream);
+    void* parameters[] = {prepared.one_sided ? static_cast<void*>(prepared.one_sided.get()) : &prepared.call};
+    const KernelShape& kernel = prepared.kernel;
+    if (status == 0)
+      status = driver_.launch(kernel.function, kernel.blocks, 1, 1, kernel.threads, 1, 1,
+                              static_cast<unsigned>(kernel.shared_bytes), stream, parameters, nullptr);
+    if (status != 0 && sequence != 0) take_back_announcement(sequence);  // it will never end
+    driver_.check(status, "launching a kernel");
+  }
+  tuner_.after_launch(prepared.clock, stream);
+  enqueued(stream, prepared.capture);
 }
 
 void DeviceExecutor::enqueued(gpu::Stream stream, const gpu::CaptureState& capture) {
-  driver_.check(driver_.event_record(event_, stream), "recording an event");
-  last_stream_ = stream;
-  last_capture_ = capture.id;
-  launched_ = true;
+  Last& last = last_of(capture);
+  last.stream = stream;
+  last.capture = capture.id;
+  last.recorded = false;
+  last.pending = true;
 }
 
-// Kernels of one communicator run one after another, also on several streams. What is captured and what is not cannot
-// be ordered here; a program that replays beside other calls orders its streams itself.
+void DeviceExecutor::finish_launch() {
+  for (Last* last : {&last_, &last_captured_}) {
+    if (!std::exchange(last->pending, false)) continue;
+    const gpu::Current current(on_device_.device);
+    driver_.check(driver_.event_record(last->event, last->stream), "recording an event");
+    last->recorded = true;
+  }
+}
+
+// Kernels of one communicator run one after another, also on several streams, those of a capture likewise. What is
+// captured and what is not cannot be ordered here: a program that replays beside other calls orders its streams itself,
+// and kernels find out where it does not (kernels/gpu/ticket.h).
 void DeviceExecutor::order_after_last(gpu::Stream stream, const gpu::CaptureState& capture) {
-  if (!launched_ || stream == last_stream_ || capture.id != last_capture_) return;
-  driver_.check(driver_.stream_wait_event(stream, event_, 0), "ordering two streams");
+  Last& last = last_of(capture);
+  if (last.pending && stream != last.stream && capture.id == last.capture) finish_launch();
+  if (!last.recorded || stream == last.stream || capture.id != last.capture) return;
+  driver_.check(driver_.stream_wait_event(stream, last.event, 0), "ordering two streams");
 }
 
 // The graph may outlive the communicator, and its kernels use the communicator's memory.
@@ -406,7 +527,7 @@ void DeviceExecutor::keep_for_graph(const gpu::CaptureState& capture) {
     DeviceResources::bury(std::move(*resources));
     delete resources;
   };
-  auto* const held = new std::shared_ptr<DeviceResources>(resources_);
+  auto* const held = new std::shared_ptr<DeviceResources>(resources_.shared());
   void* object = nullptr;
   if (const gpu::Status status = driver_.user_object_create(&object, held, let_go, 1, 1); status != 0) {
     delete held;
@@ -423,16 +544,11 @@ void DeviceExecutor::add_window(const Window& window) {
 }
 
 void DeviceExecutor::drop_unused() {
-  if (watch_.idle() && kept_for_ == 0) resources_->drop_unused();
+  if (kept_for_ == 0) gate_.when_quiet([&] { resources_->drop_unused(); });
 }
 
 void DeviceExecutor::fork(StreamHandle stream) {
   const gpu::Current current(on_device_.device);
-  if (side_stream_ == nullptr) {
-    const gpu::RelaxedCapture relaxed(driver_);
-    driver_.check(driver_.stream_create(&side_stream_, kNonBlockingStream), "making a stream");
-    driver_.check(driver_.event_create(&fork_event_, kEventWithoutTiming), "making an event");
-  }
   forked_from_ = static_cast<gpu::Stream>(stream);
   driver_.check(driver_.event_record(fork_event_, forked_from_), "recording an event");
   driver_.check(driver_.stream_wait_event(side_stream_, fork_event_, 0), "ordering two streams");

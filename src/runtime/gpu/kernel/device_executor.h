@@ -16,6 +16,7 @@
 #include "runtime/choice/schedule_model.h"
 #include "runtime/gpu/kernel/device_tuner.h"
 #include "runtime/gpu/kernel/device_watch.h"
+#include "runtime/gpu/resources/device_gate.h"
 #include "runtime/gpu/resources/device_resources.h"
 #include "runtime/gpu/resources/symmetric_windows.h"
 #include "runtime/gpu/stream/stream_calls.h"
@@ -42,12 +43,27 @@ class DeviceExecutor {
   void check(const CollectiveRequest& request) const;
   void check(std::span<const PointToPointRequest> batch) const;
 
-  // Enqueue. Legal while the stream is being captured. Throw the error of an earlier call that could not end.
-  void launch(const CollectiveRequest& request);
-  void launch(std::span<const PointToPointRequest> batch);
   void check(const PutRequest& request) const;
-  void launch(const PutRequest& request);
-  void launch(std::span<const SignalWait> waits, StreamHandle stream);
+
+  // A call is prepared, then launched. Preparing does what may wait for the device; launching waits for nothing, so
+  // that a thread with calls of several ranks prepares all of them before it launches the first: the kernel of one may
+  // wait for that of another. Legal while the stream is being captured. Throw the error of an earlier call that could
+  // not end.
+  void prepare(const CollectiveRequest& request);
+  void prepare(std::span<const PointToPointRequest> batch);
+  void prepare(const PutRequest& request);
+  void prepare(std::span<const SignalWait> waits, StreamHandle stream);
+  // The first of the calls that are prepared; false: there is none. What other streams wait for comes with
+  // finish_launch(), when the kernels that this one waits for have been launched: a hardware queue may hold up what
+  // stands behind it.
+  bool launch_next();
+  void finish_launch();
+  // Also when something is thrown: then nothing stays prepared.
+  void launch_all();
+  void drop_prepared() noexcept;
+  // Waits for ranks of this device and process that are more than a call behind: hardware queues may hold up their
+  // kernels behind the next one of this rank, which waits for them. Not for long.
+  void keep_pace();
 
   // Kernels use its mappings from now on; the caller lets go of it, too, when it is no longer wanted.
   void add_window(const Window& window);
@@ -71,12 +87,29 @@ class DeviceExecutor {
   using Arguments = device::gpu::CallArguments;
   using OneSidedArguments = device::gpu::OneSidedArguments;
 
-  struct Launch {
+  // A program's way to the device, in front of the first kernel that uses it.
+  struct Upload {
+    gpu::Address to = 0;
+    const std::byte* from = nullptr;  // mapped memory
+    std::size_t bytes = 0;
+  };
+  struct KernelShape {
     void* function;
     device::u32 blocks;
     device::u32 threads;
     device::u64 shared_bytes;
-    void** parameters;
+  };
+  struct Prepared {
+    KernelShape kernel{};
+    device::u64 sequence = 0;  // 0: captured
+    gpu::Stream stream = nullptr;
+    gpu::CaptureState capture;
+    Upload upload;
+    bool counts = false;  // as a collective
+    DeviceTuner::Clock* clock = nullptr;
+    Arguments call;
+    std::unique_ptr<OneSidedArguments> one_sided;
+    std::function<void()> in_stream;  // instead of a kernel
   };
 
   struct Geometry {
@@ -85,11 +118,16 @@ class DeviceExecutor {
     bool parts_by_chunk = false;
   };
   struct KnownProgram {
-    device::Program program;
+    gpu::Address address = 0;  // on the device
+    device::Program program;   // there, once the upload has ended
     const kernels::FlatProgram* flat;
+    std::vector<std::byte> block;  // until it is uploaded
+    device::u64 uploaded_by = 0;   // the kernel behind the upload; 0: none yet
   };
 
-  KnownProgram program_of(const Plan& plan);
+  KnownProgram& program_of(const Plan& plan);
+  void place_program(Prepared& prepared, KnownProgram& known);
+  void lend_program(Prepared& prepared, const kernels::FlatProgram& flat);
   using Windows = std::optional<SymmetricWindows::Pair>;
   void begin(const CollectiveRequest& request, const Windows& used);
   Choice usual_choice(const CollectiveRequest& request, const Windows& windows);
@@ -102,21 +140,21 @@ class DeviceExecutor {
   }
   bool goes_by_stream(bool reduces, std::size_t bytes, gpu::Stream stream);
   Choice choose_for_stream(const CollectiveRequest& request);
-  void launch_in_stream(const CollectiveRequest& request);
-  void launch_in_stream(std::span<const PointToPointRequest> batch);
-  void launch_in_stream(const PutRequest& request);
-  void launch_in_stream(std::span<const SignalWait> waits, gpu::Stream stream);
-  void launch_in_kernel(std::span<const PointToPointRequest> batch);
+  void prepare_in_stream(const CollectiveRequest& request);
+  void prepare_in_stream(std::span<const PointToPointRequest> batch);
+  void prepare_in_stream(const PutRequest& request);
+  void prepare_in_stream(std::span<const SignalWait> waits, gpu::Stream stream);
+  void prepare_in_kernel(std::span<const PointToPointRequest> batch);
+  Prepared& new_prepared(gpu::Stream stream);
   template <typename Enqueue>
   void submit_to_stream(gpu::Stream stream, Enqueue&& enqueue);
   void enqueued(gpu::Stream stream, const gpu::CaptureState& capture);
   void fill_common(Arguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry);
   void fill_chunks(Arguments& arguments, std::span<const device::Chunk> chunks, device::u64 sequence);
   void fill_scale(Arguments& arguments, const Reduction& reduction, DataType type);
-  void submit(Arguments& arguments, const kernels::Instance& instance, const kernels::FlatProgram& flat,
-              gpu::Stream stream);
-  void submit(OneSidedArguments& arguments, StreamHandle stream);
-  void enqueue(const Launch& launch, device::u64 sequence, gpu::Stream stream, const gpu::CaptureState& capture);
+  void complete(Prepared& prepared, const kernels::Instance& instance, const kernels::FlatProgram& flat);
+  void prepare_one_sided(const OneSidedArguments& arguments, StreamHandle stream);
+  void enqueue(Prepared& prepared);
   void announce(device::u64 sequence, gpu::Stream stream);
   void refuse_after_withdrawal() const;
   void take_back_announcement(device::u64 sequence);
@@ -124,11 +162,14 @@ class DeviceExecutor {
   void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
   void keep_for_graph(const gpu::CaptureState& capture);
   void check_buffer(const void* buffer, const char* which) const;
+  void check_stream(StreamHandle stream) const;
+  bool shares_queues(Rank rank) const;
 
   Membership& membership_;
   const DeviceMembership& on_device_;
   const gpu::Driver& driver_;
-  std::shared_ptr<DeviceResources> resources_;
+  DeviceGate& gate_;
+  HeldResources resources_;
   DeviceWatch watch_;
   PlanCache plans_;
   std::unique_ptr<ScheduleModel> schedule_model_;                               // when the user has named the links
@@ -137,6 +178,8 @@ class DeviceExecutor {
   SymmetricWindows windows_;
   std::atomic<bool> lends_buffers_;  // peers' kernels may use buffers of this rank
   std::map<const Plan*, KnownProgram> programs_;
+  std::vector<std::unique_ptr<Prepared>> prepared_;  // all that were ever needed at a time
+  std::size_t prepared_count_ = 0, launched_count_ = 0;
   TransferBatch transfers_;
   std::optional<StreamCalls> streams_;  // where some calls are ordered by streams
   std::optional<StreamSignals> signals_;
@@ -147,11 +190,19 @@ class DeviceExecutor {
   std::vector<device::Chunk> chunks_;
   std::uint64_t calls_ = 0;
   std::uint64_t launches_ = 0;
+  std::uint64_t tickets_ = 0;  // of kernels, captured ones too
+  bool keeps_pace_ = false;
 
-  void* event_ = nullptr;  // behind the last kernel
-  gpu::Stream last_stream_ = nullptr;
-  unsigned long long last_capture_ = 0;
-  bool launched_ = false;
+  // Behind the last kernel of a kind: what is captured and what is not cannot be ordered by one another's events.
+  struct Last {
+    void* event = nullptr;
+    gpu::Stream stream = nullptr;
+    unsigned long long capture = 0;  // 0: of none
+    bool recorded = false;
+    bool pending = false;  // the kernel is launched, the event not recorded
+  };
+  Last last_, last_captured_;
+  Last& last_of(const gpu::CaptureState& capture) { return capture.id == 0 ? last_ : last_captured_; }
   unsigned long long kept_for_ = 0;  // the capture whose graph holds the resources
 
   gpu::Stream side_stream_ = nullptr;

@@ -46,6 +46,7 @@ template <typename Enqueue>
 void DeviceExecutor::submit_to_stream(gpu::Stream stream, Enqueue&& enqueue) {
   const gpu::CaptureState capture = gpu::capture_of(driver_, stream);
   const u64 sequence = capture.id == 0 ? ++launches_ : 0;
+  const auto launching = gate_.launching();
   watch_.launching_in_stream(sequence);
   try {
     order_after_last(stream, capture);
@@ -58,7 +59,7 @@ void DeviceExecutor::submit_to_stream(gpu::Stream stream, Enqueue&& enqueue) {
   }
 }
 
-void DeviceExecutor::launch_in_stream(const CollectiveRequest& request) {
+void DeviceExecutor::prepare_in_stream(const CollectiveRequest& request) {
   begin(request, {});
   const Choice choice = choose_for_stream(request);
   const Rank root = info(request.collective).rooted ? request.root : 0;
@@ -80,10 +81,15 @@ void DeviceExecutor::launch_in_stream(const CollectiveRequest& request) {
     resources_->kernels().function({true, request.type, shape.call.kernel, kernels::KernelForm::move});
   }
   shape.stream = stream_for(request.stream);
-  submit_to_stream(shape.stream, [&](u64 sequence) {
-    shape.sequence = sequence;
-    streams_->enqueue(plan, chunks_, shape);
-  });
+  streams_->prepare(plan, chunks_, shape);
+  Prepared& prepared = new_prepared(shape.stream);
+  prepared.counts = true;
+  prepared.in_stream = [this, &plan, shape, chunks = chunks_]() mutable {
+    submit_to_stream(shape.stream, [&](u64 sequence) {
+      shape.sequence = sequence;
+      streams_->enqueue(plan, chunks, shape);
+    });
+  };
   CallSignature signature;
   if (log::enabled(log::Level::info, log::Subsystem::tuning) &&
       membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
@@ -92,45 +98,51 @@ void DeviceExecutor::launch_in_stream(const CollectiveRequest& request) {
 }
 
 // A kernel that cannot be had is told before peers wait for it.
-void DeviceExecutor::launch_in_stream(const PutRequest& request) {
+void DeviceExecutor::prepare_in_stream(const PutRequest& request) {
   watch_.check();
   const gpu::Current current(on_device_.device);
   resources_->kernels().function(kernels::kSignal);
   const gpu::Stream stream = stream_for(request.stream);
-  submit_to_stream(stream, [&](u64 sequence) {
-    refuse_after_withdrawal();  // the window may be gone; pairs with settle_streams, which sees that this call is under
-                                // way
-    signals_->put(request, stream, sequence);
-  });
+  new_prepared(stream).in_stream = [this, stream, request] {
+    submit_to_stream(stream, [&](u64 sequence) {
+      // The window may be gone; pairs with settle_streams, which sees that this call is under way.
+      refuse_after_withdrawal();
+      signals_->put(request, stream, sequence);
+    });
+  };
 }
 
-void DeviceExecutor::launch_in_stream(std::span<const SignalWait> waits, gpu::Stream stream) {
+void DeviceExecutor::prepare_in_stream(std::span<const SignalWait> waits, gpu::Stream stream) {
   watch_.check();
   resources_->kernels().function(kernels::kSignal);
-  submit_to_stream(stream, [&](u64 sequence) { signals_->wait(waits, stream, sequence); });
+  new_prepared(stream).in_stream = [this, stream, waits = std::vector<SignalWait>(waits.begin(), waits.end())] {
+    submit_to_stream(stream, [&](u64 sequence) { signals_->wait(waits, stream, sequence); });
+  };
 }
 
 // Both ends of a transfer decide by its size alone, whatever else is in their batches. What kernels move comes first at
 // all ranks, so that neither part waits for the other.
-void DeviceExecutor::launch_in_stream(std::span<const PointToPointRequest> batch) {
+void DeviceExecutor::prepare_in_stream(std::span<const PointToPointRequest> batch) {
   const gpu::Stream stream = stream_for(batch.front().stream);
   small_.clear();
   large_.clear();
   for (const PointToPointRequest& request : batch)
     (goes_by_stream(false, request.count * size_bytes(request.type), stream) ? large_ : small_).push_back(request);
-  if (!small_.empty()) launch_in_kernel(small_);
+  if (!small_.empty()) prepare_in_kernel(small_);
   if (large_.empty()) return;
-  transfers_.lower(large_, membership_.rank, membership_.ranks, false);
-  chunks_.assign(transfers_.chunks().begin(), transfers_.chunks().end());
+  auto transfers = std::make_shared<TransferBatch>();
+  transfers->lower(large_, membership_.rank, membership_.ranks, false);
   StreamCalls::Shape shape;
   shape.call.type = DataType::int8;
   shape.call.element_bytes = 1;
   shape.call.divisor = 1;
   shape.stream = stream;
-  submit_to_stream(stream, [&](u64 sequence) {
-    shape.sequence = sequence;
-    streams_->enqueue(transfers_.program(), chunks_, shape);
-  });
+  new_prepared(stream).in_stream = [this, stream, shape, transfers]() mutable {
+    submit_to_stream(stream, [&](u64 sequence) {
+      shape.sequence = sequence;
+      streams_->enqueue(transfers->program(), transfers->chunks(), shape);
+    });
+  };
 }
 
 }  // namespace sccl::runtime

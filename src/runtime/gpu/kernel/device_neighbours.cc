@@ -13,6 +13,8 @@ namespace {
 
 // A peer that waits for this rank learns within a second that it waits in vain.
 constexpr std::chrono::milliseconds kWithdrawalLimit{5000};
+// A rank whose host is later than that is probably called by the same thread.
+constexpr std::chrono::milliseconds kPaceLimit{500};
 
 }  // namespace
 
@@ -55,6 +57,28 @@ void DeviceExecutor::take_back_announcement(device::u64 sequence) {
   watch_.launched(launches_);
 }
 
+// Pairs with launch_next.
+void DeviceExecutor::keep_pace() {
+  if (!keeps_pace_ || prepared_count_ == 0 || prepared_[0]->capture.id != 0) return;
+  const auto limit = std::chrono::steady_clock::now() + kPaceLimit;
+  const std::uint64_t own = peer(membership_.rank).words->collectives.load(std::memory_order_relaxed);
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    if (rank == membership_.rank || !shares_queues(rank)) continue;
+    const auto& calls = peer(rank).words->collectives;
+    while (calls.load(std::memory_order_acquire) < own && !watch_.stopping()) {
+      if (std::chrono::steady_clock::now() > limit) {
+        keeps_pace_ = false;
+        return log::warn(
+            "rank {} is {} calls ahead of rank {} of the same process and device: hardware queues may hold up kernels "
+            "that wait for each other: put the calls of both between ncclGroupStart and ncclGroupEnd, or set "
+            "CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts",
+            membership_.rank, own + 1 - calls.load(std::memory_order_relaxed), rank);
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
 void DeviceExecutor::withdraw() noexcept {
   const bool lends = lends_buffers_.load(std::memory_order_acquire);
   const bool has_windows = has_windows_.load(std::memory_order_relaxed);
@@ -67,7 +91,7 @@ void DeviceExecutor::withdraw() noexcept {
         "until they have",
         membership_.rank, kWithdrawalLimit.count());
   // A call that has come to its end has its buffers back already.
-  if (!lends || (watch_.idle() && !watch_.kernel_was_stopped())) return;
+  if (!lends || watch_.device_is_lost() || (watch_.idle() && !watch_.kernel_was_stopped())) return;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank) continue;
     // A device gives up the kernels of a process that has ended before others can see the end.

@@ -39,8 +39,8 @@ void DeviceExecutor::check(const PutRequest& request) const {
   if (!request.data.empty()) check_buffer(request.data.data(), "the data of PutSignal");
 }
 
-void DeviceExecutor::launch(const PutRequest& request) {
-  if (signals_ && signals_->serve()) return launch_in_stream(request);
+void DeviceExecutor::prepare(const PutRequest& request) {
+  if (signals_ && signals_->serve()) return prepare_in_stream(request);
   const SignalAddress& to = request.to;
   OneSidedArguments arguments{};
   if (request.window != nullptr) {
@@ -50,16 +50,16 @@ void DeviceExecutor::launch(const PutRequest& request) {
   }
   arguments.arrived = pointer(on_device_.signal(to.peer, membership_.rank, to.signal, to.context));
   arguments.sent = resources_->sent(to.peer, to.signal, to.context);
-  submit(arguments, request.stream);
+  prepare_one_sided(arguments, request.stream);
 }
 
 // More waits than a launch holds go one after another, in which order does not matter.
-void DeviceExecutor::launch(std::span<const SignalWait> waits, StreamHandle stream) {
+void DeviceExecutor::prepare(std::span<const SignalWait> waits, StreamHandle stream) {
   const std::vector<SignalWait> merged = merge(waits);
   if (signals_ && signals_->serve()) {
     const gpu::Current current(on_device_.device);
     if (signals_->serve_wait(gpu::capture_of(driver_, stream_for(stream)).id != 0))
-      return launch_in_stream(merged, stream_for(stream));
+      return prepare_in_stream(merged, stream_for(stream));
   }
   OneSidedArguments arguments{};
   for (auto next = merged.begin(); next != merged.end();) {
@@ -68,28 +68,29 @@ void DeviceExecutor::launch(std::span<const SignalWait> waits, StreamHandle stre
         pointer(on_device_.signal(membership_.rank, from.peer, from.signal, from.context)),
         resources_->used(from.peer, from.signal, from.context), next->count, from.peer};
     if (++next != merged.end() && arguments.wait_count < kMostWaits) continue;
-    submit(arguments, stream);
+    prepare_one_sided(arguments, stream);
     arguments.wait_count = 0;
   }
 }
 
-void DeviceExecutor::submit(OneSidedArguments& arguments, StreamHandle given) {
+void DeviceExecutor::prepare_one_sided(const OneSidedArguments& given, StreamHandle stream) {
   watch_.check();
   const gpu::Current current(on_device_.device);
-  const gpu::Stream stream = stream_for(given);
-  const gpu::CaptureState capture = gpu::capture_of(driver_, stream);
+  Prepared& prepared = new_prepared(stream_for(stream));
+  prepared.one_sided = std::make_unique<OneSidedArguments>(given);
+  OneSidedArguments& arguments = *prepared.one_sided;
   const auto parts = static_cast<u32>(
       std::min<std::size_t>(arguments.bytes / kLeastPutPartBytes, static_cast<std::size_t>(on_device_.blocks)));
   arguments.blocks = std::max(1u, parts);
   arguments.rank = static_cast<u32>(membership_.rank);
   arguments.control = resources_->control();
   arguments.host = resources_->device_words();
-  arguments.sequence = capture.id == 0 ? ++launches_ : 0;
+  if (prepared.capture.id == 0) prepared.sequence = ++launches_;
+  arguments.sequence = prepared.sequence;
+  arguments.ticket = ++tickets_;
   watch_.launched_one_sided(arguments.sequence);
   const u32 threads = arguments.bytes <= kSmallPutBytes ? kFewThreads : device::gpu::kMostThreads;
-  void* parameters[] = {&arguments};
-  enqueue({resources_->kernels().function(kernels::kOneSided), arguments.blocks, threads, 0, parameters},
-          arguments.sequence, stream, capture);
+  prepared.kernel = {resources_->kernels().function(kernels::kOneSided), arguments.blocks, threads, 0};
 }
 
 }  // namespace sccl::runtime

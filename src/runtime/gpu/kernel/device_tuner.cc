@@ -1,6 +1,7 @@
 #include "runtime/gpu/kernel/device_tuner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -129,7 +130,8 @@ void DeviceTuner::arm(Entry& entry, int entrant) {
   read_clocks();
   gather();
   if (membership_.rank == 0) pending_.push_back({&entry, entrant, trials_});
-  const auto free = std::find_if(clocks_.begin(), clocks_.end(), [](const Clock& clock) { return clock.trial == 0; });
+  const auto free = std::find_if(clocks_.begin(), clocks_.end(),
+                                 [](const Clock& clock) { return clock.trial == 0 && clock.taken_for == 0; });
   if (free == clocks_.end()) return;
   const gpu::RelaxedCapture relaxed(driver_);
   for (void** const event : {&free->begin, &free->end})
@@ -137,13 +139,19 @@ void DeviceTuner::arm(Entry& entry, int entrant) {
   armed_ = &*free;
 }
 
-void DeviceTuner::before_launch(gpu::Stream stream) {
-  if (armed_ != nullptr && driver_.event_record(armed_->begin, stream) != 0) armed_ = nullptr;
+DeviceTuner::Clock* DeviceTuner::take_clock() {
+  if (armed_ != nullptr) armed_->taken_for = trials_;
+  return std::exchange(armed_, nullptr);
 }
 
-void DeviceTuner::after_launch(gpu::Stream stream) {
-  if (armed_ != nullptr && driver_.event_record(armed_->end, stream) == 0) armed_->trial = trials_;
-  armed_ = nullptr;
+void DeviceTuner::before_launch(Clock* clock, gpu::Stream stream) {
+  if (clock != nullptr && driver_.event_record(clock->begin, stream) != 0) clock->taken_for = 0;
+}
+
+void DeviceTuner::after_launch(Clock* clock, gpu::Stream stream) {
+  if (clock == nullptr) return;
+  const std::uint64_t trial = std::exchange(clock->taken_for, 0);
+  if (trial != 0 && driver_.event_record(clock->end, stream) == 0) clock->trial = trial;
 }
 
 void DeviceTuner::read_clocks() {

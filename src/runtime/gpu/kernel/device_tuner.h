@@ -58,9 +58,17 @@ class DeviceTuner {
   // Of the next collective of `bytes` > 0; `usual` is what serves where nothing was measured. All ranks ask alike.
   Choice choose(const CollectiveRequest& request, std::size_t bytes, const Choice& usual, Captured captured);
 
-  // Around the launch of what was chosen. Legal only outside of captures.
-  void before_launch(gpu::Stream stream);
-  void after_launch(gpu::Stream stream);
+  // The clock of the call that was chosen last; null: it is not timed.
+  struct Clock {
+    void* begin = nullptr;
+    void* end = nullptr;
+    std::uint64_t trial = 0;      // 0: nothing to be read
+    std::uint64_t taken_for = 0;  // a trial whose call is prepared; 0: none
+  };
+  Clock* take_clock();
+  // Around the call's launch. Legal only outside of captures.
+  void before_launch(Clock* clock, gpu::Stream stream);
+  void after_launch(Clock* clock, gpu::Stream stream);
 
  private:
   struct Samples {
@@ -73,11 +81,6 @@ class DeviceTuner {
     std::vector<Samples> samples;
     bool measured_before = false;
     std::uint64_t calls = 0;
-  };
-  struct Clock {
-    void* begin = nullptr;
-    void* end = nullptr;
-    std::uint64_t trial = 0;  // 0: free
   };
   struct Trial {
     Entry* entry = nullptr;
@@ -100,7 +103,7 @@ class DeviceTuner {
   ScheduleModel* schedule_model_;
   std::map<TuningKey, std::unique_ptr<Entry>> entries_;
   std::array<Clock, 16> clocks_{};
-  Clock* armed_ = nullptr;  // for the next launch
+  Clock* armed_ = nullptr;  // for the call that was chosen last
   std::uint64_t trials_ = 0;
   std::deque<Trial> pending_;  // of rank 0
 };

@@ -20,6 +20,10 @@ constexpr std::chrono::milliseconds kFollowerWaitLimit{300};
 // What has not gone on for so long is looked at closely.
 constexpr std::chrono::milliseconds kAtRest{50};
 
+// The driver's numbers: of a context that is no more, and of what captures forbid.
+constexpr gpu::Status kContextDestroyed = 709;
+constexpr gpu::Status kFirstOfCaptures = 900, kLastOfCaptures = 908;
+
 // Streams are released by the thread that watches; others wait for it.
 thread_local const DeviceWatch* watching_here = nullptr;
 
@@ -52,8 +56,10 @@ bool DeviceWatch::stopping() const {
 
 bool DeviceWatch::idle() const {
   const auto& words = resources_.words();
+  // A kernel that found another one running is gone without having begun.
+  const bool overlapped = read(words.stopped) == static_cast<device::u64>(StopReason::overlap);
   return read(words.finished) == read(words.began) && !(streams_ && streams_->busy()) &&
-         read(words.finished_sequence) >= launched_.load(std::memory_order_acquire);
+         (overlapped || read(words.finished_sequence) >= launched_.load(std::memory_order_acquire));
 }
 
 void DeviceWatch::launching_in_stream(device::u64 sequence) {
@@ -65,6 +71,42 @@ void DeviceWatch::launching_in_stream(device::u64 sequence) {
        "rank {} stopped before this call of rank {}: look at that rank's output, then abort this "
        "communicator and make a new one",
        peer, membership_.rank);
+}
+
+void DeviceWatch::watch_device(void* event) {
+  const std::lock_guard lock(event_mutex_);
+  event_ = event;
+}
+
+bool DeviceWatch::device_is_lost() {
+  if (known_lost()) return true;
+  const std::lock_guard lock(event_mutex_);
+  if (event_ == nullptr) return false;
+  const gpu::Driver& driver = *resources_.membership().device.driver;
+  gpu::Status status = 0;
+  try {
+    const gpu::Current current(resources_.membership().device);
+    const gpu::RelaxedCapture relaxed(driver);
+    status = driver.event_query(event_);
+  } catch (const Error&) {
+    status = kContextDestroyed;
+  }
+  if (status == 0 || status == gpu::kNotReady || (status >= kFirstOfCaptures && status <= kLastOfCaptures))
+    return false;
+  lost_.store(status, std::memory_order_release);
+  const DeviceMembership& devices = resources_.membership();
+  devices.peers[static_cast<std::size_t>(membership_.rank)].words->lost.store(1, std::memory_order_release);
+  return true;
+}
+
+void DeviceWatch::check_device() {
+  if (waited() < kAtRest || !device_is_lost()) return;
+  const gpu::Device& device = resources_.membership().device;
+  fail(ErrorCode::device_error,
+       "rank {}: device {} runs nothing any more ({}), found while in {}: some kernel of this process went wrong there "
+       "(compute-sanitizer tells which, or CUDA_LAUNCH_BLOCKING=1); destroy the communicator and end the process",
+       membership_.rank, device.ordinal, device.driver->error_text(lost_.load(std::memory_order_relaxed)),
+       waiting_text());
 }
 
 void DeviceWatch::check() const {
@@ -130,8 +172,9 @@ void DeviceWatch::look() {
     stall_.reset();
     if (idle()) activity.completed.store(activity.entered.load(std::memory_order_relaxed), std::memory_order_relaxed);
     activity.waits_since_us.store(0, std::memory_order_relaxed);
-    if (idle()) return;
+    if (idle()) return DeviceResources::reap();
   }
+  check_device();
   if (activity.waits_since_us.load(std::memory_order_relaxed) == 0)
     activity.waits_since_us.store(monotonic_us(), std::memory_order_relaxed);
   activity.waits_for[0].store(awaited(), std::memory_order_relaxed);
@@ -186,6 +229,11 @@ void DeviceWatch::check_kernels() {
       if (std::chrono::steady_clock::now() - *stopped_since_ < kDepartedWaitLimit) return;
       fail(ErrorCode::remote_error, "rank {} stopped while rank {} was in {}: look at that rank's output", peer,
            membership_.rank, waiting_text());
+    case StopReason::overlap:
+      fail(ErrorCode::invalid_usage,
+           "rank {}: two calls of this communicator ran on its device at the same time, one of them from a replayed "
+           "graph: order their streams, by events, and replay a graph on one stream at a time",
+           membership_.rank);
     case StopReason::unreachable:
       fail(ErrorCode::internal_error, "rank {} cannot reach the memory of rank {} from its kernel: report this",
            membership_.rank, peer);

@@ -50,6 +50,12 @@ class DeviceWatch {
   // Everything enqueued has ended, as far as the host knows.
   bool idle() const;
   bool stopping() const;
+  // An event of the device that may be asked about, until null is given. A device on which some kernel went wrong
+  // answers every call with an error from then on, and nothing that was launched ends.
+  void watch_device(void* event);
+  bool device_is_lost();
+  // As far as is known.
+  bool known_lost() const { return lost_.load(std::memory_order_acquire) != 0; }
   // A kernel has ended early.
   bool kernel_was_stopped() const { return read(resources_.words().stopped) != 0; }
   // Throws what has gone wrong.
@@ -60,6 +66,7 @@ class DeviceWatch {
  private:
   void run();
   void look();
+  void check_device();
   void check_kernels();
   void check_streams();
   void check_peers();
@@ -86,6 +93,10 @@ class DeviceWatch {
   std::chrono::steady_clock::time_point moved_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> stopped_since_;  // by a peer that has not said why
   StallWatch stall_;
+  std::atomic<gpu::Status> lost_{0};  // what the driver answers
+
+  std::mutex event_mutex_;  // guards what follows
+  void* event_ = nullptr;
 
   mutable std::mutex mutex_;  // guards what follows
   std::optional<Error> failure_;

@@ -4,13 +4,22 @@
 #include <mutex>
 
 #include "runtime/choice/plan_cache.h"
+#include "runtime/gpu/resources/device_gate.h"
 #include "runtime/program/connections.h"
+#include "runtime/transport/stream/stream_path.h"
 
 namespace sccl::runtime {
 namespace {
 
-constexpr std::size_t kKeptBlockBytes = 256 * 1024;
+constexpr std::size_t kKeptBytes = 1 << 20;
 constexpr std::size_t kLeastGrownBytes = 64 * 1024;
+constexpr std::size_t kLeastLanes = 64;  // of a channel
+constexpr std::size_t kWorkingPart = 4;  // of what the rank shares
+constexpr std::size_t kLeastWorkingBytes = 4 << 20;
+constexpr std::size_t kMostWorkingBytes = 64 << 20;
+constexpr std::size_t kSlotsOfStreams = 4;
+constexpr std::size_t kSmallPackages = 128, kSmallPackageBytes = 4 * 1024;
+constexpr std::size_t kLargePackages = 8, kLargePackageBytes = 64 * 1024;
 
 std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -45,6 +54,7 @@ DeviceResources::DeviceResources(const DeviceMembership& membership, Rank rank)
   controls_->write(0, controls.data(), controls.size() * sizeof controls[0]);
   counters_ = allocate(2 * controls.size() * MemoryLayout::kSignals * MemoryLayout::kContexts * sizeof(device::u64));
   connect();
+  set_aside();
 }
 
 device::u64* DeviceResources::counter(int which, Rank peer, int signal, int context) const {
@@ -83,53 +93,79 @@ std::shared_ptr<gpu::DeviceMemory> DeviceResources::allocate(std::size_t bytes) 
   return gpu::DeviceMemory::allocate(private_device_, std::max<std::size_t>(bytes, 16));
 }
 
-device::u8* DeviceResources::grown(std::shared_ptr<gpu::DeviceMemory>& memory, std::size_t bytes) {
+// What built-in schedules need on so many ranks, and more.
+void DeviceResources::set_aside() {
+  const DeviceLayout& layout = membership_.layout;
+  const std::size_t lanes = std::max<std::size_t>(kLeastLanes, 4 * membership_.peers.size());
+  this->lanes(static_cast<std::size_t>(layout.channels()) * lanes);
+  const std::size_t bytes = std::clamp(layout.total_bytes() / kWorkingPart, kLeastWorkingBytes, kMostWorkingBytes);
+  const std::size_t slot = membership_.streams ? membership_.streams->slot_bytes : 0;
+  grow(scratch_, std::max(bytes / 2, kSlotsOfStreams * slot));
+  grow(bounce_, bytes / 2);
+  grow(kept_, kKeptBytes);
+  add_packages(kSmallPackages, kSmallPackageBytes);
+  add_packages(kLargePackages, kLargePackageBytes);
+}
+
+const gpu::DeviceMemory& DeviceResources::grow(Region& region, std::size_t bytes) {
+  memories_.push_back(allocate(bytes));
+  const gpu::DeviceMemory& memory = *memories_.back();
+  region = {memory.address(), memory.bytes()};
+  return memory;
+}
+
+device::u8* DeviceResources::grown(Region& region, std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  if (!memory || memory->bytes() < bytes) {
-    if (memory) outgrown_.push_back(memory);
-    memory = allocate(std::max(kLeastGrownBytes, bytes));
-  }
-  return at<device::u8>(memory->address());
+  if (region.bytes < bytes) grow(region, std::max(kLeastGrownBytes, bytes));
+  return at<device::u8>(region.begin);
 }
 
 // In the state between kernels.
 device::LaneState* DeviceResources::lanes(std::size_t count) {
   const std::size_t bytes = std::max<std::size_t>(1, count) * sizeof(device::LaneState);
-  if (!lanes_ || lanes_->bytes() < bytes) {
-    grown(lanes_, bytes);
-    const std::vector<device::LaneState> fresh(lanes_->bytes() / sizeof(device::LaneState),
+  if (lanes_.bytes < bytes) {
+    const gpu::DeviceMemory& memory = grow(lanes_, std::max(kLeastGrownBytes, bytes));
+    const std::vector<device::LaneState> fresh(memory.bytes() / sizeof(device::LaneState),
                                                device::LaneState{0, 0, 0, -1});
-    lanes_->write(0, fresh.data(), fresh.size() * sizeof fresh[0]);
+    memory.write(0, fresh.data(), fresh.size() * sizeof fresh[0]);
   }
-  return at<device::LaneState>(lanes_->address());
+  return at<device::LaneState>(lanes_.begin);
 }
 
-gpu::Address DeviceResources::keep(std::span<const std::byte> data) {
-  if (kept_.empty() || kept_.back()->bytes() - kept_bytes_ < data.size()) {
-    kept_.push_back(allocate(std::max(kKeptBlockBytes, data.size())));
+gpu::Address DeviceResources::keep(std::size_t bytes) {
+  if (kept_.bytes - kept_bytes_ < bytes) {
+    grow(kept_, std::max(kKeptBytes, bytes));
     kept_bytes_ = 0;
   }
   const std::size_t offset = kept_bytes_;
-  kept_.back()->write(offset, data.data(), data.size());
-  kept_bytes_ = std::min(kept_.back()->bytes(), round_up(offset + data.size(), 64));
-  return kept_.back()->address() + offset;
+  kept_bytes_ = std::min(kept_.bytes, round_up(offset + bytes, 64));
+  return kept_.begin + offset;
+}
+
+bool DeviceResources::has_finished(device::u64 sequence) const { return own().words->finished() >= sequence; }
+
+void DeviceResources::add_packages(std::size_t count, std::size_t bytes) {
+  package_memories_.push_back(std::make_unique<gpu::MappedMemory>(membership_.device, count * bytes));
+  const gpu::MappedMemory& memory = *package_memories_.back();
+  for (std::size_t i = 0; i < count; ++i)
+    packages_.push_back({memory.data() + i * bytes, memory.device_address() + i * bytes, bytes, std::nullopt});
 }
 
 std::byte* DeviceResources::lend(std::size_t bytes, device::u64 sequence, gpu::Address& address) {
-  // Pairs with the release in end_call of kernels/gpu/call_kernel.h.
-  __atomic_load_n(&words().finished, __ATOMIC_ACQUIRE);
-  const device::u64 finished = __atomic_load_n(&words().finished_sequence, __ATOMIC_ACQUIRE);
-  auto found = std::find_if(packages_.begin(), packages_.end(), [&](const Package& package) {
-    return package.sequence != 0 && package.sequence <= finished && package.memory->bytes() >= bytes;
-  });
+  const auto find = [&] {
+    return std::find_if(packages_.begin(), packages_.end(), [&](const Package& package) {
+      const bool free = !package.lent_to || (*package.lent_to != 0 && has_finished(*package.lent_to));
+      return free && package.bytes >= bytes;
+    });
+  };
+  auto found = find();
   if (found == packages_.end()) {
-    packages_.push_back(
-        {std::make_unique<gpu::MappedMemory>(membership_.device, round_up(bytes, kLeastGrownBytes)), 0});
-    found = std::prev(packages_.end());
+    add_packages(1, round_up(bytes, kLeastGrownBytes));
+    found = find();
   }
-  found->sequence = sequence;
-  address = found->memory->device_address();
-  return found->memory->data();
+  found->lent_to = sequence;
+  address = found->address;
+  return found->data;
 }
 
 void DeviceResources::bury(std::shared_ptr<DeviceResources> resources) {
@@ -139,10 +175,19 @@ void DeviceResources::bury(std::shared_ptr<DeviceResources> resources) {
 }
 
 void DeviceResources::reap() {
+  // One thread at a time: a thread that finds others in flight puts everything back before those others reap.
+  static auto* const turn = new std::mutex;
+  const std::lock_guard reaping(*turn);
   std::vector<std::shared_ptr<DeviceResources>> dead;
-  DeferredFree& all = deferred_free();
-  const std::lock_guard lock(all.mutex);
-  dead.swap(all.buried);
+  {
+    DeferredFree& all = deferred_free();
+    const std::lock_guard lock(all.mutex);
+    dead.swap(all.buried);
+  }
+  for (std::shared_ptr<DeviceResources>& one : dead) {
+    const gpu::Device device = one->membership().device;
+    if (!DeviceGate::of(device).when_quiet([&] { one.reset(); })) bury(std::move(one));
+  }
 }
 
 }  // namespace sccl::runtime

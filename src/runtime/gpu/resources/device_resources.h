@@ -1,9 +1,10 @@
 // Everything that kernels of a communicator use, in one piece: graphs that were captured from it keep it alive.
 #pragma once
 
-#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/gpu/arguments.h"
@@ -28,7 +29,8 @@ class DeviceResources {
   device::Connection* connections() const { return at<device::Connection>(connections_->address()); }
   device::u32 connections_per_channel() const { return connections_per_channel_; }
 
-  // Memory that kernels leave as they find it; it grows, and what a captured kernel may use stays.
+  // Memory that kernels leave as they find it, set aside when the communicator is made. Where a call needs more it is
+  // allocated then, which may wait for all that runs on the device, and what a captured kernel may use stays.
   device::LaneState* lanes(std::size_t count);
   device::u8* bounce(std::size_t bytes) { return grown(bounce_, bytes); }
   device::u8* scratch(std::size_t bytes) { return grown(scratch_, bytes); }
@@ -43,21 +45,32 @@ class DeviceResources {
     std::erase_if(held_, [](const std::shared_ptr<void>& memory) { return memory.use_count() == 1; });
   }
 
-  // A copy on the device, for as long as this lives.
-  gpu::Address keep(std::span<const std::byte> data);
+  // Device memory for as long as this lives, for the caller to fill.
+  gpu::Address keep(std::size_t bytes);
+
+  // Whether the kernel of this number has ended.
+  bool has_finished(device::u64 sequence) const;
 
   // Mapped host memory of one call; free again once `finished_sequence` has reached the sequence it was lent to. Zero:
   // for a call that may be replayed, never.
   std::byte* lend(std::size_t bytes, device::u64 sequence, gpu::Address& address);
 
-  // Destroys what graphs have let go of, which their callbacks must not do.
-  static void reap();
+  // Keeps what is to be destroyed until reap() can do so: callbacks of graphs must not, and freeing waits for all that
+  // runs in the context (device_gate.h). reap() is for any thread, any time.
   static void bury(std::shared_ptr<DeviceResources> resources);
+  static void reap();
 
  private:
   struct Package {
-    std::unique_ptr<gpu::MappedMemory> memory;
-    device::u64 sequence;
+    std::byte* data;
+    gpu::Address address;
+    std::size_t bytes;
+    std::optional<device::u64> lent_to;
+  };
+  // Of one use. What it was before it grew is kept with it.
+  struct Region {
+    gpu::Address begin = 0;
+    std::size_t bytes = 0;
   };
 
   template <typename T>
@@ -66,8 +79,11 @@ class DeviceResources {
   }
   const DevicePeer& own() const { return membership_.peers[static_cast<std::size_t>(rank_)]; }
   void connect();
+  void set_aside();
+  void add_packages(std::size_t count, std::size_t bytes);
   device::u64* counter(int which, Rank peer, int signal, int context) const;
-  device::u8* grown(std::shared_ptr<gpu::DeviceMemory>& memory, std::size_t bytes);
+  device::u8* grown(Region& region, std::size_t bytes);
+  const gpu::DeviceMemory& grow(Region& region, std::size_t bytes);
   std::shared_ptr<gpu::DeviceMemory> allocate(std::size_t bytes);
 
   DeviceMembership membership_;
@@ -81,13 +97,30 @@ class DeviceResources {
   device::u32 connections_per_channel_ = 0;
   std::shared_ptr<gpu::DeviceMemory> counters_;
   std::vector<std::shared_ptr<void>> held_;
-  std::shared_ptr<gpu::DeviceMemory> lanes_;
-  std::shared_ptr<gpu::DeviceMemory> bounce_;
-  std::shared_ptr<gpu::DeviceMemory> scratch_;
-  std::vector<std::shared_ptr<gpu::DeviceMemory>> outgrown_;
-  std::vector<std::shared_ptr<gpu::DeviceMemory>> kept_;
-  std::size_t kept_bytes_ = 0;  // of the last of them
-  std::deque<Package> packages_;
+  std::vector<std::shared_ptr<gpu::DeviceMemory>> memories_;  // behind the regions
+  Region lanes_;
+  Region bounce_;
+  Region scratch_;
+  Region kept_;
+  std::size_t kept_bytes_ = 0;  // of it
+  std::vector<std::unique_ptr<gpu::MappedMemory>> package_memories_;
+  std::vector<Package> packages_;
+};
+
+// Buries the resources when nobody here uses them any more.
+class HeldResources {
+ public:
+  explicit HeldResources(std::shared_ptr<DeviceResources> resources) : resources_(std::move(resources)) {}
+  ~HeldResources() { DeviceResources::bury(std::move(resources_)); }
+  HeldResources(const HeldResources&) = delete;
+  HeldResources& operator=(const HeldResources&) = delete;
+
+  DeviceResources& operator*() const { return *resources_; }
+  DeviceResources* operator->() const { return resources_.get(); }
+  const std::shared_ptr<DeviceResources>& shared() const { return resources_; }
+
+ private:
+  std::shared_ptr<DeviceResources> resources_;
 };
 
 }  // namespace sccl::runtime

@@ -200,8 +200,17 @@ const StreamCalls::Order& StreamCalls::order_of(const Plan& plan, u64 slices) {
   return order;
 }
 
+void StreamCalls::prepare(const Plan& plan, std::span<const device::Chunk> chunks, Shape shape) {
+  cut(plan, chunks, shape.call);
+  order_of(plan, shape.call.slice_count);
+}
+
 void StreamCalls::enqueue(const Plan& plan, std::span<const device::Chunk> chunks, Shape shape) {
-  device::Call& call = shape.call;
+  cut(plan, chunks, shape.call);
+  run(plan.program.view(), order_of(plan, shape.call.slice_count), shape);
+}
+
+void StreamCalls::cut(const Plan& plan, std::span<const device::Chunk> chunks, device::Call& call) {
   u64 longest = 1;
   for (const device::Chunk& chunk : chunks) longest = std::max(longest, chunk.elements);
   const u64 bytes = longest * call.element_bytes;
@@ -213,7 +222,6 @@ void StreamCalls::enqueue(const Plan& plan, std::span<const device::Chunk> chunk
   call.chunks = chunks.data();
   call.scratch_slot_bytes = std::min(slice_bytes, (bytes + 63) / 64 * 64);
   call.scratch = resources_.scratch(static_cast<std::size_t>(plan.program.scratch_slots()) * call.scratch_slot_bytes);
-  run(plan.program.view(), order_of(plan, call.slice_count), shape);
 }
 
 void StreamCalls::enqueue(const kernels::FlatProgram& transfers, std::span<const device::Chunk> chunks, Shape shape) {

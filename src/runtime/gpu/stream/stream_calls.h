@@ -36,12 +36,15 @@ class StreamCalls {
   // Whether streams order this call. `captured`: it is being recorded into a graph.
   bool serve(bool reduces, std::size_t bytes, bool captured) const;
 
+  // What enqueue() needs and might wait for.
+  void prepare(const Plan& plan, std::span<const device::Chunk> chunks, Shape shape);
   void enqueue(const Plan& plan, std::span<const device::Chunk> chunks, Shape shape);
   void enqueue(const kernels::FlatProgram& transfers, std::span<const device::Chunk> chunks, Shape shape);
 
  private:
   using Order = std::vector<StreamTurn>;
 
+  void cut(const Plan& plan, std::span<const device::Chunk> chunks, device::Call& call);
   const Order& order_of(const Plan& plan, device::u64 slices);
   void run(const device::Program& program, const Order& order, const Shape& shape);
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/control/registry.h"
+#include "runtime/settings/device_blocks.h"
 #include "runtime/transport/p2p/peer_check.h"
 
 namespace sccl::runtime {
@@ -36,22 +37,23 @@ int ranks_of_device(std::span<const DeviceRecord> records, const gpu::UniqueDevi
       std::count_if(records.begin(), records.end(), [&](const DeviceRecord& record) { return record.id == id; }));
 }
 
-// Of the rank with the fewest: every rank must have the same channels. A block takes a multiprocessor of its own; a
-// rank that is alone on its device leaves half of it to other communicators, whose kernels may have to run beside.
+// Of the rank with the fewest: every rank must have the same channels.
 int fewest_blocks(std::span<const DeviceRecord> records) {
   int fewest = records.front().multiprocessors;
   for (const DeviceRecord& record : records)
-    fewest = std::min(fewest, record.multiprocessors / std::max(2, ranks_of_device(records, record.id)));
+    fewest = std::min(fewest,
+                      blocks_of_rank(record.multiprocessors, ranks_of_device(records, record.id), record.most_blocks));
   return std::max(1, fewest);
 }
 
 }  // namespace
 
-DeviceRecord record_of(const gpu::Device& device) {
+DeviceRecord record_of(const gpu::Device& device, int most_blocks) {
   DeviceRecord record{1,
                       static_cast<std::uint8_t>(device.driver->vendor),
                       static_cast<std::uint8_t>(device.vmm && env::flag("NCCL_CUMEM_ENABLE", true) ? 1 : 0),
                       device.multiprocessors,
+                      most_blocks,
                       device.id,
                       {}};
   device.busid.copy(record.busid.data(), record.busid.size() - 1);
@@ -136,6 +138,7 @@ class DeviceExchange {
     peer(rank_).memory = own;
     peer(rank_).same_process = true;
     peer(rank_).neighbour = neighbour;
+    for (Rank other = 0; other < ranks(); ++other) peer(other).same_device = record(other).id == record(rank_).id;
     for (Rank other = 0; other < ranks(); ++other) {
       if (other == rank_) continue;
       const auto at = static_cast<std::size_t>(other);
@@ -250,8 +253,28 @@ class DeviceExchange {
     }
   }
 
+  // Kernels of ranks that share a process and a device wait for each other, and each needs a hardware queue in which
+  // nothing stands before it.
+  void tell_of_queues() const {
+    int beside = 1;
+    for (Rank other = 0; other < ranks(); ++other)
+      if (other != rank_ && membership_.peers[static_cast<std::size_t>(other)].neighbour &&
+          record(other).id == record(rank_).id) {
+        if (other < rank_) return;  // its to say
+        ++beside;
+      }
+    const auto queues = gpu::hardware_queues();
+    if (membership_.device.driver->vendor != gpu::Vendor::cuda || beside == 1 || queues > beside) return;
+    log::warn(
+        "{} ranks of this process share device {} and its {} hardware queues (CUDA_DEVICE_MAX_CONNECTIONS), so that "
+        "calls on one stream may hold up others for which they wait: put the ranks' calls between ncclGroupStart and "
+        "ncclGroupEnd, or set CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts",
+        beside, membership_.device.ordinal, queues);
+  }
+
   // One line for each pair, by the lower of its ranks.
   void tell() const {
+    tell_of_queues();
     for (Rank other = rank_ + 1; other < ranks(); ++other) {
       const PathVerdict verdict = membership_.paths.verdict(rank_, other);
       if (verdict == PathVerdict::good) continue;

@@ -17,11 +17,12 @@ struct DeviceRecord {
   std::uint8_t vendor = 0;
   std::uint8_t vmm = 0;
   std::int32_t multiprocessors = 0;
+  std::int32_t most_blocks = 0;  // device_blocks.h
   gpu::UniqueDeviceId id{};
   std::array<char, 32> busid{};  // text; empty where it is not known
 };
 
-DeviceRecord record_of(const gpu::Device& device);
+DeviceRecord record_of(const gpu::Device& device, int most_blocks);
 
 // Throws invalid_usage when some have and others have not, or when the vendors differ.
 bool all_have_devices(std::span<const DeviceRecord> records);

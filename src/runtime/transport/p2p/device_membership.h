@@ -18,6 +18,7 @@ namespace sccl::runtime {
 struct DevicePeer {
   std::shared_ptr<gpu::DeviceMemory> memory;  // laid out by DeviceLayout; null where this device does not reach it
   bool same_process = false;
+  bool same_device = false;
   std::shared_ptr<DeviceNeighbour> neighbour;  // in this process; else null
   std::shared_ptr<NeighbourWords> words;       // keeps the rank's shared memory
   // What it receives through host memory: laid out for its staged sources, in their order. Null where this rank is none

@@ -32,10 +32,12 @@ struct NeighbourWords {
   device::gpu::HostWords kernels;  // written by its kernels, through a mapping of this page, and by its own host
   alignas(64) std::atomic<device::u64> launched{0};  // number of its last kernel
   std::atomic<std::uint64_t> withdrawn{0};
+  std::atomic<std::uint64_t> collectives{0};  // enqueued, or captured
+  std::atomic<std::uint64_t> lost{0};         // 1: its device runs nothing any more
 
   // The number of the last kernel that ended.
   device::u64 finished() const;
-  // No kernel runs, and none of those launched will.
+  // No kernel runs, and none of those launched will, if not because the device is lost.
   bool idle() const;
 };
 static_assert(sizeof(NeighbourWords) <= MemoryLayout::kDevicePageBytes);

@@ -1,0 +1,32 @@
+// One kernel of a communicator runs at a time: they share lanes, scratch memory and counters. Streams and events see to
+// it for what the host enqueues; a graph that is replayed beside another call is out of its sight. So every block takes
+// the ticket of its launch before it touches anything: it is free, or some block of the same launch has it already.
+// Otherwise the kernel ends, and all ranks are told to.
+//
+//   running = ticket << 16 | blocks that have begun        0 again when the last block has ended
+#pragma once
+
+#include "kernels/gpu/arguments.h"
+#include "kernels/gpu/target.h"
+
+namespace sccl::device::gpu {
+
+inline constexpr u32 kBlocksOfTicketBits = 16;
+
+// Of a block's leader. False: another kernel runs.
+inline bool take_ticket(Control* control, u64 ticket, u32 blocks) {
+  const u64 first = ticket << kBlocksOfTicketBits | 1;
+  u64 seen = 0;
+  for (;;) {
+    const u64 found = compare_swap_device(&control->running, seen, seen == 0 ? first : seen + 1);
+    if (found == seen) return true;
+    const u64 begun = found & ((1u << kBlocksOfTicketBits) - 1);
+    if (found != 0 && (found >> kBlocksOfTicketBits != ticket || begun >= blocks)) return false;
+    seen = found;
+  }
+}
+
+// Of the last block, when nothing of the kernel is used any more.
+inline void give_ticket_back(Control* control) { store_release_device(&control->running, 0); }
+
+}  // namespace sccl::device::gpu

@@ -1,0 +1,162 @@
+// The fake driver itself: that it is as strict as a real one may be. What the library is spared here it would meet on
+// the first device.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "gpu/failures.h"
+
+using namespace gpu_test;
+
+namespace {
+
+// Work that does not end until it is let go: a stream that waits for a value.
+class Stalled {
+ public:
+  explicit Stalled(void* stream) {
+    REQUIRE(cuMemHostAlloc(&word_, 64, 3) == 0);
+    stall(stream);
+  }
+  ~Stalled() {
+    let_go();
+    for (void* const stream : streams_) cuStreamSynchronize(stream);
+    cuMemFreeHost(word_);
+  }
+  Stalled(const Stalled&) = delete;
+  Stalled& operator=(const Stalled&) = delete;
+
+  void stall(void* stream) {
+    streams_.push_back(stream);
+    REQUIRE(cuStreamWaitValue32_v2(stream, reinterpret_cast<unsigned long long>(word_), 1, 1) == 0);
+  }
+  void let_go() { __atomic_store_n(static_cast<unsigned*>(word_), 1, __ATOMIC_SEQ_CST); }
+
+ private:
+  void* word_ = nullptr;
+  std::vector<void*> streams_;
+};
+
+bool is_done(void* event) { return cuEventQuery(event) == 0; }
+
+void settle() { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
+
+}  // namespace
+
+TEST_CASE("calls that allocate, free and fill wait for the whole context, and say so when it does not end") {
+  const OnDevice device;
+  unsigned long long memory = 0, more = 0;
+  void* host = nullptr;
+  REQUIRE(cuMemAlloc_v2(&memory, 100) == 0);
+  REQUIRE(cuMemHostAlloc(&host, 100, 3) == 0);
+  fake_cuda_tolerate_stuck(50);
+  {
+    const Stalled stalled(device.stream());
+    void* other = nullptr;
+    REQUIRE(cuStreamCreate(&other, 1) == 0);
+    CHECK(cuMemAlloc_v2(&more, 100) == 702);
+    CHECK(cuMemFree_v2(memory) == 702);
+    CHECK(cuMemFreeHost(host) == 702);
+    CHECK(cuMemsetD8Async(memory, 0, 10, other) == 702);
+    const std::string stuck = fake_cuda_stuck();
+    for (const char* call : {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemFreeHost", "cuMemsetD8Async"})
+      CHECK(contains(stuck, std::string(call) + " waits for all work of device 0, where a wait for a value"));
+    fake_cuda_set_strict(0);
+    CHECK(cuMemAlloc_v2(&more, 100) == 0);
+    fake_cuda_set_strict(1);
+    cuStreamDestroy_v2(other);
+  }
+  fake_cuda_tolerate_stuck(0);
+  CHECK(cuMemFree_v2(memory) == 0);
+  CHECK(cuMemFree_v2(more) == 0);
+  CHECK(cuMemFreeHost(host) == 0);
+}
+
+TEST_CASE("streams share hardware queues, where what cannot begin holds up what stands behind it") {
+  fake_cuda_set_queued_records(1);
+  for (const int queues : {1, 2}) {
+    INFO(queues);
+    fake_cuda_set_connections(queues);
+    const OnDevice device;
+    void *other = nullptr, *event = nullptr;
+    REQUIRE(cuStreamCreate(&other, 1) == 0);
+    REQUIRE(cuEventCreate(&event, 2) == 0);
+    {
+      Stalled stalled(device.stream());
+      REQUIRE(cuEventRecord(event, other) == 0);
+      settle();
+      CHECK(is_done(event) == (queues == 2));
+      stalled.let_go();
+      cuStreamSynchronize(other);
+      CHECK(is_done(event));
+    }
+    cuEventDestroy_v2(event);
+    cuStreamDestroy_v2(other);
+  }
+  fake_cuda_set_connections(8);
+  fake_cuda_set_queued_records(0);
+}
+
+TEST_CASE("events and streams belong to their context") {
+  fake_cuda_set_devices(2);
+  void *event = nullptr, *stream = nullptr;
+  const OnDevice first(0);
+  REQUIRE(cuEventCreate(&event, 2) == 0);
+  {
+    const OnDevice second(1);
+    CHECK(cuEventRecord(event, second.stream()) == 400);
+    CHECK(cuEventRecord(event, first.stream()) == 0);
+  }
+  void* current = nullptr;
+  cuCtxGetCurrent(&current);
+  cuCtxSetCurrent(nullptr);
+  CHECK(cuStreamCreate(&stream, 1) == 201);
+  cuCtxSetCurrent(current);
+  cuEventDestroy_v2(event);
+  fake_cuda_set_devices(1);
+}
+
+TEST_CASE("captured events refuse to be asked, and a capture makes the default stream unusable") {
+  const OnDevice device;
+  void *blocking = nullptr, *event = nullptr, *graph = nullptr;
+  REQUIRE(cuStreamCreate(&blocking, 0) == 0);
+  REQUIRE(cuEventCreate(&event, 2) == 0);
+  cuStreamBeginCapture_v2(device.stream(), 2);
+  REQUIRE(cuEventRecord(event, device.stream()) == 0);
+  CHECK(cuEventQuery(event) == 907);
+  int status = 0;
+  CHECK(cuStreamIsCapturing(nullptr, &status) == 0);  // that one waits for nobody
+  CHECK(cuStreamEndCapture(device.stream(), &graph) == 0);
+  cuGraphDestroy(graph);
+
+  cuStreamBeginCapture_v2(blocking, 2);
+  std::thread([&] {
+    const OnDevice here;
+    CHECK(cuStreamIsCapturing(nullptr, &status) == 906);
+    CHECK(cuStreamIsCapturing(here.stream(), &status) == 0);
+  }).join();
+  CHECK(cuStreamEndCapture(blocking, &graph) == 0);
+  cuGraphDestroy(graph);
+  cuStreamBeginCapture_v2(blocking, 2);
+  CHECK(cuEventRecord(event, nullptr) == 906);
+  CHECK(cuStreamEndCapture(blocking, &graph) == 901);
+  cuGraphDestroy(graph);
+  cuEventDestroy_v2(event);
+  cuStreamDestroy_v2(blocking);
+  fake_cuda_reset_calls();
+}
+
+TEST_CASE("after a fault every call of the context fails, of the other contexts none") {
+  fake_cuda_set_devices(2);
+  const OnDevice first(0);
+  unsigned long long memory = 0;
+  REQUIRE(cuMemAlloc_v2(&memory, 100) == 0);
+  fake_cuda_fault(0);
+  CHECK(cuStreamSynchronize(first.stream()) == 700);
+  CHECK(cuMemFree_v2(memory) == 700);
+  {
+    const OnDevice second(1);
+    CHECK(cuStreamSynchronize(second.stream()) == 0);
+  }
+  fake_cuda_recover(0);
+  CHECK(cuMemFree_v2(memory) == 0);
+  fake_cuda_set_devices(1);
+}
