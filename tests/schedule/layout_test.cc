@@ -46,6 +46,18 @@ TEST_CASE("chunks tile the whole buffer") {
     }
 }
 
+TEST_CASE("chunks of a block begin at whole cache lines of it") {
+  for (const std::size_t count : {1u, 63u, 1000u, 100003u})
+    for (const std::size_t element_bytes : {1u, 2u, 4u, 8u}) {
+      CAPTURE(count, element_bytes);
+      Schedule weighted = bare(Collective::broadcast, 3, 5);
+      weighted.weights = {1, 2, 3, 1, 1};
+      for (const Schedule& schedule : {bare(Collective::allreduce, 3, 6), bare(Collective::broadcast, 3, 5), weighted})
+        for (const ChunkPlace& place : places_of(schedule, count, element_bytes))
+          CHECK((place.input_offset == count || place.input_offset * element_bytes % 64 == 0));
+    }
+}
+
 TEST_CASE("weighted chunks tile the buffer in proportion") {
   Schedule schedule = bare(Collective::broadcast, 3, 4);
   schedule.weights = {2, 2, 1, 1};
