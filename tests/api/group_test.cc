@@ -135,6 +135,22 @@ TEST_CASE("transfers to self arrive in the order in which they were sent, whatev
         })) == "");
 }
 
+TEST_CASE("a transfer of no bytes that meets one of some is told") {
+  CHECK(failures(run_bare_world(Mode::threads, 2, [](int rank, const ncclUniqueId& id) -> std::string {
+          ncclComm_t comm = nullptr;
+          if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
+          int values[5] = {1, 2, 3, 4, 5};
+          const ncclResult_t result = rank == 0 ? ncclSend(values, 0, ncclInt32, 1, comm, nullptr)
+                                                : ncclRecv(values, 5, ncclInt32, 0, comm, nullptr);
+          const std::string told = ncclGetLastError(nullptr);
+          ncclCommAbort(comm);
+          // The sender hears of it from the receiver.
+          if (result != ncclInvalidUsage || told.find("of another size") == std::string::npos)
+            return describe("transfer", result) + ": " + told;
+          return "";
+        })) == "");
+}
+
 TEST_CASE("a transfer to self needs its twin in the group") {
   CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
           int value = 1;
