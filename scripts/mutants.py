@@ -208,13 +208,15 @@ def report(mutants, options):
     lines = ["# Mutants", "",
              "What the tests would notice: single-line mutants of the sources (`tests/mutants/table.txt`), each built and tested",
              "alone. Made by `scripts/mutants.sh && scripts/mutants.sh --report docs/results/mutants.md`.", "",
-             f"At {commits}: **{len(judged)} tried, {len(judged) - len(survivors)} killed, {len(survivors)} survived** "
+             f"At {commits}: **{len(judged)} of {len(mutants)} tried, {len(judged) - len(survivors)} killed, {len(survivors)} survived** "
              f"({100 * len(survivors) / max(1, len(judged)):.1f} %).", "",
              "| floor | file | mutation | noticed first by |", "|---|---|---|---|"]
     for mutant, entry in judged:
         cell = lambda text: text.replace("|", "\\|")
         by = cell(entry["test"]) if entry["verdict"] == "killed" else f"**nothing**: {cell(mutant.get('excuse', 'a test is missing'))}"
         lines.append(f"| {mutant['floor']} | `{mutant['file']}` | {cell(mutant['what'])} | {by} |")
+    if missing:
+        lines += ["", f"Not tried on this commit or an earlier one: {'; '.join(missing)}."]
     pathlib.Path(options.report).write_text("\n".join(lines) + "\n")
     return 1 if missing or not excused or 100 * len(survivors) > MOST_SURVIVORS_PERCENT * len(judged) else 0
 
