@@ -16,7 +16,7 @@ struct Cnf::Solver {
   mutable CaDiCaL::Solver cadical;
 };
 
-// The solver's configuration for unsatisfiable formulas finds schedules faster, too (docs/decisions.md, 10).
+// The solver's configuration for unsatisfiable formulas finds schedules faster, too (docs/decisions/synthesis.md).
 Cnf::Cnf() : solver_(std::make_unique<Solver>()) {
   solver_->cadical.configure("unsat");
   solver_->cadical.set("quiet", 1);
