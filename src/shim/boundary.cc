@@ -6,6 +6,7 @@
 namespace sccl::shim {
 
 ncclResult_t report(const char* call, const Error& error) noexcept {
+  const NoCancellation uncancelled;  // a line is written
   try {
     // What ranks agree on beside calls is told with its purpose, which may be this very call.
     const std::string_view text = error.what();

@@ -1,12 +1,11 @@
 // The C boundary: nothing is thrown across it, every error leaves its story behind, every function has two names.
 #pragma once
 
-#include <pthread.h>
-
 #include <exception>
 #include <new>
 #include <type_traits>
 
+#include "base/cancellation.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "nccl_shim/nccl.h"
@@ -26,23 +25,9 @@ inline ncclResult_t to_result(runtime::Completion completion) {
   return completion == runtime::Completion::done ? ncclSuccess : ncclInProgress;
 }
 
-// A thread is not cancelled within a call (pthread_cancel): peers would wait for what it leaves half done, and use
-// buffers that its unwinding frees. It is at its next cancellation point after the call.
-class NoCancellation {
- public:
-  NoCancellation() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NoCancellation() { ::pthread_setcancelstate(before_, nullptr); }
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int before_ = PTHREAD_CANCEL_ENABLE;
-};
-
 // Runs the body of a C function, which returns nothing or a runtime::Completion. What it throws becomes a result.
 template <typename Body>
-ncclResult_t guarded(const char* call, Body&& body) noexcept {
-  const NoCancellation no_cancellation;
+ncclResult_t caught(const char* call, Body&& body) noexcept {
   try {
     if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
       body();
@@ -59,10 +44,18 @@ ncclResult_t guarded(const char* call, Body&& body) noexcept {
   }
 }
 
-// The same for a function whose work a group queues: inside one its error also waits for the group's end.
+// The same for a function that may wait.
+template <typename Body>
+ncclResult_t guarded(const char* call, Body&& body) noexcept {
+  const NoCancellation uncancelled;
+  return caught(call, body);
+}
+
+// The same for a function whose work a group queues: inside one its error also waits for the group's end. Outside of
+// one the runtime forbids cancellation where the call begins to wait.
 template <typename Body>
 ncclResult_t queued(const char* call, Body&& body) noexcept {
-  return guarded(call, [&] {
+  return caught(call, [&] {
     try {
       return body();
     } catch (const Error& error) {

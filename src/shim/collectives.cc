@@ -23,13 +23,19 @@ void check_root(const runtime::Communicator& communicator, int root, const char*
          communicator.ranks() - 1);
 }
 
-void check_count(const runtime::Communicator& communicator, size_t count, DataType type, int blocks) {
-  if (count <= host::kMostAddressableBytes / size_bytes(type) / static_cast<size_t>(blocks)) return;
+[[noreturn]] void fail_count(const runtime::Communicator& communicator, size_t count, DataType type, int blocks) {
   const auto as_signed = static_cast<long long>(count);
   fail(ErrorCode::invalid_argument,
        "rank {}: count {}{} of {} for {} ranks is more than memory can hold: give the number of elements",
        communicator.rank(), count, as_signed < 0 ? fmt::format(" ({} as a signed number)", as_signed) : "",
        info(type).name, blocks);
+}
+
+void check_count(const runtime::Communicator& communicator, size_t count, DataType type, int blocks) {
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size_bytes(type) * static_cast<size_t>(blocks), &bytes) ||
+      bytes > host::kMostAddressableBytes)
+    fail_count(communicator, count, type, blocks);
 }
 
 void check_buffer(const runtime::Communicator& communicator, const void* buffer, size_t bytes, const char* name) {
@@ -56,9 +62,11 @@ runtime::Completion collective(Collective kind, const Buffers& buffers, int op, 
   if (info(kind).reduces) request.reduction = communicator->resolve_redop(op, type);
   if (buffers.count == 0) return runtime::Completion::done;
   check_count(*communicator, buffers.count, type, communicator->ranks());
-  const runtime::BufferBytes used = runtime::buffer_bytes(request, communicator->rank(), communicator->ranks());
-  check_buffer(*communicator, buffers.send, used.input, "sendbuff");
-  check_buffer(*communicator, buffers.recv, used.output, "recvbuff");
+  if (buffers.send == nullptr || buffers.recv == nullptr) {
+    const runtime::BufferBytes used = runtime::buffer_bytes(request, communicator->rank(), communicator->ranks());
+    check_buffer(*communicator, buffers.send, used.input, "sendbuff");
+    check_buffer(*communicator, buffers.recv, used.output, "recvbuff");
+  }
   return runtime::submit(communicator, request);
 }
 

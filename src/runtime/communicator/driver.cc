@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 
+#include "base/cancellation.h"
 #include "base/error.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/control/stall_watch.h"
@@ -51,6 +52,7 @@ void finish(Communicator& communicator) {
   Executor& executor = communicator.executor();
   Executor::Progress progress = executor.step();
   if (progress == Executor::Progress::done) return;
+  const NoCancellation uncancelled;
   Waiter& waiter = executor.waiter();
   waiter.reset();
   StallWatch watch;
@@ -282,6 +284,7 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
 void drive(Communicator& communicator, const CollectiveRequest& request) {
   const Communicator::RunningCall running(communicator);
   if (DeviceExecutor* const device = communicator.on_device()) {
+    const NoCancellation uncancelled;
     device->check(request);
     return guarded(communicator, [&] {
       device->prepare(request);
@@ -296,6 +299,7 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
 }
 
 void drive(std::vector<Workload>& work) {
+  const NoCancellation uncancelled;
   const auto uses_device = [](const Workload& entry) { return entry.communicator->on_device() != nullptr; };
   if (std::none_of(work.begin(), work.end(), uses_device)) return GroupRun(work).run();
   std::vector<Workload> on_host;

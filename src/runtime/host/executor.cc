@@ -24,6 +24,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "kernels/host/reduce_copy.h"
@@ -155,6 +156,7 @@ void Executor::connect_rings(MemoryLayout::RingKind kind) {
 
 void Executor::begin(const CollectiveRequest& request) {
   if (repeats(request)) return begin_again(request);
+  const NoCancellation uncancelled;  // plans are made, buffers mapped, lines logged
   repeatable_ = false;
   about_ = &info(request.collective);
   signature_ = {++calls_, request.collective, request.count, request.type, request.reduction.op, request.root};
