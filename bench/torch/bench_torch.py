@@ -66,8 +66,11 @@ def mlp():
                                torch.nn.Linear(2048, 1836))  # 10.05 million parameters
 
 
-def ddp_step(groups):
+def ddp_step(groups, mapped):
+    import sccl.torch
     models = {name: torch.nn.parallel.DistributedDataParallel(mlp(), process_group=group) for name, group in groups.items()}
+    if mapped:
+        models["sccl"].register_comm_hook(sccl.torch.MappedBuckets(groups["sccl"]), sccl.torch.mapped_hook)
     data = torch.randn(8, 1024)
 
     def call(group):
@@ -107,7 +110,8 @@ def rank_main(rank, ranks, store, sizes, rounds, results):
                 dist.all_reduce(tensor if group is groups["sccl"] else plain, op=dist.ReduceOp.MAX if count > 1 << 18 else dist.ReduceOp.SUM, group=group)
             lines.append((f"all_reduce {size}{kind}", compare(call, groups, rounds)))
     if ranks <= 4:
-        lines.append(("DDP step, MLP of 10 M parameters", compare(ddp_step(groups), groups, max(5, rounds // 2))))
+        for kind in ("", ", mapped_hook"):
+            lines.append((f"DDP step, MLP of 10 M parameters{kind}", compare(ddp_step(groups, bool(kind)), groups, max(5, rounds // 2))))
     if rank == 0:
         results.put((first, lines))
     dist.barrier()
@@ -131,7 +135,6 @@ def overhead():
         options.asyncOp = False
         tensor = torch.ones(1)
         library = ctypes.CDLL(sccl.library_path())
-        unique = (ctypes.c_byte * 128)()
 
         class UniqueId(ctypes.Structure):
             _fields_ = [("internal", ctypes.c_byte * 128)]

@@ -272,12 +272,15 @@ def test_mapped_memory():
     testing.values(testing.run(mapped, 3))
 
 
-def ddp(rank, ranks):
+def ddp(rank, ranks, mapped_buckets):
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
     twin = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
     twin.load_state_dict(model.state_dict())
     parallel = torch.nn.parallel.DistributedDataParallel(model)
+    if mapped_buckets:
+        import sccl.torch
+        parallel.register_comm_hook(sccl.torch.MappedBuckets(), sccl.torch.mapped_hook)
     data = torch.randn(12, 8)
     target = torch.randn(12, 2)
     share = slice(rank * 12 // ranks, (rank + 1) * 12 // ranks)
@@ -293,7 +296,11 @@ def ddp(rank, ranks):
 
 
 def test_ddp_trains_as_one_process_would():
-    testing.values(testing.run(ddp, 3))
+    testing.values(testing.run(ddp, 3, False))
+
+
+def test_ddp_trains_the_same_with_buckets_in_mapped_memory():
+    testing.values(testing.run(ddp, 3, True))
 
 
 if __name__ == "__main__":

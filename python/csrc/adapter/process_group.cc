@@ -1,6 +1,7 @@
 // The backend's making and ending, and the calls that reduce or broadcast.
 #include "process_group.h"
 
+#include "ownership.h"
 #include "store.h"
 #include "submit.h"
 
@@ -107,7 +108,7 @@ ProcessGroupSccl::ProcessGroupSccl(const c10::intrusive_ptr<c10d::Store>& store,
                                    std::chrono::milliseconds timeout, const std::string& name)
     : BackendBase(rank, size), name_(name), timeout_(timeout) {
   StoreRendezvous rendezvous(store);
-  group_ = Group::create(rendezvous, rank, size, timeout, name);
+  group_ = shared(Group::create(rendezvous, rank, size, timeout, name));
 #if SCCL_TORCH_AT_LEAST(2, 0)
   options_ = c10::make_intrusive<c10d::Backend::Options>(name, timeout);
 #endif
@@ -115,7 +116,7 @@ ProcessGroupSccl::ProcessGroupSccl(const c10::intrusive_ptr<c10d::Store>& store,
 
 ProcessGroupSccl::ProcessGroupSccl(std::unique_ptr<Group> group, std::chrono::milliseconds timeout,
                                    const std::string& name)
-    : BackendBase(group->rank(), group->ranks()), name_(name), timeout_(timeout), group_(std::move(group)) {
+    : BackendBase(group->rank(), group->ranks()), name_(name), timeout_(timeout), group_(shared(std::move(group))) {
 #if SCCL_TORCH_AT_LEAST(2, 0)
   options_ = c10::make_intrusive<c10d::Backend::Options>(name, timeout);
 #endif
@@ -124,7 +125,7 @@ ProcessGroupSccl::ProcessGroupSccl(std::unique_ptr<Group> group, std::chrono::mi
 ProcessGroupSccl::~ProcessGroupSccl() {
   try {
     group_->check_usable();
-    group_->shut_down();
+    without_python_lock([this] { group_->shut_down(); });
   } catch (const Failure&) {
     // It was stopped before, or belongs to the parent of this process.
   }
@@ -142,7 +143,9 @@ void ProcessGroupSccl::setTimeout(std::chrono::milliseconds timeout) {
 }
 
 void ProcessGroupSccl::abort() { group_->stop(FailureKind::stopped, "the group was aborted by its owner"); }
-void ProcessGroupSccl::shutdown() { group_->shut_down(); }
+void ProcessGroupSccl::shutdown() {
+  without_python_lock([this] { group_->shut_down(); });
+}
 
 #if SCCL_TORCH_AT_LEAST(2, 0)
 // All ranks of this group call it, those outside of `ranks` too, for whom there is no new group.

@@ -81,6 +81,9 @@ class Messages {
   // A look at what has arrived.
   void poll_once();
 
+  // Whether the calling thread is the one that makes progress when nobody waits.
+  bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
+
   // Every transfer, now and later, fails with `reason`.
   void stop(const std::string& reason);
 

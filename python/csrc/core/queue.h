@@ -33,6 +33,9 @@ class Queue {
   // Runs the job here and now if it is the next and nothing runs. False: it runs elsewhere, or has run.
   bool run_if_next(const std::shared_ptr<Job>& job);
 
+  // Whether the calling thread is the queue's own.
+  bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
+
   // Whether nothing runs or waits within `patience`.
   bool wait_idle(std::chrono::milliseconds patience);
 

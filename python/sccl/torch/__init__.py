@@ -13,7 +13,7 @@ import torch.distributed
 from .. import library_path
 from . import build
 
-__all__ = ["empty", "register"]
+__all__ = ["MappedBuckets", "empty", "mapped_hook", "register"]
 
 
 def _load():
@@ -54,6 +54,31 @@ def empty(*sizes, dtype=None):
     for size in sizes:
         count *= size
     return _module.empty_mapped(count * width).view(dtype).view(sizes)
+
+
+class MappedBuckets:
+    """State of mapped_hook: a buffer in mapped memory for each bucket of one DistributedDataParallel."""
+
+    def __init__(self, group=None):
+        self.group = group
+        self.buffers = {}
+
+    def buffer_of(self, bucket):
+        gradients = bucket.buffer()
+        kept = self.buffers.get(bucket.index())
+        if kept is None or kept.numel() != gradients.numel() or kept.dtype != gradients.dtype:  # buckets are rebuilt once
+            kept = self.buffers[bucket.index()] = empty(gradients.numel(), dtype=gradients.dtype)
+        return kept
+
+
+def mapped_hook(state, bucket):
+    """A communication hook: `model.register_comm_hook(sccl.torch.MappedBuckets(), sccl.torch.mapped_hook)`.
+
+    The division by the number of ranks, which is a pass over the gradients anyway, writes them into mapped memory."""
+    buffer = state.buffer_of(bucket)
+    torch.div(bucket.buffer(), torch.distributed.get_world_size(state.group), out=buffer)
+    work = torch.distributed.all_reduce(buffer, group=state.group, async_op=True)
+    return work.get_future().then(lambda done: done.value()[0])
 
 
 register()
