@@ -35,8 +35,11 @@ class CallWork : public c10d::Work {
   }
 
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override {
-    if (job_) group_->queue().run_if_next(job_);
-    if (timeout == kNoTimeout) return c10d::Work::wait(timeout);
+    if (timeout == kNoTimeout) {
+      if (job_) group_->queue().run_if_next(job_);
+      return c10d::Work::wait(timeout);
+    }
+    // A call that ran in this thread could not be given up after the caller's own time.
     {
       std::unique_lock<std::mutex> lock(mutex_);
       cv_.wait_for(lock, timeout, [&] { return completed_; });
