@@ -33,7 +33,7 @@ double Cost::time_us(double bytes, double slice_bytes) const {
   const double slice = slice_bytes > 0 ? std::min(slice_bytes, chunk) : chunk;
   const double hops = between_hosts.time_us(slice);
   const double way = hops + on_host.time_us(slice);
-  const double rounds = slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
+  const double rounds = !one_depth && slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
   if (!chained) return std::max(busy_us(bytes), rounds * way) + way;
   const double chain = hops + (chunk * frames - slice) * between_hosts.us_per_byte;
   return std::max({busy_us(bytes) + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice);
@@ -59,6 +59,7 @@ class Loads {
   Cost cost() {
     cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
     cost_.frames = composite_.frames;
+    cost_.one_depth = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
     between_hosts();
     on_hosts();
     phases();
@@ -427,7 +428,7 @@ class Loads {
       for (const auto& [members, shapes] : tier.shapes)
         for (const Tree& tree : shapes) deepest = std::max(deepest, tree.steps);
       net.steps += deepest * (everyone_contributes() && everyone_receives() ? 2 : 1);
-      cost_.chained = cost_.chained || tier.shape == Shape::ring;
+      cost_.chained = cost_.chained || (tier.shape == Shape::ring && !cost_.one_depth);
     }
   }
 

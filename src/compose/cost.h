@@ -6,9 +6,10 @@
 // ring is different: its steps are as many as its hosts, and while a link is busy with earlier chunks they cost
 // nothing.
 //     time = max(busiest link of hosts or network, the ring's chain) + latencies and one slice a step of the rest
-// A chunk's slice goes through a connection after the slice before it of all chunks did: chunks of several slices take
-// as many times the whole way, if that is longer. Composite::frames make chunks small instead.
-// No term grows with chunks or ranks: loads are summed over one representative of the chunks that take the same way.
+// A chunk's slice goes through a connection after the slice before it of all chunks did. Where chunks of all ages share
+// connections (all collectives but Broadcast and Reduce, whose chunks pass a connection at one depth), chunks of
+// several slices take as many times the whole way, if that is longer. Composite::frames make chunks small instead. No
+// term grows with chunks or ranks: loads are summed over one representative of the chunks that take the same way.
 #pragma once
 
 #include <memory>
@@ -32,7 +33,8 @@ struct Cost {
   double host_us_per_byte = 0;     // of the busiest link within a host
   Phase on_host;                   // steps of all phases on the hosts together
   Phase between_hosts;
-  bool chained = false;  // steps between hosts hide behind one another (rings)
+  bool chained = false;    // steps between hosts hide behind one another (rings)
+  bool one_depth = false;  // chunks pass a connection at one depth of their way
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
 

@@ -67,16 +67,19 @@ class Finder {
   void take_nics() {
     constexpr int kSeveral = -2;
     std::vector<int> served(at(topology_.nodes()), kNoHost);
+    std::vector<bool> leads_on(served.size(), false);  // to another switch of the network
     for (const Link& link : topology_.links)
       for (const auto& [node, other] : {std::pair(link.src, link.dst), std::pair(link.dst, link.src)}) {
         const int host = host_of_node_[at(other)];
+        if (host == kNoHost) leads_on[at(node)] = true;
         if (host_of_node_[at(node)] != kNoHost || host == kNoHost) continue;
         int& one = served[at(node)];
         one = one == kNoHost || one == host ? host : kSeveral;
       }
     if (cluster_.hosts.size() < 2) return;
     for (Node node = topology_.ranks; node < topology_.nodes(); ++node)
-      if (host_of_node_[at(node)] == kNoHost && served[at(node)] >= 0) host_of_node_[at(node)] = served[at(node)];
+      if (host_of_node_[at(node)] == kNoHost && served[at(node)] >= 0 && leads_on[at(node)])
+        host_of_node_[at(node)] = served[at(node)];
   }
 
   void collect_links() {

@@ -1,0 +1,93 @@
+// Costs of composites are near what the simulator finds, never below the bounds, and thousands of ranks are planned.
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "compose/bound.h"
+#include "compose/expand.h"
+#include "portfolio/composites.h"
+#include "portfolio/portfolio.h"
+#include "schedule/simulate.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                       Collective::broadcast, Collective::reduce,    Collective::alltoall,
+                                       Collective::gather,    Collective::scatter};
+
+double bound_us(const topology::Topology& machine, Collective collective, double bytes) {
+  const auto found = compose::bounds(machine, topology::cluster_of(machine), collective, 0, bytes);
+  REQUIRE_FALSE(found.empty());
+  for (std::size_t i = 1; i < found.size(); ++i) CHECK(found[i - 1].us >= found[i].us);
+  return found.front().us;
+}
+
+}  // namespace
+
+TEST_CASE("no candidate is foreseen to beat the bounds, flat or by levels") {
+  for (const char* name : {"pcie8", "2*nvpairs4"}) {
+    const topology::Topology machine = topology::preset(name);
+    for (const Collective collective : kCollectives)
+      for (const double bytes : {1e3, 1e7}) {
+        const double least = bound_us(machine, collective, bytes);
+        for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, 0)) {
+          schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4};
+          options.detail = schedule::Detail::totals;
+          INFO(one.name << " for " << info(collective).name << " of " << bytes << " bytes on " << name);
+          CHECK(schedule::simulate(one.schedule, options).time_us >= 0.999 * least);
+        }
+      }
+  }
+}
+
+TEST_CASE("of large buffers the closed form of the best composite is near its simulation") {
+  for (const char* name : {"2*dgx-a100", "4*nvpairs4"}) {
+    const topology::Topology machine = topology::preset(name);
+    portfolio::CompositePlanner planner(machine);
+    for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::alltoall}) {
+      const double bytes = collective == Collective::allgather ? 16e6 : 64e6;
+      const auto all = planner.candidates(collective, 0);
+      const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+      schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4};
+      options.detail = schedule::Detail::totals;
+      const double simulated = schedule::simulate(compose::expand(best.composite), options).time_us;
+      const double closed = best.cost.time_us(bytes, 128 * 1024);
+      INFO(best.composite.name << " for " << info(collective).name << " on " << name << ": " << simulated
+                               << " us, closed " << closed);
+      CHECK(simulated < 1.15 * closed);
+      CHECK(simulated > closed / 1.15);
+    }
+  }
+}
+
+TEST_CASE("2048 and 16384 ranks are planned near the NICs' bound") {
+  for (const char* name : {"256*dgx-a100", "2048*dgx-a100"}) {
+    const topology::Topology machine = topology::preset(name);
+    CHECK(portfolio::by_levels_alone(machine));
+    portfolio::CompositePlanner planner(machine);
+    for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::allreduce}) {
+      const double bytes = (64 << 20) / (collective == Collective::allgather ? machine.ranks : 1.0);
+      const auto all = planner.candidates(collective, 0);
+      const auto& cost = all[portfolio::by_time(all, bytes, 128 * 1024).front()].cost;
+      CHECK(cost.time_us(bytes, cost.good_slice(bytes, 128 * 1024)) < 1.10 * bound_us(machine, collective, bytes));
+    }
+  }
+}
+
+TEST_CASE("clusters that nothing joins are told which host it is") {
+  topology::Topology machine = topology::preset("2*dgx1v");
+  const auto on_second = [](topology::Node node) { return node >= 8 && node < 16; };
+  std::erase_if(machine.links, [&](const topology::Link& link) {
+    return link.link_class == topology::LinkClass::net && (on_second(link.src) || on_second(link.dst));
+  });
+  CHECK_THROWS_WITH(portfolio::CompositePlanner(machine),
+                    Catch::Contains("no NIC joins the host of ranks 8, 9, 10, 11, 12, 13, 14, 15"));
+  CHECK_THROWS_WITH(portfolio::candidates(machine, Collective::allreduce, 0), Catch::Contains("no NIC joins"));
+  topology::Topology apart = topology::preset("6*dgx1v");
+  std::erase_if(apart.links, [](const topology::Link& link) { return link.link_class == topology::LinkClass::net; });
+  CHECK_THROWS_AS(portfolio::candidates(apart, Collective::allreduce, 0), Error);
+  for (const char* name : {"0*dgx1v", "100000*dgx1v", "99999999999*dgx1v", "-1*dgx1v", "2*2*dgx1v", "*dgx1v"})
+    CHECK_THROWS_AS(topology::preset(name), Error);
+}
