@@ -134,7 +134,7 @@ class Communicator {
   OneSided& one_sided();  // throws before init is over
   const StopFlags& stop_flags() const { return stop_; }
 
-  // Counts calls that run, so that revoke() can wait for their end. One thread at a time makes calls (contract), so
+  // Counts calls that run, so that revoke() can wait for their end. One thread at a time makes calls, so
   // that the count needs no locked operation.
   class RunningCall {
    public:

@@ -1,4 +1,4 @@
-// Thread-local groups: what is submitted between start and end runs at the outermost end (contract 3.6).
+// Thread-local groups: what is submitted between start and end runs at the outermost end.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Which plan serves each call of a communicator. Every rank computes the same answer without asking the others (rule
-// 1).
+// Which plan serves each call of a communicator. Every rank computes the same answer without asking the others.
 //
 // A call belongs to an entry: collective, root, size class, and whether the order of summation matters. An entry is
 // settled at once when there is one candidate, or a measured choice in the cache; with SCCL_TUNE=online the candidates

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/round_up.h"
 #include "runtime/choice/plan_cache.h"
 #include "runtime/gpu/resources/device_gate.h"
 #include "runtime/program/connections.h"
@@ -20,8 +21,6 @@ constexpr std::size_t kMostWorkingBytes = 64 << 20;
 constexpr std::size_t kSlotsOfStreams = 4;
 constexpr std::size_t kSmallPackages = 128, kSmallPackageBytes = 4 * 1024;
 constexpr std::size_t kLargePackages = 8, kLargePackageBytes = 64 * 1024;
-
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 struct DeferredFree {
   std::mutex mutex;

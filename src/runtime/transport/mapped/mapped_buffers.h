@@ -2,7 +2,7 @@
 // (platform/host/exported_memory.h); where all ranks' buffers of a call are such memory, data moves from the one's
 // input to the other's output in one pass, without slots and without system calls.
 //
-// All ranks have to know that before they choose what serves the call (rule 1), so they compare at its beginning:
+// All ranks have to know that before they choose what serves the call, so they compare at its beginning:
 //
 //   every rank shows a record: where its buffers lie, or that they cannot be mapped
 //   every rank reads all records

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "kernels/device/connection.h"
 #include "kernels/gpu/signal_arguments.h"
 #include "platform/gpu/memory.h"
 #include "platform/host/segment.h"
@@ -38,7 +39,8 @@
 
 namespace sccl::runtime {
 
-inline constexpr int kStreamSlots = 4;
+// As rings have: programs are made for so many.
+inline constexpr int kStreamSlots = device::kSlotCount;
 inline constexpr std::uint32_t kFree = 1;  // of `empty`
 // An operation's operands and destinations are a kernel's arguments.
 inline constexpr int kMostStreamRanks = 64;
