@@ -121,19 +121,17 @@ std::vector<Rank> survivors(const Communicator& parent, std::span<const int> exc
   return members;
 }
 
-}  // namespace
-
-std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, const ChildOptions& options) {
+// Who shares this rank's colour, by key; nobody for kNoColor. Collective over all ranks.
+std::vector<Rank> members_of_color(Communicator& parent, int color, int key) {
   ControlAllGather& control_all_gather = parent.control_all_gather();
   if (color < 0 && color != kNoColor) {
     const std::string why = fmt::format("color {} is negative: give one of 0.. or NCCL_SPLIT_NOCOLOR", color);
     control_all_gather.refuse(why);
     fail(ErrorCode::invalid_argument, "rank {}: {}", parent.rank(), why);
   }
-  const std::uint64_t number = control_all_gather.next_number(0);
   const auto payloads =
       control_all_gather.all_gather("ncclCommSplit", bytes_of(SplitRecord{color, key}), Deadline::in(init_timeout()));
-  if (color == kNoColor) return nullptr;
+  if (color == kNoColor) return {};
   std::vector<std::tuple<int, Rank>> ordered;
   for (Rank rank = 0; rank < parent.ranks(); ++rank) {
     const auto record = from_payload<SplitRecord>(payloads[static_cast<std::size_t>(rank)]);
@@ -142,7 +140,30 @@ std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, co
   std::sort(ordered.begin(), ordered.end());
   std::vector<Rank> members;
   for (const auto& [unused, rank] : ordered) members.push_back(rank);
-  return connect_members(parent, "ncclCommSplit", Board::split, number, members, options);
+  return members;
+}
+
+}  // namespace
+
+std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, const ChildOptions& options) {
+  ControlAllGather& control_all_gather = parent.control_all_gather();
+  const std::uint64_t number = control_all_gather.next_number(0);
+  const std::vector<Rank> members = members_of_color(parent, color, key);
+  const auto connect = [&] {
+    return members.empty() ? nullptr : connect_members(parent, "ncclCommSplit", Board::split, number, members, options);
+  };
+  if (!parent.accelerator()) return connect();
+  std::shared_ptr<Communicator> child;
+  try {
+    child = connect();
+  } catch (const Error& error) {
+    control_all_gather.refuse(error.what());
+    throw;
+  }
+  // An allocation of another group's init may wait for all work of the device, and a kernel of this rank's next call on
+  // the parent for a rank of that group: on devices no rank goes on before all have their memory.
+  control_all_gather.all_gather("ncclCommSplit", bytes_of(color), Deadline::in(init_timeout()));
+  return child;
 }
 
 std::shared_ptr<Communicator> shrink(Communicator& parent, std::span<const int> excluded, const ChildOptions& options) {
