@@ -12,6 +12,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import gpu_contact
 import gpu_paths
 import gpu_protocols
 from gpu_device import OPS, SMALL, TYPES, Driver, Failure, Library, SignalWait, encode
@@ -60,16 +61,53 @@ def sent_elements(call, ranks, rank, root, count):
 
 # --- what a rank does --------------------------------------------------------------------------------------------------
 
+def arena_bytes(job):
+    """The most that a task takes at a time."""
+    task, ranks, spare = job["task"], job["ranks"], 1 << 16
+    if task == "bench":
+        largest = max(job["sizes"])
+        return largest * (1 + (ranks if job["call"] in ("ReduceScatter", "AllGather") else 1)) + spare
+    if task == "timed":
+        return max(job["sizes"]) + spare
+    if task == "transfers":
+        return 2 * ranks * (1 << 20) + spare * (1 + ranks)
+    if task == "one_sided":
+        return 3 * 4 * (1 + 100000 + (1 << 22)) + spare
+    if task == "correctness":
+        return 2 * ranks * (5000 * 8 if job.get("quick") else ((1 << 24) + 3) * 4) + spare
+    return 1 << 21
+
+
 class Rank:
     def __init__(self, job, rank, unique_id):
         self.job, self.rank, self.ranks = job, rank, job["ranks"]
         self.driver, self.library = Driver(rank % job.get("devices", 1)), Library()
         self.stream = self.driver.stream()
+        # Buffers are taken from here and never given back: while a peer's kernel waits for this rank, allocating and freeing
+        # may wait for that kernel.
+        self.arena_bytes = arena_bytes(job)
+        self.arena, self.used = self.driver.allocate(self.arena_bytes), 0
+        self.meeting = job.get("meeting")
         self.comm = self.library.join(unique_id, self.ranks, rank)
         self.places = None  # of check_case's buffers, if not of its own
 
+    def take(self, size):
+        at, self.used = self.arena + self.used, self.used + (max(size, 16) + 511) // 512 * 512
+        if self.used > self.arena_bytes:
+            raise Failure(f"{self.job['task']} needs more than {self.arena_bytes} bytes: arena_bytes() is wrong")
+        return at
+
+    def reset(self):
+        """What was taken may be taken again; the stream is idle."""
+        self.used = 0
+
+    def barrier(self):
+        if self.meeting is not None:
+            self.meeting.wait()
+
     def run(self):
-        return getattr(self, self.job["task"])()
+        task = self.job["task"]
+        return gpu_contact.TASKS[task](self) if task in gpu_contact.TASKS else getattr(self, task)()
 
     def close(self):
         self.library.call("ncclCommDestroy", self.comm)
@@ -79,17 +117,14 @@ class Rank:
         root = count % self.ranks
         send_data = pattern(kind, self.rank, 0, sent_elements(call, self.ranks, self.rank, root, count))
         wanted = expected(call, kind, op, self.ranks, self.rank, root, count)
-        places = self.places or (driver.allocate(len(send_data) + offset * size), driver.allocate(len(wanted) + offset * size))
-        send, recv = places
-        try:
-            driver.write(send + offset * size, send_data, self.stream)
-            self.library.collective(call, send + offset * size, recv + offset * size, count, TYPES[kind][0], OPS[op], root,
-                                    self.comm, self.stream)
-            if driver.read(recv + offset * size, len(wanted), self.stream) != wanted:
-                raise Failure(f"{call} {kind} {op} count {count} offset {offset}: wrong result")
-        finally:
-            for place in places if self.places is None else ():
-                driver.free(place)
+        if self.places is None:
+            self.reset()
+        send, recv = self.places or (self.take(len(send_data) + offset * size), self.take(len(wanted) + offset * size))
+        driver.write(send + offset * size, send_data, self.stream)
+        self.library.collective(call, send + offset * size, recv + offset * size, count, TYPES[kind][0], OPS[op], root,
+                                self.comm, self.stream)
+        if driver.read(recv + offset * size, len(wanted), self.stream) != wanted:
+            raise Failure(f"{call} {kind} {op} count {count} offset {offset}: wrong result")
 
     def correctness(self):
         cases = 0
@@ -111,7 +146,7 @@ class Rank:
     def churn(self):
         """Every call has another byte everywhere, so that a part of an earlier message shows wherever it is."""
         driver, sizes = self.driver, [1, 119, 120, 1000, 7664, 7665, 30000] + ([] if self.job.get("quick") else [200003, 1 << 20])
-        data, rounds = driver.allocate(max(sizes)), 5 if self.job.get("quick") else 100
+        data, rounds = self.take(max(sizes)), 5 if self.job.get("quick") else 100
         for turn in range(rounds * len(sizes)):
             count, value = sizes[turn % len(sizes)], turn % 100
             driver.fill(data, value + self.rank, count, self.stream)
@@ -119,16 +154,16 @@ class Rank:
             wanted = (self.ranks * value + self.ranks * (self.ranks - 1) // 2) % 256
             if driver.read(data, count, self.stream) != bytes([wanted]) * count:
                 raise Failure(f"AllReduce of {count} bytes, call {turn}: wrong data")
-        driver.free(data)
         return {"cases": rounds * len(sizes)}
 
     def transfers(self):
         driver = self.driver
         for count in (0, 1, 1000, 1 << 20):
             buffers = []
+            self.reset()
             self.library.call("ncclGroupStart")
             for peer in range(self.ranks):
-                send, recv = driver.allocate(count), driver.allocate(count)
+                send, recv = self.take(count), self.take(count)
                 driver.fill(send, 10 * self.rank + peer, count, self.stream) if count else None
                 buffers.append((send, recv))
                 self.library.call("ncclSend", C.c_void_p(send), C.c_size_t(count), 1, peer, self.comm, self.stream)
@@ -137,13 +172,11 @@ class Rank:
             for peer, (send, recv) in enumerate(buffers):
                 if driver.read(recv, count, self.stream) != bytes([10 * peer + self.rank]) * count:
                     raise Failure(f"transfer of {count} bytes from rank {peer}: wrong data")
-                driver.free(send)
-                driver.free(recv)
         return {"cases": 4}
 
     def graphs(self):
         driver, count = self.driver, 5000
-        data = self.places[0] if self.places else driver.allocate(count * 4)
+        data = self.places[0] if self.places else self.take(count * 4)
         driver.write(data, encode("float32", 1) * count, self.stream)
         def calls():
             for _ in range(2):
@@ -169,8 +202,8 @@ class Rank:
                 if of_library:
                     call("ncclMemAlloc", C.byref(inbox), C.c_size_t(4 * count))
                 else:
-                    inbox.value = driver.allocate(4 * count)
-                data = driver.allocate(4 * count)
+                    inbox.value = self.take(4 * count)
+                data = self.take(4 * count)
                 driver.write(data, pattern("float32", self.rank, 0, count), self.stream)
                 call("ncclCommWindowRegister", self.comm, inbox, C.c_size_t(4 * count), C.byref(window), 0)
                 windows += 1 if window.value else 0
@@ -186,8 +219,8 @@ class Rank:
                 driver.synchronize(self.stream)
                 if window.value:
                     call("ncclCommWindowDeregister", self.comm, window)
-                call("ncclMemFree", inbox) if of_library else driver.free(inbox.value)
-                driver.free(data)
+                if of_library:
+                    call("ncclMemFree", inbox)
         if windows == 0 and self.job.get("windows", True):
             raise Failure("there was no window")
         return {"windows": windows}
@@ -212,7 +245,7 @@ class Rank:
         return {"cases": 13}
 
     def mismatch(self):
-        data = self.driver.allocate(4096)
+        data = self.take(4096)
         self.library.collective("AllReduce", data, data, 100 + self.rank, 7, 0, 0, self.comm, self.stream)
         for _ in range(1000):
             if self.library.async_error(self.comm) != 0:
@@ -226,7 +259,7 @@ class Rank:
         return {"cases": 1}
 
     def abort(self):
-        data = self.driver.allocate(4096)
+        data = self.take(4096)
         if self.rank == 0:
             self.library.collective("AllReduce", data, data, 100, 7, 0, 0, self.comm, self.stream)
         time.sleep(0.2)
@@ -241,7 +274,7 @@ class Rank:
         largest = max(self.job["sizes"])
         wide = self.ranks if self.job["call"] in ("ReduceScatter",) else 1
         deep = self.ranks if self.job["call"] == "AllGather" else 1
-        send, recv = driver.allocate(largest * wide), driver.allocate(largest * deep)
+        send, recv = self.take(largest * wide), self.take(largest * deep)
         driver.fill(send, 0, largest * wide, self.stream)
         for size in self.job["sizes"]:
             call = lambda: self.bench_call(send, recv, size)
@@ -256,8 +289,6 @@ class Rank:
             host = (time.perf_counter() - begin) / rounds
             driver.synchronize(self.stream)
             rows.append({"bytes": size, "us": (time.perf_counter() - begin) / rounds * 1e6, "host_us": host * 1e6})
-        driver.free(send)
-        driver.free(recv)
         return {"rows": rows}
 
     def bench_call(self, send, recv, size):
@@ -318,6 +349,7 @@ def run_job(mode, job, seconds, environment=None):
 def worker_main(options):
     if options.threads_of:
         job = json.loads(options.threads_of)
+        job["meeting"] = threading.Barrier(job["ranks"], timeout=30)
         unique_id = Library().create_id()
         results = [None] * job["ranks"]
         def body(rank):
@@ -337,7 +369,7 @@ def worker_main(options):
 
 class Report:
     def __init__(self, driver):
-        self.checks, self.benches, self.paths, self.protocols, self.skipped = [], [], [], [], []
+        self.checks, self.benches, self.paths, self.protocols, self.skipped, self.waits, self.figures = [], [], [], [], [], [], []
         self.facts = {"device": driver.name(), "driver": driver.version(), "multiprocessors": driver.attribute(MULTIPROCESSORS),
                       "host": platform.processor() or platform.machine(), "python": platform.python_version()}
 
@@ -389,21 +421,6 @@ def failures(report, options):
             report.check(f"{task}, 2 ranks as {mode}", run_job(mode, {"task": task, "ranks": 2}, options.limit))
 
 
-def copy_bandwidth(driver, size):
-    """Bytes read and written a second by the device's own copy."""
-    stream, a, b = driver.stream(), driver.allocate(size), driver.allocate(size)
-    driver.copy(b, a, size, stream)
-    driver.synchronize(stream)
-    begin = time.perf_counter()
-    for _ in range(10):
-        driver.copy(b, a, size, stream)
-    driver.synchronize(stream)
-    seconds = (time.perf_counter() - begin) / 10
-    driver.free(a)
-    driver.free(b)
-    return 2 * size / seconds
-
-
 # Bytes that must be read and written on one device: all contributions once, all results once.
 MOVED = {"AllReduce": lambda n: 2 * n, "AllGather": lambda n: 2 * n * n, "ReduceScatter": lambda n: n * n + n,
          "Broadcast": lambda n: 2 * n, "SendRecv": lambda n: 2 * n}
@@ -412,7 +429,7 @@ MOVED = {"AllReduce": lambda n: 2 * n, "AllGather": lambda n: 2 * n * n, "Reduce
 def bench(report, options):
     driver = Driver()
     largest = 1 << (20 if options.quick else 32)
-    report.facts["copy_gbytes_per_s"] = copy_bandwidth(driver, min(largest, 1 << 30)) / 1e9
+    report.facts["copy_gbytes_per_s"] = gpu_contact.copy_bandwidth(driver, min(largest, 1 << 30)) / 1e9
     print(f"copy bandwidth {report.facts['copy_gbytes_per_s']:.0f} GB/s, read and written", flush=True)
     for mode in ("threads", "processes"):
         for ranks in options.ranks:
@@ -492,8 +509,15 @@ def nccl_tests(report, options):
         report.check(program, [{} if run.returncode == 0 else {"error": (run.stdout + run.stderr)[-400:]}])
 
 
-PARTS = {"correctness": correctness, "staged": staged, "devices": devices, "failures": failures, "bench": bench, "paths": paths, "protocols": protocols,
-         "sanitizer": sanitizer, "torch": torch, "nccl-tests": nccl_tests}
+def contact(name):
+    return lambda report, options: gpu_contact.PARTS[name](report, options, run_job)
+
+
+# First contact first, the fault last: a process that saw one is of no use any more.
+PARTS = {"probe": contact("probe"), "two-threads": contact("two-threads"), "protocols": protocols, "two-processes": contact("two-processes"),
+         "connections": contact("connections"), "latency": contact("latency"), "bandwidth": contact("bandwidth"), "torch": torch,
+         "fault": contact("fault"), "correctness": correctness, "staged": staged, "devices": devices, "failures": failures, "bench": bench, "paths": paths,
+         "sanitizer": sanitizer, "nccl-tests": nccl_tests}
 
 
 # --- the report --------------------------------------------------------------------------------------------------------
@@ -504,6 +528,7 @@ def markdown(report, name):
     lines += ["", "## Checks", "", "| check | result |", "| --- | --- |"]
     lines += [f"| {check['name']} | {'passed' if check['passed'] else 'FAILED: ' + check['detail'].replace('|', '/')} |" for check in report.checks]
     lines += [f"| {skip['name']} | skipped: {skip['why']} |" for skip in report.skipped]
+    lines += gpu_contact.markdown(report)
     if report.benches:
         lines += ["", "## Time", "", "Each figure is the mean of one run, at the slowest rank. The bound is the time in which the",
                   "device's own copy moves the bytes that must be read and written: n ranks of S bytes, AllReduce and Broadcast and",
@@ -525,12 +550,16 @@ def main():
     parser.add_argument("--ranks", default="2,4,8", type=lambda text: [int(part) for part in text.split(",")])
     parser.add_argument("--quick", action="store_true", help="fewer cases and sizes")
     parser.add_argument("--limit", default=120, type=int, help="seconds for one job")
+    parser.add_argument("--short", default=30, type=int, help="seconds for one job of the first contact")
+    parser.add_argument("--probe-call", help=argparse.SUPPRESS)
     parser.add_argument("--threads-of", help=argparse.SUPPRESS)
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.threads_of or options.rank_of:
         worker_main(options)
+    if options.probe_call:
+        gpu_contact.probe_worker(options.probe_call)
     try:
         driver = Driver()
     except (OSError, Failure) as error:
@@ -549,7 +578,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"gpu-{name}.md").write_text(markdown(report, name))
     (folder / f"gpu-{name}.json").write_text(json.dumps({"facts": report.facts, "checks": report.checks, "skipped": report.skipped,
-                                                         "benches": report.benches, "paths": report.paths,
+                                                         "benches": report.benches, "paths": report.paths, "waits": report.waits, "figures": report.figures,
                                                          "protocols": report.protocols}, indent=1))
     failed = sum(not check["passed"] for check in report.checks)
     print(f"{len(report.checks) - failed} passed, {failed} failed, {len(report.skipped)} skipped: {folder}/gpu-{name}.md")

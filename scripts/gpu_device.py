@@ -74,6 +74,19 @@ class Driver:
     def free(self, address):
         self.check(self.lib.cuMemFree_v2(C.c_uint64(address)), "cuMemFree")
 
+    def event(self):
+        event = C.c_void_p()
+        self.check(self.lib.cuEventCreate(C.byref(event), 0), "cuEventCreate")
+        return event
+
+    def record(self, event, stream):
+        self.check(self.lib.cuEventRecord(event, stream), "cuEventRecord")
+
+    def elapsed_ms(self, begin, end):
+        value = C.c_float()
+        self.check(self.lib.cuEventElapsedTime(C.byref(value), begin, end), "cuEventElapsedTime")
+        return value.value
+
     def stream(self):
         stream = C.c_void_p()
         self.check(self.lib.cuStreamCreate(C.byref(stream), 1), "cuStreamCreate")

@@ -164,6 +164,9 @@ constexpr auto kTable = std::to_array<Variable>({
      "Read by the Python package: the libsccl.so that it opens and preloads."},
     {"SCCL_MEM_LIMIT", "bytes", "32000000", kHonoured,
      "Most memory of a communicator at one rank: its slots shrink until it holds them."},
+    {"SCCL_NVRTC", "file", "", kHonoured,
+     "The CUDA run-time compiler to look at first; such as a libnvrtc.so.12 for devices that a newer one does not "
+     "know."},
     {"SCCL_PLATFORM", "auto | host | cuda | hip", "auto", kHonoured,
      "auto: the device that is current at communicator init, else the host; the others: nothing else."},
     {"SCCL_PROTO", "auto | simple | ll | ll128 | direct", "auto", kHonoured,

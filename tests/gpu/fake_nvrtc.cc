@@ -1,4 +1,9 @@
-// A compiler for the fake driver: its images are the sources, which name the kernels.
+// A compiler for the fake driver: its images are the sources, which name the kernels. As of NVRTC, version 13 knows no
+// device before sm_75, and 12 knows none after sm_90.
+#if !defined(FAKE_NVRTC_MAJOR)
+#define FAKE_NVRTC_MAJOR 13
+#endif
+
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -7,8 +12,21 @@
 extern "C" {
 
 int nvrtcVersion(int* major, int* minor) {
-  *major = 13;
+  *major = FAKE_NVRTC_MAJOR;
   *minor = 999;
+  return 0;
+}
+#if FAKE_NVRTC_MAJOR == 13
+static const int kKnown[] = {75, 80, 90, 100, 120};
+#else
+static const int kKnown[] = {60, 70, 75, 80, 90};
+#endif
+int nvrtcGetNumSupportedArchs(int* count) {
+  *count = sizeof kKnown / sizeof kKnown[0];
+  return 0;
+}
+int nvrtcGetSupportedArchs(int* known) {
+  std::memcpy(known, kKnown, sizeof kKnown);
   return 0;
 }
 const char* nvrtcGetErrorString(int) { return "an error of the fake"; }
@@ -35,6 +53,15 @@ int nvrtcGetProgramLogSize(void*, size_t* bytes) {
 }
 int nvrtcGetProgramLog(void*, char* log) {
   *log = '\0';
+  return 0;
+}
+int nvrtcGetPTXSize(void* program, size_t* bytes) {
+  *bytes = static_cast<std::string*>(program)->size() + 5;
+  return 0;
+}
+int nvrtcGetPTX(void* program, char* image) {
+  std::memcpy(image, ("PTX " + *static_cast<std::string*>(program)).c_str(),
+              static_cast<std::string*>(program)->size() + 5);
   return 0;
 }
 int nvrtcGetCUBINSize(void* program, size_t* bytes) {

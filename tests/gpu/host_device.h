@@ -76,6 +76,7 @@ inline void end_if_vanished() {
 inline u32 thread_index() { return place.thread; }
 inline u32 thread_count() { return place.threads; }
 inline u32 block_index() { return place.block_index; }
+inline u32 unhoisted(u32 value) { return value; }
 inline void block_sync() {
   end_if_vanished();
   if (place.threads > 1) place.block->barrier.arrive_and_wait();
@@ -103,7 +104,10 @@ inline void come_late() {
   static thread_local std::minstd_rand random(std::random_device{}());
   if (random() % 4 == 0) ::usleep(static_cast<useconds_t>(random() % 500));
 }
+// What waits for all stores of a device to reach the whole system: fences, and stores that are releases.
+inline std::atomic<u64> system_fences{0};
 inline void store_release_system(u64* to, u64 value) {
+  system_fences.fetch_add(1, std::memory_order_relaxed);
   if (late_stores) come_late();
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
 }
@@ -117,6 +121,8 @@ inline u64 load_word_system(const u64* from) { return load_relaxed_system(from);
 inline void store_word_system(u64* to, u64 value) { store_relaxed_system(to, value); }
 #endif
 inline void fence_system() {
+  system_fences.fetch_add(1, std::memory_order_relaxed);
+  if (late_stores) come_late();  // before the flags that follow
 #if defined(__SANITIZE_THREAD__)
   // ThreadSanitizer knows no fences; this orders at least as much.
   static std::atomic<u32> line{0};
@@ -125,12 +131,11 @@ inline void fence_system() {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }
-inline void fence_system_total() {
-  if (late_stores) come_late();
+inline void fence_system_total() { fence_system(); }
+inline void fence_device() {
   fence_system();
+  system_fences.fetch_sub(1, std::memory_order_relaxed);
 }
-inline u64 load_acquire_device(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
-inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }
 inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
   __atomic_compare_exchange_n(at, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);

@@ -17,7 +17,7 @@ SCCL_GPU_KERNEL(sccl_bfloat16_sum, Reducing<DataType::bfloat16, ReduceKernel::su
 SCCL_GPU_MOVE_KERNEL(sccl_move_float16_max, Reducing<DataType::float16, ReduceKernel::max>)
 CC
 compiled=0
-for arch in gfx906 gfx90a gfx942 gfx1100; do
+for arch in gfx906 gfx90a gfx942 gfx1100 gfx1201; do
   if ! "$clang" -x hip --cuda-device-only --offload-arch=$arch -nogpulib -nogpuinc --no-gpu-bundle-output -std=c++17 -O2 \
     -ffp-contract=off -I "$source/src" -o "$out/$arch" "$out/kernels.cc" 2>"$out/log"; then
     # Older compilers do not know the newest devices; anything else is a fault of the source.

@@ -71,14 +71,21 @@ class Pair {
 
   // Each rank sends its input in one lane, and adds what comes to its own in the other.
   void launch(int rank, Protocol protocol, u32 blocks_per_channel, u32 signature) {
-    static const Op ops[] = {{OpKind::move, false, 0, 0, 1, 0, 1, 0, 0}, {OpKind::move, true, 0, 1, 2, 1, 1, 0, 0}};
-    static const Access operands[] = {
-        {Via::local, Buffer::input, -1, 0}, {Via::slot, Buffer::none, 1, 0}, {Via::local, Buffer::input, -1, 0}};
-    static const Access destinations[] = {{Via::slot, Buffer::none, 0, 0}, {Via::local, Buffer::output, -1, 0}};
-    static const Lane lanes[] = {{LaneOrder::slice_major, 0, 1}, {LaneOrder::slice_major, 1, 1}};
+    static const struct alignas(16) {
+      Op ops[2] = {{OpKind::move, false, false, true, 0, 0, 1, 0, 1, 0, 0},
+                   {OpKind::move, true, true, false, 0, 1, 2, 1, 1, 0, 0}};
+      Access operands[3] = {
+          {Via::local, Buffer::input, -1, 0}, {Via::slot, Buffer::none, 1, 0}, {Via::local, Buffer::input, -1, 0}};
+      Access destinations[2] = {{Via::slot, Buffer::none, 0, 0}, {Via::local, Buffer::output, -1, 0}};
+      Lane lanes[2] = {{LaneOrder::slice_major, 0, 1}, {LaneOrder::slice_major, 1, 1}};
+      Endpoint endpoints[2] = {{0, 0}, {1, 1}};
+    } packed;
     RankMemory& mine = ranks_[rank];
     CallArguments arguments{};
-    arguments.program = {ops, operands, destinations, nullptr, lanes, 2};
+    arguments.program = {packed.ops, packed.operands, packed.destinations, nullptr, packed.lanes,
+                         2,          sizeof packed,   packed.endpoints,    2};
+    // In turns in a block's memory and where things lie: both leave everything as the other wants it.
+    if (staged_) arguments.staging = gpu::staging_for(arguments.program, 0);
     Call& call = arguments.call;
     call.input = reinterpret_cast<const u8*>(mine.input.data());
     call.output = reinterpret_cast<u8*>(mine.output.data());
@@ -104,6 +111,7 @@ class Pair {
     arguments.bounce_bytes = protocol == Protocol::ll ? kLlPayloadBytes : kLineMessageBytes;
     arguments.bounce_buffers = 3;
     arguments.most_operands = 2;
+    arguments.most_destinations = 1;
     arguments.control = &mine.control;
     arguments.peer_controls = controls_;
     arguments.ranks = 2;
@@ -113,7 +121,7 @@ class Pair {
     arguments.chunk_count = 1;
     arguments.chunks[0] = {0, 0, elements_, 0, 0};
     gpu::launch_on_host(arguments, kChannels * blocks_per_channel,
-                        protocol == Protocol::ll128 ? kLineThreads : kThreads, gpu::shared_bytes(2, 1));
+                        protocol == Protocol::ll128 ? kLineThreads : kThreads, gpu::shared_bytes(arguments));
   }
 
   void launch_both(Protocol protocol, u32 blocks_per_channel, u32 first_signature, u32 second_signature) {
@@ -130,12 +138,14 @@ class Pair {
   }
 
   RankMemory& rank(int which) { return ranks_[which]; }
+  void stage(bool staged) { staged_ = staged; }
 
  private:
   std::size_t elements_;
   RankMemory ranks_[2];
   Control* controls_[2];
   u64 sequence_[2] = {0, 0};
+  bool staged_ = true;
 };
 
 }  // namespace
@@ -145,7 +155,8 @@ TEST_CASE("kernels of two ranks exchange and add, call after call") {
     for (const u32 blocks : {1u, 2u})
       for (const std::size_t elements : {std::size_t{1}, std::size_t{200}, std::size_t{9001}}) {
         Pair pair(elements);
-        for (u32 call = 1; call <= 3; ++call) {
+        for (u32 call = 1; call <= 4; ++call) {
+          pair.stage(call % 3 != 0);
           pair.rank(0).output.assign(elements, 0);
           pair.launch_both(protocol, blocks, call, call);
           CHECK(pair.wrong() == 0);

@@ -3,9 +3,11 @@
 //   sender                                         receiver
 //   waits until position - tail < depth
 //   writes payload and header into slot
-//   header.flag  --- store-release ----------->    load-acquire: flag == position + 1
+//   header.flag  --- released ---------------->    acquires: flag == position + 1
 //                                                  reads the payload
-//   load-acquire <---------- store-release ---     tail = position + 1
+//   acquires     <------------- released ------    tail = position + 1
+//
+// What releases and acquires, and why that is enough, stands in protocol.h.
 //
 // A slot's flag holds the number of messages sent through the connection when it was written, so a slot is full for
 // the receiver exactly while flag == its position + 1, and no flag is ever reset. The sender keeps the tail it last
@@ -39,13 +41,12 @@ inline constexpr u32 kDeepInlineMessageBytes = 16384;
 
 inline constexpr u32 kLineBytes = 128;
 inline constexpr u32 kLinePayloadBytes = 120;
-inline constexpr u32 kLineSignatureBytes = 8;
 inline constexpr u32 kLineSlotCount = 8;
 inline constexpr u32 kLinesOfSlot = 64;
 inline constexpr u32 kLineSlotBytes = kLinesOfSlot * kLineBytes;
 inline constexpr u32 kLineRingBytes = kLineSlotCount * kLineSlotBytes;
 // Of one message; whole vectors, so that slices begin at them.
-inline constexpr u32 kLineMessageBytes = (kLinesOfSlot * kLinePayloadBytes - kLineSignatureBytes) / 16 * 16;
+inline constexpr u32 kLineMessageBytes = kLinesOfSlot * kLinePayloadBytes / 16 * 16;
 
 struct alignas(64) SlotHeader {
   u64 flag;

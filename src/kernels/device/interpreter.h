@@ -7,83 +7,75 @@
 // and the leader tells peers and other lanes. What the leader alone may do stands inside await(), commit() or the
 // protocol's leader functions; on the host the one thread is the leader and the members of it cost nothing.
 //
-// Target offers, besides the memory vocabulary of protocol.h:
-//   Outcome await(f)                     the leader's f(), after which all threads see what the leader wrote; may call
-//                                        f again while it is blocked
-//   bool leads(), kAlone                 whether this thread is the leader; whether there are no others
-//   bool all(f)                          whether f() holds for every thread
-//   void commit(f)                       the leader's f(), after all threads have moved their data
-//   void sync()                          all threads see what any of them wrote in the block
-//   static void reduce_copy(const Call&, Span of operands, Span of destinations, elements, divisor)
-//   u8* bounce(i)                        one slice of private memory for operand i; bounce(kResult) for a result
-//   bool fetch(connection, to, address, bytes), bool put(connection, address, from, bytes)
-//                                        a peer's memory, where it does not share the address space
-//   void ring(connection)                wakes the peer; everything stored before is visible to it
-//   Ll                                   its form of the `ll` protocol: protocol.h's, or one whose messages are used in
-//                                        place
-//   bool kKeepsLines                     whether it speaks lines.h's vocabulary, too
-//   void awaits(word, shift, value, data)  the leader's lane is blocked until *word >> shift == value; data is read
-//   then bool kLendsSlots                     whether one slot's payload may serve several messages: lend(lender,
-//   borrower),
-//                                        still_read(lender), lent_payload(place)
-//   Source* sources(), u8** sinks()      room for one operation's operands and destinations
-//   void fills_slot(sink, connection)    that sink is a slot of the connection
+// What a target offers stands in operation.h, and the memory vocabulary in protocol.h.
 #pragma once
 
 #include "kernels/device/lines.h"
+#include "kernels/device/operation.h"
 #include "kernels/device/protocol.h"
 
 namespace sccl::device {
 
-struct Source {
-  const u8* data;
-  u64 scale_bits;
-};
-
 template <class Target>
 class Interpreter {
  public:
+  using Begun = device::Begun;
+
   Interpreter(const Program& program, const Call& call, Connection* connections, LaneState* lanes, Target& target)
       : program_(program), call_(call), connections_(connections), lanes_(lanes), target_(target) {}
 
   Outcome step(u32 lane_index) {
-    Begun begun{};
+    Begun mine{};
+    Begun& begun = target_.begun(mine);
     const Outcome outcome = begin(lane_index, begun);
     return outcome == Outcome::progressed ? finish(lane_index, begun) : outcome;
   }
 
   // The halves of a step. A target may put off the moves of several lanes that have begun, and make them together
   // before it lets any of them finish: to the others an operation that has begun is not done.
-  struct Begun;
-
-  Outcome begin(u32 lane_index, Begun& begun) {
+  SCCL_CALLED Outcome begin(u32 lane_index, Begun& begun) {
     const Lane& lane = program_.lanes[lane_index];
     LaneState& state = lanes_[lane_index];
     Turn& turn = begun.turn;
-    const Outcome ready = target_.await([&] {
-      if (is_finished(lane, state)) return Outcome::finished;
-      turn = turn_of(lane, state);
-      return readiness(turn, state);
-    });
+    const Outcome ready = target_.await(
+        [&] {
+          if (is_finished(lane, state)) return Outcome::finished;
+          turn = turn_of(lane, state);
+          return readiness(turn, state);
+        },
+        [&] {
+          target_.acquire(owed_);
+          owed_ = Scope::none;
+        });
     if (ready != Outcome::progressed) return ready;
-    if (!Target::kAlone) turn = turn_of(lane, state);
-    begun.motion = Motion::none;
-    if (!turn.acts) return Outcome::progressed;
-    const Op& op = *turn.op;
-    if (!Target::kAlone && is_flagged(op) && !target_.all([&] { return words_arrived(op, turn.elements); })) {
-      target_.commit([&] { blocked(state, first_sender(op)); });
-      return Outcome::blocked;
+    Motion motion = Motion::none;
+    if (turn.acts) {
+      const Op& op = *turn.op;
+      if (!Target::kAlone && is_flagged(op) && !target_.all([&] { return words_arrived(op, turn.elements); })) {
+        target_.commit([&] { blocked(state, first_sender(op)); });
+        return Outcome::blocked;
+      }
+      motion = execute(op, turn.slice, turn.elements);
+    } else {
+      hold_nothing();
     }
-    begun.motion = execute(op, turn.slice, turn.elements);
-    return begun.motion == Motion::failed ? Outcome::failed : Outcome::progressed;
+    if (Target::leads()) begun.motion = motion;
+    return motion == Motion::failed ? Outcome::failed : Outcome::progressed;
   }
 
-  Outcome finish(u32 lane_index, const Begun& begun) {
+  SCCL_CALLED Outcome finish(u32 lane_index, const Begun& begun) {
+    if (!Target::kAlone && begun.motion == Motion::messages && begun.turn.op->kind == OpKind::move &&
+        !deliver(*begun.turn.op, begun.turn.slice, begun.turn.elements * call_.element_bytes))
+      return Outcome::failed;
     const Lane& lane = program_.lanes[lane_index];
     LaneState& state = lanes_[lane_index];
     target_.commit([&] {
-      if (begun.motion != Motion::none) complete(begun.turn, begun.motion);
-      advance(lane, *begun.turn.op, state);
+      if (begun.motion != Motion::none) {
+        if (begun.turn.op->kind == OpKind::post) describe_buffers(*begun.turn.op, begun.turn.slice);
+        target_.release(reach(begun));
+        complete(begun.turn, begun.motion);
+      }
+      advance(lane, *begun.turn.op, state, target_.lane_word(lanes_, lane_index));
     });
     // In a block only the leader knows yet.
     return Target::kAlone && is_finished(lane, state) ? Outcome::finished : Outcome::progressed;
@@ -94,25 +86,6 @@ class Interpreter {
   using Ll = typename Target::Ll;
   using InLines = Lines<Target>;
 
-  // What an operation did: data went without messages, or with messages that are to be published and consumed.
-  enum class Motion : u8 { none, failed, quiet, messages };
-
-  // The operation that a lane is at. Both ends of a message compute the same size, so neither sends nor expects an
-  // empty one: an operation without elements only takes its place in the order.
-  struct Turn {
-    const Op* op;
-    u64 slice;
-    u64 elements;
-    bool acts;
-  };
-
- public:
-  struct Begun {
-    Turn turn;
-    Motion motion;
-  };
-
- private:
   Turn turn_of(const Lane& lane, const LaneState& state) const {
     const Op& op = program_.ops[lane.op_begin + state.op];
     if (op.kind != OpKind::move) return {&op, state.slice, 0, (call_.chunks[op.chunk].flags & kAbsent) == 0};
@@ -132,8 +105,15 @@ class Interpreter {
     return total - begin < call_.slice_elements ? total - begin : call_.slice_elements;
   }
 
-  void advance(const Lane& lane, const Op& op, LaneState& state) {
-    Target::store_lane(&state.finished, state.finished + 1);
+  // What has to see what an operation did, before it is told to be done.
+  Scope reach(const Begun& begun) const {
+    const Op& op = *begun.turn.op;
+    const bool told = op.kind != OpKind::move || op.receives || (op.sends && call_.protocol == Protocol::simple);
+    return told ? Scope::system : program_.lane_count > 1 ? Scope::device : Scope::none;
+  }
+
+  void advance(const Lane& lane, const Op& op, LaneState& state, u64* told) {
+    Target::store_lane(told, ++state.finished);
     state.blocked_on_peer = -1;
     if (lane.order == LaneOrder::slice_major) {
       if (++state.op == lane.op_count) {
@@ -150,12 +130,18 @@ class Interpreter {
     }
   }
 
-  bool dependencies_met(const Op& op, const LaneState& state) const {
+  bool dependencies_met(const Op& op, const LaneState& state) {
     SCCL_ROLLED for (u32 i = 0; i < op.dependency_count; ++i) {
       const Dependency& wait = program_.dependencies[op.dependency_begin + i];
       if (state.slice < wait.distance) continue;
       const u64 needed = (state.slice - wait.distance) * program_.lanes[wait.lane].op_count + wait.op + 1;
-      if (Target::load_lane(&lanes_[wait.lane].finished) < needed) return false;
+      u64* const word = target_.lane_word(lanes_, wait.lane);
+      const u64 finished = Target::load_lane(word);
+      owe(Scope::device);
+      if (finished < needed) {
+        target_.watch(word, finished);
+        return false;
+      }
     }
     return true;
   }
@@ -177,6 +163,25 @@ class Interpreter {
     return turn.acts ? messages_ready(*turn.op, state, turn.elements) : Outcome::progressed;
   }
 
+  // Something was read that says what else may be read or written; the fence comes when the operation is ready.
+  void owe(Scope scope) {
+    if (Target::kSignedFlags && scope > owed_) owed_ = scope;
+  }
+
+  // Blocked until a word that was just read is another.
+  Outcome blocked_at(const u64* word, u64 seen, LaneState& state, int peer) {
+    target_.watch(word, seen);
+    return blocked(state, peer);
+  }
+
+  // A flag whose lower half counts messages, and whose upper half is the signature.
+  Outcome looked_at(const u64* word, u64 wanted, LaneState& state, int peer) {
+    const u64 seen = Target::load_polled(word);
+    if (static_cast<u32>(seen) != static_cast<u32>(wanted)) return blocked_at(word, seen, state, peer);
+    if (seen != wanted) return mismatch(state, peer);
+    return Outcome::progressed;
+  }
+
   Outcome messages_ready(const Op& op, LaneState& state, u64 elements) {
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
@@ -192,9 +197,12 @@ class Interpreter {
         const Outcome arrival = arrived(op, destination, state, elements);
         if (arrival != Outcome::progressed) return arrival;
       } else if (op.kind == OpKind::drain) {
-        if (!Simple::drained(connection)) return blocked(state, connection.peer);
-      } else if (!has_room(op, connection, elements * call_.element_bytes)) {
-        return blocked(state, connection.peer);
+        owe(Scope::system);
+        if (!Simple::drained(connection))
+          return blocked_at(&connection.ring->tail.value, connection.seen_tail, state, connection.peer);
+      } else if (const Outcome room = has_room(op, connection, elements * call_.element_bytes, state);
+                 room != Outcome::progressed) {
+        return room;
       } else if constexpr (Target::kLendsSlots) {
         const bool fills_slot = op.kind == OpKind::move && call_.protocol == Protocol::simple;
         if (const Connection* reader = fills_slot ? target_.still_read(connection) : nullptr)
@@ -206,9 +214,26 @@ class Interpreter {
 
   u32 signature(const Op& op) const { return call_.signature ^ call_.chunks[op.chunk].tag; }
 
+  // One relaxed load for each operand. Words of `ll` and lines are believed by their own flags, so that nothing is owed
+  // for them.
+  Outcome arrived_signed(const Op& op, const Access& access, Connection& connection, LaneState& state) {
+    const u32 expected = signature(op);
+    if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
+      const u64* const word = Ll::word(connection);
+      const u64 seen = Target::load_polled(word);
+      if (seen >> Ll::kFlagShift != Ll::flag(connection)) return blocked_at(word, seen, state, connection.peer);
+      return static_cast<u32>(seen) == expected ? Outcome::progressed : mismatch(state, connection.peer);
+    }
+    if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll128)
+      return looked_at(InLines::flag_word(connection), InLines::flag(connection, expected), state, connection.peer);
+    owe(Scope::system);
+    return looked_at(Simple::flag_word(connection), Simple::flag(connection, expected), state, connection.peer);
+  }
+
   // Descriptors travel through the slots of the simple protocol always.
   Outcome arrived(const Op& op, const Access& access, LaneState& state, u64 elements) {
     Connection& connection = connections_[access.connection];
+    if constexpr (Target::kSignedFlags) return arrived_signed(op, access, connection, state);
     if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
       if (!Ll::begun(connection)) {
         target_.awaits(Ll::word(connection), Ll::kFlagShift, Ll::flag(connection), Ll::word(connection));
@@ -218,13 +243,8 @@ class Interpreter {
       const bool whole = !Target::kAlone || Ll::arrived(connection, elements * call_.element_bytes);
       return whole ? Outcome::progressed : blocked(state, connection.peer);
     }
-    if constexpr (Target::kKeepsLines)
-      if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll128) {
-        if (!InLines::begun(connection)) return blocked(state, connection.peer);
-        return InLines::signature(connection) == signature(op) ? Outcome::progressed : mismatch(state, connection.peer);
-      }
     if (!Simple::arrived(connection)) {
-      target_.awaits(&Simple::header(connection).flag, 0, connection.position + 1, Simple::payload(connection));
+      target_.awaits(Simple::flag_word(connection), 0, connection.position + 1, Simple::payload(connection));
       return blocked(state, connection.peer);
     }
     if (Simple::header(connection).signature != signature(op)) return mismatch(state, connection.peer);
@@ -243,7 +263,7 @@ class Interpreter {
       Connection& connection = connections_[operand.connection];
       if constexpr (Target::kKeepsLines)
         if (call_.protocol == Protocol::ll128) {
-          if (!InLines::take(connection, target_.bounce(i), bytes)) return false;
+          if (!InLines::take(connection, target_.bounce(i), bytes, signature(op))) return false;
           continue;
         }
       if (!Ll::arrived(connection, bytes)) return false;
@@ -257,15 +277,34 @@ class Interpreter {
     return connections_[program_.operands[i].connection].peer;
   }
 
-  bool has_room(const Op& op, Connection& connection, u64 bytes) {
-    if (op.kind == OpKind::post || call_.protocol == Protocol::simple) return Simple::has_room(connection);
+  // A tail is read again only when the ring looks full; what was read then says that slots may be written.
+  Outcome has_room(const Op& op, Connection& connection, u64 bytes, LaneState& state) {
+    if (op.kind == OpKind::post || call_.protocol == Protocol::simple)
+      return room_by(connection.seen_tail, connection.ring->tail, connection, state,
+                     [&] { return Simple::has_room(connection); });
     if constexpr (Target::kKeepsLines)
-      if (call_.protocol == Protocol::ll128) return InLines::has_room(connection);
-    return Ll::has_room(connection, bytes);
+      if (call_.protocol == Protocol::ll128)
+        return room_by(connection.line_seen_tail, connection.ring->line_tail, connection, state,
+                       [&] { return InLines::has_room(connection); });
+    return room_by(connection.ll_seen_tail, connection.ring->ll_tail, connection, state,
+                   [&] { return Ll::has_room(connection, bytes); });
+  }
+  template <typename Function>
+  Outcome room_by(u64& seen, const Tail& tail, const Connection& connection, LaneState& state, Function&& has_room) {
+    const u64 before = seen;
+    const bool room = has_room();
+    if (seen != before) owe(Scope::system);
+    return room ? Outcome::progressed : blocked_at(&tail.value, seen, state, connection.peer);
+  }
+
+  void hold_nothing() {
+    if constexpr (!Target::kAlone)
+      if (Target::leads()) target_.hold_move(0, false, 0, 0, 1);
   }
 
   Motion execute(const Op& op, u64 slice, u64 elements) {
     if (op.kind == OpKind::move) return move(op, slice, elements);
+    hold_nothing();
     return op.kind == OpKind::drain ? Motion::none : Motion::messages;
   }
 
@@ -276,7 +315,7 @@ class Interpreter {
         if (motion == Motion::messages) finish_messages(op, turn.elements * call_.element_bytes);
         return;
       case OpKind::post:
-        return post(op, turn.slice);
+        return post(op);
       case OpKind::release:
         return release(connections_[program_.operands[op.operand_begin].connection]);
       case OpKind::drain:
@@ -285,13 +324,17 @@ class Interpreter {
   }
 
   // The buffers as a whole, or the one place that a point-to-point transfer is about.
-  void post(const Op& op, u64 slice) {
+  void describe_buffers(const Op& op, u64 slice) {
     const Access& access = program_.destinations[op.destination_begin];
     Connection& connection = connections_[access.connection];
     SlotHeader& header = Simple::header(connection);
     header.input_address = reinterpret_cast<u64>(access.buffer == Buffer::none ? call_.input : local(access, slice));
     header.output_address = reinterpret_cast<u64>(call_.output);
     header.scale_bits = call_.scale_bits;
+  }
+
+  void post(const Op& op) {
+    Connection& connection = connections_[program_.destinations[op.destination_begin].connection];
     Simple::publish(connection, signature(op), 0);
     target_.ring(connection);
   }
@@ -334,7 +377,12 @@ class Interpreter {
     if (!gather_operands(op, slice, bytes)) return Motion::failed;
     const bool copies = op.operand_count == 1 && !scaled && divisor <= 1;
     const u32 sinks = place_destinations(op, slice, bytes, copies);
-    target_.sync();
+    if constexpr (!Target::kAlone) {
+      // Data moves where the interpreter's state takes no registers.
+      if (Target::leads())
+        target_.hold_move(op.operand_count, scaled, copies && in_place_already(sinks) ? 0 : sinks, elements, divisor);
+      return Motion::messages;
+    }
     if (!(copies && in_place_already(sinks)))
       target_.reduce_copy(call_, target_.sources(), op.operand_count, scaled, target_.sinks(), sinks, elements,
                           divisor);
@@ -534,6 +582,7 @@ class Interpreter {
     }
   }
 
+  Scope owed_ = Scope::none;  // the leader's: what fence A is to reach
   const Program& program_;
   const Call& call_;
   Connection* connections_;

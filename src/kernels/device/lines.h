@@ -2,8 +2,9 @@
 // eight neighbouring threads of a warp together, 16 bytes each.
 //
 //   thread of the line   0        1        ...   6        7
-//   words of 8 bytes     0  1     2  3           12 13    14 flag      flag: messages sent on the connection, this one
-//   included
+//   words of 8 bytes     0  1     2  3           12 13    14 flag      flag: this call's signature, and how many
+//                                                                      messages the connection has carried with this
+//                                                                      one
 //
 // Order. What `simple` has a fence for, and `ll` a flag in every word, the line itself gives here: the eight stores of
 // a line are one instruction of one warp on one aligned line, and leave the device as one transaction; so do the loads.
@@ -11,19 +12,16 @@
 // load. So
 //   - flag and payload need no order between them: they are one store and one load. No fence; lines of a message
 //     may arrive in any order, since each is believed by its own flag only.
-//   - pack() pairs with take(): every line by its flag. begun() is one thread's and cannot load a line whole: it
-//   acquires the
-//     flag and loads the word it is after later, from a line that is whole by then.
+//   - pack() pairs with take(): every line by its flag. The leader looks at the flag of the first line alone, which
+//     tells without any order whether a message has begun and whether it is of this call.
 //   - has_room() pairs with consume(), as in `simple`: a line is stored again after its reader's loads.
-//   - a flag is never reset and never used twice (64 bits), and no payload ever lies where a flag is looked for: these
-//   slots hold
-//     nothing but lines. What an earlier, longer message left behind in a slot has an older flag.
+//   - a flag is never reset, and no payload ever lies where a flag is looked for: these slots hold nothing but lines.
+//     What an earlier, longer message left behind in a slot has an older flag (2^32 messages of the connection,
+//     exactly, and the same signature would have to lie between the two for it to be the same).
 // A link that cuts a line (PCIe may, at 64 bytes or less; so may memory of the host) would deliver a flag without
 // some of its payload, and old data would be taken for new: there is no check that could find it. So the runtime
 // believes links by what they are, never by trying (platform/gpu/line_paths.h): none is given lines that is not known
 // to keep them.
-//
-// The payload is a stream of words of 8 bytes, the first of which carries the signature.
 //
 // Target offers, to all threads of a warp together:
 //   u32 warp_lanes()                         a multiple of 8, of which a block has whole ones
@@ -32,7 +30,7 @@
 //   one load void store_line_part(to, part, active)   likewise
 #pragma once
 
-#include "kernels/device/connection.h"
+#include "kernels/device/protocol.h"
 
 namespace sccl::device {
 
@@ -45,25 +43,24 @@ struct Lines {
   static u64* slot(Connection& connection) {
     return connection.lines + connection.line_position % kLineSlotCount * (kLineSlotBytes / 8);
   }
-  static u64 flag(const Connection& connection) { return connection.line_position + 1; }
-  static u64 line_count(u64 bytes) { return (kSignatureBytes + bytes + kLinePayloadBytes - 1) / kLinePayloadBytes; }
-
-  // Whether the first line is there: enough to tell that the peer is in another call.
-  static bool begun(Connection& connection) {
-    return Target::load_acquire(slot(connection) + kFlagWord) == flag(connection);
+  static u64 flag(const Connection& connection, u32 signature) {
+    return signed_flag(signature, connection.line_position);
   }
-  static u32 signature(Connection& connection) { return static_cast<u32>(Target::load_relaxed(slot(connection))); }
+  static u64 line_count(u64 bytes) { return (bytes + kLinePayloadBytes - 1) / kLinePayloadBytes; }
+
+  // Of the first line: enough to tell that the peer is in another call.
+  static u64* flag_word(Connection& connection) { return slot(connection) + kFlagWord; }
 
   static bool has_room(Connection& connection) {
     if (connection.line_position - connection.line_seen_tail < kLineSlotCount) return true;
-    connection.line_seen_tail = Target::load_acquire(&connection.ring->line_tail.value);
+    connection.line_seen_tail = Target::load_polled(&connection.ring->line_tail.value);
     return connection.line_position - connection.line_seen_tail < kLineSlotCount;
   }
 
   // Every warp writes the payload of its lines to `to`, aligned to 8 bytes and with room for a whole last word, as far
   // as they are there. False when this warp's are not all: nothing is lost then, and the call may be made again.
-  static bool take(Connection& connection, u8* to, u64 bytes) {
-    const u64 awaited = flag(connection);
+  static bool take(Connection& connection, u8* to, u64 bytes, u32 signature) {
+    const u64 awaited = flag(connection, signature);
     const u64* const from = slot(connection);
     const u64 lines = line_count(bytes);
     SCCL_ROLLED for (u64 first = first_of_warp(); first < lines; first += lines_at_once()) {
@@ -76,7 +73,7 @@ struct Lines {
         part = Target::load_line_part(from + place.offset, active);
       } while (!Target::warp_all(!active || place.part != kLastPart || part.words[1] == awaited));
       SCCL_UNROLLED for (u32 i = 0; i < 2; ++i) {
-        const u64 at = (place.word + i) * 8 - kSignatureBytes;  // of the word with the signature: beyond all bytes
+        const u64 at = (place.word + i) * 8;
         if (at < bytes && !(i == 1 && place.part == kLastPart)) *reinterpret_cast<u64*>(to + at) = part.words[i];
       }
     }
@@ -84,14 +81,14 @@ struct Lines {
   }
 
   static void pack(Connection& connection, const u8* from, u64 bytes, u32 signature) {
-    const u64 mark = flag(connection);
+    const u64 mark = flag(connection, signature);
     u64* const to = slot(connection);
     const u64 lines = line_count(bytes);
     SCCL_ROLLED for (u64 first = first_of_warp(); first < lines; first += lines_at_once()) {
       const Place place = place_of(first);
       LinePart part;
-      part.words[0] = place.word == 0 ? signature : word_of(from, place.word * 8 - kSignatureBytes, bytes);
-      part.words[1] = place.part == kLastPart ? mark : word_of(from, place.word * 8 + 8 - kSignatureBytes, bytes);
+      part.words[0] = word_of(from, place.word * 8, bytes);
+      part.words[1] = place.part == kLastPart ? mark : word_of(from, place.word * 8 + 8, bytes);
       Target::store_line_part(to + place.offset, part, place.line < lines);
     }
   }
@@ -101,7 +98,7 @@ struct Lines {
   // Pairs with has_room() of the peer.
   static void consume(Connection& connection) {
     ++connection.line_position;
-    Target::store_release(&connection.ring->line_tail.value, connection.line_position);
+    Target::store_published(&connection.ring->line_tail.value, connection.line_position);
   }
 
  private:
@@ -109,7 +106,6 @@ struct Lines {
   static constexpr u32 kLastPart = kThreadsOfLine - 1;
   static constexpr u32 kLineWords = kLineBytes / 8;
   static constexpr u32 kFlagWord = kLineWords - 1;
-  static constexpr u32 kSignatureBytes = kLineSignatureBytes;
   static constexpr u32 kPollsPerTurn = 64;
 
   // What a thread has of the lines that its warp is at.

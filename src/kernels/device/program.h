@@ -7,9 +7,12 @@
 #if defined(__CUDACC__) || defined(__HIP__)
 #define SCCL_ROLLED _Pragma("unroll 1")
 #define SCCL_UNROLLED _Pragma("unroll")
+// A function of its own on a GPU: its registers are free again when data moves.
+#define SCCL_CALLED __attribute__((noinline))
 #else
 #define SCCL_ROLLED
 #define SCCL_UNROLLED
+#define SCCL_CALLED
 #endif
 
 namespace sccl::device {
@@ -42,6 +45,8 @@ struct Dependency {
 struct Op {
   OpKind kind;
   bool completes;
+  bool receives;  // some operand comes through a slot
+  bool sends;     // some destination is a slot
   u32 chunk;
   u32 operand_begin, operand_count;
   u32 destination_begin, destination_count;
@@ -67,6 +72,12 @@ struct Chunk {
   u32 flags;  // of ChunkFlag
 };
 
+// A connection of a program, and the one lane that uses it.
+struct Endpoint {
+  u32 connection;  // index into all connections of a channel
+  u32 lane;
+};
+
 struct Program {
   const Op* ops;
   const Access* operands;
@@ -74,6 +85,11 @@ struct Program {
   const Dependency* dependencies;
   const Lane* lanes;
   u32 lane_count;
+  // Of a program whose arrays lie in one block, from `ops` on. With endpoints, accesses name these instead of the
+  // connections themselves.
+  u32 bytes;
+  const Endpoint* endpoints;
+  u32 endpoint_count;
 };
 
 // One call of a program: the buffers and everything else that changes from call to call.

@@ -34,8 +34,39 @@ struct HostWords {
   alignas(64) u64 awaited;  // 1 + a rank that somebody waits for
 };
 
+// What a block copies into its shared memory when a call begins, behind the places of operands and destinations and in
+// this order: the program, a table of chunks, the states of its lanes (all whole vectors), the connections that it
+// names. What does not fit is read where it lies.
+struct Staging {
+  u32 program_bytes;
+  u32 connections;
+  u32 lanes;
+  u32 chunks;
+};
+
+// Two blocks of a multiprocessor, and half of what the smallest one has for a block.
+inline constexpr u32 kMostStagedBytes = 20 * 1024;
+
+inline Staging staging_for(const Program& program, u32 chunks) {
+  Staging staging{0, 0, 0, 0};
+  u64 room = kMostStagedBytes;
+  const auto take = [&](u64 bytes) {
+    const bool fits = bytes <= room;
+    if (fits) room -= bytes;
+    return fits;
+  };
+  if (take(program.bytes)) staging.program_bytes = program.bytes;
+  // Accesses that name endpoints need them at hand.
+  if (program.endpoint_count > 0 && take(program.endpoint_count * sizeof(Connection)))
+    staging.connections = program.endpoint_count;
+  if (take(program.lane_count * sizeof(LaneState))) staging.lanes = program.lane_count;
+  if (take(chunks * sizeof(Chunk))) staging.chunks = chunks;
+  return staging;
+}
+
 struct CallArguments {
   Program program;  // of device or mapped memory, as all pointers here
+  Staging staging;
   Call call;
   Split split;
   bool parts_by_chunk;  // point-to-point: each transfer takes as many channels as its own size asks for
@@ -49,6 +80,7 @@ struct CallArguments {
   u64 bounce_bytes;
   u32 bounce_buffers;
   u32 most_operands;
+  u32 most_destinations;
   Control* control;
   Control* const* peer_controls;  // by rank; null where out of reach
   u32 ranks;
@@ -91,8 +123,13 @@ static_assert(sizeof(OneSidedArguments) <= 4096);
 
 // A block's shared memory beside what is declared: where an operation's operands are, 16 bytes each, and its
 // destinations.
-inline u64 shared_bytes(u32 most_operands, u32 most_destinations) {
-  return most_operands * 16ull + (most_destinations + 1ull) * 8;
+inline u64 place_bytes(u32 most_operands, u32 most_destinations) {
+  return (most_operands * 16ull + (most_destinations + 1ull) * 8 + 15) / 16 * 16;
+}
+inline u64 shared_bytes(const CallArguments& arguments) {
+  const Staging& staging = arguments.staging;
+  return place_bytes(arguments.most_operands, arguments.most_destinations) + staging.program_bytes +
+         staging.connections * sizeof(Connection) + staging.lanes * sizeof(LaneState) + staging.chunks * sizeof(Chunk);
 }
 
 }  // namespace sccl::device::gpu

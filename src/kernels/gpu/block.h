@@ -7,8 +7,8 @@
 //   ---------------------- barrier: all data of the block is written -------------------------------------
 //   commit: publishes, advances              go to the next barrier
 //
-// The leader's acquire and the barrier make a peer's payload visible to all threads of the block; the barrier and the
-// leader's release (a fence and a store of system scope) make the block's payload visible to the peer.
+// The leader's fences stand next to the barriers: one after all that an operation polls, one before all that it tells
+// (kernels/device/protocol.h has the argument). A poll is one relaxed load of the word that the leader waits for.
 #pragma once
 
 #include "kernels/gpu/arguments.h"
@@ -18,16 +18,49 @@
 
 namespace sccl::device::gpu {
 
+// What all threads of the block move between the two halves of a step; without destinations nothing.
+struct HeldMove {
+  u32 sources;
+  u32 sinks;
+  u32 divisor;
+  bool scaled;
+  u64 elements;
+};
+
 // The part of a block's shared memory whose size is known.
 struct BlockMemory {
   Call call;
   Program program;
+  Begun begun;
+  HeldMove move;
+  // Of this channel, staged or where they lie:
+  Connection* connections;
+  LaneState* lanes;
   u32 words[2];  // what the leader tells, in turns
-  bool stopped;
+  // The leader's: no registers are taken for them while data moves.
+  const u64* watched;
+  u64 seen;
+  StopSigns signs;
+  bool stop_seen;
+  bool stopped;            // before anything of the call was touched
+  const LaneState* state;  // of the lane that it steps
   Chunk chunks[kInlineChunks];
 };
 
+inline Source* source_places(u8* places) { return reinterpret_cast<Source*>(places); }
+inline u8** sink_places(u8* places, u32 most_operands) {
+  return reinterpret_cast<u8**>(places + most_operands * sizeof(Source));
+}
+
+// Not the Block's own: the compiler sees that `memory` and `places` are shared memory.
 template <class Mover>
+inline void make_move(const CallArguments& arguments, const BlockMemory& memory, u8* places) {
+  block_sync();
+  const HeldMove& move = memory.move;
+  move_block<Mover>(source_places(places), move.sources, sink_places(places, arguments.most_operands), move.sinks,
+                    move.elements, move.divisor, memory.call.element_bytes, move.scaled);
+}
+
 class Block {
  public:
   static constexpr bool kAlone = false;
@@ -39,13 +72,16 @@ class Block {
   Block(const CallArguments& arguments, BlockMemory& memory, u8* places, bool lone_lane)
       : arguments_(arguments), memory_(memory), places_(places), lone_lane_(lone_lane) {}
 
-  static u64 load_acquire(const u64* from) { return load_acquire_system(from); }
+  static constexpr bool kSignedFlags = true;
+  static u64 load_polled(const u64* from) { return load_relaxed_system(from); }
+  static void store_published(u64* to, u64 value) { store_relaxed_system(to, value); }
   static u64 load_relaxed(const u64* from) { return load_word_system(from); }
-  static void store_release(u64* to, u64 value) { store_release_system(to, value); }
   static void store_relaxed(u64* to, u64 value) { store_word_system(to, value); }
-  static u64 load_lane(const u64* from) { return load_acquire_device(from); }
-  static void store_lane(u64* to, u64 value) { store_release_device(to, value); }
-  static void fence() {}  // rings no bells; every store of a flag is a release of its own
+  static u64 load_lane(const u64* from) { return load_relaxed_system(from); }
+  static void store_lane(u64* to, u64 value) { store_relaxed_system(to, value); }
+  static void acquire(Scope scope) { fence_of(scope); }
+  static void release(Scope scope) { fence_of(scope); }
+  static void fence() {}  // rings no bells
   static void copy_word(void* to, const void* from, u64 bytes) {
     SCCL_ROLLED for (u64 i = 0; i < bytes; ++i) static_cast<u8*>(to)[i] = static_cast<const u8*>(from)[i];
   }
@@ -78,32 +114,42 @@ class Block {
     block_sync();
     return static_cast<Result>(word);
   }
-  // As agree; a leader that has nothing else to do stays until something can go on.
-  template <typename Function>
-  Outcome await(Function&& function) {
+  // As agree; a leader that has nothing else to do stays until something can go on. One place calls the function, so
+  // that the kernel has it once.
+  template <typename Function, typename Then>
+  Outcome await(Function&& function, Then&& then) {
     return agree([&] {
-      Outcome outcome = function();
-      while (outcome == Outcome::blocked && lone_lane_ && !must_stop()) {
-        pause();
-        outcome = function();
-      }
+      Outcome outcome;
+      do outcome = function();
+      while (outcome == Outcome::blocked && lone_lane_ && word_changes());
+      if (outcome == Outcome::progressed) then();
       return outcome;
     });
   }
+  Begun& begun(Begun&) { return memory_.begun; }
+  void watch(const u64* word, u64 seen) {
+    memory_.watched = word;
+    memory_.seen = seen;
+  }
+  // The state of a lane may be a copy; others see how far it is where it comes from.
+  u64* lane_word(LaneState*, u32 lane) const {
+    const u32 channel = block_index() / arguments_.blocks_per_channel;
+    return &arguments_.lanes[channel * arguments_.program.lane_count + lane].finished;
+  }
 
-  Source* sources() { return reinterpret_cast<Source*>(places_); }
-  u8** sinks() { return reinterpret_cast<u8**>(places_ + arguments_.most_operands * sizeof(Source)); }
+  Source* sources() { return source_places(places_); }
+  u8** sinks() { return sink_places(places_, arguments_.most_operands); }
   u8* bounce(u32 operand) { return bounce_ + (operand + 1) * arguments_.bounce_bytes; }
   u8* result() { return bounce_; }
   void enter_lane(u32 lane, const LaneState& state) {
-    state_ = &state;
+    if (leads()) memory_.state = &state;
     bounce_ = arguments_.bounce + static_cast<u64>(lane) * arguments_.bounce_buffers * arguments_.bounce_bytes;
   }
 
-  void reduce_copy(const Call& call, const Source* sources, u32 source_count, bool scaled, u8* const* sinks,
-                   u32 sink_count, u64 elements, u32 divisor) const {
-    move_block<Mover>(sources, source_count, sinks, sink_count, elements, divisor, call.element_bytes, scaled);
+  void hold_move(u32 sources, bool scaled, u32 sinks, u64 elements, u32 divisor) {
+    memory_.move = {sources, sinks, divisor, scaled, elements};
   }
+  static void reduce_copy(const Call&, const Source*, u32, bool, u8* const*, u32, u64, u32) {}  // see hold_move
 
   // Programs that ask for it are not given to devices: peers' memory is mapped, or slots are used.
   static bool fetch(const Connection&, u8*, u64, u64) { return false; }
@@ -121,9 +167,23 @@ class Block {
   void stop(StopReason reason, int peer) { stop_all_ranks(arguments_, reason, peer); }
 
  private:
+  static void fence_of(Scope scope) {
+    if (scope == Scope::system) fence_system();
+    if (scope == Scope::device) fence_device();
+  }
+  // False: told to stop.
+  bool word_changes() {
+    const u64* const word = memory_.watched;
+    const u64 seen = memory_.seen;
+    while (load_relaxed_system(word) == seen) {
+      if (must_stop()) return false;
+      pause();
+    }
+    return true;
+  }
   bool must_stop() {
-    if (!stop_seen_) stop_seen_ = signs_.look(arguments_, state_->blocked_on_peer);
-    return stop_seen_;
+    if (!memory_.stop_seen) memory_.stop_seen = memory_.signs.look(arguments_, memory_.state->blocked_on_peer);
+    return memory_.stop_seen;
   }
 
   const CallArguments& arguments_;
@@ -132,9 +192,6 @@ class Block {
   u8* bounce_ = nullptr;
   bool lone_lane_;
   u32 turn_ = 0;
-  StopSigns signs_;
-  bool stop_seen_ = false;
-  const LaneState* state_ = nullptr;
 };
 
 }  // namespace sccl::device::gpu

@@ -5,32 +5,18 @@
 // launch can be replayed without the host.
 #pragma once
 
+// First: what is included after it becomes functions of a device, too.
+// clang-format off
+#include "kernels/gpu/target.h"
+// clang-format on
+
 #include "kernels/gpu/block.h"
 #include "kernels/gpu/move.h"
 #include "kernels/gpu/one_sided_kernel.h"
 #include "kernels/gpu/signal_kernel.h"
-#include "kernels/gpu/target.h"
 #include "kernels/gpu/ticket.h"
 
 namespace sccl::device::gpu {
-
-// A lane's LaneStates are reset by the last block to end, when nobody reads them any more.
-inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
-  const u32 blocks = arguments.channels * arguments.blocks_per_channel;
-  block_sync();
-  if (thread_index() == 0)
-    memory.words[0] = fetch_add_device(&arguments.control->arrived_blocks, 1) + 1 == blocks ? 1 : 0;
-  block_sync();
-  if (memory.words[0] == 0) return;
-  const u32 lanes = arguments.channels * arguments.program.lane_count;
-  SCCL_ROLLED for (u32 lane = thread_index(); lane < lanes; lane += thread_count()) arguments.lanes[lane] =
-      LaneState{0, 0, 0, -1};
-  block_sync();
-  if (thread_index() != 0) return;
-  arguments.control->arrived_blocks = 0;
-  give_ticket_back(arguments.control);
-  tell_end(arguments.control, arguments.host, arguments.sequence);
-}
 
 // The host cuts tables that are too long for the kernel's parameters in the same way.
 inline Chunk part_for(const CallArguments& arguments, const Chunk& chunk, u32 channel) {
@@ -39,17 +25,94 @@ inline Chunk part_for(const CallArguments& arguments, const Chunk& chunk, u32 ch
   return part_of(chunk, arguments.call.element_bytes, parts, channel);
 }
 
-// False: another kernel of the communicator runs, and nothing may be touched.
-inline bool begin_call(const CallArguments& arguments, BlockMemory& memory) {
+// Words of 16 bytes, by all threads.
+inline void copy_staged(void* to, const void* from, u64 bytes) {
+  SCCL_ROLLED for (u64 i = thread_index(); i < bytes / sizeof(Vector);
+                   i += thread_count()) static_cast<Vector*>(to)[i] = static_cast<const Vector*>(from)[i];
+}
+
+// Where things are staged, behind the places.
+struct StagedPlaces {
+  StagedPlaces(const CallArguments& arguments, u8* places)
+      : program(places + place_bytes(arguments.most_operands, arguments.most_destinations)),
+        chunks(program + arguments.staging.program_bytes),
+        lanes(chunks + arguments.staging.chunks * sizeof(Chunk)),
+        connections(lanes + arguments.staging.lanes * sizeof(LaneState)) {}
+  u8* program;
+  u8* chunks;
+  u8* lanes;
+  u8* connections;
+};
+
+template <typename T>
+inline const T* moved(const T* array, const void* from, const void* to) {
+  return reinterpret_cast<const T*>(reinterpret_cast<u64>(array) - reinterpret_cast<u64>(from) +
+                                    reinterpret_cast<u64>(to));
+}
+
+inline Program program_at(const Program& program, const void* place) {
+  const void* const from = program.ops;
+  return {moved(program.ops, from, place),
+          moved(program.operands, from, place),
+          moved(program.destinations, from, place),
+          moved(program.dependencies, from, place),
+          moved(program.lanes, from, place),
+          program.lane_count,
+          program.bytes,
+          moved(program.endpoints, from, place),
+          program.endpoint_count};
+}
+
+// Positions advance in the copy; the block that runs a connection's lane puts them back.
+enum class Staged : u8 { take, put_back };
+inline void copy_connections(const CallArguments& arguments, const Program& program, Connection* staged, Staged way) {
+  constexpr u32 kWords = sizeof(Connection) / sizeof(u64);
   const u32 channel = block_index() / arguments.blocks_per_channel;
+  const u32 first = block_index() % arguments.blocks_per_channel;
+  Connection* const all = arguments.connections + channel * arguments.connections_per_channel;
+  SCCL_ROLLED for (u32 i = thread_index(); i < arguments.staging.connections * kWords; i += thread_count()) {
+    const Endpoint& endpoint = program.endpoints[i / kWords];
+    u64* const here = reinterpret_cast<u64*>(staged) + i;
+    u64* const there = reinterpret_cast<u64*>(all + endpoint.connection) + i % kWords;
+    if (way == Staged::take)
+      *here = *there;
+    else if (endpoint.lane % arguments.blocks_per_channel == first)
+      *there = *here;
+  }
+}
+
+inline void stage(const CallArguments& arguments, BlockMemory& memory, const StagedPlaces& places) {
+  const u32 channel = block_index() / arguments.blocks_per_channel;
+  const Staging& staging = arguments.staging;
+  copy_staged(places.program, arguments.program.ops, staging.program_bytes);
   if (arguments.call.chunks == nullptr)
     SCCL_ROLLED for (u32 i = thread_index(); i < arguments.chunk_count; i += thread_count()) memory.chunks[i] =
         part_for(arguments, arguments.chunks[i], channel);
+  else
+    copy_staged(places.chunks, arguments.call.chunks + channel * arguments.chunk_count, staging.chunks * sizeof(Chunk));
+  SCCL_ROLLED for (u32 i = thread_index(); i < staging.lanes;
+                   i += thread_count()) reinterpret_cast<LaneState*>(places.lanes)[i] = LaneState{0, 0, 0, -1};
+}
+
+// False: another kernel of the communicator runs, and nothing may be touched.
+inline bool begin_call(const CallArguments& arguments, BlockMemory& memory, const StagedPlaces& places) {
+  const u32 channel = block_index() / arguments.blocks_per_channel;
+  const Staging& staging = arguments.staging;
+  stage(arguments, memory, places);
   if (thread_index() == 0) {
     memory.call = arguments.call;
-    memory.program = arguments.program;
-    memory.call.chunks =
-        arguments.call.chunks == nullptr ? memory.chunks : arguments.call.chunks + channel * arguments.chunk_count;
+    memory.program = staging.program_bytes == 0 ? arguments.program : program_at(arguments.program, places.program);
+    memory.connections = staging.connections == 0 ? arguments.connections + channel * arguments.connections_per_channel
+                                                  : reinterpret_cast<Connection*>(places.connections);
+    memory.lanes = staging.lanes == 0 ? arguments.lanes + channel * arguments.program.lane_count
+                                      : reinterpret_cast<LaneState*>(places.lanes);
+    memory.signs.begin();
+    memory.stop_seen = false;
+    if (arguments.call.chunks == nullptr)
+      memory.call.chunks = memory.chunks;
+    else
+      memory.call.chunks = staging.chunks == 0 ? arguments.call.chunks + channel * arguments.chunk_count
+                                               : reinterpret_cast<const Chunk*>(places.chunks);
     memory.call.scratch = arguments.call.scratch + channel * arguments.scratch_channel_bytes;
     if (arguments.scale_pointer != nullptr) {
       u64 bits = 0;
@@ -65,7 +128,34 @@ inline bool begin_call(const CallArguments& arguments, BlockMemory& memory) {
       tell_begin(arguments.control, arguments.host);
   }
   block_sync();
-  return !memory.stopped;
+  if (memory.stopped) return false;
+  if (staging.connections > 0) {
+    copy_connections(arguments, memory.program, memory.connections, Staged::take);
+    block_sync();
+  }
+  return true;
+}
+
+// A lane's LaneStates are reset by the last block to end, when nobody reads them any more.
+inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
+  const u32 blocks = arguments.channels * arguments.blocks_per_channel;
+  block_sync();
+  if (arguments.staging.connections > 0) {
+    copy_connections(arguments, memory.program, memory.connections, Staged::put_back);
+    block_sync();
+  }
+  if (thread_index() == 0)
+    memory.words[0] = fetch_add_device(&arguments.control->arrived_blocks, 1) + 1 == blocks ? 1 : 0;
+  block_sync();
+  if (memory.words[0] == 0) return;
+  const u32 lanes = arguments.channels * arguments.program.lane_count;
+  SCCL_ROLLED for (u32 lane = thread_index(); lane < lanes; lane += thread_count()) arguments.lanes[lane] =
+      LaneState{0, 0, 0, -1};
+  block_sync();
+  if (thread_index() != 0) return;
+  arguments.control->arrived_blocks = 0;
+  give_ticket_back(arguments.control);
+  tell_end(arguments.control, arguments.host, arguments.sequence);
 }
 
 template <class Mover>
@@ -73,17 +163,21 @@ inline void run_lanes(const CallArguments& arguments, BlockMemory& memory, u8* p
   const u32 channel = block_index() / arguments.blocks_per_channel;
   const u32 first = block_index() % arguments.blocks_per_channel;
   const u32 lane_count = arguments.program.lane_count;
-  LaneState* const lanes = arguments.lanes + channel * lane_count;
-  Block<Mover> block(arguments, memory, places, first + arguments.blocks_per_channel >= lane_count);
-  Interpreter<Block<Mover>> interpreter(
-      memory.program, memory.call, arguments.connections + channel * arguments.connections_per_channel, lanes, block);
+  LaneState* const lanes = memory.lanes;
+  Block block(arguments, memory, places, first + arguments.blocks_per_channel >= lane_count);
+  Interpreter<Block> interpreter(memory.program, memory.call, memory.connections, lanes, block);
   for (;;) {
     bool unfinished = false;
     SCCL_ROLLED for (u32 lane = first; lane < lane_count; lane += arguments.blocks_per_channel) {
       block.enter_lane(channel * lane_count + lane, lanes[lane]);
       Outcome outcome;
-      do outcome = interpreter.step(lane);
-      while (outcome == Outcome::progressed);
+      for (;;) {
+        outcome = interpreter.begin(lane, memory.begun);
+        if (outcome != Outcome::progressed) break;
+        make_move<Mover>(arguments, memory, places);
+        outcome = interpreter.finish(lane, memory.begun);
+        if (outcome != Outcome::progressed) break;
+      }
       if (outcome == Outcome::finished) continue;
       unfinished = true;
       if (outcome == Outcome::blocked) continue;
@@ -98,7 +192,7 @@ inline void run_lanes(const CallArguments& arguments, BlockMemory& memory, u8* p
 
 template <class Mover>
 inline void run_call(const CallArguments& arguments, BlockMemory& memory, u8* places) {
-  if (!begin_call(arguments, memory)) return;
+  if (!begin_call(arguments, memory, StagedPlaces(arguments, places))) return;
   run_lanes<Mover>(arguments, memory, places);
   end_call(arguments, memory);
 }
@@ -121,7 +215,7 @@ inline void run_call(const CallArguments& arguments, BlockMemory& memory, u8* pl
   extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads)                      \
       name(SCCL_GPU_PARAMETER sccl::device::gpu::CallArguments a) {                                   \
     SCCL_SHARED sccl::device::gpu::BlockMemory memory;                                                \
-    extern SCCL_SHARED sccl::device::u64 places[];                                                    \
+    extern SCCL_SHARED sccl::device::gpu::Vector places[];                                            \
     sccl::device::gpu::run_call<__VA_ARGS__>(a, memory, reinterpret_cast<sccl::device::u8*>(places)); \
   }
 

@@ -83,16 +83,27 @@ inline u32 rounded(float value) {
 template <DataType kType>
 struct Element;
 
+// Bytes are computed with as words, whose upper bits are dropped in the end: devices have no arithmetic of bytes.
+template <class MemoryType>
+struct Computed {
+  using Type = MemoryType;
+};
+template <>
+struct Computed<u8> {
+  using Type = u32;
+};
+
 template <class MemoryType, class SignedType>
 struct Integer {
   using Memory = MemoryType;  // unsigned: sums and products wrap
-  using Value = MemoryType;
+  using Value = typename Computed<MemoryType>::Type;
   static constexpr bool kFloating = false;
   static constexpr bool kSigned = static_cast<SignedType>(-1) < SignedType(0);
   static Value widen(Memory m) { return m; }
-  static Memory narrow(Value v) { return v; }
-  static Memory divided(Value v, u32 divisor) {
-    if (!kSigned) return static_cast<Memory>(v / static_cast<Value>(divisor));
+  static Memory narrow(Value v) { return static_cast<Memory>(v); }
+  static Memory divided(Value computed, u32 divisor) {
+    const Memory v = narrow(computed);
+    if (!kSigned) return static_cast<Memory>(v / divisor);
     return static_cast<Memory>(static_cast<s64>(static_cast<SignedType>(v)) / static_cast<s64>(divisor));
   }
 };

@@ -32,13 +32,15 @@ inline void put_share(const OneSidedArguments& arguments) {
 // False: told to end before.
 inline bool wait_for_signals(const OneSidedArguments& arguments) {
   StopSigns signs;
+  signs.begin();
   SCCL_ROLLED for (u32 i = 0; i < arguments.wait_count; ++i) {
     const AwaitedSignal& wait = arguments.waits[i];
-    while (load_acquire_system(wait.arrived) - *wait.used < wait.count) {
+    while (load_relaxed_system(wait.arrived) - *wait.used < wait.count) {
       if (signs.look(arguments, wait.peer)) return false;
       pause();
     }
   }
+  fence_system();  // what came before the signals is visible to what comes after this kernel
   SCCL_ROLLED for (u32 i = 0; i < arguments.wait_count; ++i) * arguments.waits[i].used += arguments.waits[i].count;
   return true;
 }

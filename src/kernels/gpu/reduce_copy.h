@@ -123,28 +123,61 @@ inline void set_lane(Vector& v, u32 i, Memory m) {
 }
 
 template <class R, u32 kVectors>
+struct Accumulated {
+  using Memory = typename R::Memory;
+  static constexpr u32 kLanes = 16 / sizeof(Memory);
+
+  static void load(Vector (&to)[kVectors], const Work& work, u32 source, u64 begin, u64 first_vector) {
+    const Vector* const from = reinterpret_cast<const Vector*>(work.sources[source].data + begin) + first_vector;
+    SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) to[u] = from[u * work.threads];
+  }
+  void begin_with(const Vector (&loaded)[kVectors], u64 scale_bits) {
+    const Memory factor = static_cast<Memory>(scale_bits);
+    SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) {
+      SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) values[u][i] = R::enter(lane_of<Memory>(loaded[u], i), factor);
+    }
+  }
+  void add(const Vector (&loaded)[kVectors], u64 scale_bits) {
+    const Memory factor = static_cast<Memory>(scale_bits);
+    SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) {
+      SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) values[u][i] =
+          R::combine(values[u][i], R::enter(lane_of<Memory>(loaded[u], i), factor));
+    }
+  }
+
+  typename R::Value values[kVectors][kLanes];
+};
+
+// Two sources are loaded at a time, so that one's loads need not wait for the other's.
+template <class R, u32 kVectors>
 inline void reduce_vectors(const Work& work, u64 begin, u64 first_vector) {
   using Memory = typename R::Memory;
-  constexpr u32 kLanes = 16 / sizeof(Memory);
-  typename R::Value values[kVectors][kLanes];
-  SCCL_ROLLED for (u32 s = 0; s < work.source_count; ++s) {
-    const Source source = work.sources[s];
-    const Vector* const from = reinterpret_cast<const Vector*>(source.data + begin) + first_vector;
-    const Memory factor = static_cast<Memory>(source.scale_bits);
-    Vector loaded[kVectors];
-    SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) loaded[u] = from[u * static_cast<u64>(work.threads)];
-    SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) {
-      SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) {
-        const auto next = R::enter(lane_of<Memory>(loaded[u], i), factor);
-        values[u][i] = s == 0 ? next : R::combine(values[u][i], next);
-      }
-    }
+  using Sum = Accumulated<R, kVectors>;
+  Sum sum;
+  Vector first[kVectors];
+  Vector second[kVectors];
+  const bool several = work.source_count > 1;
+  Sum::load(first, work, 0, begin, first_vector);
+  if (several) Sum::load(second, work, 1, begin, first_vector);
+  sum.begin_with(first, work.sources[0].scale_bits);
+  if (several) sum.add(second, work.sources[1].scale_bits);
+  u32 s = 2;
+  SCCL_ROLLED for (; s + 1 < work.source_count; s += 2) {
+    Sum::load(first, work, s, begin, first_vector);
+    Sum::load(second, work, s + 1, begin, first_vector);
+    sum.add(first, work.sources[s].scale_bits);
+    sum.add(second, work.sources[s + 1].scale_bits);
+  }
+  if (s < work.source_count) {
+    Sum::load(first, work, s, begin, first_vector);
+    sum.add(first, work.sources[s].scale_bits);
   }
   SCCL_UNROLLED for (u32 u = 0; u < kVectors; ++u) {
     Vector result{};
-    SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) set_lane<Memory>(result, i, R::leave(values[u][i], work.divisor));
-    SCCL_ROLLED for (u32 i = 0; i < work.sink_count; ++i)(reinterpret_cast<Vector*>(work.sinks[i] + begin) +
-                                                          first_vector)[u * static_cast<u64>(work.threads)] = result;
+    SCCL_UNROLLED for (u32 i = 0; i < Sum::kLanes; ++i)
+        set_lane<Memory>(result, i, R::leave(sum.values[u][i], work.divisor));
+    SCCL_ROLLED for (u32 i = 0; i < work.sink_count;
+                     ++i)(reinterpret_cast<Vector*>(work.sinks[i] + begin) + first_vector)[u * work.threads] = result;
   }
 }
 
@@ -165,7 +198,7 @@ inline void reduce_elements(const Work& work, u64 begin, u64 end) {
 }
 
 template <class R>
-inline void reduce(const Work& work) {
+SCCL_CALLED inline void reduce(const Work& work) {
   using Memory = typename R::Memory;
   constexpr u32 kLanes = 16 / sizeof(Memory);
   constexpr u32 kVectors = R::kDivides   ? 1
@@ -208,12 +241,18 @@ struct Reducing {
   }
 };
 
-// A function of its own: its registers are not shared with the interpreter's.
 template <class Mover>
 inline void move_block(const Source* sources, u32 source_count, u8* const* sinks, u32 sink_count, u64 elements,
                        u32 divisor, u32 element_bytes, bool scaled) {
   if (sink_count == 0 || elements == 0) return;
-  const Work work{sources, source_count, sinks, sink_count, elements, divisor, thread_index(), thread_count()};
+  const Work work{sources,
+                  source_count,
+                  sinks,
+                  sink_count,
+                  elements,
+                  divisor,
+                  unhoisted(thread_index()),
+                  unhoisted(thread_count())};
   if (source_count == 1 && !scaled && divisor <= 1) return copy_bytes(work, elements * element_bytes);
   Mover::reduce(work, scaled);
 }

@@ -29,18 +29,20 @@ inline void stop_all_ranks(const Arguments& arguments, StopReason reason, int pe
 // Of the leader of a block. The arguments, of any kernel, stay where they are: no registers are taken for them.
 class StopSigns {
  public:
+  void begin() { polls_ = 0; }
   // Whether to end. Most calls look at nothing: a spin asks each time. `awaited`: a rank, or -1.
   template <class Arguments>
   bool look(const Arguments& arguments, int awaited) {
     if (++polls_ % kPollsPerLook != 0) return false;
-    const u64 reason = load_acquire_system(&arguments.control->stop);
+    const u64 reason = load_relaxed_system(&arguments.control->stop);
     if (reason != 0) {
+      fence_system();  // pairs with the release of who set it: its number comes before
       tell_host(arguments.host, static_cast<StopReason>(reason), load_relaxed_system(&arguments.control->stop_peer));
       return true;
     }
     if (polls_ % kPollsPerHostLook != 0) return false;
     store_relaxed_system(&arguments.host->awaited, static_cast<u64>(awaited + 1));
-    if (load_acquire_system(&arguments.host->stop) == 0) return false;
+    if (load_relaxed_system(&arguments.host->stop) == 0) return false;
     store_relaxed_system(&arguments.control->stop_peer, arguments.rank);
     store_release_system(&arguments.control->stop, static_cast<u64>(StopReason::host));
     tell_host(arguments.host, StopReason::host, arguments.rank);
@@ -51,7 +53,7 @@ class StopSigns {
   static constexpr u32 kPollsPerLook = 64;        // at this device's memory
   static constexpr u32 kPollsPerHostLook = 1024;  // through the host's bus
 
-  u32 polls_ = 0;
+  u32 polls_;  // from zero: the memory of a block is not initialised
 };
 
 // Kernels of a rank run one after another; its words tell the host which. One thread of a launch does so.

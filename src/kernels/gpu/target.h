@@ -42,6 +42,11 @@ inline u32 thread_index() { return threadIdx.x; }
 inline u32 thread_count() { return blockDim.x; }
 inline u32 block_index() { return blockIdx.x; }
 inline void block_sync() { __syncthreads(); }
+// A value whose products the compiler does not compute ahead of a loop around, where they would take registers.
+inline u32 unhoisted(u32 value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
 inline bool block_all(bool mine) { return __syncthreads_and(mine) != 0; }
 
 // Peers may be other devices or the host, hence the scope of the whole system.
@@ -62,17 +67,10 @@ inline void store_relaxed_system(u64* to, u64 value) {
   asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }
 inline void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+inline void fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 // Between a store and a load: of two who do so, each with the other's word, one sees the other.
 inline void fence_system_total() { asm volatile("fence.sc.sys;" ::: "memory"); }
 // Among the blocks of one kernel.
-inline u64 load_acquire_device(const u64* from) {
-  u64 value;
-  asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
-  return value;
-}
-inline void store_release_device(u64* to, u64 value) {
-  asm volatile("st.release.gpu.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
-}
 inline u64 fetch_add_device(u64* at, u64 value) {
   u64 before;
   asm volatile("atom.add.acq_rel.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
@@ -113,6 +111,7 @@ inline void store_line_part(u64* to, const LinePart& part, bool active) {
 inline u32 thread_index() { return __builtin_amdgcn_workitem_id_x(); }
 inline u32 thread_count() { return __builtin_amdgcn_workgroup_size_x(); }
 inline u32 block_index() { return __builtin_amdgcn_workgroup_id_x(); }
+inline u32 unhoisted(u32 value) { return value; }
 inline void block_sync() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
@@ -137,10 +136,9 @@ inline u64 load_acquire_system(const u64* from) { return __atomic_load_n(from, _
 inline u64 load_relaxed_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
 inline void store_release_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline void store_relaxed_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
-inline void fence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void fence_system_total() { fence_system(); }
-inline u64 load_acquire_device(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
-inline void store_release_device(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+inline void fence_system() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
+inline void fence_system_total() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void fence_device() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
 inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }
 inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
   __atomic_compare_exchange_n(at, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);

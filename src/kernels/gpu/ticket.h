@@ -27,6 +27,9 @@ inline bool take_ticket(Control* control, u64 ticket, u32 blocks) {
 }
 
 // Of the last block, when nothing of the kernel is used any more.
-inline void give_ticket_back(Control* control) { store_release_device(&control->running, 0); }
+inline void give_ticket_back(Control* control) {
+  fence_device();
+  store_relaxed_system(&control->running, 0);
+}
 
 }  // namespace sccl::device::gpu

@@ -44,7 +44,15 @@ class HostTarget {
   static u64 load_relaxed(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
   static void store_release(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
   static void store_relaxed(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
+  // Every flag is acquired and released by itself here, which costs nothing.
+  static constexpr bool kSignedFlags = false;
+  static u64 load_polled(const u64* from) { return load_acquire(from); }
+  static void store_published(u64* to, u64 value) { store_release(to, value); }
+  static constexpr void acquire(device::Scope) {}
+  static constexpr void release(device::Scope) {}
+  static constexpr void watch(const u64*, u64) {}  // may_go_on() looks at messages only
   // Lanes of a rank take turns on one thread here.
+  static u64* lane_word(device::LaneState* lanes, u32 lane) { return &lanes[lane].finished; }
   static u64 load_lane(const u64* from) { return *from; }
   static void store_lane(u64* to, u64 value) { *to = value; }
   // Between a message and the look at its receiver's bell.
@@ -62,8 +70,12 @@ class HostTarget {
   static constexpr u32 threads() { return 1; }
   static constexpr bool leads() { return true; }
   static constexpr void sync() {}
-  template <typename Function>
-  static device::Outcome await(Function&& function) {
+  template <typename Begun>
+  static Begun& begun(Begun& mine) {
+    return mine;
+  }
+  template <typename Function, typename Then>
+  static device::Outcome await(Function&& function, Then&&) {
     return function();
   }
   template <typename Function>

@@ -5,9 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <cstring>
 #include <set>
 
+#include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "base/sealed_file.h"
 #include "base/shared_library.h"
 #include "kernels/instantiate/embedded.h"
 
@@ -46,7 +51,10 @@ std::set<std::string> folders_of_packages() {
 std::vector<std::string> candidates(Vendor vendor, int newest_major) {
   if (vendor == Vendor::hip) return {kHiprtcNames.begin(), kHiprtcNames.end()};
   std::vector<std::string> paths;
-  const std::set<std::string> packages = folders_of_packages();
+  if (const auto named = env::text("SCCL_NVRTC"); named && !named->empty()) paths.push_back(*named);
+  std::set<std::string> packages = folders_of_packages();
+  // scripts/setup.sh --cuda.
+  if (const auto folder = cache_folder()) packages.insert((*folder / "cuda-tools/nvidia/cuda_nvrtc/lib/").string());
   const auto append = [&](bool fitting) {
     for (std::size_t i = 0; i < kNvrtcNames.size(); ++i) {
       if ((newest_major == 0 || kNvrtcMajors[i] <= newest_major) != fitting) continue;
@@ -73,6 +81,11 @@ struct Compiler::Library {
   Status (*log)(Program, char*) = nullptr;
   Status (*image_size)(Program, std::size_t*) = nullptr;
   Status (*image)(Program, char*) = nullptr;
+  // Of NVRTC; the latter two since 11.2.
+  Status (*ptx_size)(Program, std::size_t*) = nullptr;
+  Status (*ptx)(Program, char*) = nullptr;
+  Status (*known_count)(int*) = nullptr;
+  Status (*known)(int*) = nullptr;
 
   explicit Library(SharedLibrary library) : file(std::move(library)) {}
 
@@ -81,6 +94,8 @@ struct Compiler::Library {
       return file.find((std::string(vendor == Vendor::cuda ? "nvrtc" : "hiprtc") + rest).c_str(), function);
     };
     const bool cuda = vendor == Vendor::cuda;
+    if (cuda && !(find("GetPTXSize", ptx_size) && find("GetPTX", ptx))) ptx_size = nullptr;
+    if (cuda && !(find("GetNumSupportedArchs", known_count) && find("GetSupportedArchs", known))) known = nullptr;
     return find("Version", version) && find("GetErrorString", error_text) && find("CreateProgram", create) &&
            find("DestroyProgram", destroy) && find("CompileProgram", compile) && find("GetProgramLogSize", log_size) &&
            find("GetProgramLog", log) && find(cuda ? "GetCUBINSize" : "GetCodeSize", image_size) &&
@@ -94,6 +109,20 @@ Compiler::Compiler(Vendor vendor, std::unique_ptr<Library> library, std::string 
   int minor = 0;
   library_->version(&major, &minor);
   version_ = fmt::format("{} {}.{}", vendor == Vendor::cuda ? "nvrtc" : "hiprtc", major, minor);
+  int count = 0;
+  if (library_->known == nullptr || library_->known_count(&count) != kSuccess || count <= 0) return;
+  known_.resize(static_cast<std::size_t>(count));
+  if (library_->known(known_.data()) != kSuccess) known_.clear();
+}
+
+int Compiler::capability_of(const std::string& architecture) {
+  for (const char* prefix : {"sm_", "compute_"})
+    if (architecture.starts_with(prefix)) return std::atoi(architecture.c_str() + std::strlen(prefix));
+  return 0;
+}
+
+bool Compiler::knows(int capability) const {
+  return capability == 0 || known_.empty() || std::find(known_.begin(), known_.end(), capability) != known_.end();
 }
 
 Compiler::~Compiler() = default;
@@ -112,9 +141,49 @@ std::unique_ptr<Compiler> Compiler::open_file(Vendor vendor, const std::string& 
   return std::unique_ptr<Compiler>(new Compiler(vendor, std::move(library), path));
 }
 
-std::unique_ptr<Compiler> Compiler::open(Vendor vendor, int newest_major, std::string& why_not) {
-  for (const std::string& path : candidates(vendor, newest_major))
-    if (auto compiler = open_file(vendor, path, why_not)) return compiler;
+std::unique_ptr<Compiler> Compiler::open(Vendor vendor, int newest_major, const std::string& architecture,
+                                         std::string& why_not) {
+  return open_one_of(vendor, candidates(vendor, newest_major), architecture, why_not);
+}
+
+std::unique_ptr<Compiler> Compiler::open_one_of(Vendor vendor, const std::vector<std::string>& paths,
+                                                const std::string& architecture, std::string& why_not) {
+  const int capability = vendor == Vendor::cuda ? capability_of(architecture) : 0;
+  std::set<std::string> passed_over;
+  std::unique_ptr<Compiler> closest;  // for PTX
+  int closest_known = 0;
+  for (const std::string& path : paths) {
+    auto compiler = open_file(vendor, path, why_not);
+    if (!compiler) continue;
+    if (compiler->knows(capability)) {
+      if (!passed_over.empty())
+        log::info(log::Subsystem::init, "{} compiles for {} ({}), which {} does not know", compiler->version(),
+                  architecture, compiler->path(), fmt::join(passed_over, " and "));
+      return compiler;
+    }
+    passed_over.insert(compiler->version());
+    for (const int known : compiler->known_)
+      if (known < capability && known > closest_known) {
+        closest_known = known;
+        closest = nullptr;
+      }
+    if (closest_known > 0 && !closest && compiler->knows(closest_known) && compiler->library_->ptx_size)
+      closest = std::move(compiler);
+  }
+  if (closest) {
+    closest->ptx_for_ = fmt::format("compute_{}", closest_known);
+    closest->version_ += fmt::format(" (PTX for {})", closest->ptx_for_);
+    log::info(log::Subsystem::init, "no NVRTC knows {}: {} makes PTX for {}, which the driver compiles", architecture,
+              closest->path(), closest->ptx_for_);
+    return closest;
+  }
+  if (!passed_over.empty()) {
+    why_not = fmt::format(
+        "{} does not know {}: NVRTC 12 does for devices before sm_75 (pip install nvidia-cuda-nvrtc-cu12, and put its "
+        "folder on LD_LIBRARY_PATH or its file into SCCL_NVRTC)",
+        fmt::join(passed_over, " and "), architecture);
+    return nullptr;
+  }
   why_not =
       vendor == Vendor::cuda
           ? "no libnvrtc.so.13, .12 or .11.2 was found: install cuda-nvrtc (or pip install nvidia-cuda-nvrtc) and put "
@@ -134,6 +203,7 @@ std::vector<std::string> Compiler::options(Vendor vendor, const std::string& arc
 }
 
 Compiler::Result Compiler::compile(const std::string& source, const std::string& architecture) const {
+  const std::string& wanted = ptx_for_.empty() ? architecture : ptx_for_;
   std::vector<const char*> texts;
   std::vector<const char*> names;
   for (const EmbeddedSource& file : embedded_sources()) {
@@ -146,7 +216,7 @@ Compiler::Result Compiler::compile(const std::string& source, const std::string&
       code != kSuccess)
     fail(ErrorCode::internal_error, "{} does not take the kernels' sources ({}): report this", version_,
          library_->error_text(code));
-  const std::vector<std::string> words = options(vendor_, architecture);
+  const std::vector<std::string> words = options(vendor_, wanted);
   std::vector<const char*> arguments;
   for (const std::string& word : words) arguments.push_back(word.c_str());
   const int code = library_->compile(program, static_cast<int>(arguments.size()), arguments.data());
@@ -160,7 +230,9 @@ Compiler::Result Compiler::compile(const std::string& source, const std::string&
   Result result;
   result.log = take(library_->log_size, library_->log);
   while (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
-  if (code == kSuccess) result.image = take(library_->image_size, library_->image);
+  const bool ptx = wanted.starts_with("compute_");
+  if (code == kSuccess)
+    result.image = ptx ? take(library_->ptx_size, library_->ptx) : take(library_->image_size, library_->image);
   library_->destroy(&program);
   if (result.image.empty())
     fail(ErrorCode::internal_error,

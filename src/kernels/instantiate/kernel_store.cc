@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -16,6 +17,9 @@ namespace sccl::kernels {
 namespace {
 
 constexpr unsigned kMostThreads = 8;
+
+// PTX that may lie beside the library for devices that came after it.
+constexpr std::array<const char*, 4> kPtxFor{"compute_120", "compute_100", "compute_90", "compute_80"};
 
 std::uint64_t key_of_sources(const KernelStore::Options& options) {
   std::string all;
@@ -71,7 +75,7 @@ bool KernelStore::keep(const std::filesystem::path& folder, const Instance& inst
 const Compiler* KernelStore::compiler(std::string& why_not) {
   const std::lock_guard lock(mutex_);
   if (!compiler_ && no_compiler_.empty()) {
-    compiler_ = Compiler::open(options_.vendor, options_.newest_major, no_compiler_);
+    compiler_ = Compiler::open(options_.vendor, options_.newest_major, options_.architecture, no_compiler_);
     if (compiler_)
       no_compiler_.clear();
     else
@@ -79,6 +83,24 @@ const Compiler* KernelStore::compiler(std::string& why_not) {
   }
   why_not = no_compiler_;
   return compiler_.get();
+}
+
+std::optional<std::string> KernelStore::ready_made_ptx(const Instance& instance) const {
+  const int capability = Compiler::capability_of(options_.architecture);
+  if (options_.vendor != gpu::Vendor::cuda) return std::nullopt;
+  for (const char* ptx : kPtxFor) {
+    if (Compiler::capability_of(ptx) > capability) continue;
+    Options options = options_;
+    options.architecture = ptx;
+    options.cache.reset();
+    const KernelStore store(options);
+    if (auto image = store.find(instance, "")) {
+      log::info(log::Subsystem::init, "the driver compiles {} for {} from PTX for {}", name(instance),
+                options_.architecture, ptx);
+      return image;
+    }
+  }
+  return std::nullopt;
 }
 
 std::string KernelStore::make(const Instance& instance) {
@@ -89,6 +111,8 @@ std::string KernelStore::make(const Instance& instance) {
   std::string why_not;
   const Compiler* const compiler = this->compiler(why_not);
   if (auto image = find(instance, compiler != nullptr ? compiler->version() : "")) return *std::move(image);
+  if (compiler == nullptr)
+    if (auto image = ready_made_ptx(instance)) return *std::move(image);
   if (compiler == nullptr)
     fail(ErrorCode::internal_error, "the kernel {} for {} must be compiled, but {}", name(instance),
          options_.architecture, why_not);

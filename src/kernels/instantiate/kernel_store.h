@@ -62,6 +62,8 @@ class KernelStore {
 
  private:
   std::string make(const Instance& instance);
+  // Where there is no compiler and nothing for this very architecture.
+  std::optional<std::string> ready_made_ptx(const Instance& instance) const;
   std::optional<std::string> find(const Instance& instance, const std::string& compiler_version) const;
   const Compiler* compiler(std::string& why_not);
 

@@ -42,7 +42,47 @@ void FlatProgram::assign(const schedule::RankProgram& program) {
   for (const schedule::Lane& lane : program.lanes) append(lane);
 }
 
-device::Program FlatProgram::packed(std::uint64_t base, std::vector<std::byte>& block) const {
+// Empty when lanes share a connection: only its one lane may keep a copy of where it is.
+std::vector<device::Endpoint> FlatProgram::endpoints() const {
+  std::map<u32, u32> lane_of;
+  bool shared = false;
+  const auto visit = [&](const device::Access& access, u32 lane) {
+    if (access.via == device::Via::local) return;
+    const auto [found, inserted] = lane_of.emplace(static_cast<u32>(access.connection), lane);
+    shared = shared || found->second != lane;
+  };
+  for (u32 lane = 0; lane < lanes_.size(); ++lane)
+    for (u32 i = 0; i < lanes_[lane].op_count; ++i) {
+      const device::Op& op = ops_[lanes_[lane].op_begin + i];
+      for (u32 j = 0; j < op.operand_count; ++j) visit(operands_[op.operand_begin + j], lane);
+      for (u32 j = 0; j < op.destination_count; ++j) visit(destinations_[op.destination_begin + j], lane);
+    }
+  std::vector<device::Endpoint> all;
+  if (!shared)
+    for (const auto& [connection, lane] : lane_of) all.push_back({connection, lane});
+  return all;
+}
+
+device::Program FlatProgram::packed(std::uint64_t base, std::vector<std::byte>& block, std::size_t most_bytes) const {
+  const std::vector<device::Endpoint> all = most_bytes == 0 ? std::vector<device::Endpoint>() : endpoints();
+  const device::Program program = packed(base, block, all);
+  if (all.empty() || block.size() + all.size() * sizeof(device::Connection) <= most_bytes) return program;
+  return packed(base, block, {});
+}
+
+device::Program FlatProgram::packed(std::uint64_t base, std::vector<std::byte>& block,
+                                    const std::vector<device::Endpoint>& endpoints) const {
+  const auto renamed = [&](std::vector<device::Access> accesses) {
+    if (endpoints.empty()) return accesses;
+    for (device::Access& access : accesses) {
+      if (access.via == device::Via::local) continue;
+      const auto found =
+          std::lower_bound(endpoints.begin(), endpoints.end(), static_cast<u32>(access.connection),
+                           [](const device::Endpoint& entry, u32 wanted) { return entry.connection < wanted; });
+      access.connection = static_cast<int>(found - endpoints.begin());
+    }
+    return accesses;
+  };
   block.clear();
   const auto place = [&]<typename T>(const std::vector<T>& entries) {
     const std::size_t offset = (block.size() + 15) / 16 * 16;
@@ -52,11 +92,15 @@ device::Program FlatProgram::packed(std::uint64_t base, std::vector<std::byte>& 
   };
   device::Program program{};
   program.ops = place(ops_);
-  program.operands = place(operands_);
-  program.destinations = place(destinations_);
+  program.operands = place(renamed(operands_));
+  program.destinations = place(renamed(destinations_));
   program.dependencies = place(dependencies_);
   program.lanes = place(lanes_);
   program.lane_count = static_cast<u32>(lanes_.size());
+  program.endpoints = place(endpoints);
+  program.endpoint_count = static_cast<u32>(endpoints.size());
+  block.resize((block.size() + 15) / 16 * 16);
+  program.bytes = static_cast<u32>(block.size());
   return program;
 }
 
@@ -152,8 +196,12 @@ void FlatProgram::append(const schedule::Lane& lane) {
           return device::Dependency{static_cast<u32>(wait.lane), static_cast<u32>(wait.op),
                                     static_cast<u32>(wait.distance)};
         });
-    ops_.push_back({static_cast<device::OpKind>(op.kind), op.completes, static_cast<u32>(op.chunk), operand_begin,
-                    operand_count, destination_begin, destination_count, dependency_begin, dependency_count});
+    const auto in_slot = [](const schedule::Access& access) { return access.via == schedule::Via::slot; };
+    ops_.push_back({static_cast<device::OpKind>(op.kind), op.completes,
+                    std::any_of(op.operands.begin(), op.operands.end(), in_slot),
+                    std::any_of(op.destinations.begin(), op.destinations.end(), in_slot), static_cast<u32>(op.chunk),
+                    operand_begin, operand_count, destination_begin, destination_count, dependency_begin,
+                    dependency_count});
     most_operands_ = std::max(most_operands_, op.operands.size());
     most_destinations_ = std::max(most_destinations_, op.destinations.size());
   }

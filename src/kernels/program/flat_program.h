@@ -20,15 +20,24 @@ class FlatProgram {
   void assign(const schedule::RankProgram& program);
 
   device::Program view() const {
-    return {ops_.data(),          operands_.data(), destinations_.data(),
-            dependencies_.data(), lanes_.data(),    static_cast<device::u32>(lanes_.size())};
+    return {ops_.data(),
+            operands_.data(),
+            destinations_.data(),
+            dependencies_.data(),
+            lanes_.data(),
+            static_cast<device::u32>(lanes_.size()),
+            0,
+            nullptr,
+            0};
   }
   // All of it as bytes, for another process of this host; unpacked() throws internal_error when they are none.
   void append_to(std::vector<std::byte>& bytes) const;
   static FlatProgram unpacked(std::span<const std::byte> bytes);
 
   // All arrays as one block of bytes, and the view of them where the block lies at `base`: for other address spaces.
-  device::Program packed(std::uint64_t base, std::vector<std::byte>& block) const;
+  // With endpoints where each connection is used by one lane only, and they and the block together have no more than
+  // `most_bytes`.
+  device::Program packed(std::uint64_t base, std::vector<std::byte>& block, std::size_t most_bytes = 0) const;
 
   std::size_t lane_count() const { return lanes_.size(); }
   std::size_t most_operands() const { return most_operands_; }
@@ -40,6 +49,9 @@ class FlatProgram {
  private:
   void append(const schedule::Lane& lane);
   bool is_sound() const;
+  std::vector<device::Endpoint> endpoints() const;
+  device::Program packed(std::uint64_t base, std::vector<std::byte>& block,
+                         const std::vector<device::Endpoint>& endpoints) const;
 
   std::vector<device::Op> ops_;
   std::vector<device::Access> operands_;

@@ -112,6 +112,9 @@ std::string cause(PathVerdict verdict) {
   switch (verdict) {
     case PathVerdict::good:
       return "nothing";
+    case PathVerdict::unseen:
+      return "kernels that run do not see what the other device stores: update the driver (ROCm needs uncached or "
+             "fine-grained memory of devices), or look for PCIe ACS and IOMMU settings";
     case PathVerdict::timed_out:
       return "peer access is claimed, but data took too long: PCIe ACS or an IOMMU may hold peer writes up (sccl "
              "doctor; "

@@ -15,6 +15,7 @@ namespace sccl::runtime {
 // In the order in which they explain a pair: of two verdicts the larger one counts.
 enum class PathVerdict : std::uint8_t {
   good,
+  unseen,      // what the peer stores did not show itself to a kernel that was running
   timed_out,   // data did not go both ways in time
   wrong_data,  // other data arrived than were sent
   unmapped,    // the driver refuses to map the peer's memory

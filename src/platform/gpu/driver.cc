@@ -69,6 +69,7 @@ void fill_devices(Table& table, Driver& d) {
 
 void fill_memory(Table& table, Driver& d) {
   table.need(d.allocate, {"cuMemAlloc_v2", "hipMalloc"});
+  table.want(d.allocate_with, {nullptr, "hipExtMallocWithFlags"});
   table.need(d.free, {"cuMemFree_v2", "hipFree"});
   table.need(d.host_allocate, {"cuMemHostAlloc", "hipHostMalloc"});
   table.need(d.host_free, {"cuMemFreeHost", "hipHostFree"});
@@ -164,10 +165,10 @@ std::optional<Driver> load(Vendor vendor, std::string& why_not) {
 
 }  // namespace
 
-int Driver::number_of(Attribute attribute) const {
-  // The orders of the enumerations in the two interfaces.
+int Driver::number_of(Vendor vendor, Attribute attribute) {
+  // In the order of Attribute. HIP's enumeration has an order of its own, and one number for virtual memory.
   constexpr std::array<int, 8> kCuda{16, 75, 76, 102, 103, 88, 122, 133};
-  constexpr std::array<int, 8> kHip{63, 23, 61, 92, 92, 79, -1, -1};
+  constexpr std::array<int, 8> kHip{63, 23, 61, 89, 89, 65, -1, -1};
   const auto index = static_cast<std::size_t>(attribute);
   return vendor == Vendor::cuda ? kCuda.at(index) : kHip.at(index);
 }

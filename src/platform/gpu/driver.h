@@ -73,6 +73,14 @@ enum class Capture : int { none = 0, active = 1, invalidated = 2 };
 inline constexpr int kNotReady = 600;         // of both, as those that follow
 inline constexpr int kCaptureImplicit = 906;  // the legacy stream beside a capture that it would have to wait for
 inline constexpr int kCapturedEvent = 907;
+// Of both vendors.
+inline constexpr Status kPeerAccessAlready = 704;
+inline constexpr unsigned kNonBlockingStream = 1;
+inline constexpr unsigned kMappedAndPortable = 3;  // of allocating host memory and of registering it
+inline constexpr unsigned kLazyPeerAccess = 1;     // HIP looks at no flags here
+// Of hipExtMallocWithFlags. Uncached memory came with ROCm 5.5.
+inline constexpr unsigned kFineGrained = 1;
+inline constexpr unsigned kUncached = 3;
 
 struct Driver {
   Vendor vendor = Vendor::cuda;
@@ -102,6 +110,7 @@ struct Driver {
 
   // Memory.
   Status (*allocate)(Address*, std::size_t);
+  Status (*allocate_with)(Address*, std::size_t, unsigned flags);  // of HIP only; may be null
   Status (*free)(Address);
   Status (*host_allocate)(void**, std::size_t, unsigned flags);
   Status (*host_free)(void*);
@@ -164,8 +173,11 @@ struct Driver {
   Status (*cuda_error_text)(Status, const char**);
   const char* (*hip_error_text)(Status);
 
+  // By vendor, whether or not its library is there; -1 for what it has not. tests/platform compares with its headers.
+  static int number_of(Vendor vendor, Attribute attribute);
+  int number_of(Attribute attribute) const { return number_of(vendor, attribute); }
+
   bool has_vmm() const { return vmm_create != nullptr && vmm_export != nullptr && vmm_import != nullptr; }
-  int number_of(Attribute attribute) const;
   std::string error_text(Status status) const;
 
   // Throws device_error: what was asked for, what the driver said, what helps.

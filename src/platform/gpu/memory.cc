@@ -2,16 +2,13 @@
 
 #include <cstring>
 
+#include "base/log.h"
 #include "base/round_up.h"
 
 namespace sccl::gpu {
 namespace {
 
 constexpr int kDescriptorType = 1;
-constexpr unsigned kNonBlockingStream = 1;
-constexpr unsigned kMappedAndPortable = 3;  // of allocating and of registering alike; HIP: 2 and 1 as well
-constexpr unsigned kLazyPeerAccess = 1;
-constexpr Status kPeerAccessAlready = 704;
 
 // A stream for set-up only, which waits for nobody's work.
 class SetupStream {
@@ -75,12 +72,30 @@ void DeviceMemory::map_handle(std::size_t bytes) {
   set_access(device_);
 }
 
-std::shared_ptr<DeviceMemory> DeviceMemory::allocate(const Device& device, std::size_t bytes) {
+void DeviceMemory::allocate_plainly(std::size_t bytes, MemoryUse use) {
+  const Driver& driver = *device_.driver;
+  bytes_ = bytes;
+  if (use == MemoryUse::messages && driver.vendor == Vendor::hip) {
+    if (driver.allocate_with != nullptr)
+      for (const unsigned flags : {kUncached, kFineGrained})
+        if (driver.allocate_with(&address_, bytes, flags) == 0) return;
+    log::warn(
+        "device {} gives no uncached and no fine-grained memory, so that kernels may not see what peers write: "
+        "messages "
+        "go the way that the check at init finds good (update ROCm, or set HSA_FORCE_FINE_GRAIN_PCIE=1)",
+        device_.ordinal);
+  }
+  driver.check(driver.allocate(&address_, bytes), "allocating device memory");
+}
+
+std::shared_ptr<DeviceMemory> DeviceMemory::allocate(const Device& device, std::size_t bytes, MemoryUse use) {
   const Current current(device);
   const Driver& driver = *device.driver;
   const RelaxedCapture relaxed(driver);
-  std::shared_ptr<DeviceMemory> memory(new DeviceMemory(device, device.vmm ? Kind::virtual_memory : Kind::plain));
-  if (device.vmm) {
+  // HIP's virtual memory is coarse-grained.
+  const bool virtual_memory = device.vmm && !(use == MemoryUse::messages && driver.vendor == Vendor::hip);
+  std::shared_ptr<DeviceMemory> memory(new DeviceMemory(device, virtual_memory ? Kind::virtual_memory : Kind::plain));
+  if (virtual_memory) {
     AllocationProperties properties;
     properties.location_id = device.ordinal;
     std::size_t unit = 0;
@@ -89,8 +104,7 @@ std::shared_ptr<DeviceMemory> DeviceMemory::allocate(const Device& device, std::
     driver.check(driver.vmm_create(&memory->handle_, rounded, &properties, 0), "allocating device memory");
     memory->map_handle(rounded);
   } else {
-    driver.check(driver.allocate(&memory->address_, bytes), "allocating device memory");
-    memory->bytes_ = bytes;
+    memory->allocate_plainly(bytes, use);
   }
   const SetupStream stream(driver);
   driver.check(driver.fill(memory->address_, 0, memory->bytes_, stream.get()), "clearing device memory");

@@ -23,10 +23,15 @@ void enable_peer_access(const Device& user, const Device& owner);
 // Throws device_error for what no other process can map.
 Ticket ticket_for(const Device& device, Address address, std::size_t& offset);
 
+// What memory is for. Messages pass between kernels that run: on AMD's devices memory of the usual kind
+// (coarse-grained) need not show a running kernel what others write into it.
+enum class MemoryUse : std::uint8_t { data, messages };
+
 class DeviceMemory {
  public:
-  // Filled with zeros. `shared`: can be given to other processes.
-  static std::shared_ptr<DeviceMemory> allocate(const Device& device, std::size_t bytes);
+  // Filled with zeros.
+  static std::shared_ptr<DeviceMemory> allocate(const Device& device, std::size_t bytes,
+                                                MemoryUse use = MemoryUse::data);
   // What another process's ticket is for.
   static std::shared_ptr<DeviceMemory> map(const Device& device, const Ticket& ticket,
                                            const FileDescriptor& descriptor);
@@ -53,6 +58,7 @@ class DeviceMemory {
   enum class Kind : std::uint8_t { plain, virtual_memory, ipc };
   DeviceMemory(const Device& device, Kind kind) : device_(device), kind_(kind) {}
   void map_handle(std::size_t bytes);
+  void allocate_plainly(std::size_t bytes, MemoryUse use);
   void set_access(const Device& device) const;
 
   Device device_;

@@ -37,10 +37,13 @@ std::string resources(const std::string& log, bool& spills) {
   std::smatch found;
   std::string text;
   if (std::regex_search(log, found, std::regex("Used ([0-9]+) registers"))) text = found[1].str() + " registers";
-  if (!std::regex_search(log, found, std::regex("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads")))
-    return text;
-  spills = found[1] != "0" || found[2] != "0";
-  return text + ", " + found[1].str() + " bytes spilled";
+  // One line for the kernel and one for each function that it calls.
+  const std::regex line("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
+  int spilled = 0;
+  for (std::sregex_iterator it(log.begin(), log.end(), line), end; it != end; ++it)
+    spilled += std::stoi((*it)[1].str()) + std::stoi((*it)[2].str());
+  spills = spilled != 0;
+  return text.empty() ? text : fmt::format("{}, {} bytes spilled", text, spilled);
 }
 
 Finding compile(const Task& task, const Compiler& compiler, const std::string& folder) {
@@ -67,12 +70,12 @@ Finding compile(const Task& task, const Compiler& compiler, const std::string& f
 int run(const std::vector<std::string>& architectures, const std::vector<Instance>& instances, int threads,
         const std::string& folder) {
   std::vector<Task> tasks;
-  std::map<gpu::Vendor, std::unique_ptr<Compiler>> compilers;
+  std::map<std::string, std::unique_ptr<Compiler>> compilers;
   for (const std::string& architecture : architectures) {
     const gpu::Vendor vendor = vendor_of(architecture);
     std::string why_not;
-    if (!compilers[vendor]) compilers[vendor] = Compiler::open(vendor, 0, why_not);
-    if (!compilers[vendor]) {
+    compilers[architecture] = Compiler::open(vendor, 0, architecture, why_not);
+    if (!compilers[architecture]) {
       std::printf("%s: skipped, %s\n", architecture.c_str(), why_not.c_str());
       continue;
     }
@@ -83,7 +86,7 @@ int run(const std::vector<std::string>& architectures, const std::vector<Instanc
   std::mutex output;
   const auto work = [&] {
     for (std::size_t i = next++; i < tasks.size(); i = next++) {
-      const Finding finding = compile(tasks[i], *compilers.at(vendor_of(tasks[i].architecture)), folder);
+      const Finding finding = compile(tasks[i], *compilers.at(tasks[i].architecture), folder);
       if (!finding.good) ++bad;
       const std::lock_guard lock(output);
       std::printf("%-8s %-20s %s%s\n", tasks[i].architecture.c_str(), name(tasks[i].instance).c_str(),
@@ -103,11 +106,13 @@ int run(const std::vector<std::string>& architectures, const std::vector<Instanc
 
 int kernels(int argc, char** argv) {
   CLI::App app("Compiles the device's kernels with NVRTC or hipRTC; needs no device.", "sccl kernels");
-  std::vector<std::string> architectures{"sm_75", "sm_80", "sm_90", "sm_100", "sm_120"};
+  std::vector<std::string> architectures{"sm_70", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120"};
   std::vector<std::string> wanted;
   std::string folder;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  app.add_option("--arch", architectures, "architectures: sm_90, gfx90a, ...")->delimiter(',')->capture_default_str();
+  app.add_option("--arch", architectures, "architectures: sm_90, gfx90a, ..., or compute_90 for PTX")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--kernel", wanted, "kernels, such as sccl_copy,sccl_float_sum; all without")->delimiter(',');
   app.add_option("--out", folder, "keep them here; libsccl.so looks in the folder sccl-kernels beside it");
   app.add_option("-j", threads, "at the same time")->check(CLI::Range(1, 256))->capture_default_str();

@@ -214,9 +214,9 @@ DeviceExecutor::KnownProgram& DeviceExecutor::program_of(const Plan& plan) {
   if (found != programs_.end()) return found->second;
   KnownProgram known;
   known.flat = &plan.program;
-  plan.program.packed(0, known.block);
+  plan.program.packed(0, known.block, device::gpu::kMostStagedBytes);
   known.address = resources_->keep(known.block.size());
-  known.program = plan.program.packed(known.address, known.block);
+  known.program = plan.program.packed(known.address, known.block, device::gpu::kMostStagedBytes);
   return programs_.emplace(&plan, std::move(known)).first->second;
 }
 
@@ -240,10 +240,10 @@ void DeviceExecutor::place_program(Prepared& prepared, KnownProgram& known) {
 void DeviceExecutor::lend_program(Prepared& prepared, const kernels::FlatProgram& flat) {
   if (flat.lane_count() == 0) return;
   std::vector<std::byte> block;
-  flat.packed(0, block);
+  flat.packed(0, block, device::gpu::kMostStagedBytes);
   gpu::Address address = 0;
   std::byte* const memory = resources_->lend(block.size(), prepared.sequence, address);
-  prepared.call.program = flat.packed(address, block);
+  prepared.call.program = flat.packed(address, block, device::gpu::kMostStagedBytes);
   std::memcpy(memory, block.data(), block.size());
 }
 
@@ -413,6 +413,7 @@ void DeviceExecutor::fill_common(Arguments& arguments, const kernels::FlatProgra
       flat.scratch_slots() == 0 ? 0 : arguments.scratch_channel_bytes / static_cast<u64>(flat.scratch_slots());
   call.scratch = resources_->scratch(arguments.scratch_channel_bytes * arguments.channels);
   arguments.most_operands = static_cast<u32>(flat.most_operands());
+  arguments.most_destinations = static_cast<u32>(flat.most_destinations());
   if (call.protocol != device::Protocol::simple) {
     arguments.bounce_bytes =
         call.protocol == device::Protocol::ll ? device::kLlPayloadBytes : device::kLineMessageBytes;
@@ -462,8 +463,9 @@ void DeviceExecutor::complete(Prepared& prepared, const kernels::Instance& insta
   prepared.kernel.threads = call.protocol == device::Protocol::ll128 ? kLineThreads
                             : small                                  ? kFewThreads
                                                                      : device::gpu::kMostThreads;
-  prepared.kernel.shared_bytes =
-      device::gpu::shared_bytes(arguments.most_operands, static_cast<u32>(flat.most_destinations()));
+  arguments.staging =
+      device::gpu::staging_for(arguments.program, arguments.call.chunks == nullptr ? 0 : arguments.chunk_count);
+  prepared.kernel.shared_bytes = device::gpu::shared_bytes(arguments);
 }
 
 void DeviceExecutor::enqueue(Prepared& prepared) {

@@ -127,7 +127,8 @@ class DeviceExchange {
   }
 
   void share_memory() {
-    const auto own = gpu::DeviceMemory::allocate(membership_.device, membership_.layout.total_bytes());
+    const auto own =
+        gpu::DeviceMemory::allocate(membership_.device, membership_.layout.total_bytes(), gpu::MemoryUse::messages);
     FileDescriptor descriptor;
     const auto neighbour = std::make_shared<DeviceNeighbour>();
     Offer offer{register_shared(own), register_shared(neighbour), {}};
@@ -280,7 +281,7 @@ class DeviceExchange {
       if (verdict == PathVerdict::good) continue;
       const std::string text = fmt::format("ranks {} ({}) and {} ({}) exchange data through host memory: {}", rank_,
                                            device_text(rank_), other, device_text(other), cause(verdict));
-      if (verdict == PathVerdict::wrong_data || verdict == PathVerdict::timed_out)
+      if (verdict == PathVerdict::wrong_data || verdict == PathVerdict::timed_out || verdict == PathVerdict::unseen)
         log::warn("{}", text);
       else
         log::info(log::Subsystem::init, "{}", text);

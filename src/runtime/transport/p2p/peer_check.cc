@@ -18,13 +18,19 @@ constexpr std::size_t kPatternBytes = 16 * 1024;  // as the least slots hold
 constexpr unsigned kNonBlockingStream = 1;
 constexpr unsigned kEventWithoutTiming = 2;
 constexpr unsigned kThreads = 128;
+constexpr std::chrono::milliseconds kStopLimit{500};
 
-enum Kind : int { written = 0, fetched = 1 };  // the kinds of DeviceLayout whose slots hold them
+// Of the kinds of DeviceLayout the first two name the slots that hold them.
+enum Kind : int { written = 0, fetched = 1, exchanged = 2 };
+
+// In so many messages; more than there are slots, so that tails must be seen, too.
+constexpr std::size_t kMessages = 4 * device::kSlotCount;
+constexpr std::size_t kMessageBytes = kPatternBytes / kMessages;
 
 // Differs by sender, receiver and direction, and from word to word.
 std::vector<u64> pattern(Rank sender, Rank receiver, Kind kind) {
   std::vector<u64> words(kPatternBytes / sizeof(u64));
-  u64 state = 0x9e3779b97f4a7c15ull * static_cast<u64>(sender * 65536 + receiver * 2 + kind + 1);
+  u64 state = 0x9e3779b97f4a7c15ull * static_cast<u64>(sender * 65536 + receiver * 3 + kind + 1);
   for (u64& word : words) {
     state = state * 6364136223846793005ull + 1442695040888963407ull;
     word = state ^ state >> 29;
@@ -42,8 +48,9 @@ class Check {
         words_(device, sizeof(device::gpu::HostWords)),
         fetched_(allocate(peers * kPatternBytes)),
         sent_(allocate(peers * kPatternBytes)),
+        connections_(allocate(peers * sizeof(device::Connection) * 2)),
         controls_(allocate(peers * sizeof(device::gpu::Control))),
-        lanes_(allocate(peers * sizeof(device::LaneState))),
+        lanes_(allocate(peers * kMostLanes * sizeof(device::LaneState))),
         runs_(peers) {
     for (Run& run : runs_) {
       driver_.check(driver_.stream_create(&run.stream, kNonBlockingStream), "making a stream");
@@ -74,24 +81,73 @@ class Check {
         {Direction::recv, at(fetched_->address() + index * kPatternBytes), kPatternBytes, DataType::int8, 0, nullptr},
     }};
     transfers_.lower(copies, 0, 1, false);
-    const kernels::FlatProgram& flat = transfers_.program();
+    device::gpu::CallArguments arguments{};
+    arguments.call.slice_elements = kPatternBytes;
+    arguments.call.slice_count = 1;
+    arguments.chunk_count = static_cast<device::u32>(transfers_.chunks().size());
+    std::copy(transfers_.chunks().begin(), transfers_.chunks().end(), arguments.chunks);
+    complete(arguments, index, transfers_.program());
+    enqueue(arguments, runs_[index]);
+  }
+
+  // Sends to the peer through its ring and takes from this rank's own; the peer's kernel has to run meanwhile. All that
+  // may wait for kernels is done here, before any of them waits for another.
+  void prepare_exchange(std::size_t index, const device::Connection& to_peer, const device::Connection& from_peer) {
+    using schedule::Access;
+    using schedule::Via;
+    const Access input{Via::local, -1, {schedule::Buffer::input, 0}};
+    const Access output{Via::local, -1, {schedule::Buffer::output, 0}};
+    schedule::RankProgram program;
+    program.lanes.resize(2);
+    for (schedule::Lane& lane : program.lanes) lane.ops.resize(1);
+    program.lanes[0].ops[0].operands = {input};
+    program.lanes[0].ops[0].destinations = {{Via::slot, 0, {}}};
+    program.lanes[1].ops[0].operands = {{Via::slot, 1, {}}};
+    program.lanes[1].ops[0].destinations = {output};
+    const std::array<device::Connection, 2> ends{to_peer, from_peer};
+    connections_->write(index * sizeof ends, ends.data(), sizeof ends);
+    device::gpu::CallArguments arguments{};
+    arguments.connections = reinterpret_cast<device::Connection*>(connections_->address()) + index * 2;
+    arguments.call.input = reinterpret_cast<const device::u8*>(sent_->address() + index * kPatternBytes);
+    arguments.call.output = reinterpret_cast<device::u8*>(fetched_->address() + index * kPatternBytes);
+    arguments.call.slice_elements = kMessageBytes;
+    arguments.call.slice_count = kMessages;
+    arguments.chunk_count = 1;
+    arguments.chunks[0] = {0, 0, kPatternBytes, 0, 0};
+    complete(arguments, index, kernels::FlatProgram(program));
+    runs_[index].exchange = arguments;
+  }
+  void launch_exchange(std::size_t index) { enqueue(runs_[index].exchange, runs_[index]); }
+
+  // Kernels that wait for a peer end.
+  void stop() { reinterpret_cast<device::gpu::HostWords*>(words_.data())->stop = 1; }
+
+ private:
+  struct Run {
+    gpu::Stream stream = nullptr;
+    void* event = nullptr;
+    device::gpu::CallArguments exchange{};
+  };
+
+  void complete(device::gpu::CallArguments& arguments, std::size_t index, const kernels::FlatProgram& flat) {
     std::vector<std::byte> block;
     flat.packed(0, block);
     programs_.push_back(allocate(block.size()));
-    device::gpu::CallArguments arguments{};
     arguments.program = flat.packed(programs_.back()->address(), block);
     programs_.back()->write(0, block.data(), block.size());
     fill(arguments, index, flat);
-    Run& run = runs_[index];
+  }
+
+  void enqueue(device::gpu::CallArguments& arguments, const Run& run) {
     void* parameters[] = {&arguments};
-    const auto places =
-        device::gpu::shared_bytes(arguments.most_operands, static_cast<device::u32>(flat.most_destinations()));
+    const auto places = device::gpu::shared_bytes(arguments);
     driver_.check(driver_.launch(kernels_->function({}), 1, 1, 1, kThreads, 1, 1, static_cast<unsigned>(places),
                                  run.stream, parameters, nullptr),
                   "launching a kernel");
     driver_.check(driver_.event_record(run.event, run.stream), "recording an event");
   }
 
+ public:
   bool ended(std::size_t index) const {
     const gpu::Status status = driver_.event_query(runs_[index].event);
     if (status != 0 && status != gpu::kNotReady) driver_.fail(status, "checking peer access");
@@ -105,11 +161,6 @@ class Check {
   }
 
  private:
-  struct Run {
-    gpu::Stream stream = nullptr;
-    void* event = nullptr;
-  };
-
   std::shared_ptr<gpu::DeviceMemory> allocate(std::size_t bytes) const {
     gpu::Device own = device_;
     own.vmm = false;  // nothing that others map
@@ -121,18 +172,17 @@ class Check {
     call.type = DataType::int8;
     call.element_bytes = 1;
     call.divisor = 1;
-    call.slice_elements = kPatternBytes;
-    call.slice_count = 1;
     arguments.split = {1, SIZE_MAX};
     arguments.channels = 1;
     arguments.blocks_per_channel = 1;
     arguments.most_operands = static_cast<device::u32>(flat.most_operands());
-    arguments.lanes = reinterpret_cast<device::LaneState*>(lanes_->address()) + index;
+    arguments.most_destinations = static_cast<device::u32>(flat.most_destinations());
+    arguments.lanes = reinterpret_cast<device::LaneState*>(lanes_->address()) + index * kMostLanes;
     arguments.control = reinterpret_cast<device::gpu::Control*>(controls_->address()) + index;
     arguments.host = reinterpret_cast<device::gpu::HostWords*>(words_.device_address());
-    arguments.chunk_count = static_cast<device::u32>(transfers_.chunks().size());
-    std::copy(transfers_.chunks().begin(), transfers_.chunks().end(), arguments.chunks);
   }
+
+  static constexpr std::size_t kMostLanes = 2;
 
   gpu::Device device_;
   const gpu::Driver& driver_;
@@ -140,6 +190,7 @@ class Check {
   gpu::MappedMemory words_;
   std::shared_ptr<gpu::DeviceMemory> fetched_;
   std::shared_ptr<gpu::DeviceMemory> sent_;
+  std::shared_ptr<gpu::DeviceMemory> connections_;
   std::shared_ptr<gpu::DeviceMemory> controls_;
   std::shared_ptr<gpu::DeviceMemory> lanes_;
   std::vector<std::shared_ptr<gpu::DeviceMemory>> programs_;
@@ -147,17 +198,19 @@ class Check {
   std::vector<Run> runs_;
 };
 
-// False: some kernel has not ended.
-bool wait_for_all(const Check& check, std::vector<PathVerdict>& verdicts) {
-  const auto limit = std::chrono::steady_clock::now() + kPeerCheckLimit;
+// False: some kernel has not ended. Pairs that were found good until now are looked at.
+bool wait_for_all(const Check& check, std::vector<PathVerdict>& verdicts, PathVerdict overdue,
+                  std::chrono::milliseconds most) {
+  const auto limit = std::chrono::steady_clock::now() + most;
   bool all = true;
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    if (verdicts[i] != PathVerdict::good) continue;
     bool ended = check.ended(i);
     while (!ended && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
       ended = check.ended(i);
     }
-    if (!ended) verdicts[i] = PathVerdict::timed_out;
+    if (!ended) verdicts[i] = overdue;
     all = all && ended;
   }
   return all;
@@ -199,7 +252,7 @@ std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayo
     for (std::size_t i = 0; i < peers.size(); ++i)
       check->launch(i, memory_of(peers[i]).address() + offset(written, rank),
                     memory_of(peers[i]).address() + offset(fetched, rank));
-    complete = wait_for_all(*check, verdicts);
+    complete = wait_for_all(*check, verdicts, PathVerdict::timed_out, kPeerCheckLimit);
   }
   barrier();
   for (std::size_t i = 0; possible && i < peers.size(); ++i) {
@@ -208,6 +261,40 @@ std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayo
     memory_of(rank).read(offset(written, peers[i]), arrived.data(), kPatternBytes);
     if (arrived != pattern(peers[i], rank, written) || check->fetched(i) != pattern(peers[i], rank, fetched))
       verdicts[i] = PathVerdict::wrong_data;
+  }
+  const bool exchanges = possible && complete;
+  const auto connection = [&](Rank receiver, Rank sender) {
+    const gpu::Address base = memory_of(receiver).address();
+    device::Connection end{};
+    end.ring = reinterpret_cast<device::Ring*>(layout.ring(base, 0, 0, sender));
+    end.payload = reinterpret_cast<device::u8*>(layout.payload(base, 0, 0, sender));
+    end.slot_bytes = layout.slot_bytes();
+    end.peer = receiver == rank ? sender : receiver;
+    return end;
+  };
+  for (std::size_t i = 0; exchanges && i < peers.size(); ++i) {
+    if (verdicts[i] != PathVerdict::good) continue;
+    check->prepare(i, pattern(rank, peers[i], exchanged));
+    check->prepare_exchange(i, connection(peers[i], rank), connection(rank, peers[i]));
+  }
+  barrier();
+  for (std::size_t i = 0; exchanges && i < peers.size(); ++i)
+    if (verdicts[i] == PathVerdict::good) check->launch_exchange(i);
+  if (exchanges && !wait_for_all(*check, verdicts, PathVerdict::unseen, kPeerCheckLimit)) {
+    check->stop();
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+      const auto limit = std::chrono::steady_clock::now() + kStopLimit;
+      while (verdicts[i] == PathVerdict::unseen && !check->ended(i) && std::chrono::steady_clock::now() < limit)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      complete = complete && (verdicts[i] != PathVerdict::unseen || check->ended(i));
+    }
+  }
+  barrier();
+  const std::vector<std::byte> fresh(offsetof(device::Ring, ll));  // flags and tails
+  for (std::size_t i = 0; possible && i < peers.size(); ++i) {
+    memory_of(rank).write(layout.ring(0, 0, 0, peers[i]), fresh.data(), fresh.size());
+    if (verdicts[i] == PathVerdict::good && check->fetched(i) != pattern(peers[i], rank, exchanged))
+      verdicts[i] = PathVerdict::unseen;
   }
   if (!complete) static_cast<void>(check.release());  // a kernel may still use it
   return verdicts;

@@ -9,8 +9,17 @@
 //   ------------------------------- all ranks are here -------------------------------
 //   compares what b wrote and what it fetched           compares
 //
-// One kernel for each peer, all at once, each of them that which moves data later; one that has not ended in time
-// counts against its pair only.
+//   ------------------------------- all ranks are here -------------------------------
+//   kernel: sends 16 messages through four slots in b's memory, and takes as many from b: the same there
+//   ------------------------------- all ranks are here -------------------------------
+//   compares what came; clears its rings
+//
+// The second part is what messages of a call are: flags and tails that two kernels see of each other while both run.
+// Memory that shows a kernel only what was there when it began (coarse-grained memory of AMD's devices, some buses)
+// passes the first part and not this one.
+//
+// One kernel for each peer and part, all at once, each of them that which moves data later; one that has not ended in
+// time counts against its pair only. Kernels of the second part are told to stop then.
 #pragma once
 
 #include <chrono>

@@ -1,0 +1,308 @@
+"""First contact with a device, in the order in which trouble is cheapest to understand: what the driver says and which of
+its calls wait for a kernel that spins; few ranks before many; a fault at the end. Parts of gpu_check.py."""
+import ctypes as C
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from gpu_device import Driver, Failure, OPS
+
+# By CUDA's numbers.
+ATTRIBUTES = {"multiprocessors": 16, "capability, major": 75, "capability, minor": 76, "registers of a multiprocessor": 82,
+              "shared memory of a multiprocessor": 81, "blocks of a multiprocessor": 106, "virtual memory": 102,
+              "memory as file descriptors": 103, "pageable memory": 88, "streams wait for values": 122, "MPS": 133,
+              "concurrent kernels": 31, "unified addressing": 41, "copy engines": 40, "compute mode": 20}
+
+# One kernel waits until the host stores into a word that it sees, one writes where no memory is.
+PTX = b"""
+.version 6.0
+.target sm_60
+.address_size 64
+.visible .entry gpu_check_spin(.param .u64 word) {
+  .reg .b64 %a; .reg .b32 %v; .reg .pred %p;
+  ld.param.u64 %a, [word];
+AGAIN:
+  ld.volatile.global.u32 %v, [%a];
+  setp.eq.u32 %p, %v, 0;
+  @%p bra AGAIN;
+  ret;
+}
+.visible .entry gpu_check_fault(.param .u64 word) {
+  .reg .b64 %a; .reg .b32 %v;
+  mov.u64 %a, 16;
+  mov.u32 %v, 1;
+  st.global.u32 [%a], %v;
+  ret;
+}
+\0"""
+
+
+class Spinner:
+    """A kernel that runs until it is told to end."""
+
+    def __init__(self, driver):
+        self.driver, lib = driver, driver.lib
+        host = C.c_void_p()
+        driver.check(lib.cuMemHostAlloc(C.byref(host), C.c_size_t(4096), 3), "cuMemHostAlloc")
+        self.word = C.cast(host, C.POINTER(C.c_uint32))
+        self.word[0] = 0
+        self.address = C.c_uint64()
+        driver.check(lib.cuMemHostGetDevicePointer_v2(C.byref(self.address), host, 0), "cuMemHostGetDevicePointer")
+        module = C.c_void_p()
+        driver.check(lib.cuModuleLoadData(C.byref(module), PTX), "cuModuleLoadData of PTX")
+        self.functions = {}
+        for name in ("gpu_check_spin", "gpu_check_fault"):
+            self.functions[name] = C.c_void_p()
+            driver.check(lib.cuModuleGetFunction(C.byref(self.functions[name]), module, name.encode()), name)
+        self.stream = driver.stream()
+
+    def launch(self, name):
+        arguments = (C.c_void_p * 1)(C.cast(C.byref(self.address), C.c_void_p))
+        self.driver.check(self.driver.lib.cuLaunchKernel(self.functions[name], 1, 1, 1, 1, 1, 1, 0, self.stream, arguments, None), name)
+
+    def spin(self):
+        self.word[0] = 0
+        self.launch("gpu_check_spin")
+        time.sleep(0.05)
+
+    def end(self):
+        self.word[0] = 1
+        self.driver.synchronize(self.stream)
+
+
+def beside(driver, spinner):
+    """Driver calls by name, and what they need, made before the kernel spins."""
+    lib, size = driver.lib, C.c_size_t(1 << 16)
+    address, host, event, stream, module = C.c_uint64(), C.c_void_p(), C.c_void_p(), C.c_void_p(), C.c_void_p()
+    freed, kept, other = driver.allocate(1 << 16), driver.allocate(1 << 16), driver.stream()
+    page, freed_host = (C.c_char * (1 << 17))(), C.c_void_p()
+    aligned = C.c_void_p((C.addressof(page) + 4095) // 4096 * 4096)
+    driver.check(lib.cuMemHostAlloc(C.byref(freed_host), size, 3), "cuMemHostAlloc")
+    old_module, loaded = C.c_void_p(), C.c_void_p()
+    driver.check(lib.cuModuleLoadData(C.byref(old_module), PTX), "cuModuleLoadData")
+    return {
+        "cuMemAlloc": lambda: lib.cuMemAlloc_v2(C.byref(address), size),
+        "cuMemFree": lambda: lib.cuMemFree_v2(C.c_uint64(freed)),
+        "cuMemHostAlloc": lambda: lib.cuMemHostAlloc(C.byref(host), size, 3),
+        "cuMemFreeHost": lambda: lib.cuMemFreeHost(freed_host),
+        "cuMemHostRegister": lambda: lib.cuMemHostRegister_v2(aligned, C.c_size_t(4096), 3),
+        "cuMemsetD8Async on another stream": lambda: lib.cuMemsetD8Async(C.c_uint64(kept), C.c_ubyte(0), size, other),
+        "cuMemcpyHtoDAsync from pageable memory": lambda: lib.cuMemcpyHtoDAsync_v2(C.c_uint64(kept), b"x" * 4096, C.c_size_t(4096), other),
+        "cuStreamCreate": lambda: lib.cuStreamCreate(C.byref(stream), 1),
+        "cuStreamSynchronize of another stream": lambda: lib.cuStreamSynchronize(other),
+        "cuEventCreate": lambda: lib.cuEventCreate(C.byref(event), 2),
+        "cuModuleLoadData": lambda: lib.cuModuleLoadData(C.byref(loaded), PTX),
+        "cuModuleUnload": lambda: lib.cuModuleUnload(old_module),
+    }
+
+
+def probe_worker(name):
+    """One call while a kernel spins. Prints how long it took; a call that waits for the kernel does not come back by itself."""
+    driver = Driver()
+    spinner = Spinner(driver)
+    calls = beside(driver, spinner)
+    spinner.spin()
+    begin = time.monotonic()
+    code = calls[name]()
+    seconds = time.monotonic() - begin
+    spinner.end()
+    print(json.dumps({"code": code, "ms": seconds * 1e3}), flush=True)
+    os._exit(0)
+
+
+PROBED = ("cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemHostRegister", "cuMemsetD8Async on another stream",
+          "cuMemcpyHtoDAsync from pageable memory", "cuStreamCreate", "cuStreamSynchronize of another stream", "cuEventCreate",
+          "cuModuleLoadData", "cuModuleUnload")
+
+
+def probe(report, options, run_job):
+    driver = Driver()
+    for name, number in ATTRIBUTES.items():
+        try:
+            report.facts[name] = driver.attribute(number)
+        except Failure as error:
+            report.facts[name] = str(error)
+    report.facts["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "not set (8)")
+    script = str(pathlib.Path(__file__).with_name("gpu_check.py"))
+    for name in PROBED[:4] if options.quick else PROBED:
+        try:
+            run = subprocess.run([sys.executable, script, "--probe-call", name], capture_output=True, text=True, timeout=5, check=False)
+            last = run.stdout.strip().splitlines()[-1] if run.stdout.strip() else ""
+            if last.startswith("{"):
+                found = json.loads(last)
+                verdict = f"returns ({found['code']}) after {found['ms']:.2f} ms"
+            elif run.returncode < 0:
+                verdict = f"waits: the process ended by signal {-run.returncode}: {' '.join(run.stderr.split())[-100:]}"
+            else:
+                report.check(f"probe of {name}", [{"error": " ".join(run.stderr.split())[-200:]}])
+                continue
+        except subprocess.TimeoutExpired:
+            verdict = "waits for the kernel (5 s and more)"
+        report.waits.append({"call": name, "verdict": verdict})
+        print(f"while a kernel spins: {name} {verdict}", flush=True)
+    report.check("probe of the driver", [{"calls": len(report.waits)}])
+
+
+def two_threads(report, options, run_job):
+    for task in ("correctness", "transfers", "graphs"):
+        report.check(f"first contact: {task}, 2 ranks as threads",
+                     run_job("threads", {"task": task, "ranks": 2, "quick": True}, options.short))
+
+
+def two_processes(report, options, run_job):
+    job = {"task": "correctness", "ranks": 2, "quick": True}
+    report.check("2 processes without MPS", run_job("processes", job, options.short, {"CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}))
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None:
+        return report.skip("2 processes with MPS", "nvidia-cuda-mps-control is not installed")
+    # A daemon of its own: another user's stays as it is.
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        started = subprocess.run([control, "-d"], env={**os.environ, **environment}, capture_output=True, text=True, timeout=30, check=False)
+        if started.returncode != 0:
+            return report.skip("2 processes with MPS", f"the daemon does not start: {(started.stdout + started.stderr).strip()[-200:]}")
+        try:
+            report.check("2 processes with MPS", run_job("processes", job, options.short, environment))
+        finally:
+            subprocess.run([control], input="quit\n", env={**os.environ, **environment}, capture_output=True, text=True, timeout=30, check=False)
+
+
+def connections(report, options, run_job):
+    """Streams of a process share so many channels to the device; a kernel that waits holds up what is behind it in its own."""
+    ranks = min(8, max(options.ranks))
+    for channels in ("8", "32"):
+        for task in ("correctness", "graphs"):
+            report.check(f"{task}, {ranks} ranks as threads, CUDA_DEVICE_MAX_CONNECTIONS={channels}",
+                         run_job("threads", {"task": task, "ranks": ranks, "quick": True}, options.limit,
+                                 {"CUDA_DEVICE_MAX_CONNECTIONS": channels}))
+
+
+# --- figures -----------------------------------------------------------------------------------------------------------
+
+def timed(rank):
+    """A row for each size: us of a call by events on the stream, and of the host."""
+    driver, rows = rank.driver, []
+    largest = max(rank.job["sizes"])
+    data = rank.take(largest)
+    driver.fill(data, 0, largest, rank.stream)
+    begin_event, end_event = driver.event(), driver.event()
+    for size in rank.job["sizes"]:
+        count = max(1, size // 4)
+        rounds = 5 if rank.job.get("quick") else 200 if size <= 1 << 16 else 20
+        def call():
+            rank.library.collective("AllReduce", data, data, count, 7, OPS["sum"], 0, rank.comm, rank.stream)
+        for _ in range(3):
+            call()
+        driver.synchronize(rank.stream)
+        driver.record(begin_event, rank.stream)
+        host = time.perf_counter()
+        for _ in range(rounds):
+            call()
+        host = (time.perf_counter() - host) / rounds * 1e6
+        driver.record(end_event, rank.stream)
+        driver.synchronize(rank.stream)
+        rows.append({"bytes": size, "us": driver.elapsed_ms(begin_event, end_event) / rounds * 1e3, "host_us": host})
+    return {"rows": rows}
+
+
+def copy_bandwidth(driver, size):
+    """Bytes read and written a second by the device's own copy."""
+    stream, a, b = driver.stream(), driver.allocate(size), driver.allocate(size)
+    driver.copy(b, a, size, stream)
+    driver.synchronize(stream)
+    begin = time.perf_counter()
+    for _ in range(10):
+        driver.copy(b, a, size, stream)
+    driver.synchronize(stream)
+    seconds = (time.perf_counter() - begin) / 10
+    driver.free(a)
+    driver.free(b)
+    return 2 * size / seconds
+
+
+WAYS = {"in place": {}, "through slots": {"NCCL_P2P_DIRECT_DISABLE": "1"}}
+
+
+def measure(report, options, run_job, ranks, sizes, way, environment, title):
+    results = run_job("threads", {"task": "timed", "ranks": ranks, "sizes": sizes, "quick": options.quick}, options.limit, environment)
+    errors = [result["error"] for result in results if "error" in result]
+    if errors:
+        return errors[0]
+    for i, size in enumerate(sizes):
+        report.figures.append({"what": title, "way": way, "ranks": ranks, "bytes": size, "us": max(r["rows"][i]["us"] for r in results),
+                               "host_us": max(r["rows"][i]["host_us"] for r in results)})
+    return None
+
+
+def latency(report, options, run_job):
+    sizes = [8, 1024] if options.quick else [8, 64, 1024, 8192, 65536]
+    for ranks in options.ranks:
+        error = measure(report, options, run_job, ranks, sizes, "in place", {}, "latency")
+        report.check(f"latency by events, {ranks} ranks", [{"error": error}] if error else [{}])
+
+
+def bandwidth(report, options, run_job):
+    sizes = [1 << 16] if options.quick else [1 << 20, 1 << 24, 1 << 28]
+    nccl = os.environ.get("NCCL_LIB")
+    report.facts["copy_gbytes_per_s"] = copy_bandwidth(Driver(), sizes[-1]) / 1e9
+    for ranks in options.ranks:
+        for way, environment in WAYS.items():
+            error = measure(report, options, run_job, ranks, sizes, way, environment, "bandwidth")
+            report.check(f"bandwidth {way}, {ranks} ranks", [{"error": error}] if error else [{}])
+        if nccl is None:
+            report.skip(f"bandwidth of NCCL, {ranks} ranks", "NCCL_LIB is not set")
+            continue
+        # Several ranks of one device: 2.30 and newer, when asked.
+        error = measure(report, options, run_job, ranks, sizes, "NCCL", {"SCCL_LIB": nccl, "NCCL_MULTI_RANK_GPU_ENABLE": "1"}, "bandwidth")
+        if error:
+            report.skip(f"bandwidth of NCCL, {ranks} ranks", error)
+
+
+def fault(rank):
+    """A kernel that faults; the communicator must go all the same, with an error."""
+    spinner = Spinner(rank.driver)
+    data = rank.take(4096)
+    rank.library.collective("AllReduce", data, data, 16, 7, 0, 0, rank.comm, rank.stream)
+    rank.driver.synchronize(rank.stream)
+    rank.barrier()
+    if rank.rank == 0:
+        spinner.launch("gpu_check_fault")
+    code = rank.driver.lib.cuStreamSynchronize(spinner.stream) if rank.rank == 0 else 0
+    if rank.rank == 0 and code == 0:
+        raise Failure("a store to address 16 was no fault")
+    rank.barrier()
+    begin = time.monotonic()
+    rank.library.lib.ncclCommDestroy(rank.comm)
+    rank.close = lambda: None
+    return {"seconds": time.monotonic() - begin, "code": code}
+
+
+def device_fault(report, options, run_job):
+    report.check("a device fault, then ncclCommDestroy, 2 ranks as threads",
+                 run_job("threads", {"task": "fault", "ranks": 2, "quick": True}, options.short))
+
+
+TASKS = {"timed": timed, "fault": fault}
+PARTS = {"probe": probe, "two-threads": two_threads, "two-processes": two_processes, "connections": connections, "latency": latency,
+         "bandwidth": bandwidth, "fault": device_fault}
+
+
+def markdown(report):
+    lines = []
+    if report.waits:
+        lines += ["", "## Driver calls while a kernel spins", "", "| call | |", "| --- | --- |"]
+        lines += [f"| {row['call']} | {row['verdict'].replace('|', '/')} |" for row in report.waits]
+    if report.figures:
+        copy = report.facts.get("copy_gbytes_per_s")
+        lines += ["", "## AllReduce by events", "", "us of a call on the stream of the slowest rank. n ranks of S bytes on one device read and write",
+                  "2 n S bytes at least; the share is of the device's own copy.", "",
+                  "| | way | ranks | bytes | us | host us | of copy bandwidth |", "| --- | --- | --- | --- | --- | --- | --- |"]
+        for row in report.figures:
+            share = f"{200 * row['ranks'] * row['bytes'] / (row['us'] * 1e3 * copy):.1f}%" if copy and row["us"] > 0 else "-"
+            lines.append(f"| {row['what']} | {row['way']} | {row['ranks']} | {row['bytes']} | {row['us']:.2f} | {row['host_us']:.2f} | {share} |")
+    return lines
