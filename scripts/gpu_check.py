@@ -354,6 +354,8 @@ def worker_main(options):
         results = [None] * job["ranks"]
         def body(rank):
             results[rank] = rank_result(job, rank, unique_id)
+            if "error" in results[rank]:
+                job["meeting"].abort()  # the others do not wait for one that has failed
         threads = [threading.Thread(target=body, args=(rank,)) for rank in range(job["ranks"])]
         for thread in threads:
             thread.start()

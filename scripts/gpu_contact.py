@@ -267,6 +267,7 @@ def fault(rank):
     """A kernel that faults; the communicator must go all the same, with an error."""
     spinner = Spinner(rank.driver)
     data = rank.take(4096)
+    rank.barrier()  # the spinner allocates, which may wait for a kernel of the peer that waits for this rank
     rank.library.collective("AllReduce", data, data, 16, 7, 0, 0, rank.comm, rank.stream)
     rank.driver.synchronize(rank.stream)
     rank.barrier()

@@ -127,7 +127,7 @@ int cuStreamSynchronize(void* stream) {
     return kCaptureUnsupported;
   }
   found->drain();
-  return kSuccess;
+  return enter_unsafe("cuStreamSynchronize");  // a kernel may have faulted meanwhile
 }
 int cuStreamIsCapturing(void* stream, int* status) {
   if (const int code = enter("cuStreamIsCapturing")) return code;

@@ -28,6 +28,7 @@ int cuDeviceGetPCIBusId(char* t, int n, int d);
 int cuDeviceCanAccessPeer(int* can, int d, int p);
 int cuMemHostAlloc(void** p, unsigned long n, unsigned f);
 int cuMemFreeHost(void* p);
+int cuCtxEnablePeerAccess(void* peer, unsigned f);
 int cuMemHostGetDevicePointer_v2(u64* a, void* p, unsigned f);
 int cuMemHostRegister_v2(void* p, unsigned long n, unsigned f);
 int cuMemHostUnregister(void* p);
@@ -195,7 +196,11 @@ int hipSetDevice(int device) {
   cuDevicePrimaryCtxRetain(&context, device);
   return cuCtxSetCurrent(context);
 }
-int hipDeviceEnablePeerAccess(int, unsigned) { return 0; }
+int hipDeviceEnablePeerAccess(int owner, unsigned flags) {
+  void* context = nullptr;
+  cuDevicePrimaryCtxRetain(&context, owner);
+  return cuCtxEnablePeerAccess(context, flags);
+}
 const char* hipGetErrorString(int code) {
   return code == fake::kOutOfMemory ? "out of memory" : "an error of the fake";
 }

@@ -352,8 +352,7 @@ void DeviceExecutor::prepare(const CollectiveRequest& request) {
   const bool computes = reduces || call.scaled;
   if (prepared.capture.id == 0) prepared.sequence = ++launches_;
   place_program(prepared, program);
-  complete(prepared, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{},
-           *program.flat);
+  complete(prepared, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{});
   CallSignature signature;
   if (log::enabled(log::Level::info, log::Subsystem::tuning) &&
       membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
@@ -390,7 +389,7 @@ void DeviceExecutor::prepare_in_kernel(std::span<const PointToPointRequest> batc
   fill_common(arguments, transfers_.program(), {transfers_.most_bytes(), kLeastSlotPartBytes, true});
   if (prepared.capture.id == 0) prepared.sequence = ++launches_;
   lend_program(prepared, transfers_.program());
-  complete(prepared, {}, transfers_.program());
+  complete(prepared, {});
 }
 
 void DeviceExecutor::fill_common(Arguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry) {
@@ -450,7 +449,7 @@ void DeviceExecutor::fill_chunks(Arguments& arguments, std::span<const device::C
   arguments.call.chunks = reinterpret_cast<const device::Chunk*>(address);
 }
 
-void DeviceExecutor::complete(Prepared& prepared, const kernels::Instance& instance, const kernels::FlatProgram& flat) {
+void DeviceExecutor::complete(Prepared& prepared, const kernels::Instance& instance) {
   Arguments& arguments = prepared.call;
   arguments.sequence = prepared.sequence;
   arguments.ticket = ++tickets_;

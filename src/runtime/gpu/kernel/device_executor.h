@@ -152,7 +152,7 @@ class DeviceExecutor {
   void fill_common(Arguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry);
   void fill_chunks(Arguments& arguments, std::span<const device::Chunk> chunks, device::u64 sequence);
   void fill_scale(Arguments& arguments, const Reduction& reduction, DataType type);
-  void complete(Prepared& prepared, const kernels::Instance& instance, const kernels::FlatProgram& flat);
+  void complete(Prepared& prepared, const kernels::Instance& instance);
   void prepare_one_sided(const OneSidedArguments& arguments, StreamHandle stream);
   void enqueue(Prepared& prepared);
   void announce(device::u64 sequence, gpu::Stream stream);
