@@ -101,6 +101,7 @@ struct Bootstrap::Impl {
   std::uint64_t roots_instance = 0;
   bool met_stranger = false;  // somebody answered who does not know the secret
   bool over = false;          // left or failed: nothing more is to be said
+  bool left = false;          // the root was told
   bool root_is_here = false;  // in this process
 
   void wait_for_roots_end(std::chrono::milliseconds limit) const;
@@ -264,10 +265,11 @@ Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline
 Bootstrap::~Bootstrap() {
   if (!impl_->socket.valid()) return;
   try {
-    if (impl_->over && impl_->root_is_here) impl_->wait_for_roots_end(kRootsLastWordsLimit);
-    if (impl_->over) return;
-    send_all(impl_->socket.get(), frame(Kind::leave, {}), {Deadline::in(std::chrono::seconds(1)), nullptr});
-    if (impl_->root_is_here) impl_->wait_for_roots_end(kRootsEndLimit);
+    if (impl_->over && !impl_->root_is_here) return;
+    // The root ends when all ranks have left, those that were told of a failure, too.
+    if (!impl_->left)
+      send_all(impl_->socket.get(), frame(Kind::leave, {}), {Deadline::in(std::chrono::seconds(1)), nullptr});
+    if (impl_->root_is_here) impl_->wait_for_roots_end(impl_->over ? kRootsLastWordsLimit : kRootsEndLimit);
   } catch (...) {
     // The root is gone, and with it whoever could have been told.
   }
@@ -311,6 +313,7 @@ void Bootstrap::fail(const std::string& reason) noexcept {
     const WaitPolicy brief{Deadline::in(std::chrono::seconds(1)), nullptr};
     send_all(impl_->socket.get(), frame(Kind::failed, std::as_bytes(std::span(reason))), brief);
     send_all(impl_->socket.get(), frame(Kind::leave, {}), brief);
+    impl_->left = true;
   } catch (...) {
     // The root is gone; the others notice that themselves.
   }

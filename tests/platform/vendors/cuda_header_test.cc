@@ -100,7 +100,7 @@ TEST_CASE("CUDA's numbers of attributes are those of its header") {
   CHECK(number(Attribute::vmm) == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
   CHECK(number(Attribute::vmm_descriptors) == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
   CHECK(number(Attribute::pageable) == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-  CHECK(number(Attribute::stream_values) == CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR);
+  CHECK(number(Attribute::stream_values) == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
   CHECK(number(Attribute::process_service) == CU_DEVICE_ATTRIBUTE_MPS_ENABLED);
 }
 
