@@ -151,8 +151,6 @@ constexpr auto kTable = std::to_array<Variable>({
      "`sccl tune` has learned."},
     {"SCCL_INIT_TIMEOUT_MS", "milliseconds", "120000", kHonoured,
      "Deadline of each step in which ranks wait for one another at communicator init."},
-    {"SCCL_LANES", "1 .. 64", "tuned", kBounded,
-     "Most lanes of a rank that work at the same time; the host platform has one."},
     {"SCCL_LIBRARY", "path", "the package's own", kHonoured,
      "Read by the Python package: the libsccl.so that it opens and preloads."},
     {"SCCL_MEM_LIMIT", "bytes", "32000000", kHonoured,

@@ -114,9 +114,9 @@ TEST_CASE("rank 0's settings reach ranks that have none", "[processes]") {
 TEST_CASE("values that say nothing are named, and calls are right", "[processes]") {
   const Place place;
   for (const char* name :
-       {"SCCL_ALGO", "SCCL_PROTO", "SCCL_TUNE", "SCCL_DISPATCH", "SCCL_TOPO", "SCCL_CHUNK", "SCCL_LANES",
-        "SCCL_SLOT_BYTES", "SCCL_SPIN_US", "SCCL_MEM_LIMIT", "SCCL_INIT_TIMEOUT_MS", "SCCL_TIMEOUT_MS",
-        "SCCL_DETERMINISTIC", "SCCL_DIRECT", "SCCL_STALL_NOTICE_MS", "SCCL_PLATFORM", "NCCL_BUFFSIZE"})
+       {"SCCL_ALGO", "SCCL_PROTO", "SCCL_TUNE", "SCCL_DISPATCH", "SCCL_TOPO", "SCCL_CHUNK", "SCCL_SLOT_BYTES",
+        "SCCL_SPIN_US", "SCCL_MEM_LIMIT", "SCCL_INIT_TIMEOUT_MS", "SCCL_TIMEOUT_MS", "SCCL_DETERMINISTIC",
+        "SCCL_DIRECT", "SCCL_STALL_NOTICE_MS", "SCCL_PLATFORM", "NCCL_BUFFSIZE"})
     for (const char* value : {"nonsense", "-7", "99999999999999999999999", "8,9"}) {
       CAPTURE(name, value);
       CHECK(run(2, place, "WARN", [&](int) { return Variables{{name, value}}; }) == "");

@@ -1,4 +1,4 @@
-// Degenerate and exotic calls of the contract (3.5 to 3.9): nothing to do, one rank, odd addresses, huge counts,
+// Degenerate and exotic calls: nothing to do, one rank, odd addresses, huge counts,
 // reductions that are gone, communicators that go in any order, processes that just end.
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -23,7 +23,7 @@ class Line {
  public:
   explicit Line(u64 position = 0) {
     ring_->line_tail.value = position;
-    for (Connection* end : {&sender, &receiver}) {
+    for (gpu::DeviceConnection* end : {&sender, &receiver}) {
       end->ring = ring_.get();
       end->lines = lines_->words;
       end->line_position = end->line_seen_tail = position;
@@ -53,7 +53,7 @@ class Line {
     return all && std::equal(data.begin(), data.end(), got.begin());
   }
 
-  Connection sender{}, receiver{};
+  gpu::DeviceConnection sender{}, receiver{};
 
  private:
   std::unique_ptr<Ring> ring_ = std::make_unique<Ring>();

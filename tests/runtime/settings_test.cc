@@ -75,8 +75,7 @@ TEST_CASE("unknown values are named and not used") {
                                                                       {"SCCL_ALGO", "allreduce:fast"},
                                                                       {"SCCL_TUNE", "maybe"},
                                                                       {"SCCL_DISPATCH", "oracle"},
-                                                                      {"SCCL_CHUNK", "12"},
-                                                                      {"SCCL_LANES", "1000"}}) {
+                                                                      {"SCCL_CHUNK", "12"}}) {
     CAPTURE(name);
     Settings settings = with({{name, value}});
     CHECK(warned(name.c_str()));
@@ -115,14 +114,11 @@ TEST_CASE("only who asks for tuning gets other orders of summation") {
 }
 
 TEST_CASE("settings survive the way to other ranks, and differences are named") {
-  const Settings mine = with({{"SCCL_ALGO", "ring"},
-                              {"SCCL_CHUNK", "65536"},
-                              {"SCCL_LANES", "3"},
-                              {"SCCL_STREAM_BYTES", "77"},
-                              {"SCCL_TUNE", "off"}});
+  const Settings mine =
+      with({{"SCCL_ALGO", "ring"}, {"SCCL_CHUNK", "65536"}, {"SCCL_STREAM_BYTES", "77"}, {"SCCL_TUNE", "off"}});
   CHECK(from_record(to_record(mine)) == mine);
   const auto found = differences(mine, with({}));
-  CHECK(found.size() == 6);
+  CHECK(found.size() == 5);
   CHECK(found.front() == "SCCL_ALGO=ring instead of auto");
   CHECK(differences(mine, mine).empty());
 }

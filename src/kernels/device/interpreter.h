@@ -43,6 +43,8 @@ struct Source {
 template <class Target>
 class Interpreter {
  public:
+  using Connection = typename Target::Connection;
+
   Interpreter(const Program& program, const Call& call, Connection* connections, LaneState* lanes, Target& target)
       : program_(program), call_(call), connections_(connections), lanes_(lanes), target_(target) {}
 
@@ -165,6 +167,11 @@ class Interpreter {
     return Outcome::blocked;
   }
 
+  Outcome blocked(LaneState& state, const Connection& connection) const {
+    if (!Target::kAlone) state.blocked_on_slot = connection.position & (Target::depth(connection) - 1);
+    return blocked(state, connection.peer);
+  }
+
   Outcome mismatch(LaneState& state, int peer) const {
     state.blocked_on_peer = peer;
     return Outcome::mismatch;
@@ -192,9 +199,9 @@ class Interpreter {
         const Outcome arrival = arrived(op, destination, state, elements);
         if (arrival != Outcome::progressed) return arrival;
       } else if (op.kind == OpKind::drain) {
-        if (!Simple::drained(connection)) return blocked(state, connection.peer);
+        if (!Simple::drained(connection)) return blocked(state, connection);
       } else if (!has_room(op, connection, elements * call_.element_bytes)) {
-        return blocked(state, connection.peer);
+        return blocked(state, connection);
       } else if constexpr (Target::kLendsSlots) {
         const bool fills_slot = op.kind == OpKind::move && call_.protocol == Protocol::simple;
         if (const Connection* reader = fills_slot ? target_.still_read(connection) : nullptr)
@@ -212,20 +219,20 @@ class Interpreter {
     if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
       if (!Ll::begun(connection)) {
         target_.awaits(Ll::word(connection), Ll::kFlagShift, Ll::flag(connection), Ll::word(connection));
-        return blocked(state, connection.peer);
+        return blocked(state, connection);
       }
       if (Ll::signature(connection) != signature(op)) return mismatch(state, connection.peer);
       const bool whole = !Target::kAlone || Ll::arrived(connection, elements * call_.element_bytes);
-      return whole ? Outcome::progressed : blocked(state, connection.peer);
+      return whole ? Outcome::progressed : blocked(state, connection);
     }
     if constexpr (Target::kKeepsLines)
       if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll128) {
-        if (!InLines::begun(connection)) return blocked(state, connection.peer);
+        if (!InLines::begun(connection)) return blocked(state, connection);
         return InLines::signature(connection) == signature(op) ? Outcome::progressed : mismatch(state, connection.peer);
       }
     if (!Simple::arrived(connection)) {
       target_.awaits(&Simple::header(connection).flag, 0, connection.position + 1, Simple::payload(connection));
-      return blocked(state, connection.peer);
+      return blocked(state, connection);
     }
     if (Simple::header(connection).signature != signature(op)) return mismatch(state, connection.peer);
     return Outcome::progressed;

@@ -1,9 +1,10 @@
 // Sending and receiving one message: the protocols of every target, written against its vocabulary (lines.h has one
 // that only devices can speak).
 //
-// Target offers load_acquire, store_release, load_relaxed, store_relaxed on u64 in memory shared with the peer, how
-// deep a connection is (depth), and its place thread() among the threads() that move data together. Words of `ll`
-// messages are shared out among them; all other functions are the leader's.
+// Target offers Connection, its kind of end (a device::Connection with what it adds), load_acquire, store_release,
+// load_relaxed, store_relaxed on u64 in memory shared with the peer, how deep a connection is (depth), and its place
+// thread() among the threads() that move data together. Words of `ll` messages are shared out among them; all other
+// functions are the leader's.
 #pragma once
 
 #include "kernels/device/connection.h"
@@ -12,6 +13,8 @@ namespace sccl::device {
 
 template <class Target>
 struct Slots {
+  using Connection = typename Target::Connection;
+
   static SlotHeader& header(Connection& connection) {
     return connection.ring->headers[connection.position % kMostDepth];
   }
@@ -54,6 +57,8 @@ struct Slots {
 
 template <class Target>
 struct LowLatency {
+  using Connection = typename Target::Connection;
+
   static constexpr bool kInPlace = false;  // words are unpacked and packed
   static constexpr u32 kFlagShift = 32;
 

@@ -3,6 +3,8 @@
 
 #include "kernels/device/connection.h"
 #include "kernels/device/program.h"
+#include "kernels/device/wait_record.h"
+#include "kernels/gpu/connection.h"
 
 namespace sccl::device::gpu {
 
@@ -10,6 +12,9 @@ namespace sccl::device::gpu {
 inline constexpr u32 kInlineChunks = 96;
 // Of a block, so that no kernel runs out of registers.
 inline constexpr u32 kMostThreads = 384;
+
+// So many lanes of a rank tell the host what they wait for.
+inline constexpr u32 kMostWaitRecords = 64;
 
 // Of one rank, in its device's memory; kernels of the ranks that can reach it add to `stop`.
 struct Control {
@@ -31,6 +36,9 @@ struct HostWords {
   u64 stopped;              // StopReason of the first stop
   u64 peer;                 // the rank it was about
   alignas(64) u64 awaited;  // 1 + a rank that somebody waits for
+  // By lane, counted through all channels: WaitRecord::packed() of a lane that waits. The host wipes them; a lane that
+  // still waits writes its record again.
+  u64 waits[kMostWaitRecords];
 };
 
 struct CallArguments {
@@ -40,7 +48,7 @@ struct CallArguments {
   bool parts_by_chunk;  // point-to-point: each transfer takes as many channels as its own size asks for
   u32 channels;         // of this launch
   u32 blocks_per_channel;
-  Connection* connections;  // by channel, then by the executor's index
+  DeviceConnection* connections;  // by channel, then by the executor's index
   u32 connections_per_channel;
   LaneState* lanes;           // by channel, then lane; zero when a kernel begins
   u64 scratch_channel_bytes;  // from one channel's scratch memory to the next's

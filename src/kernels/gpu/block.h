@@ -30,6 +30,7 @@ struct BlockMemory {
 template <class Mover>
 class Block {
  public:
+  using Connection = DeviceConnection;
   static constexpr bool kAlone = false;
   using Ll = LowLatency<Block>;
   static constexpr bool kLendsSlots = false;
@@ -97,6 +98,7 @@ class Block {
   u8* result() { return bounce_; }
   void enter_lane(u32 lane, const LaneState& state) {
     state_ = &state;
+    lane_ = lane;
     bounce_ = arguments_.bounce + static_cast<u64>(lane) * arguments_.bounce_buffers * arguments_.bounce_bytes;
   }
 
@@ -130,7 +132,7 @@ class Block {
 
  private:
   bool must_stop() {
-    if (!stop_seen_) stop_seen_ = signs_.look(arguments_, state_->blocked_on_peer);
+    if (!stop_seen_) stop_seen_ = signs_.look(arguments_, state_->blocked_on_peer, state_, lane_);
     return stop_seen_;
   }
 
@@ -143,6 +145,7 @@ class Block {
   StopSigns signs_;
   bool stop_seen_ = false;
   const LaneState* state_ = nullptr;
+  u32 lane_ = 0;
 };
 
 }  // namespace sccl::device::gpu

@@ -23,7 +23,7 @@ inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
   if (memory.words[0] == 0) return;
   const u32 lanes = arguments.channels * arguments.program.lane_count;
   SCCL_ROLLED for (u32 lane = thread_index(); lane < lanes; lane += thread_count()) arguments.lanes[lane] =
-      LaneState{0, 0, 0, -1};
+      LaneState{0, 0, 0, -1, 0};
   block_sync();
   if (thread_index() != 0) return;
   arguments.control->arrived_blocks = 0;

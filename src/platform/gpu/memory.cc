@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/round_up.h"
+
 namespace sccl::gpu {
 namespace {
 
@@ -10,8 +12,6 @@ constexpr unsigned kNonBlockingStream = 1;
 constexpr unsigned kMappedAndPortable = 3;  // of allocating and of registering alike; HIP: 2 and 1 as well
 constexpr unsigned kLazyPeerAccess = 1;
 constexpr Status kPeerAccessAlready = 704;
-
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 // A stream for set-up only, which waits for nobody's work.
 class SetupStream {

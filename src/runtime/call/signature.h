@@ -42,7 +42,7 @@ struct CallSignature {
 // Both ends of a point-to-point transfer must agree on its size only.
 std::uint32_t transfer_hash(std::uint64_t bytes);
 
-// The error of rule 4: names both calls and the remedy.
+// The error of a mismatch: names both calls and the remedy.
 std::string mismatch_text(Rank mine, const CallSignature& my_call, Rank theirs, const CallSignature& their_call);
 
 }  // namespace sccl::runtime

@@ -1,4 +1,5 @@
-// Which schedule serves a call: a pure function of the call and of what all ranks know alike (rule 1).
+// Which schedule serves a call: a pure function of the call and of what all ranks know alike, so that ranks agree
+// without asking each other.
 #pragma once
 
 #include <cstddef>

@@ -14,8 +14,7 @@
 
 namespace sccl::runtime {
 
-// Pure functions of the topology and the call, so that all ranks choose alike (rule 1); what they take long for is
-// kept.
+// Pure functions of the topology and the call, so that all ranks choose alike. Results that take long are kept.
 class ScheduleModel {
  public:
   ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline);

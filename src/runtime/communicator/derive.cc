@@ -80,11 +80,11 @@ std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::s
   CommunicatorOptions made{{},
                            static_cast<Rank>(own - members.begin()),
                            static_cast<int>(members.size()),
-                           parent.device(),
-                           parent.place(),
+                           parent.options().device,
+                           parent.options().place,
                            options.name,
                            options.blocking,
-                           parent.accelerator()};
+                           parent.options().accelerator};
   if (own == members.begin()) {
     made.id = create_private_id();
     parent.control_all_gather().announce(board, tag, made.id.bytes);
@@ -159,8 +159,14 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
   ControlAllGather& control_all_gather = parent.control_all_gather();
   const CheckEnd check_end(control_all_gather);
   const std::uint64_t number = control_all_gather.next_number(1);
-  CommunicatorOptions made{
-      {}, parent.rank(), ranks, parent.device(), parent.place(), options.name, options.blocking, parent.accelerator()};
+  CommunicatorOptions made{{},
+                           parent.rank(),
+                           ranks,
+                           parent.options().device,
+                           parent.options().place,
+                           options.name,
+                           options.blocking,
+                           parent.options().accelerator};
   std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
   std::iota(all.begin(), all.end(), 0);
   if (id) {

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "runtime/communicator/communicator.h"
-#include "runtime/control/stall_watch.h"
-#include "runtime/control/waiter.h"
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/host/executor.h"
+#include "runtime/waiting/stall_watch.h"
+#include "runtime/waiting/waiter.h"
 #include "runtime/windows/one_sided.h"
 
 namespace sccl::runtime {
@@ -40,7 +40,7 @@ Waiter& waiter_for(int ranks) {
 }
 
 void finish(Communicator& communicator) {
-  Executor& executor = communicator.executor();
+  Executor& executor = *communicator.on_host();
   Executor::Progress progress = executor.step();
   if (progress == Executor::Progress::done) return;
   Waiter& waiter = executor.waiter();
@@ -70,6 +70,7 @@ class GroupProgress {
 
   bool finished() const { return finished_; }
   Communicator& communicator() { return *work_.communicator; }
+  Executor& executor() { return *work_.communicator->on_host(); }
 
   // True when something moved.
   bool advance() {
@@ -77,7 +78,7 @@ class GroupProgress {
       finished_ = true;
       return true;
     }
-    const Executor::Progress progress = guarded(communicator(), [&] { return communicator().executor().step(); });
+    const Executor::Progress progress = guarded(communicator(), [&] { return executor().step(); });
     if (progress == Executor::Progress::done) running_ = false;
     if (progress != Executor::Progress::idle) watch_.reset();
     return progress != Executor::Progress::idle;
@@ -86,8 +87,8 @@ class GroupProgress {
   void check_health(std::chrono::milliseconds waited) {
     if (finished_ || !running_) return;
     guarded(communicator(), [&] {
-      communicator().executor().check_health();
-      watch_.check(communicator().rank(), waited, [&] { return communicator().executor().waiting_text(); });
+      executor().check_health();
+      watch_.check(communicator().rank(), waited, [&] { return executor().waiting_text(); });
     });
   }
 
@@ -108,7 +109,7 @@ class GroupProgress {
  private:
   bool start_next() {
     return guarded(communicator(), [&] {
-      Executor& executor = communicator().executor();
+      Executor& executor = *communicator().on_host();
       if (next_ < work_.collectives.size()) {
         executor.begin(work_.collectives[next_++]);
       } else if (!transfers_begun_ && !work_.transfers.empty()) {
@@ -156,7 +157,7 @@ class GroupRun {
         waiter.reset();
         continue;
       }
-      host::Doorbell* bell = unfinished() == 1 ? &last().communicator().executor().bell() : nullptr;
+      host::Doorbell* bell = unfinished() == 1 ? &last().executor().bell() : nullptr;
       bool moved = false;
       if (waiter.pause(bell, [&] { return moved = turn(); }) == Waiter::Next::poll) continue;
       if (moved)
@@ -210,8 +211,8 @@ StreamHandle stream_of(const Workload& work) {
 bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
   return std::any_of(all.begin(), all.end(), [&](const Workload* other) {
     return other != &work && stream_of(*other) == stream_of(work) &&
-           other->communicator->accelerator()->context == work.communicator->accelerator()->context &&
-           other->communicator->accelerator()->ordinal == work.communicator->accelerator()->ordinal;
+           other->communicator->options().accelerator->context == work.communicator->options().accelerator->context &&
+           other->communicator->options().accelerator->ordinal == work.communicator->options().accelerator->ordinal;
   });
 }
 
@@ -259,7 +260,7 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
     return guarded(communicator, [&] { device->launch(request); });
   }
   guarded(communicator, [&] {
-    communicator.executor().begin(request);
+    communicator.on_host()->begin(request);
     finish(communicator);
   });
 }

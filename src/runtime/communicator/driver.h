@@ -11,7 +11,7 @@ namespace sccl::runtime {
 
 class Communicator;
 
-// What one communicator has to do, in the order of contract 3.6: collectives one after another, then all transfers
+// What one communicator has to do, in NCCL's order within a group: collectives one after another, then all transfers
 // together. One-sided work goes round both.
 struct Workload {
   std::shared_ptr<Communicator> communicator;

@@ -31,4 +31,18 @@ void Job::wait() {
   ended_.wait(lock, [&] { return done_; });
 }
 
+void BackgroundWork::set(std::shared_ptr<Job> job) {
+  const std::lock_guard lock(mutex_);
+  job_ = std::move(job);
+}
+
+void BackgroundWork::settle() {
+  std::shared_ptr<Job> job;
+  {
+    const std::lock_guard lock(mutex_);
+    job = job_;
+  }
+  if (job) job->wait();
+}
+
 }  // namespace sccl::runtime

@@ -11,9 +11,9 @@
 #include "planners/planners.h"
 #include "platform/host/caches.h"
 #include "portfolio/portfolio.h"
-#include "runtime/control/stall_watch.h"
 #include "runtime/settings/nccl_filters.h"
 #include "runtime/transport/shm/memory_layout.h"
+#include "runtime/waiting/stall_watch.h"
 
 namespace sccl::runtime {
 namespace {
@@ -22,7 +22,6 @@ constexpr std::int64_t kDefaultSlotBytes = 128 * 1024;
 constexpr std::int64_t kLeastSlotBytes = 4096;
 constexpr std::int64_t kMostSlotBytes = 16 * 1024 * 1024;
 constexpr std::int64_t kDefaultMemoryLimit = 32000000;
-constexpr std::int64_t kMostLanes = 64;
 // Of the limit, for what a rank allocates for itself: bounce buffers, scratch, plans.
 constexpr std::int64_t kPrivateBytes = 4000000;
 
@@ -174,11 +173,6 @@ void resolve_contradictions(Settings& settings) {
               "SCCL_ALGO={}: trees and synthesized schedules serve links that are named (SCCL_TOPO); the host's "
               "own join every rank to every other and are served by planners",
               settings.algorithms);
-  if (settings.lanes > 0)
-    log::info(log::Subsystem::init,
-              "SCCL_LANES={}: the host platform runs all lanes of a rank in the calling thread; it "
-              "bounds lanes of devices only",
-              settings.lanes);
 }
 
 // Who names a mode of tuning allows what it may do; other programs get the same bits run after run.
@@ -217,7 +211,6 @@ Settings settings_from_environment(int ranks) {
       static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
   settings.stream_bytes = static_cast<std::size_t>(env::number(
       "SCCL_STREAM_BYTES", static_cast<std::int64_t>(host::bytes_that_stay(ranks)), 0, std::int64_t{1} << 50));
-  settings.lanes = static_cast<int>(env::number("SCCL_LANES", 0, 1, kMostLanes));
   settings.dispatch = word_from_environment("SCCL_DISPATCH", kDispatches);
   settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);
   settings.sum_order = sum_order_from_environment();
@@ -231,7 +224,6 @@ SettingsRecord to_record(const Settings& settings) {
   record.slot_bytes = settings.slot_bytes;
   record.chunk_bytes = settings.chunk_bytes;
   record.stream_bytes = settings.stream_bytes;
-  record.lanes = settings.lanes;
   record.protocol = static_cast<std::uint8_t>(settings.protocol);
   record.lines_allowed = settings.lines_allowed ? 1 : 0;
   record.direct_allowed = settings.direct_allowed ? 1 : 0;
@@ -251,7 +243,6 @@ Settings from_record(const SettingsRecord& record) {
   settings.direct_allowed = record.direct_allowed != 0;
   settings.chunk_bytes = record.chunk_bytes;
   settings.stream_bytes = record.stream_bytes;
-  settings.lanes = record.lanes;
   settings.dispatch = static_cast<Dispatch>(record.dispatch);
   settings.tune = static_cast<TuneMode>(record.tune);
   settings.sum_order = static_cast<SumOrder>(record.sum_order);
@@ -271,7 +262,6 @@ std::vector<std::string> differences(const Settings& mine, const Settings& their
   compare("SCCL_DIRECT", mine.direct_allowed ? 1 : 0, theirs.direct_allowed ? 1 : 0);
   compare("SCCL_CHUNK", mine.chunk_bytes, theirs.chunk_bytes);
   compare("SCCL_STREAM_BYTES", mine.stream_bytes, theirs.stream_bytes);
-  compare("SCCL_LANES", mine.lanes, theirs.lanes);
   compare("SCCL_DISPATCH", text_of(kDispatches, mine.dispatch), text_of(kDispatches, theirs.dispatch));
   compare("SCCL_TUNE", text_of(kTuneModes, mine.tune), text_of(kTuneModes, theirs.tune));
   compare("order of sums by SCCL_TUNE and SCCL_DETERMINISTIC", mine.sum_order == SumOrder::fixed ? "fixed" : "free",

@@ -20,7 +20,7 @@ enum class Dispatch : std::uint8_t { measured, model, learned };
 // What is done with measured times (SCCL_TUNE): nothing, those of the cache are used, or new ones are taken, too.
 enum class TuneMode : std::uint8_t { off, load, online };
 
-// Whether a choice may change the order of a summation, and thereby bits from run to run (rule 5).
+// Whether a choice may change the order of a summation, and thereby bits from run to run.
 enum class SumOrder : std::uint8_t { fixed, free };
 
 struct Settings {
@@ -34,7 +34,6 @@ struct Settings {
   // Calls whose buffers, all ranks' together, have as many bytes or more leave no results in caches
   // (SCCL_STREAM_BYTES).
   std::size_t stream_bytes = 20 * 1024 * 1024;
-  int lanes = 0;  // most lanes of a rank that work at the same time (SCCL_LANES); 0: automatic
   Dispatch dispatch = Dispatch::measured;
   TuneMode tune = TuneMode::load;
   SumOrder sum_order = SumOrder::fixed;
@@ -59,7 +58,6 @@ struct SettingsRecord {
   std::uint64_t slot_bytes = 0;
   std::uint64_t chunk_bytes = 0;
   std::uint64_t stream_bytes = 0;
-  std::int32_t lanes = 0;
   std::uint8_t protocol = 0;
   std::uint8_t lines_allowed = 0;
   std::uint8_t direct_allowed = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "base/round_up.h"
 
 namespace sccl::runtime {
 namespace {
@@ -12,8 +13,6 @@ constexpr int kMostChannels = 64;
 constexpr std::size_t kLeastSlotBytes = 16 * 1024;
 constexpr std::size_t kMostSlotBytes = 256 * 1024;
 constexpr std::int64_t kDefaultMemoryLimit = 256ll << 20;
-
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 #include "runtime/transport/shm/memory_layout.h"
 
+#include "base/round_up.h"
+
 namespace sccl::runtime {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Long buffers mostly begin shortly after the beginning of a page (the C library's 16 bytes after it), and processors
 // tell loads from earlier stores by their place within a page alone: a load waits for a store that is still under way

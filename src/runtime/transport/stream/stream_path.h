@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "kernels/device/connection.h"
 #include "kernels/gpu/signal_arguments.h"
 #include "platform/gpu/memory.h"
 #include "platform/host/segment.h"
@@ -38,10 +39,15 @@
 
 namespace sccl::runtime {
 
-inline constexpr int kStreamSlots = 4;
+// As rings have: programs are made for so many.
+inline constexpr int kStreamSlots = device::kSlotCount;
 inline constexpr std::uint32_t kFree = 1;  // of `empty`
 // An operation's operands and destinations are a kernel's arguments.
 inline constexpr int kMostStreamRanks = 64;
+
+// Slices so small that the copies of two hops overlap; larger ones where all ranks share a device and nothing overlaps.
+inline constexpr std::size_t kSlicesOfMove = 8;
+inline constexpr std::size_t kLeastSliceBytes = 1 << 20;
 
 // Of one rank: what it tells of itself, then its flags.
 struct StreamProgress {

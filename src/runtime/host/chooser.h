@@ -1,5 +1,4 @@
-// Which plan serves each call of a communicator. Every rank computes the same answer without asking the others (rule
-// 1).
+// Which plan serves each call of a communicator. Every rank computes the same answer without asking the others.
 //
 // A call belongs to an entry: collective, root, size class, and whether the order of summation matters. An entry is
 // settled at once when there is one candidate, or a measured choice in the cache; with SCCL_TUNE=online the candidates
@@ -44,7 +43,7 @@ class Chooser {
   };
 
   // `membership` must outlive it.
-  explicit Chooser(Membership& membership);
+  explicit Chooser(const Membership& membership);
   // Rank 0 keeps what was measured in the cache.
   ~Chooser();
   Chooser(const Chooser&) = delete;
@@ -107,7 +106,7 @@ class Chooser {
   void store() const;
   void write_trace() const;
 
-  Membership& membership_;
+  const Membership& membership_;
   PlanCache plans_;
   const bool tracing_;
   std::unique_ptr<ScheduleModel> schedule_model_;              // when the user has named the links

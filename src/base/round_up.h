@@ -1,0 +1,11 @@
+// Sizes in whole units.
+#pragma once
+
+#include <cstddef>
+
+namespace sccl {
+
+// The least multiple of `unit` that is not less.
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace sccl
