@@ -2,6 +2,7 @@
 // one load; the output is opened by the first line that is.
 #include "base/log.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -15,8 +16,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include "base/env.h"
+#include "base/nearest_word.h"
 
 namespace sccl::log {
 namespace {
@@ -56,26 +60,28 @@ std::string upper(std::string_view text) {
   return result;
 }
 
-Level parse_level(const std::string& text) {
-  const std::string level = upper(text);
-  if (level == "VERSION") return Level::version;
-  if (level == "WARN") return Level::warn;
-  if (level == "INFO") return Level::info;
-  if (level == "ABORT") return Level::abort;
-  if (level == "TRACE") return Level::trace;
-  return Level::none;
+constexpr std::array<std::string_view, 5> kLevelNames{"VERSION", "WARN", "INFO", "ABORT", "TRACE"};  // by number from 1
+
+std::optional<Level> parse_level(const std::string& text) {
+  const auto at = std::find(kLevelNames.begin(), kLevelNames.end(), upper(text));
+  if (at == kLevelNames.end()) return std::nullopt;
+  return static_cast<Level>(1 + (at - kLevelNames.begin()));
 }
 
 // "INIT,COLL" selects, "^TUNING" selects all but these.
-unsigned parse_subsystems(std::string_view list) {
+unsigned parse_subsystems(std::string_view list, std::vector<std::string>& unknown) {
   const bool all_but = !list.empty() && list.front() == '^';
   if (all_but) list.remove_prefix(1);
   unsigned selected = 0;
   while (!list.empty()) {
     const std::size_t end = list.find(',');
     const std::string name = upper(list.substr(0, end));
-    for (const SubsystemName& subsystem : kSubsystems)
-      if (subsystem.name == name) selected |= subsystem.bits;
+    const auto* const known = std::find_if(std::begin(kSubsystems), std::end(kSubsystems),
+                                           [&](const SubsystemName& subsystem) { return subsystem.name == name; });
+    if (known != std::end(kSubsystems))
+      selected |= known->bits;
+    else if (!name.empty())
+      unknown.push_back(name);
     list = end == std::string_view::npos ? std::string_view{} : list.substr(end + 1);
   }
   return all_but ? ~selected : selected;
@@ -165,14 +171,41 @@ constexpr int kLevelShift = 32;
 constexpr std::uint64_t kLevelMask = 0xff;
 constinit std::atomic<std::uint64_t> filter{0};
 
-// The lock keeps settings that were read before a reset() from being stored after it.
+// What NCCL_DEBUG and NCCL_DEBUG_SUBSYS hold that is not known; one line each, which even a level that is not known
+// does not silence.
+void tell_unknown(const std::optional<std::string>& level, const std::vector<std::string>& subsystems) {
+  if (level)
+    current_logger().info(
+        line(Level::warn,
+             fmt::format("NCCL_DEBUG={} is not known: the nearest level is {}, and all are {}; nothing is logged",
+                         *level, nearest_word(*level, kLevelNames), fmt::join(kLevelNames, ", "))));
+  std::vector<std::string_view> names;
+  for (const SubsystemName& subsystem : kSubsystems) names.push_back(subsystem.name);
+  for (const std::string& name : subsystems)
+    write(Level::warn, fmt::format("NCCL_DEBUG_SUBSYS: {} is no subsystem: the nearest one is {}, and all are {}; it "
+                                   "selects nothing",
+                                   name, nearest_word(name, names), fmt::join(names, ", ")));
+}
+
 std::uint64_t parse_filter() {
-  const std::lock_guard lock(mutex);
-  const auto level = static_cast<std::uint64_t>(parse_level(env::text("NCCL_DEBUG").value_or("")));
-  const auto list = env::text("NCCL_DEBUG_SUBSYS");
-  const std::uint64_t subsystems = list ? parse_subsystems(*list) : kDefaultSubsystems;
-  const std::uint64_t word = kParsed | level << kLevelShift | subsystems;
-  filter.store(word, std::memory_order_relaxed);  // the word is all there is to see: nothing to order
+  std::uint64_t word = 0;
+  std::optional<std::string> unknown_level;
+  std::vector<std::string> unknown_subsystems;
+  {
+    // The lock keeps settings that were read before a reset() from being stored after it.
+    const std::lock_guard lock(mutex);
+    const auto text = env::text("NCCL_DEBUG");
+    const auto level = text ? parse_level(*text) : Level::none;
+    if (!level) unknown_level = text;
+    const auto list = env::text("NCCL_DEBUG_SUBSYS");
+    const std::uint64_t subsystems = list ? parse_subsystems(*list, unknown_subsystems) : kDefaultSubsystems;
+    word = kParsed | static_cast<std::uint64_t>(level.value_or(Level::none)) << kLevelShift | subsystems;
+    // Several threads may come here for the first line; the one that stores tells.
+    const bool first = filter.load(std::memory_order_relaxed) == 0;
+    filter.store(word, std::memory_order_relaxed);  // the word is all there is to see: nothing to order
+    if (!first) return word;
+  }
+  tell_unknown(unknown_level, unknown_subsystems);
   return word;
 }
 

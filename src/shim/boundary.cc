@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "shim/unheard_errors.h"
+
 namespace sccl::shim {
 
 ncclResult_t report(const char* call, const Error& error) noexcept {
@@ -12,6 +14,8 @@ ncclResult_t report(const char* call, const Error& error) noexcept {
     const std::string_view text = error.what();
     const std::string prefix = fmt::format("{}: ", call);
     log::warn("{}{}", text.starts_with(prefix) ? "" : prefix, text);
+    tell_unheard_error(call, text.starts_with(prefix) ? text.substr(prefix.size()) : text);
+    log::trace(log::Subsystem::call, "{} returns {}", call, static_cast<int>(error.code()));
   } catch (const std::exception&) {
     log::set_last_error("out of memory while an error was reported");
   }

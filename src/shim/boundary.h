@@ -18,11 +18,18 @@
 
 namespace sccl::shim {
 
-// What ncclGetLastError tells from now on.
+// What ncclGetLastError tells from now on. Where the program cannot ask for it and NCCL_DEBUG is not set, the text goes
+// to standard error as well, once (unheard_errors.h).
 ncclResult_t report(const char* call, const Error& error) noexcept;
 
 inline ncclResult_t to_result(runtime::Completion completion) {
   return completion == runtime::Completion::done ? ncclSuccess : ncclInProgress;
+}
+
+// A line at TRACE for every function that a program calls (NCCL_DEBUG_SUBSYS=CALL).
+inline ncclResult_t traced(const char* call, ncclResult_t result) {
+  log::trace(log::Subsystem::call, "{} returns {}", call, static_cast<int>(result));
+  return result;
 }
 
 // Runs the body of a C function, which returns nothing or a runtime::Completion. What it throws becomes a result.
@@ -31,9 +38,9 @@ ncclResult_t caught(const char* call, Body&& body) noexcept {
   try {
     if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
       body();
-      return ncclSuccess;
+      return traced(call, ncclSuccess);
     } else {
-      return to_result(body());
+      return traced(call, to_result(body()));
     }
   } catch (const Error& error) {
     return report(call, error);

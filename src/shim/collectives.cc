@@ -2,6 +2,7 @@
 #include "platform/host/exported_memory.h"
 #include "runtime/communicator/group.h"
 #include "shim/boundary.h"
+#include "shim/call_lines.h"
 #include "shim/handles.h"
 
 using namespace sccl;
@@ -59,6 +60,7 @@ runtime::Completion collective(Collective kind, const Buffers& buffers, int op, 
   check_root(*communicator, root, "root");
   const DataType type = checked_type(buffers.type);
   runtime::CollectiveRequest request{kind, buffers.send, buffers.recv, buffers.count, type, {}, root, stream};
+  log_collective(pin, request, op);
   if (info(kind).reduces) request.reduction = communicator->resolve_redop(op, type);
   if (buffers.count == 0) return runtime::Completion::done;
   check_count(*communicator, buffers.count, type, communicator->ranks());
@@ -80,7 +82,9 @@ runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t 
   check_count(*communicator, count, checked, 1);
   check_buffer(*communicator, buffer, count * size_bytes(checked),
                direction == runtime::Direction::send ? "sendbuff" : "recvbuff");
-  return runtime::submit(communicator, runtime::PointToPointRequest{direction, buffer, count, checked, peer, stream});
+  const runtime::PointToPointRequest request{direction, buffer, count, checked, peer, stream};
+  log_transfer(pin, request);
+  return runtime::submit(communicator, request);
 }
 
 }  // namespace

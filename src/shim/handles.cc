@@ -70,7 +70,10 @@ Pin::Pin(ncclComm_t handle) : handle_(handle) {
   check_process(handle);
   handle->calls.store(handle->calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   host::light_fence_within_process();
-  if (!handle->retired.load(std::memory_order_acquire)) return;
+  if (!handle->retired.load(std::memory_order_acquire)) {
+    operation_ = handle->operations++;
+    return;
+  }
   leave();
   fail_stale();
 }

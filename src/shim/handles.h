@@ -18,6 +18,7 @@ struct ncclComm {
 
   std::atomic<std::uint64_t> magic{kLive};  // first, as programs expect a magic word there
   std::atomic<std::uint32_t> calls{0};      // that use `communicator` without the mutex; one thread's at a time
+  std::uint64_t operations = 0;             // asked for so far, by one thread at a time; for the log only
   std::atomic<bool> retired{false};         // stale; whoever ends the last call lets go of the communicator
   std::mutex mutex;                         // of this handle only: abort may come while another thread makes a call
   std::shared_ptr<sccl::runtime::Communicator> communicator;
@@ -52,11 +53,15 @@ class Pin {
   Pin& operator=(const Pin&) = delete;
 
   const std::shared_ptr<runtime::Communicator>& communicator() const { return handle_->communicator; }
+  ncclComm_t handle() const { return handle_; }
+  // Of the pinned call, from 0.
+  std::uint64_t operation() const { return operation_; }
 
  private:
   void leave();
 
   ncclComm_t handle_;
+  std::uint64_t operation_ = 0;
 };
 
 // In a forked child makes a handle of its parent's stale, and tells so. All that is behind it stays as it is: the

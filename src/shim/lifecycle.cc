@@ -9,6 +9,7 @@
 #include "shim/config.h"
 #include "shim/handles.h"
 #include "shim/join.h"
+#include "shim/version.h"
 
 using namespace sccl;
 using namespace sccl::shim;
@@ -16,6 +17,7 @@ using namespace sccl::shim;
 namespace {
 
 ncclUniqueId make_id() {
+  tell_version();
   const runtime::UniqueId made = runtime::create_unique_id();
   ncclUniqueId id;
   std::memcpy(id.internal, made.bytes.data(), sizeof id);
@@ -29,6 +31,7 @@ void require_pointer(const T* pointer, const char* name) {
 
 runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, int device,
                               const ncclConfig_t* config) {
+  tell_version();
   require_pointer(comm, "comm");
   const ncclConfig_t read = read_config(config);
   runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", read.blocking != 0};

@@ -4,7 +4,10 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/nearest_word.h"
+#include "tools/launch/library.h"
 #include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
@@ -35,10 +38,21 @@ void print_usage() {
       std::printf("  %-9s %s\n", std::string(verb.name).c_str(), std::string(verb.summary).c_str());
 }
 
+void tell_unknown(std::string_view wanted) {
+  std::vector<std::string_view> names;
+  for (const Verb& verb : kVerbs) names.push_back(verb.name);
+  std::fprintf(stderr, "sccl: unknown verb '%s': the nearest one is %s\n", std::string(wanted).c_str(),
+               std::string(nearest_word(wanted, names)).c_str());
+}
+
 int dispatch(int argc, char** argv) {
   const std::string_view wanted = argc > 1 ? argv[1] : "";
   if (wanted == "--help" || wanted == "-h" || wanted == "help") {
     print_usage();
+    return kOk;
+  }
+  if (wanted == "--version" || wanted == "version") {
+    std::printf("sccl %s (libsccl, NCCL's API %s)\n", SCCL_VERSION, library_version().c_str());
     return kOk;
   }
   for (const Verb& verb : kVerbs) {
@@ -47,7 +61,7 @@ int dispatch(int argc, char** argv) {
     std::fprintf(stderr, "sccl %s: not in this version\n", argv[1]);
     return kBadUsage;
   }
-  if (!wanted.empty()) std::fprintf(stderr, "sccl: unknown verb '%s'\n", argv[1]);
+  if (!wanted.empty()) tell_unknown(wanted);
   print_usage();
   return kBadUsage;
 }

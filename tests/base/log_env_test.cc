@@ -1,6 +1,7 @@
 // What is printed, where, and how variables are read.
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/nearest_word.h"
 #include "base/types.h"
 
 using namespace sccl;
@@ -60,6 +62,36 @@ TEST_CASE("INFO lines go to the file, by subsystem") {
   CHECK_THAT(text, Catch::Contains("NCCL INFO chosen 42") && Catch::Contains("NCCL WARN careful"));
   CHECK_THAT(text, !Catch::Contains("not for") && !Catch::Contains("not at"));
   CHECK_THAT(text, Catch::Contains(":" + std::to_string(::getpid()) + ":"));
+}
+
+TEST_CASE("levels and subsystems that are not known are named with the nearest one") {
+  const std::string path = "/tmp/sccl-log-test-unknown." + std::to_string(::getpid());
+  const auto lines_of = [&](const char* level, const char* subsystems) {
+    {
+      const Settings settings({{"NCCL_DEBUG", level}, {"NCCL_DEBUG_SUBSYS", subsystems}, {"NCCL_DEBUG_FILE", path}});
+      log::info(log::Subsystem::init, "hidden or shown");
+      log::warn("a warning");
+    }
+    const std::string text = content(path);
+    ::unlink(path.c_str());
+    return text;
+  };
+  const std::string level = lines_of("INFP", "INIT");
+  CHECK_THAT(level, Catch::Contains("NCCL WARN NCCL_DEBUG=INFP is not known: the nearest level is INFO"));
+  CHECK_THAT(level, !Catch::Contains("hidden or shown") && !Catch::Contains("a warning"));
+  const std::string subsystem = lines_of("INFO", "INIT,TUNNIG");
+  CHECK_THAT(subsystem, Catch::Contains("TUNNIG is no subsystem: the nearest one is TUNING"));
+  CHECK_THAT(subsystem, Catch::Contains("hidden or shown"));
+  CHECK_THAT(lines_of("INFO", "INIT,,NVLS,PROXY"), !Catch::Contains("no subsystem"));
+}
+
+TEST_CASE("the nearest word takes fewest changes") {
+  constexpr std::array<std::string_view, 4> words{"Ring", "Tree", "NVLS", "NVLSTree"};
+  CHECK(nearest_word("rnig", words) == "Ring");
+  CHECK(nearest_word("tre", words) == "Tree");
+  CHECK(nearest_word("nvlstee", words) == "NVLSTree");
+  CHECK(nearest_word("", words) == "Ring");
+  CHECK(nearest_word(std::string(100000, 'x'), words) == "Ring");
 }
 
 TEST_CASE("a list with ^ selects all other subsystems") {

@@ -61,6 +61,24 @@ TEST_CASE("NCCL_PROTO takes LL128 away wherever it names others") {
   CHECK(differences(with({}), without) == std::vector<std::string>{"LL128 of NCCL_PROTO=1 instead of 0"});
 }
 
+TEST_CASE("a name that NCCL does not know is named with the nearest one") {
+  const auto said = [](auto&& read, const char* text) {
+    log::set_last_error("");
+    read(text);
+    return std::string(log::last_error());
+  };
+  CHECK_THAT(said(nccl_algorithms, "Rnig"),
+             Catch::Contains("NCCL_ALGO=Rnig") && Catch::Contains("nearest one is Ring"));
+  CHECK_THAT(said(nccl_algorithms, "^nvltree"), Catch::Contains("nearest one is NVLSTree"));
+  CHECK_THAT(said(nccl_algorithms, "alreduce:ring"), Catch::Contains("nearest one is allreduce"));
+  CHECK_THAT(said(nccl_protocols, "LL126"), Catch::Contains("nearest one is LL128"));
+  CHECK_THAT(said(nccl_protocols, "allreduce:simpel"), Catch::Contains("nearest one is Simple"));
+  for (const char* known : {"ring,tree", "^PAT", "allreduce:CollnetDirect;broadcast:ring", "", ";"})
+    CHECK(said(nccl_algorithms, known).empty());
+  for (const char* known : {"ll,ll128,SIMPLE", "^LL128", "allgather:^LL", "^"})
+    CHECK(said(nccl_protocols, known).empty());
+}
+
 TEST_CASE("our own variables win over NCCL's") {
   CHECK(with({{"NCCL_ALGO", "Ring"}}).algorithm(Collective::allgather) == "ring");
   CHECK(with({{"NCCL_ALGO", "Ring"}, {"SCCL_ALGO", "one-hop"}}).algorithm(Collective::allgather) == "one-hop");

@@ -3,6 +3,7 @@ import csv
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -241,6 +242,9 @@ def test_tables():
     checks = json.loads(run("doctor", "--json").stdout)
     expect(all({"check", "state", "text", "remedy"} <= set(check) for check in checks), "doctor's JSON lacks a field")
     expect_code(run("no-such-verb"), 2, "an unknown verb")
+    expect("the nearest one is doctor" in run("docter").stderr, "a mistyped verb's nearest one is not named")
+    expect(re.fullmatch(r"sccl \d+\.\d+\.\d+ \(libsccl, NCCL's API 2\.32\.3\)\n", run("--version").stdout),
+           "sccl --version does not tell both versions")
     expect_code(run("export"), 2, "a verb of a later version")
     expect_code(run("--help"), 0, "--help")
     expect_code(run("perf", "--help"), 0, "perf --help")

@@ -1,10 +1,13 @@
 #include "runtime/settings/nccl_filters.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <span>
 #include <vector>
 
 #include "base/log.h"
+#include "base/nearest_word.h"
 
 namespace sccl::runtime {
 namespace {
@@ -22,6 +25,46 @@ std::vector<std::string> items(std::string_view text, char separator) {
   }
   found.push_back(std::move(item));
   return found;
+}
+
+using Words = std::span<const std::string_view>;
+
+// NCCL's own spellings, up to 2.32. What the two lists do not have, NCCL does not know either.
+constexpr std::array<std::string_view, 7> kAlgorithms{"Tree",     "Ring", "CollnetDirect", "CollnetChain", "NVLS",
+                                                      "NVLSTree", "PAT"};
+constexpr std::array<std::string_view, 3> kProtocols{"LL", "LL128", "Simple"};
+// NCCL lets both lists begin with a function; ours of the other collectives are taken, too.
+constexpr std::array<std::string_view, 8> kFunctions{"broadcast", "reduce",   "allgather", "reducescatter",
+                                                     "allreduce", "alltoall", "gather",    "scatter"};
+
+bool holds(Words words, std::string_view text) {
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  };
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return word.size() == text.size() && std::equal(word.begin(), word.end(), text.begin(), same);
+  });
+}
+
+void warn_unless_known(const char* variable, std::string_view text, std::string_view name, Words words,
+                       const char* what) {
+  if (name.empty() || holds(words, name)) return;
+  std::string known;
+  for (const std::string_view word : words) known += (known.empty() ? "" : ", ") + std::string(word);
+  log::warn("{}={}: {} is no {} of NCCL; the nearest one is {}, and all are {}; it selects nothing", variable, text,
+            name, what, nearest_word(name, words), known);
+}
+
+// One line for each name in the list that NCCL does not know.
+void check_names(const char* variable, std::string_view text, Words words, const char* what) {
+  for (const std::string& part : items(text, ';')) {
+    const std::size_t colon = part.find(':');
+    if (colon != std::string::npos) warn_unless_known(variable, text, part.substr(0, colon), kFunctions, "function");
+    std::string_view list = part;
+    if (colon != std::string::npos) list.remove_prefix(colon + 1);
+    if (list.starts_with('^')) list.remove_prefix(1);
+    for (const std::string& name : items(list, ',')) warn_unless_known(variable, text, name, words, what);
+  }
 }
 
 // Whether a list, or with ^ its complement, leaves `name` in.
@@ -42,6 +85,7 @@ std::string family(std::string_view list) {
 }  // namespace
 
 std::string nccl_algorithms(std::string_view text) {
+  check_names("NCCL_ALGO", text, kAlgorithms, "algorithm");
   std::string result;
   for (const std::string& part : items(text, ';')) {
     const std::size_t colon = part.find(':');
@@ -60,6 +104,7 @@ std::string nccl_algorithms(std::string_view text) {
 NcclProtocols nccl_protocols(std::string_view text) {
   NcclProtocols found;
   if (text.empty()) return found;
+  check_names("NCCL_PROTO", text, kProtocols, "protocol");
   for (const std::string& part : items(text, ';')) {
     const std::size_t colon = part.find(':');
     const std::string list = colon == std::string::npos ? part : part.substr(colon + 1);

@@ -1,5 +1,5 @@
-// NCCL_ALGO and NCCL_PROTO as NCCL reads them, and what is made of them here. Names it does not know never fail: other
-// versions know other ones.
+// NCCL_ALGO and NCCL_PROTO as NCCL reads them, and what is made of them here. A name that NCCL does not know is named
+// at WARN together with the nearest one it knows, and never fails: other versions know other ones.
 #pragma once
 
 #include <string>

@@ -1,0 +1,23 @@
+// A line for every operation that a program asks for, in the words of NCCL's own log: at INFO for
+// NCCL_DEBUG_SUBSYS=COLL and P2P.
+#pragma once
+
+#include "base/log.h"
+#include "nccl_shim/nccl.h"
+#include "runtime/call/requests.h"
+#include "shim/handles.h"
+
+namespace sccl::shim {
+
+// `op`: as the program passed it.
+void print_collective(const Pin& pin, const runtime::CollectiveRequest& request, int op);
+void print_transfer(const Pin& pin, const runtime::PointToPointRequest& request);
+
+inline void log_collective(const Pin& pin, const runtime::CollectiveRequest& request, int op) {
+  if (log::enabled(log::Level::info, log::Subsystem::coll)) print_collective(pin, request, op);
+}
+inline void log_transfer(const Pin& pin, const runtime::PointToPointRequest& request) {
+  if (log::enabled(log::Level::info, log::Subsystem::p2p)) print_transfer(pin, request);
+}
+
+}  // namespace sccl::shim
