@@ -25,6 +25,7 @@ constexpr auto kVerbs = std::to_array<Verb>({
     {"synth", "synthesize schedules", synth},
     {"pack", "pack spanning trees into links", pack},
     {"simulate", "foresee the time of a schedule, link by link", simulate},
+    {"trace", "make one trace of those that a job's processes wrote", trace},
     {"export", "convert a schedule: MSCCL XML, JSON, a picture", export_schedule},
     {"tune", "measure schedules on this host and train the learned dispatcher", tune},
     {"kernels", "compile the device's kernels ahead, and tell their registers", kernels},

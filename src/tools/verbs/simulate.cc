@@ -19,6 +19,7 @@
 #include "tools/input/machine_option.h"
 #include "tools/input/schedule_file.h"
 #include "tools/pictures/gantt.h"
+#include "tools/traces/foreseen.h"
 #include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
@@ -42,6 +43,7 @@ struct Options {
   bool stepwise = false;
   bool timeline = false;
   std::string svg_path;
+  std::string trace_path;
   std::string out_path;
   bool as_json = false;
 };
@@ -66,6 +68,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--stepwise", options.stepwise, "a barrier between steps, as in SCCL's model; no slices");
   app.add_flag("--timeline", options.timeline, "list every transfer in the JSON");
   app.add_option("--svg", options.svg_path, "draw what passes which link when into this file");
+  app.add_option("--trace", options.trace_path,
+                 "write the timeline as a trace for Chrome's or Perfetto's viewer into this file");
   app.add_option("--out", options.out_path, "write the schedule (JSON) into this file, for sccl export");
   app.add_flag("--json", options.as_json, "print JSON");
 }
@@ -280,10 +284,14 @@ std::string title(const Outcome& outcome, const Options& options) {
                      outcome.simulation.time_us);
 }
 
+bool draws_transfers(const Options& options) {
+  return options.timeline || !options.svg_path.empty() || !options.trace_path.empty();
+}
+
 void run_simulation(const Options& options) {
   constexpr double kMostSimulatedSends = 1 << 19;
   if (const auto levels = levels_of(options); levels && most_sends(levels->plan.composite) > kMostSimulatedSends) {
-    if (!options.out_path.empty() || !options.svg_path.empty() || options.timeline)
+    if (!options.out_path.empty() || draws_transfers(options))
       fail(ErrorCode::invalid_argument,
            "'{}' on {} ranks is too large for a file, picture or timeline of its sends: ask for fewer hosts",
            levels->plan.composite.name, levels->plan.composite.ranks());
@@ -292,7 +300,7 @@ void run_simulation(const Options& options) {
   Outcome outcome;
   outcome.schedule = schedule_of(options);
   schedule::SimulationOptions simulated = simulation_options(options);
-  if (options.timeline || !options.svg_path.empty()) {
+  if (draws_transfers(options)) {
     const auto slices = static_cast<std::size_t>(schedule::simulate(outcome.schedule, simulated).slices);
     if (slices > kMostTransfers)
       fail(ErrorCode::invalid_argument,
@@ -305,6 +313,8 @@ void run_simulation(const Options& options) {
   if (!options.out_path.empty()) write_text(options.out_path, schedule::to_json(outcome.schedule).dump() + "\n");
   if (!options.svg_path.empty())
     write_text(options.svg_path, gantt_svg(outcome.schedule, outcome.simulation, title(outcome, options)));
+  if (!options.trace_path.empty())
+    write_text(options.trace_path, foreseen_trace(outcome.schedule, outcome.simulation, title(outcome, options)));
   options.as_json ? print_json(outcome, options) : print_text(outcome, options);
 }
 

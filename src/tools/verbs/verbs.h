@@ -27,6 +27,7 @@ int explain(int argc, char** argv);
 int tune(int argc, char** argv);
 int plan(int argc, char** argv);
 int simulate(int argc, char** argv);
+int trace(int argc, char** argv);
 int export_schedule(int argc, char** argv);
 
 struct Verb {

@@ -1,0 +1,16 @@
+// A simulated timeline as a trace, in the form of the traces that are measured: a process for each rank, its call, and
+// a track for each lane of a link on which it sends.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "schedule/simulate.h"
+
+namespace sccl::tools {
+
+// `simulation` with its transfers (Detail::transfers); `title` names the call. Begins at 0.
+std::string foreseen_trace(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
+                           std::string_view title);
+
+}  // namespace sccl::tools
