@@ -51,6 +51,8 @@ class PeerLife {
   PeerLife(FileDescriptor process, FileDescriptor line) : process_(std::move(process)), line_(std::move(line)) {}
 
   State look() const;
+  // One of them becomes readable when look() may tell something new.
+  std::array<int, OwnLife::kDescriptors> descriptors() const { return {process_.get(), line_.get()}; }
 
  private:
   FileDescriptor process_;

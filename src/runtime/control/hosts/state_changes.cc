@@ -1,0 +1,203 @@
+#include "runtime/control/hosts/state_changes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/bootstrap/wire.h"
+
+namespace sccl::runtime {
+namespace {
+
+enum class ItemKind : std::uint32_t { call, activity, notice, gathering, presence, fault, end };
+
+struct ItemHead {
+  ItemKind kind = ItemKind::call;
+  std::int32_t rank = 0;
+  std::uint32_t index = 0;  // of a board
+  std::uint32_t bytes = 0;  // that follow
+};
+
+struct NoticeItem {
+  std::uint64_t tag = 0;
+  std::array<std::byte, Notice::kBytes> bytes{};
+};
+
+void append_item(ItemKind kind, Rank rank, std::uint32_t index, std::span<const std::byte> body, Bytes& to) {
+  const ItemHead head{kind, rank, index, static_cast<std::uint32_t>(body.size())};
+  wire::append(to, wire::bytes_of(head));
+  wire::append(to, body);
+}
+
+template <typename T>
+void append_value(ItemKind kind, Rank rank, std::uint32_t index, const T& value, Bytes& to) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  append_item(kind, rank, index, wire::bytes_of(value), to);
+}
+
+template <typename T>
+bool read_value(std::span<const std::byte> body, T& value) {
+  if (body.size() != sizeof value) return false;
+  std::memcpy(static_cast<void*>(&value), body.data(), sizeof value);
+  return true;
+}
+
+}  // namespace
+
+void StateChanges::collect(Bytes& to) {
+  // All loads here pair with the release of the owner's stores.
+  const int fault = state_->fault.load(std::memory_order_acquire);
+  const std::uint32_t presence = state_->presence.load(std::memory_order_acquire);
+  const std::uint64_t gathering = state_->gathering.load(std::memory_order_acquire);
+  Bytes notices;
+  collect_notices(notices);
+  ActivityItem activity;
+  const bool is_active = look_at_activity(activity);
+  if (is_active || calls_incomplete_) collect_calls(activity.entered, to);
+  if (is_active) append_value(ItemKind::activity, rank_, 0, activity, to);
+  wire::append(to, notices);
+  if (gathering != gathering_) append_value(ItemKind::gathering, rank_, 0, gathering_ = gathering, to);
+  if (presence != presence_) append_value(ItemKind::presence, rank_, 0, presence_ = presence, to);
+  if (fault == fault_) return;
+  fault_ = fault;
+  Bytes body(sizeof fault);
+  std::memcpy(body.data(), &fault, sizeof fault);
+  const auto end = std::find(state_->fault_text.begin(), state_->fault_text.end(), '\0');
+  wire::append(body, std::as_bytes(std::span(state_->fault_text.begin(), end)));
+  append_item(ItemKind::fault, rank_, 0, body, to);
+}
+
+// False when nothing has changed.
+bool StateChanges::look_at_activity(ActivityItem& item) {
+  const Activity& activity = state_->activity;
+  item.completed = activity.completed.load(std::memory_order_acquire);  // pairs with the end of a call
+  item.entered = activity.entered.load(std::memory_order_acquire);
+  item.transfers = activity.transfers.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < item.waits_for.size(); ++i)
+    item.waits_for[i] = activity.waits_for[i].load(std::memory_order_relaxed);
+  const std::uint64_t since = activity.waits_since_us.load(std::memory_order_relaxed);
+  item.waits = since == 0 ? 0 : 1;
+  if (const std::uint64_t now = monotonic_us(); since != 0 && now > since) item.waited_us = now - since;
+  const bool same = item.completed == activity_.completed && item.entered == activity_.entered &&
+                    item.transfers == activity_.transfers && since == waits_since_us_ &&
+                    item.waits_for == activity_.waits_for;
+  activity_ = item;
+  waits_since_us_ = since;
+  return !same;
+}
+
+void StateChanges::collect_calls(std::uint64_t entered, Bytes& to) {
+  for (std::size_t slot = 0; slot < calls_.size(); ++slot) {
+    const CallRecord& record = state_->records[slot];
+    const std::uint64_t sequence = record.sequence.load(std::memory_order_acquire);
+    CallSignature call;
+    // One that is being written comes with the next look.
+    if (sequence == 0 || sequence == calls_[slot] || !record.read(sequence, call)) continue;
+    calls_[slot] = sequence;
+    append_value(ItemKind::call, rank_, 0, call, to);
+  }
+  calls_incomplete_ = entered != 0 && calls_[entered % calls_.size()] < entered;
+}
+
+// What a rank has posted stays until all ranks have seen it. Where a failed agreement replaces it earlier, the next
+// look finds the new one.
+void StateChanges::collect_notices(Bytes& to) {
+  for (std::size_t board = 0; board < notices_.size(); ++board) {
+    const Notice& notice = state_->notices[board];
+    const std::uint64_t tag = notice.tag.load(std::memory_order_acquire);  // pairs with Notice::post
+    if (tag == notices_[board]) continue;
+    const NoticeItem item{tag, notice.read()};
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (notice.tag.load(std::memory_order_relaxed) != tag) continue;
+    notices_[board] = tag;
+    append_value(ItemKind::notice, rank_, static_cast<std::uint32_t>(board), item, to);
+  }
+}
+
+void append_end(Rank rank, RemoteEnd end, Bytes& to) { append_value(ItemKind::end, rank, 0, end, to); }
+
+namespace {
+
+bool apply_call(std::span<const std::byte> body, SharedState& state) {
+  CallSignature call;
+  if (!read_value(body, call)) return false;
+  state.records[call.sequence % SharedState::kRecords].publish(call);
+  return true;
+}
+
+bool apply_activity(std::span<const std::byte> body, SharedState& state) {
+  ActivityItem item;
+  if (!read_value(body, item)) return false;
+  Activity& activity = state.activity;
+  for (std::size_t i = 0; i < item.waits_for.size(); ++i)
+    activity.waits_for[i].store(item.waits_for[i], std::memory_order_relaxed);
+  const std::uint64_t since = item.waits == 0 ? 0 : std::max<std::uint64_t>(1, monotonic_us() - item.waited_us);
+  activity.waits_since_us.store(since, std::memory_order_relaxed);
+  activity.transfers.store(item.transfers, std::memory_order_relaxed);
+  activity.entered.store(item.entered, std::memory_order_release);
+  activity.completed.store(item.completed, std::memory_order_release);  // pairs with the health check of a call
+  return true;
+}
+
+bool apply_notice(std::uint32_t board, std::span<const std::byte> body, SharedState& state) {
+  NoticeItem item;
+  if (!read_value(body, item) || board >= state.notices.size()) return false;
+  state.notices[board].post(item.tag, item.bytes);
+  return true;
+}
+
+// A word that stands for itself, or for what was stored before it.
+template <typename T>
+bool apply_word(std::span<const std::byte> body, std::atomic<T>& word) {
+  T value{};
+  if (!read_value(body, value)) return false;
+  word.store(value, std::memory_order_release);  // pairs with the peers' looks at it
+  return true;
+}
+
+bool apply_fault(std::span<const std::byte> body, SharedState& state) {
+  int code = 0;
+  if (body.size() < sizeof code) return false;
+  std::memcpy(&code, body.data(), sizeof code);
+  const auto text = body.subspan(sizeof code);
+  state.publish_fault(code, std::string(reinterpret_cast<const char*>(text.data()), text.size()));
+  return true;
+}
+
+bool apply_item(const ItemHead& head, std::span<const std::byte> body, Mirror& mirror) {
+  switch (head.kind) {
+    case ItemKind::call:
+      return apply_call(body, mirror.state);
+    case ItemKind::activity:
+      return apply_activity(body, mirror.state);
+    case ItemKind::notice:
+      return apply_notice(head.index, body, mirror.state);
+    case ItemKind::gathering:
+      return apply_word(body, mirror.state.gathering);
+    case ItemKind::presence:
+      return apply_word(body, mirror.state.presence);
+    case ItemKind::fault:
+      return apply_fault(body, mirror.state);
+    case ItemKind::end:
+      return apply_word(body, mirror.end);
+  }
+  return false;
+}
+
+}  // namespace
+
+bool apply_changes(std::span<const std::byte> bytes, const std::function<Mirror*(Rank)>& mirror_of, bool& urgent) {
+  while (!bytes.empty()) {
+    ItemHead head;
+    if (bytes.size() < sizeof head) return false;
+    std::memcpy(static_cast<void*>(&head), bytes.data(), sizeof head);
+    bytes = bytes.subspan(sizeof head);
+    if (bytes.size() < head.bytes) return false;
+    Mirror* const mirror = mirror_of(head.rank);
+    if (mirror == nullptr || !apply_item(head, bytes.first(head.bytes), *mirror)) return false;
+    bytes = bytes.subspan(head.bytes);
+    urgent = urgent || (head.kind != ItemKind::call && head.kind != ItemKind::activity);
+  }
+  return true;
+}
+
+}  // namespace sccl::runtime

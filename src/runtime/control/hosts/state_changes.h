@@ -1,0 +1,66 @@
+// What has changed in a rank's state since the last look, as bytes for another host, and the way of these bytes into a
+// mirror.
+//
+// A look loads what is stored last first: fault, presence, the record that is gathered, then messages of boards, then
+// activity, then call records. The bytes hold them in the opposite order, and a mirror stores them in that order. So
+// whoever finds a value in a mirror finds there, too, what the owner had stored before it. Points of time travel as
+// durations.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <type_traits>
+
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/control/mirror.h"
+
+namespace sccl::runtime {
+
+// Of Activity, as it travels.
+struct ActivityItem {
+  using Waits = std::remove_cvref_t<decltype(Activity::waits_for)>;
+
+  std::uint64_t entered = 0;
+  std::uint64_t completed = 0;
+  std::uint64_t waited_us = 0;  // counts when `waits`
+  std::uint32_t transfers = 0;
+  std::uint32_t waits = 0;
+  std::array<Waits::value_type::value_type, std::tuple_size_v<Waits>> waits_for{};
+};
+
+// Of one rank of this host.
+class StateChanges {
+ public:
+  StateChanges(Rank rank, const SharedState& state) : rank_(rank), state_(&state) {}
+
+  // Appends what differs from what earlier calls appended.
+  void collect(Bytes& to);
+
+ private:
+  void collect_calls(std::uint64_t entered, Bytes& to);
+  void collect_notices(Bytes& to);
+  bool look_at_activity(ActivityItem& item);
+
+  Rank rank_;
+  const SharedState* state_;
+  std::array<std::uint64_t, SharedState::kRecords> calls_{};  // numbers that were appended
+  bool calls_incomplete_ = false;
+  ActivityItem activity_;  // without `waited_us`
+  std::uint64_t waits_since_us_ = 0;
+  std::array<std::uint64_t, std::tuple_size_v<decltype(SharedState::notices)>> notices_{};  // tags
+  std::uint64_t gathering_ = 0;
+  std::uint32_t presence_ = 0;
+  int fault_ = 0;
+};
+
+// That the rank's process has ended, for mirrors.
+void append_end(Rank rank, RemoteEnd end, Bytes& to);
+
+// Stores what collect() and append_end() wrote. `mirror_of`: null for a rank that the sender may not speak of; then,
+// and where the bytes make no sense, false. `urgent` becomes true when somebody may sleep who waits for one of these.
+bool apply_changes(std::span<const std::byte> bytes, const std::function<Mirror*(Rank)>& mirror_of, bool& urgent);
+
+}  // namespace sccl::runtime

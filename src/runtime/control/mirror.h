@@ -1,0 +1,70 @@
+// The states of ranks of other hosts, as the ranks of this host read them. One segment per communicator and host holds
+// them, shared by all ranks of the host; the agent of one of these (hosts/host_agent.h) keeps them up to date, and
+// whoever succeeds it goes on in the same memory.
+//
+// A value of a mirror is an older value of the rank's own state, never one that was not there. What the owner stores
+// with release after other values is stored here after them, too.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "base/types.h"
+#include "platform/host/segment.h"
+#include "runtime/control/shared_state.h"
+
+namespace sccl::runtime {
+
+// How a rank of another host came to an end without a word of its own. lost: its host was not heard of for too long.
+enum class RemoteEnd : std::uint32_t { none = 0, ended = 1, replaced = 2, lost = 3 };
+
+struct Mirror {
+  SharedState state;
+  // RemoteEnd; stored (release) after the state's last values, loaded (acquire) by waiting ranks.
+  std::atomic<std::uint32_t> end{0};
+
+  RemoteEnd ended() const { return static_cast<RemoteEnd>(end.load(std::memory_order_acquire)); }
+};
+
+class MirrorTable {
+ public:
+  // The memory of a new segment, which reads as zeros, becomes a table.
+  static std::size_t bytes(int ranks) { return sizeof(Head) + sizeof(Entry) * static_cast<std::size_t>(ranks); }
+  static void construct(host::Segment& segment, int ranks) {
+    new (segment.data()) Head;
+    for (int rank = 0; rank < ranks; ++rank)
+      new (segment.data() + sizeof(Head) + sizeof(Entry) * static_cast<std::size_t>(rank)) Entry;
+  }
+
+  MirrorTable() = default;
+  explicit MirrorTable(std::shared_ptr<host::Segment> segment) : segment_(std::move(segment)) {}
+
+  bool valid() const { return segment_ != nullptr; }
+  const std::shared_ptr<host::Segment>& segment() const { return segment_; }
+  // Of a rank of another host.
+  Mirror& mirror(Rank rank) const { return entry(rank).mirror; }
+  // Of a rank of this host: its agent has come to its end. Stored with release, loaded with acquire.
+  std::atomic<std::uint32_t>& retired(Rank rank) const { return entry(rank).retired; }
+  // The rank of this host whose agent works, -1: none yet. Stands for itself.
+  std::atomic<std::int32_t>& leader() const { return reinterpret_cast<Head*>(segment_->data())->leader; }
+
+ private:
+  struct alignas(64) Head {
+    std::atomic<std::int32_t> leader{-1};
+  };
+  struct alignas(64) Entry {
+    Mirror mirror;
+    std::atomic<std::uint32_t> retired{0};
+  };
+
+  Entry& entry(Rank rank) const {
+    return reinterpret_cast<Entry*>(segment_->data() + sizeof(Head))[static_cast<std::size_t>(rank)];
+  }
+
+  std::shared_ptr<host::Segment> segment_;
+};
+
+}  // namespace sccl::runtime
