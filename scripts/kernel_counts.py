@@ -78,7 +78,9 @@ def source_of(name):
     else:
         form = "MOVE_" if name.startswith("sccl_move_") else ""
         rest = name[len("sccl_move_" if form else "sccl_"):]
-        if rest != "copy":
+        if rest == "any":
+            mover = "sccl::device::gpu::ReducingAny"
+        elif rest != "copy":
             kind, op = rest.rsplit("_", 1)
             mover = (f"sccl::device::gpu::Reducing<static_cast<sccl::DataType>({TYPES.index(kind)}), "
                      f"static_cast<sccl::ReduceKernel>({OPS.index(op)})>")
@@ -278,7 +280,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("-j", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    names = options.kernel.split(",") if options.kernel else ["sccl_copy", "sccl_one_sided", "sccl_signal"] + [
+    names = options.kernel.split(",") if options.kernel else ["sccl_copy", "sccl_any", "sccl_one_sided", "sccl_signal"] + [
         f"sccl_{kind}_{op}" for kind in TYPES for op in OPS]
     all_compilers = compilers()
     if not all_compilers:

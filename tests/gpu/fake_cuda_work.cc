@@ -367,9 +367,11 @@ int cuLaunchKernel(void* handle, unsigned grid, unsigned, unsigned, unsigned thr
   if (const int code = load_function(function, ("the first launch of " + function.name).c_str())) return code;
   const std::string& name = function.name;
   std::function<void()> body;
+  const auto serves = name == "sccl_any" || name == "sccl_move_any" ? sccl::device::gpu::Serves::any_operation
+                                                                    : sccl::device::gpu::Serves::one_operation;
   if (name.compare(0, 10, "sccl_move_") == 0)
     body = [=, arguments = *static_cast<const MoveArguments*>(parameters[0])] {
-      sccl::device::gpu::launch_move_on_host(arguments, grid, kThreads);
+      sccl::device::gpu::launch_move_on_host(arguments, grid, kThreads, serves);
       work_of_kernel(arguments.elements * arguments.element_bytes);
     };
   else if (name == "sccl_signal")
@@ -391,7 +393,7 @@ int cuLaunchKernel(void* handle, unsigned grid, unsigned, unsigned, unsigned thr
       const int device = working->device;
       if (const std::string wrong = out_of_reach(device, arguments); !wrong.empty()) return fault(device, wrong);
       const bool lines = arguments.call.protocol == sccl::device::Protocol::ll128;
-      sccl::device::gpu::launch_on_host(arguments, grid, lines ? kLineThreads : kThreads, shared_bytes);
+      sccl::device::gpu::launch_on_host(arguments, grid, lines ? kLineThreads : kThreads, shared_bytes, serves);
       if (lines) state().line_kernels.fetch_add(1);
       working->worked_us += arguments.call.protocol == sccl::device::Protocol::ll ? state().ll_us : state().simple_us;
     };

@@ -65,6 +65,7 @@ int cuGraphRetainUserObject(void* g, void* o, unsigned c, unsigned f);
 int cuModuleLoadData(void** m, const void* i);
 int cuModuleUnload(void* m);
 int cuModuleGetFunction(void** f, void* m, const char* n);
+int cuFuncGetAttribute(int* v, int a, void* f);
 int cuCtxGetDevice(int* device);
 int cuCtxGetCurrent(void** context);
 int cuCtxSetCurrent(void* context);
@@ -181,6 +182,7 @@ int hipGraphRetainUserObject(void* g, void* o, unsigned c, unsigned f) { return 
 int hipModuleLoadData(void** m, const void* i) { return cuModuleLoadData(m, i); }
 int hipModuleUnload(void* m) { return cuModuleUnload(m); }
 int hipModuleGetFunction(void** f, void* m, const char* n) { return cuModuleGetFunction(f, m, n); }
+int hipFuncGetAttribute(int* v, int a, void* f) { return cuFuncGetAttribute(v, a, f); }
 int hipDeviceGetAttribute(int* value, int attribute, int device) {
   // HIP's numbers; those that no device of AMD's has are errors.
   const std::map<int, int> numbers{{63, 16}, {23, 75}, {61, 76}, {89, 102}, {65, 88}};

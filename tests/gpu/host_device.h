@@ -185,65 +185,65 @@ inline void on_grid(u32 blocks, u32 threads, const std::function<void(u32 block,
   for (std::thread& thread : running) thread.join();
 }
 
-// A kernel of any type and operation, chosen when it runs.
-struct AnyMover {
-  static inline thread_local DataType type = DataType::int8;
-  static inline thread_local ReduceKernel kernel = ReduceKernel::sum;
-
+// Stands for the kernels of one type and operation: their loops, chosen when it runs.
+struct ReducingOne {
   template <DataType kType>
-  static void reduce_type(const Work& work, bool scaled) {
-    switch (kernel) {
+  static void reduce_type(const Work& work, bool scaled, Operation operation) {
+    switch (operation.kernel) {
       case ReduceKernel::sum:
-        return Reducing<kType, ReduceKernel::sum>::reduce(work, scaled);
+        return Reducing<kType, ReduceKernel::sum>::reduce(work, scaled, operation);
       case ReduceKernel::prod:
-        return Reducing<kType, ReduceKernel::prod>::reduce(work, scaled);
+        return Reducing<kType, ReduceKernel::prod>::reduce(work, scaled, operation);
       case ReduceKernel::max:
-        return Reducing<kType, ReduceKernel::max>::reduce(work, scaled);
+        return Reducing<kType, ReduceKernel::max>::reduce(work, scaled, operation);
       case ReduceKernel::min:
-        return Reducing<kType, ReduceKernel::min>::reduce(work, scaled);
+        return Reducing<kType, ReduceKernel::min>::reduce(work, scaled, operation);
     }
   }
-  static void reduce(const Work& work, bool scaled) {
-    switch (type) {
+  static void reduce(const Work& work, bool scaled, Operation operation) {
+    switch (operation.type) {
       case DataType::int8:
-        return reduce_type<DataType::int8>(work, scaled);
+        return reduce_type<DataType::int8>(work, scaled, operation);
       case DataType::uint8:
-        return reduce_type<DataType::uint8>(work, scaled);
+        return reduce_type<DataType::uint8>(work, scaled, operation);
       case DataType::int32:
-        return reduce_type<DataType::int32>(work, scaled);
+        return reduce_type<DataType::int32>(work, scaled, operation);
       case DataType::uint32:
-        return reduce_type<DataType::uint32>(work, scaled);
+        return reduce_type<DataType::uint32>(work, scaled, operation);
       case DataType::int64:
-        return reduce_type<DataType::int64>(work, scaled);
+        return reduce_type<DataType::int64>(work, scaled, operation);
       case DataType::uint64:
-        return reduce_type<DataType::uint64>(work, scaled);
+        return reduce_type<DataType::uint64>(work, scaled, operation);
       case DataType::float16:
-        return reduce_type<DataType::float16>(work, scaled);
+        return reduce_type<DataType::float16>(work, scaled, operation);
       case DataType::float32:
-        return reduce_type<DataType::float32>(work, scaled);
+        return reduce_type<DataType::float32>(work, scaled, operation);
       case DataType::float64:
-        return reduce_type<DataType::float64>(work, scaled);
+        return reduce_type<DataType::float64>(work, scaled, operation);
       case DataType::bfloat16:
-        return reduce_type<DataType::bfloat16>(work, scaled);
+        return reduce_type<DataType::bfloat16>(work, scaled, operation);
       case DataType::float8e4m3:
-        return reduce_type<DataType::float8e4m3>(work, scaled);
+        return reduce_type<DataType::float8e4m3>(work, scaled, operation);
       case DataType::float8e5m2:
-        return reduce_type<DataType::float8e5m2>(work, scaled);
+        return reduce_type<DataType::float8e5m2>(work, scaled, operation);
     }
   }
 };
 
-inline void launch_move_on_host(const MoveArguments& arguments, u32 blocks, u32 threads) {
+// Which mover a kernel was compiled with.
+enum class Serves : u8 { one_operation, any_operation };
+
+inline void launch_move_on_host(const MoveArguments& arguments, u32 blocks, u32 threads, Serves serves) {
   std::vector<MoveMemory> memories(blocks);
   on_grid(blocks, threads, [&](u32 block, u32) {
-    AnyMover::type = arguments.type;
-    AnyMover::kernel = arguments.kernel;
-    run_move<AnyMover>(arguments, memories[block]);
+    serves == Serves::any_operation ? run_move<ReducingAny>(arguments, memories[block])
+                                    : run_move<ReducingOne>(arguments, memories[block]);
   });
 }
 
 // A launch as a driver would do it.
-inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threads, u64 places_bytes) {
+inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threads, u64 places_bytes,
+                           Serves serves = Serves::one_operation) {
   std::vector<std::unique_ptr<BlockMemory>> memories;
   std::vector<std::vector<u64>> places;
   for (u32 block = 0; block < blocks; ++block) {
@@ -251,9 +251,9 @@ inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threa
     places.emplace_back(places_bytes / 8 + 1);
   }
   on_grid(blocks, threads, [&](u32 block, u32) {
-    AnyMover::type = arguments.call.type;
-    AnyMover::kernel = arguments.call.kernel;
-    run_call<AnyMover>(arguments, *memories[block], reinterpret_cast<u8*>(places[block].data()));
+    u8* const block_places = reinterpret_cast<u8*>(places[block].data());
+    serves == Serves::any_operation ? run_call<ReducingAny>(arguments, *memories[block], block_places)
+                                    : run_call<ReducingOne>(arguments, *memories[block], block_places);
   });
 }
 

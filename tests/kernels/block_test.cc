@@ -50,7 +50,8 @@ ref::Bits element(DataType type, const u8* at) {
 }
 
 // "" or the first element at which block and host differ, other than in a NaN's bits.
-std::string compare(const Case& c, std::mt19937_64& random) {
+template <class Mover>
+std::string compare_by(const Case& c, std::mt19937_64& random) {
   const std::size_t size = size_bytes(c.type);
   const std::size_t bytes = (c.elements + c.offset + 2) * size + 64;
   std::vector<std::vector<u8>> inputs;
@@ -76,10 +77,8 @@ std::string compare(const Case& c, std::mt19937_64& random) {
     host_sinks.push_back(begin(host_out[i], 1));
   }
   gpu::on_grid(1, 3, [&](u32, u32) {
-    gpu::AnyMover::type = c.type;
-    gpu::AnyMover::kernel = c.kernel;
-    gpu::move_block<gpu::AnyMover>(sources.data(), c.sources, block_sinks.data(), c.sinks, c.elements, c.divisor,
-                                   static_cast<u32>(size), c.scaled);
+    gpu::move_block<Mover>(sources.data(), c.sources, block_sinks.data(), c.sinks, c.elements, c.divisor,
+                           {c.type, c.kernel, static_cast<u32>(size)}, c.scaled);
   });
   kernels::reduce_copy({c.type, c.kernel, operands.data(), static_cast<int>(c.sources), c.scaled, c.divisor,
                         host_sinks.data(), static_cast<int>(c.sinks), c.elements});
@@ -95,6 +94,13 @@ std::string compare(const Case& c, std::mt19937_64& random) {
         return text(c) + ": wrote beyond the end";
   }
   return "";
+}
+
+// By the kernels of one type and operation, and by the one for all.
+std::string compare(const Case& c, std::mt19937_64& random) {
+  std::string wrong = compare_by<gpu::ReducingOne>(c, random);
+  if (const std::string other = compare_by<gpu::ReducingAny>(c, random); !other.empty()) wrong += " for all: " + other;
+  return wrong;
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ using namespace sccl::device::gpu;
 SCCL_GPU_KERNEL(sccl_copy, Copying)
 SCCL_GPU_ONE_SIDED_KERNEL(sccl_one_sided)
 SCCL_GPU_SIGNAL_KERNEL(sccl_signal)
+SCCL_GPU_KERNEL(sccl_any, ReducingAny)
+SCCL_GPU_MOVE_KERNEL(sccl_move_any, ReducingAny)
 SCCL_GPU_KERNEL(sccl_bfloat16_sum, Reducing<DataType::bfloat16, ReduceKernel::sum>)
 SCCL_GPU_MOVE_KERNEL(sccl_move_float16_max, Reducing<DataType::float16, ReduceKernel::max>)
 CC

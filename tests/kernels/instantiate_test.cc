@@ -35,10 +35,14 @@ std::unique_ptr<Compiler> compiler_or_reason(gpu::Vendor vendor, const std::stri
   return compiler;
 }
 
+constexpr Instance kFloatSum{true, DataType::float32, ReduceKernel::sum};
+
 // One of every way a kernel differs from the others; bench/kernels compiles all.
 const std::vector<Instance> kCovering{{},
                                       kOneSided,
                                       kSignal,
+                                      kAnyCall,
+                                      kAnyMove,
                                       {true, DataType::float32, ReduceKernel::sum},
                                       {true, DataType::float8e4m3, ReduceKernel::max},
                                       {true, DataType::bfloat16, ReduceKernel::prod},
@@ -56,7 +60,7 @@ TEST_CASE("every kernel has a name of its own, and its source names it") {
                     (instance.form == KernelForm::one_sided || instance.form == KernelForm::signal ? ")" : ",")) !=
           std::string::npos);
   }
-  CHECK(names.size() == 2 + 2 * (1 + kDataTypeCount * kReduceKernelCount));
+  CHECK(names.size() == 2 + 2 * (2 + kDataTypeCount * kReduceKernelCount));
   CHECK(names.count("sccl_copy") == 1);
   CHECK(names.count("sccl_float_sum") == 1);
   CHECK(names.count("sccl_move_float_sum") == 1);
@@ -120,7 +124,7 @@ TEST_CASE("a device that the newest NVRTC does not know gets an older one's kern
   if (!compiler) return;
   INFO(compiler->version());
   CHECK(compiler->version() < "nvrtc 13");
-  const Compiler::Result result = compiler->compile(source(std::span(&kCovering[3], 1)), "sm_70");
+  const Compiler::Result result = compiler->compile(source(std::span(&kFloatSum, 1)), "sm_70");
   CHECK(result.log.find("registers") != std::string::npos);
   const std::regex spill("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
   for (std::sregex_iterator it(result.log.begin(), result.log.end(), spill), end; it != end; ++it)
@@ -131,7 +135,7 @@ TEST_CASE("a device that no NVRTC knows yet gets PTX, and the compiler's version
   const auto compiler = compiler_or_reason(gpu::Vendor::cuda, "sm_990");
   if (!compiler) return;
   CHECK_THAT(compiler->version(), Catch::Contains("(PTX for compute_"));
-  const Compiler::Result result = compiler->compile(source(std::span(&kCovering[2], 1)), "sm_990");
+  const Compiler::Result result = compiler->compile(source(std::span(&kSignal, 1)), "sm_990");
   CHECK_THAT(result.image, Catch::Contains(".version") && Catch::Contains("sccl_signal"));
 }
 
@@ -146,7 +150,7 @@ TEST_CASE("hipRTC compiles the kernels") {
   const auto compiler = compiler_or_reason(gpu::Vendor::hip);
   if (!compiler) return;
   for (const char* architecture : {"gfx906", "gfx90a"}) {
-    const auto result = compiler->compile(source(std::span(&kCovering[3], 1)), architecture);
+    const auto result = compiler->compile(source(std::span(&kFloatSum, 1)), architecture);
     CHECK(result.image.size() > 1000);
   }
 }

@@ -58,7 +58,8 @@ inline void make_move(const CallArguments& arguments, const BlockMemory& memory,
   block_sync();
   const HeldMove& move = memory.move;
   move_block<Mover>(source_places(places), move.sources, sink_places(places, arguments.most_operands), move.sinks,
-                    move.elements, move.divisor, memory.call.element_bytes, move.scaled);
+                    move.elements, move.divisor, {memory.call.type, memory.call.kernel, memory.call.element_bytes},
+                    move.scaled);
 }
 
 class Block {

@@ -13,6 +13,7 @@
 #include "kernels/gpu/block.h"
 #include "kernels/gpu/move.h"
 #include "kernels/gpu/one_sided_kernel.h"
+#include "kernels/gpu/reduce_any.h"
 #include "kernels/gpu/signal_kernel.h"
 #include "kernels/gpu/ticket.h"
 

@@ -35,7 +35,7 @@ inline void run_move(const MoveArguments& arguments, MoveMemory& memory) {
       arguments.sinks[i] + offset;
   block_sync();
   move_block<Mover>(memory.sources, arguments.source_count, memory.sinks, arguments.sink_count, part.elements,
-                    arguments.divisor, arguments.element_bytes, arguments.scaled);
+                    arguments.divisor, {arguments.type, arguments.kernel, arguments.element_bytes}, arguments.scaled);
 }
 
 }  // namespace sccl::device::gpu

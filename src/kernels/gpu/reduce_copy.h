@@ -218,15 +218,22 @@ SCCL_CALLED inline void reduce(const Work& work) {
   reduce_elements<R>(work, head + vectors * kLanes, work.elements);
 }
 
+// What a call computes; kernels of one type and operation know it.
+struct Operation {
+  DataType type;
+  ReduceKernel kernel;
+  u32 bytes;  // of an element
+};
+
 // What a kernel is instantiated for.
 struct Copying {
-  static void reduce(const Work&, bool) {}
+  static void reduce(const Work&, bool, Operation) {}
 };
 
 template <DataType kType, ReduceKernel kKernel>
 struct Reducing {
   using E = Element<kType>;
-  static void reduce(const Work& work, [[maybe_unused]] bool scaled) {
+  static void reduce(const Work& work, [[maybe_unused]] bool scaled, Operation) {
     if constexpr (kKernel == ReduceKernel::max || kKernel == ReduceKernel::min) {
       gpu::reduce<Extremum<E, kKernel>>(work);
     } else {
@@ -243,7 +250,7 @@ struct Reducing {
 
 template <class Mover>
 inline void move_block(const Source* sources, u32 source_count, u8* const* sinks, u32 sink_count, u64 elements,
-                       u32 divisor, u32 element_bytes, bool scaled) {
+                       u32 divisor, Operation operation, bool scaled) {
   if (sink_count == 0 || elements == 0) return;
   const Work work{sources,
                   source_count,
@@ -253,8 +260,8 @@ inline void move_block(const Source* sources, u32 source_count, u8* const* sinks
                   divisor,
                   unhoisted(thread_index()),
                   unhoisted(thread_count())};
-  if (source_count == 1 && !scaled && divisor <= 1) return copy_bytes(work, elements * element_bytes);
-  Mover::reduce(work, scaled);
+  if (source_count == 1 && !scaled && divisor <= 1) return copy_bytes(work, elements * operation.bytes);
+  Mover::reduce(work, scaled, operation);
 }
 
 }  // namespace sccl::device::gpu

@@ -35,29 +35,22 @@ std::shared_ptr<kernels::KernelStore> store_of(const gpu::Device& device) {
   });
 }
 
-// What only calls need that streams order.
-bool is_move(const kernels::Instance& instance) {
-  return instance.form == kernels::KernelForm::move || instance.form == kernels::KernelForm::signal;
-}
-
-// Compiling goes on so long while a communicator is made: less than a second for the first kernels.
+// Compiling kernels that calls can do without goes on so long while a communicator is made.
 constexpr std::chrono::milliseconds kCompilingAtInit{500};
 
-// Of two kernels the earlier one is needed by more programs: copies, then sums, of short floats before all else.
-std::vector<kernels::Instance> in_order_of_use(DeviceKernels::Moves moves) {
-  std::vector<kernels::Instance> all;
-  for (const kernels::Instance& instance : kernels::all_instances())
-    if (moves == DeviceKernels::Moves::yes || !is_move(instance)) all.push_back(instance);
-  const auto rank = [](const kernels::Instance& instance) {
-    if (!instance.reduces) return 0;
-    const bool common =
-        instance.type == DataType::float32 || instance.type == DataType::bfloat16 || instance.type == DataType::float16;
-    return 1 + (instance.kernel == ReduceKernel::sum ? 0 : 2) + (common ? 0 : 1);
-  };
-  std::stable_sort(all.begin(), all.end(), [&](const kernels::Instance& one, const kernels::Instance& other) {
-    return rank(one) < rank(other);
-  });
+// With these every call can run.
+std::vector<kernels::Instance> needed(DeviceKernels::Moves moves) {
+  std::vector<kernels::Instance> all{kernels::kCopy, kernels::kAnyCall, kernels::kOneSided};
+  if (moves == DeviceKernels::Moves::yes)
+    all.insert(all.end(), {kernels::kMoveCopy, kernels::kAnyMove, kernels::kSignal});
   return all;
+}
+
+// Of two kernels the earlier one is needed by more programs: sums, of short floats before all else.
+int rank_of_use(const kernels::Instance& instance) {
+  const bool common =
+      instance.type == DataType::float32 || instance.type == DataType::bfloat16 || instance.type == DataType::float16;
+  return (instance.kernel == ReduceKernel::sum ? 0 : 2) + (common ? 0 : 1);
 }
 
 // Drivers load a function when it is first launched, which waits for all that runs in the context, unless they are
@@ -67,7 +60,7 @@ void finish_loading(const gpu::Driver& driver, void* function) {
   int ignored = 0;
   if (driver.function_load != nullptr)
     driver.check(driver.function_load(function), "loading a kernel");
-  else if (driver.function_attribute != nullptr)
+  else
     driver.check(driver.function_attribute(&ignored, kMostThreadsOfBlock, function), "loading a kernel");
 }
 
@@ -91,41 +84,111 @@ DeviceKernels::~DeviceKernels() {
   }
 }
 
-void* DeviceKernels::function(const kernels::Instance& instance) {
+void* DeviceKernels::find(const kernels::Instance& instance) {
   const std::lock_guard lock(mutex_);
-  Loaded& entry = loaded_[instance];
-  if (entry.function != nullptr) return entry.function;
+  const auto found = loaded_.find(instance);
+  return found == loaded_.end() ? nullptr : found->second.function;
+}
+
+void* DeviceKernels::function(const kernels::Instance& instance) {
+  if (void* const own = find(instance)) return own;
+  const bool moves = instance.form == kernels::KernelForm::move;
+  void* const for_all = instance.reduces ? find(moves ? kernels::kAnyMove : kernels::kAnyCall) : nullptr;
+  const std::lock_guard lock(mutex_);
+  if (for_all == nullptr && missing_) throw Error(*missing_);
+  if (for_all == nullptr)
+    fail(ErrorCode::internal_error, "the kernel {} was not loaded when the communicator was made: report this",
+         kernels::name(instance));
+  if (missed_.insert(instance).second)
+    log::info(log::Subsystem::init,
+              "{} was not compiled when the communicator was made: {} serves, which is slower (sccl kernels --out "
+              "compiles beforehand)",
+              kernels::name(instance), kernels::name(moves ? kernels::kAnyMove : kernels::kAnyCall));
+  return for_all;
+}
+
+void* DeviceKernels::load(const kernels::Instance& instance) {
+  const std::lock_guard loading(loading_);
+  if (void* const there = find(instance)) return there;
   const std::string image = store_->image(instance);
   const gpu::Driver& driver = *device_.driver;
   const gpu::RelaxedCapture relaxed(driver);
-  if (entry.module == nullptr) driver.check(driver.module_load(&entry.module, image.data()), "loading a kernel");
-  void* found = nullptr;
-  driver.check(driver.module_function(&found, entry.module, kernels::name(instance).c_str()), "looking up a kernel");
-  finish_loading(driver, found);
-  return entry.function = found;
+  Loaded made;
+  driver.check(driver.module_load(&made.module, image.data()), "loading a kernel");
+  try {
+    driver.check(driver.module_function(&made.function, made.module, kernels::name(instance).c_str()),
+                 "looking up a kernel");
+    finish_loading(driver, made.function);
+  } catch (const Error&) {
+    driver.module_unload(made.module);
+    throw;
+  }
+  const std::lock_guard lock(mutex_);
+  loaded_[instance] = made;
+  return made.function;
 }
 
 void DeviceKernels::prepare() {
-  store_->prepare(in_order_of_use(Moves::no), kernels::KernelStore::Clock::now() + kCompilingAtInit);
+  store_->prepare(needed(Moves::no));
+  store_->prepare(specialised(Moves::no), kernels::KernelStore::Clock::now() + kCompilingAtInit);
 }
 
 void DeviceKernels::load_all(Moves moves) {
-  const std::vector<kernels::Instance> wanted = in_order_of_use(moves);
+  try {
+    load_needed(moves);
+    load_specialised(moves);
+  } catch (const Error& error) {
+    log::info(log::Subsystem::init, "{}", error.what());  // the first call that needs it fails with the same words
+  }
+}
+
+void DeviceKernels::load_needed(Moves moves) {
+  const std::vector<kernels::Instance> wanted = needed(moves);
+  store_->prepare(wanted);
+  try {
+    for (const kernels::Instance& instance : wanted) load(instance);
+  } catch (const Error& error) {
+    const std::lock_guard lock(mutex_);
+    missing_ = error;
+    throw;
+  }
+  const std::lock_guard lock(mutex_);
+  missing_.reset();
+}
+
+void DeviceKernels::load_specialised(Moves moves) {
+  const std::vector<kernels::Instance> wanted = specialised(moves);
   store_->prepare(wanted, kernels::KernelStore::Clock::now() + kCompilingAtInit);
   std::size_t missing = 0;
-  for (const kernels::Instance& instance : wanted) {
-    try {
-      store_->has(instance) ? static_cast<void>(function(instance)) : static_cast<void>(++missing);
-    } catch (const Error& error) {
-      log::info(log::Subsystem::init, "{}", error.what());
-      return;  // as a rule the driver does not take what was compiled, and the first call says so
-    }
-  }
+  for (const kernels::Instance& instance : wanted)
+    store_->has(instance) ? static_cast<void>(load(instance)) : static_cast<void>(++missing);
   if (missing > 0)
     log::info(log::Subsystem::init,
-              "{} of {} kernels are not compiled yet, which the first calls that need them do, and may wait for the "
-              "device then (sccl kernels --out makes them beforehand)",
+              "{} of {} kernels are not compiled yet: a slower one serves their types and operations until the next "
+              "communicator is made (sccl kernels --out makes them beforehand)",
               missing, wanted.size());
+}
+
+// What calls have missed comes first.
+std::vector<kernels::Instance> DeviceKernels::specialised(Moves moves) {
+  std::vector<kernels::Instance> all;
+  for (const kernels::Instance& instance : kernels::all_instances()) {
+    const bool serves_calls = instance.form == kernels::KernelForm::call;
+    const bool serves_moves = instance.form == kernels::KernelForm::move && moves == Moves::yes;
+    if (instance.reduces && (serves_calls || serves_moves)) all.push_back(instance);
+  }
+  std::set<kernels::Instance> missed;
+  {
+    const std::lock_guard lock(mutex_);
+    missed = missed_;
+  }
+  const auto rank = [&](const kernels::Instance& instance) {
+    return missed.count(instance) != 0 ? -1 : rank_of_use(instance);
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const kernels::Instance& one, const kernels::Instance& other) {
+    return rank(one) < rank(other);
+  });
+  return all;
 }
 
 }  // namespace sccl::runtime

@@ -14,7 +14,7 @@ constexpr std::array<const char*, kReduceKernelCount> kKernelNames{"sum", "prod"
 }  // namespace
 
 std::vector<Instance> all_instances() {
-  std::vector<Instance> instances{kOneSided, kSignal};
+  std::vector<Instance> instances{kOneSided, kSignal, kAnyCall, kAnyMove};
   for (const KernelForm form : {KernelForm::call, KernelForm::move}) {
     instances.push_back({false, DataType::int8, ReduceKernel::sum, form});
     for (int type = 0; type < kDataTypeCount; ++type)
@@ -27,6 +27,8 @@ std::vector<Instance> all_instances() {
 std::string name(const Instance& instance) {
   if (instance.form == KernelForm::one_sided) return "sccl_one_sided";
   if (instance.form == KernelForm::signal) return "sccl_signal";
+  if (instance.form == KernelForm::any_call) return "sccl_any";
+  if (instance.form == KernelForm::any_move) return "sccl_move_any";
   const char* const form = instance.form == KernelForm::move ? "move_" : "";
   if (!instance.reduces) return fmt::format("sccl_{}copy", form);
   return fmt::format("sccl_{}{}_{}", form, info(instance.type).name,
@@ -41,13 +43,16 @@ std::string source(std::span<const Instance> instances) {
                           name(instance));
       continue;
     }
+    const bool any = instance.form == KernelForm::any_call || instance.form == KernelForm::any_move;
+    const bool moves = instance.form == KernelForm::move || instance.form == KernelForm::any_move;
     const std::string mover =
-        instance.reduces ? fmt::format("Reducing<static_cast<sccl::DataType>({}), static_cast<sccl::ReduceKernel>({})>",
-                                       static_cast<int>(instance.type), static_cast<int>(instance.kernel))
-                         : "Copying";
-    text += fmt::format("{}({}, sccl::device::gpu::{})\n",
-                        instance.form == KernelForm::move ? "SCCL_GPU_MOVE_KERNEL" : "SCCL_GPU_KERNEL", name(instance),
-                        mover);
+        any ? "ReducingAny"
+        : instance.reduces
+            ? fmt::format("Reducing<static_cast<sccl::DataType>({}), static_cast<sccl::ReduceKernel>({})>",
+                          static_cast<int>(instance.type), static_cast<int>(instance.kernel))
+            : "Copying";
+    text += fmt::format("{}({}, sccl::device::gpu::{})\n", moves ? "SCCL_GPU_MOVE_KERNEL" : "SCCL_GPU_KERNEL",
+                        name(instance), mover);
   }
   return text;
 }

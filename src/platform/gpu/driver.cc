@@ -120,7 +120,7 @@ void fill_work(Table& table, Driver& d) {
   table.need(d.module_unload, {"cuModuleUnload", "hipModuleUnload"});
   table.need(d.module_function, {"cuModuleGetFunction", "hipModuleGetFunction"});
   table.want(d.function_load, {"cuFuncLoad", nullptr});
-  table.want(d.function_attribute, {"cuFuncGetAttribute", "hipFuncGetAttribute"});
+  table.need(d.function_attribute, {"cuFuncGetAttribute", "hipFuncGetAttribute"});
   table.need(d.launch, {"cuLaunchKernel", "hipModuleLaunchKernel"});
 }
 

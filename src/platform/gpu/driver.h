@@ -165,8 +165,8 @@ struct Driver {
   Status (*module_load)(void**, const void* image);
   Status (*module_unload)(void*);
   Status (*module_function)(void**, void* module, const char* name);
-  Status (*function_load)(void*);                                           // since CUDA 12.4; null before, and in HIP
-  Status (*function_attribute)(int* value, int attribute, void* function);  // may be null
+  Status (*function_load)(void*);  // since CUDA 12.4; null before, and in HIP
+  Status (*function_attribute)(int* value, int attribute, void* function);
   Status (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared_bytes,
                    Stream, void** parameters, void** extra);
 

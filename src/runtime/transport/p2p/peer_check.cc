@@ -41,10 +41,10 @@ std::vector<u64> pattern(Rank sender, Rank receiver, Kind kind) {
 // All that the kernels use; kept for good when one of them does not end.
 class Check {
  public:
-  Check(const gpu::Device& device, std::size_t peers)
+  Check(const gpu::Device& device, std::shared_ptr<DeviceKernels> kernels, std::size_t peers)
       : device_(device),
         driver_(*device.driver),
-        kernels_(DeviceKernels::of(device)),
+        kernels_(std::move(kernels)),
         words_(device, sizeof(device::gpu::HostWords)),
         fetched_(allocate(peers * kPatternBytes)),
         sent_(allocate(peers * kPatternBytes)),
@@ -141,8 +141,8 @@ class Check {
   void enqueue(device::gpu::CallArguments& arguments, const Run& run) {
     void* parameters[] = {&arguments};
     const auto places = device::gpu::shared_bytes(arguments);
-    driver_.check(driver_.launch(kernels_->function({}), 1, 1, 1, kThreads, 1, 1, static_cast<unsigned>(places),
-                                 run.stream, parameters, nullptr),
+    driver_.check(driver_.launch(kernels_->function(kernels::kCopy), 1, 1, 1, kThreads, 1, 1,
+                                 static_cast<unsigned>(places), run.stream, parameters, nullptr),
                   "launching a kernel");
     driver_.check(driver_.event_record(run.event, run.stream), "recording an event");
   }
@@ -217,13 +217,14 @@ bool wait_for_all(const Check& check, std::vector<PathVerdict>& verdicts, PathVe
 }
 
 // Without kernels nothing will ever run, and the first call says why: there is nothing to be checked.
-bool have_kernels(const gpu::Device& device) {
+std::shared_ptr<DeviceKernels> loaded_kernels(const gpu::Device& device) {
   try {
-    DeviceKernels::of(device)->function({});
-    return true;
+    auto kernels = DeviceKernels::of(device);
+    kernels->load(kernels::kCopy);
+    return kernels;
   } catch (const Error& error) {
     log::info(log::Subsystem::p2p, "peer access is not checked: {}", error.what());
-    return false;
+    return nullptr;
   }
 }
 
@@ -239,8 +240,9 @@ std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayo
     return *all[static_cast<std::size_t>(peer)].memory;
   };
   const auto offset = [&](Kind kind, Rank sender) { return layout.payload(0, 0, kind, sender); };
-  const bool possible = !peers.empty() && have_kernels(device);
-  auto check = possible ? std::make_unique<Check>(device, peers.size()) : nullptr;
+  const auto kernels = peers.empty() ? nullptr : loaded_kernels(device);
+  const bool possible = kernels != nullptr;
+  auto check = possible ? std::make_unique<Check>(device, kernels, peers.size()) : nullptr;
   for (std::size_t i = 0; possible && i < peers.size(); ++i) {
     const auto shown = pattern(rank, peers[i], fetched);
     memory_of(rank).write(offset(fetched, peers[i]), shown.data(), kPatternBytes);

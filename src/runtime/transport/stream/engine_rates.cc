@@ -40,7 +40,8 @@ class EngineMeasurement {
         kernels_(DeviceKernels::of(devices.device)),
         pair_(pair),
         current_(devices.device),
-        relaxed_(driver_) {
+        relaxed_(driver_),
+        copies_(kernels_->load(kernels::kMoveCopy)) {
     // The first channel's slots hold what the check of peer access wrote.
     const gpu::Address begin = devices.layout.payload(0, 1, 0, 0);
     half_ = (devices.layout.total_bytes() - begin) / 2 / kBlockBytes * kBlockBytes;
@@ -93,9 +94,8 @@ class EngineMeasurement {
     move.sources[0] = {reinterpret_cast<const device::u8*>(from), 0};
     move.sinks[0] = reinterpret_cast<device::u8*>(to);
     void* parameters[] = {&move};
-    void* const function = kernels_->function({false, DataType::int8, ReduceKernel::sum, kernels::KernelForm::move});
     driver_.check(
-        driver_.launch(function, move.blocks, 1, 1, device::gpu::kMostThreads, 1, 1, 0, stream_, parameters, nullptr),
+        driver_.launch(copies_, move.blocks, 1, 1, device::gpu::kMostThreads, 1, 1, 0, stream_, parameters, nullptr),
         "launching a kernel");
   }
 
@@ -133,6 +133,7 @@ class EngineMeasurement {
   const EnginePair& pair_;
   gpu::Current current_;
   gpu::RelaxedCapture relaxed_;  // beside another thread's capture; its own stream is never captured
+  void* copies_;                 // a kernel
   std::size_t half_ = 0;
   gpu::Address own_ = 0, peer_ = 0;
   gpu::Stream stream_ = nullptr;
