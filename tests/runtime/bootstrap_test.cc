@@ -211,6 +211,23 @@ TEST_CASE("abort ends a rank that waits for others") {
   aborter.join();
 }
 
+TEST_CASE("addresses that do not answer hold nobody up, and are told with what became of them") {
+  const UniqueId id = create_unique_id();
+  IdContent content = decode(id);
+  Address silent = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
+  const FileDescriptor swallows = listen_on(silent);
+  Address closed = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
+  { const FileDescriptor brief = listen_on(closed); }
+  content.addresses = {silent, closed, content.addresses.back()};
+  ::setenv("NCCL_SOCKET_RETRY_CNT", "0", 1);
+  check_no_errors(run_ranks(2, [&](Rank rank) { gather_and_check(encode(content), rank, 2); }));
+  content.addresses.pop_back();
+  const auto errors = run_ranks(1, [&](Rank rank) { gather_and_check(encode(content), rank, 2); });
+  ::unsetenv("NCCL_SOCKET_RETRY_CNT");
+  CHECK_THAT(errors[0], Catch::Contains(silent.text() + " (no answer)") &&
+                            Catch::Contains(closed.text() + " (Connection refused)"));
+}
+
 TEST_CASE("NCCL_COMM_ID names the root, which rank 0 opens") {
   const int probe = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

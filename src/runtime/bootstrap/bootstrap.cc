@@ -20,6 +20,7 @@
 #include "runtime/bootstrap/fixed_address.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/bootstrap/root.h"
+#include "runtime/bootstrap/root_search.h"
 #include "runtime/bootstrap/socket.h"
 #include "runtime/bootstrap/wire.h"
 
@@ -58,6 +59,12 @@ constexpr std::chrono::milliseconds kRootsWordLimit{1000};
 constexpr std::chrono::milliseconds kRootsEndLimit{10000};
 // After a failure: so long its cause is told to ranks that come late.
 constexpr std::chrono::milliseconds kRootsLastWordsLimit{2000};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
 
 void open_root(std::vector<Address>& addresses, const Secret& secret) {
   std::vector<FileDescriptor> listeners;
@@ -99,7 +106,6 @@ struct Bootstrap::Impl {
   std::function<void()> watch;
   FileDescriptor socket;
   std::uint64_t roots_instance = 0;
-  bool met_stranger = false;  // somebody answered who does not know the secret
   bool over = false;          // left or failed: nothing more is to be said
   bool left = false;          // the root was told
   bool root_is_here = false;  // in this process
@@ -107,8 +113,8 @@ struct Bootstrap::Impl {
   void wait_for_roots_end(std::chrono::milliseconds limit) const;
 
   void join(Deadline deadline);
-  bool try_address(const Address& address, Deadline deadline);
-  void greet(const WaitPolicy& policy);
+  bool try_addresses(RootSearch& search, Deadline deadline);
+  [[noreturn]] void fail_unfound(const RootSearch& search) const;
   Bytes receive_frame(Kind& kind, const WaitPolicy& policy);
   std::vector<Bytes> parse_gathered(const Bytes& payload) const;
   [[noreturn]] void fail_with(const Bytes& error);
@@ -118,36 +124,27 @@ struct Bootstrap::Impl {
   WaitPolicy until(Deadline deadline) const { return {deadline, abort, -1, &watch}; }
 };
 
-// False when nobody, or somebody else, answers there.
-bool Bootstrap::Impl::try_address(const Address& address, Deadline deadline) {
+// False when no root answers.
+bool Bootstrap::Impl::try_addresses(RootSearch& search, Deadline deadline) {
   const auto limit = std::chrono::milliseconds(deadline.remaining_ms(static_cast<int>(kGreetingLimit.count())));
   const WaitPolicy policy = until(Deadline::in(limit));
+  const std::string address = id.fixed ? id.addresses.front().text() : "";
   try {
-    socket = connect_to(address, policy);
-    greet(policy);
+    // One that this rank has left is the last communicator's: the next root is still to come.
+    auto found = search.find(
+        policy, [&](const Proof& proof) { return !id.fixed || !has_joined(address, rank, proof.instance); });
+    if (!found) return false;
+    const Join join{prove(id.secret, found->proof.nonce, Role::rank), rank, ranks};
+    send_all(found->socket.get(), bytes_of(join), policy);
+    socket = std::move(found->socket);
+    root_is_here = found->proof.process == static_cast<std::uint64_t>(::getpid());
+    roots_instance = found->proof.instance;
+    if (id.fixed) note_joined(address, rank, roots_instance);
     return true;
   } catch (SocketFailure failure) {
     if (failure == SocketFailure::aborted) throw;
-    socket.reset();
     return false;
   }
-}
-
-void Bootstrap::Impl::greet(const WaitPolicy& policy) {
-  const Hello hello{kTag, make_nonce()};
-  send_all(socket.get(), bytes_of(hello), policy);
-  Proof proof;
-  receive_all(socket.get(), writable_bytes_of(proof), policy);
-  met_stranger = proof.mac != prove(id.secret, hello.nonce, Role::root);
-  if (met_stranger) throw SocketFailure::closed;
-  // It is the last communicator's, which this rank has left: the next root is still to come.
-  const std::string address = id.fixed ? id.addresses.front().text() : "";
-  if (id.fixed && has_joined(address, rank, proof.instance)) throw SocketFailure::closed;
-  root_is_here = proof.process == static_cast<std::uint64_t>(::getpid());
-  const Join join{prove(id.secret, proof.nonce, Role::rank), rank, ranks};
-  send_all(socket.get(), bytes_of(join), policy);
-  roots_instance = proof.instance;
-  if (id.fixed) note_joined(address, rank, proof.instance);
 }
 
 void Bootstrap::Impl::join(Deadline deadline) {
@@ -155,9 +152,9 @@ void Bootstrap::Impl::join(Deadline deadline) {
   const auto pause_ms = env::number("NCCL_SOCKET_RETRY_SLEEP_MSEC", 100, 0, 100000);
   // The root at a fixed address is opened by rank 0, which may come later than this rank.
   const bool until_deadline = id.fixed && !env::text("NCCL_SOCKET_RETRY_CNT");
+  RootSearch search(id.addresses, id.secret);
   for (std::int64_t attempt = 0; until_deadline || attempt <= attempts; ++attempt) {
-    for (const Address& address : id.addresses)
-      if (try_address(address, deadline)) return;
+    if (try_addresses(search, deadline)) return;
     if (deadline.passed()) break;
     const std::int64_t brief_ms = id.fixed ? std::int64_t{1} << std::min<std::int64_t>(attempt, 10) : pause_ms;
     const Deadline pause = Deadline::in(std::chrono::milliseconds(std::min(brief_ms, pause_ms)));
@@ -167,9 +164,12 @@ void Bootstrap::Impl::join(Deadline deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(pause.remaining_ms(20)));
     }
   }
-  std::string tried;
-  for (const Address& address : id.addresses) tried += (tried.empty() ? "" : ", ") + address.text();
-  if (met_stranger)
+  fail_unfound(search);
+}
+
+void Bootstrap::Impl::fail_unfound(const RootSearch& search) const {
+  const std::string tried = search.outcome_text();
+  if (search.met_stranger())
     sccl::fail(ErrorCode::system_error,
                "rank {} was answered at {} by somebody who does not know the secret of this unique id: {}", rank, tried,
                id.fixed ? "give all ranks the same NCCL_COMM_ID and SCCL_COMM_SECRET (or SCCL_COMM_SECRET_FILE)"
@@ -180,9 +180,9 @@ void Bootstrap::Impl::join(Deadline deadline) {
                "SCCL_INIT_TIMEOUT_MS)?",
                rank, tried);
   sccl::fail(ErrorCode::system_error,
-             "rank {} finds no root of this unique id at {}: is the process that made the id still running, and do the "
-             "interfaces reach one another (NCCL_SOCKET_IFNAME)?",
-             rank, tried);
+             "rank {} on host {} finds no root of this unique id at {}: is the process that made the id still running, "
+             "and do the interfaces reach one another (NCCL_SOCKET_IFNAME)?",
+             rank, host_name(), tried);
 }
 
 void Bootstrap::Impl::fail_with(const Bytes& error) {
@@ -345,9 +345,7 @@ std::uint64_t host_hash() {
   if (const auto given = env::text("NCCL_HOSTID")) {
     identity = *given;
   } else {
-    std::array<char, 256> name{};
-    ::gethostname(name.data(), name.size() - 1);
-    identity = name.data();
+    identity = host_name();
     if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
       std::array<char, 64> boot{};
       if (std::fgets(boot.data(), static_cast<int>(boot.size()), file) != nullptr) identity += boot.data();

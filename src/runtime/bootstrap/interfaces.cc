@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <span>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -22,14 +23,47 @@ int wanted_family() {
   return AF_UNSPEC;
 }
 
-// Lower is better.
-int preference(std::string_view interface, unsigned flags) {
-  if ((flags & IFF_LOOPBACK) != 0) return 2;
-  return interface.starts_with("docker") || interface.starts_with("br-") ? 1 : 0;
+// Lower is better; NCCL's order.
+enum class Preference { infiniband, near_root, usual, bridge, loopback };
+
+bool is_bridge(std::string_view interface) {
+  return interface.starts_with("docker") || interface.starts_with("br-") || interface.starts_with("virbr");
+}
+
+std::span<const std::uint8_t> address_bytes(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+    return {reinterpret_cast<const std::uint8_t*>(&v4), sizeof v4};
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  return {reinterpret_cast<const std::uint8_t*>(&v6), sizeof v6};
+}
+
+bool shares_subnet(const ifaddrs& entry, const Address& with) {
+  const auto* other = reinterpret_cast<const sockaddr*>(&with.storage);
+  if (entry.ifa_netmask == nullptr || other->sa_family != entry.ifa_addr->sa_family) return false;
+  const auto own = address_bytes(entry.ifa_addr);
+  const auto theirs = address_bytes(other);
+  // The mask's family may be left out.
+  sockaddr_storage mask{};
+  std::memcpy(&mask, entry.ifa_netmask, own.size() == 4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  mask.ss_family = entry.ifa_addr->sa_family;
+  const auto bits = address_bytes(reinterpret_cast<const sockaddr*>(&mask));
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if ((own[i] & bits[i]) != (theirs[i] & bits[i])) return false;
+  return true;
+}
+
+Preference preference(const ifaddrs& entry, const std::optional<Address>& root) {
+  const std::string_view interface = entry.ifa_name;
+  if ((entry.ifa_flags & IFF_LOOPBACK) != 0) return Preference::loopback;
+  if (interface.starts_with("ib")) return Preference::infiniband;
+  if (root && shares_subnet(entry, *root)) return Preference::near_root;
+  return is_bridge(interface) ? Preference::bridge : Preference::usual;
 }
 
 struct Candidate {
-  int preference;
+  Preference preference;
   Address address;
 };
 
@@ -59,7 +93,7 @@ bool interface_matches(std::string_view pattern, std::string_view interface) {
   return named != all_but;
 }
 
-std::vector<Address> listening_addresses() {
+std::vector<Address> listening_addresses(const std::optional<Address>& root) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) fail_errno(errno, "listing network interfaces", "allow netlink sockets");
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> guard(list, &::freeifaddrs);
@@ -71,7 +105,7 @@ std::vector<Address> listening_addresses() {
     Address address;
     address.length = entry->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     std::memcpy(&address.storage, entry->ifa_addr, address.length);
-    candidates.push_back({preference(entry->ifa_name, entry->ifa_flags), address});
+    candidates.push_back({preference(*entry, root), address});
   }
   if (candidates.empty())
     fail(ErrorCode::system_error,
@@ -79,6 +113,9 @@ std::vector<Address> listening_addresses() {
          pattern.value_or("(unset)"), env::text("NCCL_SOCKET_FAMILY").value_or("(unset)"));
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.preference < b.preference; });
+  // Every host has bridges of the same addresses: a rank of another host would meet its own.
+  if (!pattern && candidates.front().preference < Preference::bridge)
+    std::erase_if(candidates, [](const Candidate& one) { return one.preference == Preference::bridge; });
   // Loopback keeps its place even where the host has many addresses: ranks of this host always reach it.
   if (candidates.size() > IdContent::kMostAddresses) candidates[IdContent::kMostAddresses - 1] = candidates.back();
   std::vector<Address> addresses;

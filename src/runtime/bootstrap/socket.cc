@@ -63,6 +63,13 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
+FileDescriptor open_socket(int family) {
+  FileDescriptor made = make_socket(family);
+  const int on = 1;
+  ::setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return made;
+}
+
 FileDescriptor listen_if_free(Address& address) {
   const bool any_port = port_of(address) == 0;
   FileDescriptor made = try_to_listen(address);
@@ -101,21 +108,6 @@ void wait_for_any(std::span<pollfd> entries, const WaitPolicy& policy) {
 void wait_for(int descriptor, short events, const WaitPolicy& policy) {
   pollfd entry{descriptor, events, 0};
   wait_for_any(std::span(&entry, 1), policy);
-}
-
-FileDescriptor connect_to(const Address& address, const WaitPolicy& policy) {
-  FileDescriptor made = make_socket(address.family());
-  const int on = 1;
-  ::setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
-    if (errno != EINPROGRESS && errno != EINTR) throw SocketFailure::closed;
-    wait_for(made.get(), POLLOUT, policy);
-    int error = 0;
-    socklen_t length = sizeof error;
-    ::getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) throw SocketFailure::closed;
-  }
-  return made;
 }
 
 void send_all(int socket, std::span<const std::byte> bytes, const WaitPolicy& policy) {

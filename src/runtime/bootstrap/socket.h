@@ -34,8 +34,8 @@ enum class SocketFailure { timed_out, aborted, closed, alarmed };
 FileDescriptor listen_on(Address& address);  // stores the port that was given
 // Invalid while somebody else listens there.
 FileDescriptor listen_if_free(Address& address);
-// Throws SocketFailure; `closed` when nobody listens there.
-FileDescriptor connect_to(const Address& address, const WaitPolicy& policy);
+// For a connection; sends without delay.
+FileDescriptor open_socket(int family);
 void send_all(int socket, std::span<const std::byte> bytes, const WaitPolicy& policy);
 void receive_all(int socket, std::span<std::byte> bytes, const WaitPolicy& policy);
 // recvmsg of a packet (SOCK_SEQPACKET): its bytes; 0 when the peer has hung up and all its packets were received; -1
