@@ -165,7 +165,7 @@ void decode_id(Script& script) {
   std::copy(bytes.begin(), bytes.end(), id.bytes.begin());
   try {
     const IdContent content = decode(id);
-    require(content.addresses.size() <= IdContent::kMostAddresses, "too many addresses");
+    require(content.addresses.size() <= kMostAddresses, "too many addresses");
     require(encode(content).bytes == encode(decode(encode(content))).bytes, "an id changes");
   } catch (const Error& error) {
     require(error.code() == ErrorCode::invalid_argument, "another error");

@@ -15,7 +15,7 @@
 #include <random>
 #include <thread>
 
-#include "runtime/bootstrap/socket.h"
+#include "runtime/bootstrap/sockets/socket.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

@@ -18,10 +18,10 @@
 #include "base/log.h"
 #include "runtime/bootstrap/descriptors.h"
 #include "runtime/bootstrap/fixed_address.h"
-#include "runtime/bootstrap/interfaces.h"
 #include "runtime/bootstrap/root.h"
 #include "runtime/bootstrap/root_search.h"
-#include "runtime/bootstrap/socket.h"
+#include "runtime/bootstrap/sockets/interfaces.h"
+#include "runtime/bootstrap/sockets/socket.h"
 #include "runtime/bootstrap/wire.h"
 
 namespace sccl::runtime {

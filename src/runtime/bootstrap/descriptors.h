@@ -19,7 +19,7 @@
 #include "base/siphash.h"
 #include "base/types.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/bootstrap/socket.h"
+#include "runtime/bootstrap/sockets/socket.h"
 
 namespace sccl::runtime {
 

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "runtime/bootstrap/root.h"
-#include "runtime/bootstrap/socket.h"
+#include "runtime/bootstrap/sockets/socket.h"
 #include "runtime/bootstrap/unique_id.h"
 
 namespace sccl::runtime {

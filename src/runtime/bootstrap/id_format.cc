@@ -1,6 +1,6 @@
 #include "runtime/bootstrap/id_format.h"
 
-#include <arpa/inet.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ struct Format {
   Secret secret;
   std::uint8_t fixed = 0;
   std::array<std::uint8_t, 7> reserved{};
-  std::array<Entry, IdContent::kMostAddresses> entries{};
+  std::array<Entry, kMostAddresses> entries{};
   std::uint64_t checksum = 0;  // of what stands before it
 };
 static_assert(sizeof(Format) == 120 && std::is_trivially_copyable_v<Format>);
@@ -63,38 +63,6 @@ Address from_entry(const Entry& entry) {
 }
 
 }  // namespace
-
-std::string Address::text() const {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (family() == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
-    ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-    return fmt::format("{}:{}", text.data(), ntohs(v4.sin_port));
-  }
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage);
-  ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-  return fmt::format("[{}]:{}", text.data(), ntohs(v6.sin6_port));
-}
-
-Address make_address(const in_addr& address, std::uint16_t port) {
-  Address made;
-  auto& v4 = reinterpret_cast<sockaddr_in&>(made.storage);
-  v4.sin_family = AF_INET;
-  v4.sin_addr = address;
-  v4.sin_port = htons(port);
-  made.length = sizeof v4;
-  return made;
-}
-
-Address make_address(const in6_addr& address, std::uint16_t port) {
-  Address made;
-  auto& v6 = reinterpret_cast<sockaddr_in6&>(made.storage);
-  v6.sin6_family = AF_INET6;
-  v6.sin6_addr = address;
-  v6.sin6_port = htons(port);
-  made.length = sizeof v6;
-  return made;
-}
 
 UniqueId encode(const IdContent& content) {
   Format format;

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "runtime/bootstrap/id_format.h"
-#include "runtime/bootstrap/socket.h"
+#include "runtime/bootstrap/sockets/socket.h"
 #include "runtime/bootstrap/wire.h"
 
 namespace sccl::runtime {

@@ -30,7 +30,6 @@
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "platform/host/process_life.h"
-#include "runtime/bootstrap/id_format.h"
 #include "runtime/control/hosts/host_link.h"
 #include "runtime/control/hosts/state_changes.h"
 #include "runtime/control/mirror.h"

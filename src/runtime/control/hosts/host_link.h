@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "runtime/bootstrap/id_format.h"
+#include "runtime/bootstrap/sockets/address.h"
 #include "runtime/control/hosts/host_wire.h"
 
 namespace sccl::runtime::hosts {

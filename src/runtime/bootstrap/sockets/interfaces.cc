@@ -1,4 +1,4 @@
-#include "runtime/bootstrap/interfaces.h"
+#include "runtime/bootstrap/sockets/interfaces.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -117,10 +117,10 @@ std::vector<Address> listening_addresses(const std::optional<Address>& root) {
   if (!pattern && candidates.front().preference < Preference::bridge)
     std::erase_if(candidates, [](const Candidate& one) { return one.preference == Preference::bridge; });
   // Loopback keeps its place even where the host has many addresses: ranks of this host always reach it.
-  if (candidates.size() > IdContent::kMostAddresses) candidates[IdContent::kMostAddresses - 1] = candidates.back();
+  if (candidates.size() > kMostAddresses) candidates[kMostAddresses - 1] = candidates.back();
   std::vector<Address> addresses;
   for (const Candidate& candidate : candidates)
-    if (addresses.size() < IdContent::kMostAddresses) addresses.push_back(candidate.address);
+    if (addresses.size() < kMostAddresses) addresses.push_back(candidate.address);
   return addresses;
 }
 

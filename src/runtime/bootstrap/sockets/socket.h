@@ -13,7 +13,7 @@
 
 #include "base/deadline.h"
 #include "base/fd.h"
-#include "runtime/bootstrap/id_format.h"
+#include "runtime/bootstrap/sockets/address.h"
 
 namespace sccl::runtime {
 

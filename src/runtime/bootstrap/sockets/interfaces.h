@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/bootstrap/id_format.h"
+#include "runtime/bootstrap/sockets/address.h"
 
 namespace sccl::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/bootstrap/socket.h"
+#include "runtime/bootstrap/sockets/socket.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
