@@ -6,7 +6,8 @@ install(TARGETS sccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(CODE "
   file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/nccl\")
   file(CREATE_LINK ../libsccl.so \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/nccl/libnccl.so.2\" SYMBOLIC)")
-install(FILES ${PROJECT_SOURCE_DIR}/include/nccl_shim/nccl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sccl)
+install(FILES ${PROJECT_SOURCE_DIR}/include/nccl_shim/nccl.h ${PROJECT_SOURCE_DIR}/include/nccl_shim/nccl_device.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sccl)
 if(TARGET sccl_cli)
   install(TARGETS sccl_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -13,6 +13,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* As NCCL's own header does, where CUDA's are to be found; a program may use their types without including them. */
+#if defined(__has_include) && !defined(SCCL_WITHOUT_CUDA_HEADERS)
+#if __has_include(<cuda_runtime.h>)
+#include <cuda_runtime.h>
+#if __has_include(<cuda_fp16.h>)
+#include <cuda_fp16.h>
+#endif
+#if __has_include(<cuda_bf16.h>)
+#include <cuda_bf16.h>
+#endif
+#if defined(__cplusplus) && __has_include(<cuda_fp8.h>)
+#include <cuda_fp8.h>
+#endif
+#endif
+#endif
+
 #if !defined(__CUDA_RUNTIME_H__) && !defined(__DRIVER_TYPES_H__) && !defined(CUDART_VERSION)
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
