@@ -1,6 +1,7 @@
 // What the first call of a collective costs where there are many ranks: planning, and memory that is touched for the
-// first time; and what a later call costs. Usage: first_call [RANKS] [threads]
+// first time; and what a later call costs. Usage: first_call [RANKS] [threads|processes] [CALL]
 //
+// With CALL, "AllReduce of 4 MB" for example, only that one is made.
 // Ranks are processes, or threads of one. Before every call all ranks meet in a barrier of the benchmark's own; a call
 // takes from there until the last rank has returned.
 #include <linux/futex.h>
@@ -110,7 +111,7 @@ Cost timed(Board& board, int ranks, int& round, const std::function<void()>& wor
   return {ms, cpu_ms};
 }
 
-void live(Board& board, int rank, int ranks) {
+void live(Board& board, int rank, int ranks, const char* only) {
   int round = 0;
   ncclComm_t comm = nullptr;
   const auto check = [&](ncclResult_t result) {
@@ -124,6 +125,7 @@ void live(Board& board, int rank, int ranks) {
   const std::vector<float> in(std::max<std::size_t>(1000000, kCount * static_cast<std::size_t>(ranks)), 1);
   std::vector<float> out(in.size());
   for (const Job& job : jobs()) {
+    if (only != nullptr && std::strcmp(only, job.name) != 0) continue;
     const auto once = [&] { return timed(board, ranks, round, [&] { check(job.call(in.data(), out.data(), comm)); }); };
     const Cost first = once();
     Cost later = once();
@@ -139,8 +141,9 @@ void live(Board& board, int rank, int ranks) {
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 64;
   const bool as_threads = argc > 2 && std::strcmp(argv[2], "threads") == 0;
+  const char* const only = argc > 3 ? argv[3] : nullptr;
   if (ranks < 1 || ranks > 1024) {
-    std::fprintf(stderr, "usage: first_call [RANKS 1..1024] [threads]\n");
+    std::fprintf(stderr, "usage: first_call [RANKS 1..1024] [threads|processes] [CALL]\n");
     return 2;
   }
   void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -153,7 +156,8 @@ int main(int argc, char** argv) {
   if (as_threads) {
     if (ncclGetUniqueId(&board.id) != ncclSuccess) return 1;
     std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([&board, rank, ranks] { live(board, rank, ranks); });
+    for (int rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&board, rank, ranks, only] { live(board, rank, ranks, only); });
     for (std::thread& thread : threads) thread.join();
     return 0;
   }
@@ -168,7 +172,7 @@ int main(int argc, char** argv) {
       if (rank == 0 && ncclGetUniqueId(&board.id) != ncclSuccess) ::_exit(1);
       if (rank == 0) made->store(1);
       while (made->load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      live(board, rank, ranks);
+      live(board, rank, ranks, only);
       std::fflush(stdout);
       ::_exit(0);
     }

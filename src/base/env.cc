@@ -82,15 +82,16 @@ std::string_view shown(std::string_view name, std::string_view value) {
 }
 
 const Variable* find(std::string_view name) {
-  for (const Variable& variable : table())
-    if (variable.name == name) return &variable;
-  return nullptr;
+  const auto all = table();  // ascending
+  const auto found = std::ranges::lower_bound(all, name, {}, &Variable::name);
+  return found != all.end() && found->name == name ? &*found : nullptr;
 }
 
 std::optional<Value> value(std::string_view name) {
-  if (find(name) == nullptr)
+  const Variable* variable = find(name);
+  if (variable == nullptr)
     fail(ErrorCode::internal_error, "{} is read but is not in the table of environment variables", name);
-  if (const char* set = std::getenv(std::string(name).c_str())) {
+  if (const char* set = std::getenv(variable->name.data())) {  // a literal of the table, which ends with a zero
     if (*set == '\0') return std::nullopt;
     return Value{set, "environment"};
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <memory>
 #include <random>
 
 #include "base/error.h"
@@ -10,12 +11,26 @@
 namespace sccl::schedule {
 namespace {
 
+// Ascending; a rank counted twice stands twice. Never changed once made: copies of a value share it.
+using Contributions = std::shared_ptr<const std::vector<Rank>>;
+
 struct Symbol {
   ChunkId chunk = -1;
   int slice = -1;
-  std::vector<Rank> contributions;  // ascending; a rank counted twice stands twice
-  bool operator==(const Symbol&) const = default;
+  Contributions contributions;
 };
+
+// Of a single operand there is nothing to add up.
+Contributions sum(const std::vector<Symbol>& operands) {
+  if (operands.size() == 1) return operands.front().contributions;
+  std::vector<Rank> all;
+  for (const Symbol& operand : operands) {
+    const auto middle = static_cast<std::ptrdiff_t>(all.size());
+    all.insert(all.end(), operand.contributions->begin(), operand.contributions->end());
+    std::inplace_merge(all.begin(), all.begin() + middle, all.end());
+  }
+  return std::make_shared<const std::vector<Rank>>(std::move(all));
+}
 
 struct LaneState {
   int slice = 0;
@@ -38,10 +53,12 @@ class Machine {
       places_.emplace_back();
       for (std::size_t lane = 0; lane < ranks_program.lanes.size(); ++lane)
         turns_.emplace_back(rank, static_cast<int>(lane));
-      for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk)
+      const auto own = std::make_shared<const std::vector<Rank>>(1, rank);
+      for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {
+        if (!ends(schedule, chunk).contributes(rank)) continue;
         for (int slice = 0; slice < check.slices; ++slice)
-          if (ends(schedule, chunk).contributes(rank))
-            store(rank, {Buffer::input, chunk}, {chunk, slice, {rank}}, slice);
+          store(rank, {Buffer::input, chunk}, {chunk, slice, own}, slice);
+      }
     }
   }
 
@@ -173,17 +190,16 @@ class Machine {
   }
 
   void move(Rank rank, const Op& op, int slice) {
-    Symbol result{op.chunk, slice, {}};
+    std::vector<Symbol> operands;
     for (const Access& operand : op.operands) {
-      const Symbol symbol = take(rank, op, operand, slice);
+      const Symbol& symbol = operands.emplace_back(take(rank, op, operand, slice));
       if (symbol.chunk != op.chunk || symbol.slice != slice)
         fail(ErrorCode::internal_error,
              "program of '{}': rank {} expects slice {} of chunk {} and meets slice {} of chunk {}", schedule_.name,
              rank, slice, op.chunk, symbol.slice, symbol.chunk);
-      result.contributions.insert(result.contributions.end(), symbol.contributions.begin(), symbol.contributions.end());
     }
-    std::sort(result.contributions.begin(), result.contributions.end());
-    const bool complete = static_cast<int>(result.contributions.size()) == schedule_.ranks;
+    const Symbol result{op.chunk, slice, sum(operands)};
+    const bool complete = static_cast<int>(result.contributions->size()) == schedule_.ranks;
     if (op.completes && !complete)
       fail(ErrorCode::internal_error, "program of '{}': rank {} treats a partial of chunk {} as complete",
            schedule_.name, rank, op.chunk);
@@ -197,25 +213,27 @@ class Machine {
   }
 
   void check_results() const {
-    for (Rank rank = 0; rank < schedule_.ranks; ++rank)
-      for (ChunkId chunk = 0; chunk < schedule_.chunks; ++chunk)
-        for (int slice = 0; slice < check_.slices; ++slice) check_result(rank, chunk, slice);
+    for (ChunkId chunk = 0; chunk < schedule_.chunks; ++chunk) check_results_of(chunk);
     for (const auto& [ends, link] : links_)
       if (!link.slots.empty() || link.posted)
         fail(ErrorCode::internal_error, "program of '{}': messages from {} to {} are left over", schedule_.name,
              ends.first, ends.second);
   }
 
-  void check_result(Rank rank, ChunkId chunk, int slice) const {
+  void check_results_of(ChunkId chunk) const {
     const ChunkEnds chunk_ends = ends(schedule_, chunk);
-    if (!chunk_ends.receives(rank)) return;
-    Symbol wanted{chunk, slice, {}};
+    std::vector<Rank> wanted;
     for (Rank source = 0; source < schedule_.ranks; ++source)
-      if (chunk_ends.contributes(source)) wanted.contributions.push_back(source);
-    const Symbol* symbol = load(rank, {Buffer::output, chunk}, slice);
-    if (symbol == nullptr || !(*symbol == wanted))
-      fail(ErrorCode::internal_error, "program of '{}': rank {} does not end with slice {} of chunk {}", schedule_.name,
-           rank, slice, chunk);
+      if (chunk_ends.contributes(source)) wanted.push_back(source);
+    for (Rank rank = 0; rank < schedule_.ranks; ++rank) {
+      if (!chunk_ends.receives(rank)) continue;
+      for (int slice = 0; slice < check_.slices; ++slice) {
+        const Symbol* symbol = load(rank, {Buffer::output, chunk}, slice);
+        if (symbol == nullptr || symbol->chunk != chunk || symbol->slice != slice || *symbol->contributions != wanted)
+          fail(ErrorCode::internal_error, "program of '{}': rank {} does not end with slice {} of chunk {}",
+               schedule_.name, rank, slice, chunk);
+      }
+    }
   }
 
   [[noreturn]] void fail_deadlock() {

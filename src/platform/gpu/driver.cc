@@ -1,6 +1,7 @@
 #include "platform/gpu/driver.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <array>
 #include <mutex>
@@ -124,6 +125,17 @@ void fill_work(Table& table, Driver& d) {
   table.need(d.launch, {"cuLaunchKernel", "hipModuleLaunchKernel"});
 }
 
+// Objects that the loader has added to this process since its start.
+unsigned long long objects_added() {
+  unsigned long long added = 0;
+  const auto note = [](dl_phdr_info* info, std::size_t, void* to) {
+    *static_cast<unsigned long long*>(to) = info->dlpi_adds;
+    return 1;  // alike for all objects
+  };
+  ::dl_iterate_phdr(note, &added);
+  return added;
+}
+
 void* library_in_memory(Vendor vendor) {
   constexpr std::array<const char*, 1> kCuda{"libcuda.so.1"};
   constexpr std::array<const char*, 4> kHip{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
@@ -136,9 +148,7 @@ void* library_in_memory(Vendor vendor) {
   return vendor == Vendor::cuda ? open(kCuda) : open(kHip);
 }
 
-std::optional<Driver> load(Vendor vendor, std::string& why_not) {
-  void* const library = library_in_memory(vendor);
-  if (library == nullptr) return std::nullopt;
+std::optional<Driver> load(void* library, Vendor vendor, std::string& why_not) {
   Driver driver{};
   driver.vendor = vendor;
   Table table(library, vendor);
@@ -191,9 +201,21 @@ void Driver::fail(Status status, const char* what) const {
 const Driver* find_driver(Vendor vendor, std::string& why_not) {
   static std::mutex mutex;
   static std::array<std::optional<Driver>, 2> drivers;
+  // What was not in memory is not there before the loader has added something. A search among the loader's objects
+  // would cost an init a sixth of its instructions.
+  static std::array<unsigned long long, 2> absent_at{};
   const std::lock_guard lock(mutex);
-  auto& driver = drivers[static_cast<std::size_t>(vendor)];
-  if (!driver) driver = load(vendor, why_not);
+  const auto index = static_cast<std::size_t>(vendor);
+  auto& driver = drivers[index];
+  if (driver) return &*driver;
+  const unsigned long long added = objects_added();
+  if (added == absent_at[index]) return nullptr;
+  void* const library = library_in_memory(vendor);
+  if (library == nullptr) {
+    absent_at[index] = added;
+    return nullptr;
+  }
+  driver = load(library, vendor, why_not);
   return driver ? &*driver : nullptr;
 }
 
