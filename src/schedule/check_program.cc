@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <unordered_map>
 
 #include "base/error.h"
 
@@ -47,18 +48,24 @@ class Machine {
  public:
   Machine(const Schedule& schedule, const Program& program, const ProgramCheck& check)
       : schedule_(schedule), program_(program), check_(check), random_(check.seed) {
+    places_.resize(static_cast<std::size_t>(schedule.ranks));
+    std::vector<Contributions> own;
     for (Rank rank = 0; rank < schedule.ranks; ++rank) {
       const RankProgram& ranks_program = program.ranks[static_cast<std::size_t>(rank)];
       lanes_.emplace_back(ranks_program.lanes.size());
-      places_.emplace_back();
       for (std::size_t lane = 0; lane < ranks_program.lanes.size(); ++lane)
         turns_.emplace_back(rank, static_cast<int>(lane));
-      const auto own = std::make_shared<const std::vector<Rank>>(1, rank);
-      for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {
-        if (!ends(schedule, chunk).contributes(rank)) continue;
-        for (int slice = 0; slice < check.slices; ++slice)
-          store(rank, {Buffer::input, chunk}, {chunk, slice, own}, slice);
-      }
+      links_of_.emplace_back();
+      for (const Connection& end : ranks_program.connections)
+        links_of_.back().push_back(end.direction == Direction::outgoing ? &links_[{rank, end.peer}]
+                                                                        : &links_[{end.peer, rank}]);
+      own.push_back(std::make_shared<const std::vector<Rank>>(1, rank));
+    }
+    for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {
+      const ChunkEnds chunk_ends = ends(schedule, chunk);
+      for (Rank rank = 0; rank < schedule.ranks; ++rank)
+        for (int slice = 0; slice < check.slices && chunk_ends.contributes(rank); ++slice)
+          store(rank, {Buffer::input, chunk}, {chunk, slice, own[static_cast<std::size_t>(rank)]}, slice);
     }
   }
 
@@ -79,7 +86,7 @@ class Machine {
   }
 
  private:
-  using PlaceKey = std::tuple<Place, int>;
+  using PlaceKey = std::uint64_t;  // buffer, index, slice
 
   const Lane& lane_of(Rank rank, int lane) const {
     return program_.ranks[static_cast<std::size_t>(rank)].lanes[static_cast<std::size_t>(lane)];
@@ -99,17 +106,21 @@ class Machine {
   }
 
   Link& link(Rank rank, int index) {
-    const Connection& end = connection(rank, index);
-    return end.direction == Direction::outgoing ? links_[{rank, end.peer}] : links_[{end.peer, rank}];
+    return *links_of_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(index)];
   }
 
   // Scratch is one slice long; input and output of a chunk coincide where the caller may make them so.
   PlaceKey key(Rank rank, Place place, int slice) const {
-    if (place.buffer == Buffer::scratch) return {place, 0};
+    if (place.buffer == Buffer::scratch) return key_of(place, 0);
     const bool aliased = check_.placement == Placement::in_place && schedule_.collective != Collective::alltoall &&
                          ends(schedule_, place.index).contributes(rank);
     if (place.buffer == Buffer::output && aliased) place.buffer = Buffer::input;
-    return {place, slice};
+    return key_of(place, slice);
+  }
+
+  PlaceKey key_of(Place place, int slice) const {
+    const auto index = static_cast<std::uint64_t>(place.index) * static_cast<std::uint64_t>(check_.slices);
+    return (index + static_cast<std::uint64_t>(slice)) * 4 + static_cast<std::uint64_t>(place.buffer);
   }
 
   void store(Rank rank, Place place, Symbol symbol, int slice) {
@@ -253,8 +264,9 @@ class Machine {
   ProgramCheck check_;
   std::mt19937_64 random_;
   std::vector<std::vector<LaneState>> lanes_;
-  std::vector<std::map<PlaceKey, Symbol>> places_;
+  std::vector<std::unordered_map<PlaceKey, Symbol>> places_;
   std::map<std::pair<Rank, Rank>, Link> links_;
+  std::vector<std::vector<Link*>> links_of_;  // by rank and connection
   std::vector<std::pair<Rank, int>> turns_;
 };
 
