@@ -2,8 +2,10 @@
 #include "runtime/bootstrap/bootstrap.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +18,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "runtime/bootstrap/descriptors.h"
 #include "runtime/bootstrap/fixed_address.h"
 #include "runtime/bootstrap/root.h"
@@ -57,6 +60,7 @@ constexpr std::int64_t kDefaultInitTimeoutMs = 120000;
 constexpr std::chrono::milliseconds kGreetingLimit{2000};
 constexpr std::chrono::milliseconds kRootsWordLimit{1000};
 constexpr std::chrono::milliseconds kRootsEndLimit{10000};
+constexpr std::chrono::milliseconds kFarewellLimit{1000};
 // After a failure: so long its cause is told to ranks that come late.
 constexpr std::chrono::milliseconds kRootsLastWordsLimit{2000};
 
@@ -106,6 +110,7 @@ struct Bootstrap::Impl {
   std::function<void()> watch;
   FileDescriptor socket;
   std::uint64_t roots_instance = 0;
+  bool searched = false;      // for the root, everywhere and in vain
   bool over = false;          // left or failed: nothing more is to be said
   bool left = false;          // the root was told
   bool root_is_here = false;  // in this process
@@ -115,6 +120,7 @@ struct Bootstrap::Impl {
   void join(Deadline deadline);
   bool try_addresses(RootSearch& search, Deadline deadline);
   [[noreturn]] void fail_unfound(const RootSearch& search) const;
+  void tell_failure(const std::string& reason);
   Bytes receive_frame(Kind& kind, const WaitPolicy& policy);
   std::vector<Bytes> parse_gathered(const Bytes& payload) const;
   [[noreturn]] void fail_with(const Bytes& error);
@@ -164,6 +170,7 @@ void Bootstrap::Impl::join(Deadline deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(pause.remaining_ms(20)));
     }
   }
+  searched = true;
   fail_unfound(search);
 }
 
@@ -259,6 +266,9 @@ Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline
     impl_->join(deadline);
   } catch (SocketFailure failure) {
     impl_->explain(failure, "the search for the root");
+  } catch (const Error& error) {
+    if (!impl_->searched) fail_early(id, rank, ranks, error.what());
+    throw;
   }
 }
 
@@ -306,17 +316,58 @@ std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadli
   impl_->fail_with(payload);
 }
 
+void Bootstrap::Impl::tell_failure(const std::string& reason) {
+  over = true;
+  const WaitPolicy brief{Deadline::in(kFarewellLimit), nullptr};
+  send_all(socket.get(), frame(Kind::failed, std::as_bytes(std::span(reason))), brief);
+  send_all(socket.get(), frame(Kind::leave, {}), brief);
+  left = true;
+}
+
 void Bootstrap::fail(const std::string& reason) noexcept {
   if (!impl_->socket.valid() || impl_->over) return;
-  impl_->over = true;
   try {
-    const WaitPolicy brief{Deadline::in(std::chrono::seconds(1)), nullptr};
-    send_all(impl_->socket.get(), frame(Kind::failed, std::as_bytes(std::span(reason))), brief);
-    send_all(impl_->socket.get(), frame(Kind::leave, {}), brief);
-    impl_->left = true;
+    impl_->tell_failure(reason);
   } catch (...) {
     // The root is gone; the others notice that themselves.
   }
+}
+
+namespace {
+
+// A thread may have a table of descriptors of its own, with room for a socket when the process's has none. It gets none
+// where the system forbids that (a seccomp filter).
+void empty_table_of_this_thread() {
+  if (::unshare(CLONE_FILES) == 0) ::syscall(SYS_close_range, 0u, ~0u, 0u);
+}
+
+}  // namespace
+
+void Bootstrap::fail_early(const UniqueId& id, Rank rank, int ranks, const std::string& reason) noexcept {
+  const auto tell = [&]() noexcept {
+    try {
+      const std::atomic<bool> abort{false};
+      Impl impl;
+      impl.id = decode(id);
+      impl.rank = rank;
+      impl.ranks = ranks;
+      impl.abort = &abort;
+      RootSearch search(impl.id.addresses, impl.id.secret);
+      if (impl.try_addresses(search, Deadline::in(kFarewellLimit))) impl.tell_failure(reason);
+    } catch (...) {
+      // No root, or no way to it.
+    }
+  };
+  std::thread teller;
+  try {
+    teller = start_thread([&] {
+      empty_table_of_this_thread();
+      tell();
+    });
+  } catch (...) {
+    tell();  // without a thread there may still be a descriptor
+  }
+  if (teller.joinable()) teller.join();
 }
 
 std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> ranks,

@@ -44,6 +44,10 @@ class Bootstrap {
   // Tells the other ranks, by way of the root, why this rank gives up. Never throws.
   void fail(const std::string& reason) noexcept;
 
+  // The same for a rank that fails before it has a Bootstrap. Takes a second at most; where the root cannot be reached
+  // nobody is told.
+  static void fail_early(const UniqueId& id, Rank rank, int ranks, const std::string& reason) noexcept;
+
   // Among `ranks` (ascending, containing this rank, the same list at each of them): every rank gives `mine`, of which
   // `counts` says how many they are at each rank of the list, and receives all ranks' descriptors, by position in the
   // list. Received descriptors are close-on-exec. A rank that is not in the list calls all_gather meanwhile, once.

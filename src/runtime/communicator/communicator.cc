@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/control/control_all_gather.h"
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/host/executor.h"
@@ -57,7 +58,12 @@ Communicator::Communicator(CommunicatorOptions options) : options_(std::move(opt
   if (options_.ranks > kMostRanks)
     fail(ErrorCode::invalid_argument, "{} ranks are more than the {} that a communicator can have: give their number",
          options_.ranks, kMostRanks);
-  if (!options_.accelerator) options_.accelerator = gpu::current_device();
+  try {
+    if (!options_.accelerator) options_.accelerator = gpu::current_device();
+  } catch (const Error& error) {
+    fail_to_connect(error);
+    throw;
+  }
   if (options_.accelerator) options_.device = options_.accelerator->ordinal;
 }
 
@@ -79,6 +85,7 @@ void Communicator::connect() {
   env::report_once();
   try {
     KernelPreparation kernels(options_.accelerator);
+    meets_.store(true, std::memory_order_relaxed);
     Membership membership = init_membership({options_.id, options_.rank, options_.ranks, options_.place, options_.watch,
                                              options_.accelerator, most_blocks(options_.blocks)},
                                             Deadline::in(init_timeout()), stop_.abort);
@@ -97,14 +104,21 @@ void Communicator::connect() {
     }
     enter(State::created, State::ready);
   } catch (const Error& error) {
+    fail_to_connect(error);
     record_failure(error);
     throw;
   } catch (const std::exception& error) {
     const Error failure(ErrorCode::system_error,
                         fmt::format("rank {}: init: {}: free some", options_.rank, error.what()));
+    fail_to_connect(failure);
     record_failure(failure);
     throw failure;
   }
+}
+
+void Communicator::fail_to_connect(const Error& error) noexcept {
+  if (!meets_.exchange(true, std::memory_order_relaxed))
+    Bootstrap::fail_early(options_.id, options_.rank, options_.ranks, error.what());
 }
 
 void Communicator::build(Membership membership) {

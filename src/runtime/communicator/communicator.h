@@ -61,6 +61,8 @@ class Communicator {
   // Meets the other ranks and maps their memory. Blocks; throws when a peer is missing after the deadline
   // (SCCL_INIT_TIMEOUT_MS), when ranks disagree, or when abort() is called meanwhile.
   void connect();
+  // Where connect() cannot even be called: the other ranks are told why.
+  void fail_to_connect(const Error& error) noexcept;
 
   // Waits for nothing: work on the host platform is complete when its call returns. Throws invalid_argument when
   // called twice.
@@ -170,6 +172,7 @@ class Communicator {
   std::atomic<bool> in_progress_{false};
   std::atomic<int> running_calls_{0};
   std::atomic<bool> grow_id_pending_{false};  // orders nothing else
+  std::atomic<bool> meets_{false};  // connect() tells the others of a failure from then on; orders nothing else
   StopFlags stop_;
   mutable std::mutex redops_mutex_;
   std::map<int, RedOp> redops_;

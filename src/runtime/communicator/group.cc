@@ -79,7 +79,10 @@ void run_setups(const std::vector<Setup>& setups, const std::vector<Subject>& su
   std::optional<Error> no_thread = error_of([&] {
     for (std::size_t i = 1; i < subjects.size(); ++i) threads.push_back(start_thread([&, i] { run_one(i); }));
   });
-  if (!no_thread) run_one(0);
+  if (!no_thread)
+    run_one(0);
+  else  // those that have begun wait for the others
+    for (const Subject& subject : subjects) subject->fail_to_connect(*no_thread);
   for (std::thread& thread : threads) thread.join();
   if (no_thread) throw Error(*no_thread);
   for (const auto& error : errors)
@@ -114,15 +117,17 @@ Completion run(const std::vector<Subject>& subjects, std::function<void()> actio
   // Known before it begins: an abort() from now on waits for its end.
   const std::shared_ptr<Job> job = Job::prepare();
   for (const Subject& subject : subjects) subject->begin_background(job);
-  try {
+  const auto not_begun = error_of([&] {
     job->begin([subjects, action = std::move(action)] {
       if (const auto error = error_of(action); error && !any_failed(subjects))
         for (const Subject& subject : subjects) subject->record_failure(*error);
       for (const Subject& subject : subjects) subject->end_background();
     });
-  } catch (...) {
+  });
+  if (not_begun) {
+    for (const Subject& subject : subjects) subject->fail_to_connect(*not_begun);
     for (const Subject& subject : subjects) subject->end_background();
-    throw;
+    throw Error(*not_begun);
   }
   return Completion::in_progress;
 }
