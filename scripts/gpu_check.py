@@ -105,6 +105,15 @@ class Rank:
         if self.meeting is not None:
             self.meeting.wait()
 
+    def fill(self, *areas):
+        """Every (address, byte, size), before any rank goes on: a driver's memset may wait for all that runs on the device, and a
+        peer's kernel there may wait for this rank."""
+        for address, byte, size in areas:
+            if size:
+                self.driver.fill(address, byte, size, self.stream)
+        self.driver.synchronize(self.stream)
+        self.barrier()
+
     def run(self):
         task = self.job["task"]
         return gpu_contact.TASKS[task](self) if task in gpu_contact.TASKS else getattr(self, task)()
@@ -149,7 +158,7 @@ class Rank:
         data, rounds = self.take(max(sizes)), 5 if self.job.get("quick") else 100
         for turn in range(rounds * len(sizes)):
             count, value = sizes[turn % len(sizes)], turn % 100
-            driver.fill(data, value + self.rank, count, self.stream)
+            self.fill((data, value + self.rank, count))
             self.library.collective("AllReduce", data, data, count, 1, OPS["sum"], 0, self.comm, self.stream)
             wanted = (self.ranks * value + self.ranks * (self.ranks - 1) // 2) % 256
             if driver.read(data, count, self.stream) != bytes([wanted]) * count:
@@ -159,13 +168,11 @@ class Rank:
     def transfers(self):
         driver = self.driver
         for count in (0, 1, 1000, 1 << 20):
-            buffers = []
             self.reset()
+            buffers = [(self.take(count), self.take(count)) for _ in range(self.ranks)]
+            self.fill(*((send, 10 * self.rank + peer, count) for peer, (send, _) in enumerate(buffers)))
             self.library.call("ncclGroupStart")
-            for peer in range(self.ranks):
-                send, recv = self.take(count), self.take(count)
-                driver.fill(send, 10 * self.rank + peer, count, self.stream) if count else None
-                buffers.append((send, recv))
+            for peer, (send, recv) in enumerate(buffers):
                 self.library.call("ncclSend", C.c_void_p(send), C.c_size_t(count), 1, peer, self.comm, self.stream)
                 self.library.call("ncclRecv", C.c_void_p(recv), C.c_size_t(count), 1, peer, self.comm, self.stream)
             self.library.call("ncclGroupEnd")
@@ -182,6 +189,7 @@ class Rank:
             for _ in range(2):
                 self.library.collective("AllReduce", data, data, count, 7, 0, 0, self.comm, self.stream)
         graph = driver.capture(self.stream, calls)
+        self.barrier()  # instantiating may allocate
         for _ in range(2):
             driver.replay(graph, self.stream)
         self.library.collective("AllReduce", data, data, count, 7, 0, 0, self.comm, self.stream)
@@ -275,7 +283,7 @@ class Rank:
         wide = self.ranks if self.job["call"] in ("ReduceScatter",) else 1
         deep = self.ranks if self.job["call"] == "AllGather" else 1
         send, recv = self.take(largest * wide), self.take(largest * deep)
-        driver.fill(send, 0, largest * wide, self.stream)
+        self.fill((send, 0, largest * wide))
         for size in self.job["sizes"]:
             call = lambda: self.bench_call(send, recv, size)
             # Kernels of several processes take turns in time slices, a hop in each.

@@ -189,8 +189,8 @@ def timed(rank):
     driver, rows = rank.driver, []
     largest = max(rank.job["sizes"])
     data = rank.take(largest)
-    driver.fill(data, 0, largest, rank.stream)
     begin_event, end_event = driver.event(), driver.event()
+    rank.fill((data, 0, largest))
     for size in rank.job["sizes"]:
         count = max(1, size // 4)
         rounds = 5 if rank.job.get("quick") else 200 if size <= 1 << 16 else 20

@@ -113,6 +113,28 @@ TEST_CASE("between init and the end no call allocates, frees or loads") {
         })) == "");
 }
 
+TEST_CASE("more calls in flight than there is memory for wait for earlier ones, and allocate nothing") {
+  std::atomic<int> made{0};
+  CHECK(failures(
+            run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+              std::vector<float> data(100, static_cast<float>(rank)), got(100, -1);
+              if (rank == 0) fake_cuda_reset_calls();
+              while (rank == 1 && made < 50) std::this_thread::yield();  // kernels of rank 0 wait for this rank by now
+              for (int call = 0; call < 400; ++call) {
+                ncclGroupStart();
+                ncclSend(data.data(), data.size(), ncclFloat, 1 - rank, comm, device.stream());
+                ncclRecv(got.data(), got.size(), ncclFloat, 1 - rank, comm, device.stream());
+                if (ncclGroupEnd() != ncclSuccess) return told();
+                if (rank == 0) ++made;
+              }
+              std::string wrong;
+              if (!ends(device.stream())) wrong += "the calls do not end";
+              if (got[99] != static_cast<float>(1 - rank)) wrong += "wrong data";
+              if (contains(fake_cuda_calls(), "cuMemHostAlloc")) wrong += "memory was allocated";
+              return wrong;
+            })) == "");
+}
+
 TEST_CASE("a rank's first call may come while another rank's init is about to end") {
   for (int round = 0; round < 3; ++round)
     CHECK(failures(run_device_world(Mode::threads, 3, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {

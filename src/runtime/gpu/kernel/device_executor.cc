@@ -220,6 +220,16 @@ DeviceExecutor::KnownProgram& DeviceExecutor::program_of(const Plan& plan) {
   return programs_.emplace(&plan, std::move(known)).first->second;
 }
 
+// Where all is lent out, kernels that have been launched give theirs back when they end; what is only prepared, or
+// captured, holds its own.
+std::byte* DeviceExecutor::lend(std::size_t bytes, u64 sequence, gpu::Address& address) {
+  while (!resources_->can_lend(bytes) && resources_->returns_after(bytes, enqueued_)) {
+    watch_.check();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  return resources_->lend(bytes, sequence, address);
+}
+
 // The first kernel that is not captured brings the program to the device. A captured one, which may run before that,
 // has it in host memory.
 void DeviceExecutor::place_program(Prepared& prepared, KnownProgram& known) {
@@ -228,7 +238,7 @@ void DeviceExecutor::place_program(Prepared& prepared, KnownProgram& known) {
     if (!there) return lend_program(prepared, *known.flat);
   } else if (known.uploaded_by == 0) {
     gpu::Address ignored = 0;
-    std::byte* const memory = resources_->lend(known.block.size(), prepared.sequence, ignored);
+    std::byte* const memory = lend(known.block.size(), prepared.sequence, ignored);
     std::memcpy(memory, known.block.data(), known.block.size());
     prepared.upload = {known.address, memory, known.block.size()};
     known.uploaded_by = prepared.sequence;
@@ -242,7 +252,7 @@ void DeviceExecutor::lend_program(Prepared& prepared, const kernels::FlatProgram
   std::vector<std::byte> block;
   flat.packed(0, block, device::gpu::kMostStagedBytes);
   gpu::Address address = 0;
-  std::byte* const memory = resources_->lend(block.size(), prepared.sequence, address);
+  std::byte* const memory = lend(block.size(), prepared.sequence, address);
   prepared.call.program = flat.packed(address, block, device::gpu::kMostStagedBytes);
   std::memcpy(memory, block.data(), block.size());
 }
@@ -439,7 +449,7 @@ void DeviceExecutor::fill_chunks(Arguments& arguments, std::span<const device::C
   }
   gpu::Address address = 0;
   auto* const table = reinterpret_cast<device::Chunk*>(
-      resources_->lend(chunks.size() * arguments.channels * sizeof(device::Chunk), sequence, address));
+      lend(chunks.size() * arguments.channels * sizeof(device::Chunk), sequence, address));
   for (u32 channel = 0; channel < arguments.channels; ++channel)
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       const u64 bytes = chunks[i].elements * arguments.call.element_bytes;
@@ -486,6 +496,7 @@ void DeviceExecutor::enqueue(Prepared& prepared) {
                               static_cast<unsigned>(kernel.shared_bytes), stream, parameters, nullptr);
     if (status != 0 && sequence != 0) take_back_announcement(sequence);  // it will never end
     driver_.check(status, "launching a kernel");
+    if (sequence != 0) enqueued_ = sequence;
   }
   tuner_.after_launch(prepared.clock, stream);
   enqueued(stream, prepared.capture);

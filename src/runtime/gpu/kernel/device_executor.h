@@ -127,6 +127,7 @@ class DeviceExecutor {
 
   KnownProgram& program_of(const Plan& plan);
   void place_program(Prepared& prepared, KnownProgram& known);
+  std::byte* lend(std::size_t bytes, device::u64 sequence, gpu::Address& address);
   void lend_program(Prepared& prepared, const kernels::FlatProgram& flat);
   using Windows = std::optional<SymmetricWindows::Pair>;
   void begin(const CollectiveRequest& request, const Windows& used);
@@ -189,8 +190,9 @@ class DeviceExecutor {
   std::vector<schedule::ChunkPlace> places_;
   std::vector<device::Chunk> chunks_;
   std::uint64_t calls_ = 0;
-  std::uint64_t launches_ = 0;
-  std::uint64_t tickets_ = 0;  // of kernels, captured ones too
+  std::uint64_t launches_ = 0;  // prepared, too
+  std::uint64_t enqueued_ = 0;  // the last of them that is with the driver
+  std::uint64_t tickets_ = 0;   // of kernels, captured ones too
   bool keeps_pace_ = false;
 
   // Behind the last kernel of a kind: what is captured and what is not cannot be ordered by one another's events.

@@ -53,6 +53,7 @@ void DeviceExecutor::submit_to_stream(gpu::Stream stream, Enqueue&& enqueue) {
     if (capture.id != 0) keep_for_graph(capture);
     enqueue(sequence);
     enqueued(stream, capture);
+    if (sequence != 0) enqueued_ = sequence;
   } catch (const Error&) {
     watch_.not_launched(sequence);
     throw;

@@ -21,6 +21,8 @@ constexpr std::size_t kMostWorkingBytes = 64 << 20;
 constexpr std::size_t kSlotsOfStreams = 4;
 constexpr std::size_t kSmallPackages = 128, kSmallPackageBytes = 4 * 1024;
 constexpr std::size_t kLargePackages = 8, kLargePackageBytes = 64 * 1024;
+constexpr std::size_t kTables = 4, kTableBytes = 512 * 1024;  // of chunks, for all channels
+constexpr std::size_t kGrownPackages = 256;                   // small ones
 
 struct DeferredFree {
   std::mutex mutex;
@@ -104,6 +106,7 @@ void DeviceResources::set_aside() {
   grow(kept_, kKeptBytes);
   add_packages(kSmallPackages, kSmallPackageBytes);
   add_packages(kLargePackages, kLargePackageBytes);
+  add_packages(kTables, kTableBytes);
 }
 
 const gpu::DeviceMemory& DeviceResources::grow(Region& region, std::size_t bytes) {
@@ -150,16 +153,30 @@ void DeviceResources::add_packages(std::size_t count, std::size_t bytes) {
     packages_.push_back({memory.data() + i * bytes, memory.device_address() + i * bytes, bytes, std::nullopt});
 }
 
+bool DeviceResources::is_free(const Package& package) const {
+  return !package.lent_to || (*package.lent_to != 0 && has_finished(*package.lent_to));
+}
+
+bool DeviceResources::can_lend(std::size_t bytes) const {
+  return std::any_of(packages_.begin(), packages_.end(),
+                     [&](const Package& package) { return package.bytes >= bytes && is_free(package); });
+}
+
+bool DeviceResources::returns_after(std::size_t bytes, device::u64 last_sequence) const {
+  return std::any_of(packages_.begin(), packages_.end(), [&](const Package& package) {
+    return package.bytes >= bytes && package.lent_to && *package.lent_to != 0 && *package.lent_to <= last_sequence;
+  });
+}
+
 std::byte* DeviceResources::lend(std::size_t bytes, device::u64 sequence, gpu::Address& address) {
   const auto find = [&] {
-    return std::find_if(packages_.begin(), packages_.end(), [&](const Package& package) {
-      const bool free = !package.lent_to || (*package.lent_to != 0 && has_finished(*package.lent_to));
-      return free && package.bytes >= bytes;
-    });
+    return std::find_if(packages_.begin(), packages_.end(),
+                        [&](const Package& package) { return package.bytes >= bytes && is_free(package); });
   };
   auto found = find();
   if (found == packages_.end()) {
-    add_packages(1, round_up(bytes, kLeastGrownBytes));
+    add_packages(std::max<std::size_t>(1, kGrownPackages * kSmallPackageBytes / round_up(bytes, kSmallPackageBytes)),
+                 round_up(bytes, kSmallPackageBytes));
     found = find();
   }
   found->lent_to = sequence;

@@ -52,7 +52,10 @@ class DeviceResources {
   bool has_finished(device::u64 sequence) const;
 
   // Mapped host memory of one call; free again once `finished_sequence` has reached the sequence it was lent to. Zero:
-  // for a call that may be replayed, never.
+  // for a call that may be replayed, never. Allocates where none is free.
+  bool can_lend(std::size_t bytes) const;
+  // Whether a kernel up to this one gives back what would do.
+  bool returns_after(std::size_t bytes, device::u64 last_sequence) const;
   std::byte* lend(std::size_t bytes, device::u64 sequence, gpu::Address& address);
 
   // Keeps what is to be destroyed until reap() can do so: callbacks of graphs must not, and freeing waits for all that
@@ -80,6 +83,7 @@ class DeviceResources {
   const DevicePeer& own() const { return membership_.peers[static_cast<std::size_t>(rank_)]; }
   void connect();
   void set_aside();
+  bool is_free(const Package& package) const;
   void add_packages(std::size_t count, std::size_t bytes);
   device::u64* counter(int which, Rank peer, int signal, int context) const;
   device::u8* grown(Region& region, std::size_t bytes);
