@@ -56,12 +56,12 @@ runtime::Completion collective(Collective kind, const Buffers& buffers, int op, 
                                cudaStream_t stream) {
   const Pin pin(comm);
   const auto& communicator = pin.communicator();
-  communicator->check_usable();
+  communicator->lifecycle().check_usable();
   check_root(*communicator, root, "root");
   const DataType type = checked_type(buffers.type);
   runtime::CollectiveRequest request{kind, buffers.send, buffers.recv, buffers.count, type, {}, root, stream};
   log_collective(pin, request, op);
-  if (info(kind).reduces) request.reduction = communicator->resolve_redop(op, type);
+  if (info(kind).reduces) request.reduction = communicator->reductions().resolve(op, type);
   if (buffers.count == 0) return runtime::Completion::done;
   check_count(*communicator, buffers.count, type, communicator->ranks());
   if (buffers.send == nullptr || buffers.recv == nullptr) {
@@ -76,7 +76,7 @@ runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t 
                              ncclComm_t comm, cudaStream_t stream) {
   const Pin pin(comm);
   const auto& communicator = pin.communicator();
-  communicator->check_usable();
+  communicator->lifecycle().check_usable();
   check_root(*communicator, peer, "peer");
   const DataType checked = checked_type(type);
   check_count(*communicator, count, checked, 1);

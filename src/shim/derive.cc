@@ -23,7 +23,7 @@ using Parent = std::shared_ptr<runtime::Communicator>;
 // NULL inherits the parent's configuration.
 runtime::ChildOptions child_options(const runtime::Communicator* parent, const ncclConfig_t* config) {
   runtime::ChildOptions options;
-  if (parent != nullptr) options = {parent->name(), parent->blocking(), parent->block_wishes()};
+  if (parent != nullptr) options = {parent->options().name, parent->options().blocking, parent->options().blocks};
   if (config == nullptr) return options;
   const ncclConfig_t read = read_config(config);
   if (read.commName != nullptr) options.name = read.commName;
@@ -45,7 +45,7 @@ void deliver(ncclComm_t* newcomm, const Parent& child) {
 runtime::Completion split(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, const ncclConfig_t* config) {
   const Parent parent = communicator_of(comm);
   require_place(newcomm);
-  parent->check_parent();
+  parent->lifecycle().check_parent();
   const auto options = child_options(parent.get(), config);
   return runtime::submit_setup(parent, [=] { deliver(newcomm, runtime::split(*parent, color, key, options)); });
 }
@@ -59,8 +59,9 @@ runtime::Completion shrink(ncclComm_t comm, const int* excluded, int count, nccl
          static_cast<const void*>(excluded));
   if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT)
     fail(ErrorCode::invalid_argument, "shrinkFlags is {}: give NCCL_SHRINK_DEFAULT or NCCL_SHRINK_ABORT", flags);
-  if (flags == NCCL_SHRINK_ABORT && parent->state() != runtime::Communicator::State::revoked) parent->revoke();
-  parent->check_parent();
+  if (flags == NCCL_SHRINK_ABORT && parent->lifecycle().now() != runtime::Communicator::State::revoked)
+    parent->revoke();
+  parent->lifecycle().check_parent();
   const auto options = child_options(parent.get(), config);
   const std::vector<int> list(excluded, excluded + count);
   return runtime::submit_setup(parent, [=] { deliver(newcomm, runtime::shrink(*parent, list, options)); });
@@ -83,7 +84,7 @@ runtime::Completion grow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int
   const Parent parent = communicator_of(comm);
   if (rank != -1 && rank != parent->rank())
     fail(ErrorCode::invalid_argument, "rank {} keeps its number: pass -1 instead of {}", parent->rank(), rank);
-  parent->check_parent();
+  parent->lifecycle().check_parent();
   const auto options = child_options(parent.get(), config);
   std::optional<runtime::UniqueId> given;
   if (id != nullptr) given = to_runtime(*id);
@@ -132,7 +133,7 @@ ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
   return guarded("ncclCommSuspend", [&] {
     const auto communicator = communicator_of(comm);
     if (flags != NCCL_SUSPEND_MEM) fail(ErrorCode::invalid_argument, "flags is {}: give NCCL_SUSPEND_MEM", flags);
-    communicator->check_usable();
+    communicator->lifecycle().check_usable();
     return runtime::submit_setup(communicator, [communicator] { communicator->suspend(); });
   });
 }
@@ -140,7 +141,7 @@ ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
 ncclResult_t pncclCommResume(ncclComm_t comm) {
   return guarded("ncclCommResume", [&] {
     const auto communicator = communicator_of(comm);
-    communicator->check_suspended();
+    communicator->lifecycle().check_suspended();
     return runtime::submit_setup(communicator, [communicator] { communicator->resume(); });
   });
 }

@@ -100,7 +100,7 @@ ncclResult_t pncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t pncclCommDestroy(ncclComm_t comm) {
   return guarded("ncclCommDestroy", [&] {
-    if (comm != nullptr && !is_left_to_parent(comm)) take_communicator(comm)->settle();
+    if (comm != nullptr && !is_left_to_parent(comm)) take_communicator(comm)->lifecycle().background().settle();
   });
 }
 

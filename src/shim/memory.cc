@@ -24,7 +24,7 @@ ncclResult_t pncclMemFree(void* ptr) {
 ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle) {
   return guarded("ncclCommRegister", [&] {
     const auto communicator = communicator_of(comm);
-    communicator->check_usable();
+    communicator->lifecycle().check_usable();
     if (handle == nullptr) fail(ErrorCode::invalid_argument, "handle is NULL: pass a place for the result");
     if (buff == nullptr && size > 0)
       fail(ErrorCode::invalid_argument, "buff is NULL where {} bytes are to be registered: pass a buffer", size);

@@ -22,7 +22,7 @@ ncclWindow_t handle_of(const runtime::Window* window) {
 runtime::Completion register_window(ncclComm_t comm, void* base, size_t bytes, ncclWindow_t* win, int flags) {
   constexpr int kKnownFlags = NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING;
   const auto communicator = communicator_of(comm);
-  communicator->check_usable();
+  communicator->lifecycle().check_usable();
   if (win == nullptr) fail(ErrorCode::invalid_argument, "win is NULL: pass a place for the result");
   if ((flags & ~kKnownFlags) != 0)
     fail(ErrorCode::invalid_argument, "winFlags is {:#x}: only the flags NCCL_WIN_... of nccl.h are known", flags);
@@ -48,7 +48,7 @@ runtime::Completion put_signal(const void* data, size_t count, ncclDataType_t da
                                int peer, int signal, int context, unsigned flags, ncclComm_t comm,
                                cudaStream_t stream) {
   const auto communicator = communicator_of(comm);
-  communicator->check_usable();
+  communicator->lifecycle().check_usable();
   const int type = static_cast<int>(datatype);
   if (type < 0 || type >= kDataTypeCount) fail(ErrorCode::invalid_argument, "{} is no data type", type);
   const runtime::SignalAddress to = checked_address(*communicator, peer, signal, context, flags);
@@ -66,7 +66,7 @@ runtime::Completion put_signal(const void* data, size_t count, ncclDataType_t da
 runtime::Completion wait_signal(int count, const ncclWaitSignalDesc_t* descriptions, ncclComm_t comm,
                                 cudaStream_t stream) {
   const auto communicator = communicator_of(comm);
-  communicator->check_usable();
+  communicator->lifecycle().check_usable();
   if (count < 0 || (count > 0 && descriptions == nullptr))
     fail(ErrorCode::invalid_argument, "{} descriptions at {}: give an array of that length", count,
          static_cast<const void*>(descriptions));
@@ -113,7 +113,7 @@ ncclResult_t pncclPutSignal(const void* localbuff, size_t count, ncclDataType_t 
 ncclResult_t pncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream) {
   return queued("ncclSignal", [&] {
     const auto communicator = communicator_of(comm);
-    communicator->check_usable();
+    communicator->lifecycle().check_usable();
     const auto to = checked_address(*communicator, peer, sigIdx, ctx, flags);
     return runtime::submit(communicator, runtime::PutRequest{{}, nullptr, 0, to, stream});
   });

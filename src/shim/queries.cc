@@ -26,7 +26,8 @@ constexpr std::array<const char*, 9> kErrorTexts{
 void answer(ncclComm_t comm, int* place, int (runtime::Communicator::*question)() const) {
   const auto communicator = communicator_of(comm);
   if (place == nullptr) fail(ErrorCode::invalid_argument, "the place for the result is NULL");
-  if (communicator->state() == runtime::Communicator::State::created) communicator->check_usable();
+  if (communicator->lifecycle().now() == runtime::Communicator::State::created)
+    communicator->lifecycle().check_usable();
   *place = (communicator.get()->*question)();
 }
 
@@ -40,8 +41,9 @@ int create_premul_sum(void* scalar, ncclDataType_t datatype, ncclScalarResidence
          static_cast<int>(residence));
   std::uint64_t bits = 0;
   if (residence == ncclScalarHostImmediate) std::memcpy(&bits, scalar, size_bytes(static_cast<DataType>(type)));
-  return communicator->create_premul_sum(static_cast<DataType>(type), bits,
-                                         residence == ncclScalarDevice ? scalar : nullptr);
+  communicator->lifecycle().check_usable();
+  return communicator->reductions().create(static_cast<DataType>(type), bits,
+                                           residence == ncclScalarDevice ? scalar : nullptr);
 }
 
 }  // namespace
@@ -66,7 +68,7 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
   return guarded("ncclCommGetAsyncError", [&] {
     const auto communicator = communicator_of(comm);
     if (asyncError == nullptr) fail(ErrorCode::invalid_argument, "asyncError is NULL: pass a place for the result");
-    *asyncError = static_cast<ncclResult_t>(communicator->async_error());
+    *asyncError = static_cast<ncclResult_t>(communicator->lifecycle().async_error());
   });
 }
 
@@ -93,7 +95,7 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTy
 }
 
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  return guarded("ncclRedOpDestroy", [&] { communicator_of(comm)->destroy_redop(static_cast<int>(op)); });
+  return guarded("ncclRedOpDestroy", [&] { communicator_of(comm)->reductions().destroy(static_cast<int>(op)); });
 }
 
 SCCL_WEAK_NAME(GetVersion);

@@ -24,7 +24,7 @@ std::string out_of_reach(int device, const CallArguments& arguments) {
     return pointer == nullptr || may_use(device, reinterpret_cast<u64>(pointer));
   };
   for (unsigned i = 0; arguments.connections != nullptr && i < arguments.connections_per_channel; ++i) {
-    const sccl::device::Connection& connection = arguments.connections[i];
+    const sccl::device::gpu::DeviceConnection& connection = arguments.connections[i];
     if (!check(connection.ring) || !check(connection.payload))
       return "a ring with rank " + std::to_string(connection.peer) + " is memory that no call has opened to it";
   }

@@ -110,7 +110,7 @@ void look_at_messages(const sccl::device::gpu::CallArguments& arguments) {
   const std::lock_guard lock(memory().mutex);
   bool coarse = is_coarse(arguments.control) && arguments.ranks > 0;
   for (unsigned i = 0; i < arguments.connections_per_channel; ++i) {
-    const sccl::device::Connection& connection = arguments.connections[i];
+    const sccl::device::gpu::DeviceConnection& connection = arguments.connections[i];
     coarse = coarse || is_coarse(connection.ring) || is_coarse(connection.payload) || is_coarse(connection.lines);
   }
   memory().coarse_messages += coarse ? 1 : 0;

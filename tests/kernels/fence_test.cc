@@ -41,7 +41,7 @@ class Star {
   struct Member {
     std::vector<std::unique_ptr<Ring>> rings;  // by sender
     std::vector<std::vector<u8>> payloads;
-    std::vector<Connection> connections;  // out, then in
+    std::vector<gpu::DeviceConnection> connections;  // out, then in
     std::vector<Access> operands, destinations;
     std::vector<u32> input, output = std::vector<u32>(kElements);
     std::vector<u8> bounce;
@@ -60,7 +60,7 @@ class Star {
         if (peer == rank) continue;
         const u32 receiver = sends ? peer : rank;
         const u32 sender = sends ? rank : peer;
-        Connection connection{};
+        gpu::DeviceConnection connection{};
         connection.ring = members_[receiver].rings[sender].get();
         connection.payload = members_[receiver].payloads[sender].data();
         connection.slot_bytes = kSlotBytes;

@@ -29,7 +29,7 @@ struct RankMemory {
     u64 words[kLineRingBytes / 8];
   };
   std::vector<std::unique_ptr<LineRing>> lines_in;
-  std::vector<Connection> connections;  // by channel: outgoing, incoming
+  std::vector<gpu::DeviceConnection> connections;  // by channel: outgoing, incoming
   std::vector<LaneState> lanes = std::vector<LaneState>(kChannels * 2, LaneState{0, 0, 0, -1});
   std::vector<u8> bounce = std::vector<u8>(kChannels * 2 * 3 * kLineMessageBytes);
   Control control{};
@@ -57,9 +57,13 @@ class Pair {
       for (u32 channel = 0; channel < kChannels; ++channel)
         for (const bool sends : {true, false}) {
           RankMemory& owner = ranks_[sends ? 1 - rank : rank];
-          mine.connections.push_back({owner.rings[channel].get(), owner.payloads[channel].data(), kSlotBytes, nullptr,
-                                      1 - rank, 0, false, 0, 0, 0, 0, owner.lines_in[channel]->words, line_position,
-                                      line_position, nullptr, kSlotCount, 0, nullptr, nullptr});
+          gpu::DeviceConnection& end = mine.connections.emplace_back();
+          end.ring = owner.rings[channel].get();
+          end.payload = owner.payloads[channel].data();
+          end.slot_bytes = kSlotBytes;
+          end.peer = 1 - rank;
+          end.lines = owner.lines_in[channel]->words;
+          end.line_position = end.line_seen_tail = line_position;
           owner.rings[channel]->line_tail.value = line_position;
           // Nor does a flag of before equal one to come, as that of new memory would where positions begin anew.
           for (u32 word = kLineBytes / 8 - 1; word < kLineRingBytes / 8; word += kLineBytes / 8)
@@ -216,5 +220,26 @@ TEST_CASE("the host stops a kernel whose peer never comes") {
     CHECK(static_cast<StopReason>(pair.rank(0).words.stopped) == StopReason::host);
     CHECK(pair.rank(0).words.began == 1);
     CHECK(pair.rank(0).words.finished == 1);
+  }
+}
+
+TEST_CASE("lanes of a kernel that wait tell the host at which operation, for whom and in which slot") {
+  Pair pair(9001);
+  std::thread kernel([&] { pair.launch(0, Protocol::simple, 2, 1); });  // a block for each lane
+  std::vector<WaitRecord> found;
+  while (found.size() < kChannels) {
+    found.clear();
+    for (u32 channel = 0; channel < kChannels; ++channel)
+      if (const u64 packed = __atomic_load_n(&pair.rank(0).words.waits[2 * channel + 1], __ATOMIC_RELAXED); packed != 0)
+        found.push_back(WaitRecord::unpacked(packed));
+    ::sched_yield();
+  }
+  __atomic_store_n(&pair.rank(0).words.stop, 1, __ATOMIC_RELEASE);
+  kernel.join();
+  for (u32 channel = 0; channel < kChannels; ++channel) {
+    CHECK(found[channel].lane == 2 * channel + 1);
+    CHECK(found[channel].operation == 0);
+    CHECK(found[channel].peer == 1);
+    CHECK(found[channel].slot == 0);
   }
 }

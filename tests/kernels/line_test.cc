@@ -23,7 +23,7 @@ class Line {
  public:
   explicit Line(u64 position = 0) {
     ring_->line_tail.value = position;
-    for (Connection* end : {&sender, &receiver}) {
+    for (gpu::DeviceConnection* end : {&sender, &receiver}) {
       end->ring = ring_.get();
       end->lines = lines_->words;
       end->line_position = end->line_seen_tail = position;
@@ -56,7 +56,7 @@ class Line {
   // As the leader sees it, of this call.
   bool begun() { return *PlayedLines::flag_word(receiver) == PlayedLines::flag(receiver, kSignature); }
 
-  Connection sender{}, receiver{};
+  gpu::DeviceConnection sender{}, receiver{};
 
  private:
   std::unique_ptr<Ring> ring_ = std::make_unique<Ring>();

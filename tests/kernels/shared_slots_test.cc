@@ -91,7 +91,7 @@ class TestRank {
       for (const bool sends : {true, false}) {
         const auto source = static_cast<std::size_t>(sends ? rank : peer);
         Memory& owner = all[static_cast<std::size_t>(sends ? peer : rank)];
-        device::Connection& connection = connections_[static_cast<std::size_t>(sends ? peer : kRanks + peer)];
+        kernels::HostConnection& connection = connections_[static_cast<std::size_t>(sends ? peer : kRanks + peer)];
         connection = {};
         connection.ring = &owner.rings[source];
         connection.payload = owner.slots.data() + source * device::kSlotCount * kSlotBytes;
@@ -166,7 +166,7 @@ class TestRank {
   Rank rank_;
   FlatProgram flat_;
   std::vector<kernels::SharedSlots> shared_slots_;
-  std::vector<device::Connection> connections_;  // outgoing by peer, then incoming
+  std::vector<kernels::HostConnection> connections_;  // outgoing by peer, then incoming
   std::vector<device::LaneState> lanes_;
   std::vector<device::Chunk> chunks_;
   std::vector<u8> scratch_;
@@ -214,7 +214,7 @@ TEST_CASE("a slot that somebody still reads is not written") {
   for (const u32 depth : {device::kSlotCount, device::kMostDepth}) {
     device::Ring ring{};
     kernels::SharedSlots shared_slots;
-    device::Connection lender{}, borrower{};
+    kernels::HostConnection lender{}, borrower{};
     lender.depth = depth;
     borrower.ring = &ring;
     borrower.peer = 7;

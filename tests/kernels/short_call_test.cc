@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kSlotBytes = 8192;
 constexpr u64 kAlmostAnew = ~u64{0} - 300;  // lines: positions pass 2^64 soon
 
-void with_messages(device::Connection& connection) {
+void with_messages(kernels::HostConnection& connection) {
   static std::deque<std::vector<u64>> stale_lines;  // of all tests
   connection.inline_messages = connection.ring->inline_messages;
   connection.inline_lines = device::kInlineLines;
@@ -47,7 +47,7 @@ schedule::Schedule star(int ranks) {
 
 struct TestRank {
   kernels::FlatProgram program;
-  std::vector<device::Connection> connections;
+  std::vector<kernels::HostConnection> connections;
   std::vector<device::LaneState> lanes;
   HostTarget target;
   kernels::ShortCall short_call;
@@ -117,7 +117,7 @@ class World {
       for (const schedule::Connection& end : program.ranks[rank].connections) {
         const auto peer = static_cast<std::size_t>(end.peer);
         const bool sends = end.direction == schedule::Direction::outgoing;
-        device::Connection connection{};
+        kernels::HostConnection connection{};
         connection.ring = rings_[sends ? peer * ranks_.size() + rank : rank * ranks_.size() + peer].get();
         with_messages(connection);
         connection.peer_bell = &bells_[peer];
@@ -185,9 +185,9 @@ TEST_CASE("ranks that interpret and ranks whose program was made ready understan
 
 TEST_CASE("a sender is stopped by a full ring and goes on where it was read") {
   device::Ring ring{};
-  device::Connection out{}, in{};
+  kernels::HostConnection out{}, in{};
   out.ring = in.ring = &ring;
-  for (device::Connection* end : {&out, &in}) with_messages(*end);
+  for (kernels::HostConnection* end : {&out, &in}) with_messages(*end);
   for (int lap = 0; lap < 5; ++lap) {
     int sent = 0;
     while (Messages::has_room(out, 4)) {
@@ -207,9 +207,9 @@ TEST_CASE("a sender is stopped by a full ring and goes on where it was read") {
 
 TEST_CASE("a payload that looks like a header to come is not taken for one") {
   device::Ring ring{};
-  device::Connection out{}, in{};
+  kernels::HostConnection out{}, in{};
   out.ring = in.ring = &ring;
-  for (device::Connection* end : {&out, &in}) with_messages(*end);
+  for (kernels::HostConnection* end : {&out, &in}) with_messages(*end);
   std::mt19937 random(7);
   const u64 sizes[] = {4, 4, 60, 120, 700, 2000, device::kInlineMessageBytes};
   for (int message = 0; message < 20000; ++message) {
@@ -218,7 +218,7 @@ TEST_CASE("a payload that looks like a header to come is not taken for one") {
     // What stands at the beginning of each of its lines is the flag of whatever message could begin there one lap
     // later.
     for (u64 line = 1; line * 64 < bytes; ++line) {
-      device::Connection later = out;
+      kernels::HostConnection later = out;
       later.ll_position = out.ll_position + line + device::kInlineLines;
       const u64 header = Messages::flag(later) << Messages::kFlagShift | 9;
       std::memcpy(reinterpret_cast<u8*>(Messages::word(out)) + line * 64, &header, 8);
@@ -234,7 +234,7 @@ TEST_CASE("what the interpreter alone can run is left to it") {
   World world(star(2), 0, 0);
   kernels::FlatProgram program;
   program.assign(schedule::prepare(star(2), device::kSlotCount).ranks[0]);
-  std::vector<device::Connection> connections(4);
+  std::vector<kernels::HostConnection> connections(4);
   const device::Chunk chunk{0, 0, 4, 0, 0};
   device::Call call{};
   call.chunks = &chunk;

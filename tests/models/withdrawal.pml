@@ -1,5 +1,5 @@
 /* A rank whose call fails takes its buffers back before it returns to its program, which may use them for anything
- * (`Executor::step_lane`, `Executor::withdraw`; platform/host/exported_memory.h). The peer moves data in place: it reads
+ * (`LaneProgress::step_lane`, `Withdrawal`; platform/host/exported_memory.h). The peer moves data in place: it reads
  * the rank's input, and writes its output through a mapping of the same pages, in operations between which it looks
  * whether the rank has withdrawn. The peer may be stopped at any point and go on at any later one: then the rank gives
  * up waiting, and takes the pages of its output back.

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "runtime/communicator/group.h"
 #include "runtime/host/executor.h"
+#include "runtime/membership/membership.h"
 #include "runtime/windows/one_sided.h"
 
 using namespace sccl;
@@ -110,20 +111,21 @@ TEST_CASE("who takes its buffers back waits for a peer that is at work on them")
   std::atomic<bool> at_work{false};
   std::atomic<bool> returned{false};
   expect_no_errors(run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
-    Executor& executor = communicator->executor();
-    const std::vector<Peer>& peers = executor.membership().peers;
+    Executor& executor = *communicator->on_host();
+    Withdrawal withdrawal = communicator->membership().control.withdrawal();
     if (communicator->rank() == 1) {
       // As an operation on peers' buffers does, which has looked whether anybody has withdrawn.
-      executor.membership().own_state().touching.store(1, std::memory_order_seq_cst);
+      withdrawal.touch();
       at_work.store(true, std::memory_order_release);
-      while (peers[0].state->withdrawn.load(std::memory_order_acquire) == 0) std::this_thread::yield();
+      while (!withdrawal.has_withdrawn(0)) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       require(!returned.load(std::memory_order_acquire), "rank 0 did not wait");
-      executor.membership().own_state().touching.store(0, std::memory_order_release);
+      withdrawal.release();
     } else {
       while (!at_work.load(std::memory_order_acquire)) std::this_thread::yield();
       executor.withdraw();
-      const bool is_free = peers[1].state->touching.load(std::memory_order_acquire) == 0;
+      const SharedState& peer = communicator->membership().control.members().state(1);
+      const bool is_free = peer.touching.load(std::memory_order_acquire) == 0;
       returned.store(true, std::memory_order_release);
       require(is_free, "rank 0 returned while its peer was at work");
     }
@@ -206,7 +208,7 @@ TEST_CASE("abort returns after work that began at the same time has ended") {
       ended = true;
     });
     aborter.join();
-    communicator->settle();
+    communicator->lifecycle().background().settle();
   }
 }
 
@@ -216,10 +218,10 @@ TEST_CASE("a call that a look at the peers completes is complete") {
   expect_no_errors(run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
     float value = static_cast<float>(communicator->rank() + 1);
     const CollectiveRequest request{Collective::broadcast, &value, &value, 1, DataType::float32, {}, 1, nullptr};
-    Executor& executor = communicator->executor();
+    Executor& executor = *communicator->on_host();
     if (communicator->rank() == 1) {
       submit(communicator, request);
-      executor.leave(Presence::destroyed);
+      communicator->membership().control.health().leave(Presence::destroyed);
       has_left = true;
       return;
     }
@@ -237,7 +239,7 @@ TEST_CASE("what a communicator tells of itself may be asked for while it is made
     made.push_back(std::make_shared<Communicator>(CommunicatorOptions{id, rank, 2, 0, -1, "", false}));
   for (const auto& communicator : made) submit_init(communicator);
   for (const auto& communicator : made)
-    while (communicator->async_error() == kInProgress) {
+    while (communicator->lifecycle().async_error() == kInProgress) {
       communicator->place();
       try {
         communicator->memory_use();

@@ -8,33 +8,13 @@ import tempfile
 FLOORS = {"base": 0, "topology": 1, "schedule": 2, "synth": 3, "treegen": 3, "planners": 3, "compose": 3,
           "portfolio": 4, "platform": 4, "net": 4, "kernels": 5, "runtime": 6, "shim": 7, "tools": 7}
 # The rooms of src/runtime, from the lowest up: a file there includes only files of its own room and of lower ones.
-ROOMS = ["call", "bootstrap/sockets", "bootstrap", "control", "control/hosts", "transport/shm", "settings", "program",
-         "transport/mapped", "transport/staged", "transport/p2p", "transport/stream", "choice", "choice/tuning", "membership", "host", "gpu/resources",
-         "gpu/stream", "gpu/kernel", "windows", "communicator"]
+ROOMS = ["call", "bootstrap/sockets", "bootstrap", "waiting", "control/state", "control", "control/hosts", "transport",
+         "transport/shm", "settings", "program", "transport/mapped", "transport/staged", "transport/p2p",
+         "transport/stream", "choice", "choice/tuning", "membership", "host", "gpu/resources", "gpu/stream",
+         "gpu/kernel", "windows", "communicator"]
 MOST_FILES_IN_A_ROOM = 16
 # Includes that still point up; this list only shrinks: an entry that is no violation any more is an error, too.
-KNOWN_UPWARD = {
-    ("runtime/choice/tuning/chooser.h",
-     "runtime/membership/membership.h"),
-    ("runtime/control/control_all_gather.h",
-     "runtime/membership/membership.h"),
-    ("runtime/control/status.cc",
-     "runtime/membership/membership.h"),
-    ("runtime/gpu/kernel/device_executor.h",
-     "runtime/windows/one_sided.h"),
-    ("runtime/gpu/resources/symmetric_windows.h",
-     "runtime/windows/one_sided.h"),
-    ("runtime/gpu/stream/stream_signals.h",
-     "runtime/windows/one_sided.h"),
-    ("runtime/membership/membership.cc",
-     "runtime/gpu/kernel/device_tuner.h"),
-    ("runtime/transport/mapped/mapped_buffers.cc",
-     "runtime/choice/dispatcher.h"),
-    ("runtime/transport/mapped/mapped_buffers.h",
-     "runtime/membership/membership.h"),
-    ("runtime/transport/stream/engine_rates.cc",
-     "runtime/gpu/stream/stream_calls.h"),
-}
+KNOWN_UPWARD = set()
 MOST_LINES = 600
 SOURCES = {".h", ".cc", ".c", ".py", ".sh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)

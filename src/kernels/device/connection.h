@@ -76,28 +76,18 @@ struct Ring {
   };
 };
 
-// One end of a connection: the shared ring and this end's private progress.
+// One end of a connection: the ring, and this end's private progress. Every target adds what only its ends have
+// (kernels/host/connection.h, kernels/gpu/connection.h).
 struct Connection {
   Ring* ring;
   u8* payload;
   u64 slot_bytes;
-  void* peer_bell;  // rung after something the peer may wait for
   int peer;
-  int peer_process;   // for targets that reach the peer's buffers through the operating system
   bool maps_buffers;  // the peer's buffers are used in place, at its addresses plus Call's shifts
   u64 position;       // messages sent or received
   u64 seen_tail;      // sender: last tail read
   u64 ll_position;
   u64 ll_seen_tail;
-  u64* lines;  // kLineRingBytes of the receiver's memory; null where the link may cut lines
-  u64 line_position;
-  u64 line_seen_tail;
-  void* shared_slots;  // on the host, of an outgoing connection: which peers still read its slots
-  // On the host, where connections differ:
-  u32 depth;            // slots; a power of two
-  u32 inline_lines;     // at which a message may begin; a power of two
-  u8* inline_messages;  // of these lines, and those of the longest message more
-  u64* stale_lines;     // the sender's: a bit for each of these lines, as inline_messages.h says
 };
 
 }  // namespace sccl::device

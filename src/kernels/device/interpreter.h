@@ -20,6 +20,7 @@ template <class Target>
 class Interpreter {
  public:
   using Begun = device::Begun;
+  using Connection = typename Target::Connection;
 
   Interpreter(const Program& program, const Call& call, Connection* connections, LaneState* lanes, Target& target)
       : program_(program), call_(call), connections_(connections), lanes_(lanes), target_(target) {}
@@ -151,6 +152,11 @@ class Interpreter {
     return Outcome::blocked;
   }
 
+  Outcome blocked(LaneState& state, const Connection& connection) const {
+    if (!Target::kAlone) state.blocked_on_slot = connection.position & (Target::depth(connection) - 1);
+    return blocked(state, connection.peer);
+  }
+
   Outcome mismatch(LaneState& state, int peer) const {
     state.blocked_on_peer = peer;
     return Outcome::mismatch;
@@ -169,16 +175,16 @@ class Interpreter {
   }
 
   // Blocked until a word that was just read is another.
-  Outcome blocked_at(const u64* word, u64 seen, LaneState& state, int peer) {
+  Outcome blocked_at(const u64* word, u64 seen, LaneState& state, const Connection& connection) {
     target_.watch(word, seen);
-    return blocked(state, peer);
+    return blocked(state, connection);
   }
 
   // A flag whose lower half counts messages, and whose upper half is the signature.
-  Outcome looked_at(const u64* word, u64 wanted, LaneState& state, int peer) {
+  Outcome looked_at(const u64* word, u64 wanted, LaneState& state, const Connection& connection) {
     const u64 seen = Target::load_polled(word);
-    if (static_cast<u32>(seen) != static_cast<u32>(wanted)) return blocked_at(word, seen, state, peer);
-    if (seen != wanted) return mismatch(state, peer);
+    if (static_cast<u32>(seen) != static_cast<u32>(wanted)) return blocked_at(word, seen, state, connection);
+    if (seen != wanted) return mismatch(state, connection.peer);
     return Outcome::progressed;
   }
 
@@ -199,7 +205,7 @@ class Interpreter {
       } else if (op.kind == OpKind::drain) {
         owe(Scope::system);
         if (!Simple::drained(connection))
-          return blocked_at(&connection.ring->tail.value, connection.seen_tail, state, connection.peer);
+          return blocked_at(&connection.ring->tail.value, connection.seen_tail, state, connection);
       } else if (const Outcome room = has_room(op, connection, elements * call_.element_bytes, state);
                  room != Outcome::progressed) {
         return room;
@@ -221,13 +227,13 @@ class Interpreter {
     if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
       const u64* const word = Ll::word(connection);
       const u64 seen = Target::load_polled(word);
-      if (seen >> Ll::kFlagShift != Ll::flag(connection)) return blocked_at(word, seen, state, connection.peer);
+      if (seen >> Ll::kFlagShift != Ll::flag(connection)) return blocked_at(word, seen, state, connection);
       return static_cast<u32>(seen) == expected ? Outcome::progressed : mismatch(state, connection.peer);
     }
     if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll128)
-      return looked_at(InLines::flag_word(connection), InLines::flag(connection, expected), state, connection.peer);
+      return looked_at(InLines::flag_word(connection), InLines::flag(connection, expected), state, connection);
     owe(Scope::system);
-    return looked_at(Simple::flag_word(connection), Simple::flag(connection, expected), state, connection.peer);
+    return looked_at(Simple::flag_word(connection), Simple::flag(connection, expected), state, connection);
   }
 
   // Descriptors travel through the slots of the simple protocol always.
@@ -237,15 +243,15 @@ class Interpreter {
     if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
       if (!Ll::begun(connection)) {
         target_.awaits(Ll::word(connection), Ll::kFlagShift, Ll::flag(connection), Ll::word(connection));
-        return blocked(state, connection.peer);
+        return blocked(state, connection);
       }
       if (Ll::signature(connection) != signature(op)) return mismatch(state, connection.peer);
       const bool whole = !Target::kAlone || Ll::arrived(connection, elements * call_.element_bytes);
-      return whole ? Outcome::progressed : blocked(state, connection.peer);
+      return whole ? Outcome::progressed : blocked(state, connection);
     }
     if (!Simple::arrived(connection)) {
       target_.awaits(Simple::flag_word(connection), 0, connection.position + 1, Simple::payload(connection));
-      return blocked(state, connection.peer);
+      return blocked(state, connection);
     }
     if (Simple::header(connection).signature != signature(op)) return mismatch(state, connection.peer);
     return Outcome::progressed;
@@ -294,7 +300,7 @@ class Interpreter {
     const u64 before = seen;
     const bool room = has_room();
     if (seen != before) owe(Scope::system);
-    return room ? Outcome::progressed : blocked_at(&tail.value, seen, state, connection.peer);
+    return room ? Outcome::progressed : blocked_at(&tail.value, seen, state, connection);
   }
 
   void hold_nothing() {

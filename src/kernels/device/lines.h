@@ -40,6 +40,8 @@ struct alignas(16) LinePart {
 
 template <class Target>
 struct Lines {
+  using Connection = typename Target::Connection;
+
   static u64* slot(Connection& connection) {
     return connection.lines + connection.line_position % kLineSlotCount * (kLineSlotBytes / 8);
   }

@@ -119,8 +119,9 @@ struct Call {
 struct LaneState {
   u64 slice;
   u32 op;
-  u64 finished;         // operations finished over all slices; read by dependent lanes of the same rank
-  int blocked_on_peer;  // whom the last unsuccessful step waited for; -1: another lane
+  u64 finished;             // operations finished over all slices; read by dependent lanes of the same rank
+  int blocked_on_peer;      // whom the last unsuccessful step waited for; -1: another lane
+  u32 blocked_on_slot = 0;  // of the connection with that peer; set where several threads run a lane
 };
 
 // The part of a chunk that one channel moves. Every rank computes the same parts from the chunk's size alone, whatever

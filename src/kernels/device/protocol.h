@@ -1,9 +1,10 @@
 // Sending and receiving one message: the protocols of every target, written against its vocabulary (lines.h has one
 // that only devices can speak).
 //
-// Target offers load_polled, store_published, load_relaxed, store_relaxed on u64 in memory shared with the peer, how
-// deep a connection is (depth), and its place thread() among the threads() that move data together. Words of `ll`
-// messages are shared out among them; all other functions are the leader's.
+// Target offers Connection, its kind of end (a device::Connection with what it adds), load_polled, store_published,
+// load_relaxed, store_relaxed on u64 in memory shared with the peer, how deep a connection is (depth), and its place
+// thread() among the threads() that move data together. Words of `ll` messages are shared out among them; all other
+// functions are the leader's.
 //
 // Memory order. A flag says that a payload is there, a tail that a slot is free again. On the host load_polled is an
 // acquire and store_published a release. On a device both are relaxed accesses of system scope (kFencesOnce), and the
@@ -42,6 +43,8 @@ inline u64 signed_flag(u32 signature, u64 position) {
 
 template <class Target>
 struct Slots {
+  using Connection = typename Target::Connection;
+
   static SlotHeader& header(Connection& connection) {
     return connection.ring->headers[connection.position % kMostDepth];
   }
@@ -92,6 +95,8 @@ struct Slots {
 
 template <class Target>
 struct LowLatency {
+  using Connection = typename Target::Connection;
+
   static constexpr bool kInPlace = false;  // words are unpacked and packed
   static constexpr u32 kFlagShift = 32;
 

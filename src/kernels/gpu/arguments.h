@@ -3,6 +3,8 @@
 
 #include "kernels/device/connection.h"
 #include "kernels/device/program.h"
+#include "kernels/device/wait_record.h"
+#include "kernels/gpu/connection.h"
 
 namespace sccl::device::gpu {
 
@@ -10,6 +12,9 @@ namespace sccl::device::gpu {
 inline constexpr u32 kInlineChunks = 96;
 // Of a block: a multiprocessor has room and registers for two, of other communicators, too.
 inline constexpr u32 kMostThreads = 256;
+
+// So many lanes of a rank tell the host what they wait for.
+inline constexpr u32 kMostWaitRecords = 64;
 
 // Of one rank, in its device's memory; kernels of the ranks that can reach it add to `stop`.
 struct Control {
@@ -32,6 +37,9 @@ struct HostWords {
   u64 stopped;              // StopReason of the first stop
   u64 peer;                 // the rank it was about
   alignas(64) u64 awaited;  // 1 + a rank that somebody waits for
+  // By lane, counted through all channels: WaitRecord::packed() of a lane that waits. The host wipes them; a lane that
+  // still waits writes its record again.
+  u64 waits[kMostWaitRecords];
 };
 
 // What a block copies into its shared memory when a call begins, behind the places of operands and destinations and in
@@ -57,7 +65,7 @@ inline Staging staging_for(const Program& program, u32 chunks) {
   };
   if (take(program.bytes)) staging.program_bytes = program.bytes;
   // Accesses that name endpoints need them at hand.
-  if (program.endpoint_count > 0 && take(program.endpoint_count * sizeof(Connection)))
+  if (program.endpoint_count > 0 && take(program.endpoint_count * sizeof(DeviceConnection)))
     staging.connections = program.endpoint_count;
   if (take(program.lane_count * sizeof(LaneState))) staging.lanes = program.lane_count;
   if (take(chunks * sizeof(Chunk))) staging.chunks = chunks;
@@ -72,7 +80,7 @@ struct CallArguments {
   bool parts_by_chunk;  // point-to-point: each transfer takes as many channels as its own size asks for
   u32 channels;         // of this launch
   u32 blocks_per_channel;
-  Connection* connections;  // by channel, then by the executor's index
+  DeviceConnection* connections;  // by channel, then by the executor's index
   u32 connections_per_channel;
   LaneState* lanes;           // by channel, then lane; zero when a kernel begins
   u64 scratch_channel_bytes;  // from one channel's scratch memory to the next's
@@ -129,7 +137,8 @@ inline u64 place_bytes(u32 most_operands, u32 most_destinations) {
 inline u64 shared_bytes(const CallArguments& arguments) {
   const Staging& staging = arguments.staging;
   return place_bytes(arguments.most_operands, arguments.most_destinations) + staging.program_bytes +
-         staging.connections * sizeof(Connection) + staging.lanes * sizeof(LaneState) + staging.chunks * sizeof(Chunk);
+         staging.connections * sizeof(DeviceConnection) + staging.lanes * sizeof(LaneState) +
+         staging.chunks * sizeof(Chunk);
 }
 
 }  // namespace sccl::device::gpu

@@ -34,7 +34,7 @@ struct BlockMemory {
   Begun begun;
   HeldMove move;
   // Of this channel, staged or where they lie:
-  Connection* connections;
+  DeviceConnection* connections;
   LaneState* lanes;
   u32 words[2];  // what the leader tells, in turns
   // The leader's: no registers are taken for them while data moves.
@@ -43,7 +43,8 @@ struct BlockMemory {
   StopSigns signs;
   bool stop_seen;
   bool stopped;            // before anything of the call was touched
-  const LaneState* state;  // of the lane that it steps
+  const LaneState* state;  // of the lane that it steps, and the lane's number, counted through all channels
+  u32 lane;
   Chunk chunks[kInlineChunks];
 };
 
@@ -64,6 +65,7 @@ inline void make_move(const CallArguments& arguments, const BlockMemory& memory,
 
 class Block {
  public:
+  using Connection = DeviceConnection;
   static constexpr bool kAlone = false;
   using Ll = LowLatency<Block>;
   static constexpr bool kLendsSlots = false;
@@ -143,7 +145,10 @@ class Block {
   u8* bounce(u32 operand) { return bounce_ + (operand + 1) * arguments_.bounce_bytes; }
   u8* result() { return bounce_; }
   void enter_lane(u32 lane, const LaneState& state) {
-    if (leads()) memory_.state = &state;
+    if (leads()) {
+      memory_.state = &state;
+      memory_.lane = lane;
+    }
     bounce_ = arguments_.bounce + static_cast<u64>(lane) * arguments_.bounce_buffers * arguments_.bounce_bytes;
   }
 
@@ -183,7 +188,8 @@ class Block {
     return true;
   }
   bool must_stop() {
-    if (!memory_.stop_seen) memory_.stop_seen = memory_.signs.look(arguments_, memory_.state->blocked_on_peer);
+    if (!memory_.stop_seen)
+      memory_.stop_seen = memory_.signs.look(arguments_, memory_.state->blocked_on_peer, memory_.state, memory_.lane);
     return memory_.stop_seen;
   }
 

@@ -66,11 +66,12 @@ inline Program program_at(const Program& program, const void* place) {
 
 // Positions advance in the copy; the block that runs a connection's lane puts them back.
 enum class Staged : u8 { take, put_back };
-inline void copy_connections(const CallArguments& arguments, const Program& program, Connection* staged, Staged way) {
-  constexpr u32 kWords = sizeof(Connection) / sizeof(u64);
+inline void copy_connections(const CallArguments& arguments, const Program& program, DeviceConnection* staged,
+                             Staged way) {
+  constexpr u32 kWords = sizeof(DeviceConnection) / sizeof(u64);
   const u32 channel = block_index() / arguments.blocks_per_channel;
   const u32 first = block_index() % arguments.blocks_per_channel;
-  Connection* const all = arguments.connections + channel * arguments.connections_per_channel;
+  DeviceConnection* const all = arguments.connections + channel * arguments.connections_per_channel;
   SCCL_ROLLED for (u32 i = thread_index(); i < arguments.staging.connections * kWords; i += thread_count()) {
     const Endpoint& endpoint = program.endpoints[i / kWords];
     u64* const here = reinterpret_cast<u64*>(staged) + i;
@@ -104,7 +105,7 @@ inline bool begin_call(const CallArguments& arguments, BlockMemory& memory, cons
     memory.call = arguments.call;
     memory.program = staging.program_bytes == 0 ? arguments.program : program_at(arguments.program, places.program);
     memory.connections = staging.connections == 0 ? arguments.connections + channel * arguments.connections_per_channel
-                                                  : reinterpret_cast<Connection*>(places.connections);
+                                                  : reinterpret_cast<DeviceConnection*>(places.connections);
     memory.lanes = staging.lanes == 0 ? arguments.lanes + channel * arguments.program.lane_count
                                       : reinterpret_cast<LaneState*>(places.lanes);
     memory.signs.begin();
@@ -151,7 +152,7 @@ inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
   if (memory.words[0] == 0) return;
   const u32 lanes = arguments.channels * arguments.program.lane_count;
   SCCL_ROLLED for (u32 lane = thread_index(); lane < lanes; lane += thread_count()) arguments.lanes[lane] =
-      LaneState{0, 0, 0, -1};
+      LaneState{0, 0, 0, -1, 0};
   block_sync();
   if (thread_index() != 0) return;
   arguments.control->arrived_blocks = 0;

@@ -30,9 +30,10 @@ inline void stop_all_ranks(const Arguments& arguments, StopReason reason, int pe
 class StopSigns {
  public:
   void begin() { polls_ = 0; }
-  // Whether to end. Most calls look at nothing: a spin asks each time. `awaited`: a rank, or -1.
+  // Whether to end. Most calls look at nothing: a spin asks each time. `awaited`: a rank, or -1. `state`: of the lane
+  // that waits, if it is one.
   template <class Arguments>
-  bool look(const Arguments& arguments, int awaited) {
+  bool look(const Arguments& arguments, int awaited, const LaneState* state = nullptr, u32 lane = 0) {
     if (++polls_ % kPollsPerLook != 0) return false;
     const u64 reason = load_relaxed_system(&arguments.control->stop);
     if (reason != 0) {
@@ -42,6 +43,9 @@ class StopSigns {
     }
     if (polls_ % kPollsPerHostLook != 0) return false;
     store_relaxed_system(&arguments.host->awaited, static_cast<u64>(awaited + 1));
+    if (state != nullptr && awaited >= 0 && lane < kMostWaitRecords)
+      store_relaxed_system(&arguments.host->waits[lane],
+                           WaitRecord{lane, state->op, awaited, state->blocked_on_slot}.packed());
     if (load_relaxed_system(&arguments.host->stop) == 0) return false;
     store_relaxed_system(&arguments.control->stop_peer, arguments.rank);
     store_release_system(&arguments.control->stop, static_cast<u64>(StopReason::host));

@@ -28,7 +28,7 @@ struct InlineMessages {
   using u8 = device::u8;
   using u32 = device::u32;
   using u64 = device::u64;
-  using Connection = device::Connection;
+  using Connection = typename Target::Connection;
 
   static constexpr bool kInPlace = true;
   static constexpr u32 kFlagShift = 32;

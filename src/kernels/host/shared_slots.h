@@ -17,21 +17,22 @@
 #include <vector>
 
 #include "kernels/device/protocol.h"
+#include "kernels/host/connection.h"
 
 namespace sccl::kernels {
 
 class SharedSlots {
  public:
-  void lend(const device::Connection& lender, device::Connection& borrower) {
+  void lend(const HostConnection& lender, HostConnection& borrower) {
     of_next(lender).push_back({&borrower, borrower.position});
   }
 
   // A connection whose receiver still reads the slot that the lender's next message is for; null: nobody does.
   template <class Target>
-  const device::Connection* reader(const device::Connection& lender) {
+  const HostConnection* reader(const HostConnection& lender) {
     std::vector<Share>& shared_slots = of_next(lender);
     while (!shared_slots.empty()) {
-      device::Connection& borrower = *shared_slots.back().borrower;
+      HostConnection& borrower = *shared_slots.back().borrower;
       const auto consumed = [&] {
         return static_cast<long long>(borrower.seen_tail - shared_slots.back().position) > 0;
       };
@@ -45,10 +46,10 @@ class SharedSlots {
 
  private:
   struct Share {
-    device::Connection* borrower;
+    HostConnection* borrower;
     device::u64 position;  // of the message that says so
   };
-  std::vector<Share>& of_next(const device::Connection& lender) { return slots_[lender.position & (lender.depth - 1)]; }
+  std::vector<Share>& of_next(const HostConnection& lender) { return slots_[lender.position & (lender.depth - 1)]; }
 
   std::array<std::vector<Share>, device::kMostDepth> slots_;
 };

@@ -63,7 +63,7 @@ void ShortCall::make_room(const device::Program& program) {
 }
 
 bool ShortCall::prepare(const device::Program& program, const device::Call& call,
-                        std::span<device::Connection> connections) {
+                        std::span<HostConnection> connections) {
   ready_ = fits(program, call);
   if (!ready_) return false;
   make_room(program);
@@ -77,11 +77,11 @@ bool ShortCall::prepare(const device::Program& program, const device::Call& call
 }
 
 ShortCall::Move ShortCall::move_of(const device::Program& program, const Op& op, const device::Call& call,
-                                   std::span<device::Connection> connections) {
+                                   std::span<HostConnection> connections) {
   const auto append = [&](const Access* accesses, u32 count) -> std::span<const Place> {
     const std::size_t begin = places_.size();
     for (const Access& access : std::span(accesses, count)) {
-      device::Connection* const connection =
+      HostConnection* const connection =
           access.via == Via::slot ? &connections[static_cast<std::size_t>(access.connection)] : nullptr;
       places_.push_back({connection, access.buffer, offset_bytes(access, call)});
     }
@@ -113,7 +113,7 @@ Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states
     }
   for (const Place& place : move.operands) {
     if (place.connection == nullptr) continue;
-    device::Connection& connection = *place.connection;
+    HostConnection& connection = *place.connection;
     if (!Messages::begun(connection)) {
       target.awaits(Messages::word(connection), Messages::kFlagShift, Messages::flag(connection),
                     Messages::word(connection));

@@ -15,7 +15,7 @@ class ShortCall {
   // Takes up a program and the call's geometry. False, and ready() with it, when the interpreter has to run them:
   // several slices, messages in slots, peers' buffers in place, scaled operands, integer averages. `connections` must
   // stay.
-  bool prepare(const device::Program& program, const device::Call& call, std::span<device::Connection> connections);
+  bool prepare(const device::Program& program, const device::Call& call, std::span<HostConnection> connections);
   bool ready() const { return ready_; }
 
   // The interpreter's step(), up to where the lane ends or cannot go on: never `progressed`. Counts the operations
@@ -30,7 +30,7 @@ class ShortCall {
   using Messages = InlineMessages<HostTarget>;
 
   struct Place {
-    device::Connection* connection;  // null: in a buffer of this rank
+    HostConnection* connection;  // null: in a buffer of this rank
     device::Buffer buffer;
     u64 offset_bytes;
   };
@@ -50,7 +50,7 @@ class ShortCall {
   static bool fits(const device::Program& program, const device::Call& call);
   void make_room(const device::Program& program);
   Move move_of(const device::Program& program, const device::Op& op, const device::Call& call,
-               std::span<device::Connection> connections);
+               std::span<HostConnection> connections);
   device::Outcome readiness(const Move& move, std::span<const device::LaneState> states, device::LaneState& state,
                             u32 signature, HostTarget& target) const;
   static void carry_out(const Move& move, const device::Call& call, HostTarget& target);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/device/interpreter.h"
+#include "kernels/host/connection.h"
 #include "kernels/host/inline_messages.h"
 #include "kernels/host/reduce_copy.h"
 #include "kernels/host/shared_slots.h"
@@ -27,6 +28,7 @@ class HostTarget {
   using u8 = device::u8;
   using u32 = device::u32;
   using u64 = device::u64;
+  using Connection = HostConnection;
 
   // Room for operations of `operands` operands and `destinations` destinations, with bounce buffers of `bounce_bytes`.
   // Grows only; called before a call runs.
@@ -64,7 +66,7 @@ class HostTarget {
   static constexpr bool kAlone = true;
   using Ll = InlineMessages<HostTarget>;
   static constexpr bool kLendsSlots = true;
-  static u32 depth(const device::Connection& connection) { return connection.depth; }
+  static u32 depth(const Connection& connection) { return connection.depth; }
   static constexpr bool kKeepsLines = false;
   static constexpr u32 thread() { return 0; }
   static constexpr u32 threads() { return 1; }
@@ -101,7 +103,7 @@ class HostTarget {
     stream_end_ = reinterpret_cast<std::uintptr_t>(end);
   }
 
-  void fills_slot(u32 sink, const device::Connection& connection) {
+  void fills_slot(u32 sink, const Connection& connection) {
     if (filled_.size() <= filled_count_) filled_.resize(filled_count_ + 1);
     filled_[filled_count_++] = {sink, connection.peer};
   }
@@ -149,8 +151,8 @@ class HostTarget {
   // Where all ranks' slots lie, by rank, for places that ranks tell one another.
   void set_shared_memory(std::vector<u8*> bases) { bases_ = std::move(bases); }
 
-  u64 lend(device::Connection& lender, device::Connection& borrower) {
-    static_cast<SharedSlots*>(lender.shared_slots)->lend(lender, borrower);
+  u64 lend(Connection& lender, Connection& borrower) {
+    lender.shared_slots->lend(lender, borrower);
     const u8* const payload = device::Slots<HostTarget>::payload(lender);
     const auto owner = static_cast<u64>(lender.peer);
     return (owner + 1) << kOwnerShift | static_cast<u64>(payload - bases_[owner]);
@@ -158,19 +160,19 @@ class HostTarget {
   u8* lent_payload(u64 place) const {
     return bases_[(place >> kOwnerShift) - 1] + (place & ((u64{1} << kOwnerShift) - 1));
   }
-  static const device::Connection* still_read(const device::Connection& connection) {
+  static const Connection* still_read(const Connection& connection) {
     if (connection.shared_slots == nullptr) return nullptr;
-    return static_cast<SharedSlots*>(connection.shared_slots)->reader<HostTarget>(connection);
+    return connection.shared_slots->reader<HostTarget>(connection);
   }
 
-  bool fetch(const device::Connection& connection, u8* to, u64 address, u64 bytes) {
+  bool fetch(const Connection& connection, u8* to, u64 address, u64 bytes) {
     error_ = host::read_peer(connection.peer_process, to, address, bytes);
     failed_peer_ = connection.peer;
     return error_ == 0;
   }
-  bool put(const device::Connection& connection, u64 address, const u8* from, u64 bytes) {
+  bool put(const Connection& connection, u64 address, const u8* from, u64 bytes) {
     failed_peer_ = connection.peer;
-    // Pairs with Executor::withdraw. The operation's reads may have taken any time, if this process was stopped.
+    // Pairs with Withdrawal::withdraw. The operation's reads may have taken any time, if this process was stopped.
     const auto* const withdrawn = withdrawn_.at(static_cast<std::size_t>(connection.peer));
     if (withdrawn->load(std::memory_order_acquire) != 0) {
       error_ = ECANCELED;
@@ -180,13 +182,11 @@ class HostTarget {
     return error_ == 0;
   }
 
-  void ring(const device::Connection& connection) {
+  void ring(const Connection& connection) {
     fence();
     ring_after_fence(connection);
   }
-  void ring_after_fence(const device::Connection& connection) {
-    static_cast<host::Doorbell*>(connection.peer_bell)->ring();
-  }
+  void ring_after_fence(const Connection& connection) { connection.peer_bell->ring(); }
 
   // Stepping the lane that was blocked last is in vain until this holds. True when what it waits for is no message.
   bool may_go_on() const {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "kernels/device/connection.h"
+#include "kernels/gpu/connection.h"
 
 namespace sccl::kernels {
 namespace {
@@ -66,7 +66,7 @@ std::vector<device::Endpoint> FlatProgram::endpoints() const {
 device::Program FlatProgram::packed(std::uint64_t base, std::vector<std::byte>& block, std::size_t most_bytes) const {
   const std::vector<device::Endpoint> all = most_bytes == 0 ? std::vector<device::Endpoint>() : endpoints();
   const device::Program program = packed(base, block, all);
-  if (all.empty() || block.size() + all.size() * sizeof(device::Connection) <= most_bytes) return program;
+  if (all.empty() || block.size() + all.size() * sizeof(device::gpu::DeviceConnection) <= most_bytes) return program;
   return packed(base, block, {});
 }
 

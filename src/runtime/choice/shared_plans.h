@@ -19,7 +19,7 @@
 
 #include "base/fd.h"
 #include "kernels/program/flat_program.h"
-#include "runtime/control/plan_board.h"
+#include "runtime/control/state/plan_board.h"
 #include "schedule/schedule.h"
 
 namespace sccl::runtime {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,7 +14,8 @@
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/call/requests.h"
 #include "runtime/call/stop.h"
-#include "runtime/communicator/job.h"
+#include "runtime/communicator/lifecycle.h"
+#include "runtime/communicator/user_reductions.h"
 #include "runtime/settings/device_blocks.h"
 
 namespace sccl::runtime {
@@ -37,7 +37,9 @@ class ControlAllGather;
 class DeviceExecutor;
 class Executor;
 class OneSided;
+class ListedMembership;
 struct Membership;
+enum class Presence : std::uint32_t;
 
 // Of one rank's own memory; what peers hold is theirs.
 struct MemoryUse {
@@ -46,12 +48,9 @@ struct MemoryUse {
   bool suspended = false;
 };
 
-// What ncclCommGetAsyncError tells while work goes on in the background.
-inline constexpr int kInProgress = 7;
-
 class Communicator {
  public:
-  enum class State : int { created, ready, suspended, revoked, finalized, aborted, failed };
+  using State = Lifecycle::State;
 
   explicit Communicator(CommunicatorOptions options);
   ~Communicator();
@@ -77,7 +76,7 @@ class Communicator {
   void revoke();
 
   // Gives the memory that holds no state back to the system until resume(). All ranks must call it, then all the other;
-  // the caller has made sure of check_usable(), then of check_suspended().
+  // the caller has made sure of Lifecycle::check_usable, then of check_suspended.
   void suspend();
   void resume();
   MemoryUse memory_use() const;  // throws before init is over
@@ -85,34 +84,13 @@ class Communicator {
   Rank rank() const { return options_.rank; }
   int ranks() const { return options_.ranks; }
   int device() const { return options_.device; }
-  int place() const;  // after init
-  const std::string& name() const { return options_.name; }
-  bool blocking() const { return options_.blocking; }
-  const BlockWishes& block_wishes() const { return options_.blocks; }
-  State state() const { return state_.load(std::memory_order_acquire); }
-  bool ready() const { return state() == State::ready; }
-  bool failed() const { return async_error_.load(std::memory_order_acquire) != 0; }
+  int place() const;  // after init: in the machine that SCCL_TOPO names
+  const CommunicatorOptions& options() const { return options_; }
+  Lifecycle& lifecycle() { return lifecycle_; }
+  const Lifecycle& lifecycle() const { return lifecycle_; }
 
-  // The code of the first error that this communicator met, else kInProgress while background work runs, else 0.
-  // Takes no lock, but waits while the buffers of a call that failed are taken back: who sees the code may free them,
-  // and a stream that has ended because of the failure finds it told.
-  int async_error() const;
   // Work or init of this communicator failed: it can only be aborted or destroyed from now on, and its peers learn why.
   void record_failure(const Error& error) noexcept;
-  // Throws unless the communicator is ready: what is wrong with it, and why.
-  void check_usable() const;
-  // The same for making communicators from this one, which a revoked or failed one still allows.
-  void check_parent() const;
-  // And for resume().
-  void check_suspended() const;
-
-  // Work of a non-blocking communicator. begin_background() comes before the job begins, end_background() is the last
-  // that it does.
-  void begin_background(std::shared_ptr<Job> job);
-  void end_background();
-  // Returns when no background work is left.
-  void settle();
-
   // abort() of this communicator also aborts `child`, as long as that exists and no other took its place.
   void set_pending_child(const std::shared_ptr<Communicator>& child);
 
@@ -120,21 +98,16 @@ class Communicator {
   UniqueId create_grow_id();
   void grow_id_was_used() { grow_id_pending_.store(false, std::memory_order_relaxed); }
 
-  // A pre-multiplied sum: returns a handle >= 5, unknown to every other communicator. `scalar_bits` in the low bytes
-  // when `scalar_pointer` is NULL, else the scalar is read from the pointer when the data is.
-  int create_premul_sum(DataType type, std::uint64_t scalar_bits, const void* scalar_pointer);
-  void destroy_redop(int handle);
-  // The reduction a caller's op handle stands for; invalid_argument for a handle this communicator did not make or
-  // made for another type.
-  Reduction resolve_redop(int handle, DataType type) const;
+  UserReductions& reductions() { return reductions_; }
 
-  Executor& executor() { return *executor_; }
+  // What follows is of a communicator that is ready.
+  const Membership& membership() const { return *parts_.membership; }
+  // Calls on the host; null where calls run on a device.
+  Executor* on_host() { return parts_.on_host.get(); }
   // Null on the host platform.
-  DeviceExecutor* on_device() { return on_device_.get(); }
-  const std::optional<gpu::Device>& accelerator() const { return options_.accelerator; }
-  ControlAllGather& control_all_gather() { return *control_all_gather_; }
+  DeviceExecutor* on_device() { return parts_.on_device.get(); }
+  ControlAllGather& control_all_gather() { return *parts_.control_all_gather; }
   OneSided& one_sided();  // throws before init is over
-  const StopFlags& stop_flags() const { return stop_; }
 
   // Counts calls that run, so that revoke() can wait for their end. One thread at a time makes calls, so
   // that the count needs no locked operation.
@@ -154,36 +127,36 @@ class Communicator {
   };
 
  private:
-  struct RedOp {
-    DataType type;
-    Reduction reduction;
+  // What init makes; later parts refer to earlier ones.
+  struct Parts {
+    Parts();
+    ~Parts();
+    void leave(Presence how);
+    void publish(const Error& error) const;
+    std::unique_ptr<Membership> membership;
+    std::unique_ptr<ListedMembership> listed;
+    std::unique_ptr<Executor> on_host;
+    std::unique_ptr<ControlAllGather> control_all_gather;
+    std::unique_ptr<OneSided> one_sided;
+    std::unique_ptr<DeviceExecutor> on_device;
   };
 
-  void build(Membership membership);
+  void make_parts(Membership membership);
+  // The parts once init has made them, after which they stay; null before. connect() may be making them in the
+  // background.
+  const Parts* parts_if_made() const;
   void take_buffers_back() noexcept;
-  [[noreturn]] void fail_unusable(State now) const;
-  Executor* executor_if_made() const;
-  void enter(State from, State to);
 
   CommunicatorOptions options_;
-  std::atomic<State> state_{State::created};
-  std::atomic<int> async_error_{0};
-  std::atomic<int> taking_back_{0};  // threads that record a failure and take buffers back
-  std::atomic<bool> in_progress_{false};
+  Lifecycle lifecycle_;
   std::atomic<int> running_calls_{0};
   std::atomic<bool> grow_id_pending_{false};  // orders nothing else
   std::atomic<bool> meets_{false};  // connect() tells the others of a failure from then on; orders nothing else
   StopFlags stop_;
-  mutable std::mutex redops_mutex_;
-  std::map<int, RedOp> redops_;
+  UserReductions reductions_;
   // Guards what follows against abort() from another thread; the thread that runs calls needs no lock.
   mutable std::mutex mutex_;
-  std::string failure_;
-  std::unique_ptr<Executor> executor_;
-  std::unique_ptr<ControlAllGather> control_all_gather_;  // refers to the executor's membership
-  std::unique_ptr<OneSided> one_sided_;                   // to both
-  std::unique_ptr<DeviceExecutor> on_device_;             // to the executor's membership
-  std::shared_ptr<Job> job_;
+  Parts parts_;
   std::weak_ptr<Communicator> pending_child_;
 };
 

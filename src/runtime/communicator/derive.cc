@@ -80,11 +80,11 @@ std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::s
   CommunicatorOptions made{{},
                            static_cast<Rank>(own - members.begin()),
                            static_cast<int>(members.size()),
-                           parent.device(),
+                           parent.options().device,
                            parent.place(),
                            options.name,
                            options.blocking,
-                           parent.accelerator(),
+                           parent.options().accelerator,
                            options.blocks};
   if (own == members.begin()) {
     made.id = create_private_id();
@@ -152,7 +152,7 @@ std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, co
   const auto connect = [&] {
     return members.empty() ? nullptr : connect_members(parent, "ncclCommSplit", Board::split, number, members, options);
   };
-  if (!parent.accelerator()) return connect();
+  if (!parent.options().accelerator) return connect();
   std::shared_ptr<Communicator> child;
   try {
     child = connect();
@@ -184,11 +184,11 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
   CommunicatorOptions made{{},
                            parent.rank(),
                            ranks,
-                           parent.device(),
+                           parent.options().device,
                            parent.place(),
                            options.name,
                            options.blocking,
-                           parent.accelerator(),
+                           parent.options().accelerator,
                            options.blocks};
   std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
   std::iota(all.begin(), all.end(), 0);

@@ -1,4 +1,4 @@
-// Communicators made from another one (the caller has made sure of Communicator::check_parent): its ranks find one
+// Communicators made from another one (the caller has made sure of Lifecycle::check_parent): its ranks find one
 // another through its memory, agree on an id there, and then meet as the ranks of any communicator do.
 #pragma once
 

@@ -8,11 +8,11 @@
 #include "base/cancellation.h"
 #include "base/error.h"
 #include "runtime/communicator/communicator.h"
-#include "runtime/control/stall_watch.h"
-#include "runtime/control/waiter.h"
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/host/crossed_calls.h"
 #include "runtime/host/executor.h"
+#include "runtime/waiting/stall_watch.h"
+#include "runtime/waiting/waiter.h"
 #include "runtime/windows/one_sided.h"
 
 namespace sccl::runtime {
@@ -42,14 +42,14 @@ Waiter& waiter_for(int ranks) {
 }
 
 void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::milliseconds waited) {
-  const Executor& executor = communicator.executor();
+  const Executor& executor = *communicator.on_host();
   watch.check(
       communicator.rank(), waited, [&] { return executor.waiting_text(); },
-      [&] { return crossing_text(executor.membership(), executor.awaited()); });
+      [&] { return crossing_text(communicator.membership(), executor.awaited()); });
 }
 
 void finish(Communicator& communicator) {
-  Executor& executor = communicator.executor();
+  Executor& executor = *communicator.on_host();
   Executor::Progress progress = executor.step();
   if (progress == Executor::Progress::done) return;
   const NoCancellation uncancelled;
@@ -82,6 +82,7 @@ class GroupProgress {
 
   bool finished() const { return finished_; }
   Communicator& communicator() { return *work_.communicator; }
+  Executor& executor() { return *work_.communicator->on_host(); }
 
   // True when something moved.
   bool advance() {
@@ -90,9 +91,8 @@ class GroupProgress {
       return true;
     }
     return note(guarded(communicator(), [&] {
-      Executor& executor = communicator().executor();
-      const Executor::Progress progress = executor.step();
-      if (progress == Executor::Progress::moved && executor.is_stopped()) return executor.check_health();
+      const Executor::Progress progress = executor().step();
+      if (progress == Executor::Progress::moved && executor().is_stopped()) return executor().check_health();
       return progress;
     }));
   }
@@ -100,7 +100,7 @@ class GroupProgress {
   void check_health(std::chrono::milliseconds waited) {
     if (finished_ || !running_) return;
     guarded(communicator(), [&] {
-      if (!note(communicator().executor().check_health())) watch_wait(watch_, communicator(), waited);
+      if (!note(executor().check_health())) watch_wait(watch_, communicator(), waited);
     });
   }
 
@@ -128,7 +128,7 @@ class GroupProgress {
 
   bool start_next() {
     return guarded(communicator(), [&] {
-      Executor& executor = communicator().executor();
+      Executor& executor = *communicator().on_host();
       if (next_ < work_.collectives.size()) {
         executor.begin(work_.collectives[next_++]);
       } else if (!transfers_begun_ && !work_.transfers.empty()) {
@@ -176,7 +176,7 @@ class GroupRun {
         waiter.reset();
         continue;
       }
-      host::Doorbell* bell = unfinished() == 1 ? &last().communicator().executor().bell() : nullptr;
+      host::Doorbell* bell = unfinished() == 1 ? &last().executor().bell() : nullptr;
       bool moved = false;
       if (waiter.pause(bell, [&] { return moved = turn(); }) == Waiter::Next::poll) continue;
       if (moved)
@@ -230,8 +230,8 @@ StreamHandle stream_of(const Workload& work) {
 bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
   return std::any_of(all.begin(), all.end(), [&](const Workload* other) {
     return other != &work && stream_of(*other) == stream_of(work) &&
-           other->communicator->accelerator()->context == work.communicator->accelerator()->context &&
-           other->communicator->accelerator()->ordinal == work.communicator->accelerator()->ordinal;
+           other->communicator->options().accelerator->context == work.communicator->options().accelerator->context &&
+           other->communicator->options().accelerator->ordinal == work.communicator->options().accelerator->ordinal;
   });
 }
 
@@ -293,7 +293,7 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
     });
   }
   guarded(communicator, [&] {
-    communicator.executor().begin(request);
+    communicator.on_host()->begin(request);
     finish(communicator);
   });
 }

@@ -7,7 +7,7 @@
 #include "portfolio/portfolio.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/communicator/communicator.h"
-#include "runtime/host/executor.h"
+#include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
 namespace {
@@ -19,7 +19,7 @@ double collective_us(const CollectiveRequest& request, const Membership& members
     candidates = portfolio::candidates(*membership.topology, request.collective, request.root);
   } else {
     const Choice choice = choose({request.collective, request.count * element_bytes, membership.ranks},
-                                 membership.settings, membership.reach());
+                                 membership.settings, membership.reach);
     const planners::Planner* planner = planners::find(choice.planner);
     const topology::Topology links = topology::host(membership.ranks);
     auto schedule = planner == nullptr ? std::nullopt : planner->plan(links, request.collective, request.root);
@@ -49,7 +49,7 @@ double transfers_us(const std::vector<PointToPointRequest>& transfers) {
 double estimate_us(const std::vector<Workload>& work) {
   double longest = 0;
   for (const Workload& entry : work) {
-    const Membership& membership = entry.communicator->executor().membership();
+    const Membership& membership = entry.communicator->membership();
     double sum = transfers_us(entry.transfers);
     for (const CollectiveRequest& request : entry.collectives)
       if (membership.ranks > 1) sum += collective_us(request, membership);

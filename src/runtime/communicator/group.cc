@@ -73,7 +73,7 @@ void run_setups(const std::vector<Setup>& setups, const std::vector<Subject>& su
   std::vector<std::optional<Error>> errors(subjects.size());
   const auto run_one = [&](std::size_t i) {
     errors[i] = error_of([&] { run_in_order(setups, subjects[i]); });
-    if (errors[i] && !subjects[i]->blocking()) subjects[i]->record_failure(*errors[i]);
+    if (errors[i] && !subjects[i]->options().blocking) subjects[i]->record_failure(*errors[i]);
   };
   std::vector<std::thread> threads;
   std::optional<Error> no_thread = error_of([&] {
@@ -91,13 +91,14 @@ void run_setups(const std::vector<Setup>& setups, const std::vector<Subject>& su
 
 void check_blocking_alike(const std::vector<Subject>& subjects) {
   for (const Subject& subject : subjects)
-    if (subject->blocking() != subjects.front()->blocking())
+    if (subject->options().blocking != subjects.front()->options().blocking)
       fail(ErrorCode::invalid_argument,
            "one group holds blocking and non-blocking communicators: give all the same `blocking` in their config");
 }
 
 bool any_failed(const std::vector<Subject>& subjects) {
-  return std::any_of(subjects.begin(), subjects.end(), [](const Subject& subject) { return subject->failed(); });
+  return std::any_of(subjects.begin(), subjects.end(),
+                     [](const Subject& subject) { return subject->lifecycle().failed(); });
 }
 
 // Calls on devices are only enqueued, which waits for nobody: by the calling thread, whose default stream may be its
@@ -110,23 +111,23 @@ bool all_on_devices(const std::vector<Subject>& subjects) {
 // Now, or in the background when the communicators are non-blocking; these learn of a failure then.
 Completion run(const std::vector<Subject>& subjects, std::function<void()> action) {
   check_blocking_alike(subjects);
-  if (subjects.front()->blocking()) {
+  if (subjects.front()->options().blocking) {
     action();
     return Completion::done;
   }
   // Known before it begins: an abort() from now on waits for its end.
   const std::shared_ptr<Job> job = Job::prepare();
-  for (const Subject& subject : subjects) subject->begin_background(job);
+  for (const Subject& subject : subjects) subject->lifecycle().background().begin(job);
   const auto not_begun = error_of([&] {
     job->begin([subjects, action = std::move(action)] {
       if (const auto error = error_of(action); error && !any_failed(subjects))
         for (const Subject& subject : subjects) subject->record_failure(*error);
-      for (const Subject& subject : subjects) subject->end_background();
+      for (const Subject& subject : subjects) subject->lifecycle().background().end();
     });
   });
   if (not_begun) {
     for (const Subject& subject : subjects) subject->fail_to_connect(*not_begun);
-    for (const Subject& subject : subjects) subject->end_background();
+    for (const Subject& subject : subjects) subject->lifecycle().background().end();
     throw Error(*not_begun);
   }
   return Completion::in_progress;
@@ -215,21 +216,21 @@ Completion submit_init(const Subject& communicator) {
 }
 
 Completion submit(const Subject& communicator, const CollectiveRequest& request) {
-  communicator->check_usable();
+  communicator->lifecycle().check_usable();
   if (info(request.collective).rooted) check_rank(*communicator, request.root, "root");
   check_stream(*communicator, request.stream);
   if (in_group()) {
     group().of(communicator).collectives.push_back(request);
     return Completion::done;
   }
-  if (!communicator->blocking())
+  if (!communicator->options().blocking)
     return run_calls({communicator}, [communicator, request] { drive(*communicator, request); });
   drive(*communicator, request);
   return Completion::done;
 }
 
 Completion submit(const Subject& communicator, const PointToPointRequest& request) {
-  communicator->check_usable();
+  communicator->lifecycle().check_usable();
   check_rank(*communicator, request.peer, "peer");
   check_stream(*communicator, request.stream);
   if (in_group()) {
@@ -245,7 +246,7 @@ Completion submit(const Subject& communicator, const PointToPointRequest& reques
 }
 
 Completion submit(const Subject& communicator, const PutRequest& request) {
-  communicator->check_usable();
+  communicator->lifecycle().check_usable();
   if (in_group()) {
     group().of(communicator).puts.push_back(request);
     return Completion::done;
@@ -259,7 +260,7 @@ Completion submit(const Subject& communicator, const PutRequest& request) {
 }
 
 Completion submit(const Subject& communicator, std::vector<SignalWait> waits, StreamHandle stream) {
-  communicator->check_usable();
+  communicator->lifecycle().check_usable();
   if (!in_group())
     return run_calls({communicator}, [communicator, stream, waits = std::move(waits)] {
       std::vector<Workload> work(1);

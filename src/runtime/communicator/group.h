@@ -15,7 +15,7 @@ namespace sccl::runtime {
 class Communicator;
 
 // Whether what was asked for is done when the call returns. Work of non-blocking communicators goes on after it; the
-// communicators tell when it has ended (Communicator::async_error).
+// communicators tell when it has ended (Lifecycle::async_error).
 enum class Completion : std::uint8_t { done, in_progress };
 
 void group_start();

@@ -44,4 +44,19 @@ void Job::wait() {
   ended_.wait(lock, [&] { return done_; });
 }
 
+void BackgroundWork::begin(std::shared_ptr<Job> job) {
+  running_.store(true, std::memory_order_release);  // pairs with running()
+  const std::lock_guard lock(mutex_);
+  job_ = std::move(job);
+}
+
+void BackgroundWork::settle() {
+  std::shared_ptr<Job> job;
+  {
+    const std::lock_guard lock(mutex_);
+    job = job_;
+  }
+  if (job) job->wait();
+}
+
 }  // namespace sccl::runtime

@@ -15,18 +15,18 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "runtime/membership/membership.h"
+#include "runtime/control/control_plane.h"
 
 namespace sccl::runtime {
 
 class ControlAllGather {
  public:
   // Room for one byte of status and the payload.
-  static constexpr std::size_t kMostBytes = Notice::kBytes - 1;
+  static constexpr std::size_t kMostBytes = Boards::kBytes - 1;
   using Payload = std::array<std::byte, kMostBytes>;
 
   // Both must outlive it.
-  ControlAllGather(const Membership& membership, const std::atomic<bool>& abort);
+  ControlAllGather(const ControlPlane& control, const std::atomic<bool>& abort);
 
   // Every rank's payload, by rank. All ranks must call it, in the same order as other all_gathers. Throws invalid_usage
   // when aborted or when a rank refused, remote_error when a rank is gone, system_error when the deadline passes; the
@@ -60,14 +60,12 @@ class ControlAllGather {
                   const std::function<bool()>& done);
 
  private:
-  Notice& notice(Rank rank, Board board) { return peer(rank).state->notice(board); }
-  const Peer& peer(Rank rank) const { return membership_.peers[static_cast<std::size_t>(rank)]; }
   void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const;
   void check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const;
-  void check_fault(const std::string& purpose, Rank rank) const;
   std::string absence(Rank rank, Presence first_bad) const;
 
-  const Membership& membership_;
+  const ControlPlane& control_;
+  const Rank rank_;  // this one
   const std::atomic<bool>& abort_;
   std::map<std::uint64_t, std::uint64_t> numbers_;
 };

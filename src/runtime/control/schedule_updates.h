@@ -25,11 +25,22 @@ struct ScheduleUpdates {
     std::uint32_t length = 0;
   };
 
+  // Rank 0's searching thread: writes the text of update `number`, counted from 0. False when there is no room.
+  bool write(std::uint32_t number, std::string_view text);
+  // Rank 0's calling thread, when it begins call `call`: so many updates in all may be taken up after it.
+  void announce(std::uint32_t count, std::uint64_t call);
+  // Whether update `number` is to be taken up when call `call` begins; then read() gives its text.
+  bool due(std::uint32_t number, std::uint64_t call) const {
+    return announced.load(std::memory_order_acquire) > number && updates[number].call < call;  // pairs with announce()
+  }
+  std::string_view read(std::uint32_t number) const;
+
   std::atomic<std::uint32_t> announced{0};
   std::array<Update, kMostUpdates> updates;  // those announced never change
 
+ private:
   char* text() { return reinterpret_cast<char*>(this) + sizeof *this; }
-  static constexpr std::size_t text_bytes() { return kBytes - sizeof(ScheduleUpdates); }
+  const char* text() const { return reinterpret_cast<const char*>(this) + sizeof *this; }
 };
 
 }  // namespace sccl::runtime

@@ -15,14 +15,14 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_registry.h"
 #include "base/sealed_file.h"
 #include "kernels/host/copy_comparison.h"
 #include "platform/host/fences.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/control/registry.h"
+#include "runtime/choice/tuning/device_tuning_place.h"
 #include "runtime/control/schedule_updates.h"
-#include "runtime/gpu/kernel/device_tuner.h"
 #include "runtime/membership/links.h"
 #include "runtime/transport/p2p/device_exchange.h"
 #include "runtime/transport/stream/stream_path.h"
@@ -238,19 +238,20 @@ class InitExchange {
     const bool has_tuning = records_.front().has_tuning != 0;
     if (first && (has_tuning || settings.tune == TuneMode::online)) {
       const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
-      membership_.tuning_place = membership_.on_device
-                                     ? device_tuning_place(links, membership_.ranks, *membership_.on_device)
-                                     : tuning_place(links, membership_.ranks, membership_.reach());
+      membership_.measured.place = membership_.on_device
+                                       ? device_tuning_place(links, membership_.ranks, *membership_.on_device)
+                                       : tuning_place(links, membership_.ranks, membership_.reach);
     }
     std::string why;
     if (has_tuning) {
-      const std::string text = from_rank_0(
-          [&] { return to_text(membership_.tuning_place, load_tuning(*cache_folder(), membership_.tuning_place)); });
-      if (auto table = from_text(text, nullptr, why)) membership_.tuning = *std::move(table);
+      const std::string text = from_rank_0([&] {
+        return to_text(membership_.measured.place, load_tuning(*cache_folder(), membership_.measured.place));
+      });
+      if (auto table = from_text(text, nullptr, why)) membership_.measured.table = *std::move(table);
     }
     if (settings.dispatch == Dispatch::learned) {
       const std::string text = from_rank_0([&] { return learned_text(); });
-      if (auto learned = learned_from_text(text, why)) membership_.learned = *std::move(learned);
+      if (auto learned = learned_from_text(text, why)) membership_.measured.learned = *std::move(learned);
     }
   }
 
@@ -284,21 +285,29 @@ class InitExchange {
     if (processes.size() > 1) share_between_processes(processes, tokens);
     segment->close_descriptor();
     membership_.peers.resize(static_cast<std::size_t>(membership_.ranks));
+    std::vector<Member> members(membership_.peers.size());
     for (Rank rank = 0; rank < membership_.ranks; ++rank) {
       const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
       Peer& entry = peer(rank);
-      entry.process = record.process;
-      entry.process_token = record.process_token;
-      entry.host = record.host_name.data();
-      entry.shares_address_space = record.process_token == membership_.life->token();
-      entry.life = entry.shares_address_space ? nullptr : find_shared<const host::PeerLife>(record.process_token);
+      Member& member = members[static_cast<std::size_t>(rank)];
+      entry.process = member.process = record.process;
+      member.process_token = record.process_token;
+      member.host = record.host_name.data();
+      const bool is_neighbour = record.process_token == membership_.life->token();
+      entry.locality = member.locality = is_neighbour ? Locality::process : Locality::host;
+      member.life = is_neighbour ? nullptr : find_shared<const host::PeerLife>(record.process_token);
       entry.segment =
           rank == membership_.rank ? segment : find_shared<host::Segment>(tokens[static_cast<std::size_t>(rank)]);
-      if (!entry.segment || (!entry.shares_address_space && !entry.life))
+      if (!entry.segment || (!is_neighbour && !member.life))
         fail(ErrorCode::remote_error, "rank {} lost another rank of its process during init: look at the ranks' output",
              membership_.rank);
-      entry.state = &membership_.layout.state(entry.segment->data());
+      member.state = &membership_.layout.state(entry.segment->data());
+      member.memory = entry.segment;
     }
+    std::byte* const first = peer(0).segment->data();
+    ScheduleUpdates* const updates =
+        membership_.topology ? reinterpret_cast<ScheduleUpdates*>(membership_.layout.schedule_updates(first)) : nullptr;
+    membership_.control = ControlPlane(membership_.rank, std::move(members), updates);
   }
 
   // By lowest rank; each list is ascending.
@@ -397,11 +406,11 @@ class InitExchange {
   void probe_direct_access() {
     std::string obstacle = membership_.settings.direct_allowed ? "" : "SCCL_DIRECT=0";
     for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
-      if (!peer(rank).shares_address_space) obstacle = probe(rank);
+      if (!peer(rank).shares_address_space()) obstacle = probe(rank);
     // This exchange ends all writes into the cells, the next one all reads of the verdicts.
     bootstrap_.all_gather({}, deadline_);
     for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
-      if (!peer(rank).shares_address_space && probe_cell(rank) != cell_value(rank, membership_.rank))
+      if (!peer(rank).shares_address_space() && probe_cell(rank) != cell_value(rank, membership_.rank))
         obstacle = fmt::format("what rank {} wrote did not arrive", rank);
     DirectVerdict mine;
     mine.possible = obstacle.empty() ? 1 : 0;
@@ -409,17 +418,26 @@ class InitExchange {
     std::vector<DirectVerdict> verdicts;
     for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(mine), deadline_))
       verdicts.push_back(from_bytes<DirectVerdict>(bytes, static_cast<Rank>(verdicts.size())));
-    membership_.direct =
-        std::all_of(verdicts.begin(), verdicts.end(), [](const DirectVerdict& one) { return one.possible != 0; });
-    membership_.prefers_system = membership_.direct && system_pays(verdicts.front().times, verdicts.back().times);
+    membership_.reach = reach_of(verdicts);
     if (!obstacle.empty())
       log::info(log::Subsystem::init, "rank {}: no single-copy transfers ({}); shared slots are used", membership_.rank,
                 obstacle);
   }
 
+  // The same at all ranks.
+  Reach reach_of(const std::vector<DirectVerdict>& verdicts) const {
+    if (!std::all_of(verdicts.begin(), verdicts.end(), [](const DirectVerdict& one) { return one.possible != 0; }))
+      return Reach::none;
+    // One process holds all ranks or does not.
+    const auto& peers = membership_.peers;
+    if (std::all_of(peers.begin(), peers.end(), [](const Peer& one) { return one.shares_address_space(); }))
+      return Reach::shared_space;
+    return system_pays(verdicts.front().times, verdicts.back().times) ? Reach::system_preferred : Reach::through_system;
+  }
+
   // Two processes that move their data themselves and may choose how.
   bool may_prefer_system() {
-    return membership_.ranks == 2 && !peer(1 - membership_.rank).shares_address_space && !device_ &&
+    return membership_.ranks == 2 && !peer(1 - membership_.rank).shares_address_space() && !device_ &&
            !membership_.topology && membership_.settings.protocol == ProtocolChoice::automatic &&
            membership_.layout.slot_bytes() * device::kSlotCount >= kComparisonBytes;
   }
@@ -477,42 +495,10 @@ class InitExchange {
 
 }  // namespace
 
-void Peer::check_fault() const {
-  if (const int code = state->fault.load(std::memory_order_acquire); code != 0)  // pairs with publish_fault
-    throw Error(static_cast<ErrorCode>(code), std::string(state->fault_text.data()));
-}
-
-void fail_departed(const Membership& membership, Rank rank, Presence presence, const std::string& waiting_text) {
-  const Peer& peer = membership.peers[static_cast<std::size_t>(rank)];
-  const bool was_replaced = peer.life && peer.life->look() == host::PeerLife::State::replaced;
-  const char* how = presence == Presence::aborted     ? "was aborted"
-                    : presence == Presence::destroyed ? "destroyed its communicator"
-                    : presence == Presence::revoked   ? "revoked its communicator"
-                    : was_replaced                    ? "replaced its program (exec)"
-                                                      : "ended";
-  fail(ErrorCode::remote_error,
-       "rank {} (process {} on {}) {} while rank {} is in {}: look at that rank's output, then "
-       "abort this communicator and make a new one",
-       rank, peer.process, peer.host, how, membership.rank, waiting_text);
-}
-
 std::string Membership::identity_text() const { return fmt::format("{:08x}", identity & 0xffffffff); }
 
 std::string Membership::title() const {
   return name.empty() ? identity_text() : fmt::format("\"{}\" ({})", name, identity_text());
-}
-
-Reach Membership::reach() const {
-  if (!direct) return Reach::none;
-  const auto shares = [](const Peer& peer) { return peer.shares_address_space; };
-  // Alike at all ranks: one process holds all of them or does not.
-  if (std::all_of(peers.begin(), peers.end(), shares)) return Reach::shared_space;
-  return prefers_system ? Reach::system_preferred : Reach::through_system;
-}
-
-void Membership::wake_all() const {
-  host::full_fence();
-  for (const Peer& peer : peers) peer.state->bell.ring();
 }
 
 Membership init_membership(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort) {

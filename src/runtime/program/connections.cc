@@ -2,10 +2,6 @@
 
 namespace sccl::runtime {
 
-int connection_index(int kind, schedule::Direction direction, Rank peer, int ranks) {
-  return (kind * 2 + static_cast<int>(direction)) * ranks + peer;
-}
-
 void bind_connections(schedule::RankProgram& program, int kind, int ranks) {
   const auto bind = [&](std::vector<schedule::Access>& accesses) {
     for (schedule::Access& access : accesses) {

@@ -11,9 +11,9 @@
 #include "planners/planners.h"
 #include "platform/host/caches.h"
 #include "portfolio/portfolio.h"
-#include "runtime/control/stall_watch.h"
 #include "runtime/settings/nccl_filters.h"
 #include "runtime/transport/shm/memory_layout.h"
+#include "runtime/waiting/stall_watch.h"
 
 namespace sccl::runtime {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "platform/host/fences.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/gpu/kernel/device_executor.h"
@@ -58,7 +57,7 @@ const Window* OneSided::register_window(void* base, std::size_t bytes, WindowUse
            membership_.rank, bytes, window->bases.size(), record.bytes);
     window->bases.push_back(record.base);
   }
-  if (!membership_.direct) {
+  if (!membership_.reaches_buffers()) {
     log::info(log::Subsystem::init, "rank {}: no window, since the ranks cannot write into one another's memory",
               membership_.rank);
     return nullptr;
@@ -118,9 +117,8 @@ void OneSided::put(const PutRequest& request) {
   if (offset > window.bytes || data.size() > window.bytes - offset)
     fail(ErrorCode::invalid_argument, "{} bytes at offset {} do not fit into a window of {} bytes", data.size(), offset,
          window.bytes);
-  const Peer& peer = membership_.peers[static_cast<std::size_t>(to.peer)];
   const std::uint64_t address = window.bases[static_cast<std::size_t>(to.peer)] + offset;
-  if (const int error = write(peer, address, data); error == ECANCELED)
+  if (const int error = write(to.peer, address, data); error == ECANCELED)
     fail_left(to.peer);
   else if (error != 0)
     fail(ErrorCode::remote_error, "rank {} cannot write into the window of rank {} ({}): look at that rank's output",
@@ -128,34 +126,27 @@ void OneSided::put(const PutRequest& request) {
   signal(to);
 }
 
-// ECANCELED when the peer's communicator has failed or ended: its window is the program's own memory again. The fences
-// order each side's store before its load (executor.cc tells more): either that is seen here, or the peer sees that
-// this rank is at work and waits.
-int OneSided::write(const Peer& peer, std::uint64_t address, std::span<const std::byte> data) const {
-  auto& touching = membership_.peers[static_cast<std::size_t>(membership_.rank)].state->touching;
-  touching.store(1, std::memory_order_relaxed);
-  host::full_fence();  // pairs with Executor::await_release
+// ECANCELED when the peer's communicator has failed or ended: its window is the program's own memory again. Either that
+// is seen here, or the peer sees that this rank is at work and waits (runtime/control/withdrawal.h).
+int OneSided::write(Rank rank, std::uint64_t address, std::span<const std::byte> data) const {
+  const Peer& peer = membership_.peer(rank);
+  Withdrawal withdrawal = membership_.control.withdrawal();
+  withdrawal.touch();
   int error = 0;
-  if (has_left(peer))
+  if (withdrawal.has_withdrawn(rank) || membership_.control.health().presence(rank) != Presence::present)
     error = ECANCELED;
-  else if (!peer.shares_address_space)
+  else if (!peer.shares_address_space())
     error = host::write_peer(peer.process, address, data.data(), data.size());
   else if (!data.empty())
     std::memmove(reinterpret_cast<void*>(address), data.data(), data.size());
-  touching.store(0, std::memory_order_release);  // pairs with Executor::await_release
+  withdrawal.release();
   return error;
 }
 
-bool OneSided::has_left(const Peer& peer) {
-  return peer.state->withdrawn.load(std::memory_order_acquire) != 0 ||  // pairs with Executor::withdraw
-         peer.state->presence.load(std::memory_order_acquire) != 0;     // pairs with Executor::leave
-}
-
 void OneSided::fail_left(Rank rank) const {
-  const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
-  peer.check_fault();
-  fail_departed(membership_, rank, static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire)),
-                "PutSignal");
+  const PeerHealth health = membership_.control.health();
+  health.check_fault(rank);
+  health.fail_departed(rank, health.presence(rank), "PutSignal");
 }
 
 void OneSided::signal(const SignalAddress& to) {
@@ -163,8 +154,7 @@ void OneSided::signal(const SignalAddress& to) {
   // The kernel's copy, or this thread's, is complete before the count is seen; pairs with arrived() at the peer.
   membership_.layout.signal(peer.segment->data(), membership_.rank, to.signal, to.context)
       .fetch_add(1, std::memory_order_release);
-  host::full_fence();
-  peer.state->bell.ring();
+  membership_.control.bells().wake(to.peer);
 }
 
 void OneSided::wait(std::span<const SignalWait> waits) {

@@ -10,48 +10,13 @@
 #include <span>
 #include <vector>
 
-#include "runtime/call/requests.h"
+#include "runtime/call/window.h"
 #include "runtime/control/control_all_gather.h"
 #include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
 
 class DeviceExecutor;
-
-// A buffer of every rank, known to all of them.
-struct Window {
-  void* base = nullptr;  // this rank's
-  std::size_t bytes = 0;
-  std::vector<std::uint64_t> bases;  // by rank; on a device as this rank's kernels see them
-  std::shared_ptr<void> mappings;    // which make them so
-  std::uint32_t number = 0;          // on devices, the same on all ranks
-  bool in_place = false;             // collectives may use it so (gpu/resources/symmetric_windows.h)
-  std::uint64_t shifts =
-      0;  // table on the device, part of the mappings; 0: every rank's kernels see the same addresses
-};
-
-// `symmetric`: with NCCL_WIN_COLL_SYMMETRIC.
-enum class WindowUse : std::uint8_t { one_sided, symmetric };
-
-struct SignalAddress {
-  Rank peer = 0;
-  int signal = 0;
-  int context = 0;
-};
-
-// Data for a peer's window and a signal, or the signal alone.
-struct PutRequest {
-  std::span<const std::byte> data;
-  const Window* window = nullptr;
-  std::size_t offset = 0;
-  SignalAddress to;
-  StreamHandle stream = nullptr;
-};
-
-struct SignalWait {
-  SignalAddress from;
-  std::uint64_t count = 1;
-};
 
 // One rank's. Windows and registrations may be looked up by any thread, the rest is for the thread that makes calls.
 class OneSided {
@@ -84,8 +49,7 @@ class OneSided {
  private:
   const Window* add(std::unique_ptr<Window> window);
   void signal(const SignalAddress& to);
-  int write(const Peer& peer, std::uint64_t address, std::span<const std::byte> data) const;
-  static bool has_left(const Peer& peer);
+  int write(Rank rank, std::uint64_t address, std::span<const std::byte> data) const;
   [[noreturn]] void fail_left(Rank rank) const;
   std::uint64_t arrived(const SignalAddress& from) const;
 

@@ -1,5 +1,5 @@
 // sccl status: asks a running process for its communicators, and tells who is in which call and waits for whom.
-#include "runtime/control/status.h"
+#include "runtime/membership/status.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -106,6 +106,10 @@ void print_rank(const json& rank, bool own) {
   }
   std::printf("%c %5ld %9ld %8lu  %s\n", own ? '*' : ' ', rank.at("rank").get<long>(), rank.at("process").get<long>(),
               rank.at("call").get<unsigned long>(), printable(line).c_str());
+  if (state != "present") return;
+  for (const json& lane : rank.at("lanes"))
+    std::printf("%26s lane %ld, operation %ld: rank %ld, slot %ld\n", "", lane.at("lane").get<long>(),
+                lane.at("operation").get<long>(), lane.at("peer").get<long>(), lane.at("slot").get<long>());
 }
 
 void print_text(const json& status) {

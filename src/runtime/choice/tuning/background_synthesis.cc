@@ -115,28 +115,21 @@ void BackgroundSynthesis::perform(const Task& task) {
 
 void BackgroundSynthesis::publish(const std::string& text) {
   const std::uint32_t finished = finished_.load(std::memory_order_relaxed);
-  if (finished == ScheduleUpdates::kMostUpdates || text.size() > ScheduleUpdates::text_bytes() - text_end_) {
+  if (!board_.write(finished, text)) {
     log::info(log::Subsystem::tuning, "schedules of {} bytes no longer fit into what the ranks share; ignored",
               text.size());
     return;
   }
-  std::memcpy(board_.text() + text_end_, text.data(), text.size());
-  board_.updates[finished].offset = text_end_;
-  board_.updates[finished].length = static_cast<std::uint32_t>(text.size());
-  text_end_ += static_cast<std::uint32_t>(text.size());
   finished_.store(finished + 1, std::memory_order_release);  // pairs with announce
 }
 
 void BackgroundSynthesis::announce_finished(std::uint64_t call) {
-  const std::uint32_t finished = finished_.load(std::memory_order_acquire);
-  while (announced_ < finished) board_.updates[announced_++].call = call;
-  board_.announced.store(announced_, std::memory_order_release);  // pairs with due
+  announced_ = finished_.load(std::memory_order_acquire);  // pairs with publish
+  board_.announce(announced_, call);
 }
 
 BackgroundSynthesis::Result BackgroundSynthesis::take() {
-  const ScheduleUpdates::Update& updates = board_.updates[taken_++];
-  const char* text = board_.text() + updates.offset;
-  const nlohmann::json json = nlohmann::json::parse(text, text + updates.length);
+  const nlohmann::json json = nlohmann::json::parse(board_.read(taken_++));
   Result result;
   result.collective = *collective_from_name(json.at("collective").get<std::string>());
   result.root = json.at("root");

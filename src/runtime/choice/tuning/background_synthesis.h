@@ -42,9 +42,7 @@ class BackgroundSynthesis {
   }
 
   // Whether there is something to take up when call number `call` begins.
-  bool due(std::uint64_t call) const {
-    return board_.announced.load(std::memory_order_acquire) > taken_ && board_.updates[taken_].call < call;
-  }
+  bool due(std::uint64_t call) const { return board_.due(taken_, call); }
   struct Result {
     Collective collective = Collective::allreduce;
     Rank root = 0;
@@ -72,7 +70,6 @@ class BackgroundSynthesis {
   // Between the thread that makes calls and the one that searches.
   std::atomic<bool> stop_{false};
   std::atomic<std::uint32_t> finished_{0};
-  std::uint32_t text_end_ = 0;  // the searching thread's
   std::mutex mutex_;
   std::condition_variable wanted_changed_;
   std::deque<Task> wanted_;

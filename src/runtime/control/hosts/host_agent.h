@@ -32,7 +32,7 @@
 #include "platform/host/process_life.h"
 #include "runtime/control/hosts/host_link.h"
 #include "runtime/control/hosts/state_changes.h"
-#include "runtime/control/mirror.h"
+#include "runtime/control/state/mirror.h"
 
 namespace sccl::runtime {
 

@@ -72,14 +72,12 @@ bool StateChanges::look_at_activity(ActivityItem& item) {
   item.completed = activity.completed.load(std::memory_order_acquire);  // pairs with the end of a call
   item.entered = activity.entered.load(std::memory_order_acquire);
   item.transfers = activity.transfers.load(std::memory_order_relaxed);
-  for (std::size_t i = 0; i < item.waits_for.size(); ++i)
-    item.waits_for[i] = activity.waits_for[i].load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < item.waits.size(); ++i) item.waits[i] = activity.waits[i].load(std::memory_order_relaxed);
   const std::uint64_t since = activity.waits_since_us.load(std::memory_order_relaxed);
-  item.waits = since == 0 ? 0 : 1;
+  item.is_waiting = since == 0 ? 0 : 1;
   if (const std::uint64_t now = monotonic_us(); since != 0 && now > since) item.waited_us = now - since;
   const bool same = item.completed == activity_.completed && item.entered == activity_.entered &&
-                    item.transfers == activity_.transfers && since == waits_since_us_ &&
-                    item.waits_for == activity_.waits_for;
+                    item.transfers == activity_.transfers && since == waits_since_us_ && item.waits == activity_.waits;
   activity_ = item;
   waits_since_us_ = since;
   return !same;
@@ -128,9 +126,8 @@ bool apply_activity(std::span<const std::byte> body, SharedState& state) {
   ActivityItem item;
   if (!read_value(body, item)) return false;
   Activity& activity = state.activity;
-  for (std::size_t i = 0; i < item.waits_for.size(); ++i)
-    activity.waits_for[i].store(item.waits_for[i], std::memory_order_relaxed);
-  const std::uint64_t since = item.waits == 0 ? 0 : std::max<std::uint64_t>(1, monotonic_us() - item.waited_us);
+  for (std::size_t i = 0; i < item.waits.size(); ++i) activity.waits[i].store(item.waits[i], std::memory_order_relaxed);
+  const std::uint64_t since = item.is_waiting == 0 ? 0 : std::max<std::uint64_t>(1, monotonic_us() - item.waited_us);
   activity.waits_since_us.store(since, std::memory_order_relaxed);
   activity.transfers.store(item.transfers, std::memory_order_relaxed);
   activity.entered.store(item.entered, std::memory_order_release);

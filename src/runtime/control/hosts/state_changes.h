@@ -15,20 +15,20 @@
 #include <type_traits>
 
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/control/mirror.h"
+#include "runtime/control/state/mirror.h"
 
 namespace sccl::runtime {
 
 // Of Activity, as it travels.
 struct ActivityItem {
-  using Waits = std::remove_cvref_t<decltype(Activity::waits_for)>;
+  using Waits = std::remove_cvref_t<decltype(Activity::waits)>;
 
   std::uint64_t entered = 0;
   std::uint64_t completed = 0;
-  std::uint64_t waited_us = 0;  // counts when `waits`
+  std::uint64_t waited_us = 0;  // counts when `is_waiting`
   std::uint32_t transfers = 0;
-  std::uint32_t waits = 0;
-  std::array<Waits::value_type::value_type, std::tuple_size_v<Waits>> waits_for{};
+  std::uint32_t is_waiting = 0;
+  std::array<Waits::value_type::value_type, std::tuple_size_v<Waits>> waits{};
 };
 
 // Of one rank of this host.

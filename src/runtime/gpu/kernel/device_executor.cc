@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/tuning/ranking.h"
-#include "runtime/host/executor.h"
+#include "runtime/program/reduction.h"
 
 namespace sccl::runtime {
 namespace {
@@ -175,9 +175,7 @@ void DeviceExecutor::begin(const CollectiveRequest& request, const Windows& used
     signature.input_window = used->input.number;
     signature.output_window = used->output.number;
   }
-  SharedState& own = membership_.own_state();
-  own.records[calls_ % SharedState::kRecords].publish(signature);
-  own.activity.entered.store(calls_, std::memory_order_relaxed);
+  membership_.control.calls().enter(signature);
 }
 
 Choice DeviceExecutor::choose_plan(const CollectiveRequest& request, const Windows& windows) {
@@ -265,7 +263,7 @@ void DeviceExecutor::describe(device::Call& call, const CollectiveRequest& reque
   call.element_bytes = static_cast<u32>(size_bytes(request.type));
   call.divisor = 1;
   CallSignature signature;
-  membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature);
+  membership_.control.calls().read(membership_.rank, calls_, signature);
   call.signature = signature.hash();
 }
 
@@ -365,7 +363,7 @@ void DeviceExecutor::prepare(const CollectiveRequest& request) {
   complete(prepared, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{});
   CallSignature signature;
   if (log::enabled(log::Level::info, log::Subsystem::tuning) &&
-      membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
+      membership_.control.calls().read(membership_.rank, calls_, signature))
     log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, {} channels of {} blocks", membership_.rank,
               membership_.ranks, calls_, signature.text(), text(choice), arguments.channels,
               arguments.blocks_per_channel);

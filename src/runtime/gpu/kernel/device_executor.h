@@ -12,6 +12,7 @@
 
 #include "runtime/call/requests.h"
 #include "runtime/call/signature.h"
+#include "runtime/call/window.h"
 #include "runtime/choice/plan_cache.h"
 #include "runtime/choice/schedule_model.h"
 #include "runtime/gpu/kernel/device_tuner.h"
@@ -23,7 +24,6 @@
 #include "runtime/gpu/stream/stream_signals.h"
 #include "runtime/membership/membership.h"
 #include "runtime/program/transfers.h"
-#include "runtime/windows/one_sided.h"
 #include "schedule/layout.h"
 
 namespace sccl::runtime {

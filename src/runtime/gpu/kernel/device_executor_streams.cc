@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/gpu/kernel/device_executor.h"
-#include "runtime/host/executor.h"
+#include "runtime/program/reduction.h"
 
 namespace sccl::runtime {
 
@@ -93,7 +93,7 @@ void DeviceExecutor::prepare_in_stream(const CollectiveRequest& request) {
   };
   CallSignature signature;
   if (log::enabled(log::Level::info, log::Subsystem::tuning) &&
-      membership_.own_state().records[calls_ % SharedState::kRecords].read(calls_, signature))
+      membership_.control.calls().read(membership_.rank, calls_, signature))
     log::info(log::Subsystem::tuning, "rank {}/{}: call {} {}: {}, ordered by streams", membership_.rank,
               membership_.ranks, calls_, signature.text(), text(choice));
 }

@@ -95,9 +95,7 @@ void DeviceExecutor::withdraw() noexcept {
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank) continue;
     // A device gives up the kernels of a process that has ended before others can see the end.
-    const auto at_rest = [&] {
-      return peer(rank).words->idle() || membership_.peers[static_cast<std::size_t>(rank)].has_ended();
-    };
+    const auto at_rest = [&] { return peer(rank).words->idle() || membership_.control.health().has_ended(rank); };
     while (!at_rest() && std::chrono::steady_clock::now() < limit)
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     if (!at_rest())

@@ -26,14 +26,6 @@ ExplorationTurn exploration_turn(std::uint64_t call, int entrants) {
   return {0, call % kPeriod == kPeriod / 2};
 }
 
-TuningPlace device_tuning_place(const std::string& links, int ranks, const DeviceMembership& devices) {
-  const gpu::Device& device = devices.device;
-  return {fmt::format("{} ({}), driver {}, {} ranks of each, {} blocks, {}", gpu::name_of(device), device.architecture,
-                      device.driver->version, devices.neighbours, devices.blocks,
-                      devices.direct ? "in place" : "through slots"),
-          links, ranks};
-}
-
 DeviceTuner::DeviceTuner(Membership& membership, PlanCache& plans, ScheduleModel* schedule_model)
     : membership_(membership),
       driver_(*membership.on_device->device.driver),
@@ -58,7 +50,7 @@ Choice DeviceTuner::choose(const CollectiveRequest& request, std::size_t bytes, 
                            Captured captured) {
   armed_ = nullptr;
   const TuneMode mode = membership_.settings.tune;
-  const bool anything = mode == TuneMode::online || (mode == TuneMode::load && !membership_.tuning.empty());
+  const bool anything = mode == TuneMode::online || (mode == TuneMode::load && !membership_.measured.table.empty());
   if (!anything || membership_.ranks < 2 || bytes == 0) return usual;
   const CollectiveInfo& about = info(request.collective);
   const bool any_order = !(about.reduces && info(request.type).floating);
@@ -98,8 +90,8 @@ DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& us
 // A choice of the cache must be one that this communicator could have made itself.
 bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
   const Settings& settings = membership_.settings;
-  const auto found = membership_.tuning.find(entry.key);
-  if (found == membership_.tuning.end() || !settings.algorithm(entry.key.collective).empty() ||
+  const auto found = membership_.measured.table.find(entry.key);
+  if (found == membership_.measured.table.end() || !settings.algorithm(entry.key.collective).empty() ||
       settings.protocol != ProtocolChoice::automatic || settings.chunk_bytes != 0)
     return false;
   const Choice& choice = found->second.choice;
@@ -168,22 +160,15 @@ void DeviceTuner::read_clocks() {
 
 // Overwrites what rank 0 has had the time of many trials to read.
 void DeviceTuner::tell(std::uint64_t trial, std::uint64_t ns) {
-  TrialRecord& record = membership_.own_state().trials[trial % SharedState::kTrials];
-  record.number.store(0, std::memory_order_relaxed);
-  record.end_ns.store(ns, std::memory_order_release);
-  record.number.store(trial, std::memory_order_release);  // pairs with gather()
+  membership_.control.trials().publish_duration(trial, ns);
 }
 
 void DeviceTuner::gather() {
   std::erase_if(pending_, [&](const Trial& trial) {
-    if (trials_ - trial.number >= SharedState::kTrials) return true;
-    std::uint64_t least_ns = ~std::uint64_t{0};
-    for (const Peer& peer : membership_.peers) {
-      const TrialRecord& record = peer.state->trials[trial.number % SharedState::kTrials];
-      if (record.number.load(std::memory_order_acquire) != trial.number) return false;
-      least_ns = std::min(least_ns, record.end_ns.load(std::memory_order_acquire));
-      if (record.number.load(std::memory_order_relaxed) != trial.number) return true;
-    }
+    if (trials_ - trial.number >= Trials::kKept) return true;
+    std::uint64_t least_ns = 0;
+    const Trials::Found found = membership_.control.trials().least_duration(trial.number, least_ns);
+    if (found != Trials::Found::complete) return found == Trials::Found::replaced;
     Samples& samples = trial.entry->samples[static_cast<std::size_t>(trial.entrant)];
     samples.least_ns = samples.count++ == 0 ? least_ns : std::min(samples.least_ns, least_ns);
     return true;
@@ -210,7 +195,7 @@ void DeviceTuner::store() const {
   }
   if (table.empty()) return;
   const auto folder = cache_folder();
-  if (folder && store_tuning(*folder, membership_.tuning_place, table)) return;
+  if (folder && store_tuning(*folder, membership_.measured.place, table)) return;
   log::info(log::Subsystem::tuning, "measured times are not kept: {} cannot be written (SCCL_CACHE_DIR)",
             folder ? folder->string() : "no folder");
 }

@@ -42,9 +42,6 @@ struct ExplorationTurn {
 };
 ExplorationTurn exploration_turn(std::uint64_t call, int entrants);
 
-// What times on a device depend on.
-TuningPlace device_tuning_place(const std::string& links, int ranks, const DeviceMembership& devices);
-
 class DeviceTuner {
  public:
   // All must outlive it.

@@ -66,7 +66,7 @@ void DeviceWatch::launching_in_stream(device::u64 sequence) {
   if (streams_->begin(static_cast<std::uint32_t>(sequence))) return;
   check();  // of this rank
   const Rank peer = streams_->stopping_peer();
-  if (peer >= 0) membership_.peers[static_cast<std::size_t>(peer)].check_fault();
+  if (peer >= 0) membership_.control.health().check_fault(peer);
   fail(ErrorCode::remote_error,
        "rank {} stopped before this call of rank {}: look at that rank's output, then abort this "
        "communicator and make a new one",
@@ -162,7 +162,7 @@ void DeviceWatch::run() {
 void DeviceWatch::look() {
   if (stop_.abort.load(std::memory_order_acquire) || stop_.revoked.load(std::memory_order_acquire)) stop_kernels();
   check_kernels();
-  auto& activity = membership_.own_state().activity;
+  Calls calls = membership_.control.calls();
   const device::u64 finished = read(resources_.words().finished);
   const device::u64 progress = streams_ ? streams_->progress() : 0;
   if (idle() || finished != finished_seen_ || progress != progress_seen_) {
@@ -170,14 +170,12 @@ void DeviceWatch::look() {
     progress_seen_ = progress;
     moved_ = std::chrono::steady_clock::now();
     stall_.reset();
-    if (idle()) activity.completed.store(activity.entered.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    activity.waits_since_us.store(0, std::memory_order_relaxed);
+    if (idle()) calls.complete(calls.entered(membership_.rank));
+    calls.note_motion();
     if (idle()) return DeviceResources::reap();
   }
   check_device();
-  if (activity.waits_since_us.load(std::memory_order_relaxed) == 0)
-    activity.waits_since_us.store(monotonic_us(), std::memory_order_relaxed);
-  activity.waits_for[0].store(awaited(), std::memory_order_relaxed);
+  calls.note_waits(waits());
   if (streams_ && streams_->busy()) check_streams();
   // Kernels compare what they receive; two that wait for different messages receive nothing.
   else if (waited() >= kAtRest)
@@ -195,10 +193,23 @@ void DeviceWatch::check_streams() {
   for (Rank peer = 0; peer < membership_.ranks; ++peer) check_same_calls(peer);
   if (const Rank peer = streams_->mismatch(); peer >= 0) fail_mismatch(peer);
   if (const Rank peer = streams_->stopping_peer(); peer >= 0) {
-    membership_.peers[static_cast<std::size_t>(peer)].check_fault();
+    membership_.control.health().check_fault(peer);
     fail(ErrorCode::remote_error, "rank {} stopped while rank {} was in {}: look at that rank's output", peer,
          membership_.rank, waiting_text());
   }
+}
+
+// A stream is one lane. The records of kernels are wiped here, so that at the next look only lanes that still wait have
+// written theirs.
+std::vector<LaneWait> DeviceWatch::waits() {
+  std::vector<LaneWait> found;
+  const bool in_stream = streams_ && streams_->awaited() >= 0;
+  if (!in_stream)
+    for (device::u64& word : resources_.words().waits)
+      if (const device::u64 packed = __atomic_exchange_n(&word, 0, __ATOMIC_RELAXED); packed != 0)
+        found.push_back(LaneWait::unpacked(packed));
+  if (const Rank peer = awaited(); found.empty() && peer >= 0) found.push_back({0, 0, peer, 0});
+  return found;
 }
 
 Rank DeviceWatch::awaited() const {
@@ -223,7 +234,7 @@ void DeviceWatch::check_kernels() {
     case StopReason::mismatch:
       fail_mismatch(peer);
     case StopReason::peer:
-      membership_.peers[static_cast<std::size_t>(peer)].check_fault();
+      membership_.control.health().check_fault(peer);
       // It stops its kernels first and says why afterwards.
       if (!stopped_since_) stopped_since_ = std::chrono::steady_clock::now();
       if (std::chrono::steady_clock::now() - *stopped_since_ < kDepartedWaitLimit) return;
@@ -262,17 +273,8 @@ void DeviceWatch::check_follower() const {
 
 // Throws when the calls differ somewhere among those that have not ended.
 void DeviceWatch::check_same_calls(Rank peer) const {
-  auto& own = membership_.own_state();
-  const auto& theirs = membership_.peers[static_cast<std::size_t>(peer)].state->records;
-  const std::uint64_t entered = own.activity.entered.load(std::memory_order_relaxed);
-  const std::uint64_t first = entered > SharedState::kRecords ? entered - SharedState::kRecords + 1 : 1;
-  for (std::uint64_t sequence = first; sequence <= entered; ++sequence) {
-    CallSignature mine;
-    CallSignature other;
-    if (own.records[sequence % SharedState::kRecords].read(sequence, mine) &&
-        theirs[sequence % SharedState::kRecords].read(sequence, other) && !(mine == other))
-      throw Error(ErrorCode::invalid_usage, mismatch_text(membership_.rank, mine, peer, other));
-  }
+  const Calls calls = membership_.control.calls();
+  calls.compare(peer, 1, calls.entered(membership_.rank));
 }
 
 void DeviceWatch::fail_mismatch(Rank peer) const {
@@ -287,15 +289,15 @@ void DeviceWatch::fail_mismatch(Rank peer) const {
 void DeviceWatch::check_peers() {
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank) continue;
-    const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
-    peer.check_fault();
-    const auto presence = static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire));
-    const bool dead = peer.has_ended();
+    const PeerHealth health = membership_.control.health();
+    health.check_fault(rank);
+    const Presence presence = health.presence(rank);
+    const bool dead = health.has_ended(rank);
     if (presence == Presence::present && !dead) continue;
     if (waited() < kDepartedWaitLimit) continue;
     // One that has gone in peace matters only to who waits for it.
     if (presence == Presence::destroyed && !still_awaits(rank)) continue;
-    fail_departed(membership_, rank, presence, waiting_text());
+    health.fail_departed(rank, presence, waiting_text());
   }
 }
 
@@ -309,9 +311,10 @@ bool DeviceWatch::still_awaits(Rank rank) {
 }
 
 std::string DeviceWatch::waiting_text() const {
-  const std::uint64_t sequence = membership_.own_state().activity.entered.load(std::memory_order_relaxed);
+  const Calls calls = membership_.control.calls();
+  const std::uint64_t sequence = calls.entered(membership_.rank);
   CallSignature call;
-  const bool known = membership_.own_state().records[sequence % SharedState::kRecords].read(sequence, call);
+  const bool known = calls.read(membership_.rank, sequence, call);
   const device::u64 running = read(resources_.words().finished_sequence) + 1;
   const bool one_sided =
       streams_ && streams_->busy() ? streams_->awaits_signal() : running == one_sided_.load(std::memory_order_relaxed);

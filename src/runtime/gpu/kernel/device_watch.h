@@ -11,14 +11,15 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "kernels/gpu/arguments.h"
 #include "runtime/call/stop.h"
-#include "runtime/control/stall_watch.h"
 #include "runtime/gpu/resources/device_resources.h"
 #include "runtime/gpu/stream/stream_watch.h"
 #include "runtime/membership/membership.h"
+#include "runtime/waiting/stall_watch.h"
 
 namespace sccl::runtime {
 
@@ -61,7 +62,7 @@ class DeviceWatch {
   // Throws what has gone wrong.
   void check() const;
   // Throws what a peer has published of its own failure.
-  void check_fault(Rank rank) const { membership_.peers[static_cast<std::size_t>(rank)].check_fault(); }
+  void check_fault(Rank rank) const { membership_.control.health().check_fault(rank); }
 
  private:
   void run();
@@ -77,6 +78,7 @@ class DeviceWatch {
   [[noreturn]] void fail_stopped() const;
   std::string waiting_text() const;
   Rank awaited() const;
+  std::vector<LaneWait> waits();
   std::chrono::steady_clock::duration waited() const { return std::chrono::steady_clock::now() - moved_; }
   device::u64 read(const device::u64& word) const { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 

@@ -7,6 +7,7 @@
 #include "runtime/choice/plan_cache.h"
 #include "runtime/gpu/resources/device_gate.h"
 #include "runtime/program/connections.h"
+#include "runtime/transport/p2p/peer_memory_transport.h"
 #include "runtime/transport/stream/stream_path.h"
 
 namespace sccl::runtime {
@@ -67,24 +68,17 @@ device::u64* DeviceResources::counter(int which, Rank peer, int signal, int cont
 void DeviceResources::connect() {
   const DeviceLayout& layout = membership_.layout;
   const int ranks = static_cast<int>(membership_.peers.size());
-  connections_per_channel_ = static_cast<device::u32>(2 * DeviceLayout::kKinds * ranks);
-  std::vector<device::Connection> table(connections_per_channel_ * static_cast<std::size_t>(layout.channels()));
+  connections_per_channel_ = static_cast<device::u32>(connection_count(DeviceLayout::kKinds, ranks));
+  std::vector<device::gpu::DeviceConnection> table(connections_per_channel_ *
+                                                   static_cast<std::size_t>(layout.channels()));
+  PeerMemoryTransport transport(membership_, rank_);
   for (int channel = 0; channel < layout.channels(); ++channel)
     for (int kind = 0; kind < DeviceLayout::kKinds; ++kind)
       for (Rank peer = 0; peer < ranks; ++peer)
         for (const auto direction : {schedule::Direction::outgoing, schedule::Direction::incoming}) {
-          const bool sends = direction == schedule::Direction::outgoing;
-          const auto place =
-              sends ? membership_.ring(peer, rank_, channel, kind) : membership_.ring(rank_, peer, channel, kind);
-          device::Connection connection{};
-          connection.ring = at<device::Ring>(place.ring);
-          connection.payload = at<device::u8>(place.payload);
-          connection.lines = at<device::u64>(place.lines);
-          connection.slot_bytes = layout.slot_bytes();
-          connection.peer = peer;
-          connection.maps_buffers = true;  // of use only to programs that use buffers in place
-          table[static_cast<std::size_t>(channel) * connections_per_channel_ +
-                static_cast<std::size_t>(connection_index(kind, direction, peer, ranks))] = connection;
+          const auto index = static_cast<std::size_t>(connection_index(kind, direction, peer, ranks));
+          transport.connect({direction, peer, kind, channel},
+                            table[static_cast<std::size_t>(channel) * connections_per_channel_ + index]);
         }
   connections_ = allocate(table.size() * sizeof table[0]);
   connections_->write(0, table.data(), table.size() * sizeof table[0]);

@@ -26,7 +26,9 @@ class DeviceResources {
   device::gpu::HostWords* device_words() const { return at<device::gpu::HostWords>(words_address_); }
   device::gpu::Control* control() const { return at<device::gpu::Control>(own().memory->address()); }
   device::gpu::Control* const* peer_controls() const { return at<device::gpu::Control* const>(controls_->address()); }
-  device::Connection* connections() const { return at<device::Connection>(connections_->address()); }
+  device::gpu::DeviceConnection* connections() const {
+    return at<device::gpu::DeviceConnection>(connections_->address());
+  }
   device::u32 connections_per_channel() const { return connections_per_channel_; }
 
   // Memory that kernels leave as they find it, set aside when the communicator is made. Where a call needs more it is

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/call/requests.h"
-#include "runtime/windows/one_sided.h"
+#include "runtime/call/window.h"
 
 namespace sccl::runtime {
 

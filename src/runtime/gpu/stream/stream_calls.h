@@ -16,10 +16,6 @@
 
 namespace sccl::runtime {
 
-// Slices so small that the copies of two hops overlap; larger ones where all ranks share a device and nothing overlaps.
-inline constexpr std::size_t kSlicesOfMove = 8;
-inline constexpr std::size_t kLeastSliceBytes = 1 << 20;
-
 class StreamCalls {
  public:
   // What both kinds of calls have.

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "runtime/call/window.h"
 #include "runtime/gpu/resources/device_resources.h"
 #include "runtime/transport/stream/stream_path.h"
-#include "runtime/windows/one_sided.h"
 
 namespace sccl::runtime {
 

@@ -18,7 +18,7 @@ bool StreamWatch::busy(Rank rank) const {
 
 bool StreamWatch::others_busy() const {
   for (Rank rank = 0; rank < path_.ranks(); ++rank)
-    if (rank != path_.rank && busy(rank) && !membership_.peers[static_cast<std::size_t>(rank)].has_ended()) return true;
+    if (rank != path_.rank && busy(rank) && !membership_.control.health().has_ended(rank)) return true;
   return false;
 }
 
@@ -80,10 +80,8 @@ void StreamWatch::stop() {
 }
 
 bool StreamWatch::may_take_data(Rank rank) const {
-  const Peer& peer = membership_.peers[static_cast<std::size_t>(rank)];
-  const bool gone = peer.state->fault.load(std::memory_order_acquire) != 0 ||
-                    static_cast<Presence>(peer.state->presence.load(std::memory_order_acquire)) != Presence::present ||
-                    peer.has_ended();
+  const PeerHealth health = membership_.control.health();
+  const bool gone = health.has_failed(rank) || health.is_gone(rank);
   return !gone && load(path_.page(rank).progress().stopping) == 0 && busy(rank);
 }
 

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -25,22 +26,28 @@
 
 #include "platform/host/exported_memory.h"
 #include "runtime/call/requests.h"
-#include "runtime/membership/membership.h"
+#include "runtime/control/control_plane.h"
+#include "runtime/transport/shm/peer.h"
 
 namespace sccl::runtime {
 
 class MappedBuffers {
  public:
-  // `membership` must outlive it.
-  explicit MappedBuffers(const Membership& membership);
+  // Which calls may be in question; the same on all ranks.
+  struct Scope {
+    std::size_t least_bytes = SIZE_MAX;  // of calls of which any may be
+    std::function<bool(Collective, std::size_t bytes)> pays;
+  };
+  // `control` and `peers` must outlive it.
+  MappedBuffers(const ControlPlane& control, std::span<const Peer> peers, Scope scope);
 
   // Whether the ranks compare at this collective; counts it. The same at every rank.
   bool due(const CollectiveRequest& request) {
     const std::size_t bytes = request.count * size_bytes(request.type);
-    return may_concern(bytes) && in_question(request, bytes) && ++calls_ >= next_;
+    return may_concern(bytes) && scope_.pays(request.collective, bytes) && ++calls_ >= next_;
   }
 
-  bool may_concern(std::size_t bytes) const { return bytes >= least_bytes_; }
+  bool may_concern(std::size_t bytes) const { return bytes >= scope_.least_bytes; }
 
   void begin(const CollectiveRequest& request);
 
@@ -65,7 +72,7 @@ class MappedBuffers {
   void check_kept() const;
 
  private:
-  // As Notice carries it.
+  // As a board carries it.
   struct BufferRecord {
     std::uint64_t changes = 0;  // of this process's buffers: who mapped them looks again
     host::ExportedBuffer input;
@@ -78,7 +85,6 @@ class MappedBuffers {
   };
   using Key = std::pair<Rank, std::uint64_t>;  // the inode
 
-  bool in_question(const CollectiveRequest& request, std::size_t bytes) const;
   bool locate(const void* address, std::size_t bytes, host::ExportedBuffer& buffer) const;
   bool has_shown(Rank rank) const;
   bool all_have_shown() const;
@@ -88,9 +94,14 @@ class MappedBuffers {
   Comparison answer(Comparison result);
   std::uint64_t shift_of(Rank rank, const host::ExportedBuffer& buffer, bool& all) const;
 
-  const Membership& membership_;
-  const std::size_t least_bytes_;  // of calls that can be in question
-  std::uint64_t calls_ = 0;        // in question
+  int ranks() const { return static_cast<int>(peers_.size()); }
+  Board records_board() const { return number_ % 2 == 0 ? Board::buffers_even : Board::buffers_odd; }
+  Board verdict_board() const { return number_ % 2 == 0 ? Board::verdict_even : Board::verdict_odd; }
+
+  const ControlPlane& control_;
+  const std::span<const Peer> peers_;
+  const Scope scope_;
+  std::uint64_t calls_ = 0;  // in question
   std::uint64_t next_ = 1;
   std::uint64_t interval_ = 1;
   std::uint64_t number_ = 0;  // of comparisons

@@ -7,8 +7,8 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_registry.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/control/registry.h"
 #include "runtime/settings/device_blocks.h"
 #include "runtime/transport/p2p/peer_check.h"
 

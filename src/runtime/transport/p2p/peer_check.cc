@@ -48,7 +48,7 @@ class Check {
         words_(device, sizeof(device::gpu::HostWords)),
         fetched_(allocate(peers * kPatternBytes)),
         sent_(allocate(peers * kPatternBytes)),
-        connections_(allocate(peers * sizeof(device::Connection) * 2)),
+        connections_(allocate(peers * sizeof(device::gpu::DeviceConnection) * 2)),
         controls_(allocate(peers * sizeof(device::gpu::Control))),
         lanes_(allocate(peers * kMostLanes * sizeof(device::LaneState))),
         runs_(peers) {
@@ -92,7 +92,8 @@ class Check {
 
   // Sends to the peer through its ring and takes from this rank's own; the peer's kernel has to run meanwhile. All that
   // may wait for kernels is done here, before any of them waits for another.
-  void prepare_exchange(std::size_t index, const device::Connection& to_peer, const device::Connection& from_peer) {
+  void prepare_exchange(std::size_t index, const device::gpu::DeviceConnection& to_peer,
+                        const device::gpu::DeviceConnection& from_peer) {
     using schedule::Access;
     using schedule::Via;
     const Access input{Via::local, -1, {schedule::Buffer::input, 0}};
@@ -104,10 +105,10 @@ class Check {
     program.lanes[0].ops[0].destinations = {{Via::slot, 0, {}}};
     program.lanes[1].ops[0].operands = {{Via::slot, 1, {}}};
     program.lanes[1].ops[0].destinations = {output};
-    const std::array<device::Connection, 2> ends{to_peer, from_peer};
+    const std::array<device::gpu::DeviceConnection, 2> ends{to_peer, from_peer};
     connections_->write(index * sizeof ends, ends.data(), sizeof ends);
     device::gpu::CallArguments arguments{};
-    arguments.connections = reinterpret_cast<device::Connection*>(connections_->address()) + index * 2;
+    arguments.connections = reinterpret_cast<device::gpu::DeviceConnection*>(connections_->address()) + index * 2;
     arguments.call.input = reinterpret_cast<const device::u8*>(sent_->address() + index * kPatternBytes);
     arguments.call.output = reinterpret_cast<device::u8*>(fetched_->address() + index * kPatternBytes);
     arguments.call.slice_elements = kMessageBytes;
@@ -267,7 +268,7 @@ std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayo
   const bool exchanges = possible && complete;
   const auto connection = [&](Rank receiver, Rank sender) {
     const gpu::Address base = memory_of(receiver).address();
-    device::Connection end{};
+    device::gpu::DeviceConnection end{};
     end.ring = reinterpret_cast<device::Ring*>(layout.ring(base, 0, 0, sender));
     end.payload = reinterpret_cast<device::u8*>(layout.payload(base, 0, 0, sender));
     end.slot_bytes = layout.slot_bytes();

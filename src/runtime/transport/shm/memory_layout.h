@@ -8,7 +8,7 @@
 
 #include "base/types.h"
 #include "kernels/device/connection.h"
-#include "runtime/control/shared_state.h"
+#include "runtime/control/state/shared_state.h"
 
 namespace sccl::runtime {
 

@@ -12,7 +12,7 @@
 #include "kernels/gpu/move_arguments.h"
 #include "kernels/instantiate/device_kernels.h"
 #include "kernels/instantiate/embedded.h"
-#include "runtime/gpu/stream/stream_calls.h"
+#include "runtime/transport/stream/stream_path.h"
 
 namespace sccl::runtime {
 namespace {

@@ -10,9 +10,9 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_registry.h"
 #include "platform/gpu/stream_operations.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/control/registry.h"
 #include "runtime/transport/p2p/device_layout.h"
 #include "runtime/transport/stream/engine_rates.h"
 

@@ -45,6 +45,10 @@ inline constexpr std::uint32_t kFree = 1;  // of `empty`
 // An operation's operands and destinations are a kernel's arguments.
 inline constexpr int kMostStreamRanks = 64;
 
+// Slices so small that the copies of two hops overlap; larger ones where all ranks share a device and nothing overlaps.
+inline constexpr std::size_t kSlicesOfMove = 8;
+inline constexpr std::size_t kLeastSliceBytes = 1 << 20;
+
 // Of one rank: what it tells of itself, then its flags.
 struct StreamProgress {
   // By its stream:

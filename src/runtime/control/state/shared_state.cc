@@ -1,4 +1,4 @@
-#include "runtime/control/shared_state.h"
+#include "runtime/control/state/shared_state.h"
 
 #include <algorithm>
 #include <bit>
@@ -50,7 +50,7 @@ void Notice::post(std::uint64_t new_tag, std::span<const std::byte> bytes) {
   std::memcpy(values.data(), bytes.data(), std::min(bytes.size(), kBytes));
   for (std::size_t i = 0; i < values.size(); ++i) words[i].store(values[i], std::memory_order_relaxed);
   tag.store(new_tag,
-            std::memory_order_release);  // pairs with the loads of the tag in ControlAllGather and MappedBuffers
+            std::memory_order_release);  // pairs with Boards::shows
 }
 
 std::array<std::byte, Notice::kBytes> Notice::read() const {

@@ -1,4 +1,4 @@
-#include "runtime/control/waiter.h"
+#include "runtime/waiting/waiter.h"
 
 #include <sched.h>
 #include <time.h>

@@ -14,7 +14,7 @@
 
 #include "base/types.h"
 #include "platform/host/segment.h"
-#include "runtime/control/shared_state.h"
+#include "runtime/control/state/shared_state.h"
 
 namespace sccl::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/control/memberships.h"
+#include "runtime/membership/memberships.h"
 
 #include <map>
 #include <mutex>

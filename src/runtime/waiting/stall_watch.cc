@@ -1,4 +1,4 @@
-#include "runtime/control/stall_watch.h"
+#include "runtime/waiting/stall_watch.h"
 
 #include "base/env.h"
 #include "base/error.h"

@@ -7,17 +7,12 @@
 
 namespace sccl::runtime {
 
-struct SharedState;
-
 // The abstract Unix socket of a process, without the NUL in front. Whoever connects as the same user, or as root, is
 // sent one JSON text.
 inline std::string status_socket_name(long process) { return "sccl-status-" + std::to_string(process); }
 
 // Starts the thread that serves, once a process, if SCCL_STATUS asks for it.
 void serve_status();
-
-// The call that the rank is in; "" between calls.
-std::string doing_text(const SharedState& state);
 
 // The JSON text.
 std::string status_text();

@@ -1,5 +1,6 @@
-// What a rank shows its peers, at the beginning of its shared memory: the bell it sleeps on, the calls it has entered,
-// why it failed, whether it left. Behind it lie the rings it receives through.
+// What a rank shows its peers: the bell it sleeps on, the calls it has entered, why it failed, whether it left. For the
+// other files of this room, which say what it means; for ranks of one host it lies at the beginning of the rank's
+// shared memory (transport/shm/memory_layout.h).
 #pragma once
 
 #include <array>
@@ -9,9 +10,11 @@
 #include <span>
 #include <string>
 
+#include "base/types.h"
+#include "kernels/device/wait_record.h"
 #include "platform/host/doorbell.h"
 #include "runtime/call/signature.h"
-#include "runtime/control/plan_board.h"
+#include "runtime/control/state/plan_board.h"
 
 namespace sccl::runtime {
 
@@ -28,8 +31,7 @@ struct CallRecord {
   bool read(std::uint64_t sequence, CallSignature& call) const;
 };
 
-// A small message to all peers, outside of calls. Stays until the next one; runtime/control/control_all_gather.h tells
-// why nobody can still be reading it then.
+// A small message to all peers (boards.h).
 struct Notice {
   static constexpr std::size_t kBytes = 192;
 
@@ -40,7 +42,20 @@ struct Notice {
   std::array<std::byte, kBytes> read() const;
 };
 
-enum class Board : std::uint8_t { even, odd, split, shrink, grow };
+// What messages of their own are about: the records of control_all_gather.h, in turn; ids of communicators made from
+// this one; records and verdicts of transport/mapped/mapped_buffers.h, in turn.
+enum class Board : std::uint8_t {
+  even,
+  odd,
+  split,
+  shrink,
+  grow,
+  buffers_even,
+  buffers_odd,
+  verdict_even,
+  verdict_odd
+};
+inline constexpr std::size_t kBoards = 9;
 
 // revoked: takes part in making new communicators, but in no call any more.
 enum class Presence : std::uint32_t { present = 0, revoked = 1, destroyed = 2, aborted = 3 };
@@ -48,24 +63,21 @@ enum class Presence : std::uint32_t { present = 0, revoked = 1, destroyed = 2, a
 // Of the clock that all processes of a host share.
 std::uint64_t monotonic_us();
 
+using LaneWait = device::WaitRecord;
+
 // What `sccl status` shows of a rank. Each value stands for itself; `completed` alone is ordered, after the call's
 // messages.
 struct Activity {
-  static constexpr std::size_t kMostAwaited = 8;
+  static constexpr std::size_t kMostWaits = 32;
 
-  std::atomic<std::uint64_t> entered{0};                          // collectives begun
-  std::atomic<std::uint64_t> completed{0};                        // number of the last one that was completed
-  std::atomic<std::uint32_t> transfers{0};                        // 1 while a batch of Send and Recv is under way
-  std::array<std::atomic<std::int32_t>, kMostAwaited> waits_for;  // ranks, then -1
-  std::atomic<std::uint64_t> waits_since_us{0};                   // 0: does not wait
-
-  Activity() {
-    for (auto& rank : waits_for) rank.store(-1, std::memory_order_relaxed);
-  }
+  std::atomic<std::uint64_t> entered{0};                       // collectives begun
+  std::atomic<std::uint64_t> completed{0};                     // number of the last one that was completed
+  std::atomic<std::uint32_t> transfers{0};                     // 1 while a batch of Send and Recv is under way
+  std::atomic<std::uint64_t> waits_since_us{0};                // 0: does not wait
+  std::array<std::atomic<std::uint64_t>, kMostWaits> waits{};  // LaneWait, then zeros
 };
 
-// When a rank began and ended a call that choice/tuning/chooser.h times. Read only when the ranks' calls in between
-// have made sure that it is written, so that no order is needed.
+// When a rank began and ended a call that is timed (control_plane.h, Trials).
 struct TrialRecord {
   std::atomic<std::uint64_t> number{0};
   std::atomic<std::uint64_t> begin_ns{0};
@@ -84,22 +96,15 @@ struct SharedState {
   // ErrorCode of the rank's first failure; stored (release) after the text, loaded (acquire) before it.
   std::atomic<int> fault{0};
   std::array<char, kFaultTextBytes> fault_text{};
-  // How a failed rank gets its buffers back from its peers; the protocol is in executor.cc.
+  // How a failed rank gets its buffers back from its peers (withdrawal.h).
   std::atomic<std::uint32_t> touching{0};
   std::atomic<std::uint32_t> withdrawn{0};
   Activity activity;
   std::array<TrialRecord, kTrials> trials;  // by number
-  std::array<Notice, 5> notices;            // by Board
-  // Of mapped_buffers.h, by number of the comparison: records, and whether all buffers that were new could be mapped
-  // (2 number + verdict; stored with release, loaded with acquire).
-  std::array<Notice, 2> buffer_records;
-  std::array<std::atomic<std::uint64_t>, 2> buffer_verdicts{};
-  // Number of the record this rank waits for all ranks to show (control_all_gather.h), 0 when it does not. Stored
-  // (release) after the calls it has entered, loaded (acquire) before them by who is in a call: until that one shows
-  // the record, too, the rank can make no call.
-  std::atomic<std::uint64_t> gathering{0};
-  std::uint64_t records_shown = 0;  // the owner's own affair
-  PlanBoard plans;                  // rank 0's serves
+  std::array<Notice, kBoards> notices;      // by Board
+  std::atomic<std::uint64_t> gathering{0};  // see Boards::gathering
+  std::uint64_t records_shown = 0;          // the owner's own affair
+  PlanBoard plans;                          // see ControlPlane::plans
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
 

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-namespace sccl::runtime {
+namespace sccl {
 
 template <typename T>
 class ProcessRegistry {
@@ -77,4 +77,4 @@ std::shared_ptr<T> find_shared(std::uint64_t token) {
   return ProcessRegistry<T>::instance().find(token);
 }
 
-}  // namespace sccl::runtime
+}  // namespace sccl

@@ -1,6 +1,6 @@
 // Everything shown lies in the ranks' shared memory as atomics (SharedState::Activity), so that any process of a
 // communicator can show all of its ranks, and nothing is asked of the threads that communicate.
-#include "runtime/control/status.h"
+#include "runtime/membership/status.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,57 +12,50 @@
 #include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "runtime/control/memberships.h"
 #include "runtime/membership/membership.h"
+#include "runtime/membership/memberships.h"
 
 namespace sccl::runtime {
 namespace {
 
 using nlohmann::json;
 
-const char* presence_name(const SharedState& state) {
-  switch (static_cast<Presence>(state.presence.load(std::memory_order_acquire))) {  // pairs with Executor::leave
-    case Presence::present:
-      return "present";
-    case Presence::revoked:
-      return "revoked";
-    case Presence::destroyed:
-      return "destroyed";
-    case Presence::aborted:
-      return "aborted";
-  }
-  return "";
+json describe(const LaneWait& wait) {
+  return {{"lane", wait.lane}, {"operation", wait.operation}, {"peer", wait.peer}, {"slot", wait.slot}};
 }
 
-json describe(const Peer& peer, Rank rank) {
-  const SharedState& state = *peer.state;
-  json waits = json::array();
-  for (const auto& other : state.activity.waits_for)
-    if (const Rank awaited = other.load(std::memory_order_relaxed); awaited >= 0) waits.push_back(awaited);
-  const std::uint64_t since = state.activity.waits_since_us.load(std::memory_order_relaxed);
-  const double seconds = waits.empty() || since == 0 ? 0.0 : static_cast<double>(monotonic_us() - since) * 1e-6;
+json describe(const ControlPlane& control, Rank rank) {
+  const Calls calls = control.calls();
+  const PeerHealth health = control.health();
+  const Member& member = control.members().of(rank);
+  std::set<Rank> awaited;
+  json lanes = json::array();
+  for (const LaneWait& wait : calls.waits(rank)) {
+    awaited.insert(wait.peer);
+    lanes.push_back(describe(wait));
+  }
   json entry{{"rank", rank},
-             {"process", peer.process},
-             {"host", peer.host},
-             {"state", peer.has_ended() ? "ended" : presence_name(state)},
-             {"call", state.activity.entered.load(std::memory_order_relaxed)},
-             {"doing", doing_text(state)},
-             {"waits_for", std::move(waits)},
-             {"waits_seconds", seconds}};
-  if (state.fault.load(std::memory_order_acquire) != 0)  // pairs with publish_fault
-    entry["fault"] = std::string(state.fault_text.data());
+             {"process", member.process},
+             {"host", member.host},
+             {"state", health.has_ended(rank) ? "ended" : name_of(health.presence(rank))},
+             {"call", calls.entered(rank)},
+             {"doing", calls.text(rank)},
+             {"waits_for", awaited},
+             {"waits_seconds", awaited.empty() ? 0.0 : calls.waits_seconds(rank)},
+             {"lanes", std::move(lanes)}};
+  if (health.has_failed(rank)) entry["fault"] = health.fault_text(rank);
   return entry;
 }
 
 json describe(const Membership& membership, std::size_t number) {
   json ranks = json::array();
-  for (Rank rank = 0; rank < membership.ranks; ++rank)
-    ranks.push_back(describe(membership.peers[static_cast<std::size_t>(rank)], rank));
+  for (Rank rank = 0; rank < membership.ranks; ++rank) ranks.push_back(describe(membership.control, rank));
   return {{"communicator", number},   {"identity", membership.identity_text()},
           {"name", membership.name},  {"rank", membership.rank},
           {"size", membership.ranks}, {"bytes", membership.layout.total_bytes()},
@@ -129,14 +122,6 @@ void start_serving() {
 }
 
 }  // namespace
-
-std::string doing_text(const SharedState& state) {
-  if (state.activity.transfers.load(std::memory_order_relaxed) != 0) return "a group of Send and Recv";
-  const std::uint64_t entered = state.activity.entered.load(std::memory_order_relaxed);
-  if (entered == state.activity.completed.load(std::memory_order_relaxed)) return "";
-  CallSignature call;
-  return state.records[entered % SharedState::kRecords].read(entered, call) ? call.text() : "a call";
-}
 
 void serve_status() {
   if (env::flag("SCCL_STATUS", false)) start_serving();

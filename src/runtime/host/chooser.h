@@ -43,7 +43,7 @@ class Chooser {
   };
 
   // `membership` must outlive it.
-  explicit Chooser(Membership& membership);
+  explicit Chooser(const Membership& membership);
   // Rank 0 keeps what was measured in the cache.
   ~Chooser();
   Chooser(const Chooser&) = delete;
@@ -106,7 +106,7 @@ class Chooser {
   void store() const;
   void write_trace() const;
 
-  Membership& membership_;
+  const Membership& membership_;
   SharedPlans shared_plans_;
   PlanCache plans_;
   const bool tracing_;

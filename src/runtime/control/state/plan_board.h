@@ -1,5 +1,5 @@
 // Where the ranks of a host tell one another of plans that one of them has made for all (choice/shared_plans.h). Lies
-// in the shared memory of rank 0.
+// in the shared memory of the first of them.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-#include "runtime/choice/tuning/chooser.h"
+#include "runtime/host/chooser.h"
 
 #include <fcntl.h>
 
@@ -15,7 +15,7 @@ namespace sccl::runtime {
 namespace {
 
 // Of the records of trials: a rank may be that many ahead of one that has not read them yet.
-constexpr std::size_t kMostPending = SharedState::kTrials / 2;
+constexpr std::size_t kMostPending = Trials::kKept / 2;
 // Rooted calls wait for another call to make their times readable, maybe in vain.
 constexpr std::size_t kMostRootedPending = 2;
 
@@ -40,10 +40,11 @@ SharedPlans::Host plans_of_host(const Membership& membership) {
   const auto peer = [&membership](Rank rank) -> const Peer& {
     return membership.peers.at(static_cast<std::size_t>(rank));
   };
-  return {membership.peers.front().state->plans, membership.rank, [peer](Rank rank) { return peer(rank).has_ended(); },
+  return {membership.control.plans(), membership.rank,
+          [&control = membership.control](Rank rank) { return control.health().has_ended(rank); },
           [peer](Rank rank, int descriptor) {
             const Peer& owner = peer(rank);
-            if (owner.shares_address_space) return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+            if (owner.shares_address_space()) return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
             const std::string path = fmt::format("/proc/{}/fd/{}", owner.process, descriptor);
             return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
           }};
@@ -51,7 +52,7 @@ SharedPlans::Host plans_of_host(const Membership& membership) {
 
 }  // namespace
 
-Chooser::Chooser(Membership& membership)
+Chooser::Chooser(const Membership& membership)
     : membership_(membership),
       shared_plans_(plans_of_host(membership)),
       plans_(membership.rank, membership.ranks, &shared_plans_),
@@ -60,9 +61,8 @@ Chooser::Chooser(Membership& membership)
     const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
     schedule_model_ = std::make_unique<ScheduleModel>(
         *membership_.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
-    std::byte* const base = membership_.peers.front().segment->data();
     background_synthesis_ = std::make_unique<BackgroundSynthesis>(
-        *membership_.topology, *reinterpret_cast<ScheduleUpdates*>(membership_.layout.schedule_updates(base)),
+        *membership_.topology, *membership_.control.updates(),
         membership_.rank == 0 ? BackgroundSynthesis::Part::searches : BackgroundSynthesis::Part::listens);
   }
 }
@@ -105,8 +105,9 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
   entry->key = key;
   entry->question = {key.collective, key.root, membership_.ranks, key.size};
   const Settings& settings = membership_.settings;
-  entry->ranked = schedule_model_ ? rank_on_links(entry->question, settings, *schedule_model_)
-                                  : rank_on_host(entry->question, settings, membership_.reach(), membership_.learned);
+  entry->ranked = schedule_model_
+                      ? rank_on_links(entry->question, settings, *schedule_model_)
+                      : rank_on_host(entry->question, settings, membership_.reach, membership_.measured.learned);
   want_better(key);
   if (take_measured(*entry)) return entry;
   if (settings.tune == TuneMode::online) {
@@ -143,10 +144,10 @@ bool Chooser::take_measured(Entry& entry) {
   if (settings.tune == TuneMode::off || !settings.algorithm(entry.key.collective).empty() ||
       settings.protocol != ProtocolChoice::automatic || settings.chunk_bytes != 0)
     return false;
-  const auto found = membership_.tuning.find(entry.key);
-  if (found == membership_.tuning.end()) return false;
+  const auto found = membership_.measured.table.find(entry.key);
+  if (found == membership_.measured.table.end()) return false;
   const Choice& choice = found->second.choice;
-  if (choice.form == Form::direct && !membership_.direct) return false;
+  if (choice.form == Form::direct && !membership_.reaches_buffers()) return false;
   try {
     std::vector<Ranked> both{entry.ranked.front(), {choice, found->second.us, "measured before"}};
     if (!entry.key.any_order) keep_same_sums(both, entry.question);
@@ -236,11 +237,7 @@ const Chooser::Served& Chooser::take_turn(Entry& entry, const CallSignature& cal
 
 void Chooser::note_end() {
   timed_ = false;
-  TrialRecord& record = membership_.own_state().trials[trials_ % SharedState::kTrials];
-  // Ordered before this rank's next messages, whose release pairs with the acquire of whoever reads this later.
-  record.begin_ns.store(begin_ns_, std::memory_order_relaxed);
-  record.end_ns.store(now_ns(), std::memory_order_relaxed);
-  record.number.store(trials_, std::memory_order_relaxed);
+  membership_.control.trials().publish(trials_, begin_ns_, now_ns());
 }
 
 void Chooser::collect(std::uint64_t call) {
@@ -259,19 +256,12 @@ void Chooser::collect(std::uint64_t call) {
   }
 }
 
-// From the last rank's beginning to the last one's end, by the clock that all processes of a host share.
 std::uint64_t Chooser::duration_ns(std::uint64_t trial) const {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  for (const Peer& peer : membership_.peers) {
-    const TrialRecord& record = peer.state->trials[trial % SharedState::kTrials];
-    if (record.number.load(std::memory_order_relaxed) != trial)
-      fail(ErrorCode::internal_error, "rank {} misses the times of trial {}: set SCCL_TUNE=off and report this",
-           membership_.rank, trial);
-    begin = std::max(begin, record.begin_ns.load(std::memory_order_relaxed));
-    end = std::max(end, record.end_ns.load(std::memory_order_relaxed));
-  }
-  return end > begin ? end - begin : 1;
+  const auto span_ns = membership_.control.trials().span_ns(trial);
+  if (!span_ns)
+    fail(ErrorCode::internal_error, "rank {} misses the times of trial {}: set SCCL_TUNE=off and report this",
+         membership_.rank, trial);
+  return *span_ns;
 }
 
 void Chooser::settle(Entry& entry) {
@@ -309,7 +299,7 @@ void Chooser::log_entry(const Entry& entry, const std::string& what) const {
 void Chooser::store() const {
   if (measured_.empty()) return;
   const auto folder = cache_folder();
-  if (folder && store_tuning(*folder, membership_.tuning_place, measured_)) return;
+  if (folder && store_tuning(*folder, membership_.measured.place, measured_)) return;
   log::info(log::Subsystem::tuning, "measured times are not kept: {} cannot be written (SCCL_CACHE_DIR)",
             folder ? folder->string() : "no folder");
 }

@@ -1,0 +1,65 @@
+// The state of a communicator: which calls it allows now, and why it allows no more.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+#include "base/error.h"
+#include "base/types.h"
+#include "runtime/communicator/job.h"
+
+namespace sccl::runtime {
+
+// What ncclCommGetAsyncError tells while work goes on in the background.
+inline constexpr int kInProgress = 7;
+
+// For any thread.
+class Lifecycle {
+ public:
+  enum class State : int { created, ready, suspended, revoked, finalized, aborted, failed };
+
+  explicit Lifecycle(Rank rank) : rank_(rank) {}
+
+  State now() const { return state_.load(std::memory_order_acquire); }
+  bool failed() const { return async_error_.load(std::memory_order_acquire) != 0; }
+  // Work of a non-blocking communicator: while it runs, no other call is allowed.
+  BackgroundWork& background() { return background_; }
+
+  // The code of the first error that this communicator met, else kInProgress while background work runs, else 0.
+  // Takes no lock, but waits while the buffers of a call that failed are taken back: a caller that sees the code may
+  // free them, and a stream that has ended because of the failure finds it told.
+  int async_error() const;
+
+  // Throw unless the communicator is ready: what is wrong with it, and why.
+  void check_usable() const;
+  // The same for making communicators from this one, which a revoked or failed one still allows.
+  void check_parent() const;
+  // And for resume().
+  void check_suspended() const;
+  [[noreturn]] void fail_unusable() const;
+
+  // No effect in another state than `from`. False then.
+  bool enter(State from, State to);
+  void abort() { state_.store(State::aborted, std::memory_order_release); }
+  void revoke() { state_.store(State::revoked, std::memory_order_release); }
+  // After a revocation: the errors of calls that it ended are none.
+  void forget_error() { async_error_.store(0, std::memory_order_release); }
+
+  // A failure is recorded in three steps: its text, its code, and after the caller has taken the buffers back, the end.
+  void note_text(const char* text);
+  void begin_failure(ErrorCode code);
+  void end_failure();
+
+ private:
+  const Rank rank_;
+  std::atomic<State> state_{State::created};
+  std::atomic<bool> was_ready_{false};
+  std::atomic<int> async_error_{0};
+  std::atomic<int> taking_back_{0};  // threads that record a failure and take buffers back
+  BackgroundWork background_;
+  mutable std::mutex mutex_;
+  std::string failure_;  // guarded by mutex_
+};
+
+}  // namespace sccl::runtime

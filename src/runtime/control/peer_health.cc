@@ -1,0 +1,81 @@
+#include "runtime/control/peer_health.h"
+
+#include "base/error.h"
+
+namespace sccl::runtime {
+namespace {
+
+void wake_all(const Members& members) {
+  for (const Member& member : members.all) member.state->bell.wake();
+}
+
+}  // namespace
+
+void PeerHealth::publish_fault(int code, const std::string& text) {
+  members_.own().publish_fault(code, text);
+  wake_all(members_);
+}
+
+void PeerHealth::leave(Presence how) {
+  auto& presence = members_.own().presence;
+  if (presence.load(std::memory_order_relaxed) >= static_cast<std::uint32_t>(how)) return;
+  presence.store(static_cast<std::uint32_t>(how), std::memory_order_release);  // pairs with presence()
+  wake_all(members_);
+}
+
+bool PeerHealth::has_failed(Rank rank) const {
+  return members_.state(rank).fault.load(std::memory_order_acquire) != 0;  // pairs with SharedState::publish_fault
+}
+
+void PeerHealth::check_fault(Rank rank, const std::string& prefix) const {
+  const SharedState& state = members_.state(rank);
+  if (const int code = state.fault.load(std::memory_order_acquire); code != 0)  // pairs with SharedState::publish_fault
+    throw Error(static_cast<ErrorCode>(code), prefix + state.fault_text.data());
+}
+
+void PeerHealth::check_all_faults() const {
+  for (Rank rank = 0; rank < members_.ranks(); ++rank) check_fault(rank);
+}
+
+std::string PeerHealth::fault_text(Rank rank) const {
+  return has_failed(rank) ? std::string(members_.state(rank).fault_text.data()) : std::string();
+}
+
+bool PeerHealth::has_ended(Rank rank) const {
+  const auto& life = members_.of(rank).life;
+  return life && life->look() != host::PeerLife::State::runs;
+}
+
+std::string PeerHealth::whereabouts(Rank rank) const {
+  const Member& member = members_.of(rank);
+  return fmt::format("rank {} (process {} on {})", rank, member.process, member.host);
+}
+
+void PeerHealth::fail_departed(Rank rank, Presence presence, const std::string& waiting_text) const {
+  const auto& life = members_.of(rank).life;
+  const bool was_replaced = life && life->look() == host::PeerLife::State::replaced;
+  const char* how = presence == Presence::aborted     ? "was aborted"
+                    : presence == Presence::destroyed ? "destroyed its communicator"
+                    : presence == Presence::revoked   ? "revoked its communicator"
+                    : was_replaced                    ? "replaced its program (exec)"
+                                                      : "ended";
+  fail(ErrorCode::remote_error,
+       "{} {} while rank {} is in {}: look at that rank's output, then abort this communicator and make a new one",
+       whereabouts(rank), how, members_.rank, waiting_text);
+}
+
+const char* name_of(Presence presence) {
+  switch (presence) {
+    case Presence::present:
+      return "present";
+    case Presence::revoked:
+      return "revoked";
+    case Presence::destroyed:
+      return "destroyed";
+    case Presence::aborted:
+      return "aborted";
+  }
+  return "";
+}
+
+}  // namespace sccl::runtime

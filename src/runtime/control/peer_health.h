@@ -1,0 +1,43 @@
+// Whether ranks are well: faults that they publish, whether they left, whether their processes have ended.
+#pragma once
+
+#include <string>
+
+#include "runtime/control/members.h"
+
+namespace sccl::runtime {
+
+class PeerHealth {
+ public:
+  explicit PeerHealth(const Members& members) : members_(members) {}
+
+  // This rank's first fault; later ones are dropped. Wakes all ranks.
+  void publish_fault(int code, const std::string& text);
+  // This rank takes part no more; a weaker form than one told before is dropped. Wakes all ranks.
+  void leave(Presence how);
+
+  bool has_failed(Rank rank) const;
+  // Throws the error that the rank failed with, if it has; `prefix` goes before the text.
+  void check_fault(Rank rank, const std::string& prefix = "") const;
+  void check_all_faults() const;
+  // "" without one.
+  std::string fault_text(Rank rank) const;
+  Presence presence(Rank rank) const {
+    return static_cast<Presence>(members_.state(rank).presence.load(std::memory_order_acquire));  // pairs with leave()
+  }
+  // Or exec replaced its program. Not seen of ranks of this process.
+  bool has_ended(Rank rank) const;
+  bool is_gone(Rank rank) const { return presence(rank) != Presence::present || has_ended(rank); }
+
+  // "rank 3 (process 12 on node1)"
+  std::string whereabouts(Rank rank) const;
+  // Throws: that rank, which `presence` shows or whose process has ended, left while this one waits for it.
+  [[noreturn]] void fail_departed(Rank rank, Presence presence, const std::string& waiting_text) const;
+
+ private:
+  const Members& members_;
+};
+
+const char* name_of(Presence presence);
+
+}  // namespace sccl::runtime

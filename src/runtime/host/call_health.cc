@@ -1,0 +1,125 @@
+#include "runtime/host/call_health.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/error.h"
+#include "platform/host/fences.h"
+
+namespace sccl::runtime {
+namespace {
+
+bool waits_for(const WaitingCall& call, Rank rank) {
+  const std::vector<LaneWait> waits = call.waits();
+  return std::any_of(waits.begin(), waits.end(), [&](const LaneWait& wait) { return wait.peer == rank; });
+}
+
+}  // namespace
+
+std::string CallHealth::text(const WaitingCall& call) {
+  const CallSignature* const signature = call.signature();
+  const std::string text = signature != nullptr ? fmt::format("{} as call {}", signature->text(), signature->sequence)
+                                                : std::string("a group of Send and Recv");
+  const std::vector<Rank> peers = awaited(call);
+  return peers.empty() ? text : fmt::format("{}, waiting for rank {}", text, fmt::join(peers, ", "));
+}
+
+std::vector<Rank> CallHealth::awaited(const WaitingCall& call) {
+  std::set<Rank> peers;
+  for (const LaneWait& wait : call.waits()) peers.insert(wait.peer);
+  return {peers.begin(), peers.end()};
+}
+
+Progress CallHealth::check(WaitingCall& call) const {
+  if (stop_.abort.load(std::memory_order_acquire))  // pairs with Communicator::abort
+    fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", own(), text(call));
+  if (stop_.revoked.load(std::memory_order_acquire))  // pairs with Communicator::revoke
+    fail(ErrorCode::invalid_usage, "rank {} was revoked while in {}", own(), text(call));
+  // Peers see only waits that are long enough to come here.
+  control_.calls().note_waits(call.waits());
+  bool moved = false;
+  for (Rank rank = 0; rank < control_.members().ranks(); ++rank) {
+    const Progress progress = rank == own() ? Progress::idle : check_peer(call, rank);
+    if (progress == Progress::done) return progress;
+    moved = moved || progress == Progress::moved;
+  }
+  return moved ? Progress::moved : Progress::idle;
+}
+
+Progress CallHealth::check_peer(WaitingCall& call, Rank rank) const {
+  const PeerHealth health = control_.health();
+  health.check_fault(rank);
+  if (const CallSignature* const mine = call.signature()) {
+    control_.calls().compare(rank, *mine);
+    if (const Progress progress = check_completed(call, *mine, rank); progress != Progress::idle) return progress;
+    check_gathering(*mine, rank);
+  }
+  // What the peer sent before it left may have arrived since the lanes were last stepped.
+  if (!health.is_gone(rank) || !waits_for(call, rank)) return Progress::idle;
+  if (const Progress progress = call.advance(); progress != Progress::idle || !waits_for(call, rank)) return progress;
+  health.fail_departed(rank, health.presence(rank), text(call));
+}
+
+// A rank that only sends may be so many calls ahead that its record of this one is gone. If it has completed this call,
+// all it had to send or take is sent and taken: a rank that waits for more is in another call than that one was.
+Progress CallHealth::check_completed(WaitingCall& call, const CallSignature& mine, Rank rank) const {
+  if (!waits_for(call, rank) || control_.calls().completed(rank) < mine.sequence) return Progress::idle;
+  if (const Progress progress = call.advance(); progress != Progress::idle || !waits_for(call, rank)) return progress;
+  compare_past(mine, rank);
+  fail(ErrorCode::invalid_usage,
+       "rank {} called {} as call {} of this communicator and waits for rank {}, which has completed another call as "
+       "that one and gone on to call {}: make the ranks' calls equal, in the same order",
+       own(), mine.text(), mine.sequence, rank, control_.calls().entered(rank));
+}
+
+// A peer that waits for this rank in a Split or the like, and has not made this call, never will.
+void CallHealth::check_gathering(const CallSignature& mine, Rank rank) const {
+  const Boards boards = control_.boards();
+  const std::uint64_t record = boards.gathering(rank);
+  if (control_.health().presence(rank) != Presence::present || record <= boards.records_shown() ||
+      control_.calls().entered(rank) >= mine.sequence)
+    return;
+  fail(ErrorCode::invalid_usage,
+       "rank {} called {} as call {} of this communicator while rank {} splits or shrinks it, registers a window or "
+       "suspends it: make the ranks' calls equal, in the same order",
+       own(), mine.text(), mine.sequence, rank);
+}
+
+// A rank that only sends in a rooted call meets no message of its peers that could disagree. Of two ranks that
+// disagree, the one that entered later finds the other's record here: both published theirs before the fence that ends
+// an operation, and read the other's after it.
+void CallHealth::compare_all(const CallSignature& mine) const {
+  host::full_fence();
+  for (Rank rank = 0; rank < control_.members().ranks(); ++rank)
+    if (rank != own()) control_.calls().compare(rank, mine);
+}
+
+// Where both of two ranks only sent, their next message tells that they disagreed.
+void CallHealth::compare_past(const CallSignature& mine, Rank rank) const {
+  if (mine.sequence > 1) control_.calls().compare(rank, 1, mine.sequence - 1);
+}
+
+void CallHealth::fail_mismatch(const WaitingCall& call, Rank peer) const {
+  const CallSignature* const mine = call.signature();
+  if (mine == nullptr)
+    fail(ErrorCode::invalid_usage,
+         "rank {} receives from rank {} a transfer of another size than it asked for: make the counts and types of "
+         "Send and Recv equal",
+         own(), peer);
+  control_.calls().compare(peer, *mine);
+  compare_past(*mine, peer);
+  fail(ErrorCode::invalid_usage,
+       "rank {} is in call {}, {}, and met a message of another call of rank {}: make the ranks' calls equal, in the "
+       "same order",
+       own(), mine->sequence, mine->text(), peer);
+}
+
+void CallHealth::fail_transfer(const WaitingCall& call, Rank peer, int error) const {
+  control_.health().check_all_faults();  // a rank that gave up took its buffers with it
+  fail(ErrorCode::remote_error,
+       "rank {} cannot reach the memory of rank {} any more ({}) in {}: look at that rank's output", own(), peer,
+       std::strerror(error), text(call));
+}
+
+}  // namespace sccl::runtime

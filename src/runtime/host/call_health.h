@@ -1,0 +1,58 @@
+// The slow half of waiting on the host: what a rank finds out that waits, or that was told what it did not expect. It
+// throws when this rank was aborted, when a peer failed, left or died, and when ranks are in different calls.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/call/signature.h"
+#include "runtime/call/stop.h"
+#include "runtime/control/control_plane.h"
+#include "runtime/host/progress.h"
+
+namespace sccl::runtime {
+
+// The call in progress, as its health is asked for.
+class WaitingCall {
+ public:
+  virtual ~WaitingCall() = default;
+  // Null for a batch of Send and Recv, which has no common signature.
+  virtual const CallSignature* signature() const = 0;
+  virtual std::vector<LaneWait> waits() const = 0;
+  // One more turn.
+  virtual Progress advance() = 0;
+};
+
+class CallHealth {
+ public:
+  // Both must outlive it.
+  CallHealth(const ControlPlane& control, const StopFlags& stop) : control_(control), stop_(stop) {}
+
+  // Called when nothing has moved for a while. What had arrived from a peer that left is taken meanwhile, which may
+  // complete the call: the answer is advance()'s.
+  Progress check(WaitingCall& call) const;
+  // Somebody else wants the call to end: check() says who.
+  bool is_stopped() const {
+    return stop_.abort.load(std::memory_order_relaxed) || stop_.revoked.load(std::memory_order_relaxed);
+  }
+  // A collective whose ranks may finish without each other has ended here.
+  void compare_all(const CallSignature& mine) const;
+  [[noreturn]] void fail_mismatch(const WaitingCall& call, Rank peer) const;
+  [[noreturn]] void fail_transfer(const WaitingCall& call, Rank peer, int error) const;
+  // "AllReduce(count=4, float, sum) as call 7, waiting for rank 3"
+  static std::string text(const WaitingCall& call);
+  // In ascending order, each once.
+  static std::vector<Rank> awaited(const WaitingCall& call);
+
+ private:
+  Progress check_peer(WaitingCall& call, Rank rank) const;
+  Progress check_completed(WaitingCall& call, const CallSignature& mine, Rank rank) const;
+  void check_gathering(const CallSignature& mine, Rank rank) const;
+  void compare_past(const CallSignature& mine, Rank rank) const;
+  Rank own() const { return control_.members().rank; }
+
+  const ControlPlane& control_;
+  const StopFlags& stop_;
+};
+
+}  // namespace sccl::runtime

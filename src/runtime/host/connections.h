@@ -1,0 +1,45 @@
+// The connections of a rank on the host, made once by its transports. A program's connection numbers are places in the
+// table that belongs to its kind of ring (program/connections.h).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/membership/membership.h"
+#include "runtime/transport/mapped/mapped_buffers.h"
+#include "runtime/transport/transport.h"
+
+namespace sccl::runtime {
+
+class HostConnections {
+ public:
+  // `membership` must outlive it. Throws internal_error for a peer that no transport reaches.
+  explicit HostConnections(const Membership& membership);
+
+  // As a program of this kind numbers them.
+  std::span<kernels::HostConnection> of(MemoryLayout::RingKind kind);
+  std::span<kernels::HostConnection> all() { return ends_; }
+
+  // From now on peers' buffers lie where they were mapped.
+  void map_buffers(const MappedBuffers& mapped);
+  void unmap_buffers();
+  bool maps_buffers() const { return maps_buffers_; }
+  // Of the peers' buffers, by rank; null where none are mapped.
+  const device::u64* input_shifts() const { return maps_buffers_ ? input_shifts_.data() : nullptr; }
+  const device::u64* output_shifts() const { return maps_buffers_ ? output_shifts_.data() : nullptr; }
+  // Every peer's buffers are used in place, and not through the system.
+  bool sees_peers_buffers() const { return maps_buffers_ || membership_.reach == Reach::shared_space; }
+
+ private:
+  HostTransport& transport_to(Rank peer) const;
+  kernels::HostConnection& incoming(Rank peer);
+
+  const Membership& membership_;
+  std::vector<std::unique_ptr<HostTransport>> transports_;  // the first that reaches a peer serves it
+  std::vector<kernels::HostConnection> ends_;
+  bool maps_buffers_ = false;
+  std::vector<device::u64> input_shifts_, output_shifts_;  // by rank
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,192 @@
+#include "runtime/host/lane_progress.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+namespace sccl::runtime {
+namespace {
+
+using device::Outcome;
+using device::u32;
+using device::u64;
+using device::u8;
+
+// Slices by which a lane may be ahead of another of its rank where lanes move together. That ends, as every lane waits
+// in the end for operations of its own slice or of earlier ones (lanes go slice by slice, shared slots too:
+// shared_slots.h), and no rank holds back a lane at the earliest slice of all.
+constexpr u64 kMostLead = 1;
+constexpr device::LaneState kFirstStep{0, 0, 0, -1, 0};
+
+}  // namespace
+
+LaneProgress::LaneProgress(const Membership& membership)
+    : withdrawal_(membership.control.withdrawal()), health_(membership.control.health()) {
+  target_.set_heavy_sleepers(membership.heavy_fences);
+  std::vector<u8*> bases;
+  for (const Peer& peer : membership.peers)
+    bases.push_back(peer.segment ? reinterpret_cast<u8*>(peer.segment->data()) : nullptr);
+  target_.set_withdrawals(withdrawal_.words());
+  target_.set_shared_memory(std::move(bases));
+}
+
+void LaneProgress::start(const Start& start) {
+  const HostShape& shape = start.shape;
+  program_ = start.program.view();
+  call_ = &start.call;
+  shape_ = &shape;
+  connections_ = start.connections;
+  if (start.new_geometry) {
+    target_.reserve(shape.operands, shape.destinations, shape.bounce_bytes);
+    if (start.may_be_short) short_call_.prepare(program_, start.call, connections_);
+  }
+  if (shape.streams_everything)
+    target_.stream_everything();
+  else
+    target_.stream_between(start.output, static_cast<const u8*>(start.output) + shape.streamed_bytes);
+  runs_short_ = start.may_be_short && short_call_.ready() && !start.call.scaled && start.call.divisor <= 1;
+  target_.drop_held();
+  lanes_.assign(start.program.lane_count(), kFirstStep);
+  unfinished_lanes_ = lanes_.size();
+  ended_.reset();
+}
+
+void LaneProgress::restart() {
+  std::fill(lanes_.begin(), lanes_.end(), kFirstStep);
+  unfinished_lanes_ = lanes_.size();
+}
+
+Progress LaneProgress::step() {
+  Interpreter interpreter(program_, *call_, connections_.data(), lanes_.data(), target_);
+  const auto [operations, unfinished] = shape_->moves_together ? step_together(interpreter) : step_lanes(interpreter);
+  const bool moved = operations > 0 || unfinished < unfinished_lanes_;
+  unfinished_lanes_ = unfinished;
+  if (unfinished > 1) target_.awaits_anything();
+  if (unfinished == 0) return Progress::done;
+  return moved ? Progress::moved : Progress::idle;
+}
+
+LaneProgress::Turn LaneProgress::step_lanes(Interpreter& interpreter) {
+  Turn turn;
+  for (u32 lane = 0; lane < lanes_.size(); ++lane) {
+    target_.awaits_anything();
+    Outcome outcome;
+    if (runs_short_) {
+      outcome = short_call_.run(lane, lanes_, *call_, target_, turn.operations);
+    } else {
+      do {
+        outcome = step_lane(interpreter, lane);
+        if (outcome == Outcome::progressed) ++turn.operations;
+      } while (outcome == Outcome::progressed && !shape_->lanes_in_turn);
+    }
+    if (outcome != Outcome::finished) ++turn.unfinished;
+    if (ends(outcome, lane)) break;
+  }
+  return turn;
+}
+
+// One operation of each lane that can go on; what they move, they move together. A lane that is ahead goes only with
+// the slowest one: alone it would just fill slots, as its peer would, and both would move everything by themselves.
+LaneProgress::Turn LaneProgress::step_together(Interpreter& interpreter) {
+  Turn turn;
+  std::array<std::pair<u32, Interpreter::Begun>, kernels::HostTarget::kMostHeld> begun;
+  std::size_t count = 0;
+  const u64 slowest = slice_of_slowest_lane();
+  const u64 slices = call_->slice_count;
+  bool slowest_goes = false;
+  const auto begin_those = [&](auto&& qualifies) {
+    for (u32 lane = 0; lane < lanes_.size() && count < begun.size() && !ended_; ++lane) {
+      const u64 slice = lanes_[lane].slice;
+      if (!qualifies(slice)) continue;
+      target_.awaits_anything();
+      begun[count].first = lane;
+      const Outcome outcome = interpreter.begin(lane, begun[count].second);
+      if (ends(outcome, lane) || outcome != Outcome::progressed) continue;
+      ++count;
+      slowest_goes = slowest_goes || slice == slowest;
+    }
+  };
+  target_.hold();
+  begin_those([&](u64 slice) { return slice < std::min(slowest + kMostLead, slices); });
+  if (slowest_goes) begin_those([&](u64 slice) { return slice == slowest + kMostLead && slice < slices; });
+  if (ended_) {
+    target_.drop_held();
+    return {0, unfinished_lanes_};
+  }
+  target_.move_held();
+  for (std::size_t i = 0; i < count; ++i) interpreter.finish(begun[i].first, begun[i].second);
+  turn.operations = count;
+  turn.unfinished = static_cast<std::size_t>(
+      std::count_if(lanes_.begin(), lanes_.end(), [&](const device::LaneState& lane) { return lane.slice < slices; }));
+  return turn;
+}
+
+u64 LaneProgress::slice_of_slowest_lane() const {
+  u64 slowest = call_->slice_count;
+  for (const device::LaneState& lane : lanes_) slowest = std::min(slowest, lane.slice);
+  return slowest;
+}
+
+bool LaneProgress::ends(Outcome outcome, std::size_t lane) {
+  if (outcome == Outcome::mismatch)
+    ended_ = End{outcome, lanes_[lane].blocked_on_peer, 0};
+  else if (outcome == Outcome::failed)
+    ended_ = End{outcome, target_.failed_peer(), target_.error()};
+  return ended_.has_value();
+}
+
+Outcome LaneProgress::step_lane(Interpreter& interpreter, std::size_t lane) {
+  if (!shape_->touches_peers) return interpreter.step(static_cast<u32>(lane));
+  Rank gone = withdrawal_.touch();
+  Outcome outcome = Outcome::blocked;
+  if (gone < 0) {
+    Interpreter::Begun begun{};
+    outcome = interpreter.begin(static_cast<u32>(lane), begun);
+    if (outcome == Outcome::progressed) {
+      // What was read may be what its owner wrote after it withdrew: then nobody is to hear that this is done.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      gone = withdrawal_.withdrawn();
+      if (gone < 0) outcome = interpreter.finish(static_cast<u32>(lane), begun);
+    }
+  }
+  withdrawal_.release();
+  if (gone < 0) return outcome;
+  note_withdrawal(gone);
+  return Outcome::blocked;
+}
+
+// A revoked rank has no fault to tell; it shows its presence a moment before or after it withdraws.
+void LaneProgress::note_withdrawal(Rank peer) {
+  health_.check_fault(peer);
+  if (health_.presence(peer) != Presence::present) ended_ = End{Outcome::blocked, peer, 0};
+}
+
+std::vector<LaneWait> LaneProgress::waits() const {
+  std::vector<LaneWait> found;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (lanes_[lane].blocked_on_peer >= 0) found.push_back(wait_of(lane));
+  return found;
+}
+
+// The slot is that of the first connection with the peer in the operation at which the lane is.
+LaneWait LaneProgress::wait_of(std::size_t lane) const {
+  const device::LaneState& state = lanes_[lane];
+  LaneWait wait{static_cast<u32>(lane), state.op, state.blocked_on_peer, 0};
+  const device::Lane& of = program_.lanes[lane];
+  if (state.op >= of.op_count) return wait;
+  const device::Op& op = program_.ops[of.op_begin + state.op];
+  const auto look = [&](const device::Access& access) {
+    if (access.via == device::Via::local) return false;
+    const kernels::HostConnection& connection = connections_[static_cast<std::size_t>(access.connection)];
+    if (connection.peer != wait.peer) return false;
+    wait.slot = static_cast<u32>(connection.position & (connection.depth - 1));
+    return true;
+  };
+  for (u32 i = 0; i < op.operand_count; ++i)
+    if (look(program_.operands[op.operand_begin + i])) return wait;
+  for (u32 i = 0; i < op.destination_count; ++i)
+    if (look(program_.destinations[op.destination_begin + i])) return wait;
+  return wait;
+}
+
+}  // namespace sccl::runtime

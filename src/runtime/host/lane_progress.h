@@ -1,0 +1,85 @@
+// Steps the lanes of the call in progress on this thread, by the interpreter or, where every message is a short one, by
+// what ShortCall has made ready.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/host/short_call.h"
+#include "kernels/host/target.h"
+#include "runtime/control/control_plane.h"
+#include "runtime/host/call_geometry.h"
+#include "runtime/host/progress.h"
+
+namespace sccl::runtime {
+
+class LaneProgress {
+ public:
+  // `membership` must outlive it.
+  explicit LaneProgress(const Membership& membership);
+
+  // A call that runs with this geometry, and a program of these connections. Where only the buffers and the number of
+  // the call are new, restart() does. `call` and `shape` must stay until the call ends.
+  struct Start {
+    const kernels::FlatProgram& program;
+    const device::Call& call;
+    const HostShape& shape;
+    std::span<kernels::HostConnection> connections;
+    const void* output = nullptr;
+    bool new_geometry = true;
+    bool may_be_short = false;
+  };
+  void start(const Start& start);
+  void restart();
+
+  // One turn of every lane. An outcome that ends the call is kept for the caller: see ended().
+  Progress step();
+  // After idle: false while another step would be in vain for certain. Costs one load.
+  bool may_go_on() const { return target_.may_go_on(); }
+  // Nothing is stepped for a while that could tell.
+  void awaits_anything() { target_.awaits_anything(); }
+
+  // Why the call cannot go on, after a step that found so.
+  struct End {
+    // mismatch, failed, or blocked: the peer took its buffers back and left
+    device::Outcome outcome = device::Outcome::progressed;
+    Rank peer = -1;
+    int error = 0;  // errno, after failed
+  };
+  const std::optional<End>& ended() const { return ended_; }
+
+  bool finished() const { return unfinished_lanes_ == 0; }
+  // What blocked lanes wait for.
+  std::vector<LaneWait> waits() const;
+
+ private:
+  using Interpreter = device::Interpreter<kernels::HostTarget>;
+  // Of one turn. size_t avoids a store-forwarding stall.
+  struct Turn {
+    std::size_t operations = 0;
+    std::size_t unfinished = 0;  // lanes
+  };
+
+  Turn step_lanes(Interpreter& interpreter);
+  Turn step_together(Interpreter& interpreter);
+  device::Outcome step_lane(Interpreter& interpreter, std::size_t lane);
+  device::u64 slice_of_slowest_lane() const;
+  bool ends(device::Outcome outcome, std::size_t lane);
+  void note_withdrawal(Rank peer);
+  LaneWait wait_of(std::size_t lane) const;
+
+  Withdrawal withdrawal_;
+  PeerHealth health_;
+  kernels::HostTarget target_;
+  kernels::ShortCall short_call_;
+  bool runs_short_ = false;  // by short_call_
+  device::Program program_{};
+  const device::Call* call_ = nullptr;
+  const HostShape* shape_ = nullptr;
+  std::span<kernels::HostConnection> connections_;
+  std::vector<device::LaneState> lanes_;
+  std::size_t unfinished_lanes_ = 0;
+  std::optional<End> ended_;
+};
+
+}  // namespace sccl::runtime
