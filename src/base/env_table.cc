@@ -122,7 +122,10 @@ constexpr auto kTable = std::to_array<Variable>({
      "The machine in NCCL's XML, completed by what is found on devices; without devices rehearsed as with SCCL_TOPO, "
      "which "
      "goes first. Rank 0's counts."},
-    {"NCCL_TUNER_PLUGIN", "name, path, none", "unset", kIgnored, "Tuner plugin."},
+    {"NCCL_TUNER_PLUGIN", "path, suffix, none, STATIC_PLUGIN", "libnccl-tuner.so where it is found", kHonoured,
+     "Tuner plugin (ncclTunerPlugin_v2 to v6), asked by rank 0 for every size class when a communicator is made; its "
+     "answers go before what is measured, and SCCL_ALGO, SCCL_PROTO and their counterparts before its answers "
+     "(plugins.md)."},
     {"NCCL_UID_STAGGER_RATE", "number", "7000", kIgnored, "Greetings a second the root shall get at most."},
     {"NCCL_UID_STAGGER_THRESHOLD", "number", "256", kIgnored, "Ranks from which greetings are spread over time."},
     {"NCCL_WIN_ENABLE", "0 | 1", "1", kHonoured, "Collectives use buffers in symmetric windows in place."},
@@ -189,10 +192,6 @@ constexpr auto kTable = std::to_array<Variable>({
      "The links that calls may use, to rehearse another machine or a part of it (dgx1v:0,1,4); goes before "
      "NCCL_TOPO_FILE "
      "and what is found. Rank 0's counts."},
-    {"SCCL_TRACE", "path with %h, %p", "none", kHonoured,
-     "Into this file every process writes when its ranks were in which call, for whom they waited and what served the "
-     "call, for Chrome's and Perfetto's viewers (sccl trace merge). Without %p the host and the process are added to "
-     "the name."},
     {"SCCL_TUNE", "load | off | online", "load", kHonoured,
      "Measured times of schedules and slices: those of SCCL_CACHE_DIR are used, none are, or new ones are taken (at "
      "most "

@@ -104,10 +104,12 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
   auto entry = std::make_unique<Entry>();
   entry->key = key;
   entry->question = {key.collective, key.root, membership_.ranks, key.size};
+  if (const CallWish* const wish = membership_.tuner.find(key.collective, key.size)) {
+    serve_wish(*entry, *wish, "asked for by the tuner plugin");
+    return entry;
+  }
   const Settings& settings = membership_.settings;
-  entry->ranked = schedule_model_
-                      ? rank_on_links(entry->question, settings, *schedule_model_)
-                      : rank_on_host(entry->question, settings, membership_.reach, membership_.measured.learned);
+  entry->ranked = ranking(entry->question, settings);
   want_better(key);
   if (take_measured(*entry)) return entry;
   if (settings.tune == TuneMode::online) {
@@ -117,6 +119,17 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
   }
   log_entry(*entry, entry->ranked.front().why);
   return entry;
+}
+
+std::vector<Ranked> Chooser::ranking(const Question& question, const Settings& settings) {
+  return schedule_model_ ? rank_on_links(question, settings, *schedule_model_)
+                         : rank_on_host(question, settings, membership_.reach, membership_.measured.learned);
+}
+
+void Chooser::serve_wish(Entry& entry, const CallWish& wish, const char* why) {
+  entry.ranked = ranking(entry.question, settings_with(membership_.settings, wish));
+  settle_at_once(entry);
+  log_entry(entry, why);
 }
 
 // Nothing is measured: in place is one pass over the data, and nobody needs less.

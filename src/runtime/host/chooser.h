@@ -89,6 +89,8 @@ class Chooser {
 
   Entry& entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers);
   std::unique_ptr<Entry> make_entry(const TuningKey& key);
+  std::vector<Ranked> ranking(const Question& question, const Settings& settings);
+  void serve_wish(Entry& entry, const CallWish& wish, const char* why);
   std::unique_ptr<Entry> make_mapped_entry(const TuningKey& key);
   void settle_at_once(Entry& entry);
   bool take_measured(Entry& entry);

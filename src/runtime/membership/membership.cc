@@ -24,6 +24,7 @@
 #include "runtime/choice/tuning/device_tuning_place.h"
 #include "runtime/control/schedule_updates.h"
 #include "runtime/membership/links.h"
+#include "runtime/membership/tuner_situation.h"
 #include "runtime/transport/p2p/device_exchange.h"
 #include "runtime/transport/stream/stream_path.h"
 #include "topology/json.h"
@@ -32,7 +33,7 @@ namespace sccl::runtime {
 namespace {
 
 // What every rank tells the others, as plain bytes: all ranks run the same library version on the same machine type.
-constexpr std::uint32_t kProtocolVersion = 7;
+constexpr std::uint32_t kProtocolVersion = 8;
 constexpr std::size_t kHostNameBytes = 64;
 
 struct PeerRecord {
@@ -47,6 +48,7 @@ struct PeerRecord {
   std::uint8_t names_links = 0;  // the settings name links; rank 0's count
   std::uint8_t writes_description = 0;
   std::uint8_t lets_others_fence = 0;
+  std::uint8_t has_tuner_plugin = 0;  // rank 0's counts
   SettingsRecord settings;
   std::array<char, kHostNameBytes> host_name{};
   DeviceRecord device;
@@ -134,6 +136,7 @@ class InitExchange {
       share_devices();
       settle_protocol();
       share_tuning();
+      share_tuner_choices();
       return std::move(membership_);
     } catch (const std::exception& error) {
       KeptProbes::of_process().keep(probe_memory_);
@@ -169,6 +172,9 @@ class InitExchange {
     if (device_) record.device = record_of(*device_, most_blocks_);
     ::gethostname(record.host_name.data(), record.host_name.size() - 1);
     record.lets_others_fence = host::let_others_fence() ? 1 : 0;
+    if (membership_.rank == 0 && membership_.ranks > 1)
+      membership_.tuner_plugin = TunerPlugin::open({membership_.identity, membership_.ranks, 1});
+    record.has_tuner_plugin = membership_.tuner_plugin != nullptr ? 1 : 0;
     records_ = exchange(record);
     check_records(mine);
     membership_.heavy_fences =
@@ -253,6 +259,14 @@ class InitExchange {
       const std::string text = from_rank_0([&] { return learned_text(); });
       if (auto learned = learned_from_text(text, why)) membership_.measured.learned = *std::move(learned);
     }
+  }
+
+  // Rank 0 asks its plugin for all ranks. One exchange, only when there is a plugin.
+  void share_tuner_choices() {
+    if (records_.front().has_tuner_plugin == 0) return;
+    const std::string text = from_rank_0(
+        [&] { return TunerChoices::ask(*membership_.tuner_plugin, tuner_situation(membership_)).to_text(); });
+    membership_.tuner = TunerChoices::from_text(text);
   }
 
   template <typename Make>

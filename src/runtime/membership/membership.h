@@ -12,10 +12,12 @@
 #include "base/deadline.h"
 #include "platform/host/process_life.h"
 #include "runtime/bootstrap/unique_id.h"
+#include "runtime/call/requests.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/tuning/learned.h"
 #include "runtime/choice/tuning/tuning_file.h"
 #include "runtime/control/control_plane.h"
+#include "runtime/membership/tuner_choices.h"
 #include "runtime/settings/settings.h"
 #include "runtime/transport/p2p/device_membership.h"
 #include "runtime/transport/shm/memory_layout.h"
@@ -47,6 +49,8 @@ struct Membership {
   std::optional<topology::Topology> topology;
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
   MeasuredChoices measured;
+  TunerChoices tuner;                         // rank 0's plugin's, the same on all ranks
+  std::shared_ptr<TunerPlugin> tuner_plugin;  // of rank 0
   std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
 
   Membership() = default;
@@ -57,6 +61,11 @@ struct Membership {
   std::string title() const;          // for messages: "tensor parallel" (1f2e3d4c)
   // Every rank can read and write every other rank's buffers.
   bool reaches_buffers() const { return reach != Reach::none; }
+  // What is asked for a call beside the settings; null: nothing.
+  const CallWish* wish_of(const CollectiveRequest& request) const {
+    return tuner.empty() ? nullptr
+                         : tuner.find(request.collective, SizeClass::of(request.count * size_bytes(request.type)));
+  }
   const Peer& peer(Rank of) const { return peers[static_cast<std::size_t>(of)]; }
 };
 

@@ -179,7 +179,8 @@ void DeviceExecutor::begin(const CollectiveRequest& request, const Windows& used
 }
 
 Choice DeviceExecutor::choose_plan(const CollectiveRequest& request, const Windows& windows) {
-  if (windows) return usual_choice(request, windows);  // in place is one pass; other forms need not be tried
+  // In place is one pass, and what is asked for is asked for: other forms need not be tried.
+  if (windows || membership_.wish_of(request) != nullptr) return usual_choice(request, windows);
   // Only who explores needs to know.
   const bool captured =
       membership_.settings.tune == TuneMode::online && gpu::capture_of(driver_, stream_for(request.stream)).id != 0;
@@ -192,7 +193,7 @@ Choice DeviceExecutor::usual_choice(const CollectiveRequest& request, const Wind
   const CallShape shape{request.collective, request.count * size_bytes(request.type), membership_.ranks};
   DeviceReach usable = reach();
   usable.direct = usable.direct || windows;
-  return choose_on_device(shape, membership_.settings, usable);
+  return choose_on_device(shape, WishedSettings(membership_.settings, membership_.wish_of(request)).get(), usable);
 }
 
 Choice DeviceExecutor::choose_on_links(const CollectiveRequest& request, const Windows& windows) {
@@ -201,9 +202,9 @@ Choice DeviceExecutor::choose_on_links(const CollectiveRequest& request, const W
                           SizeClass::of(request.count * size_bytes(request.type))};
   Choice& known = modelled_[{question.collective, root, question.size.typical_bytes(), windows.has_value()}];
   if (!known.planner.empty()) return known;
-  const auto direct = windows ? direct_on_links(question, membership_.settings, *schedule_model_) : std::nullopt;
-  known =
-      direct ? *direct : rank_on_device_links(question, membership_.settings, *schedule_model_, reach()).front().choice;
+  const WishedSettings settings(membership_.settings, membership_.wish_of(request));
+  const auto direct = windows ? direct_on_links(question, settings.get(), *schedule_model_) : std::nullopt;
+  known = direct ? *direct : rank_on_device_links(question, settings.get(), *schedule_model_, reach()).front().choice;
   return known;
 }
 

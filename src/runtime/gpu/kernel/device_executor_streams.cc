@@ -32,7 +32,7 @@ Choice DeviceExecutor::choose_for_stream(const CollectiveRequest& request) {
   if (schedule_model_) {
     choice = usual_choice(request, {});
   } else {
-    Settings settings = membership_.settings;
+    Settings settings = WishedSettings(membership_.settings, membership_.wish_of(request)).get();
     settings.protocol = ProtocolChoice::simple;
     choice = choose_on_device({request.collective, request.count * size_bytes(request.type), membership_.ranks},
                               settings, {true, false});

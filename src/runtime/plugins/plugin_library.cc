@@ -1,0 +1,124 @@
+#include "runtime/plugins/plugin_library.h"
+
+#include <dlfcn.h>
+#include <strings.h>
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <mutex>
+#include <set>
+
+#include "base/env.h"
+#include "base/log.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr PluginKind kNetPlugin{"libnccl-net", "NCCL_NET_PLUGIN"};
+constexpr const char* kStatic = "STATIC_PLUGIN";
+constexpr std::size_t kMostLineBytes = 1024;
+
+bool same(const std::string& a, const char* b) { return ::strcasecmp(a.c_str(), b) == 0; }
+
+// A path, or a file name that is complete, gets no prefix.
+bool may_be_suffix(const std::string& name) {
+  return name.find('/') == std::string::npos && !(name.starts_with("lib") && name.ends_with(".so"));
+}
+
+// What was not found once is not sought again, as with NCCL.
+class Absent {
+ public:
+  bool holds(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    return keys_.count(key) > 0;
+  }
+  void add(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    keys_.insert(key);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> keys_;
+};
+
+Absent& absent() {
+  static Absent* const instance = new Absent;
+  return *instance;
+}
+
+__attribute__((format(printf, 5, 6))) void log_of_plugin(int level, unsigned long subsystems, const char* file,
+                                                         int line, const char* format, ...) {
+  using log::Level;
+  try {
+    const bool warns = level == static_cast<int>(Level::warn);
+    const auto bits = static_cast<log::Subsystem>(static_cast<unsigned>(subsystems));
+    const Level shown = level == static_cast<int>(Level::trace) ? Level::trace : Level::info;
+    if (level <= static_cast<int>(Level::none) || (!warns && !log::enabled(shown, bits))) return;
+    std::array<char, kMostLineBytes> text{};
+    std::va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text.data(), text.size(), format, arguments);
+    va_end(arguments);
+    if (warns)
+      log::warn("{}:{} {}", file == nullptr ? "plugin" : file, line, text.data());
+    else
+      log::write(shown, text.data());
+  } catch (...) {
+    // A line is lost; the plugin is C and could not go on.
+  }
+}
+
+}  // namespace
+
+PluginLibrary::~PluginLibrary() { ::dlclose(handle_); }
+
+void* PluginLibrary::find(const std::string& symbol) const { return ::dlsym(handle_, symbol.c_str()); }
+
+std::shared_ptr<PluginLibrary> PluginLibrary::try_open(const std::string& name, bool asked_for, std::string& why) {
+  const bool in_program = same(name, kStatic);
+  void* const handle = ::dlopen(in_program ? nullptr : name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle != nullptr) return std::shared_ptr<PluginLibrary>(new PluginLibrary(handle, name, asked_for));
+  const char* const error = ::dlerror();
+  why += (why.empty() ? "" : "; ") + std::string(error == nullptr ? name + " cannot be opened" : error);
+  return nullptr;
+}
+
+std::shared_ptr<PluginLibrary> PluginLibrary::open_named(const char* prefix, const std::string& name,
+                                                         std::string& why) {
+  if (name.empty()) return try_open(std::string(prefix) + ".so", false, why);
+  std::shared_ptr<PluginLibrary> found = try_open(name, true, why);
+  if (!found && may_be_suffix(name)) found = try_open(fmt::format("{}-{}.so", prefix, name), true, why);
+  return found;
+}
+
+std::shared_ptr<PluginLibrary> PluginLibrary::open(const PluginKind& kind) {
+  const std::string name = env::text(kind.variable).value_or("");
+  if (same(name, "none")) return nullptr;
+  const std::string net = env::text(kNetPlugin.variable).value_or("");
+  const std::string key = fmt::format("{} {} {}", kind.prefix, name, net);
+  if (absent().holds(key)) return nullptr;
+  std::string why;
+  if (auto found = open_named(kind.prefix, name, why)) return found;
+  std::string why_not_net;
+  std::shared_ptr<PluginLibrary> shared;
+  if (!same(net, "none")) shared = open_named(kNetPlugin.prefix, net, why_not_net);
+  if (shared) shared->asked_for_ = false;
+  if (!name.empty())
+    log::warn("{}={} is not used: {}: give the path of the plugin, the suffix of {}-SUFFIX.so, or none", kind.variable,
+              name, why, kind.prefix);
+  if (!shared) absent().add(key);
+  return shared;
+}
+
+void tell_plugin(const PluginLibrary& library, std::string_view text) {
+  if (library.asked_for())
+    log::warn("plugin {} {}", library.name(), text);
+  else
+    log::info(log::Subsystem::init, "plugin {} {}", library.name(), text);
+}
+
+PluginLogger plugin_logger() { return log_of_plugin; }
+
+}  // namespace sccl::runtime
