@@ -146,11 +146,17 @@ std::size_t Root::strangers() const {
   return static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(), is_stranger));
 }
 
+// What has arrived is looked at first: a rank that has introduced itself is no stranger any more, and would wait for
+// ever among those that it takes itself to have joined.
 void Root::drop_oldest_stranger(const char* why) {
-  const auto oldest = std::find_if(links_.begin(), links_.end(), is_stranger);
-  if (oldest == links_.end()) return;
-  refuse(*oldest, why);
-  links_.erase(oldest);
+  for (auto link = links_.begin(); link != links_.end(); ++link) {
+    if (!is_stranger(*link)) continue;
+    pump(*link);
+    if (!is_stranger(*link)) continue;
+    if (!link->broken) refuse(*link, why);
+    links_.erase(link);
+    return;
+  }
 }
 
 void Root::refuse(Link& link, const char* why) {

@@ -15,6 +15,9 @@ namespace {
 
 // So long an address is tried alone.
 constexpr std::chrono::milliseconds kHeadStart{30};
+// The same once somebody has taken the connection: with many ranks a root takes its time to answer, and a second
+// connection of each of them would double its work and its descriptors.
+constexpr std::chrono::milliseconds kConnectedStart{500};
 
 }  // namespace
 
@@ -23,25 +26,30 @@ std::optional<RootSearch::Found> RootSearch::find(const WaitPolicy& policy,
   attempts_.clear();
   outcomes_.assign(addresses_.size(), "no answer");
   std::size_t begun = 0;
+  Deadline alone = Deadline::in(kHeadStart);
   while (begun < addresses_.size() || !attempts_.empty()) {
-    if (begun < addresses_.size()) begin(begun++);
+    if (begun < addresses_.size() && (attempts_.empty() || alone.passed())) {
+      begin(begun++);
+      alone = Deadline::in(kHeadStart);
+    }
     std::vector<pollfd> entries;
     for (const Attempt& attempt : attempts_)
       entries.push_back(
           {attempt.socket.get(), static_cast<short>(attempt.stage == Stage::connecting ? POLLOUT : POLLIN), 0});
     WaitPolicy pause = policy;
-    const bool is_last = begun == addresses_.size();
-    if (!is_last)
-      pause.deadline =
-          Deadline::in(std::chrono::milliseconds(policy.deadline.remaining_ms(static_cast<int>(kHeadStart.count()))));
+    if (begun < addresses_.size())
+      pause.deadline = Deadline::in(std::chrono::milliseconds(policy.deadline.remaining_ms(alone.remaining_ms(1000))));
     try {
       if (!entries.empty()) wait_for_any(entries, pause);
     } catch (SocketFailure failure) {
       if (failure != SocketFailure::timed_out) throw;
       if (policy.deadline.passed()) break;
     }
-    for (Attempt& attempt : attempts_)
+    for (Attempt& attempt : attempts_) {
+      const Stage before = attempt.stage;
       if (step(attempt, wanted)) return Found{std::move(attempt.socket), proof_};
+      if (attempt.stage != before && attempt.socket.valid()) alone = Deadline::in(kConnectedStart);
+    }
     std::erase_if(attempts_, [](const Attempt& attempt) { return !attempt.socket.valid(); });
   }
   return std::nullopt;
