@@ -192,6 +192,10 @@ constexpr auto kTable = std::to_array<Variable>({
      "The links that calls may use, to rehearse another machine or a part of it (dgx1v:0,1,4); goes before "
      "NCCL_TOPO_FILE "
      "and what is found. Rank 0's counts."},
+    {"SCCL_TRACE", "path with %h, %p", "none", kHonoured,
+     "Into this file every process writes when its ranks were in which call, for whom they waited and what served the "
+     "call, for Chrome's and Perfetto's viewers (sccl trace merge). Without %p the host and the process are added to "
+     "the name."},
     {"SCCL_TUNE", "load | off | online", "load", kHonoured,
      "Measured times of schedules and slices: those of SCCL_CACHE_DIR are used, none are, or new ones are taken (at "
      "most "

@@ -21,6 +21,7 @@
 
 #include "base/env.h"
 #include "base/nearest_word.h"
+#include "base/path_pattern.h"
 
 namespace sccl::log {
 namespace {
@@ -87,37 +88,11 @@ unsigned parse_subsystems(std::string_view list, std::vector<std::string>& unkno
   return all_but ? ~selected : selected;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  const std::string full = name.data();
-  return full.substr(0, full.find('.'));
-}
-
-std::string expand_path(const std::string& pattern) {
-  std::string path;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
-    if (next == 'h')
-      path += host_name();
-    else if (next == 'p')
-      path += std::to_string(::getpid());
-    else if (next == '%')
-      path += '%';
-    else {
-      path += pattern[i];
-      continue;
-    }
-    ++i;
-  }
-  return path;
-}
-
 // NCCL's form; the place of its device number stays "-", since a line may belong to no device. A version line is bare.
 std::string line(Level level, std::string_view text) {
   if (level == Level::version) return std::string(text);
   const char* name = level == Level::warn ? "WARN" : level == Level::trace ? "TRACE" : "INFO";
-  static const std::string* const host = new std::string(host_name());
+  static const std::string* const host = new std::string(short_host_name());
   // Asked for anew with every line: a child of fork() is another process.
   return fmt::format("{}:{}:{} [-] NCCL {} {}", *host, ::getpid(), ::syscall(SYS_gettid), name, text);
 }

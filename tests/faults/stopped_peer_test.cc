@@ -17,9 +17,11 @@
 #include <thread>
 #include <vector>
 
+#include "stopper.h"
 #include "world.h"
 
 using namespace api_test;
+using namespace faults_test;
 
 namespace {
 
@@ -36,7 +38,24 @@ struct Board {
   std::atomic<int> processes[8] = {};
   std::atomic<int> rounds{0};  // that the victim has completed
   std::atomic<int> failed{0};
+  std::atomic<bool> stopped{false};
   std::atomic<bool> continued{false};
+  std::atomic<int> begun{0};  // calls of another communicator
+  std::atomic<bool> over{false};
+};
+
+class SharedBoard {
+ public:
+  SharedBoard()
+      : board_(new (::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Board) {}
+  ~SharedBoard() { ::munmap(board_, sizeof(Board)); }
+  SharedBoard(const SharedBoard&) = delete;
+  SharedBoard& operator=(const SharedBoard&) = delete;
+  Board* operator->() const { return board_; }
+  Board& operator*() const { return *board_; }
+
+ private:
+  Board* board_;
 };
 
 bool wait_until(const std::function<bool()>& done) {
@@ -123,18 +142,18 @@ struct Case {
   Call call;
 };
 
+// What ends the others' calls.
+enum class Ending { deadline, abort, revoke };
+
 struct Strike {
   unsigned seed;
   int victim;
+  Stop stop = Stop::signal;
+  Ending ending = Ending::deadline;
 };
 
-std::string survive(const Case& tried, Board& board, int rank, ncclComm_t comm) {
-  Buffer send(tried.memory);
-  Buffer recv(tried.memory);
-  ncclResult_t result = ncclSuccess;
-  while (result == ncclSuccess) result = tried.call(send.data(), recv.data(), rank, tried.ranks, comm);
-  const std::string error = ncclGetLastError(nullptr);
-  if (result != ncclRemoteError) return "got " + std::string(ncclGetErrorString(result)) + ": " + error;
+// What changed in buffers that are the caller's again, once the victim has gone on.
+std::string changes(Board& board, Buffer& send, Buffer& recv) {
   recv.mark();
   send.mark();
   board.failed.fetch_add(1);
@@ -146,7 +165,27 @@ std::string survive(const Case& tried, Board& board, int rank, ncclComm_t comm) 
       wrong += "a stopped peer wrote " + std::to_string(changed) + " bytes. ";
     if (!buffer->keeps_neighbours()) wrong += "what the program wrote beside the buffer was lost. ";
   }
-  ncclCommAbort(comm);
+  return wrong;
+}
+
+std::string survive(const Case& tried, const Strike& how, Board& board, int rank, ncclComm_t comm) {
+  Buffer send(tried.memory);
+  Buffer recv(tried.memory);
+  std::thread ender;
+  if (how.ending != Ending::deadline)
+    ender = std::thread([&] {
+      wait_until([&] { return board.stopped.load(); });
+      std::this_thread::sleep_for(20ms);
+      how.ending == Ending::abort ? ncclCommAbort(comm) : ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
+    });
+  ncclResult_t result = ncclSuccess;
+  while (result == ncclSuccess) result = tried.call(send.data(), recv.data(), rank, tried.ranks, comm);
+  const std::string error = ncclGetLastError(nullptr);
+  if (ender.joinable()) ender.join();
+  if (how.ending == Ending::deadline && result != ncclRemoteError)
+    return "got " + std::string(ncclGetErrorString(result)) + ": " + error;
+  const std::string wrong = changes(board, send, recv);
+  if (how.ending != Ending::abort) ncclCommAbort(comm);
   return wrong;
 }
 
@@ -160,40 +199,40 @@ std::string victim_life(const Case& tried, Board& board, int rank, ncclComm_t co
 }
 
 // Stops the victim a while after all have begun, and lets it go on when all others' calls have failed.
-void strike(const Case& tried, const Strike& how, Board& board) {
+void strike(const Strike& how, int others, Board& board) {
   std::mt19937 random(how.seed);
-  const pid_t victim = board.processes[how.victim];
   wait_until([&] { return board.rounds >= 3; });
   std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
-  ::kill(victim, SIGSTOP);
-  wait_until([&] { return board.failed.load() == tried.ranks - 1; });
-  ::kill(victim, SIGCONT);
-  board.continued = true;
+  const auto stopped = stop(how.stop, board.processes[how.victim]);
+  board.stopped = true;
+  wait_until([&] { return board.failed.load() == others; });
 }
 
 std::string attempt(const Case& tried, const Strike& how) {
-  void* const memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  Board& board = *new (memory) Board;
+  const SharedBoard board;
   const auto results = run_bare_world(Mode::processes, tried.ranks, [&](int rank, const ncclUniqueId& id) {
-    ::setenv("SCCL_TIMEOUT_MS", "200", 1);
+    ::setenv("SCCL_TIMEOUT_MS", how.ending == Ending::deadline || rank == how.victim ? "200" : "0", 1);
     if (*tried.protocol != '\0') ::setenv("SCCL_PROTO", tried.protocol, 1);
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, tried.ranks, id, rank) != ncclSuccess) return std::string(ncclGetLastError(nullptr));
-    board.processes[rank] = ::getpid();
+    board->processes[rank] = ::getpid();
     const int striker = how.victim == 0 ? 1 : 0;
     if (!wait_until([&] {
-          return std::all_of(board.processes, board.processes + tried.ranks,
+          return std::all_of(board->processes, board->processes + tried.ranks,
                              [](const auto& process) { return process != 0; });
         }))
       return std::string("somebody did not come");
-    if (rank == how.victim) return victim_life(tried, board, rank, comm);
+    if (rank == how.victim) return victim_life(tried, *board, rank, comm);
     std::thread helper;
-    if (rank == striker) helper = std::thread([&] { strike(tried, how, board); });
-    std::string wrong = survive(tried, board, rank, comm);
+    if (rank == striker)
+      helper = std::thread([&] {
+        strike(how, tried.ranks - 1, *board);
+        board->continued = true;
+      });
+    std::string wrong = survive(tried, how, *board, rank, comm);
     if (helper.joinable()) helper.join();
     return wrong;
   });
-  ::munmap(memory, sizeof(Board));
   return failures(results);
 }
 
@@ -234,15 +273,111 @@ std::vector<Case> cases() {
           {"Send and Recv of plain memory", 2, Memory::plain, "", send_recv}};
 }
 
+int tries() {
+  const char* const repeats = std::getenv("SCCL_TEST_REPEATS");
+  return repeats == nullptr ? 2 : std::atoi(repeats);
+}
+
+void try_all(const std::vector<Case>& cases, Stop stop, Ending ending) {
+  for (const Case& tried : cases)
+    for (int i = 0; i < tries(); ++i) {
+      const unsigned seed = std::random_device{}();
+      INFO(tried.name << " of " << tried.ranks << " ranks, stopped by " << name(stop) << ", seed " << seed);
+      CHECK(attempt(tried, {seed, tried.ranks - 1, stop, ending}) == "");
+    }
+}
+
+// Of each way that data takes one.
+std::vector<Case> few_cases() {
+  return {{"AllReduce", 3, Memory::exported, "", all_reduce},
+          {"AllReduce of plain memory through the system", 2, Memory::plain, "direct", all_reduce},
+          {"Send and Recv of plain memory", 2, Memory::plain, "", send_recv}};
+}
+
+void try_other_stop(Stop how) {
+  if (!can_stop(how)) return sccl_test::skip(std::string("no process may be stopped by ") + name(how) + " here");
+  try_all(few_cases(), how, Ending::deadline);
+}
+
+// Rank 0 uses the same buffers with rank 1, which is stopped, and with rank 2.
+std::string two_communicators(unsigned seed) {
+  const SharedBoard board;
+  const auto results = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
+    ::setenv("SCCL_TIMEOUT_MS", "200", 1);
+    ncclComm_t all = nullptr, stopped = nullptr, other = nullptr;
+    if (ncclCommInitRank(&all, 3, id, rank) != ncclSuccess ||
+        ncclCommSplit(all, rank == 2 ? NCCL_SPLIT_NOCOLOR : 1, rank, &stopped, nullptr) != ncclSuccess ||
+        ncclCommSplit(all, rank == 1 ? NCCL_SPLIT_NOCOLOR : 1, rank, &other, nullptr) != ncclSuccess)
+      return ncclGetLastError(nullptr);
+    board->processes[rank] = ::getpid();
+    wait_until([&] { return board->processes[0] != 0 && board->processes[1] != 0 && board->processes[2] != 0; });
+    const Case tried{"AllReduce", 2, Memory::exported, "", all_reduce};
+    if (rank == 1) return victim_life(tried, *board, 1, stopped);
+    Buffer send(Memory::exported);
+    Buffer recv(Memory::exported);
+    std::fill(send.data(), send.data() + kElements, 1.0f);
+    const auto sum_of_two = [&]() -> std::string {
+      if (all_reduce(send.data(), recv.data(), 0, 2, other) != ncclSuccess) return ncclGetLastError(nullptr);
+      const auto wrong = std::count_if(recv.data(), recv.data() + kElements, [](float value) { return value != 2; });
+      return wrong == 0 ? "" : std::to_string(wrong) + " wrong sums";
+    };
+    std::string wrong;
+    if (rank == 2) {
+      for (int done = 0; wrong.empty(); ++done) {
+        wait_until([&] { return board->begun > done || board->over; });
+        if (board->begun <= done) break;
+        wrong = sum_of_two();
+      }
+      ncclCommAbort(other);
+      return wrong;
+    }
+    const auto with_other = [&] {
+      ++board->begun;
+      return sum_of_two();
+    };
+    std::thread helper([&] {
+      strike({seed, 1}, 1, *board);
+      board->continued = true;
+    });
+    while (wrong.empty() && all_reduce(send.data(), recv.data(), 0, 2, stopped) == ncclSuccess) wrong = with_other();
+    if (wrong.empty()) wrong = with_other();
+    ++board->failed;
+    wait_until([&] { return board->continued.load(); });
+    std::this_thread::sleep_for(100ms);
+    if (wrong.empty() && std::any_of(recv.data(), recv.data() + kElements, [](float value) { return value != 2; }))
+      wrong = "the stopped peer changed the other communicator's result";
+    for (int repeat = 0; repeat < 3 && wrong.empty(); ++repeat) wrong = with_other();
+    board->over = true;
+    helper.join();
+    ncclCommAbort(stopped);
+    ncclCommAbort(other);
+    return wrong;
+  });
+  return failures(results);
+}
+
 }  // namespace
 
 TEST_CASE("a peer that was stopped in a call writes nothing after the others' calls have failed", "[processes]") {
-  const char* const repeats = std::getenv("SCCL_TEST_REPEATS");
-  const int tries = repeats == nullptr ? 2 : std::atoi(repeats);
-  for (const Case& tried : cases())
-    for (int i = 0; i < tries; ++i) {
-      const unsigned seed = std::random_device{}();
-      INFO(tried.name << " of " << tried.ranks << " ranks, seed " << seed);
-      CHECK(attempt(tried, {seed, tried.ranks - 1}) == "");
-    }
+  try_all(cases(), Stop::signal, Ending::deadline);
+}
+
+TEST_CASE("nor does a peer that a debugger stopped", "[processes]") { try_other_stop(Stop::debugger); }
+
+TEST_CASE("nor does a peer that was frozen", "[processes]") { try_other_stop(Stop::freezer); }
+
+TEST_CASE("a stopped peer neither hinders an abort nor writes after it", "[processes]") {
+  try_all(few_cases(), Stop::signal, Ending::abort);
+}
+
+TEST_CASE("a stopped peer neither hinders a revocation nor writes after it", "[processes]") {
+  try_all(few_cases(), Stop::signal, Ending::revoke);
+}
+
+TEST_CASE("buffers that a stopped peer had go on in another communicator", "[processes]") {
+  for (int i = 0; i < 2 * tries(); ++i) {
+    const unsigned seed = std::random_device{}();
+    INFO("seed " << seed);
+    CHECK(two_communicators(seed) == "");
+  }
 }

@@ -99,7 +99,35 @@ def test_damage(folder):
         expect(run(*wrong).returncode == 2, f"{wrong}")
 
 
+def test_measured(folder):
+    """Every call of every rank is there once, and what was foreseen can be laid over one."""
+    calls, environment = 30, {**os.environ, "SCCL_TRACE": os.path.join(folder, "measured.json")}
+    perf = subprocess.run([sccl, "perf", "all_reduce", "-n", "3", "-b", "1M", "-e", "1M", "-i", str(calls), "-w", "0", "-c", "0"],
+                          env=environment, capture_output=True, text=True, timeout=200)
+    expect(perf.returncode == 0, perf.stderr)
+    traces = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("measured-")]
+    expect(len(traces) == 3, f"3 processes wrote {len(traces)} traces")
+    events, _ = merged(folder, *traces)
+    by_rank = {}
+    for event in events:
+        if event.get("cat") == "call":
+            by_rank.setdefault(event["pid"], []).append(event["args"])
+    numbers = [[args["number"] for args in made if "number" in args] for made in by_rank.values()]
+    expect(len(numbers) == 3 and all(made == list(range(1, len(made) + 1)) and len(made) >= calls for made in numbers),
+           "a rank's calls are not there once each")
+    expect(all(args["schedule"] and args["outcome"] == "done" for made in by_rank.values() for args in made if "number" in args),
+           "a call has no schedule or no end")
+    expect(any(event.get("cat") == "slice" for event in events), "calls of several slices show none")
+    names = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    expect({f"rank {rank} of 3" for rank in range(3)} <= {name.split(",")[0] for name in names}, f"tracks are named {names}")
+    foreseen = os.path.join(folder, "foreseen.json")
+    run("simulate", "--topo", "host:3", "--collective", "allreduce", "--bytes", "1M", "--trace", foreseen)
+    events, _ = merged(folder, *traces, "--foreseen", foreseen, "--call", "5")
+    expect(sum(event.get("cat") == "foreseen" for event in events) == 3, "the foreseen call is not laid over the measured ones")
+
+
 with tempfile.TemporaryDirectory() as place:
+    test_measured(place)
     test_merge(place, test_foreseen(place))
     test_damage(place)
 for failure in failures:

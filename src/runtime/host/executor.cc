@@ -30,7 +30,8 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       mapped_(membership.control, membership.peers, mapped_scope(membership)),
       geometry_(membership),
       lanes_(membership),
-      waiter_(membership.ranks) {}
+      waiter_(membership.ranks),
+      trace_(CallTrace::of_rank(membership.title(), membership.identity_text(), membership.rank, membership.ranks)) {}
 
 void Executor::begin(const CollectiveRequest& request) {
   if (repeats(request)) return begin_again(request);
@@ -42,6 +43,7 @@ void Executor::begin(const CollectiveRequest& request) {
   if (!about.rooted) current_.signature.root = 0;
   current_.collective = true;
   calls_.enter(current_.signature);
+  if (trace_) trace_begin();
 
   // What is asked for goes before buffers in place.
   if (membership_.wish_of(request) != nullptr || !mapped_.due(request)) return serve(request, Chooser::Buffers::any);
@@ -57,6 +59,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
   const CollectiveInfo& about = info(request.collective);
   const std::size_t bytes = request.count * size_bytes(request.type);
   const Chooser::Served& served = chooser_.begin(current_.signature, bytes, buffers);
+  if (trace_) trace_choice(served.choice);
   const bool fresh = geometry_.fit(request, served.choice, *served.plan, connections_.sees_peers_buffers());
   current_.hash = current_.signature.call_hash();
   device::Call& call = geometry_.call();
@@ -86,6 +89,7 @@ bool Executor::repeats(const CollectiveRequest& request) const {
 void Executor::begin_again(const CollectiveRequest& request) {
   current_.signature.sequence = ++count_;
   calls_.enter(current_.signature);
+  if (trace_) trace_begin();
   device::Call& call = geometry_.call();
   call.input = static_cast<const device::u8*>(request.send);
   call.output = static_cast<device::u8*>(request.recv);
@@ -107,6 +111,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   current_ = {};
   comparing_.reset();
   calls_.enter_transfers();
+  if (trace_) trace_begin();
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.reaches_buffers());
   geometry_.fit(transfers_);
   lanes_.start({transfers_.program(), geometry_.call(), geometry_.shape(), connections_.all()});
@@ -115,13 +120,29 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
 Executor::Progress Executor::step() {
   if (comparing_ && !compare_buffers()) {
     lanes_.awaits_anything();
+    if (trace_) trace_progress(Progress::idle);
     return Progress::idle;
   }
   const Progress progress = lanes_.step();
   if (lanes_.ended()) fail_ended();
+  if (trace_) trace_progress(progress);
   if (progress != Progress::idle) calls_.note_motion();
   if (progress == Progress::done) complete();
   return progress;
+}
+
+void Executor::trace_begin() { current_.collective ? trace_->begin(current_.signature) : trace_->begin_transfers(); }
+
+void Executor::trace_choice(const Choice& choice) { trace_->note_choice(text(choice)); }
+
+void Executor::trace_progress(Progress progress) {
+  if (progress == Progress::idle) return trace_->note_wait([this] { return awaited(); });
+  trace_->note_motion();
+  if (geometry_.call().slice_count > 1) {
+    const auto lanes = lanes_.lanes();
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) trace_->note_slice(lane, lanes[lane].slice);
+  }
+  if (progress == Progress::done) trace_->end();
 }
 
 void Executor::complete() {

@@ -3,6 +3,7 @@
 // ranks.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "runtime/host/progress.h"
 #include "runtime/membership/membership.h"
 #include "runtime/program/transfers.h"
+#include "runtime/trace/call_trace.h"
 #include "runtime/transport/mapped/mapped_buffers.h"
 #include "runtime/waiting/waiter.h"
 
@@ -73,6 +75,10 @@ class Executor final : private WaitingCall {
   void begin_again(const CollectiveRequest& request);
   bool compare_buffers();
   void complete();
+  // For the trace; out of the way of calls without one.
+  [[gnu::cold]] void trace_begin();
+  [[gnu::cold]] void trace_choice(const Choice& choice);
+  [[gnu::cold]] void trace_progress(Progress progress);
   [[noreturn]] void fail_ended() const;
 
   const Membership& membership_;
@@ -85,6 +91,7 @@ class Executor final : private WaitingCall {
   LaneProgress lanes_;
   TransferBatch transfers_;
   Waiter waiter_;
+  const std::unique_ptr<CallTrace> trace_;  // null without SCCL_TRACE
 
   // The call in progress, or the last one.
   struct Current {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/host/short_call.h"
@@ -51,6 +52,8 @@ class LaneProgress {
   bool finished() const { return unfinished_lanes_ == 0; }
   // What blocked lanes wait for.
   std::vector<LaneWait> waits() const;
+  // Where each lane is; a lane that has finished is at the number of slices.
+  std::span<const device::LaneState> lanes() const { return lanes_; }
 
  private:
   using Interpreter = device::Interpreter<kernels::HostTarget>;
