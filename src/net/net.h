@@ -112,6 +112,8 @@ class Net {
   virtual const std::vector<Device>& devices() const = 0;
 
   virtual std::unique_ptr<Listener> listen(int device) = 0;
+  // Whether a listener serves any number of connections. Plugins promise one.
+  virtual bool accepts_many() const { return false; }
   virtual std::unique_ptr<Connector> connect(int device, const Handle& handle) = 0;
 
   // Moves what is under way. An engine with threads of its own needs none of it.
@@ -121,6 +123,10 @@ class Net {
   virtual int wake_descriptor() const { return -1; }
   // Before sleeping on the descriptor: false when something has happened already.
   virtual bool arm() { return false; }
+
+  // No peer is about to connect or to answer any more, so that destruction gives everything back. Without it an engine
+  // may keep what would not be safe to give back.
+  virtual void settle() {}
 };
 
 }  // namespace sccl::net

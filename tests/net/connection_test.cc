@@ -150,6 +150,7 @@ TEST_CASE("a receive from an end that is closed or dead fails instead of waiting
         std::unique_ptr<Sender> sender;
         while (!(sender = connector->poll())) net->progress();
         if (killed) raise(SIGKILL);
+        net->settle();
         sender.reset();
         for (int turn = 0; turn < 1000; ++turn) net->progress();
         _exit(0);

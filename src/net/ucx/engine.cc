@@ -16,14 +16,11 @@ using SharedWorker = std::shared_ptr<Worker>;
 // UCX registers memory itself when a message first needs it, and keeps it registered.
 class NoRegistration final : public Registration {};
 
-std::optional<std::size_t> test_slot(Worker& worker, Slot& slot, const Endpoint& endpoint, const char* what) {
+std::optional<std::size_t> test_slot(Slot& slot, const Endpoint& endpoint, const char* what) {
   if (!slot.done) {
-    worker.progress();
-    if (!slot.done) {
-      if (endpoint.failed == UCS_OK || slot.request) return std::nullopt;
-      slot.status = endpoint.failed;  // a receive that nothing will reach any more
-      slot.done = true;
-    }
+    if (endpoint.failed == UCS_OK || slot.request) return std::nullopt;
+    slot.status = endpoint.failed;  // a receive that nothing will reach any more
+    slot.done = true;
   }
   if (slot.request) library().request_free(slot.request);
   const ucs_status_t status = slot.status;
@@ -51,7 +48,7 @@ class UcxSender final : public Sender {
     return Request(worker_->send(*core_, data, bytes));
   }
   std::optional<std::size_t> test(Request request) override {
-    return test_slot(*worker_, *static_cast<Slot*>(request.state()), core_->endpoint, "send to");
+    return test_slot(*static_cast<Slot*>(request.state()), core_->endpoint, "send to");
   }
 
  private:
@@ -75,7 +72,7 @@ class UcxReceiver final : public Receiver {
   Request flush(void*, std::size_t, Registration&) override { return Request(&flushed_); }
   std::optional<std::size_t> test(Request request) override {
     if (request.state() == &flushed_) return 0;
-    return test_slot(*worker_, *static_cast<Slot*>(request.state()), core_->endpoint, "receive from");
+    return test_slot(*static_cast<Slot*>(request.state()), core_->endpoint, "receive from");
   }
 
  private:
@@ -96,7 +93,6 @@ class UcxListener final : public Listener {
 
   const Handle& handle() const override { return handle_; }
   std::unique_ptr<Receiver> accept() override {
-    worker_->progress();
     auto core = worker_->accept(number_);
     return core ? std::make_unique<UcxReceiver>(worker_, std::move(core)) : nullptr;
   }
@@ -116,7 +112,6 @@ class UcxConnector final : public Connector {
   }
 
   std::unique_ptr<Sender> poll() override {
-    worker_->progress();
     if (core_->endpoint.failed != UCS_OK)
       fail(ErrorCode::remote_error, "UCX could not connect to a peer on another host: {}",
            text_of(core_->endpoint.failed));
@@ -146,9 +141,11 @@ class UcxNet final : public Net {
   std::unique_ptr<Connector> connect(int, const Handle& handle) override {
     return std::make_unique<UcxConnector>(worker_, handle);
   }
+  bool accepts_many() const override { return true; }
   void progress() override { worker_->progress(); }
   int wake_descriptor() const override { return worker_->wake_descriptor(); }
   bool arm() override { return worker_->arm(); }
+  void settle() override { worker_->settle(); }
 
  private:
   SharedWorker worker_;

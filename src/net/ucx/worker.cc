@@ -1,6 +1,8 @@
 #include "net/ucx/worker.h"
 
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "base/error.h"
@@ -12,6 +14,7 @@ namespace {
 // Up to here a copy at the receiver costs less than announcing the message and waiting for the answer.
 constexpr std::size_t kMostEagerBytes = 8192;
 constexpr std::chrono::milliseconds kCloseLimit{1000};
+constexpr std::chrono::milliseconds kUnsettledCloseLimit{100};
 
 void check(ucs_status_t status, const char* what) {
   if (status != UCS_OK) fail(ErrorCode::system_error, "UCX could not {}: {}", what, text_of(status));
@@ -49,6 +52,18 @@ std::shared_ptr<std::vector<std::byte>> bytes_of(const Head& head) {
   auto bytes = std::make_shared<std::vector<std::byte>>(sizeof head);
   std::memcpy(bytes->data(), &head, sizeof head);
   return bytes;
+}
+
+// UCX (1.13 at least) ends the program by an assertion when a worker is destroyed whose answer to a new connection has
+// not left yet, and there is no way to ask it. Workers that were not settled are left behind here.
+struct LeftBehind {
+  std::mutex mutex;
+  std::vector<std::pair<ucp_context_h, ucp_worker_h>> workers;
+};
+void leave_behind(ucp_context_h context, ucp_worker_h worker) {
+  static LeftBehind* const left = new LeftBehind;  // also while the process ends
+  const std::lock_guard lock(left->mutex);
+  left->workers.emplace_back(context, worker);
 }
 
 }  // namespace
@@ -131,8 +146,13 @@ void Worker::handle(unsigned message, Function function) {
 }
 
 Worker::~Worker() {
-  const Deadline limit = Deadline::in(kCloseLimit);
+  const bool stays = met_others_ && !settled_;
+  const Deadline limit = Deadline::in(stays ? kUnsettledCloseLimit : kCloseLimit);
   while (!closing_.empty() && !limit.passed()) progress();
+  if (stays) {
+    leave_behind(context_, worker_);
+    return;
+  }
   for (const Closing& one : closing_) ucp_.request_free(one.request);  // no callback follows
   ucp_.worker_destroy(worker_);                                        // ends what is left by force
   ucp_.cleanup(context_);
@@ -188,6 +208,8 @@ std::shared_ptr<SenderCore> Worker::connect(const Handle& handle) {
     fail(ErrorCode::invalid_usage,
          "a peer sent an address of {} bytes that is none of UCX: all ranks must use the same engine (SCCL_NET)",
          handle.size());
+  met_others_ =
+      met_others_ || !std::equal(address_.begin(), address_.end(), handle.begin() + sizeof head, handle.end());
   auto sender = std::make_shared<SenderCore>();
   open_endpoint(handle.data() + sizeof head, sender->endpoint);
   const std::uint64_t number = next_number_++;
@@ -198,6 +220,7 @@ std::shared_ptr<SenderCore> Worker::connect(const Handle& handle) {
 }
 
 void Worker::on_hello(const Hello& hello, std::vector<std::byte> address) {
+  met_others_ = met_others_ || address != address_;
   if (hello.nonce != nonce_) return;
   if (const auto listener = hellos_.find(hello.listener); listener != hellos_.end())
     listener->second.push_back({hello.sender, std::move(address)});

@@ -83,6 +83,8 @@ class Worker {
   void progress();
   int wake_descriptor() const { return wake_descriptor_; }
   bool arm();
+  // Nobody is about to connect, or to answer.
+  void settle() { settled_ = true; }
 
   const std::vector<std::byte>& address() const { return address_; }
   bool cuda_memory() const { return cuda_memory_; }
@@ -142,6 +144,8 @@ class Worker {
   std::map<std::uint64_t, ReceiverCore*> receivers_;
   std::deque<std::pair<std::uint64_t, std::uint64_t>> announced_;  // rendezvous: receiver, position
   std::vector<Closing> closing_;
+  bool met_others_ = false;
+  bool settled_ = false;
 };
 
 }  // namespace sccl::net::ucx
