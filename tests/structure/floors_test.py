@@ -8,8 +8,9 @@ import tempfile
 FLOORS = {"base": 0, "topology": 1, "schedule": 2, "synth": 3, "treegen": 3, "planners": 3, "compose": 3,
           "portfolio": 4, "platform": 4, "net": 4, "kernels": 5, "runtime": 6, "shim": 7, "tools": 7}
 # The rooms of src/runtime, from the lowest up: a file there includes only files of its own room and of lower ones.
-ROOMS = ["call", "trace", "bootstrap/sockets", "bootstrap", "waiting", "control/state", "control", "control/hosts", "transport",
-         "transport/shm", "settings", "plugins", "program", "transport/mapped", "transport/staged", "transport/p2p",
+ROOMS = ["call", "trace", "bootstrap/sockets", "bootstrap", "waiting", "control/state", "control", "control/hosts",
+         "transport", "transport/shm", "transport/net/wire", "transport/net", "settings", "plugins", "program",
+         "transport/mapped", "transport/staged", "transport/p2p",
          "transport/stream", "choice", "choice/tuning", "membership", "host", "gpu/resources", "gpu/stream",
          "gpu/kernel", "windows", "communicator"]
 MOST_FILES_IN_A_ROOM = 16

@@ -105,6 +105,7 @@ const Communicator::Parts* Communicator::parts_if_made() const {
 void Communicator::Parts::leave(Presence how) {
   if (on_host && how == Presence::aborted) on_host->interrupt();
   if (!membership) return;
+  if (on_host && how == Presence::destroyed) on_host->drain();
   membership->control.health().leave(how);
   // A peer that is writing into a window is waited for: the window is the program's own again.
   if (how != Presence::revoked && on_host && one_sided && one_sided->had_windows())

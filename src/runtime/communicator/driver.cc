@@ -4,6 +4,7 @@
 #include <deque>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "base/cancellation.h"
 #include "base/error.h"
@@ -56,15 +57,24 @@ void finish(Communicator& communicator) {
   Waiter& waiter = executor.waiter();
   waiter.reset();
   StallWatch watch;
+  bool slept = false;
   while (progress != Executor::Progress::done) {
     if (progress == Executor::Progress::moved) {
       waiter.reset();
       watch.reset();
       if (executor.is_stopped()) executor.check_health();  // a call that never waits ends, too
     } else {
-      const auto poll = [&] { return (progress = executor.step()) != Executor::Progress::idle; };
-      if (waiter.pause(
-              &executor.bell(), [&] { return executor.may_go_on(); }, poll) == Waiter::Next::check_health) {
+      const auto poll = [&] {
+        progress = executor.step();
+        if (progress != Executor::Progress::idle) return true;
+        executor.before_sleep();
+        slept = true;
+        return false;
+      };
+      const Waiter::Next next = waiter.pause(
+          &executor.bell(), [&] { return executor.may_go_on(); }, poll);
+      if (std::exchange(slept, false)) executor.after_sleep();
+      if (next == Waiter::Next::check_health) {
         if (progress == Executor::Progress::done) return;
         progress = executor.check_health();
         if (progress == Executor::Progress::done) return;
@@ -78,7 +88,8 @@ void finish(Communicator& communicator) {
 // One communicator's way through its workload, when several share the thread.
 class GroupProgress {
  public:
-  explicit GroupProgress(Workload& work) : work_(work), running_call_(*work.communicator) {}
+  explicit GroupProgress(Workload& work)
+      : work_(work), running_call_(*work.communicator), engine_(*work.communicator->on_host()) {}
 
   bool finished() const { return finished_; }
   Communicator& communicator() { return *work_.communicator; }
@@ -87,7 +98,7 @@ class GroupProgress {
   // True when something moved.
   bool advance() {
     if (!running_ && !start_next()) {
-      finished_ = true;
+      end();
       return true;
     }
     return note(guarded(communicator(), [&] {
@@ -104,7 +115,10 @@ class GroupProgress {
     });
   }
 
-  void give_up() { finished_ = given_up_ = true; }
+  void give_up() {
+    given_up_ = true;
+    end();
+  }
 
   // What is one-sided waits for nobody, so that it comes before everything that does.
   void put() {
@@ -119,6 +133,11 @@ class GroupProgress {
   }
 
  private:
+  // The others of this thread may go on for long, and sleep.
+  void end() {
+    finished_ = true;
+    engine_.end();
+  }
   // True unless the call stands still.
   bool note(Executor::Progress progress) {
     if (progress == Executor::Progress::done) running_ = false;
@@ -144,6 +163,7 @@ class GroupProgress {
 
   Workload& work_;
   Communicator::RunningCall running_call_;
+  Executor::EngineTurn engine_;
   StallWatch watch_;
   std::size_t next_ = 0;
   bool transfers_begun_ = false;
@@ -178,7 +198,15 @@ class GroupRun {
       }
       host::Doorbell* bell = unfinished() == 1 ? &last().executor().bell() : nullptr;
       bool moved = false;
-      if (waiter.pause(bell, [&] { return moved = turn(); }) == Waiter::Next::poll) continue;
+      Executor* sleeper = nullptr;
+      const auto poll = [&] {
+        moved = turn();
+        if (!moved) (sleeper = &last().executor())->before_sleep();
+        return moved;
+      };
+      const Waiter::Next next = waiter.pause(bell, poll);
+      if (sleeper != nullptr) sleeper->after_sleep();
+      if (next == Waiter::Next::poll) continue;
       if (moved)
         waiter.reset();
       else
@@ -292,6 +320,7 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
       device->launch_all();
     });
   }
+  const Executor::EngineTurn engine(*communicator.on_host());
   guarded(communicator, [&] {
     communicator.on_host()->begin(request);
     finish(communicator);

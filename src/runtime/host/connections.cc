@@ -11,6 +11,12 @@ HostConnections::HostConnections(const Membership& membership) : membership_(mem
   const int kinds = MemoryLayout::ring_kinds(ranks);
   transports_.push_back(
       std::make_unique<ShmTransport>(membership.layout, membership.peers, membership.rank, membership.control.bells()));
+  if (membership.between_hosts) {
+    auto net = std::make_unique<NetTransport>(NetTransport::Setup{
+        *membership.between_hosts, membership.rank, &membership.layout, &membership.control.bells().own()});
+    between_hosts_ = net.get();
+    transports_.push_back(std::move(net));
+  }
   input_shifts_.resize(static_cast<std::size_t>(ranks));
   output_shifts_.resize(static_cast<std::size_t>(ranks));
   ends_.resize(static_cast<std::size_t>(connection_count(kinds, ranks)));

@@ -8,6 +8,7 @@
 
 #include "runtime/membership/membership.h"
 #include "runtime/transport/mapped/mapped_buffers.h"
+#include "runtime/transport/net/net_transport.h"
 #include "runtime/transport/transport.h"
 
 namespace sccl::runtime {
@@ -20,6 +21,9 @@ class HostConnections {
   // As a program of this kind numbers them.
   std::span<kernels::HostConnection> of(MemoryLayout::RingKind kind);
   std::span<kernels::HostConnection> all() { return ends_; }
+
+  // To the ranks of other hosts; null: there are none.
+  NetTransport* between_hosts() const { return between_hosts_; }
 
   // From now on peers' buffers lie where they were mapped.
   void map_buffers(const MappedBuffers& mapped);
@@ -37,7 +41,8 @@ class HostConnections {
 
   const Membership& membership_;
   std::vector<std::unique_ptr<HostTransport>> transports_;  // the first that reaches a peer serves it
-  std::vector<kernels::HostConnection> ends_;
+  NetTransport* between_hosts_ = nullptr;                   // of transports_
+  std::vector<kernels::HostConnection> ends_;               // stay where they are
   bool maps_buffers_ = false;
   std::vector<device::u64> input_shifts_, output_shifts_;  // by rank
 };

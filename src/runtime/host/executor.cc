@@ -1,5 +1,6 @@
 #include "runtime/host/executor.h"
 
+#include <chrono>
 #include <utility>
 
 #include "base/cancellation.h"
@@ -8,6 +9,9 @@
 
 namespace sccl::runtime {
 namespace {
+
+constexpr std::chrono::milliseconds kReasonTime{150};
+constexpr std::chrono::seconds kDrainLimit{5};
 
 // Ranks of one process have one another's addresses anyway; SCCL_TOPO's links are to be kept to.
 MappedBuffers::Scope mapped_scope(const Membership& membership) {
@@ -27,10 +31,11 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       health_(membership.control, stop),
       chooser_(membership),
       connections_(membership),
+      net_(connections_.between_hosts()),
       mapped_(membership.control, membership.peers, mapped_scope(membership)),
       geometry_(membership),
       lanes_(membership),
-      waiter_(membership.ranks),
+      waiter_(membership.ranks_on_this_host()),
       trace_(CallTrace::of_rank(membership.title(), membership.identity_text(), membership.rank, membership.ranks)) {}
 
 void Executor::begin(const CollectiveRequest& request) {
@@ -71,6 +76,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
   if (about.reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call);
   const HostShape& shape = geometry_.shape();
   lanes_.start({served.plan->program, call, shape, connections_.of(shape.kind), request.recv, fresh, true});
+  if (net_ != nullptr && fresh) use_peers(served.plan->program, connections_.of(shape.kind));
   current_.compares = about.rooted;
   current_.repeatable = !call.scaled && call.divisor <= 1 && shape.streamed_bytes == 0 && chooser_.at_rest() &&
                         !mapped_.may_concern(bytes);
@@ -115,6 +121,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.reaches_buffers());
   geometry_.fit(transfers_);
   lanes_.start({transfers_.program(), geometry_.call(), geometry_.shape(), connections_.all()});
+  if (net_ != nullptr) use_peers(transfers_.program(), connections_.all());
 }
 
 Executor::Progress Executor::step() {
@@ -123,7 +130,7 @@ Executor::Progress Executor::step() {
     if (trace_) trace_progress(Progress::idle);
     return Progress::idle;
   }
-  const Progress progress = lanes_.step();
+  const Progress progress = net_ == nullptr ? lanes_.step() : step_lanes();
   if (lanes_.ended()) fail_ended();
   if (trace_) trace_progress(progress);
   if (progress != Progress::idle) calls_.note_motion();
@@ -145,6 +152,46 @@ void Executor::trace_progress(Progress progress) {
   if (progress == Progress::done) trace_->end();
 }
 
+// A step between what the engine has brought and what it is to take away.
+Executor::Progress Executor::step_lanes() {
+  const bool came = net_->receive();
+  const Progress progress = lanes_.step();
+  const bool left = net_->send(progress == Progress::idle ? NetTransport::Tails::all : NetTransport::Tails::when_due);
+  return progress == Progress::idle && (came || left) ? Progress::moved : progress;
+}
+
+// Connections between hosts are made for programs that need them.
+void Executor::use_peers(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections) {
+  const device::Program view = program.view();
+  const auto use = [&](const device::Access* accesses, device::u32 count) {
+    for (const device::Access& access : std::span(accesses, count))
+      if (access.via != device::Via::local) net_->use(connections[static_cast<std::size_t>(access.connection)].peer);
+  };
+  for (const device::Lane& lane : std::span(view.lanes, view.lane_count))
+    for (const device::Op& op : std::span(view.ops + lane.op_begin, lane.op_count)) {
+      use(view.operands + op.operand_begin, op.operand_count);
+      use(view.destinations + op.destination_begin, op.destination_count);
+    }
+}
+
+// The control plane knows why a connection ended, a moment later: its text comes first.
+Executor::Progress Executor::check_health() {
+  const Progress progress = health_.check(*this);
+  if (net_ == nullptr || progress != Progress::idle) return progress;
+  for (const Rank rank : awaited())
+    if (const auto* const failure = net_->failure(rank);
+        failure != nullptr && std::chrono::steady_clock::now() - failure->since > kReasonTime)
+      fail(ErrorCode::remote_error, "{} in {}: look at that rank's output, and at the network between the hosts",
+           failure->text, waiting_text());
+  return progress;
+}
+
+void Executor::drain() {
+  if (net_ == nullptr || ended_early_.load(std::memory_order_acquire)) return;  // pairs with withdraw()
+  const PeerHealth health = membership_.control.health();
+  net_->drain(Deadline::in(kDrainLimit), [&](Rank rank) { return health.is_gone(rank); });
+}
+
 void Executor::complete() {
   if (!current_.collective) return calls_.complete_transfers();
   chooser_.end();
@@ -154,6 +201,7 @@ void Executor::complete() {
 }
 
 void Executor::withdraw() {
+  ended_early_.store(true, std::memory_order_release);  // pairs with drain()
   const bool shows_buffers = current_.collective && connections_.maps_buffers() && !comparing_ && !lanes_.finished();
   if (!membership_.control.withdrawal().withdraw() && shows_buffers) mapped_.take_back();
 }

@@ -3,10 +3,12 @@
 // ranks.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/call/requests.h"
@@ -44,12 +46,36 @@ class Executor final : private WaitingCall {
   Progress step();
 
   // After Progress::idle: false while another step would be in vain for certain.
-  bool may_go_on() const { return lanes_.may_go_on(); }
+  bool may_go_on() const { return net_ != nullptr || lanes_.may_go_on(); }
+
+  // The engine between hosts is this thread's from beginning to end of a call, but for the time that it sleeps. Nothing
+  // of it exists where all ranks are on one host.
+  class EngineTurn {
+   public:
+    explicit EngineTurn(Executor& executor) : net_(executor.net_) {
+      if (net_ != nullptr) net_->enter();
+    }
+    ~EngineTurn() { end(); }
+    EngineTurn(const EngineTurn&) = delete;
+    EngineTurn& operator=(const EngineTurn&) = delete;
+    void end() {
+      if (net_ != nullptr) std::exchange(net_, nullptr)->leave();
+    }
+
+   private:
+    NetTransport* net_;
+  };
+  void before_sleep() {
+    if (net_ != nullptr) net_->before_sleep();
+  }
+  void after_sleep() {
+    if (net_ != nullptr) net_->after_sleep();
+  }
   // Somebody else wants the call to end: check_health() says who.
   bool is_stopped() const { return health_.is_stopped(); }
 
   // See CallHealth::check.
-  Progress check_health() { return health_.check(*this); }
+  Progress check_health();
   // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
   std::string waiting_text() const { return CallHealth::text(*this); }
   // The ranks that the call in progress waits for.
@@ -58,6 +84,8 @@ class Executor final : private WaitingCall {
   // When a call ends early: returns when no peer reads or writes this rank's buffers any more. Of a peer that has been
   // stopped in the middle of it, the pages are taken away.
   void withdraw();
+  // Before this rank leaves in peace: what it has sent reaches its peers, unless a call of it has ended early.
+  void drain();
   // From any thread: background work ends soon.
   void interrupt() { chooser_.interrupt(); }
 
@@ -74,6 +102,8 @@ class Executor final : private WaitingCall {
   bool repeats(const CollectiveRequest& request) const;
   void begin_again(const CollectiveRequest& request);
   bool compare_buffers();
+  void use_peers(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections);
+  Progress step_lanes();
   void complete();
   // For the trace; out of the way of calls without one.
   [[gnu::cold]] void trace_begin();
@@ -86,6 +116,7 @@ class Executor final : private WaitingCall {
   CallHealth health_;
   Chooser chooser_;
   HostConnections connections_;
+  NetTransport* const net_;  // of connections_; null: no rank is remote
   MappedBuffers mapped_;
   CallGeometry geometry_;
   LaneProgress lanes_;
@@ -102,6 +133,7 @@ class Executor final : private WaitingCall {
     bool compares = false;    // with all ranks', at its end
   };
   Current current_;
+  std::atomic<bool> ended_early_{false};        // some call; set by whichever thread ends it
   std::uint64_t count_ = 0;                     // of collectives
   std::optional<CollectiveRequest> comparing_;  // begins when the ranks have compared their buffers
 };

@@ -509,6 +509,11 @@ class InitExchange {
 
 }  // namespace
 
+int Membership::ranks_on_this_host() const {
+  return static_cast<int>(
+      std::count_if(peers.begin(), peers.end(), [](const Peer& peer) { return peer.locality != Locality::remote; }));
+}
+
 std::string Membership::identity_text() const { return fmt::format("{:08x}", identity & 0xffffffff); }
 
 std::string Membership::title() const {

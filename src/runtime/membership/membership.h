@@ -19,6 +19,7 @@
 #include "runtime/control/control_plane.h"
 #include "runtime/membership/tuner_choices.h"
 #include "runtime/settings/settings.h"
+#include "runtime/transport/net/net_membership.h"
 #include "runtime/transport/p2p/device_membership.h"
 #include "runtime/transport/shm/memory_layout.h"
 #include "runtime/transport/shm/peer.h"
@@ -49,9 +50,10 @@ struct Membership {
   std::optional<topology::Topology> topology;
   int place = -1;  // of this rank in the machine that SCCL_TOPO names
   MeasuredChoices measured;
-  TunerChoices tuner;                         // rank 0's plugin's, the same on all ranks
-  std::shared_ptr<TunerPlugin> tuner_plugin;  // of rank 0
-  std::optional<DeviceMembership> on_device;  // all ranks have one, or none has
+  TunerChoices tuner;                          // rank 0's plugin's, the same on all ranks
+  std::shared_ptr<TunerPlugin> tuner_plugin;   // of rank 0
+  std::optional<DeviceMembership> on_device;   // all ranks have one, or none has
+  std::optional<NetMembership> between_hosts;  // none: all ranks are on this host
 
   Membership() = default;
   Membership(Membership&&) = default;
@@ -66,6 +68,7 @@ struct Membership {
     return tuner.empty() ? nullptr
                          : tuner.find(request.collective, SizeClass::of(request.count * size_bytes(request.type)));
   }
+  int ranks_on_this_host() const;
   const Peer& peer(Rank of) const { return peers[static_cast<std::size_t>(of)]; }
 };
 

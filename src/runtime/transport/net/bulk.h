@@ -1,0 +1,110 @@
+// The connection for long payloads: one way, from slots to slots, without a copy on either side. What a payload is was
+// announced in a frame, and payloads come in the order of their announcements.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "net/net.h"
+#include "runtime/transport/net/rings.h"
+#include "runtime/transport/net/wire/frames.h"
+
+namespace sccl::runtime {
+
+struct BulkMessage {
+  int kind = 0;
+  device::u64 position = 0;
+  device::u32 signature = 0;
+  std::size_t bytes = 0;
+  net::Request request{};
+};
+
+// Registrations of the slots of every kind with one connection, made when first needed.
+class SlotRegistrations {
+ public:
+  explicit SlotRegistrations(RemoteRings& rings) : rings_(rings), made_(static_cast<std::size_t>(rings.kinds())) {}
+  net::Registration& of(int kind, net::Connection& connection);
+  void drop() { made_.clear(); }
+
+ private:
+  RemoteRings& rings_;
+  std::vector<std::unique_ptr<net::Registration>> made_;
+};
+
+class BulkSender {
+ public:
+  BulkSender(RemoteRings& rings, int own_rank, std::uint64_t nonce);
+  ~BulkSender();
+  BulkSender(const BulkSender&) = delete;
+  BulkSender& operator=(const BulkSender&) = delete;
+
+  // Where the receiver accepts; messages may be pushed before.
+  void connect(std::unique_ptr<net::Connector> connector) { connector_ = std::move(connector); }
+  void push(const BulkMessage& message) { messages_.push_back(message); }
+  // True: something has left.
+  bool step();
+  bool settled() const { return messages_.empty(); }
+  // Of a kind, the first message whose slot the engine still reads; `otherwise` where there is none.
+  device::u64 first_under_way(int kind, device::u64 otherwise) const;
+
+ private:
+  bool connected();
+
+  RemoteRings& rings_;
+  SlotRegistrations registrations_;
+  std::unique_ptr<net::Connector> connector_;
+  std::array<std::byte, Guest::kBytes> hello_{};
+  std::unique_ptr<net::Sender> sender_;
+  std::unique_ptr<net::Registration> hello_registration_;
+  net::Request hello_request_;
+  bool greeted_ = false;
+  std::deque<BulkMessage> messages_;
+  std::size_t posted_ = 0;  // of messages_
+};
+
+class BulkReceiver {
+ public:
+  BulkReceiver(RemoteRings& rings, std::unique_ptr<net::Listener> listener, std::uint64_t nonce)
+      : rings_(rings), registrations_(rings), listener_(std::move(listener)), nonce_(nonce) {}
+  ~BulkReceiver() { registrations_.drop(); }
+  BulkReceiver(const BulkReceiver&) = delete;
+  BulkReceiver& operator=(const BulkReceiver&) = delete;
+
+  const net::Handle& address() const { return address_; }
+  void expect(const BulkMessage& message) { messages_.push_back(message); }
+  bool settled() const { return messages_.empty(); }
+
+  // Calls function(message) for each that is complete. `peer`: who alone may connect.
+  template <typename Function>
+  bool receive(int peer, Function&& function) {
+    if (messages_.empty() || !connected(peer)) return false;
+    post();
+    bool any = false;
+    for (; posted_ > 0 && complete(messages_.front()); post(), any = true) {
+      function(messages_.front());
+      messages_.pop_front();
+      --posted_;
+    }
+    return any;
+  }
+
+ private:
+  bool connected(int peer);
+  void post();
+  bool complete(const BulkMessage& message);
+
+  RemoteRings& rings_;
+  SlotRegistrations registrations_;
+  std::unique_ptr<net::Listener> listener_;
+  net::Handle address_ = listener_->handle();
+  std::uint64_t nonce_;
+  std::unique_ptr<Guest> guest_;
+  std::unique_ptr<net::Receiver> receiver_;
+  std::deque<BulkMessage> messages_;
+  std::size_t posted_ = 0;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,194 @@
+#include "runtime/transport/net/net_transport.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "platform/host/fences.h"
+
+namespace sccl::runtime {
+namespace {
+
+// Accepting costs a system call with some engines, and is rare.
+constexpr std::size_t kPassesBetweenAccepts = 16;
+constexpr std::size_t kMostGuests = 64;
+
+}  // namespace
+
+NetTransport::NetTransport(Setup setup) : setup_(std::move(setup)), remotes_(setup_.peers.hosts.size()) {
+  const int ranks = static_cast<int>(setup_.peers.hosts.size());
+  for (Rank peer = 0; peer < ranks; ++peer)
+    if (reaches(peer))
+      remote(peer).link =
+          std::make_unique<Link>(Link::Setup{engine(), setup_.peers.addresses->device(), setup_.peers.nonce,
+                                             setup_.rank, peer, *setup_.layout, MemoryLayout::ring_kinds(ranks)});
+  // Until the ends are connected nothing is published, and the thread finds nothing to do.
+  thread_ = std::make_unique<ProgressThread>(ProgressThread::Work{[this] { return pass(); },
+                                                                  [this] { return engine().arm(); },
+                                                                  [this] {
+                                                                    host::full_fence();
+                                                                    setup_.bell->ring();
+                                                                  },
+                                                                  engine().wake_descriptor()});
+}
+
+NetTransport::~NetTransport() {
+  thread_.reset();
+  guests_.clear();
+  remotes_.clear();
+}
+
+EndTraits NetTransport::traits(const EndRequest& request) const {
+  return {Locality::remote, setup_.layout->slot_bytes(static_cast<MemoryLayout::RingKind>(request.kind)), false, false};
+}
+
+void NetTransport::connect(const EndRequest& request, kernels::HostConnection& end) {
+  thread_->enter();
+  end = {};
+  remote(request.peer).link->attach(request, end);
+  end.peer_bell = &own_bell_;
+  thread_->leave(ProgressThread::Left::nothing);
+}
+
+void NetTransport::leave() { thread_->leave(settled() ? ProgressThread::Left::nothing : ProgressThread::Left::work); }
+
+void NetTransport::use(Rank peer) {
+  Remote& with = remote(peer);
+  if (!with.link || with.link->is_open() || with.failure) return;
+  open_.push_back(peer);
+  attempt(peer, [&] {
+    const net::Handle& address = setup_.peers.addresses->of(peer);
+    if (address.empty()) fail(ErrorCode::remote_error, "it gave no address at init");
+    with.link->open(address);
+    return true;
+  });
+}
+
+// Whatever goes wrong with one peer ends the link with that one, and is told when a call waits for it.
+template <typename Action>
+bool NetTransport::attempt(Rank peer, Action&& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    Remote& with = remote(peer);
+    with.failure = Failure{fmt::format("rank {} lost its connection to rank {} on host {}: {}", setup_.rank, peer,
+                                       setup_.peers.hosts[static_cast<std::size_t>(peer)], error.what()),
+                           std::chrono::steady_clock::now()};
+    log::info(log::Subsystem::net, "{}", with.failure->text);
+    with.link->close();
+    return true;
+  }
+}
+
+bool NetTransport::receive() {
+  engine().progress();
+  bool any = false;
+  for (const Rank peer : open_) any = attempt(peer, [&] { return remote(peer).link->receive(); }) || any;
+  std::erase_if(open_, [&](Rank peer) { return remote(peer).failure.has_value(); });
+  if (++passes_ % kPassesBetweenAccepts == 0) any = accept() || any;
+  return any;
+}
+
+bool NetTransport::send(Tails tails) {
+  bool any = false;
+  for (const Rank peer : open_) any = attempt(peer, [&] { return remote(peer).link->send(tails); }) || any;
+  return any;
+}
+
+bool NetTransport::accept() {
+  if (guests_.size() < kMostGuests)
+    if (auto receiver = setup_.peers.addresses->accept())
+      guests_.push_back(std::make_unique<Guest>(std::move(receiver), setup_.peers.nonce));
+  return greet();
+}
+
+// Guests that turn out to be peers become links.
+bool NetTransport::greet() {
+  bool any = false;
+  std::erase_if(guests_, [&](const std::unique_ptr<Guest>& guest) {
+    try {
+      const auto rank = guest->rank();
+      if (!rank) return false;
+      if (*rank < 0 || *rank >= static_cast<Rank>(remotes_.size()) || !remote(*rank).link)
+        fail(ErrorCode::remote_error, "it says it is rank {}", *rank);
+      setup_.peers.addresses->met(*rank);
+      use(*rank);
+      any = true;
+      if (remote(*rank).failure) return true;
+      attempt(*rank, [&] {
+        remote(*rank).link->accept(guest->take_receiver());
+        return true;
+      });
+    } catch (const Error& error) {
+      log::info(log::Subsystem::net, "rank {} drops a connection that is none of its peers': {}", setup_.rank,
+                error.what());
+    }
+    return true;
+  });
+  return any;
+}
+
+bool NetTransport::settled() {
+  return std::all_of(open_.begin(), open_.end(), [&](Rank peer) {
+    bool settled = true;
+    attempt(peer, [&] { return settled = remote(peer).link->settled(); });
+    return settled;
+  });
+}
+
+ProgressThread::Pass NetTransport::pass() {
+  try {
+    bool any = receive();
+    any = send(Tails::all) || any;
+    if (!any) any = accept();
+    if (any) return ProgressThread::Pass::moved;
+    return settled() && guests_.empty() ? ProgressThread::Pass::settled : ProgressThread::Pass::waits;
+  } catch (const Error& error) {
+    // The engine as a whole: every link is lost.
+    for (const Rank peer : std::vector<Rank>(open_))
+      attempt(peer, [&]() -> bool { fail(error.code(), "{}", error.what()); });
+    open_.clear();
+    return ProgressThread::Pass::moved;
+  }
+}
+
+const NetTransport::Failure* NetTransport::failure(Rank peer) const {
+  const auto& failure = remotes_[static_cast<std::size_t>(peer)].failure;
+  return failure ? &*failure : nullptr;
+}
+
+void NetTransport::drain(Deadline deadline, const std::function<bool(Rank)>& is_gone) {
+  thread_->enter();
+  const auto waits = [&](Rank peer) {
+    Remote& with = remote(peer);
+    return !with.failure && with.link->has_sent() && !with.link->parted() && !is_gone(peer);
+  };
+  for (const Rank peer : open_)
+    if (waits(peer)) remote(peer).link->say_farewell();
+  std::vector<Rank> missing = open_;
+  for (int idle = 0;;) {
+    const auto moved = pass();
+    std::erase_if(missing, [&](Rank peer) { return !waits(peer); });
+    if (missing.empty() || deadline.passed()) break;
+    if (moved == ProgressThread::Pass::moved) {
+      idle = 0;
+      continue;
+    }
+    pollfd descriptor{engine().wake_descriptor(), POLLIN, 0};
+    if (++idle < 100 || (descriptor.fd >= 0 && !engine().arm()))
+      std::this_thread::yield();
+    else
+      ::poll(&descriptor, descriptor.fd >= 0 ? 1 : 0, descriptor.fd >= 0 ? 10 : 1);
+  }
+  const auto fine = [](const Remote& one) { return !one.failure; };
+  if (missing.empty() && guests_.empty() && std::all_of(remotes_.begin(), remotes_.end(), fine)) engine().settle();
+  if (!missing.empty())
+    log::info(log::Subsystem::net, "rank {} leaves before rank {} has said that all messages arrived", setup_.rank,
+              fmt::join(missing, ", "));
+  thread_->leave(ProgressThread::Left::nothing);
+}
+
+}  // namespace sccl::runtime

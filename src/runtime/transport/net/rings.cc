@@ -1,0 +1,55 @@
+#include "runtime/transport/net/rings.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/round_up.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+// As in shared memory: processors take loads from a buffer's beginning for loads of what was stored at the same place
+// of another page.
+constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
+// A link does not know how far the last message of a round runs on, and sends all lines behind the ring: so there are
+// more lines than between ranks of one host.
+constexpr device::u32 kLines = 4 * device::kInlineLines;
+
+}  // namespace
+
+RemoteRings::RemoteRings(int kinds, const MemoryLayout& layout) : rings_(static_cast<std::size_t>(kinds)) {
+  const auto inline_bytes = [](const One& one) {
+    return round_up(std::size_t{one.inline_lines + one.tail_lines} * device::kCacheLineBytes, kPageBytes);
+  };
+  const std::size_t ring_bytes = round_up(sizeof(device::Ring), kPageBytes);
+  for (int kind = 0; kind < kinds; ++kind) {
+    One& one = of(kind);
+    const auto named = static_cast<MemoryLayout::RingKind>(kind);
+    const bool deep = named == MemoryLayout::RingKind::deep;
+    one.slot_bytes = layout.slot_bytes(named);
+    one.depth = MemoryLayout::depth(named);
+    one.inline_lines = deep ? device::kDeepInlineLines : kLines;
+    one.tail_lines = deep ? device::kDeepInlineTailLines : device::kInlineTailLines;
+    one.stale_lines.assign(one.inline_lines / 64, 0);
+    bytes_ += ring_bytes + inline_bytes(one) + round_up(kPayloadPhaseBytes + one.payload_bytes(), kPageBytes);
+  }
+  void* const memory =
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) fail_errno(errno, "mapping slots for a rank of another host", "free memory");
+  memory_ = static_cast<std::byte*>(memory);
+  std::byte* at = memory_;
+  for (One& one : rings_) {
+    one.ring = reinterpret_cast<device::Ring*>(at);
+    one.inline_messages = reinterpret_cast<device::u8*>(at + ring_bytes);
+    at += ring_bytes + inline_bytes(one);
+    one.payload = reinterpret_cast<device::u8*>(at + kPayloadPhaseBytes);
+    at += round_up(kPayloadPhaseBytes + one.payload_bytes(), kPageBytes);
+  }
+}
+
+RemoteRings::~RemoteRings() { ::munmap(memory_, bytes_); }
+
+}  // namespace sccl::runtime

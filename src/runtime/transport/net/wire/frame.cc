@@ -1,0 +1,65 @@
+#include "runtime/transport/net/wire/frame.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/round_up.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::size_t kAlignment = 8;
+
+}  // namespace
+
+FrameWriter::FrameWriter(std::span<std::byte> memory, std::uint64_t nonce, std::uint32_t number)
+    : memory_(memory), used_(sizeof(FrameHead)) {
+  const FrameHead head{nonce, number, 0};
+  std::memcpy(memory_.data(), &head, sizeof head);
+}
+
+std::size_t FrameWriter::room() const {
+  const std::size_t left = memory_.size() - used_;
+  return left < sizeof(RecordHead) ? 0 : (left - sizeof(RecordHead)) / kAlignment * kAlignment;
+}
+
+std::byte* FrameWriter::append(const RecordHead& head) {
+  std::byte* const at = memory_.data() + used_;
+  std::memcpy(at, &head, sizeof head);
+  used_ += sizeof head + round_up(std::size_t{head.bytes}, kAlignment);
+  return at + sizeof head;
+}
+
+std::span<const std::byte> FrameWriter::finish() {
+  const auto bytes = static_cast<std::uint32_t>(used_);
+  std::memcpy(memory_.data() + offsetof(FrameHead, bytes), &bytes, sizeof bytes);
+  return memory_.first(used_);
+}
+
+FrameReader::FrameReader(std::span<const std::byte> frame, std::uint64_t nonce, std::uint32_t number) {
+  FrameHead head{};
+  if (frame.size() < sizeof head)
+    fail(ErrorCode::remote_error, "a frame of {} bytes came, {} is the least", frame.size(), sizeof head);
+  std::memcpy(&head, frame.data(), sizeof head);
+  if (head.nonce != nonce) fail(ErrorCode::remote_error, "a frame of another communicator came");
+  if (head.bytes != frame.size())
+    fail(ErrorCode::remote_error, "a frame of {} bytes came, its head says {}", frame.size(), head.bytes);
+  if (head.number != number)
+    fail(ErrorCode::remote_error, "frame {} came where frame {} was expected", head.number, number);
+  rest_ = frame.subspan(sizeof head);
+}
+
+bool FrameReader::next(RecordHead& head, std::span<const std::byte>& payload) {
+  if (rest_.empty()) return false;
+  if (rest_.size() < sizeof head) fail(ErrorCode::remote_error, "a frame ends in the middle of a record");
+  std::memcpy(&head, rest_.data(), sizeof head);
+  const std::size_t taken = sizeof head + round_up(std::size_t{head.bytes}, kAlignment);
+  if (taken > rest_.size())
+    fail(ErrorCode::remote_error, "a record of {} bytes came in a frame with {} left", head.bytes,
+         rest_.size() - sizeof head);
+  payload = rest_.subspan(sizeof head, head.bytes);
+  rest_ = rest_.subspan(taken);
+  return true;
+}
+
+}  // namespace sccl::runtime

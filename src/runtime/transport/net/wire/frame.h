@@ -1,0 +1,77 @@
+// What travels on a connection between two hosts: frames, each a head and records. A frame is one message of the engine
+// and holds everything that waits at the moment it is made, so that a short call costs one message each way.
+//
+//   | nonce, number, bytes | record | payload | record | payload | ...
+//
+// The nonce is the communicator's: a frame with another one ends the connection. Frames of a connection are numbered,
+// so that a lost or repeated one is told. Both ends are little-endian machines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sccl::runtime {
+
+enum class RecordType : std::uint8_t {
+  hello = 1,      // the first of a connection: `position` is the sender's rank
+  slot,           // a message of `simple` with its payload
+  announcement,   // a message of `simple` of `count` bytes whose payload comes through the bulk connection
+  lines,          // a piece of the ring of `ll` messages
+  tails,          // what the receiver has consumed: slots (`position`) and lines (`count`)
+  bulk_address,   // where bulk connections are accepted; the payload is the handle
+  farewell,       // the sender will send nothing more
+  farewell_seen,  // the answer: everything before it has arrived
+};
+
+struct FrameHead {
+  std::uint64_t nonce;
+  std::uint32_t number;
+  std::uint32_t bytes;  // of the frame, this head included
+};
+
+struct RecordHead {
+  RecordType type{};
+  std::uint8_t kind = 0;        // of the ring: MemoryLayout::RingKind
+  std::uint8_t incomplete = 0;  // lines: more of the same piece follow
+  std::uint8_t reserved = 0;
+  std::uint32_t bytes = 0;      // of the payload
+  std::uint64_t position = 0;   // slot, announcement: the message's; lines: where the piece begins
+  std::uint64_t count = 0;      // announcement: bytes; lines: where the piece ends
+  std::uint32_t signature = 0;  // slot, announcement
+  std::uint32_t offset = 0;     // lines: of the piece that came before, in lines
+};
+static_assert(sizeof(FrameHead) == 16 && sizeof(RecordHead) == 32);
+
+// Writes one frame into memory of its own.
+class FrameWriter {
+ public:
+  FrameWriter() = default;
+  FrameWriter(std::span<std::byte> memory, std::uint64_t nonce, std::uint32_t number);
+
+  // Payload that a record of this frame may still have; 0 also where not even a record fits.
+  std::size_t room() const;
+  bool empty() const { return used_ == sizeof(FrameHead); }
+  // Where the payload of `head.bytes` (at most room()) goes.
+  std::byte* append(const RecordHead& head);
+  // The whole frame.
+  std::span<const std::byte> finish();
+
+ private:
+  std::span<std::byte> memory_;
+  std::size_t used_ = 0;
+};
+
+// Reads a frame as it came: nothing in it is trusted. Throws remote_error for a frame that is not this one.
+class FrameReader {
+ public:
+  FrameReader(std::span<const std::byte> frame, std::uint64_t nonce, std::uint32_t number);
+
+  // False at the end.
+  bool next(RecordHead& head, std::span<const std::byte>& payload);
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+}  // namespace sccl::runtime

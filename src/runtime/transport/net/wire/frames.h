@@ -1,0 +1,126 @@
+// The connection for frames: one way, with its buffers. A sender builds a frame in a free buffer and sends it; a
+// receiver keeps a receive posted in each of its buffers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "net/net.h"
+#include "runtime/transport/net/wire/frame.h"
+
+namespace sccl::runtime {
+
+inline constexpr std::size_t kFrameBytes = 32 * 1024;
+
+// Buffers of the frames that one connection may have under way, with the requests in the order of the frames.
+class FrameBuffers {
+ public:
+  static constexpr std::size_t kCount = net::kMostRequests;
+
+  FrameBuffers() : memory_(std::make_unique<std::byte[]>(kCount * kFrameBytes)) {}
+  void register_with(net::Connection& connection);
+  net::Registration& registration() { return *registration_; }
+  void drop_registration() { registration_.reset(); }
+  std::span<std::byte> of(std::uint64_t number) { return {memory_.get() + number % kCount * kFrameBytes, kFrameBytes}; }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::unique_ptr<net::Registration> registration_;
+};
+
+class FrameSender {
+ public:
+  FrameSender(std::unique_ptr<net::Connector> connector, std::uint64_t nonce)
+      : connector_(std::move(connector)), nonce_(nonce) {}
+  ~FrameSender() { buffers_.drop_registration(); }
+  FrameSender(const FrameSender&) = delete;
+  FrameSender& operator=(const FrameSender&) = delete;
+
+  // True once the connection is made.
+  bool connected();
+  // Null: the frames under way must leave first. Otherwise post() follows.
+  FrameWriter* begin();
+  void post();
+  // Sees what has left, and sends what the engine did not take before. True: nothing is under way.
+  bool settled();
+
+ private:
+  bool reap();
+
+  std::unique_ptr<net::Connector> connector_;  // until the connection is made
+  std::uint64_t nonce_;
+  FrameBuffers buffers_;
+  std::unique_ptr<net::Sender> sender_;
+  std::array<net::Request, FrameBuffers::kCount> requests_;
+  std::uint64_t written_ = 0;  // frames
+  std::uint64_t posted_ = 0;
+  std::uint64_t left_ = 0;
+  FrameWriter writer_;
+  std::size_t unposted_bytes_ = 0;  // of the frame that the engine did not take
+};
+
+class FrameReceiver {
+ public:
+  // `taken`: frames that came before, to whoever had the connection.
+  FrameReceiver(std::unique_ptr<net::Receiver> receiver, std::uint64_t nonce, std::uint64_t taken);
+  ~FrameReceiver() { buffers_.drop_registration(); }
+  FrameReceiver(const FrameReceiver&) = delete;
+  FrameReceiver& operator=(const FrameReceiver&) = delete;
+
+  // Calls function(head, payload) for each record that has come. False: nothing has.
+  template <typename Function>
+  bool receive(Function&& function) {
+    post();
+    bool any = false;
+    for (; taken_ < posted_; post(), any = true) {
+      const auto bytes = receiver_->test(requests_[taken_ % FrameBuffers::kCount]);
+      if (!bytes) break;
+      FrameReader reader(buffers_.of(taken_).first(*bytes), nonce_, static_cast<std::uint32_t>(taken_));
+      RecordHead head;
+      std::span<const std::byte> payload;
+      while (reader.next(head, payload)) function(head, payload);
+      ++taken_;
+    }
+    return any;
+  }
+
+ private:
+  void post();
+
+  std::uint64_t nonce_;
+  FrameBuffers buffers_;
+  std::unique_ptr<net::Receiver> receiver_;
+  std::array<net::Request, FrameBuffers::kCount> requests_;
+  std::uint64_t posted_ = 0;
+  std::uint64_t taken_ = 0;
+};
+
+// Of a connection that was accepted its first frame, which tells who made it. Strangers learn nothing and write nothing
+// but this one small buffer.
+class Guest {
+ public:
+  Guest(std::unique_ptr<net::Receiver> receiver, std::uint64_t nonce);
+
+  // The rank, once it is known. Throws remote_error for a first frame that is no hello of this communicator.
+  std::optional<int> rank();
+  std::unique_ptr<net::Receiver> take_receiver();
+  // Frames it has had.
+  static constexpr std::uint64_t kTaken = 1;
+  static constexpr std::size_t kBytes = sizeof(FrameHead) + sizeof(RecordHead);
+
+ private:
+  std::uint64_t nonce_;
+  std::unique_ptr<std::array<std::byte, kBytes>> buffer_ = std::make_unique<std::array<std::byte, kBytes>>();
+  std::unique_ptr<net::Receiver> receiver_;
+  std::unique_ptr<net::Registration> registration_;
+  net::Request request_;
+};
+
+// The first frame of every connection.
+RecordHead hello_of(int rank);
+
+}  // namespace sccl::runtime

@@ -1,0 +1,87 @@
+// The transport between hosts, without hosts: calls of many lengths by several schedules, all engines.
+#include "net/net_rank.h"
+
+using namespace net_test;
+
+namespace {
+
+struct Case {
+  const char* planner;
+  int ranks;
+  std::size_t count;
+  MemoryLayout::RingKind kind;
+  device::Protocol protocol;
+  std::size_t slice_bytes;
+};
+
+void all_reduce(const NamedEngine& engine, const std::vector<Case>& cases, int ranks, int calls) {
+  World world(ranks);
+  std::atomic<std::size_t> wrong{0};
+  on_ranks(world, [&](Rank rank) {
+    NetRank self(world, rank, engine);
+    u32 number = 0;
+    for (const Case& one : cases) {
+      const auto schedule = planners::find(one.planner)->plan(topology::host(ranks), Collective::allreduce, 0);
+      const schedule::Program program = schedule::prepare(*schedule, device::kSlotCount);
+      for (int call = 0; call < calls; ++call) {
+        ++number;
+        std::vector<u32> input(one.count), output(one.count);
+        for (std::size_t at = 0; at < one.count; ++at) input[at] = element(rank, at, number);
+        self.run({*schedule, program, one.kind, one.protocol, one.slice_bytes}, number, input, output);
+        for (std::size_t at = 0; at < one.count; ++at) {
+          u32 sum = 0;
+          for (Rank other = 0; other < ranks; ++other) sum += element(other, at, number);
+          if (output[at] != sum) ++wrong;
+        }
+      }
+    }
+    self.transport->drain(Deadline::in(std::chrono::seconds(20)), none_gone);
+  });
+  CHECK(wrong == 0);
+}
+
+constexpr auto kCollective = MemoryLayout::RingKind::collective;
+constexpr auto kDeep = MemoryLayout::RingKind::deep;
+constexpr auto kSimple = device::Protocol::simple;
+constexpr auto kLl = device::Protocol::ll;
+
+}  // namespace
+
+TEST_CASE("ranks of several hosts reduce over an engine, by slots of every length") {
+  for (const NamedEngine& engine : every_engine()) {
+    INFO(engine.name);
+    all_reduce(engine,
+               {{"ring", 2, 0, kCollective, kSimple, kSlotBytes},
+                {"ring", 2, 1, kCollective, kSimple, kSlotBytes},
+                {"one-hop", 2, 1000, kCollective, kSimple, kSlotBytes},
+                {"one-hop", 2, 4096, kCollective, kSimple, kSlotBytes},
+                {"ring", 2, 200003, kCollective, kSimple, kSlotBytes},
+                {"recursive", 2, 100001, kDeep, kSimple, kSlotBytes / 4}},
+               2, 3);
+  }
+}
+
+TEST_CASE("ranks of several hosts reduce over an engine, by short messages that fill their rings many times") {
+  for (const NamedEngine& engine : two_engines()) {
+    INFO(engine.name);
+    all_reduce(engine,
+               {{"one-hop", 2, 2, kCollective, kLl, kSlotBytes}, {"one-hop", 2, 1024, kCollective, kLl, kSlotBytes}}, 2,
+               1500);
+    all_reduce(engine, {{"one-hop", 2, 2000, kDeep, kLl, kSlotBytes}, {"ring", 2, 333, kDeep, kLl, kSlotBytes}}, 2,
+               200);
+  }
+}
+
+TEST_CASE("four hosts with several schedules, short and long calls in turns") {
+  for (const NamedEngine& engine : two_engines()) {
+    INFO(engine.name);
+    std::vector<Case> cases;
+    for (const char* planner : {"ring", "one-hop", "recursive", "binomial"})
+      if (planners::find(planner)->plan(topology::host(4), Collective::allreduce, 0))
+        for (const std::size_t count : {3, 4000, 50000}) {
+          cases.push_back({planner, 4, count, kCollective, kSimple, 4096});
+          if (count <= 4000) cases.push_back({planner, 4, count / 4, kCollective, kLl, kSlotBytes});
+        }
+    all_reduce(engine, cases, 4, 4);
+  }
+}
