@@ -1,4 +1,4 @@
-// One direction between two ranks: a ring of slots in memory both can reach.
+// One direction between two ranks: a ring of slots in memory that both ranks can reach.
 //
 //   sender                                         receiver
 //   waits until position - tail < depth
@@ -7,31 +7,33 @@
 //                                                  reads the payload
 //   acquires     <------------- released ------    tail = position + 1
 //
-// What releases and acquires, and why that is enough, stands in protocol.h.
+// protocol.h says which accesses release and acquire, and why that is enough.
 //
-// A slot's flag holds the number of messages sent through the connection when it was written, so a slot is full for
-// the receiver exactly while flag == its position + 1, and no flag is ever reset. The sender keeps the tail it last
-// saw and reads it again only when the ring looks full. `ll` messages have a ring of their own in which each 8-byte
-// word holds 4 bytes of payload (low half) and the flag (high half): words are read and written whole, so a word with
-// the right flag has the right payload and no further order is needed. `ll128` messages lie in slots of their own, too
-// (lines.h).
+// A flag holds the number of messages sent through the connection, its own message included. So a slot is full for the
+// receiver exactly while flag == position + 1, and no flag is ever reset. The sender keeps the tail that it read last
+// and reads the tail again only when the ring looks full.
+//
+// `ll` messages have a ring of their own. Each 8-byte word of it holds 4 bytes of payload (low half) and the flag (high
+// half). Words are read and written whole: a word with the right flag has the right payload, so no further order is
+// needed. `ll128` messages have slots of their own, too (lines.h).
 #pragma once
 
 #include "kernels/device/program.h"
 
 namespace sccl::device {
 
-// Slots of the longest messages: so many may be under way on any connection, and programs are made for that.
+// Slots for the longest messages. Every connection holds this many messages in flight; programs are made for this
+// number.
 inline constexpr u32 kSlotCount = 4;
-// Of shorter ones as many as the connection is deep, at most.
+// The largest depth of a connection for shorter messages.
 inline constexpr u32 kMostDepth = 32;
 inline constexpr u32 kLlSlotCount = 8;
 inline constexpr u32 kLlPayloadBytes = 1024;
 inline constexpr u32 kLlWords = kLlPayloadBytes / 4 + 1;  // the first word carries the signature
 inline constexpr u32 kCacheLineBytes = 64;
 
-// The host's form of `ll` (kernels/host/inline_messages.h): lines at which a message may begin (a power of two), and
-// those that the longest one takes; of a usual connection, and of a deep one.
+// The host's form of `ll` (kernels/host/inline_messages.h), for a usual connection and for a deep one: the lines at
+// which a message may begin (a power of two), and the lines of the longest message.
 inline constexpr u32 kInlineLines = 256;
 inline constexpr u32 kInlineTailLines = 65;
 inline constexpr u32 kInlineMessageBytes = 4096;
@@ -45,7 +47,7 @@ inline constexpr u32 kLineSlotCount = 8;
 inline constexpr u32 kLinesOfSlot = 64;
 inline constexpr u32 kLineSlotBytes = kLinesOfSlot * kLineBytes;
 inline constexpr u32 kLineRingBytes = kLineSlotCount * kLineSlotBytes;
-// Of one message; whole vectors, so that slices begin at them.
+// Payload of one message. A multiple of 16, so that slices begin at whole vectors.
 inline constexpr u32 kLineMessageBytes = kLinesOfSlot * kLinePayloadBytes / 16 * 16;
 
 struct alignas(64) SlotHeader {
@@ -53,18 +55,18 @@ struct alignas(64) SlotHeader {
   u32 signature;
   u32 reserved;
   u64 bytes;  // payload of this slot, or the whole message of a point-to-point transfer
-  // Of a posted descriptor:
+  // Only in a posted descriptor:
   u64 input_address;
   u64 output_address;
   u64 scale_bits;
-  u64 lent;  // on the host: where the payload lies instead (kernels/host/shared_slots.h), 0: here
+  u64 lent;  // host only: where the payload lies in a shared slot (kernels/host/shared_slots.h); 0: in this slot
 };
 
 struct alignas(64) Tail {
   u64 value;
 };
 
-// The receiver's memory for one connection. `payload` holds as many slots of slot_bytes as the connection is deep.
+// The receiver's memory for one connection. `payload` has slot_bytes for each slot of the connection.
 struct Ring {
   SlotHeader headers[kMostDepth];
   Tail tail;
@@ -76,7 +78,7 @@ struct Ring {
   };
 };
 
-// One end of a connection: the ring, and this end's private progress. Every target adds what only its ends have
+// One end of a connection: the ring, and the private progress of this end. Each target adds members of its own
 // (kernels/host/connection.h, kernels/gpu/connection.h).
 struct Connection {
   Ring* ring;

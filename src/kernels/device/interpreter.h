@@ -1,13 +1,14 @@
-// The interpreter: runs a lane's next operation if nothing it needs is missing, and says so if something is.
+// The interpreter runs the next operation of a lane if everything is there that the operation needs. Otherwise it
+// reports what is missing.
 //
-// A lane stops in one place only, the readiness test at the top of step(): it has no half-done operation to come back
-// to. A GPU block calls step() in a loop; the host calls it in turn for all lanes of a thread.
+// A lane stops in one place only: the readiness test at the top of step(). So a blocked lane never has a half-done
+// operation. A GPU block calls step() in a loop; the host calls step() for all lanes of a thread in turn.
 //
-// On a GPU all threads of a block walk through step() together: the leader decides what is ready, everybody moves data,
-// and the leader tells peers and other lanes. What the leader alone may do stands inside await(), commit() or the
-// protocol's leader functions; on the host the one thread is the leader and the members of it cost nothing.
+// On a GPU all threads of a block call step() together. The leader decides what is ready, all threads move data, and
+// the leader informs peers and other lanes. Code for the leader alone stands inside await(), commit() or the leader
+// functions of the protocol. On the host the one thread is the leader, and these functions cost nothing.
 //
-// What a target offers stands in operation.h, and the memory vocabulary in protocol.h.
+// operation.h lists what a target offers; protocol.h has the memory vocabulary.
 #pragma once
 
 #include "kernels/device/lines.h"
@@ -32,8 +33,8 @@ class Interpreter {
     return outcome == Outcome::progressed ? finish(lane_index, begun) : outcome;
   }
 
-  // The halves of a step. A target may put off the moves of several lanes that have begun, and make them together
-  // before it lets any of them finish: to the others an operation that has begun is not done.
+  // The two halves of a step. A target may delay the moves of several lanes that have begun, and make these moves
+  // together before any of the lanes finishes: for other lanes an operation that has begun is not done.
   SCCL_CALLED Outcome begin(u32 lane_index, Begun& begun) {
     const Lane& lane = program_.lanes[lane_index];
     LaneState& state = lanes_[lane_index];
@@ -78,7 +79,7 @@ class Interpreter {
       }
       advance(lane, *begun.turn.op, state, target_.lane_word(lanes_, lane_index));
     });
-    // In a block only the leader knows yet.
+    // In a block only the leader knows whether the lane has finished; the next begin() tells all threads.
     return Target::kAlone && is_finished(lane, state) ? Outcome::finished : Outcome::progressed;
   }
 
@@ -106,7 +107,7 @@ class Interpreter {
     return total - begin < call_.slice_elements ? total - begin : call_.slice_elements;
   }
 
-  // What has to see what an operation did, before it is told to be done.
+  // How far the results of an operation must be visible before the operation is reported as done.
   Scope reach(const Begun& begun) const {
     const Op& op = *begun.turn.op;
     const bool told = op.kind != OpKind::move || op.receives || (op.sends && call_.protocol == Protocol::simple);
@@ -123,7 +124,7 @@ class Interpreter {
       }
       return;
     }
-    // An operation of this lane runs over its own chunk's slices only.
+    // An operation of this lane runs only over the slices of its own chunk.
     ++state.slice;
     if (op.kind != OpKind::move || state.slice * call_.slice_elements >= call_.chunks[op.chunk].elements) {
       state.slice = 0;
@@ -162,25 +163,25 @@ class Interpreter {
     return Outcome::mismatch;
   }
 
-  // `progressed` when everything the operation needs is there; in a block, save the later words of `ll` messages, which
-  // all threads look for.
+  // `progressed` when everything that the operation needs is there. In a block the later words of `ll` messages are not
+  // tested here: all threads test them in words_arrived().
   Outcome readiness(const Turn& turn, LaneState& state) {
     if (!dependencies_met(*turn.op, state)) return blocked(state, -1);
     return turn.acts ? messages_ready(*turn.op, state, turn.elements) : Outcome::progressed;
   }
 
-  // Something was read that says what else may be read or written; the fence comes when the operation is ready.
+  // The leader has read a word that allows other reads or writes. The fence follows once the operation is ready.
   void owe(Scope scope) {
     if (Target::kSignedFlags && scope > owed_) owed_ = scope;
   }
 
-  // Blocked until a word that was just read is another.
+  // Blocked until `word` no longer holds `seen`.
   Outcome blocked_at(const u64* word, u64 seen, LaneState& state, const Connection& connection) {
     target_.watch(word, seen);
     return blocked(state, connection);
   }
 
-  // A flag whose lower half counts messages, and whose upper half is the signature.
+  // The lower half of the flag counts messages; the upper half is the signature.
   Outcome looked_at(const u64* word, u64 wanted, LaneState& state, const Connection& connection) {
     const u64 seen = Target::load_polled(word);
     if (static_cast<u32>(seen) != static_cast<u32>(wanted)) return blocked_at(word, seen, state, connection);
@@ -220,8 +221,7 @@ class Interpreter {
 
   u32 signature(const Op& op) const { return call_.signature ^ call_.chunks[op.chunk].tag; }
 
-  // One relaxed load for each operand. Words of `ll` and lines are believed by their own flags, so that nothing is owed
-  // for them.
+  // One relaxed load for each operand. `ll` words and lines carry flags of their own, so they need no fence.
   Outcome arrived_signed(const Op& op, const Access& access, Connection& connection, LaneState& state) {
     const u32 expected = signature(op);
     if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
@@ -236,7 +236,7 @@ class Interpreter {
     return looked_at(Simple::flag_word(connection), Simple::flag(connection, expected), state, connection);
   }
 
-  // Descriptors travel through the slots of the simple protocol always.
+  // Descriptors always travel through the slots of the simple protocol.
   Outcome arrived(const Op& op, const Access& access, LaneState& state, u64 elements) {
     Connection& connection = connections_[access.connection];
     if constexpr (Target::kSignedFlags) return arrived_signed(op, access, connection, state);
@@ -259,8 +259,8 @@ class Interpreter {
 
   bool is_flagged(const Op& op) const { return op.kind == OpKind::move && call_.protocol != Protocol::simple; }
 
-  // All words of the messages that have begun, each thread's share of them; lines come into the bounce buffers, where
-  // they stay until all are there.
+  // Tests all words of the messages that have begun; each thread tests its share. Lines are copied into the bounce
+  // buffers and stay there until all lines have arrived.
   bool words_arrived(const Op& op, u64 elements) {
     const u64 bytes = elements * call_.element_bytes;
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
@@ -283,7 +283,7 @@ class Interpreter {
     return connections_[program_.operands[i].connection].peer;
   }
 
-  // A tail is read again only when the ring looks full; what was read then says that slots may be written.
+  // The tail is read again only when the ring looks full. A new tail allows stores into slots, so a fence is owed.
   Outcome has_room(const Op& op, Connection& connection, u64 bytes, LaneState& state) {
     if (op.kind == OpKind::post || call_.protocol == Protocol::simple)
       return room_by(connection.seen_tail, connection.ring->tail, connection, state,
@@ -329,7 +329,7 @@ class Interpreter {
     }
   }
 
-  // The buffers as a whole, or the one place that a point-to-point transfer is about.
+  // Describes the buffers as a whole, or the one place of a point-to-point transfer.
   void describe_buffers(const Op& op, u64 slice) {
     const Access& access = program_.destinations[op.destination_begin];
     Connection& connection = connections_[access.connection];
@@ -357,7 +357,8 @@ class Interpreter {
     return (base + slice * call_.slice_elements) * call_.element_bytes;
   }
 
-  // In integers: the buffers of a point-to-point batch are unrelated objects behind one base of zero.
+  // Addresses are computed as integers: the buffers of a point-to-point batch are unrelated objects behind one base of
+  // zero.
   u8* local(const Access& access, u64 slice) const {
     const u8* base = access.buffer == Buffer::input    ? call_.input
                      : access.buffer == Buffer::output ? call_.output
@@ -384,7 +385,7 @@ class Interpreter {
     const bool copies = op.operand_count == 1 && !scaled && divisor <= 1;
     const u32 sinks = place_destinations(op, slice, bytes, copies);
     if constexpr (!Target::kAlone) {
-      // Data moves where the interpreter's state takes no registers.
+      // The data moves later, outside of the interpreter, so that the interpreter's state takes no registers meanwhile.
       if (Target::leads())
         target_.hold_move(op.operand_count, scaled, copies && in_place_already(sinks) ? 0 : sinks, elements, divisor);
       return Motion::messages;
@@ -407,7 +408,7 @@ class Interpreter {
     return sinks == 0 || (sinks == 1 && target_.sources()[0].data == target_.sinks()[0]);
   }
 
-  // One operand in a peer's memory, to a place of our own: no bounce buffer.
+  // Copies one operand from a peer's memory to a local destination: no bounce buffer is needed.
   bool is_remote_copy(const Op& op) const {
     if (op.operand_count != 1 || op.destination_count != 1) return false;
     const Access& operand = program_.operands[op.operand_begin];
@@ -423,7 +424,7 @@ class Interpreter {
                          bytes);
   }
 
-  // Every thread unpacks its share of the `ll` words; the leader notes where the operands are.
+  // Every thread unpacks its share of the `ll` words; the leader records the addresses of the operands.
   bool gather_operands(const Op& op, u64 slice, u64 bytes) {
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
@@ -478,14 +479,15 @@ class Interpreter {
     return !connections_[destination.connection].maps_buffers;
   }
 
-  // The addresses the mover can write. Where only deliveries follow, the result goes to a bounce buffer first, or stays
-  // where it is when it is a copy. A copy to where it comes from (a block in place) is none: other lanes read it there.
+  // Collects the addresses that the mover can write. If all destinations need a delivery, the result goes to a bounce
+  // buffer, or stays where it is if the operation is a copy. A copy onto its own source (a block in place) is left out,
+  // because other lanes read the block there.
   u32 place_destinations(const Op& op, u64 slice, u64 bytes, bool copies) {
     const Access& first = program_.operands[op.operand_begin];
     const u8* const copied = copies && first.via == Via::local ? local(first, slice) : nullptr;
     u32 count = 0;
     bool deliveries = false;
-    bool written = false;  // into a slot
+    bool written = false;  // a slot is among the sinks
     const auto place = [&](u8* sink) {
       if (Target::leads()) target_.sinks()[count] = sink;
       ++count;
@@ -549,7 +551,7 @@ class Interpreter {
     Ll::consume(connection, bytes);
   }
 
-  // Before they are published: where the payload of each lies.
+  // Called before the headers are published: each header says where its payload lies.
   void address_slots(const Op& op) {
     Connection* lender = nullptr;
     for (u32 i = 0; i < op.destination_count; ++i) {
@@ -588,7 +590,7 @@ class Interpreter {
     }
   }
 
-  Scope owed_ = Scope::none;  // the leader's: what fence A is to reach
+  Scope owed_ = Scope::none;  // leader only: the reach that fence A must have
   const Program& program_;
   const Call& call_;
   Connection* connections_;

@@ -1,33 +1,34 @@
-// Messages in whole lines (`ll128`): 128 bytes of which 120 are payload and the last 8 a flag, stored and loaded by
-// eight neighbouring threads of a warp together, 16 bytes each.
+// Messages in whole lines (`ll128`). A line has 128 bytes: 120 bytes of payload, then a flag of 8 bytes. Eight
+// neighbouring threads of a warp store or load a line together, 16 bytes each.
 //
 //   thread of the line   0        1        ...   6        7
-//   words of 8 bytes     0  1     2  3           12 13    14 flag      flag: this call's signature, and how many
-//                                                                      messages the connection has carried with this
-//                                                                      one
+//   words of 8 bytes     0  1     2  3           12 13    14 flag
 //
-// Order. What `simple` has a fence for, and `ll` a flag in every word, the line itself gives here: the eight stores of
-// a line are one instruction of one warp on one aligned line, and leave the device as one transaction; so do the loads.
-// A reader that sees the flag of this message in a line has all of the line's payload in its registers, from the same
+// The flag holds the signature of the call and the number of messages of the connection, this one included.
+//
+// Order. `simple` has a fence and `ll` has a flag in every word; here the line itself gives the order. The eight stores
+// of a line are one instruction of one warp on one aligned line, and leave the device as one transaction. The same
+// holds for the loads. A reader that sees the flag of this message in a line has the whole payload of the line in its
+// registers, from the same load. So
 // load. So
-//   - flag and payload need no order between them: they are one store and one load. No fence; lines of a message
-//     may arrive in any order, since each is believed by its own flag only.
-//   - pack() pairs with take(): every line by its flag. The leader looks at the flag of the first line alone, which
-//     tells without any order whether a message has begun and whether it is of this call.
-//   - has_room() pairs with consume(), as in `simple`: a line is stored again after its reader's loads.
-//   - a flag is never reset, and no payload ever lies where a flag is looked for: these slots hold nothing but lines.
-//     What an earlier, longer message left behind in a slot has an older flag (2^32 messages of the connection,
-//     exactly, and the same signature would have to lie between the two for it to be the same).
-// A link that cuts a line (PCIe may, at 64 bytes or less; so may memory of the host) would deliver a flag without
-// some of its payload, and old data would be taken for new: there is no check that could find it. So the runtime
-// believes links by what they are, never by trying (platform/gpu/line_paths.h): none is given lines that is not known
-// to keep them.
+// - flag and payload need no order between them: they are one store and one load. There is no fence. Lines of a message
+//   may arrive in any order, because each line is judged by its own flag only.
+// - pack() pairs with take(): every line by its flag. The leader tests only the flag of the first line. Without any
+//   order this flag tells whether a message has begun and whether the message belongs to this call.
+// - has_room() pairs with consume(), as in `simple`: the sender stores a line again only after its reader's loads.
+// - a flag is never reset, and no payload ever lies at the place of a flag: these slots hold nothing but lines. What an
+//   earlier, longer message left in a slot has an older flag. (An old flag equals a new one only after exactly 2^32
+//   messages of the connection with the same signature.)
+// A link that cuts a line would deliver a flag without some of its payload, and the reader would take old data for new.
+// PCIe may cut lines at 64 bytes or less, and so may host memory. No check could find such an error. So the runtime
+// trusts links by what they are, never by a trial (platform/gpu/line_paths.h): only links known to keep lines whole
+// carry lines.
 //
 // Target offers, to all threads of a warp together:
-//   u32 warp_lanes()                         a multiple of 8, of which a block has whole ones
-//   bool warp_all(bool)                      whether all threads of the warp say so
-//   LinePart load_line_part(from, active)    a thread's 16 bytes; those of the eight active threads of a line come from
-//   one load void store_line_part(to, part, active)   likewise
+//   u32 warp_lanes()                         a multiple of 8; a block consists of whole warps
+//   bool warp_all(bool)                      whether the argument is true for all threads of the warp
+//   LinePart load_line_part(from, active)    a thread's 16 bytes; one load serves the eight active threads of a line
+//   void store_line_part(to, part, active)   likewise, one store
 #pragma once
 
 #include "kernels/device/protocol.h"
@@ -50,7 +51,7 @@ struct Lines {
   }
   static u64 line_count(u64 bytes) { return (bytes + kLinePayloadBytes - 1) / kLinePayloadBytes; }
 
-  // Of the first line: enough to tell that the peer is in another call.
+  // The flag of the first line: enough to tell that the peer is in another call.
   static u64* flag_word(Connection& connection) { return slot(connection) + kFlagWord; }
 
   static bool has_room(Connection& connection) {
@@ -59,8 +60,8 @@ struct Lines {
     return connection.line_position - connection.line_seen_tail < kLineSlotCount;
   }
 
-  // Every warp writes the payload of its lines to `to`, aligned to 8 bytes and with room for a whole last word, as far
-  // as they are there. False when this warp's are not all: nothing is lost then, and the call may be made again.
+  // Every warp copies the payload of its lines to `to` once they have arrived. `to` is aligned to 8 bytes and has room
+  // for a whole last word. False when a line of this warp is missing: nothing is lost, and the call may be repeated.
   static bool take(Connection& connection, u8* to, u64 bytes, u32 signature) {
     const u64 awaited = flag(connection, signature);
     const u64* const from = slot(connection);
@@ -71,7 +72,7 @@ struct Lines {
       LinePart part;
       u32 polls = 0;
       do {
-        if (++polls > kPollsPerTurn) return false;  // the leader looks whether to wait on
+        if (++polls > kPollsPerTurn) return false;  // the leader checks whether to wait on
         part = Target::load_line_part(from + place.offset, active);
       } while (!Target::warp_all(!active || place.part != kLastPart || part.words[1] == awaited));
       SCCL_UNROLLED for (u32 i = 0; i < 2; ++i) {
@@ -110,12 +111,12 @@ struct Lines {
   static constexpr u32 kFlagWord = kLineWords - 1;
   static constexpr u32 kPollsPerTurn = 64;
 
-  // What a thread has of the lines that its warp is at.
+  // A thread's part of the lines that its warp works on.
   struct Place {
     u64 line;
     u32 part;
-    u64 offset;  // of its words in the slot
-    u64 word;    // of its first one in the stream
+    u64 offset;  // of the part's words in the slot
+    u64 word;    // of the part's first word in the payload
   };
 
   static u32 lines_at_once() { return Target::threads() / kThreadsOfLine; }
@@ -129,7 +130,7 @@ struct Lines {
     return {line, part, line * kLineWords + part * 2, line * (kLineWords - 1) + part * 2};
   }
 
-  // Zeros follow the last byte.
+  // Zeros follow the last byte of the payload.
   static u64 word_of(const u8* from, u64 at, u64 bytes) {
     if (at >= bytes) return 0;
     const u8* const source = from + at;

@@ -1,13 +1,14 @@
-// A rank's program as a kernel sees it: flat arrays, pointers, no host types. One instance serves every target.
+// A rank's program as a kernel sees it: flat arrays and pointers, no host types. One form serves every target.
 #pragma once
 
 #include "base/scalar_types.h"
 
-// Before a loop of few rounds: copies of its body cost a GPU more registers than its branch costs time.
+// Placed before a loop of few rounds: unrolled copies of the body would cost a GPU more registers than the branch costs
+// time.
 #if defined(__CUDACC__) || defined(__HIP__)
 #define SCCL_ROLLED _Pragma("unroll 1")
 #define SCCL_UNROLLED _Pragma("unroll")
-// A function of its own on a GPU: its registers are free again when data moves.
+// A real call on a GPU: the registers of the function are free again when data moves.
 #define SCCL_CALLED __attribute__((noinline))
 #else
 #define SCCL_ROLLED
@@ -25,8 +26,8 @@ enum class Via : u8 { local, slot, remote };
 enum class Buffer : u8 { none, input, output, scratch };
 enum class OpKind : u8 { move, post, release, drain };
 enum class LaneOrder : u8 { slice_major, op_major };
-// `simple`: bulk payload, then a flag. `ll`: every 8-byte word carries 4 bytes of payload and the flag. `ll128`: every
-// line of 128 bytes carries 120 bytes of payload and the flag.
+// `simple`: bulk payload, then a flag. `ll`: each 8-byte word has 4 bytes of payload and the flag. `ll128`: each line
+// of 128 bytes has 120 bytes of payload and the flag.
 enum class Protocol : u8 { simple, ll, ll128 };
 
 struct Access {
@@ -59,16 +60,16 @@ struct Lane {
 };
 
 enum ChunkFlag : u32 {
-  kAbsent = 1,      // another channel's (see part_of), neither moved nor announced by this one
+  kAbsent = 1,      // belongs to another channel (part_of); this channel neither moves nor announces it
   kPostedPart = 2,  // the input lies at an address that the peer posts for each part
 };
 
-// In elements of the call's type.
+// Offsets and sizes count elements of the call's type.
 struct Chunk {
   u64 input_offset;
   u64 output_offset;
   u64 elements;
-  u32 tag;  // mixed into the signature of the chunk's messages; of point-to-point transfers, which have no common call
+  u32 tag;  // mixed into the signature of the chunk's messages; for point-to-point transfers, which have no common call
   u32 flags;  // of ChunkFlag
 };
 
@@ -85,8 +86,8 @@ struct Program {
   const Dependency* dependencies;
   const Lane* lanes;
   u32 lane_count;
-  // Of a program whose arrays lie in one block, from `ops` on. With endpoints, accesses name these instead of the
-  // connections themselves.
+  // `bytes`: size of the one block that holds all arrays, beginning with `ops`. With endpoints, `Access::connection` is
+  // an index of an endpoint instead of a connection.
   u32 bytes;
   const Endpoint* endpoints;
   u32 endpoint_count;
@@ -102,36 +103,35 @@ struct Call {
   DataType type;
   ReduceKernel kernel;
   Protocol protocol;
-  bool scaled;     // operands from callers' input buffers are multiplied by their rank's scale
-  u64 scale_bits;  // this rank's
+  bool scaled;     // each operand from a caller's input buffer is multiplied by the scale of that caller's rank
+  u64 scale_bits;  // scale of this rank
   u32 divisor;     // > 1: complete results are divided (integer averages)
   u32 element_bytes;
   u64 slice_elements;
   u64 slice_count;
-  u32 signature;  // of the call; a message of another call is a mismatch among the ranks
-  // By rank: from where that rank says its buffer is to where this one finds it. Null: nowhere else.
+  u32 signature;  // of the call; a message with another signature means that ranks called different things
+  // By rank: the address of that rank's buffer in this process minus the address that the rank posts. Null: all zero.
   const u64* input_shifts;
   const u64* output_shifts;
-  bool lends_slots;  // `simple` on the host: what goes into several slots is written into one
-                     // (kernels/host/shared_slots.h)
+  bool lends_slots;  // `simple` on the host: one slot holds the data of several (kernels/host/shared_slots.h)
 };
 
 struct LaneState {
   u64 slice;
   u32 op;
   u64 finished;             // operations finished over all slices; read by dependent lanes of the same rank
-  int blocked_on_peer;      // whom the last unsuccessful step waited for; -1: another lane
-  u32 blocked_on_slot = 0;  // of the connection with that peer; set where several threads run a lane
+  int blocked_on_peer;      // the peer that the last unsuccessful step waited for; -1: another lane
+  u32 blocked_on_slot = 0;  // of the connection with that peer; set only where several threads run a lane
 };
 
-// The part of a chunk that one channel moves. Every rank computes the same parts from the chunk's size alone, whatever
-// else is in its call, so both ends of a transfer agree on how many channels it takes.
+// The part of a chunk that one channel moves. Every rank computes the parts from the chunk's size alone, whatever else
+// is in the rank's call, so both ends of a transfer agree on the number of channels.
 struct Split {
-  u32 channels;     // there are so many
-  u64 least_bytes;  // a channel is used when every part has at least so much
+  u32 channels;     // the available channels
+  u64 least_bytes;  // every part must have at least this size
 };
 
-inline constexpr u32 kPartUnitBytes = 512;  // parts begin at multiples of it, so that vectors stay whole
+inline constexpr u32 kPartUnitBytes = 512;  // parts begin at multiples of this size, so that vectors stay whole
 
 inline u32 parts_of(const Split& split, u64 bytes) {
   const u64 wanted = bytes / split.least_bytes;
@@ -152,7 +152,7 @@ inline Chunk part_of(const Chunk& chunk, u32 element_bytes, u32 parts, u32 chann
   return part;
 }
 
-// Of the lane's last step. After `mismatch` and `failed` the lane must not be stepped again.
+// Result of a lane's last step. After `mismatch` and `failed` the lane must not be stepped again.
 enum class Outcome : u8 { progressed, blocked, finished, mismatch, failed };
 
 }  // namespace sccl::device

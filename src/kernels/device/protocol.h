@@ -1,42 +1,43 @@
-// Sending and receiving one message: the protocols of every target, written against its vocabulary (lines.h has one
-// that only devices can speak).
+// Sends and receives one message: the protocols that every target can use, written against the target's vocabulary
+// (lines.h has a protocol for devices only).
 //
-// Target offers Connection, its kind of end (a device::Connection with what it adds), load_polled, store_published,
-// load_relaxed, store_relaxed on u64 in memory shared with the peer, how deep a connection is (depth), and its place
-// thread() among the threads() that move data together. Words of `ll` messages are shared out among them; all other
-// functions are the leader's.
+// Target offers Connection (its type of end, derived from device::Connection); load_polled, store_published,
+// load_relaxed, store_relaxed on u64 in memory shared with the peer; the depth of a connection (depth); and the index
+// thread() among the threads() that move data together. All threads share the words of `ll` messages; all other
+// functions are for the leader only.
 //
-// Memory order. A flag says that a payload is there, a tail that a slot is free again. On the host load_polled is an
-// acquire and store_published a release. On a device both are relaxed accesses of system scope (kFencesOnce), and the
-// interpreter puts one fence on each side of an operation, however many peers the operation has:
+// Memory order. A flag says that a payload is there; a tail says that a slot is free again. On the host load_polled is
+// an acquire and store_published is a release. On a device both are relaxed accesses of system scope (kSignedFlags),
+// and the interpreter puts one fence on each side of an operation, whatever the number of peers:
 //
 //   leader: polls all flags and tails (relaxed)         all threads: move data
 //           fence A                                     barrier
 //   barrier                                             leader: fence R
 //   all threads: move data                                      stores all flags and tails (relaxed)
 //
-// Why a payload is visible: the sender's threads store it, the barrier orders these stores before fence R of the
-// sender's leader, and fence R is before the flag in program order. The receiver's leader reads the flag's value before
-// fence A, and the barrier orders fence A before the loads of all its threads. A fence, a store that another thread's
-// load observes, and that thread's later fence synchronize (PTX: release and acquire patterns; C++ and LLVM's model of
-// AMD's devices: fence-fence synchronization); both fences have system scope, so it holds between devices and for host
-// memory. Why a slot is not overwritten too early: the receiver's loads from it are before its barrier and fence R, the
-// tail is stored after them; the sender reads that tail before fence A and stores into the slot after it. One fence
-// serves several flags, because the pattern asks for nothing between the fence and each of the stores.
+// Why a payload is visible: the sender's threads store the payload, the barrier orders these stores before fence R of
+// the sender's leader, and fence R precedes the store of the flag in program order. The receiver's leader reads that
+// flag before fence A, and the barrier orders fence A before the loads of all its threads. Two fences synchronize if a
+// store after the first fence is observed by a load before the second fence (PTX: release and acquire patterns; C++ and
+// LLVM's model of AMD's devices: fence-fence synchronization). Both fences have system scope, so this holds between
+// devices and for host memory.
+// Why a slot is not overwritten too early: the receiver's loads from the slot come before its barrier and fence R, and
+// the tail is stored after fence R. The sender reads that tail before fence A and stores into the slot after fence A.
+// One fence serves several flags, because the pattern allows other accesses between the fence and each store.
 //
 // A device's flag carries the signature in its upper half (kSignedFlags): a relaxed load alone tells that the peer is
-// in another call, before anything may be read behind the flag. The lower half counts messages modulo 2^32; the slot
-// held a count that differs by kMostDepth, so that half of the count is enough.
+// in another call, before anything behind the flag may be read. The lower half counts messages modulo 2^32. The
+// previous flag in the same header has a count that differs by kMostDepth, so half of the count is enough.
 #pragma once
 
 #include "kernels/device/connection.h"
 
 namespace sccl::device {
 
-// How far a fence reaches.
+// The reach of a fence.
 enum class Scope : u8 { none, device, system };
 
-// Of the message after `position` others.
+// The flag of the message that follows `position` others.
 inline u64 signed_flag(u32 signature, u64 position) {
   return static_cast<u64>(signature) << 32 | static_cast<u32>(position + 1);
 }
@@ -63,14 +64,14 @@ struct Slots {
     return Target::load_polled(flag_word(connection)) == connection.position + 1;
   }
 
-  // The slot may be overwritten once the receiver consumed what it held; pairs with consume() of the peer.
+  // A slot may be overwritten once the receiver has consumed its message; pairs with consume() of the peer.
   static bool has_room(Connection& connection) {
     if (connection.position - connection.seen_tail < Target::depth(connection)) return true;
     connection.seen_tail = Target::load_polled(&connection.ring->tail.value);
     return connection.position - connection.seen_tail < Target::depth(connection);
   }
 
-  // Everything sent has been consumed; pairs with consume() of the peer.
+  // The peer has consumed all messages; pairs with consume() of the peer.
   static bool drained(Connection& connection) {
     if (connection.seen_tail == connection.position) return true;
     connection.seen_tail = Target::load_polled(&connection.ring->tail.value);
@@ -117,7 +118,7 @@ struct LowLatency {
     return true;
   }
 
-  // Only the first word: enough to tell that the peer is in another call.
+  // Tests the first word only: enough to tell that the peer is in another call.
   static bool begun(Connection& connection) {
     return Target::load_relaxed(&words(connection)[0]) >> kFlagShift == flag(connection);
   }
@@ -151,7 +152,8 @@ struct LowLatency {
 
   static void sent(Connection& connection, u64, u32) { ++connection.ll_position; }
 
-  // Pairs with has_room() of the peer: its stores into the slot come after this, which comes after our loads from it.
+  // Pairs with has_room() of the peer: the peer stores into the slot after it sees this tail; our loads from the slot
+  // come before the tail.
   static void consume(Connection& connection, u64) {
     ++connection.ll_position;
     Target::store_published(&connection.ring->ll_tail.value, connection.ll_position);

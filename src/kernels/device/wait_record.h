@@ -1,5 +1,5 @@
-// What one lane waits for, in one word that is stored and loaded whole: lanes write it while they wait, on the host and
-// on devices, and the host reads it for whoever asks why a call does not go on.
+// What one lane waits for, packed into one word that is stored and loaded whole. Lanes on the host and on devices write
+// the word while they wait. The host reads the word to report why a call does not go on.
 #pragma once
 
 #include "kernels/device/program.h"
@@ -7,12 +7,12 @@
 namespace sccl::device {
 
 struct WaitRecord {
-  u32 lane;       // of the rank's program; on devices counted through all channels
-  u32 operation;  // of the lane
-  int peer;       // whose message, or whose room for a message, is missing
-  u32 slot;       // of the connection with it
+  u32 lane;       // index in the rank's program; on a device counted through all channels
+  u32 operation;  // index in the lane
+  int peer;       // the peer whose message, or whose room for a message, is missing
+  u32 slot;       // index in the connection with the peer
 
-  // Never 0, which stands for no wait. Numbers that are too large lose their high bits.
+  // Never 0: 0 stands for no wait. Numbers that are too large lose their high bits.
   u64 packed() const {
     return 1ull << 63 | (lane & 0x7fffull) << 48 | (operation & 0xffffull) << 32 | (slot & 0xffull) << 24 |
            (static_cast<u32>(peer) & 0xffffffull);

@@ -1,4 +1,5 @@
-// What the host hands to a kernel, and the memory through which they speak while it runs. Plain data for both sides.
+// What the host passes to a kernel, and the memory through which host and kernel communicate while the kernel runs.
+// Plain data for both sides.
 #pragma once
 
 #include "kernels/device/connection.h"
@@ -8,43 +9,44 @@
 
 namespace sccl::device::gpu {
 
-// With the rest of CallArguments this stays within the 4 KiB that a kernel's parameters may have.
+// With the rest of CallArguments this fits into the 4 KiB of a kernel's parameters.
 inline constexpr u32 kInlineChunks = 96;
-// Of a block: a multiprocessor has room and registers for two, of other communicators, too.
+// Threads of a block. A multiprocessor has room and registers for two such blocks, also of different communicators.
 inline constexpr u32 kMostThreads = 256;
 
-// So many lanes of a rank tell the host what they wait for.
+// The number of lanes of a rank that report to the host what they wait for.
 inline constexpr u32 kMostWaitRecords = 64;
 
-// Of one rank, in its device's memory; kernels of the ranks that can reach it add to `stop`.
+// State of one rank in the memory of its device. Kernels of all ranks that can reach it may set `stop`.
 struct Control {
-  u64 arrived_blocks;  // of the running kernel: the last one leaves everything as the next kernel wants it
+  // blocks of the running kernel that have ended; the last one prepares all state for the next kernel
+  u64 arrived_blocks;
   u64 finished_calls;
-  u64 running;           // whose ticket is taken, and by how many blocks (ticket.h); 0: no kernel runs
+  u64 running;           // the ticket of the running launch and the number of its blocks (ticket.h); 0: no kernel runs
   alignas(64) u64 stop;  // StopReason: why spinning must end; never reset
   u64 stop_peer;         // the rank that set it
 };
 
 enum class StopReason : u64 { none = 0, host = 1, mismatch = 2, peer = 3, unreachable = 4, overlap = 5 };
 
-// Of one rank, in host memory mapped to its device.
+// State of one rank in host memory that is mapped to its device.
 struct HostWords {
   alignas(64) u64 stop;  // set by the host
   // Set by the device:
   alignas(64) u64 began;    // kernels of this communicator
-  u64 finished;             // and those that ended
-  u64 finished_sequence;    // `sequence` of the last one that had one
+  u64 finished;             // kernels that ended
+  u64 finished_sequence;    // `sequence` of the last ended kernel that had one
   u64 stopped;              // StopReason of the first stop
   u64 peer;                 // the rank it was about
-  alignas(64) u64 awaited;  // 1 + a rank that somebody waits for
-  // By lane, counted through all channels: WaitRecord::packed() of a lane that waits. The host wipes them; a lane that
-  // still waits writes its record again.
+  alignas(64) u64 awaited;  // 1 + a rank that some block waits for
+  // By lane, counted through all channels: WaitRecord::packed() of a lane that waits. The host clears the records; a
+  // lane that still waits writes its record again.
   u64 waits[kMostWaitRecords];
 };
 
-// What a block copies into its shared memory when a call begins, behind the places of operands and destinations and in
-// this order: the program, a table of chunks, the states of its lanes (all whole vectors), the connections that it
-// names. What does not fit is read where it lies.
+// What a block copies into its shared memory when a call begins, behind the places of operands and destinations, in
+// this order: the program, a table of chunks, the states of its lanes (all whole vectors), the connections that the
+// program names. What does not fit is read in global memory.
 struct Staging {
   u32 program_bytes;
   u32 connections;
@@ -52,7 +54,7 @@ struct Staging {
   u32 chunks;
 };
 
-// Two blocks of a multiprocessor, and half of what the smallest one has for a block.
+// Two blocks share a multiprocessor; this is half of the smallest shared memory that any device offers to a block.
 inline constexpr u32 kMostStagedBytes = 20 * 1024;
 
 inline Staging staging_for(const Program& program, u32 chunks) {
@@ -64,7 +66,7 @@ inline Staging staging_for(const Program& program, u32 chunks) {
     return fits;
   };
   if (take(program.bytes)) staging.program_bytes = program.bytes;
-  // Accesses that name endpoints need them at hand.
+  // Accesses that name endpoints need the endpoints in shared memory.
   if (program.endpoint_count > 0 && take(program.endpoint_count * sizeof(DeviceConnection)))
     staging.connections = program.endpoint_count;
   if (take(program.lane_count * sizeof(LaneState))) staging.lanes = program.lane_count;
@@ -73,17 +75,17 @@ inline Staging staging_for(const Program& program, u32 chunks) {
 }
 
 struct CallArguments {
-  Program program;  // of device or mapped memory, as all pointers here
+  Program program;  // all pointers here point to device memory or mapped memory
   Staging staging;
   Call call;
   Split split;
-  bool parts_by_chunk;  // point-to-point: each transfer takes as many channels as its own size asks for
+  bool parts_by_chunk;  // point-to-point: the size of each transfer decides how many channels it takes
   u32 channels;         // of this launch
   u32 blocks_per_channel;
   DeviceConnection* connections;  // by channel, then by the executor's index
   u32 connections_per_channel;
   LaneState* lanes;           // by channel, then lane; zero when a kernel begins
-  u64 scratch_channel_bytes;  // from one channel's scratch memory to the next's
+  u64 scratch_channel_bytes;  // distance between the scratch memory of two channels
   u8* bounce;                 // by channel, then lane: bounce_buffers of bounce_bytes
   u64 bounce_bytes;
   u32 bounce_buffers;
@@ -94,15 +96,15 @@ struct CallArguments {
   u32 ranks;
   u32 rank;
   HostWords* host;
-  u64 sequence;              // 0: of a call that is replayed
-  u64 ticket;                // of this launch alone, or of this node of a graph
-  const u64* scale_pointer;  // the factor of a pre-multiplied sum, read when the kernel runs; may be null
-  u32 chunk_count;           // of `chunks`; when call.chunks is set, of each channel's table there
+  u64 sequence;              // 0: the call is replayed
+  u64 ticket;                // of this launch, or of this node of a graph, alone
+  const u64* scale_pointer;  // factor of a pre-multiplied sum, read when the kernel runs; may be null
+  u32 chunk_count;           // of `chunks`; when call.chunks is set, of each channel's table in call.chunks
   Chunk chunks[kInlineChunks];
 };
 static_assert(sizeof(CallArguments) <= 4096);
 
-// Of the kernel of one-sided calls (one_sided_kernel.h).
+// For the kernel of one-sided calls (one_sided_kernel.h).
 inline constexpr u32 kMostWaits = 64;  // of one launch
 
 struct AwaitedSignal {
@@ -122,15 +124,14 @@ struct OneSidedArguments {
   u32 rank;
   Control* control;
   HostWords* host;
-  u64 sequence;  // 0: of a call that is replayed
+  u64 sequence;  // 0: the call is replayed
   u64 ticket;
   u32 wait_count;
   AwaitedSignal waits[kMostWaits];
 };
 static_assert(sizeof(OneSidedArguments) <= 4096);
 
-// A block's shared memory beside what is declared: where an operation's operands are, 16 bytes each, and its
-// destinations.
+// The dynamic shared memory of a block: the operands of an operation, 16 bytes each, and its destinations.
 inline u64 place_bytes(u32 most_operands, u32 most_destinations) {
   return (most_operands * 16ull + (most_destinations + 1ull) * 8 + 15) / 16 * 16;
 }

@@ -1,14 +1,15 @@
-// The interpreter's target on a GPU: a block of threads whose leader decides and whose members move data together.
+// The interpreter's target on a GPU: a block of threads. The leader decides; all threads move data together.
 //
 //   leader                                   the others
 //   await: polls until the lane can go on    wait at the barrier
-//   ---------------------- barrier: what the leader and the peers wrote is visible ----------------------
+//   ---------------------- barrier: all threads see what the leader and the peers wrote ------------------
 //   all move data
 //   ---------------------- barrier: all data of the block is written -------------------------------------
 //   commit: publishes, advances              go to the next barrier
 //
-// The leader's fences stand next to the barriers: one after all that an operation polls, one before all that it tells
-// (kernels/device/protocol.h has the argument). A poll is one relaxed load of the word that the leader waits for.
+// The leader's fences stand next to the barriers: one fence after all polls of an operation, one before everything that
+// the leader publishes (kernels/device/protocol.h has the argument). A poll is one relaxed load of the word that the
+// leader waits for.
 #pragma once
 
 #include "kernels/gpu/arguments.h"
@@ -18,7 +19,7 @@
 
 namespace sccl::device::gpu {
 
-// What all threads of the block move between the two halves of a step; without destinations nothing.
+// What all threads of the block move between the two halves of a step. No sinks: nothing.
 struct HeldMove {
   u32 sources;
   u32 sinks;
@@ -27,23 +28,23 @@ struct HeldMove {
   u64 elements;
 };
 
-// The part of a block's shared memory whose size is known.
+// The part of a block's shared memory that has a fixed size.
 struct BlockMemory {
   Call call;
   Program program;
   Begun begun;
   HeldMove move;
-  // Of this channel, staged or where they lie:
+  // Of this channel; in shared memory if staged:
   DeviceConnection* connections;
   LaneState* lanes;
-  u32 words[2];  // what the leader tells, in turns
-  // The leader's: no registers are taken for them while data moves.
+  u32 words[2];  // what the leader tells all threads; used in turns
+  // Leader only. Kept here so that they take no registers while data moves.
   const u64* watched;
   u64 seen;
   StopSigns signs;
   bool stop_seen;
-  bool stopped;            // before anything of the call was touched
-  const LaneState* state;  // of the lane that it steps, and the lane's number, counted through all channels
+  bool stopped;            // true: the kernel ends before it touches anything of the call
+  const LaneState* state;  // of the lane that the leader steps; `lane` counts through all channels
   u32 lane;
   Chunk chunks[kInlineChunks];
 };
@@ -53,7 +54,7 @@ inline u8** sink_places(u8* places, u32 most_operands) {
   return reinterpret_cast<u8**>(places + most_operands * sizeof(Source));
 }
 
-// Not the Block's own: the compiler sees that `memory` and `places` are shared memory.
+// Not a member of Block, so that the compiler knows that `memory` and `places` are shared memory.
 template <class Mover>
 inline void make_move(const CallArguments& arguments, const BlockMemory& memory, u8* places) {
   block_sync();
@@ -70,7 +71,7 @@ class Block {
   using Ll = LowLatency<Block>;
   static constexpr bool kLendsSlots = false;
   static constexpr u32 depth(const Connection&) { return kSlotCount; }
-  static constexpr bool kKeepsLines = true;  // what a link does is the runtime's to know
+  static constexpr bool kKeepsLines = true;  // the runtime decides which links carry lines
 
   Block(const CallArguments& arguments, BlockMemory& memory, u8* places, bool lone_lane)
       : arguments_(arguments), memory_(memory), places_(places), lone_lane_(lone_lane) {}
@@ -112,13 +113,13 @@ class Block {
   auto agree(Function&& function) {
     using Result = decltype(function());
     u32& word = memory_.words[turn_];
-    turn_ ^= 1;  // the word before is read until the next barrier
+    turn_ ^= 1;  // threads read the other word until the next barrier
     if (leads()) word = static_cast<u32>(function());
     block_sync();
     return static_cast<Result>(word);
   }
-  // As agree; a leader that has nothing else to do stays until something can go on. One place calls the function, so
-  // that the kernel has it once.
+  // As agree(), but a leader with a single lane polls until the lane can go on. One place calls the function, so that
+  // the kernel contains its code once.
   template <typename Function, typename Then>
   Outcome await(Function&& function, Then&& then) {
     return agree([&] {
@@ -134,7 +135,7 @@ class Block {
     memory_.watched = word;
     memory_.seen = seen;
   }
-  // The state of a lane may be a copy; others see how far it is where it comes from.
+  // `lanes` may be a staged copy; other blocks read a lane's progress in the original.
   u64* lane_word(LaneState*, u32 lane) const {
     const u32 channel = block_index() / arguments_.blocks_per_channel;
     return &arguments_.lanes[channel * arguments_.program.lane_count + lane].finished;
@@ -155,9 +156,9 @@ class Block {
   void hold_move(u32 sources, bool scaled, u32 sinks, u64 elements, u32 divisor) {
     memory_.move = {sources, sinks, divisor, scaled, elements};
   }
-  static void reduce_copy(const Call&, const Source*, u32, bool, u8* const*, u32, u64, u32) {}  // see hold_move
+  static void reduce_copy(const Call&, const Source*, u32, bool, u8* const*, u32, u64, u32) {}  // hold_move() instead
 
-  // Programs that ask for it are not given to devices: peers' memory is mapped, or slots are used.
+  // Devices get no programs that fetch or put: peers' memory is mapped, or slots are used.
   static bool fetch(const Connection&, u8*, u64, u64) { return false; }
   static bool put(const Connection&, u64, const u8*, u64) { return false; }
   static void ring(const Connection&) {}
@@ -165,11 +166,11 @@ class Block {
   static void awaits(const u64*, u32, u64, const void*) {}
   static void fills_slot(u32, const Connection&) {}
 
-  // Whether the block has been told to stop; all threads get the same answer.
+  // Whether the block must stop; all threads get the same answer.
   bool stopped() {
     return agree([&] { return must_stop(); });
   }
-  // The leader's: notes why, for the host and for the other ranks. Only the first reason counts.
+  // Leader only: reports the reason to the host and to the other ranks. Only the first reason counts.
   void stop(StopReason reason, int peer) { stop_all_ranks(arguments_, reason, peer); }
 
  private:
@@ -177,7 +178,7 @@ class Block {
     if (scope == Scope::system) fence_system();
     if (scope == Scope::device) fence_device();
   }
-  // False: told to stop.
+  // False: the block must stop.
   bool word_changes() {
     const u64* const word = memory_.watched;
     const u64 seen = memory_.seen;

@@ -1,11 +1,11 @@
-// The kernel: runs all lanes of one rank's call. A launch has so many blocks that those of all ranks of a device fit on
-// it together; a block runs one lane of one channel, or takes turns with several.
+// The kernel that runs all lanes of one rank's call. A launch has few enough blocks that the blocks of all ranks of a
+// device fit on the device together. A block runs one lane of one channel, or several lanes in turn.
 //
-// Everything that a call changes lies in device memory and is left as the next kernel wants it, so that a captured
-// launch can be replayed without the host.
+// Everything that a call changes lies in device memory and is left ready for the next kernel, so that a captured launch
+// can be replayed without the host.
 #pragma once
 
-// First: what is included after it becomes functions of a device, too.
+// Must come first: what is included after it becomes device functions, too.
 // clang-format off
 #include "kernels/gpu/target.h"
 // clang-format on
@@ -19,20 +19,20 @@
 
 namespace sccl::device::gpu {
 
-// The host cuts tables that are too long for the kernel's parameters in the same way.
+// The host computes tables that are too long for the kernel's parameters in the same way.
 inline Chunk part_for(const CallArguments& arguments, const Chunk& chunk, u32 channel) {
   const u64 bytes = chunk.elements * arguments.call.element_bytes;
   const u32 parts = arguments.parts_by_chunk ? parts_of(arguments.split, bytes) : arguments.channels;
   return part_of(chunk, arguments.call.element_bytes, parts, channel);
 }
 
-// Words of 16 bytes, by all threads.
+// All threads copy words of 16 bytes.
 inline void copy_staged(void* to, const void* from, u64 bytes) {
   SCCL_ROLLED for (u64 i = thread_index(); i < bytes / sizeof(Vector);
                    i += thread_count()) static_cast<Vector*>(to)[i] = static_cast<const Vector*>(from)[i];
 }
 
-// Where things are staged, behind the places.
+// Addresses of staged data, behind the places of operands and destinations.
 struct StagedPlaces {
   StagedPlaces(const CallArguments& arguments, u8* places)
       : program(places + place_bytes(arguments.most_operands, arguments.most_destinations)),
@@ -64,7 +64,7 @@ inline Program program_at(const Program& program, const void* place) {
           program.endpoint_count};
 }
 
-// Positions advance in the copy; the block that runs a connection's lane puts them back.
+// Positions advance in the copy; the block that runs the lane of a connection writes them back.
 enum class Staged : u8 { take, put_back };
 inline void copy_connections(const CallArguments& arguments, const Program& program, DeviceConnection* staged,
                              Staged way) {
@@ -96,7 +96,7 @@ inline void stage(const CallArguments& arguments, BlockMemory& memory, const Sta
                    i += thread_count()) reinterpret_cast<LaneState*>(places.lanes)[i] = LaneState{0, 0, 0, -1};
 }
 
-// False: another kernel of the communicator runs, and nothing may be touched.
+// False: another kernel of the communicator runs, and this one must not touch anything.
 inline bool begin_call(const CallArguments& arguments, BlockMemory& memory, const StagedPlaces& places) {
   const u32 channel = block_index() / arguments.blocks_per_channel;
   const Staging& staging = arguments.staging;
@@ -138,7 +138,7 @@ inline bool begin_call(const CallArguments& arguments, BlockMemory& memory, cons
   return true;
 }
 
-// A lane's LaneStates are reset by the last block to end, when nobody reads them any more.
+// The last block to end resets the LaneStates, when no other block reads them any more.
 inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
   const u32 blocks = arguments.channels * arguments.blocks_per_channel;
   block_sync();
@@ -205,14 +205,14 @@ inline void run_call(const CallArguments& arguments, BlockMemory& memory, u8* pl
 #pragma clang force_cuda_host_device end
 #endif
 
-// Parameters are read where they lie, where the compiler knows how.
+// Parameters are read in place, where the compiler supports that.
 #if SCCL_GPU_CUDA && __CUDACC_VER_MAJOR__ >= 12
 #define SCCL_GPU_PARAMETER const __grid_constant__
 #else
 #define SCCL_GPU_PARAMETER const
 #endif
 
-// One instance, under a name that needs no mangling.
+// One instance of the kernel, under an unmangled name.
 #define SCCL_GPU_KERNEL(name, ...)                                                                    \
   extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads)                      \
       name(SCCL_GPU_PARAMETER sccl::device::gpu::CallArguments a) {                                   \

@@ -1,4 +1,5 @@
-// An end of a connection on a device: all are equally deep, and some links keep lines whole (kernels/device/lines.h).
+// An end of a connection on a device: all connections have the same depth, and some links keep lines whole
+// (kernels/device/lines.h).
 #pragma once
 
 #include "kernels/device/connection.h"

@@ -1,8 +1,9 @@
-// Elements in registers: the formats' bits to float32 and back, rounded to nearest even, and their orders.
+// Elements in registers: conversion of each format's bits to float32 and back, rounded to nearest even, and the order
+// of elements.
 //
-// The same results as on the host (kernels/host/reduce_copy.h): narrow floats compute in float32 and round once, fp8
-// saturates, minima and maxima pass over NaN and put -0 below +0. All of it is written in bits, so that no header of a
-// vendor is needed; where a device has the instruction for it, that is used.
+// The results are the same as on the host (kernels/host/reduce_copy.h): narrow floats compute in float32 and round
+// once, fp8 saturates, minima and maxima ignore NaN and put -0 below +0. The code works on bits, so that it needs no
+// vendor's header; where a device has an instruction for a conversion, the instruction is used.
 #pragma once
 
 #include "kernels/gpu/target.h"
@@ -20,7 +21,7 @@ inline To same_bits(From from) {
   union {
     From from;
     To to;
-  } bits{from};  // all the compilers in question define it
+  } bits{from};  // reading the other member is defined by all compilers in use
   return bits.to;
 }
 inline u32 bits_of(float value) { return same_bits<u32>(value); }
@@ -32,13 +33,13 @@ struct Format {
   static constexpr u32 kBias = (1u << (kExponentBits - 1)) - 1;
   static constexpr u32 kSign = 1u << (kExponentBits + kMantissaBits);
   static constexpr u32 kLastNumber = kLastNumberBits;  // only NaNs have larger magnitudes
-  static constexpr u32 kOverflow = kOverflowBits;      // what is too large becomes it
+  static constexpr u32 kOverflow = kOverflowBits;      // the magnitude that a result too large for the format becomes
   static constexpr u32 kQuietNan = kQuietNanBits;
 };
 using Half = Format<5, 10, 0x7c00, 0x7c00, 0x7e00>;
 using Brain = Format<8, 7, 0x7f80, 0x7f80, 0x7fc0>;
 using E4M3 = Format<4, 3, 0x7e, 0x7e, 0x7f>;  // no infinity
-using E5M2 = Format<5, 2, 0x7c, 0x7b, 0x7f>;  // saturates all the same
+using E5M2 = Format<5, 2, 0x7c, 0x7b, 0x7f>;  // has infinities, but saturates as well
 
 template <class F>
 inline float widened(u32 bits) {
@@ -60,9 +61,9 @@ inline float widened(u32 bits) {
   return float_of(result | sign);
 }
 
-// For formats of a smaller range than float32's. Adding the power of two whose last place is the wanted unit makes the
-// addition round; the unit is that of the number's binade, or of the smallest normal one, below which all numbers share
-// it.
+// For formats with a smaller range than float32. Adding the power of two whose last place is the wanted unit makes the
+// addition round. The unit is that of the number's binade, but at least that of the smallest normal binade, which all
+// smaller numbers share.
 template <class F>
 inline u32 rounded(float value) {
   constexpr u32 kDropped = 23 - F::kMantissa;
@@ -79,11 +80,11 @@ inline u32 rounded(float value) {
   return sign | (((binade - kSmallest) >> kDropped) + (sum - rounder));
 }
 
-// Memory: as it lies there. Value: what is computed with.
+// Memory: the type in memory. Value: the type for computations.
 template <DataType kType>
 struct Element;
 
-// Bytes are computed with as words, whose upper bits are dropped in the end: devices have no arithmetic of bytes.
+// Bytes are computed as 32-bit words whose upper bits are dropped at the end: devices have no byte arithmetic.
 template <class MemoryType>
 struct Computed {
   using Type = MemoryType;
@@ -126,7 +127,7 @@ struct Floating {
   using Value = ValueType;
   static constexpr bool kFloating = true;
   static constexpr bool kSigned = true;
-  static Memory divided(Value, u32) { return 0; }  // averages of floats are scaled
+  static Memory divided(Value, u32) { return 0; }  // averages of floats use a scale instead
 };
 template <>
 struct Element<DataType::float32> : Floating<u32, float> {
@@ -181,7 +182,7 @@ struct Element<DataType::bfloat16> : NarrowFloat<u16, Brain> {
   }
 };
 
-// The bits of one.
+// The bits of the number 1.
 inline u64 one_of(DataType type) {
   switch (type) {
     case DataType::float16:
@@ -201,7 +202,7 @@ inline u64 one_of(DataType type) {
   }
 }
 
-// Unsigned numbers in the order of the elements. NaN is the last choice of the extremum.
+// Maps elements to unsigned numbers of the same order. NaN comes last: it is the result only if all elements are NaN.
 template <class E, ReduceKernel kKernel>
 struct Order {
   using Memory = typename E::Memory;

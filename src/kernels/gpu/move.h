@@ -1,5 +1,5 @@
-// A kernel that never waits: reduces its sources into its sinks and ends. Where kernels must not spin, streams order
-// calls of it by flags (runtime/gpu/stream/stream_calls.h).
+// A kernel that never waits: it reduces its sources into its sinks and ends. Where kernels must not spin, streams order
+// the calls of this kernel by flags (runtime/gpu/stream/stream_calls.h).
 #pragma once
 
 #include "kernels/gpu/move_arguments.h"
@@ -21,7 +21,7 @@ inline u64 scale_of(const MoveArguments& arguments) {
   return bits;
 }
 
-// Blocks share the elements at the boundaries that keep vectors whole.
+// Blocks divide the elements at boundaries that keep vectors whole.
 template <class Mover>
 inline void run_move(const MoveArguments& arguments, MoveMemory& memory) {
   const Chunk all{0, 0, arguments.elements, 0, 0};

@@ -1,15 +1,15 @@
-// What the host hands to a kernel that only moves and reduces. Plain data for both sides.
+// What the host passes to a kernel that only moves and reduces. Plain data for both sides.
 #pragma once
 
 #include "kernels/gpu/arguments.h"
 
 namespace sccl::device::gpu {
 
-inline constexpr u32 kMostPlaces = 96;  // sources, and sinks: with them the arguments stay within a kernel's parameters
+inline constexpr u32 kMostPlaces = 96;  // of sources, and of sinks: the arguments fit into a kernel's parameters
 
 struct MoveSource {
   const u8* data;
-  u64 original;  // of the caller's own input: multiplied by the scale
+  u64 original;  // not 0: from the caller's own input, which is multiplied by the scale
 };
 
 struct MoveArguments {

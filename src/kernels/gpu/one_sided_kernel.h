@@ -1,13 +1,13 @@
-// Data written into a peer's window, signals, and waiting for signals: the kernel of the calls in which one side alone
-// takes part, where kernels may wait (else signal_kernel.h).
+// The kernel of one-sided calls, where kernels may wait (otherwise signal_kernel.h): writes data into a peer's window,
+// sends signals, waits for signals.
 //
 //   sender                                              receiver
 //   all blocks write the data, then a fence             the leader spins: arrived >= used + count
 //   the last block:  arrived = ++sent  -- release -->   load-acquire; used += count
 //
-// `arrived` lies in memory of the receiver, a counter for each sender, signal and context. Only that sender's kernels
-// write it, one after another, so that it needs no atomic addition; `sent` and `used` are in the memory of who counts,
-// so that a captured launch can be replayed.
+// `arrived` lies in memory of the receiver; there is one counter for each sender, signal and context. Only kernels of
+// that sender write the counter, one after another, so no atomic addition is needed. `sent` and `used` lie in the
+// memory of the rank that counts them, so that a captured launch can be replayed.
 #pragma once
 
 #include "kernels/gpu/reduce_copy.h"
@@ -17,7 +17,7 @@
 
 namespace sccl::device::gpu {
 
-// 16 bytes are the unit of a block's share.
+// The share of each block is a multiple of 16 bytes.
 inline void put_share(const OneSidedArguments& arguments) {
   const u64 units = (arguments.bytes + 15) / 16;
   const u64 each = (units + arguments.blocks - 1) / arguments.blocks * 16;
@@ -29,7 +29,7 @@ inline void put_share(const OneSidedArguments& arguments) {
   copy_bytes(Work{&source, 1, &sink, 1, bytes, 1, thread_index(), thread_count()}, bytes);
 }
 
-// False: told to end before.
+// False: the kernel must end before all signals have come.
 inline bool wait_for_signals(const OneSidedArguments& arguments) {
   StopSigns signs;
   signs.begin();
@@ -40,7 +40,7 @@ inline bool wait_for_signals(const OneSidedArguments& arguments) {
       pause();
     }
   }
-  fence_system();  // what came before the signals is visible to what comes after this kernel
+  fence_system();  // whatever precedes the signals is visible to whatever follows this kernel
   SCCL_ROLLED for (u32 i = 0; i < arguments.wait_count; ++i) * arguments.waits[i].used += arguments.waits[i].count;
   return true;
 }

@@ -1,16 +1,16 @@
-// The mover of a kernel that serves every type and operation, which it learns when it runs. Such a kernel is loaded
-// before anybody knows what calls will need (kernels/instantiate/device_kernels.h).
+// The mover of a kernel that serves every type and operation; it learns both when it runs. Such a kernel is loaded
+// before the calls are known (kernels/instantiate/device_kernels.h).
 //
-// Its results are bit by bit those of the kernels of one type, whose arithmetic of elements it uses: ranks of one call
-// may run either. It moves an element at a time, in 64 bits whatever the type, so that it compiles as fast as they do;
-// the price is speed, where vectors of 16 bytes would have been moved.
+// Its results are bit by bit those of the kernels of one type, because it uses their arithmetic of elements: ranks of
+// one call may run either. It moves one element at a time, in 64 bits whatever the type, so that it compiles as fast as
+// they do. The price is speed: the other kernels move vectors of 16 bytes.
 #pragma once
 
 #include "kernels/gpu/reduce_copy.h"
 
 namespace sccl::device::gpu {
 
-// How two values combine: those of an extremum are keys (Order), whatever the type.
+// How two values combine. The values of an extremum are keys (Order), whatever the type.
 enum class Values : u8 { integers, floats, doubles, largest, smallest };
 
 inline Values values_of(Operation operation) {
@@ -39,7 +39,7 @@ inline void take_bits(u64 bits, double& value) { value = same_bits<double>(bits)
 inline void take_bits(u64 bits, u32& value) { value = static_cast<u32>(bits); }
 inline void take_bits(u64 bits, u64& value) { value = bits; }
 
-// Elements on their way into a computation and out of it.
+// Converts elements for a computation and back.
 template <class E>
 struct AnyElement {
   using Memory = typename E::Memory;
@@ -138,7 +138,7 @@ inline void store_element(u8* data, u64 at, u32 bytes, u64 element) {
     data[at] = static_cast<u8>(element);
 }
 
-// What a kernel is instantiated for, as Copying and Reducing.
+// The mover for which a kernel is instantiated, as Copying and Reducing.
 struct ReducingAny {
   static void reduce(const Work& work, bool scaled, Operation operation) {
     const Values values = values_of(operation);

@@ -21,7 +21,7 @@ struct Work {
   u32 threads;
 };
 
-// The bytes by which all addresses miss a multiple of 16; 16 when they differ.
+// The distance of all addresses from a multiple of 16 below; 16 when the addresses differ in it.
 inline u32 common_misalignment(const Work& work) {
   const u64 first = reinterpret_cast<u64>(work.sources[0].data);
   u64 differences = 0;
@@ -31,7 +31,7 @@ inline u32 common_misalignment(const Work& work) {
   return (differences & 15) != 0 ? 16 : static_cast<u32>(first & 15);
 }
 
-// Copies: the widest unit that divides all addresses.
+// Copies in the widest unit that divides all addresses.
 template <class Unit, u32 kUnroll>
 inline void copy_units(const Work& work, u64 begin, u64 end) {
   const Unit* const from = reinterpret_cast<const Unit*>(work.sources[0].data + begin);
@@ -69,7 +69,7 @@ inline void copy_bytes(const Work& work, u64 bytes) {
   copy_units<u8, 1>(work, whole, bytes);
 }
 
-// What happens to an element between memory and memory.
+// What happens to an element between load and store.
 enum class Variant : u8 { plain, scaled, divided };
 
 template <class E, ReduceKernel kKernel, Variant kVariant>
@@ -110,7 +110,7 @@ inline Memory lane_of(const Vector& v, u32 i) {
   return static_cast<Memory>(v.words[i / kPerWord] >> (i % kPerWord * 8 * (sizeof(Memory) % 4)));
 }
 
-// Into a vector of zeros.
+// `v` must hold zeros in this lane.
 template <class Memory>
 inline void set_lane(Vector& v, u32 i, Memory m) {
   if constexpr (sizeof(Memory) == 8) {
@@ -148,7 +148,7 @@ struct Accumulated {
   typename R::Value values[kVectors][kLanes];
 };
 
-// Two sources are loaded at a time, so that one's loads need not wait for the other's.
+// Two sources are loaded at a time, so that the loads of one need not wait for those of the other.
 template <class R, u32 kVectors>
 inline void reduce_vectors(const Work& work, u64 begin, u64 first_vector) {
   using Memory = typename R::Memory;
@@ -181,7 +181,7 @@ inline void reduce_vectors(const Work& work, u64 begin, u64 first_vector) {
   }
 }
 
-// One by one: what vectors do not reach.
+// Element by element: the elements outside of whole vectors.
 template <class R>
 inline void reduce_elements(const Work& work, u64 begin, u64 end) {
   using Memory = typename R::Memory;
@@ -203,7 +203,7 @@ SCCL_CALLED inline void reduce(const Work& work) {
   constexpr u32 kLanes = 16 / sizeof(Memory);
   constexpr u32 kVectors = R::kDivides   ? 1
                            : kLanes == 2 ? 3
-                                         : 16 / kLanes;  // so many stay in registers, in all kernels
+                                         : 16 / kLanes;  // this many stay in registers, in all kernels
   const u32 missing = common_misalignment(work);
   if (missing == 16 || missing % sizeof(Memory) != 0) return reduce_elements<R>(work, 0, work.elements);
   const u64 head_wanted = missing == 0 ? 0 : (16 - missing) / sizeof(Memory);
@@ -218,14 +218,14 @@ SCCL_CALLED inline void reduce(const Work& work) {
   reduce_elements<R>(work, head + vectors * kLanes, work.elements);
 }
 
-// What a call computes; kernels of one type and operation know it.
+// What a call computes; kernels of one type and operation know it at compile time.
 struct Operation {
   DataType type;
   ReduceKernel kernel;
   u32 bytes;  // of an element
 };
 
-// What a kernel is instantiated for.
+// The mover for which a kernel is instantiated.
 struct Copying {
   static void reduce(const Work&, bool, Operation) {}
 };

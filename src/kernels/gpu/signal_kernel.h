@@ -1,7 +1,7 @@
 // Signals for streams that wait instead of kernels (runtime/gpu/stream/stream_signals.h): short kernels of one thread
-// that wait for nobody. Counters are those of one_sided_kernel.h. A stream waits for one fixed value, also when it
-// replays a graph, while counts advance; so it waits at a gate, a word beside the counters, that is opened when the
-// count has come:
+// that never wait. The counters are those of one_sided_kernel.h. A stream waits for one fixed value, also when it
+// replays a graph, but counts advance. So the stream waits at a gate: a word beside the counters that is opened when
+// the count has come:
 //
 //   receiver                                         sender
 //   arm:     used += count                           send:  arrived = ++sent
@@ -12,10 +12,10 @@
 //   confirm: arrived >= used: open = 1, else open = 0, fence, look again
 //   stream waits until open == 1
 //
-// One of the two sees the other (both store, fence and look), so the gate is opened by somebody. It may be opened in
-// vain: by a sender that read what was awaited before. A sender's kernels run one after another, so only one of them
-// can be so late; the confirmation shuts the gate again, and the second wait cannot be deceived: all later kernels read
-// what is awaited now. Counters have one writer each, so that no atomic addition is needed, which a bus may not have.
+// Both sides store, fence and look, so at least one of them sees the other's store, and the gate is always opened. A
+// sender that read `awaited` before the arming may open the gate too early. A sender's kernels run one after another,
+// so only one of them can be so late. The confirmation shuts the gate again, and the second wait is reliable: all later
+// kernels read the new `awaited`. Each counter has one writer, so no atomic addition is needed, which a bus may lack.
 #pragma once
 
 #include "kernels/gpu/signal_arguments.h"
@@ -23,7 +23,7 @@
 
 namespace sccl::device::gpu {
 
-// Of counts without their upper bits: at most half of what they can hold lies between two that are compared.
+// Compares counts that lack their upper bits: two compared counts differ by at most half of the range.
 inline bool has_come(u64 arrived, u64 wanted) { return ((arrived - wanted) & (1ull << (kCountBits - 1))) == 0; }
 
 inline void open_if_come(const GateSignal& signal) {

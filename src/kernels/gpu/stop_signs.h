@@ -1,5 +1,5 @@
-// What ends a kernel that spins: words that peers' kernels and the host write, and the words that tell the host about
-// it.
+// What ends a kernel that spins: words that the host and peers' kernels write, and words that tell the host why the
+// kernel ended.
 #pragma once
 
 #include "kernels/gpu/arguments.h"
@@ -26,18 +26,19 @@ inline void stop_all_ranks(const Arguments& arguments, StopReason reason, int pe
   }
 }
 
-// Of the leader of a block. The arguments, of any kernel, stay where they are: no registers are taken for them.
+// Used by the leader of a block. The arguments (of any kernel) are passed by reference at each call, so that they take
+// no registers.
 class StopSigns {
  public:
   void begin() { polls_ = 0; }
-  // Whether to end. Most calls look at nothing: a spin asks each time. `awaited`: a rank, or -1. `state`: of the lane
-  // that waits, if it is one.
+  // Whether the kernel must end. Called at each poll; most calls read nothing. `awaited`: a rank, or -1. `state`: the
+  // state of the lane that waits; null where no lane does.
   template <class Arguments>
   bool look(const Arguments& arguments, int awaited, const LaneState* state = nullptr, u32 lane = 0) {
     if (++polls_ % kPollsPerLook != 0) return false;
     const u64 reason = load_relaxed_system(&arguments.control->stop);
     if (reason != 0) {
-      fence_system();  // pairs with the release of who set it: its number comes before
+      fence_system();  // pairs with the release in stop_all_ranks(): stop_peer was stored before
       tell_host(arguments.host, static_cast<StopReason>(reason), load_relaxed_system(&arguments.control->stop_peer));
       return true;
     }
@@ -54,13 +55,13 @@ class StopSigns {
   }
 
  private:
-  static constexpr u32 kPollsPerLook = 64;        // at this device's memory
-  static constexpr u32 kPollsPerHostLook = 1024;  // through the host's bus
+  static constexpr u32 kPollsPerLook = 64;        // reads of this device's memory
+  static constexpr u32 kPollsPerHostLook = 1024;  // reads over the host's bus
 
-  u32 polls_;  // from zero: the memory of a block is not initialised
+  u32 polls_;  // set by begin(): a block's shared memory is not initialised
 };
 
-// Kernels of a rank run one after another; its words tell the host which. One thread of a launch does so.
+// Kernels of a rank run one after another, and these words tell the host which one. One thread of a launch calls this.
 inline void tell_begin(const Control* control, HostWords* host) {
   store_relaxed_system(&host->began, load_relaxed_system(&control->finished_calls) + 1);
 }

@@ -1,8 +1,7 @@
-// What differs between CUDA and HIP: qualifiers, indices, barriers, and loads and stores that other devices take part
-// in.
+// What differs between CUDA and HIP: qualifiers, indices, barriers, and loads and stores that other devices observe.
 //
-// The first header of every kernel. A host that plays a device for tests defines SCCL_GPU_TARGET_GIVEN and brings its
-// own of everything here.
+// The first header of every kernel. A host that plays a device in tests defines SCCL_GPU_TARGET_GIVEN and provides its
+// own version of everything here.
 #pragma once
 
 #if !defined(SCCL_GPU_TARGET_GIVEN)
@@ -24,7 +23,7 @@
 #define SCCL_SHARED __shared__
 #define SCCL_NOINLINE __attribute__((noinline))
 #define SCCL_MOST_THREADS(count) __attribute__((amdgpu_flat_work_group_size(1, count)))
-// What is included after this, the interpreter too, carries no qualifiers.
+// Code that is included after this, the interpreter too, carries no qualifiers.
 #pragma clang force_cuda_host_device begin
 #endif
 
@@ -42,14 +41,15 @@ inline u32 thread_index() { return threadIdx.x; }
 inline u32 thread_count() { return blockDim.x; }
 inline u32 block_index() { return blockIdx.x; }
 inline void block_sync() { __syncthreads(); }
-// A value whose products the compiler does not compute ahead of a loop around, where they would take registers.
+// Hides a value from the optimiser, which would compute its products before an enclosing loop, where they take
+// registers.
 inline u32 unhoisted(u32 value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 inline bool block_all(bool mine) { return __syncthreads_and(mine) != 0; }
 
-// Peers may be other devices or the host, hence the scope of the whole system.
+// Peers may be other devices or the host, hence system scope.
 inline u64 load_acquire_system(const u64* from) {
   u64 value;
   asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
@@ -68,7 +68,8 @@ inline void store_relaxed_system(u64* to, u64 value) {
 }
 inline void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 inline void fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-// Between a store and a load: of two who do so, each with the other's word, one sees the other.
+// Between a store and a load: if two threads each store a word, fence and load the other's word, at least one of them
+// sees the other's store.
 inline void fence_system_total() { asm volatile("fence.sc.sys;" ::: "memory"); }
 // Among the blocks of one kernel.
 inline u64 fetch_add_device(u64* at, u64 value) {
@@ -76,7 +77,7 @@ inline u64 fetch_add_device(u64* at, u64 value) {
   asm volatile("atom.add.acq_rel.gpu.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
   return before;
 }
-// What was there; `wanted` is now, if that was `expected`.
+// Returns the old value; stores `wanted` if the old value was `expected`.
 inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
   u64 before;
   asm volatile("atom.acq_rel.gpu.cas.b64 %0, [%1], %2, %3;"
@@ -87,7 +88,7 @@ inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
 }
 inline void pause() {}  // a poll takes long enough
 
-// A line that threads of a warp share is one transaction when they come together to one instruction.
+// A line is one transaction when all threads that share it execute one instruction together.
 inline u32 warp_lanes() { return 32; }
 inline bool warp_all(bool mine) { return __all_sync(0xffffffffu, mine) != 0; }
 inline LinePart load_line_part(const u64* from, bool active) {
@@ -117,7 +118,7 @@ inline void block_sync() {
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-// Shared variables are not for functions of host and device.
+// Functions for host and device cannot have shared variables.
 #pragma clang force_cuda_host_device end
 __device__ inline bool block_all(bool mine) {
   SCCL_SHARED u32 any_not;
@@ -131,7 +132,7 @@ __device__ inline bool block_all(bool mine) {
 }
 #pragma clang force_cuda_host_device begin
 
-// Without a scope these reach the whole system.
+// Accesses without a scope have system scope.
 inline u64 load_acquire_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 inline u64 load_relaxed_system(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
 inline void store_release_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
@@ -151,8 +152,8 @@ inline void pause() { __builtin_amdgcn_s_sleep(1); }
 #else
 #define SCCL_GPU_WAVE 64
 #endif
-// Threads of a wave run in step. What is volatile goes past the caches of this device, in one instruction of 16 bytes a
-// thread.
+// Threads of a wave run in lockstep. Volatile accesses bypass the caches of this device, in one instruction of 16 bytes
+// per thread.
 typedef u64 VolatilePart __attribute__((ext_vector_type(2)));
 inline u32 warp_lanes() { return SCCL_GPU_WAVE; }
 inline bool warp_all(bool mine) { return __builtin_amdgcn_uicmp(static_cast<u32>(mine), 0u, 32) == 0; }  // 32: equal
@@ -171,8 +172,8 @@ inline void store_line_part(u64* to, const LinePart& part, bool active) {
 
 #endif
 
-// Words of flagged messages. What a word carries depends on what its sender read for it, which is all the order they
-// need.
+// Words of flagged messages. A word depends on what its sender read to make it, and this dependency is all the order
+// that the words need.
 inline u64 load_word_system(const u64* from) { return load_relaxed_system(from); }
 inline void store_word_system(u64* to, u64 value) { store_relaxed_system(to, value); }
 

@@ -1,7 +1,7 @@
-// One kernel of a communicator runs at a time: they share lanes, scratch memory and counters. Streams and events see to
-// it for what the host enqueues; a graph that is replayed beside another call is out of its sight. So every block takes
-// the ticket of its launch before it touches anything: it is free, or some block of the same launch has it already.
-// Otherwise the kernel ends, and all ranks are told to.
+// One kernel of a communicator runs at a time: kernels share lanes, scratch memory and counters. Streams and events
+// ensure this for the kernels that the host enqueues, but not for a graph that is replayed beside another call. So
+// every block takes the ticket of its launch before it touches anything. It gets the ticket if no launch holds one, or
+// if a block of the same launch holds it. Otherwise the kernel ends, and all ranks are told to end.
 //
 //   running = ticket << 16 | blocks that have begun        0 again when the last block has ended
 #pragma once
@@ -13,7 +13,7 @@ namespace sccl::device::gpu {
 
 inline constexpr u32 kBlocksOfTicketBits = 16;
 
-// Of a block's leader. False: another kernel runs.
+// Called by a block's leader. False: another kernel runs.
 inline bool take_ticket(Control* control, u64 ticket, u32 blocks) {
   const u64 first = ticket << kBlocksOfTicketBits | 1;
   u64 seen = 0;
@@ -26,7 +26,7 @@ inline bool take_ticket(Control* control, u64 ticket, u32 blocks) {
   }
 }
 
-// Of the last block, when nothing of the kernel is used any more.
+// Called by the last block, when nothing of the kernel is used any more.
 inline void give_ticket_back(Control* control) {
   fence_device();
   store_relaxed_system(&control->running, 0);

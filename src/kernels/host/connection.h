@@ -1,4 +1,4 @@
-// An end of a connection on the host, where connections differ in depth and a peer that sleeps has to be woken.
+// An end of a connection on the host, where connections differ in depth and a sleeping peer must be woken.
 #pragma once
 
 #include "kernels/device/connection.h"
@@ -9,13 +9,13 @@ namespace sccl::kernels {
 class SharedSlots;
 
 struct HostConnection : device::Connection {
-  host::Doorbell* peer_bell;  // rung after something the peer may wait for
-  int peer_process;           // whose memory is reached through the system
-  SharedSlots* shared_slots;  // of an outgoing connection: which peers still read its slots; null: slots are not shared
-  device::u32 depth;          // slots; a power of two
-  device::u32 inline_lines;   // at which a message may begin; a power of two
-  device::u8* inline_messages;  // of these lines, and those of the longest message more
-  device::u64* stale_lines;     // the sender's: a bit for each of these lines, as inline_messages.h says
+  host::Doorbell* peer_bell;    // rung after a change that the peer may wait for
+  int peer_process;             // whose memory the system copies from and to
+  SharedSlots* shared_slots;    // for an outgoing connection: which peers still read its slots; null: no slot is shared
+  device::u32 depth;            // slots; a power of two
+  device::u32 inline_lines;     // lines at which a message may begin; a power of two
+  device::u8* inline_messages;  // inline_lines lines, then the lines of the longest message
+  device::u64* stale_lines;     // sender only: one bit for each of the inline_lines, see inline_messages.h
 };
 
 }  // namespace sccl::kernels

@@ -20,13 +20,13 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kPieceBytes = 64 * 1024;
 constexpr int kRounds = 8;
 constexpr std::chrono::milliseconds kLimit{20};
-constexpr int kSpins = 1000;  // before the core is given away
+constexpr int kSpins = 1000;  // before the thread yields its core
 
 struct Board {
   std::atomic<std::uint64_t>
-      step;              // release after what belongs to it; pairs with the peer's acquire in step_together()
+      step;              // stored with release after the fields below; pairs with the peer's acquire in step_together()
   std::uint64_t source;  // address in the writer's process
-  std::int32_t core;     // that the writer ran on
+  std::int32_t core;     // the core that the writer ran on
 };
 static_assert(kPieceBytes + sizeof(Board) <= kComparisonBytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -38,7 +38,7 @@ void copy(const void* from, void* to) {
   kernels::reduce_copy({DataType::int8, ReduceKernel::sum, &operand, 1, false, 1, &to, 1, kPieceBytes});
 }
 
-// This thread's way out of a core, and back to all it was allowed.
+// Moves this thread away from a core, and restores the thread's affinity at the end.
 class Aside {
  public:
   Aside() = default;
@@ -73,7 +73,7 @@ class Comparison {
       const int core = ::sched_getcpu();
       board_of(memory_.outgoing).core = core;
       if (!step_together()) return std::nullopt;
-      // Two that have just begun may run on one core for some milliseconds. The peer counts the same rounds.
+      // Two threads that have just begun may share one core for some milliseconds. The peer counts the same rounds.
       const bool apart = board_of(memory_.incoming).core != core;
       rounds += apart ? 1 : 0;
       if (!apart && steps_aside_) aside.leave(core);
@@ -91,7 +91,7 @@ class Comparison {
       read_us = std::min(read_us, fetched_us);
       system_us = std::min(system_us, copied_us);
     }
-    // Its source is read no more.
+    // After this step the peer no longer reads our source.
     if (!step_together()) return std::nullopt;
     return CopyTimes{write_us + read_us, system_us};
   }
@@ -126,8 +126,8 @@ class Comparison {
 
 }  // namespace
 
-// On a thread of its own where it may leave a core: the caller's affinity is the program's, and other threads may read
-// it or inherit it.
+// A measurement that may leave a core runs on a thread of its own: the caller's affinity belongs to the program, and
+// other threads may read or inherit it.
 std::optional<CopyTimes> measure_copies(const ComparisonMemory& memory, int peer_process, bool steps_aside) {
   if (!steps_aside) return Comparison(memory, peer_process, steps_aside).run();
   std::optional<CopyTimes> times;

@@ -1,5 +1,5 @@
-// Conversions of the floating types narrower than 32 bits to and from vectors of float32, for one instruction set.
-// They never take or make a float32 subnormal, so they are exact whatever the processor does with those.
+// Conversions of the floating types narrower than 32 bits to and from vectors of float32, for one instruction set. No
+// conversion reads or makes a float32 subnormal, so all are exact however the processor treats subnormals.
 #if defined(SCCL_ELEMENT_CONVERT_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef SCCL_ELEMENT_CONVERT_H
 #undef SCCL_ELEMENT_CONVERT_H
@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace sccl::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Highway emulates float16 conversions by truncation and without infinities; only the instructions round properly.
+// Highway's emulated float16 conversions truncate and lack infinities; only the instructions round correctly.
 #undef SCCL_FLOAT16_INSTRUCTIONS
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 #define SCCL_FLOAT16_INSTRUCTIONS 1
@@ -30,9 +30,9 @@ using Narrow = hn::Rebind<T, WideFloat>;
 
 // The bits, without the sign, of `magnitude` (a float32's bits without the sign) rounded to nearest even in `Element`.
 //
-// Adding the power of two whose unit in the last place is the wanted one makes the float addition do the rounding. The
-// wanted unit is that of the number's own binade, or of the smallest normal binade, below which all numbers share it;
-// so normal and subnormal results need no distinction: in binade b above that smallest one they are (b << M) +
+// Adding the power of two whose unit in the last place is the wanted unit makes the float addition round. The wanted
+// unit is that of the number's own binade, but at least that of the smallest normal binade, which all smaller numbers
+// share. So normal and subnormal results need no distinction: in binade b above the smallest one they are (b << M) +
 // multiple.
 template <class Element>
 HWY_INLINE hn::Vec<WideBits> rounded_magnitude(hn::Vec<WideBits> magnitude) {
@@ -41,7 +41,8 @@ HWY_INLINE hn::Vec<WideBits> rounded_magnitude(hn::Vec<WideBits> magnitude) {
   const WideFloat df;
   constexpr int kDropped = 23 - F::kMantissaBits;
   constexpr std::uint32_t kSmallestBinade = std::uint32_t(127 - F::kBias + 1) << 23;
-  // One step beyond float16's largest number already encodes infinity; the others stop at their largest number.
+  // For float16 the end is one step beyond its largest number, which already encodes infinity; the other types end at
+  // their largest number.
   constexpr std::uint32_t kEnd = std::uint32_t(127 - F::kBias + (F::kOverflow >> F::kMantissaBits)) << 23 |
                                  std::uint32_t(F::kOverflow & ((1u << F::kMantissaBits) - 1)) << kDropped;
   const auto is_nan = hn::Gt(hn::BitCast(WideSigned(), magnitude), hn::Set(WideSigned(), 0x7f800000));
@@ -99,8 +100,8 @@ HWY_INLINE hn::Vec<WideFloat> widened(Float16, hn::Vec<Narrow<std::uint16_t>> v)
 }
 #endif
 
-// A float32's bits with the upper half rounded to bfloat16. A NaN here is an operand's, quieted, or the processor's
-// own: its lower half is zero, so rounding leaves the upper as it is.
+// A float32's bits with the upper half rounded to bfloat16. A NaN here is a quieted operand or the processor's default
+// NaN: its lower half is zero, so rounding leaves the upper half unchanged.
 HWY_INLINE hn::Vec<WideBits> rounded_upper_half(hn::Vec<WideFloat> v) {
   const WideBits d;
   const auto bits = hn::BitCast(d, v);
@@ -108,14 +109,14 @@ HWY_INLINE hn::Vec<WideBits> rounded_upper_half(hn::Vec<WideFloat> v) {
   return hn::Add(hn::Add(bits, last), hn::Set(d, 0x7fffu));
 }
 
-// An fp8 number in float16's places; E4M3 means 2^-8 as much there.
-// E5M2 is the upper half of float16.
+// An fp8 number with its bits in the places of float16. E5M2 is the upper half of float16. The result for E4M3 is too
+// small by a factor of 2^8.
 template <class D16, class D8>
 HWY_INLINE hn::Vec<D16> float16_of(Float8E5M2, D16 d, D8, hn::Vec<D8> v) {
   return hn::ShiftLeft<8>(hn::PromoteTo(d, v));
 }
-// E4M3 has one exponent bit less. That bit stays zero except in NaN, whose other bits are ones: adding to the last of
-// them carries into it.
+// E4M3 has one exponent bit less. The extra bit stays zero except in NaN. NaN's other bits are all ones, so adding 1 at
+// the last of them carries into the extra bit.
 template <class D16, class D8>
 HWY_INLINE hn::Vec<D16> float16_of(Float8E4M3, D16 d, D8, hn::Vec<D8> v) {
   const hn::RebindToSigned<D16> ds;

@@ -1,11 +1,11 @@
-// How each element type spells a number in its bits.
+// How each element type encodes a number in its bits.
 #pragma once
 
 #include <cstdint>
 
 namespace sccl::kernels {
 
-// The element types C++ 20 has no name for.
+// Element types that C++20 has no name for.
 struct Float16 {};
 struct BFloat16 {};
 struct Float8E4M3 {};
@@ -19,9 +19,9 @@ struct IeeeFormat {
   static constexpr int kBias = (1 << (kExponent - 1)) - 1;
   static constexpr bool kSaturates = false;
   static constexpr Bits kSignBit = Bits(Bits(1) << (kExponent + kMantissa));
-  // The magnitude above which only NaNs lie: infinity, or the largest number of a format without one.
+  // Larger magnitudes are NaN. The value is infinity, or the largest number of a format without infinity.
   static constexpr Bits kLastNumber = Bits(((Bits(1) << kExponent) - 1) << kMantissa);
-  // The magnitude a result too large for the format becomes.
+  // A result too large for the format becomes this magnitude.
   static constexpr Bits kOverflow = kLastNumber;
   static constexpr Bits kQuietNan = Bits(kLastNumber | Bits(Bits(1) << (kMantissa - 1)));
 };
@@ -50,14 +50,14 @@ template <>
 struct Format<Float16> : IeeeFormat<std::uint16_t, 5, 10> {};
 template <>
 struct Format<BFloat16> : IeeeFormat<std::uint16_t, 8, 7> {};
-// OCP E5M2 has IEEE's infinities, but arithmetic saturates at 57344.
+// OCP E5M2 has the infinities of IEEE, but our arithmetic saturates at 57344.
 template <>
 struct Format<Float8E5M2> : IeeeFormat<std::uint8_t, 5, 2> {
   static constexpr bool kSaturates = true;
   static constexpr Bits kOverflow = 0x7b;
   static constexpr Bits kQuietNan = 0x7f;
 };
-// OCP E4M3 has no infinity; all ones is its one NaN, and 448 its largest number.
+// OCP E4M3 has no infinity; all ones is its only NaN, and 448 its largest number.
 template <>
 struct Format<Float8E4M3> : IeeeFormat<std::uint8_t, 4, 3> {
   static constexpr bool kSaturates = true;

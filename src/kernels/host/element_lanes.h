@@ -1,4 +1,5 @@
-// Each element type as the reducer sees it: how many fit a vector, how to compute with them, how to order them.
+// Each element type as the reducer sees it: how many elements fit a vector, how to compute with them, how to order
+// them.
 #if defined(SCCL_ELEMENT_LANES_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef SCCL_ELEMENT_LANES_H
 #undef SCCL_ELEMENT_LANES_H
@@ -19,7 +20,7 @@ HWY_INLINE hn::Vec<D> product(D, hn::Vec<D> a, hn::Vec<D> b) {
   return hn::Mul(a, b);
 }
 #if HWY_TARGET != HWY_SCALAR
-// Bytes have no product of their own: even and odd ones are taken as halves of 16-bit lanes.
+// There is no product of byte vectors: even and odd bytes are multiplied as halves of 16-bit lanes.
 HWY_INLINE hn::Vec<hn::ScalableTag<std::uint8_t>> product(hn::ScalableTag<std::uint8_t> d,
                                                           hn::Vec<hn::ScalableTag<std::uint8_t>> a,
                                                           hn::Vec<hn::ScalableTag<std::uint8_t>> b) {
@@ -47,7 +48,7 @@ struct TwoWide {
   static HWY_INLINE Wide multiply(Wide a, Wide b) { return {hn::Mul(a.first, b.first), hn::Mul(a.second, b.second)}; }
 };
 
-// Memory: the tag of vectors as they lie in memory. Wide: what arithmetic is done in.
+// Memory: the tag of vectors in memory. Wide: the type for arithmetic.
 template <class Element>
 struct LanesOf {
   using Memory = hn::ScalableTag<BitsOf<Element>>;
@@ -91,7 +92,7 @@ struct Float8Lanes : OneWide {
 
 #else
 
-// Even and odd elements are the lower and upper halves of 32-bit lanes, so nothing moves between lanes.
+// Even and odd elements become the lower and upper halves of 32-bit lanes, so no element changes its lane.
 template <>
 struct LanesOf<BFloat16> : TwoWide {
   using Memory = hn::ScalableTag<std::uint16_t>;
@@ -108,7 +109,7 @@ struct LanesOf<BFloat16> : TwoWide {
   }
 };
 
-// fp8 goes through 16-bit lanes; two vectors of float32 share that step.
+// fp8 is converted through 16-bit lanes; two vectors of float32 share that conversion.
 template <class Element>
 struct Float8Lanes : TwoWide {
   using Middle = hn::ScalableTag<std::uint16_t>;
@@ -130,11 +131,11 @@ struct LanesOf<Float8E4M3> : Float8Lanes<Float8E4M3> {};
 template <>
 struct LanesOf<Float8E5M2> : Float8Lanes<Float8E5M2> {};
 
-// A bijection between an element's bits and integers ordered as the elements are, for `max` with every NaN below every
-// number, for `min` with every NaN above: the larger (smaller) integer is the reduction, and NaN only if all are.
+// Maps an element's bits one-to-one to integers in the order of the elements. For `max` every NaN is below every
+// number, for `min` above: the larger (smaller) integer is the reduction, which is NaN only if all elements are NaN.
 //
-// Negative numbers are flipped, which orders the bits as -NaN < -inf .. -0 < +0 .. inf < +NaN; adding a constant then
-// rotates the NaNs of one end to join those at the other.
+// Negative numbers are flipped, which orders the bits as -NaN < -inf .. -0 < +0 .. inf < +NaN. Adding a constant then
+// rotates the NaNs of one end to the other end.
 template <class Element, ReduceKernel kKernel>
 struct Order {
   using Bits = BitsOf<Element>;

@@ -1,20 +1,22 @@
-// The host's `ll` protocol: header and payload in one piece of memory, so that a short message is one cache line and
-// hundreds of them are under way at once. A processor's stores become visible in the order that a release gives them,
-// so that words need no flags of their own, and messages are read and written where they lie.
+// The host's `ll` protocol: header and payload lie in one piece of memory, so that a short message is one cache line
+// and hundreds of messages are in flight. A release on the host orders all earlier stores, so words need no flags of
+// their own, and messages are read and written in place.
 //
 //   line p              line p + n
 //   | flag, signature | payload ... | 0 or an earlier header, later the next message's |
 //
-// A message begins at a cache line and takes n of them; a payload long enough to be written past the caches has whole
-// lines of its own. A message that begins near the end runs on behind it, where there is room for the longest; the next
-// one begins at the first line again.
+// A message begins at a cache line and takes n lines. A payload that is long enough for stores past the caches has
+// whole lines of its own. A message that begins near the end continues behind the end, where there is room for the
+// longest message; the next message then begins at the first line again.
 //
-// Payloads of before must not be taken for the next message. It is written in this order: payload, zero where the next
-// header will stand if anything but the header of the round before stands there, header (release). So whoever has read
-// one message (acquire) finds zero at the next place, or a flag that is not the expected one, until there is a message.
-// The sender keeps in mind of which lines it is to write that zero (stale_lines): calls of one length have their
-// headers in the same places in every round, and need none. It would be one more line to take from the receiver, which
-// polls at its neighbour meanwhile and takes that back: short exchanges took a fifth to a third more time.
+// Old payloads must not look like the next message. So the sender stores in this order: payload; zero in the place of
+// the next header, if anything but a header of the round before stands there; header (release). A receiver that has
+// read one message (acquire) then finds zero at the next place, or a flag other than the expected one, until the next
+// message is there.
+//
+// stale_lines tells the sender where this zero is needed. Calls of one length have their headers at the same places in
+// every round and need no zero. The zero costs one more line taken from the receiver, which polls the line beside it
+// meanwhile and takes the zeroed line back: short exchanges took a fifth to a third more time.
 #pragma once
 
 #include "kernels/device/connection.h"
@@ -33,7 +35,7 @@ struct InlineMessages {
   static constexpr bool kInPlace = true;
   static constexpr u32 kFlagShift = 32;
 
-  // Both ends count lines; a message that ends behind the last line takes the rest of the ring.
+  // Both ends count lines. A message that ends behind the last line consumes the rest of the ring.
   static u64 after(const Connection& connection, u64 bytes) {
     const u64 lines = (before_payload(bytes) + bytes + device::kCacheLineBytes - 1) / device::kCacheLineBytes;
     const u64 left = connection.inline_lines - place(connection, connection.ll_position);
@@ -50,7 +52,7 @@ struct InlineMessages {
   static bool begun(Connection& connection) {
     return Target::load_acquire(word(connection)) >> kFlagShift == flag(connection);
   }
-  static bool arrived(Connection&, u64) { return true; }  // as a whole
+  static bool arrived(Connection&, u64) { return true; }  // a message arrives as a whole
   static u32 signature(Connection& connection) { return static_cast<u32>(Target::load_relaxed(word(connection))); }
 
   // Room for the message and for the header behind it; pairs with consume() of the peer.
@@ -70,8 +72,9 @@ struct InlineMessages {
     connection.ll_position = next;
   }
 
-  // A sender that finds the ring full looks again and again, and takes the tail's line from the receiver each time: so
-  // that is told only where a part of the ring has become free. The rest is always room enough for the longest message.
+  // A sender that finds the ring full reads the tail again and again, and takes the tail's line from the receiver each
+  // time. So the receiver stores the tail only when another eighth (kParts) of the ring has become free. The rest of
+  // the ring always has room for the longest message.
   static void consume(Connection& connection, u64 bytes) {
     const u64 before = connection.ll_position;
     connection.ll_position = after(connection, bytes);
@@ -91,16 +94,17 @@ struct InlineMessages {
   static_assert(device::kCacheLineBytes + device::kDeepInlineMessageBytes <=
                 device::kDeepInlineTailLines * device::kCacheLineBytes);
 
-  // Takes from the peer's cache, which read them a round ago, the lines that the next message of the same length will
-  // fill, as far as `next`'s own. A store that had to wait for one would make all later stores wait behind it: between
-  // cores that share no cache a stream of short messages takes twice as long without.
+  // Prefetches, for writing, the lines behind `next`, which the following message of the same length will fill. They
+  // are in the peer's cache, because the peer read them a round ago. A store that has to wait for such a line makes all
+  // later stores wait: without the prefetch a stream of short messages between cores without a shared cache takes twice
+  // as long.
   static void take_lines_behind(Connection& connection, u64 next) {
     const u64 lines = next - connection.ll_position;
     const u64* line = header(connection, next);
     for (u64 i = 0; i < (lines < kLinesTaken ? lines : kLinesTaken); ++i)
       host::prefetch_to_write(line += device::kCacheLineBytes / sizeof(u64));
   }
-  // Lines that a message takes besides its first, and those it leaves at the end of a round.
+  // Marks the lines of a message besides its first, and the lines that the message skips at the end of a round.
   static void make_stale(Connection& connection, u64 first, u64 count) {
     while (count > 0) {
       const u64 bit = first % 64;

@@ -23,7 +23,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace sccl::kernels::HWY_NAMESPACE {
 
-// What happens to vectors between memory and memory: `enter` each operand's, `combine` them, `leave` the result.
+// What happens to vectors between load and store: `enter` each operand's vectors, `combine` them, `leave` the result.
 template <class Element>
 struct Scaling {
   using L = LanesOf<Element>;
@@ -105,12 +105,12 @@ template <class Element, ReduceKernel kKernel, bool kScaled>
 using Reduction = std::conditional_t<kKernel == ReduceKernel::sum || kKernel == ReduceKernel::prod,
                                      Arithmetic<Element, kKernel, kScaled>, Extremum<Element, kKernel, kScaled>>;
 
-// Access to memory: whole vectors, or what remains of the elements if that is less.
+// Access to memory: whole vectors, or the remaining elements if they are fewer.
 struct WholeVectors {
   template <class D, class T = hn::TFromD<D>>
   HWY_INLINE hn::Vec<D> load(D d, const T* from) const {
 #if HWY_TARGET == HWY_SCALAR
-    T element;  // read as bytes: the caller's type is another
+    T element;  // copied as bytes: the caller's objects have another type
     std::memcpy(&element, from, sizeof(T));
     return hn::Set(d, element);
 #else
@@ -170,7 +170,7 @@ struct Source {
       : data(static_cast<const typename R::Bits*>(operand.data)), factor(R::factor(operand)) {}
 };
 
-// The usual cases keep their pointers in registers.
+// The usual shapes keep their pointers in registers.
 template <class R>
 struct OneToOne {
   const Source<R> from;
@@ -183,7 +183,7 @@ struct OneToOne {
   HWY_INLINE const Source<R>& source(int) const { return from; }
   HWY_INLINE typename R::Bits* destination(int) const { return to; }
 };
-// What came in a slot, into the result and into the next slot.
+// Forwarding in a ring: from a slot into the result and into the next slot.
 template <class R>
 struct OneToPair {
   const Source<R> from;
@@ -211,7 +211,7 @@ struct PairToOne {
   HWY_INLINE const Source<R>& source(int i) const { return i == 0 ? first : second; }
   HWY_INLINE typename R::Bits* destination(int) const { return to; }
 };
-// As the owner of a part does in AllReduce of two ranks: for itself and for the peer.
+// The owner of a part in AllReduce of two ranks: stores the sum for itself and for the peer.
 template <class R>
 struct PairToPair {
   const Source<R> first, second;
@@ -239,8 +239,8 @@ struct AnyToAny {
   HWY_INLINE typename R::Bits* destination(int i) const { return static_cast<typename R::Bits*>(work.destinations[i]); }
 };
 
-// A slot's lines were read by the peer since they were written last. A store that had to wait for one would make all
-// later stores wait: where cores share no cache, taking them before saves 10 to 40 % of a call through slots.
+// The peer has read a slot's lines since we wrote them last. A store that has to wait for such a line makes all later
+// stores wait: between cores without a shared cache, this prefetch saves 10 to 40 % of a call through slots.
 template <class Bits>
 HWY_INLINE void take_lines_ahead(const Bits* to, std::size_t bytes) {
   constexpr std::size_t kAheadBytes = 1024;
@@ -248,9 +248,9 @@ HWY_INLINE void take_lines_ahead(const Bits* to, std::size_t bytes) {
     host::prefetch_to_write(reinterpret_cast<const char*>(to) + kAheadBytes + at);
 }
 
-// All of an operand's vectors are loaded before any destination is written, so a destination may be an operand. One
-// destination after the other gets its vectors: cores merge stores into a line only while they follow one another, and
-// two destinations in turns cost half as much again (AllReduce of 1 MB by two ranks).
+// All vectors of all operands are loaded before any destination is written, so a destination may be an operand. The
+// vectors of one destination are stored before those of the next: cores merge only consecutive stores into a line, and
+// alternating between two destinations costs half as much again (AllReduce of 1 MB by two ranks).
 template <class R, int kVectors, class Shape, class Access>
 HWY_INLINE void reduce_vectors(const Shape& shape, std::size_t at, std::uint32_t streamed, Access access) {
   using Memory = typename R::Memory;
@@ -278,8 +278,8 @@ HWY_INLINE void reduce_vectors(const Shape& shape, std::size_t at, std::uint32_t
   }
 }
 
-// Processors fetch ahead on their own, but begin anew in every page. What is written past the caches mostly comes from
-// memory; copies gain 5 to 8 % by this (AllGather of 64 MiB by two ranks), sums of two nothing.
+// Hardware prefetch starts anew in every page. Sources of stores past the caches mostly come from memory; this prefetch
+// gains 5 to 8 % for copies (AllGather of 64 MiB by two ranks) and nothing for sums of two.
 template <class Bits>
 HWY_INLINE void fetch_ahead(const Bits* from, std::size_t bytes) {
   constexpr std::size_t kAheadBytes = 768;
@@ -288,8 +288,8 @@ HWY_INLINE void fetch_ahead(const Bits* from, std::size_t bytes) {
     hwy::Prefetch(reinterpret_cast<const char*>(from) + kAheadBytes + at);
 }
 
-// A rider's vectors of one step. They are loaded before the step's results are stored, and stored after them: loads of
-// memory begin early, and stores past the caches fill their lines without a pause.
+// A rider's vectors of one step. They are loaded before the step's results are stored, and stored after these results:
+// loads from memory begin early, and stores past the caches fill their lines without a pause.
 template <int kVectors>
 class Carried {
  public:
@@ -314,7 +314,8 @@ class Carried {
   hn::Vec<D> vectors_[kVectors];
 };
 
-// As many whole steps as work and riders have, which the loop keeps in registers. Returns the elements done.
+// Runs as many whole steps as both the work and the riders have; the loop keeps the riders in registers. Returns the
+// elements done.
 template <class R, int kVectors, int kRiders, class Shape>
 std::size_t reduce_with_riders(const ReduceCopy& work, const Shape& shape, std::span<Rider> riders) {
   using Memory = typename R::Memory;
@@ -362,7 +363,7 @@ void reduce_loop(const ReduceCopy& work, std::span<Rider> riders) {
   for (; at < elements; at += lanes) reduce_vectors<R, 1>(shape, at, 0, Remainder{elements - at});
 }
 
-// Sums and products of signed integers are those of unsigned ones.
+// Sums and products of signed integers have the same bits as those of unsigned integers.
 template <class Element, ReduceKernel kKernel>
 using Arithmetical =
     std::conditional_t<std::is_integral_v<Element> && kKernel <= ReduceKernel::prod, BitsOf<Element>, Element>;

@@ -1,8 +1,8 @@
-// The loop of plain copies. The C library's memcpy may choose the processor's string instructions, which fall from tens
-// of GB/s to two or three when source and destination lie unluckily within their pages.
+// The loop of plain copies. The C library's memcpy may choose the processor's string instructions, which slow down from
+// tens of GB/s to two or three when source and destination lie unluckily within their pages.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/reduce_bytes.cc"
-// How often the rest is compiled must be known first.
+// Must come first: it determines how often the rest is compiled.
 // clang-format off
 #include "kernels/host/reduce_each_target.h"
 #include "kernels/host/reduce_body.h"

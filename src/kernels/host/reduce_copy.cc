@@ -27,7 +27,7 @@ void check(const ReduceCopy& work) {
   }
 }
 
-// Elements [begin, begin + elements) of a work that does not have more operands or destinations than it holds.
+// Elements [begin, begin + elements) of a work. The work must fit: at most kMost operands and kMost destinations.
 class Part {
  public:
   static bool fits(const ReduceCopy& work) { return work.operand_count <= kMost && work.destination_count <= kMost; }
@@ -58,21 +58,21 @@ std::size_t bytes_to_boundary(const void* address) {
   return (kStreamAlignment - reinterpret_cast<std::uintptr_t>(address) % kStreamAlignment) % kStreamAlignment;
 }
 
-// To the first boundary that is no nearer than `least` bytes, which are fewer than kStreamAlignment.
+// Bytes to the first boundary that is at least `least` bytes away; `least` is less than kStreamAlignment.
 std::size_t lead_of(const void* address, std::size_t least) {
   const std::size_t bytes = bytes_to_boundary(address);
   return bytes < least ? bytes + kStreamAlignment : bytes;
 }
 
-// Whether one lead brings all destinations to their boundaries.
+// Whether one lead brings every destination to a boundary.
 bool lie_alike(const ReduceCopy& work) {
   const std::size_t lead_bytes = bytes_to_boundary(work.destinations[0]);
   return std::all_of(work.destinations + 1, work.destinations + work.destination_count,
                      [&](const void* address) { return bytes_to_boundary(address) == lead_bytes; });
 }
 
-// The loops write whole vectors past the caches, from a boundary on (the first that is no nearer than `least_lead`
-// bytes); what lies before it goes through them.
+// Loops store whole vectors past the caches from a boundary on: the first boundary that is at least `least_lead` bytes
+// away. Elements before the boundary are stored through the caches.
 void run_from_boundary(const ReduceCopy& work, Loop loop, std::span<Rider> riders = {}, std::size_t least_lead = 0) {
   if (work.streamed == 0) return loop(work, riders);
   ReduceCopy cached = work;
@@ -87,7 +87,7 @@ void run_from_boundary(const ReduceCopy& work, Loop loop, std::span<Rider> rider
   loop(Part(work, lead, work.elements - lead).work(), riders);
 }
 
-// What is read or written a second time soon, still in the first cache.
+// Data of this size stays in the first-level cache until it is read or written a second time.
 constexpr std::size_t kPieceBytes = 16 * 1024;
 
 bool is_copy(const ReduceCopy& work) { return work.operand_count == 1 && !work.scaled; }
@@ -105,7 +105,7 @@ void copy_to_each(const ReduceCopy& work) {
   }
 }
 
-// Destinations that lie differently are each written from their own boundaries.
+// Destinations with different distances to a boundary are written one by one, each from its own boundary.
 template <typename Run>
 void run_in_pieces(const ReduceCopy& work, Run&& run) {
   const std::size_t most = kPieceBytes / size_bytes(work.type);
@@ -162,7 +162,7 @@ Loop loop_for(const ReduceCopy& work) {
   return work.destination_count == 1 ? kernel.pair : kernel.pair_to_pair;
 }
 
-// A destination may be an operand, and what was written past the caches is not read again: the sums wait aside.
+// The sums go to a buffer first: a destination may be an operand, and data stored past the caches is not read again.
 void reduce_in_pieces(const ReduceCopy& work) {
   run_in_pieces(work, [](const ReduceCopy& piece) {
     alignas(kStreamAlignment) std::array<std::uint8_t, kPieceBytes> sums;
@@ -191,11 +191,12 @@ void copy_or_reduce(const ReduceCopy& work, std::span<Rider> riders = {}, std::s
   reduce(work, riders, least_lead);
 }
 
-// Operands are no longer needed once the first destination holds the sum, even where they are other destinations.
+// Once the first destination holds the sum, the operands may be overwritten, also where other destinations are
+// operands.
 void reduce_and_divide(const ReduceCopy& work) {
   ReduceCopy sum = work;
   sum.destination_count = 1;
-  sum.streamed = 0;  // it is read again below
+  sum.streamed = 0;  // the sum is read again below
   copy_or_reduce(sum);
   divide(work.type, work.destinations[0], work.elements, work.divisor);
   const Operand average{work.destinations[0], 0};
@@ -214,14 +215,15 @@ void do_alone(const ReduceCopy& work) {
   copy_or_reduce(work);
 }
 
-// Copies on their way to one destination each.
+// Copies that are interleaved into another loop, each with one destination.
 //
-// All begin at or after the furthest first boundary. Their sources lie at equal places within pages as often as not
-// (one buffer into two places), and so do results: a copy whose loads came shortly after another's stores would wait
-// for them (a load is told from earlier stores by its place within a page). Whoever is ahead with its loads does not.
+// All copies begin at or after the furthest first boundary. Two sources often lie at equal places within their pages
+// (one buffer copied to two places), and so do results. A load shortly after a store to the same place within a page
+// waits for the store, because the processor compares only these low address bits (4K aliasing). A copy that loads
+// before the other copy stores avoids this.
 class Ride {
  public:
-  // False if there are too many.
+  // False if there are too many copies.
   bool take(const ReduceCopy& copy) {
     if (count_ + static_cast<std::size_t>(copy.destination_count) > kMost) return false;
     for (int i = 0; i < copy.destination_count; ++i)
@@ -255,7 +257,7 @@ class Ride {
     rider.bytes -= lead;
   }
 
-  // Without anybody to go along with: the last leads.
+  // Copies what remains without a leader: the last copy leads.
   void finish() {
     for (; count_ > 0; --count_) {
       const Rider& last = riders_[count_ - 1];
@@ -271,8 +273,8 @@ class Ride {
   std::size_t count_ = 0;
 };
 
-// Whether copies can go along with it. A copy that reads once for several places does where all lie alike, else it is
-// as many copies.
+// Whether copies can be interleaved into this work. A copy to several destinations leads if one lead serves all
+// destinations; otherwise it is split into one copy per destination.
 bool leads(const ReduceCopy& work) {
   if (work.elements == 0 || work.destination_count == 0 || is_divided(work) || in_pieces(work)) return false;
   return !is_copy(work) || work.destination_count > 1;

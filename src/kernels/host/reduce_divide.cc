@@ -1,4 +1,4 @@
-// Integer division by multiplication with the reciprocal where 64 bits hold one exact enough.
+// Integer division by multiplication with the reciprocal, where a reciprocal of 64 bits is exact enough.
 #include "kernels/host/reduce_divide.h"
 
 #include <cstring>
@@ -9,8 +9,8 @@
 namespace sccl::kernels {
 namespace {
 
-// n / divisor for n < 2^32: with m = ceil(2^64 / divisor) the error of n * m / 2^64 stays below n / 2^64 < 1 / divisor,
-// too little to reach the next integer.
+// n / divisor for n < 2^32: with m = ceil(2^64 / divisor) the error of n * m / 2^64 is below n / 2^64 < 1 / divisor,
+// too small to reach the next integer.
 class Reciprocal {
  public:
   explicit Reciprocal(std::uint32_t divisor) : multiplier_(~std::uint64_t{0} / divisor + 1) {}

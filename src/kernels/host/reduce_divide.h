@@ -1,4 +1,4 @@
-// The last step of an integer average: every element divided, truncating, by a number known only at run time.
+// The last step of an integer average: divides every element, truncating, by a number known only at run time.
 #pragma once
 
 #include <cstddef>

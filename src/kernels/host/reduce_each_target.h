@@ -1,7 +1,7 @@
 // Compiles the including file once per instruction set: include it first, after defining HWY_TARGET_INCLUDE.
 #pragma once
 
-// What to compile for must be known first.
+// Must come first: it determines what to compile for.
 // clang-format off
 #include "kernels/host/reduce_targets.h"
 #include "hwy/foreach_target.h"

@@ -9,8 +9,8 @@
 namespace sccl::kernels {
 namespace {
 
-// 1 / divisor: the power of two just below it, times a significand of kMantissaBits + 1 bits, or of fewer where the
-// result is subnormal. Rounding up carries into the exponent by itself.
+// 1 / divisor: the largest power of two below or equal to it, times a significand of kMantissaBits + 1 bits (fewer
+// where the result is subnormal). Rounding up carries into the exponent.
 template <class Element>
 std::uint64_t reciprocal_of(std::uint64_t divisor) {
   using F = Format<Element>;

@@ -1,7 +1,7 @@
 // The loops of the two fp8 types.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/reduce_float8.cc"
-// How often the rest is compiled must be known first.
+// Must come first: it determines how often the rest is compiled.
 // clang-format off
 #include "kernels/host/reduce_each_target.h"
 #include "kernels/host/reduce_body.h"

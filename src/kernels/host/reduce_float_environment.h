@@ -1,5 +1,5 @@
-// The floating-point settings of reductions: a caller's flushing of subnormals, rounding mode and traps do not reach
-// them, so every rank and every thread computes the same bits.
+// The floating-point settings of reductions. A caller's rounding mode, traps and flushing of subnormals do not affect
+// reductions, so every rank and every thread computes the same bits.
 #pragma once
 
 #if defined(__x86_64__)

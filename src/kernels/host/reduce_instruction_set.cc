@@ -14,7 +14,8 @@
 namespace sccl::kernels {
 namespace {
 
-// -1: not chosen yet. Relaxed everywhere: it publishes nothing, and every thread would choose the same.
+// -1: not chosen yet. Relaxed everywhere: the value publishes no other data, and every thread would choose the same
+//  value.
 std::atomic<int> chosen_set{-1};
 
 #if HWY_ARCH_X86
@@ -22,7 +23,7 @@ bool has_f16c() {
   unsigned eax, ebx, ecx, edx;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
 }
-// Everything the compiler may use in functions compiled for the set; registers saved by the system included.
+// Every feature that the compiler may use in functions compiled for the set; the system must save the registers, too.
 bool processor_has(InstructionSet set) {
   __builtin_cpu_init();
   const bool sse4 = __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.2");
@@ -42,7 +43,7 @@ bool processor_has(InstructionSet set) {
   }
 }
 #else
-bool processor_has(InstructionSet) { return true; }  // the one that was compiled
+bool processor_has(InstructionSet) { return true; }  // only one set was compiled
 #endif
 
 bool is_compiled(InstructionSet set) {

@@ -1,4 +1,4 @@
-// Which vector instructions the data mover is compiled for, and which of them this processor has.
+// The vector instruction sets that the data mover is compiled for, and those that this processor has.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ const char* name(InstructionSet set);
 // Compiled in and usable on this processor, best first; never empty.
 std::vector<InstructionSet> available_instruction_sets();
 
-// The best available one unless a test has chosen another.
+// The best available set unless a test has chosen another.
 InstructionSet current_instruction_set();
 // For tests: `set` must be available. Takes effect for calls that start later, on every thread.
 void use_instruction_set(InstructionSet set);

@@ -1,7 +1,7 @@
 // The loops of the integer types.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/reduce_integers.cc"
-// How often the rest is compiled must be known first.
+// Must come first: it determines how often the rest is compiled.
 // clang-format off
 #include "kernels/host/reduce_each_target.h"
 #include "kernels/host/reduce_body.h"

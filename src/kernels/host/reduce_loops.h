@@ -10,23 +10,23 @@
 
 namespace sccl::kernels {
 
-// A copy that goes along with a loop, as many bytes at a time as the loop itself writes to a destination: while one
-// waits for memory, the other goes on.
+// A copy that is interleaved into a loop, with as many bytes per step as the loop writes to a destination: while one of
+// them waits for memory, the other continues.
 struct Rider {
   const std::uint8_t* from;
-  std::uint8_t* to;  // at a multiple of kStreamAlignment where it is streamed
+  std::uint8_t* to;  // a multiple of kStreamAlignment where it is streamed
   std::size_t bytes;
   bool streamed;
 };
 
-// Takes riders along, one or (copies) two, as far as the work goes, in whole steps, and leaves in them what remains to
-// be copied. What is streamed is not fenced.
+// Interleaves one rider (two if the work is a copy) into the loop, in whole steps, until the work or the rider ends.
+// Afterwards the riders describe what remains to be copied. No fence follows streamed stores.
 using Loop = void (*)(const ReduceCopy& work, std::span<Rider> riders);
 
 // The loops ignore the divisor.
 struct KernelLoops {
   Loop pair;          // two unscaled operands to one destination
-  Loop pair_to_pair;  // to two
+  Loop pair_to_pair;  // two unscaled operands to two destinations
   Loop plain;         // unscaled operands to any number of destinations
   Loop scaled;        // scaled operands to any number of destinations
 };
@@ -35,7 +35,7 @@ struct Loops {
   KernelLoops kernels[kReduceKernelCount];  // by ReduceKernel
 };
 
-// The family of a type that belongs to another is not defined.
+// A family must not be called for a type of another family.
 using LoopsOf = const Loops& (*)(DataType type);
 const Loops& integer_loops(InstructionSet set, DataType type);     // the six integer types
 const Loops& wide_float_loops(InstructionSet set, DataType type);  // float32, float64

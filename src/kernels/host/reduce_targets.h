@@ -1,11 +1,11 @@
-// The vector instruction sets worth compiling for, told to Highway before any of its headers.
-// Only Highway's headers are used; its run-time library, which would be a second shared library, is not.
+// Tells Highway which vector instruction sets to compile for; included before any Highway header. Only the headers of
+// Highway are used. Its run-time library would be a second shared library.
 #pragma once
 
-// Nothing here needs carry-less multiplication or AES, so no processor is turned away for lacking them.
+// No loop needs carry-less multiplication or AES, so processors without them are not excluded.
 #define HWY_DISABLE_PCLMUL_AES
-// Processors with SSSE3 and no SSE4 are too rare, and arrays of SVE's vectors are not possible. Address sanitizers make
-// compilation several times slower, and two kinds of vectors show every access that could be wrong.
+// Processors with SSSE3 but without SSE4 are rare, and SVE vectors cannot form arrays. Address sanitizers make
+// compilation several times slower, so two instruction sets remain: they still show every wrong access.
 #if defined(__SANITIZE_ADDRESS__)
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #else

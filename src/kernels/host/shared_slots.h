@@ -1,16 +1,16 @@
-// What an operation sends to several ranks alike is written once: into the slot of the first connection, whose memory
-// all ranks of the host can read. The messages to the others say where it lies.
+// Data that an operation sends to several ranks is written once: into the slot of the first connection, which all ranks
+// of the host can read. The messages to the other ranks say where the data lies.
 //
 //   sender                                        receivers
-//   slot of connection 0: payload, header         read it there
-//   slots of the others: headers with its place   read it there, too
-//   ... the same slot of connection 0 again: waits until all of them have consumed
+//   slot of connection 0: payload, header         read the payload there
+//   slots of the others: headers with its place   read the payload there, too
+//   ... next use of the slot of connection 0: waits until all receivers have consumed
 //
-// That last wait is new to the program, but no cycle can come of it. Programs lend only where lanes go slice by slice
-// and no connection carries more messages in a slice than it has slots: so what is waited for was sent in an earlier
-// slice, or call. Of all operations that wait, take one of the earliest slice: those of earlier slices are done, the
-// reads of what they lent among them, so that it waits for what it would have waited for without lending
-// (check_program.h).
+// The last wait is not part of the program, but cannot cause a deadlock. Slots are shared only in programs whose lanes
+// go slice by slice and whose connections carry at most as many messages in a slice as they have slots. So the awaited
+// messages belong to an earlier slice or call. Proof: among all waiting operations take one of the earliest slice. All
+// operations of earlier slices are done, and so are their reads of shared slots. So this operation waits only for what
+// it would wait for without shared slots (check_program.h).
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class SharedSlots {
     of_next(lender).push_back({&borrower, borrower.position});
   }
 
-  // A connection whose receiver still reads the slot that the lender's next message is for; null: nobody does.
+  // A connection whose receiver still reads the slot of the lender's next message; null: no receiver does.
   template <class Target>
   const HostConnection* reader(const HostConnection& lender) {
     std::vector<Share>& shared_slots = of_next(lender);
@@ -36,7 +36,7 @@ class SharedSlots {
       const auto consumed = [&] {
         return static_cast<long long>(borrower.seen_tail - shared_slots.back().position) > 0;
       };
-      // Pairs with consume() of the borrower's receiver: what is written into the slot comes after its reads.
+      // Pairs with consume() of the borrower's receiver: stores into the slot come after the receiver's loads.
       if (!consumed()) borrower.seen_tail = Target::load_acquire(&borrower.ring->tail.value);
       if (!consumed()) return &borrower;
       shared_slots.pop_back();
@@ -47,7 +47,7 @@ class SharedSlots {
  private:
   struct Share {
     HostConnection* borrower;
-    device::u64 position;  // of the message that says so
+    device::u64 position;  // of the message that shares the slot
   };
   std::vector<Share>& of_next(const HostConnection& lender) { return slots_[lender.position & (lender.depth - 1)]; }
 

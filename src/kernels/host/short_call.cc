@@ -20,7 +20,7 @@ device::u64 offset_bytes(const Access& access, const device::Call& call) {
   return (access.buffer == Buffer::input ? chunk.input_offset : chunk.output_offset) * call.element_bytes;
 }
 
-// False as soon as `holds` is false of one.
+// False as soon as `holds` returns false for an operation.
 template <typename Function>
 bool for_each_op(const device::Program& program, Function&& holds) {
   for (const device::Lane& lane : std::span(program.lanes, program.lane_count))
@@ -42,7 +42,7 @@ bool ShortCall::fits(const device::Program& program, const device::Call& call) {
   });
 }
 
-// Spans point into the vectors, which therefore have their room beforehand.
+// Spans point into the vectors, so the vectors reserve all room first.
 void ShortCall::make_room(const device::Program& program) {
   std::size_t places = 0;
   std::size_t waits = 0;
@@ -133,7 +133,7 @@ Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states
   return Outcome::progressed;
 }
 
-// A copy in place is none: other lanes read it there.
+// A copy onto its own source is left out: other lanes read the data there.
 void ShortCall::carry_out(const Move& move, const device::Call& call, HostTarget& target) {
   const auto address = [&](const Place& place) -> u8* {
     if (place.connection != nullptr) return Messages::payload(*place.connection, move.bytes);

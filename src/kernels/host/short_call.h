@@ -1,6 +1,6 @@
-// A collective whose every message is a short one, made ready once and run many times: what the interpreter works out
-// operation by operation (which chunk, which buffer, how many bytes) is known beforehand. The program, its messages and
-// its sums are the interpreter's; a rank that interprets and a rank that runs this understand one another.
+// A collective with only short messages, prepared once and run many times: everything that the interpreter computes for
+// each operation (which chunk, which buffer, how many bytes) is computed beforehand. Program, messages and sums are
+// those of the interpreter, so one rank may interpret while another rank runs a ShortCall.
 #pragma once
 
 #include <span>
@@ -12,14 +12,14 @@ namespace sccl::kernels {
 
 class ShortCall {
  public:
-  // Takes up a program and the call's geometry. False, and ready() with it, when the interpreter has to run them:
-  // several slices, messages in slots, peers' buffers in place, scaled operands, integer averages. `connections` must
-  // stay.
+  // Prepares a program for the call's geometry. Returns false, as ready() then does, when the interpreter has to run
+  // the program: several slices, messages in slots, peers' buffers in place, scaled operands, integer averages.
+  // `connections` must stay valid.
   bool prepare(const device::Program& program, const device::Call& call, std::span<HostConnection> connections);
   bool ready() const { return ready_; }
 
-  // The interpreter's step(), up to where the lane ends or cannot go on: never `progressed`. Counts the operations
-  // that were done.
+  // Like the interpreter's step(), but runs until the lane ends or is blocked: never returns `progressed`. Adds the
+  // finished operations to `operations`.
   device::Outcome run(std::size_t lane, std::span<device::LaneState> states, const device::Call& call,
                       HostTarget& target, std::size_t& operations) const;
 
@@ -30,13 +30,13 @@ class ShortCall {
   using Messages = InlineMessages<HostTarget>;
 
   struct Place {
-    HostConnection* connection;  // null: in a buffer of this rank
+    HostConnection* connection;  // null: the place is in a buffer of this rank
     device::Buffer buffer;
     u64 offset_bytes;
   };
   struct Wait {
     u32 lane;
-    u32 operations;  // that it must have finished
+    u32 operations;  // the number that the lane must have finished
   };
   struct Move {
     std::span<const Place> operands, destinations;

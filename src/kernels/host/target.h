@@ -41,25 +41,25 @@ class HostTarget {
     if (bounce_.size() < (operands + 1) * bounce_bytes) bounce_.resize((operands + 1) * bounce_bytes);
   }
 
-  // Orders of the protocol; each is named with its pair in connection.h and protocol.h.
+  // Memory orders of the protocol; connection.h and protocol.h name the pair of each.
   static u64 load_acquire(const u64* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
   static u64 load_relaxed(const u64* from) { return __atomic_load_n(from, __ATOMIC_RELAXED); }
   static void store_release(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
   static void store_relaxed(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
-  // Every flag is acquired and released by itself here, which costs nothing.
+  // Every flag is acquired and released by its own access here, which costs nothing on the host.
   static constexpr bool kSignedFlags = false;
   static u64 load_polled(const u64* from) { return load_acquire(from); }
   static void store_published(u64* to, u64 value) { store_release(to, value); }
   static constexpr void acquire(device::Scope) {}
   static constexpr void release(device::Scope) {}
   static constexpr void watch(const u64*, u64) {}  // may_go_on() looks at messages only
-  // Lanes of a rank take turns on one thread here.
+  // Lanes of a rank take turns on one thread of the host.
   static u64* lane_word(device::LaneState* lanes, u32 lane) { return &lanes[lane].finished; }
   static u64 load_lane(const u64* from) { return *from; }
   static void store_lane(u64* to, u64 value) { *to = value; }
-  // Between a message and the look at its receiver's bell.
+  // Orders a message before the read of its receiver's bell.
   void fence() const { host::light_fence(heavy_sleepers_); }
-  // Whether all processes of the communicator let others fence.
+  // Whether the heavy fences of sleepers reach all processes of the communicator (host::let_others_fence).
   void set_heavy_sleepers(bool heavy) { heavy_sleepers_ = heavy; }
 
   // One thread leads and does all the work.
@@ -96,7 +96,7 @@ class HostTarget {
 
   static u64 one_bits(DataType type) { return kernels::one_bits(type); }
 
-  // What is written between the two addresses is not read again soon. Both 0: all is.
+  // Destinations between the two addresses are not read again soon. Both 0: all destinations are.
   void stream_everything() { stream_between(nullptr, reinterpret_cast<const void*>(UINTPTR_MAX)); }
   void stream_between(const void* begin, const void* end) {
     stream_begin_ = reinterpret_cast<std::uintptr_t>(begin);
@@ -130,7 +130,7 @@ class HostTarget {
     move(work);
   }
 
-  // From hold() to move_held() moves wait, so that up to kMostHeld of them are made together.
+  // From hold() to move_held() moves are collected, so that up to kMostHeld of them are made together.
   static constexpr std::size_t kMostHeld = 8;
   void hold() { holds_ = true; }
   void move_held() {
@@ -139,16 +139,16 @@ class HostTarget {
     kernels::reduce_copy_together({works.data(), held_});
     drop_held();
   }
-  // Of a call that failed meanwhile.
+  // Drops the moves of a call that has failed.
   void drop_held() {
     holds_ = false;
     held_ = 0;
   }
 
-  // By rank: not 0 once the rank's buffers must not be written to any more.
+  // By rank: not 0 once other ranks must no longer write to the rank's buffers.
   void set_withdrawals(std::vector<const std::atomic<u32>*> withdrawn) { withdrawn_ = std::move(withdrawn); }
 
-  // Where all ranks' slots lie, by rank, for places that ranks tell one another.
+  // By rank: where the rank's slots lie in this process; ranks tell one another places relative to this address.
   void set_shared_memory(std::vector<u8*> bases) { bases_ = std::move(bases); }
 
   u64 lend(Connection& lender, Connection& borrower) {
@@ -172,7 +172,8 @@ class HostTarget {
   }
   bool put(const Connection& connection, u64 address, const u8* from, u64 bytes) {
     failed_peer_ = connection.peer;
-    // Pairs with Withdrawal::withdraw. The operation's reads may have taken any time, if this process was stopped.
+    // Pairs with Withdrawal::withdraw. Tested after the operation's reads: they take any time if this process was
+    // stopped.
     const auto* const withdrawn = withdrawn_.at(static_cast<std::size_t>(connection.peer));
     if (withdrawn->load(std::memory_order_acquire) != 0) {
       error_ = ECANCELED;
@@ -188,16 +189,16 @@ class HostTarget {
   }
   void ring_after_fence(const Connection& connection) { connection.peer_bell->ring(); }
 
-  // Stepping the lane that was blocked last is in vain until this holds. True when what it waits for is no message.
+  // Stepping the lane that was blocked last is useless until this holds. True if that lane waits for no message.
   bool may_go_on() const {
-    // The first line of the data comes over with the flag instead of after it.
+    // The first line of the data is fetched together with the flag instead of after it.
     __builtin_prefetch(awaited_.data);
     return awaited_.word == nullptr || load_relaxed(awaited_.word) >> awaited_.shift == awaited_.value;
   }
   void awaits(const u64* word, u32 shift, u64 value, const void* data) { awaited_ = {word, shift, value, data}; }
   void awaits_anything() { awaited_.word = nullptr; }
 
-  // After Outcome::failed: errno of the transfer and whose memory it was.
+  // After Outcome::failed: the errno of the transfer, and the rank whose memory it concerned.
   int error() const { return error_; }
   int failed_peer() const { return failed_peer_; }
 
@@ -229,7 +230,7 @@ class HostTarget {
     if (!holds_) return kernels::reduce_copy(work);
     desks_[held_++].work = work;
   }
-  // A deque: who was asked for one keeps it.
+  // A deque, so that references stay valid.
   SlotStores& stores_of(int peer) {
     const auto at = static_cast<std::size_t>(peer);
     if (stores_.size() <= at) stores_.resize(at + 1);
@@ -256,7 +257,7 @@ class HostTarget {
     std::vector<u8*> sinks;
     ReduceCopy work;
   };
-  std::array<Desk, kMostHeld> desks_;  // of the moves that wait, and of the next
+  std::array<Desk, kMostHeld> desks_;  // for the moves on hold, and for the next move
   std::size_t held_ = 0;
   bool holds_ = false;
   std::vector<u8> bounce_;

@@ -21,7 +21,7 @@ namespace {
 
 using gpu::Vendor;
 
-// Both libraries share this interface, up to the names.
+// NVRTC and hipRTC have the same interface, except for the names.
 using Status = int;
 using Program = void*;
 constexpr Status kSuccess = 0;
@@ -31,7 +31,7 @@ constexpr std::array<int, 3> kNvrtcMajors{13, 12, 11};
 constexpr std::array<const char*, 4> kHiprtcNames{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so",
                                                   "libamdhip64.so.5"};
 
-// Python packages keep the compiler in a folder of their own, beside those of the libraries that are loaded already.
+// Python packages keep the compiler in a folder beside the folders of other libraries that are already loaded.
 std::set<std::string> folders_of_packages() {
   std::set<std::string> folders;
   const auto visit = [](dl_phdr_info* object, std::size_t, void* found) {
@@ -53,7 +53,7 @@ std::vector<std::string> candidates(Vendor vendor, int newest_major) {
   std::vector<std::string> paths;
   if (const auto named = env::text("SCCL_NVRTC"); named && !named->empty()) paths.push_back(*named);
   std::set<std::string> packages = folders_of_packages();
-  // scripts/setup.sh --cuda.
+  // Installed by scripts/setup.sh --cuda.
   if (const auto folder = cache_folder()) packages.insert((*folder / "cuda-tools/nvidia/cuda_nvrtc/lib/").string());
   const auto append = [&](bool fitting) {
     for (std::size_t i = 0; i < kNvrtcNames.size(); ++i) {
@@ -81,7 +81,7 @@ struct Compiler::Library {
   Status (*log)(Program, char*) = nullptr;
   Status (*image_size)(Program, std::size_t*) = nullptr;
   Status (*image)(Program, char*) = nullptr;
-  // Of NVRTC; the latter two since 11.2.
+  // NVRTC only; known_count and known since 11.2.
   Status (*ptx_size)(Program, std::size_t*) = nullptr;
   Status (*ptx)(Program, char*) = nullptr;
   Status (*known_count)(int*) = nullptr;
@@ -192,7 +192,7 @@ std::unique_ptr<Compiler> Compiler::open_one_of(Vendor vendor, const std::vector
   return nullptr;
 }
 
-// A scale is a multiplication of its own, rounded before the sum, as on the host.
+// Scaling rounds the product before the sum, as on the host, so products and sums are not fused.
 std::vector<std::string> Compiler::options(Vendor vendor, const std::string& architecture) {
   if (vendor == Vendor::cuda)
     return {"--gpu-architecture=" + architecture, "--std=c++17", "--device-as-default-execution-space", "--fmad=false",

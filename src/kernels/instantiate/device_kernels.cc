@@ -35,10 +35,10 @@ std::shared_ptr<kernels::KernelStore> store_of(const gpu::Device& device) {
   });
 }
 
-// Compiling kernels that calls can do without goes on so long while a communicator is made.
+// While a communicator is made, optional kernels are compiled for at most this long.
 constexpr std::chrono::milliseconds kCompilingAtInit{500};
 
-// With these every call can run.
+// With these kernels every call can run.
 std::vector<kernels::Instance> needed(DeviceKernels::Moves moves) {
   std::vector<kernels::Instance> all{kernels::kCopy, kernels::kAnyCall, kernels::kOneSided};
   if (moves == DeviceKernels::Moves::yes)
@@ -46,15 +46,15 @@ std::vector<kernels::Instance> needed(DeviceKernels::Moves moves) {
   return all;
 }
 
-// Of two kernels the earlier one is needed by more programs: sums, of short floats before all else.
+// Kernels with a lower rank are needed by more programs: sums come first, and sums of common float types before all.
 int rank_of_use(const kernels::Instance& instance) {
   const bool common =
       instance.type == DataType::float32 || instance.type == DataType::bfloat16 || instance.type == DataType::float16;
   return (instance.kernel == ReduceKernel::sum ? 0 : 2) + (common ? 0 : 1);
 }
 
-// Drivers load a function when it is first launched, which waits for all that runs in the context, unless they are
-// asked to do it earlier; asking for an attribute does so where there is no call for it.
+// Drivers load a function at its first launch, which waits for all work in the context, unless they are asked to load
+// it earlier. Drivers without such a call load the function when an attribute of it is read.
 void finish_loading(const gpu::Driver& driver, void* function) {
   constexpr int kMostThreadsOfBlock = 0;
   int ignored = 0;
@@ -80,7 +80,7 @@ DeviceKernels::~DeviceKernels() {
     for (const auto& [instance, loaded] : loaded_)
       if (loaded.module != nullptr) device_.driver->module_unload(loaded.module);
   } catch (const Error&) {
-    // The driver is going down with the process.
+    // The driver is shutting down with the process.
   }
 }
 
@@ -138,7 +138,8 @@ void DeviceKernels::load_all(Moves moves) {
     load_needed(moves);
     load_specialised(moves);
   } catch (const Error& error) {
-    log::info(log::Subsystem::init, "{}", error.what());  // the first call that needs it fails with the same words
+    // the first call that needs the kernel fails with the same words
+    log::info(log::Subsystem::init, "{}", error.what());
   }
 }
 
@@ -169,7 +170,7 @@ void DeviceKernels::load_specialised(Moves moves) {
               missing, wanted.size());
 }
 
-// What calls have missed comes first.
+// Kernels that calls have missed come first.
 std::vector<kernels::Instance> DeviceKernels::specialised(Moves moves) {
   std::vector<kernels::Instance> all;
   for (const kernels::Instance& instance : kernels::all_instances()) {

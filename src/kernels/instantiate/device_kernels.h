@@ -1,17 +1,17 @@
-// The kernels of a device, loaded when a communicator is made and unloaded with their last user. No call loads one.
+// The kernels of a device, loaded when a communicator is made and unloaded with their last user. No call loads a
+// kernel.
 //
-// Loading waits for all that runs in the context. A kernel there may wait for a rank of this process, on whatever
-// thread, whose next call is about to be made: if that call loaded something, both would wait for ever. So
-//   - what every call can do with is loaded before the communicator's init ends, and so before any kernel of it runs: a
-//     kernel that copies, one for one-sided calls, and one that reduces every type and operation
-//     (kernels/gpu/reduce_any.h). Where no cache and no bundle has them they are compiled then, which touches no
-//     context;
-//   - kernels of one type and operation, which are faster, are loaded then, too, as many as are found or compiled in
-//   half
-//     a second. What is still missing is served by the kernel for all, in this communicator until its end;
-//   - looking a kernel up takes no lock that is held while one is loaded: a thread that makes another communicator may
-//     wait for the context while calls go on.
-// So a call waits for no loading, and a communicator that is being made waits, at most, for calls that do not need it.
+// Loading waits for all work in the context. A kernel in the context may wait for another rank of this process, whose
+// thread is about to make its next call: if that call loaded a kernel, both would wait for ever. So
+//   - the kernels without which calls cannot run are loaded before the communicator's init ends, and so before any
+//     kernel of the communicator runs: a kernel that copies, a kernel for one-sided calls, and a kernel that reduces
+//     every type and operation (kernels/gpu/reduce_any.h). Kernels that no cache and no bundle has are compiled then;
+//     compiling touches no context;
+//   - kernels of one type and operation, which are faster, are loaded then, too: as many as are found, or compiled
+//     within half a second. The kernel for all types serves the missing ones until the communicator's end;
+//   - finding a kernel takes no lock that is held while a kernel is loaded: a thread that makes another communicator
+//     may wait for the context while calls go on.
+// So no call waits for loading, and the making of a communicator waits, at most, for calls that do not need it.
 #pragma once
 
 #include <map>
@@ -29,7 +29,7 @@ namespace sccl::runtime {
 
 class DeviceKernels {
  public:
-  // The one of this device in this process.
+  // The one object for this device in this process.
   static std::shared_ptr<DeviceKernels> of(const gpu::Device& device);
 
   explicit DeviceKernels(const gpu::Device& device);
@@ -37,18 +37,18 @@ class DeviceKernels {
   DeviceKernels(const DeviceKernels&) = delete;
   DeviceKernels& operator=(const DeviceKernels&) = delete;
 
-  // A driver's function that serves the instance, of those that are loaded. Throws where there is none, with what kept
-  // it from being loaded.
+  // The driver's function for the instance, among those that are loaded. Throws if there is none, with the error that
+  // prevented loading.
   void* function(const kernels::Instance& instance);
 
-  // Compiles, or finds, the kernels that calls may need, in parallel, those that most programs use first; not for long.
-  // For any thread, beside everything else.
+  // Finds or compiles, in parallel, the kernels that calls may need, the most used first; takes a limited time. Any
+  // thread may call this at any time.
   void prepare();
-  // Loads them. `moves`: those of calls that streams order, too. What cannot be had is told to the call that needs it.
-  // For the time when a communicator is made, as load(); the device must be current.
+  // Loads the kernels. `moves`: also those of calls that streams order. A missing kernel is reported to the call that
+  // needs it. To be called, like load(), while a communicator is made, with the device current.
   enum class Moves : std::uint8_t { no, yes };
   void load_all(Moves moves);
-  // Loads one, or throws.
+  // Loads one kernel, or throws.
   void* load(const kernels::Instance& instance);
 
  private:
@@ -65,10 +65,10 @@ class DeviceKernels {
   gpu::Device device_;
   std::shared_ptr<kernels::KernelStore> store_;
   std::mutex loading_;  // one thread loads at a time
-  std::mutex mutex_;    // of what follows; never held while the driver is asked for anything
+  std::mutex mutex_;    // protects the members below; never held during a call of the driver
   std::map<kernels::Instance, Loaded> loaded_;
-  std::set<kernels::Instance> missed_;  // that calls would have liked
-  std::optional<Error> missing_;        // why some of those that calls need are not there
+  std::set<kernels::Instance> missed_;  // that calls asked for
+  std::optional<Error> missing_;        // why some necessary kernel was not loaded
 };
 
 }  // namespace sccl::runtime

@@ -1,4 +1,4 @@
-// The device sources as texts inside the library; the build writes them (cmake/embed.cmake).
+// The device sources as texts inside the library. The build generates the texts (cmake/embed.cmake).
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 namespace sccl::kernels {
 
 struct EmbeddedSource {
-  const char* name;  // as it is included
+  const char* name;  // as in #include directives
   const char* text;
 };
 

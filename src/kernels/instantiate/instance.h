@@ -1,5 +1,5 @@
-// What kernels there are: two of one-sided calls; and in two forms one that copies, one for each type and operation,
-// and one that serves all types and operations.
+// The kernels that exist: two of one-sided calls; and, in two forms each, one that copies, one for each type and
+// operation, and one for all types and operations.
 #pragma once
 
 #include <compare>
@@ -12,12 +12,13 @@
 
 namespace sccl::kernels {
 
-// A whole call of a rank, which waits for its peers; one move, which waits for nobody; the same two for any type and
-// operation; one-sided calls, which know no types, and the signals of those that streams order.
+// call: a rank's whole call, which waits for peers. move: one move, which waits for no peer. any_call, any_move: the
+// same for any type and operation. one_sided: one-sided calls, which have no types. signal: the signals of one-sided
+// calls that streams order.
 enum class KernelForm : std::uint8_t { call, move, any_call, any_move, one_sided, signal };
 
 struct Instance {
-  bool reduces = false;  // the others are meaningless without
+  bool reduces = false;  // false: type and kernel are meaningless
   DataType type = DataType::int8;
   ReduceKernel kernel = ReduceKernel::sum;
   KernelForm form = KernelForm::call;
@@ -34,10 +35,10 @@ inline constexpr Instance kSignal{false, DataType::int8, ReduceKernel::sum, Kern
 
 std::vector<Instance> all_instances();
 
-// Of the kernel in the compiled image: "sccl_copy", "sccl_float_sum", "sccl_move_float_sum", "sccl_any".
+// The name of the kernel in the compiled image: "sccl_copy", "sccl_float_sum", "sccl_move_float_sum", "sccl_any".
 std::string name(const Instance& instance);
 
-// A source that defines these kernels; what it includes is embedded.
+// A source that defines these kernels; its includes are embedded.
 std::string source(std::span<const Instance> instances);
 
 }  // namespace sccl::kernels

@@ -18,7 +18,7 @@ namespace {
 
 constexpr unsigned kMostThreads = 8;
 
-// PTX that may lie beside the library for devices that came after it.
+// PTX that may lie beside the library, for devices newer than the library.
 constexpr std::array<const char*, 4> kPtxFor{"compute_120", "compute_100", "compute_90", "compute_80"};
 
 std::uint64_t key_of_sources(const KernelStore::Options& options) {
@@ -28,7 +28,7 @@ std::uint64_t key_of_sources(const KernelStore::Options& options) {
   return checksum(all);
 }
 
-// Kernels that were compiled when the library was packed lie in a folder beside it.
+// Kernels compiled when the library was packed lie in a folder beside the library.
 std::optional<std::filesystem::path> folder_beside_library() {
   Dl_info about{};
   if (::dladdr(reinterpret_cast<const void*>(&key_of_sources), &about) == 0 || about.dli_fname == nullptr)
@@ -104,7 +104,7 @@ std::optional<std::string> KernelStore::ready_made_ptx(const Instance& instance)
 }
 
 std::string KernelStore::make(const Instance& instance) {
-  // What came with the library needs no compiler to be opened, which can take longer than all else.
+  // Kernels that came with the library need no compiler; opening one can take longer than everything else.
   for (const auto& folder : options_.ready_made)
     if (std::error_code none; std::filesystem::exists(folder / file_name(instance), none))
       if (auto image = find(instance, "")) return *std::move(image);
@@ -173,7 +173,7 @@ void KernelStore::prepare(std::span<const Instance> instances, Clock::time_point
       try {
         image(instances[i]);
       } catch (const Error&) {
-        return;  // told to who needs it
+        return;  // reported when a call needs the kernel
       }
     }
   };

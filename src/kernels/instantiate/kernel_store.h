@@ -1,7 +1,7 @@
-// Compiled kernels for one architecture: from memory, from disk, or made now.
+// Compiled kernels for one architecture: from memory, from disk, or compiled now.
 //
-// Entries on disk lie under the sources, the options and the architecture they belong to, and say which compiler made
-// them. Where a compiler is at hand only its own version's entries count; where there is none, any will do.
+// The name of an entry on disk depends on the sources, the options and the architecture, and the entry says which
+// compiler made it. If a compiler is available, only entries of its own version are used; otherwise any entry is.
 #pragma once
 
 #include <chrono>
@@ -35,34 +35,34 @@ class KernelStore {
 
   explicit KernelStore(Options options);
 
-  // The folders of this user and of this library.
+  // With the cache folder of this user and the folder beside this library.
   static Options for_device(gpu::Vendor vendor, std::string architecture, int newest_major);
 
-  // The image that holds the kernel. Thread-safe; one thread compiles what several want. Throws internal_error when it
-  // cannot be had, with the remedy.
+  // The image that contains the kernel. Thread-safe; if several threads want a kernel, one thread compiles it. Throws
+  // internal_error, with the remedy, when the kernel cannot be made.
   std::string image(const Instance& instance);
 
-  // Makes these available, in parallel and in this order; returns when they are, or when none has been begun before
-  // `until`. What fails will fail again when it is asked for.
+  // Makes these kernels available, in parallel and in this order. Starts no kernel after `until`. A failure is not
+  // reported here: image() will fail again.
   using Clock = std::chrono::steady_clock;
   void prepare(std::span<const Instance> instances, Clock::time_point until = Clock::time_point::max());
 
-  // Whether image() need not compile it.
+  // Whether image() returns without compiling.
   bool has(const Instance& instance);
 
-  // How many were compiled by this object, not found.
+  // How many kernels this object compiled (found ones not counted).
   int compiled() const;
 
-  // Puts an image where a store finds it as ready-made. False when the folder cannot be written.
+  // Stores an image where a store finds it as ready-made. False when the folder cannot be written.
   bool keep(const std::filesystem::path& folder, const Instance& instance, const std::string& compiler_version,
             const std::string& image) const;
 
-  // The name of an entry on disk.
+  // The name of a kernel's entry on disk.
   std::string file_name(const Instance& instance) const;
 
  private:
   std::string make(const Instance& instance);
-  // Where there is no compiler and nothing for this very architecture.
+  // Used when there is no compiler and no entry for this architecture.
   std::optional<std::string> ready_made_ptx(const Instance& instance) const;
   std::optional<std::string> find(const Instance& instance, const std::string& compiler_version) const;
   const Compiler* compiler(std::string& why_not);
@@ -74,7 +74,7 @@ class KernelStore {
   std::map<Instance, std::string> images_;
   std::set<Instance> being_made_;
   std::unique_ptr<Compiler> compiler_;
-  std::string no_compiler_;  // why
+  std::string no_compiler_;  // why there is none
   int compiled_ = 0;
 };
 

@@ -42,7 +42,7 @@ void FlatProgram::assign(const schedule::RankProgram& program) {
   for (const schedule::Lane& lane : program.lanes) append(lane);
 }
 
-// Empty when lanes share a connection: only its one lane may keep a copy of where it is.
+// Empty when lanes share a connection: a block may keep a copy of a connection only if a single lane uses it.
 std::vector<device::Endpoint> FlatProgram::endpoints() const {
   std::map<u32, u32> lane_of;
   bool shared = false;
@@ -166,7 +166,7 @@ bool FlatProgram::is_sound() const {
 }
 
 bool FlatProgram::may_lend() const {
-  std::map<int, device::u32> sends;  // of a slice, by connection
+  std::map<int, device::u32> sends;  // messages of a slice, by connection
   bool several = false;
   for (const device::Lane& lane : lanes_) {
     if (lane.order != device::LaneOrder::slice_major) return false;

@@ -1,4 +1,5 @@
-// A rank's program as the flat arrays the interpreter reads, with what a call must provide for it.
+// A rank's program as the flat arrays that the interpreter reads, and the amounts of memory that a call must provide
+// for it.
 #pragma once
 
 #include <cstddef>
@@ -30,12 +31,13 @@ class FlatProgram {
             nullptr,
             0};
   }
-  // All of it as bytes, for another process of this host; unpacked() throws internal_error when they are none.
+  // The program as bytes, for another process of this host; unpacked() throws internal_error when the bytes are not a
+  // program.
   void append_to(std::vector<std::byte>& bytes) const;
   static FlatProgram unpacked(std::span<const std::byte> bytes);
 
-  // All arrays as one block of bytes, and the view of them where the block lies at `base`: for other address spaces.
-  // With endpoints where each connection is used by one lane only, and they and the block together have no more than
+  // All arrays as one block of bytes, and their view for a block that lies at `base`: for other address spaces.
+  // Includes endpoints if each connection is used by one lane only, and if endpoints and block together have at most
   // `most_bytes`.
   device::Program packed(std::uint64_t base, std::vector<std::byte>& block, std::size_t most_bytes = 0) const;
 
@@ -43,7 +45,8 @@ class FlatProgram {
   std::size_t most_operands() const { return most_operands_; }
   std::size_t most_destinations() const { return most_destinations_; }
   int scratch_slots() const { return scratch_slots_; }
-  // Something goes to several ranks alike, and may lie in one slot for all of them (shared_slots.h).
+  // Whether some operation sends the same data to several ranks, so that one slot may serve all of them
+  // (shared_slots.h).
   bool may_lend() const;
 
  private:
