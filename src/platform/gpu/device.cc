@@ -17,8 +17,8 @@ int attribute(const Driver& driver, int device, Attribute which) {
   return driver.device_attribute(&value, driver.number_of(which), device) == 0 ? value : 0;
 }
 
-// AMD's numbers of capability leave the stepping out (gfx900 and gfx90a share them), but its compiler takes the device
-// it finds when it is asked for none: the name only tells entries of the cache apart.
+// AMD's capability numbers omit the stepping (gfx900 and gfx90a have the same number). AMD's compiler compiles for the
+// device it finds unless an architecture is given, so this name only distinguishes entries of the cache.
 std::string native_architecture(const Driver& driver, int device) {
   std::array<char, 128> text{};
   driver.check(driver.device_name(text.data(), static_cast<int>(text.size()) - 1, device),
@@ -29,7 +29,7 @@ std::string native_architecture(const Driver& driver, int device) {
   return architecture;
 }
 
-// As /sys spells it.
+// In the spelling of /sys.
 std::string busid_of(const Driver& driver, int device) {
   std::array<char, 32> text{};
   if (driver.device_busid == nullptr ||
@@ -62,8 +62,8 @@ Device describe(const Driver& driver, int ordinal, void* context) {
   return device;
 }
 
-// CUDA's runtime uses the first device in a thread that has chosen none. The program uses devices at all when the
-// primary context of one is active; asking makes none active.
+// In a thread that has chosen no device, CUDA's runtime uses device 0. The program uses devices at all if the primary
+// context of any device is active; asking activates none.
 std::optional<Device> device_of_runtime(const Driver& driver) {
   int count = 0;
   if (driver.primary_state == nullptr || driver.device_count(&count) != 0) return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<Device> device_of_runtime(const Driver& driver) {
   return std::nullopt;
 }
 
-// Programs that use HIP always have a current device; they have a device at all when there is one.
+// Programs that use HIP always have a current device if the machine has one.
 std::optional<Device> device_of(const Driver& driver) {
   if (driver.vendor == Vendor::hip) {
     int count = 0;
@@ -126,7 +126,7 @@ Device primary_device(const Driver& driver, int ordinal) {
   void* context = nullptr;
   driver.check(driver.device_by_ordinal(&number, ordinal), "choosing a device");
   driver.check(driver.primary_retain(&context, number), "using a device's primary context");
-  // Kept once: a thread that asks often shall not count the context up without end.
+  // Retained once per device: repeated calls must not raise the context's use count without end.
   static std::mutex mutex;
   static std::map<int, void*> kept;
   const std::lock_guard lock(mutex);

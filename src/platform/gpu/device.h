@@ -1,5 +1,5 @@
-// A device that a rank uses, and the scopes in which the driver is talked to: the caller's device and capture mode are
-// as before when they end.
+// A device that a rank uses, and scopes for calls of the driver: at the end of a scope the caller's device and capture
+// mode are as before.
 #pragma once
 
 #include <memory>
@@ -13,35 +13,34 @@ namespace sccl::gpu {
 struct Device {
   const Driver* driver = nullptr;
   int ordinal = 0;
-  void* context = nullptr;  // CUDA's; HIP knows devices only
+  void* context = nullptr;  // CUDA's context; null for HIP, which has devices only
   UniqueDeviceId id{};
   int multiprocessors = 0;
-  std::string busid;         // "0000:0a:00.0"; "" where the driver does not tell (some virtual machines)
-  std::string architecture;  // "sm_90"; of HIP a name that stands for this device
-  bool vmm = false;          // memory can be passed on as file descriptors
+  std::string busid;         // "0000:0a:00.0"; "" where the driver does not report it (some virtual machines)
+  std::string architecture;  // "sm_90"; for HIP a name that stands for this device
+  bool vmm = false;          // memory can be exported as file descriptors
 
   bool pageable = false;  // kernels may use any host memory
 
   int newest_compiler() const { return driver->vendor == Vendor::cuda ? driver->version / 1000 : 0; }
 };
 
-// The device that is current in the calling thread, if the program uses one; in a thread that has chosen none, the one
-// that CUDA's runtime would use, if any device is in use. SCCL_PLATFORM: `host` says no; `cuda` and `hip` throw where
-// there is none.
+// The current device of the calling thread, if the program uses one. In a thread that has chosen none: the device that
+// CUDA's runtime would use, if any device is in use. SCCL_PLATFORM=host: none; `cuda` and `hip` throw if there is none.
 std::optional<Device> current_device();
 
-// A device by its number, with the context that CUDA's runtime uses, which is kept from now on: the program's own uses
-// of it come and go. Throws invalid_argument for a number there is not.
+// The device with this number, with the context that CUDA's runtime uses. The context is retained for the life of the
+// process, because the program may release its own use of it. Throws invalid_argument if no device has this number.
 Device primary_device(const Driver& driver, int ordinal);
 
-// "NVIDIA H200"; "" where the driver does not tell.
+// "NVIDIA H200"; "" where the driver does not report it.
 std::string name_of(const Device& device);
 
-// Of a process on a CUDA device: streams share them.
+// The number of hardware queues of a process on a CUDA device; streams share them.
 int hardware_queues();
 
-// Whether the driver says that `device` can use memory of another one; true where that one is not visible to this
-// process, so that the driver cannot be asked.
+// Whether `device` can use memory of the other device, according to the driver. True if the other device is not visible
+// to this process, so that the driver cannot be asked.
 bool may_reach(const Device& device, const UniqueDeviceId& other);
 
 // Makes a device current.

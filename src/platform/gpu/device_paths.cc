@@ -16,7 +16,7 @@ namespace {
 
 namespace probe = topology::probe;
 
-// NCCL's words, each with the distances it allows, and the numbers that older versions had for them.
+// NCCL's level names, each with the largest distance it allows, and the numbers that older versions used.
 struct Level {
   const char* name;
   const char* number;
@@ -31,7 +31,7 @@ constexpr std::array<Level, 6> kLevels{{{"LOC", "0", std::nullopt},
 
 const Level* level_named(std::string name) {
   for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  if (name == "5") name = "4";  // once the distance of other hosts
+  if (name == "5") name = "4";  // 5 once meant the distance to other hosts
   const auto found = std::find_if(kLevels.begin(), kLevels.end(),
                                   [&](const Level& level) { return name == level.name || name == level.number; });
   return found == kLevels.end() ? nullptr : &*found;

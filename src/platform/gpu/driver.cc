@@ -10,8 +10,8 @@
 namespace sccl::gpu {
 namespace {
 
-// Graphs with their user objects and cuStreamGetCaptureInfo_v2 came with 11.3; older drivers know none of the devices'
-// compilers that are looked for either.
+// Graphs with user objects and cuStreamGetCaptureInfo_v2 came with 11.3. Older drivers cannot load the output of the
+// compilers that the library looks for, either.
 constexpr int kOldestCuda = 11030;
 
 struct Names {
@@ -81,7 +81,7 @@ void fill_memory(Table& table, Driver& d) {
   table.need(d.copy_from_device, {"cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"});
   table.need(d.copy_on_device, {"cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync"});
   table.need(d.fill, {"cuMemsetD8Async", "hipMemsetD8Async"});
-  // HIP's numbers for kinds of memory changed between its versions.
+  // Attributes of pointers are used for CUDA only: HIP's numbers for kinds of memory differ between its versions.
   table.want(d.pointer_attributes, {"cuPointerGetAttributes", nullptr});
   table.want(d.address_range, {"cuMemGetAddressRange_v2", "hipMemGetAddressRange"});
   table.need(d.ipc_export, {"cuIpcGetMemHandle", "hipIpcGetMemHandle"});
@@ -125,12 +125,12 @@ void fill_work(Table& table, Driver& d) {
   table.need(d.launch, {"cuLaunchKernel", "hipModuleLaunchKernel"});
 }
 
-// Objects that the loader has added to this process since its start.
+// The number of objects that the loader has added to this process since its start.
 unsigned long long objects_added() {
   unsigned long long added = 0;
   const auto note = [](dl_phdr_info* info, std::size_t, void* to) {
     *static_cast<unsigned long long*>(to) = info->dlpi_adds;
-    return 1;  // alike for all objects
+    return 1;  // the same for all objects
   };
   ::dl_iterate_phdr(note, &added);
   return added;
@@ -176,7 +176,8 @@ std::optional<Driver> load(void* library, Vendor vendor, std::string& why_not) {
 }  // namespace
 
 int Driver::number_of(Vendor vendor, Attribute attribute) {
-  // In the order of Attribute. HIP's enumeration has an order of its own, and one number for virtual memory.
+  // In the order of Attribute. HIP's enumeration has another order, and one number for both attributes of virtual
+  // memory.
   constexpr std::array<int, 8> kCuda{16, 75, 76, 102, 103, 88, 122, 133};
   constexpr std::array<int, 8> kHip{63, 23, 61, 89, 89, 65, -1, -1};
   const auto index = static_cast<std::size_t>(attribute);
@@ -201,8 +202,8 @@ void Driver::fail(Status status, const char* what) const {
 const Driver* find_driver(Vendor vendor, std::string& why_not) {
   static std::mutex mutex;
   static std::array<std::optional<Driver>, 2> drivers;
-  // What was not in memory is not there before the loader has added something. A search among the loader's objects
-  // would cost an init a sixth of its instructions.
+  // A library that was absent stays absent until the loader adds an object. Searching the loader's objects at each call
+  // would cost a sixth of an init's instructions.
   static std::array<unsigned long long, 2> absent_at{};
   const std::lock_guard lock(mutex);
   const auto index = static_cast<std::size_t>(vendor);

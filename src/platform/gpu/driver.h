@@ -1,8 +1,9 @@
-// The driver's functions, looked up in the library that the program has loaded: a table of pointers and nothing else.
+// The driver's functions, looked up in the library that the program has loaded: nothing but a table of pointers.
 //
-// libcuda and libamdhip64 agree on these functions up to the names and a few numbers: device pointers have 64 bits,
-// handles are pointers, results are integers with zero for success. What they do not share stands in pairs. A program
-// that uses a device has the library in memory, so nothing is loaded here, and a program without one pays nothing.
+// libcuda and libamdhip64 agree on these functions except for the names and a few numbers: device pointers have 64
+// bits, handles are pointers, results are integers with zero for success. Where they differ, the table has one function
+// for each. A program that uses a device has the library in memory, so no library is loaded here, and a program without
+// a device pays nothing.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ struct IpcHandle {
   unsigned char bytes[64];
 };
 
-// Of an allocation that can be mapped by others; the layout is the vendors'.
+// Describes an allocation that others can map, in the vendors' layout.
 struct AllocationProperties {
   int type = 1;           // pinned
   int handle_types = 1;   // POSIX file descriptor
@@ -46,7 +47,7 @@ struct AccessDescription {
   int flags = 3;  // read and write
 };
 
-// Of the vendors' numbers those that both use; where they differ the table's `attributes` say which.
+// The attributes that both vendors have; Driver::number_of gives each vendor's numbers.
 enum class Attribute : int {
   multiprocessors,
   capability_major,
@@ -55,14 +56,14 @@ enum class Attribute : int {
   vmm_descriptors,
   pageable,
   stream_values,
-  process_service  // of CUDA only
+  process_service  // CUDA only
 };
 // One operation of a batch on a stream's flags; the driver's layout.
 struct FlagOperation {
   enum Kind : int { wait32 = 1, write32 = 2 };
   int kind = wait32;
   Address word = 0;
-  std::uint64_t value = 0;  // its low half
+  std::uint64_t value = 0;  // only the low half counts
   unsigned flags = 0;
   Address alias = 0;
   std::uint64_t padding = 0;
@@ -70,15 +71,15 @@ struct FlagOperation {
 static_assert(sizeof(FlagOperation) == 48);
 
 enum class Capture : int { none = 0, active = 1, invalidated = 2 };
-inline constexpr int kNotReady = 600;         // of both, as those that follow
+inline constexpr int kNotReady = 600;         // same number for both vendors, as the following ones
 inline constexpr int kCaptureImplicit = 906;  // the legacy stream beside a capture that it would have to wait for
 inline constexpr int kCapturedEvent = 907;
-// Of both vendors.
+// The same for both vendors.
 inline constexpr Status kPeerAccessAlready = 704;
 inline constexpr unsigned kNonBlockingStream = 1;
-inline constexpr unsigned kMappedAndPortable = 3;  // of allocating host memory and of registering it
-inline constexpr unsigned kLazyPeerAccess = 1;     // HIP looks at no flags here
-// Of hipExtMallocWithFlags. Uncached memory came with ROCm 5.5.
+inline constexpr unsigned kMappedAndPortable = 3;  // for allocating and for registering host memory
+inline constexpr unsigned kLazyPeerAccess = 1;     // ignored by HIP
+// Flags of hipExtMallocWithFlags. Uncached memory came with ROCm 5.5.
 inline constexpr unsigned kFineGrained = 1;
 inline constexpr unsigned kUncached = 3;
 
@@ -102,15 +103,15 @@ struct Driver {
   Status (*primary_retain)(void**, int device);
   Status (*primary_release)(int device);
   Status (*primary_state)(int device, unsigned* flags, int* active);  // null in HIP
-  Status (*enable_peer_access)(void* peer_context, unsigned flags);   // HIP: by device, in its own pointer
-  // HIP has devices in their place.
+  Status (*enable_peer_access)(void* peer_context, unsigned flags);   // HIP: by device; see hip_enable_peer
+  // HIP has devices instead of contexts.
   Status (*hip_get_device)(int*);
   Status (*hip_set_device)(int);
   Status (*hip_enable_peer)(int, unsigned);
 
   // Memory.
   Status (*allocate)(Address*, std::size_t);
-  Status (*allocate_with)(Address*, std::size_t, unsigned flags);  // of HIP only; may be null
+  Status (*allocate_with)(Address*, std::size_t, unsigned flags);  // HIP only; may be null
   Status (*free)(Address);
   Status (*host_allocate)(void**, std::size_t, unsigned flags);
   Status (*host_free)(void*);
@@ -122,7 +123,7 @@ struct Driver {
   Status (*copy_on_device)(Address, Address, std::size_t, Stream);
   Status (*fill)(Address, unsigned char, std::size_t, Stream);
   Status (*pointer_attributes)(unsigned count, int* attributes, void** results, Address);  // null in HIP
-  Status (*address_range)(Address*, std::size_t*, Address);  // of the allocation around an address; may be null
+  Status (*address_range)(Address*, std::size_t*, Address);  // the allocation that contains an address; may be null
   Status (*ipc_export)(IpcHandle*, Address);
   Status (*ipc_open)(Address*, IpcHandle, unsigned flags);
   Status (*ipc_close)(Address);
@@ -144,7 +145,7 @@ struct Driver {
   Status (*stream_destroy)(Stream);
   Status (*stream_synchronize)(Stream);
   Status (*stream_wait_event)(Stream, void* event, unsigned);
-  // Of CUDA only: HIP's flags lie in memory of their own that processes cannot share.
+  // CUDA only: HIP's flags lie in special memory that processes cannot share.
   Status (*stream_wait_value)(Stream, Address, std::uint32_t, unsigned flags);     // may be null
   Status (*stream_write_value)(Stream, Address, std::uint32_t, unsigned flags);    // may be null
   Status (*stream_batch)(Stream, unsigned count, FlagOperation*, unsigned flags);  // may be null
@@ -173,22 +174,23 @@ struct Driver {
   Status (*cuda_error_text)(Status, const char**);
   const char* (*hip_error_text)(Status);
 
-  // By vendor, whether or not its library is there; -1 for what it has not. tests/platform compares with its headers.
+  // The vendor's number, also if the vendor's library is absent; -1 if the vendor lacks the attribute. tests/platform
+  // compares the numbers with the vendors' headers.
   static int number_of(Vendor vendor, Attribute attribute);
   int number_of(Attribute attribute) const { return number_of(vendor, attribute); }
 
   bool has_vmm() const { return vmm_create != nullptr && vmm_export != nullptr && vmm_import != nullptr; }
   std::string error_text(Status status) const;
 
-  // Throws device_error: what was asked for, what the driver said, what helps.
+  // Throws device_error that names the request, the driver's answer and a remedy.
   void check(Status status, const char* what) const {
     if (status != 0) fail(status, what);
   }
   [[noreturn]] void fail(Status status, const char* what) const;
 };
 
-// The driver of a vendor, when the program has loaded its library and it works; else null. Looked for at each call
-// until it is found: a program may load it later. `why_not` tells what is wrong with a library that is there.
+// The vendor's driver, when the program has loaded its library and the library works; else null. Each call searches
+// until the driver is found, because a program may load it later. `why_not` says what is wrong with a loaded library.
 const Driver* find_driver(Vendor vendor, std::string& why_not);
 
 }  // namespace sccl::gpu

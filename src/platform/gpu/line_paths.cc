@@ -16,7 +16,7 @@ namespace probe = topology::probe;
 
 constexpr int kLeastCapability = 70;
 
-// HIP's names: "native-AMD-Instinct-MI250X". MI25, of three letters and two digits, is another generation.
+// HIP's names: "native-AMD-Instinct-MI250X". MI25 has only two digits and is another generation.
 bool is_mi200_or_mi300(const std::string& name) {
   for (const char* series : {"MI2", "MI3"}) {
     const std::size_t at = name.find(series);
@@ -37,7 +37,7 @@ bool keeps_lines(const gpu::Device& device) {
   return capability >= kLeastCapability;
 }
 
-// What is known of links from one device; a driver knows only those to devices that this process sees.
+// What is known about links from one device. A driver knows only links to devices that this process sees.
 class OwnLinks {
  public:
   OwnLinks(gpu::Vendor vendor, std::string busid) : vendor_(vendor), busid_(std::move(busid)) {

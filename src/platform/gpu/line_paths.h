@@ -1,6 +1,6 @@
-// Whether the links of a communicator's devices keep lines of 128 bytes whole, as ll128 needs (kernels/device/lines.h).
-// It is told by what devices and links are, since trying proves nothing: a line that is cut once in a million is
-// enough.
+// Whether the links between a communicator's devices keep lines of 128 bytes whole, as ll128 needs
+// (kernels/device/lines.h). The answer depends on the models of devices and links. A trial proves nothing: one cut line
+// in a million is an error.
 //
 //   NVIDIA   compute capability 7.0 and later, within a device and over NVLink
 //   AMD      gfx90a (MI200) and gfx942 (MI300), within a device and over xGMI; never run
@@ -15,13 +15,13 @@
 
 namespace sccl::runtime {
 
-// Of several the largest explains why there are none.
+// If several apply, the largest one is reported.
 enum class LineVerdict : std::uint8_t {
   whole,
   not_wanted,  // by the settings
-  other_link,  // not NVLink or xGMI, or nobody can tell
+  other_link,  // not NVLink or xGMI, or unknown
   old_device,
-  host_memory,  // some pair is staged
+  host_memory,  // some pair communicates through host memory
 };
 
 struct LinePeer {
@@ -29,8 +29,8 @@ struct LinePeer {
   std::string busid;
 };
 
-// This rank's verdict about its own device and its links to the peers'. Asks a driver, or a management library, only
-// where a peer is on another device.
+// This rank's verdict about its own device and its links to the peers. Calls a driver or a management library only if
+// some peer is on another device.
 LineVerdict judge_lines(const gpu::Device& device, std::span<const LinePeer> peers);
 
 // "some devices are joined by PCIe ...".

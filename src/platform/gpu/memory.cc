@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kDescriptorType = 1;
 
-// A stream for set-up only, which waits for nobody's work.
+// A stream for set-up only; it does not wait for other streams.
 class SetupStream {
  public:
   explicit SetupStream(const Driver& driver) : driver_(driver) {
@@ -92,7 +92,7 @@ std::shared_ptr<DeviceMemory> DeviceMemory::allocate(const Device& device, std::
   const Current current(device);
   const Driver& driver = *device.driver;
   const RelaxedCapture relaxed(driver);
-  // HIP's virtual memory is coarse-grained.
+  // Virtual memory of HIP is coarse-grained.
   const bool virtual_memory = device.vmm && !(use == MemoryUse::messages && driver.vendor == Vendor::hip);
   std::shared_ptr<DeviceMemory> memory(new DeviceMemory(device, virtual_memory ? Kind::virtual_memory : Kind::plain));
   if (virtual_memory) {
@@ -142,7 +142,7 @@ DeviceMemory::~DeviceMemory() {
       kind_ == Kind::plain ? driver.free(address_) : driver.ipc_close(address_);
     }
   } catch (const Error&) {
-    // The driver is going down with the process; so does the memory.
+    // The driver is shutting down with the process, which releases the memory.
   }
 }
 

@@ -1,4 +1,4 @@
-// Memory of a device that other ranks map too, and host memory that the device sees.
+// Device memory that other ranks map, too, and host memory that a device sees.
 #pragma once
 
 #include <memory>
@@ -8,23 +8,23 @@
 
 namespace sccl::gpu {
 
-// How memory gets to another process.
+// What another process needs to map memory.
 struct Ticket {
   IpcHandle ipc{};
   std::uint64_t bytes = 0;
-  bool descriptor = false;  // it travels as a file descriptor, not as `ipc`
+  bool descriptor = false;  // the memory is passed as a file descriptor instead of `ipc`
 };
 
-// Kernels of `user` may use the memory that `owner`, a device of this process, allocates by plain calls. Throws
-// device_error when the driver refuses.
+// Lets kernels of `user` access plain allocations of `owner`, a device of this process. Throws device_error when the
+// driver refuses.
 void enable_peer_access(const Device& user, const Device& owner);
 
-// A ticket for memory that the program has allocated around `address`, which lies `offset` bytes behind its begin.
-// Throws device_error for what no other process can map.
+// A ticket for the program's allocation that contains `address`; `offset` becomes the distance of `address` from the
+// allocation's begin. Throws device_error for memory that no other process can map.
 Ticket ticket_for(const Device& device, Address address, std::size_t& offset);
 
-// What memory is for. Messages pass between kernels that run: on AMD's devices memory of the usual kind
-// (coarse-grained) need not show a running kernel what others write into it.
+// The use of memory. Messages pass between running kernels. On AMD's devices a running kernel may not see what others
+// write into usual (coarse-grained) memory.
 enum class MemoryUse : std::uint8_t { data, messages };
 
 class DeviceMemory {
@@ -32,11 +32,11 @@ class DeviceMemory {
   // Filled with zeros.
   static std::shared_ptr<DeviceMemory> allocate(const Device& device, std::size_t bytes,
                                                 MemoryUse use = MemoryUse::data);
-  // What another process's ticket is for.
+  // Maps the memory of another process's ticket.
   static std::shared_ptr<DeviceMemory> map(const Device& device, const Ticket& ticket,
                                            const FileDescriptor& descriptor);
 
-  // Gives the memory back; the device's work on it must have ended.
+  // Frees the memory; the device must have finished all work on it.
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -45,12 +45,13 @@ class DeviceMemory {
   std::size_t bytes() const { return bytes_; }
   const Device& device() const { return device_; }
 
-  // For other processes; `descriptor` is filled when the ticket asks for one.
+  // A ticket for other processes; `descriptor` is filled when the ticket needs one.
   Ticket ticket(FileDescriptor& descriptor) const;
-  // Lets another device of this process use it. Throws device_error when the driver refuses.
+  // Lets another device of this process use the memory. Throws device_error when the driver refuses.
   void admit(const Device& device) const;
 
-  // Host to device and back, complete on return; on a stream of its own, so that they may stand beside captures.
+  // Copies between host and device, complete on return. They use a stream of their own, so that they may run during a
+  // capture.
   void write(std::size_t offset, const void* data, std::size_t bytes) const;
   void read(std::size_t offset, void* data, std::size_t bytes) const;
 
@@ -65,7 +66,7 @@ class DeviceMemory {
   Kind kind_;
   Address address_ = 0;
   std::size_t bytes_ = 0;
-  std::uint64_t handle_ = 0;  // of virtual memory
+  std::uint64_t handle_ = 0;  // virtual memory only
 };
 
 // Zero-filled host memory, at `device_address()` for the device.
@@ -87,16 +88,16 @@ class MappedMemory {
   std::size_t bytes_ = 0;
 };
 
-// Host memory that somebody else has made, pinned and mapped for all devices of this process while this lives.
+// Host memory that was allocated elsewhere; pinned and mapped for all devices of this process while this object lives.
 class PinnedMemory {
  public:
-  // `data` begins a page. Throws device_error where the driver refuses.
+  // `data` must begin a page. Throws device_error when the driver refuses.
   PinnedMemory(const Device& device, void* data, std::size_t bytes);
   ~PinnedMemory();
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;
 
-  // Where kernels of this device, or of another one of this process, find it.
+  // The address of the memory for kernels of this device, or of another device of this process.
   Address address_for(const Device& device) const;
 
  private:

@@ -8,9 +8,9 @@
 namespace sccl::gpu {
 namespace {
 
-// Nodes of graphs that wait for values came with CUDA 11.7; since 12 capturing makes them.
+// Graph nodes that wait for values came with CUDA 11.7; stream capture makes such nodes since CUDA 12.
 constexpr int kFirstCapturable = 12000;
-constexpr std::size_t kMostInBatch = 128;  // the driver takes 256
+constexpr std::size_t kMostInBatch = 128;  // the driver accepts 256
 
 std::optional<int> asked(const Device& device, Attribute which) {
   int value = 0;
@@ -19,7 +19,7 @@ std::optional<int> asked(const Device& device, Attribute which) {
   return value;
 }
 
-// For drivers that do not tell (before 12.3): the service's daemon leaves its process number beside its pipe.
+// For drivers that do not report the service (before 12.3): its daemon leaves its process number beside its pipe.
 bool process_service_is_running() {
   const char* const named = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
   const std::filesystem::path folder = named != nullptr ? named : "/tmp/nvidia-mps";

@@ -18,7 +18,7 @@
 namespace sccl::runtime {
 namespace {
 
-// A descriptor for each is too dear for less.
+// Smaller buffers are not exported: each needs a descriptor.
 constexpr std::size_t kLeastExportedBytes = 64 * 1024;
 
 struct DeviceBuffer {
@@ -32,8 +32,8 @@ struct UserBuffers {
   std::unordered_set<void*> plain;
 };
 
-// Never destroyed: programs may leave their buffers to the end of the process, when no driver may be called any more.
-// Locked over a fork, so that the child finds them whole.
+// Never destroyed: programs may keep their buffers until the process ends, when the driver must no longer be called.
+// Locked during a fork, so that the child finds a consistent table.
 UserBuffers& user_buffers() {
   static auto* const instance = [] {
     auto* const made = new UserBuffers;

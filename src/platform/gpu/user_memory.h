@@ -1,4 +1,4 @@
-// What ncclMemAlloc hands out: memory of the device that is current, or the host's where none is.
+// The memory that ncclMemAlloc returns: on the current device, or on the host if there is none.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace sccl::runtime {
 
-// Aligned as windows require. Throws system_error, or device_error, when there is none.
+// Aligned as windows require. Throws system_error or device_error when there is no memory left.
 void* allocate_user_memory(std::size_t bytes, std::size_t alignment);
 
-// What was handed out around [address, address + bytes), if it is memory of a device; else null.
+// The allocation that contains [address, address + bytes), if it is device memory; else null.
 std::shared_ptr<gpu::DeviceMemory> find_user_memory(const void* address, std::size_t bytes);
 
-// Null is nothing. Of a device: the work on it must have ended. Throws invalid_argument for what was not handed out, or
-// was freed before. In a forked child nothing of its parent's changes.
+// Null: does nothing. All work on device memory must have ended. Throws invalid_argument for an address that was not
+// allocated here, or was freed before. In a forked child the parent's memory is left alone.
 void free_user_memory(void* memory);
 
 }  // namespace sccl::runtime

@@ -1,4 +1,4 @@
-// Whose device it is. The two interfaces are near twins: tables of functions take a name from each.
+// The vendor of a device. Their two interfaces are nearly the same: tables of functions hold one name for each vendor.
 #pragma once
 
 #include <cstdint>

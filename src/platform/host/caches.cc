@@ -11,8 +11,8 @@ namespace sccl::host {
 namespace {
 
 constexpr std::size_t kUsualBytes = 32 * 1024 * 1024;
-// A larger cache is spread over dozens of cores, and mostly belongs to what runs on the others, other virtual machines
-// for example: with 260 MiB of it two ranks' results of 8 MiB came back at memory's pace.
+// A larger cache is divided among dozens of cores, and other programs or virtual machines use most of it: with a cache
+// of 260 MiB, two ranks' results of 8 MiB came back only as fast as from memory.
 constexpr std::size_t kMostOfACluster = 32 * 1024 * 1024;
 
 std::string first_word(const std::string& path) {
@@ -37,7 +37,7 @@ struct Cache {
   std::size_t bytes = 0;
 };
 
-// Of data, of the first core, the highest level up to `highest`.
+// The first core's data cache of the highest level up to `highest`.
 Cache find_cache(int highest) {
   Cache found;
   for (int index = 0; index < 8; ++index) {
@@ -63,15 +63,15 @@ std::size_t second_level_cache_bytes() {
 }
 
 std::size_t bytes_that_stay(std::size_t last_level, std::size_t second_level, int cores) {
-  // Slots and whatever else runs take their part: AllReduce of 6 MiB by two ranks takes 0.8 of the time past a cache of
-  // 32 MiB.
+  // Slots and other programs take their part: with a cache of 32 MiB, AllReduce of 6 MiB by two ranks takes 0.8 of the
+  // time if stores bypass the cache.
   const std::size_t shared = last_level / 8 * 5;
   if (last_level <= kMostOfACluster || second_level == 0) return shared;
   return std::min(shared, second_level * static_cast<std::size_t>(cores));
 }
 
 std::size_t bytes_that_stay(int ranks) {
-  // Not those that this process may use: ranks are bound to one each.
+  // All cores of the machine: ranks may be bound to one core each.
   const int cores = static_cast<int>(std::max(1l, ::sysconf(_SC_NPROCESSORS_ONLN)));
   return bytes_that_stay(last_level_cache_bytes(), second_level_cache_bytes(), std::min(ranks, cores));
 }

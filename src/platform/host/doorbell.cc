@@ -14,7 +14,7 @@ namespace {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == 4 && std::atomic<std::uint32_t>::is_always_lock_free);
 
-// Not the private form: the word lies in memory shared between processes.
+// Not the private form of futex: the word lies in memory shared between processes.
 void futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value, const timespec* limit) {
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word), operation, value, limit, nullptr, 0);
 }
@@ -25,7 +25,7 @@ void Doorbell::wake() {
   // Taken back before the word changes (release): a sleeper that then finds the word changed announces its next sleep
   // after this store, which would otherwise hide that sleep from other ringers.
   sleeping.store(0, std::memory_order_relaxed);
-  // Pairs with the futex's own comparison in sleep(): a sleeper that has not begun to wait finds the word changed.
+  // Pairs with the futex's own comparison in sleep(): a sleeper that does not wait yet finds the word changed.
   word.fetch_add(1, std::memory_order_release);
   futex(&word, FUTEX_WAKE, INT_MAX, nullptr);
 }
@@ -33,7 +33,7 @@ void Doorbell::wake() {
 std::uint32_t Doorbell::prepare_sleep() {
   const std::uint32_t seen = word.load(std::memory_order_acquire);
   sleeping.store(1, std::memory_order_relaxed);
-  heavy_fence();  // pairs with the ringer's
+  heavy_fence();  // pairs with the ringer's light fence
   return seen;
 }
 

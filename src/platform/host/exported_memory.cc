@@ -24,7 +24,7 @@
 namespace sccl::host {
 namespace {
 
-// Offsets within a buffer, whole pages.
+// Offsets of whole pages within a buffer.
 struct Pages {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -34,7 +34,7 @@ struct Export {
   std::shared_ptr<Segment> segment;
   std::uint64_t inode = 0;
   ProcessMark made_by;
-  std::vector<Pages> taken_back;  // in order, apart from each other
+  std::vector<Pages> taken_back;  // sorted, disjoint
   bool offered = true;
 };
 
@@ -48,8 +48,8 @@ struct Exports {
 
 void privatize_in_child();
 
-// Never destroyed: programs may leave their buffers to the end of the process. Locked over a fork, so that the child
-// finds them whole.
+// Never destroyed: programs may keep their buffers until the process ends. Locked during a fork, so that the child
+// finds a consistent table.
 Exports& exports() {
   static auto* const instance = [] {
     auto* const made = new Exports;
@@ -79,7 +79,7 @@ Pages pages_around(const Export& found, const void* address, std::size_t bytes) 
   return {offset / page_bytes() * page_bytes(), whole_pages(offset + bytes)};
 }
 
-// The parts of `wanted` that are not among `taken`.
+// The parts of `wanted` that do not overlap `taken`.
 std::vector<Pages> rest_of(const Pages& wanted, const std::vector<Pages>& taken) {
   std::vector<Pages> rest{wanted};
   for (const Pages& hole : taken) {
@@ -97,8 +97,8 @@ std::vector<Pages> rest_of(const Pages& wanted, const std::vector<Pages>& taken)
   return rest;
 }
 
-// The same content under the same addresses, from now on this process's own as soon as it is written to. First mapped
-// elsewhere and then moved: where no memory is left the buffer stays as it is.
+// Maps the same content at the same addresses, but private: a page becomes this process's own at the first store. The
+// mapping is made elsewhere and then moved, so that the buffer stays unchanged if no memory is left.
 bool make_private(const Export& found, const Pages& part) {
   std::byte* const place = found.segment->data() + part.begin;
   const std::size_t bytes = part.end - part.begin;
@@ -110,7 +110,7 @@ bool make_private(const Export& found, const Pages& part) {
   return false;
 }
 
-// An exchange of a byte for itself is a store, and loses none of another thread's.
+// Replacing a byte by itself is a store, and as an atomic exchange loses no store of another thread.
 void touch(std::byte* page) {
   auto* const byte = reinterpret_cast<unsigned char*>(page);
   unsigned char value = __atomic_load_n(byte, __ATOMIC_RELAXED);
@@ -126,13 +126,13 @@ bool copy_pages(const Export& found, const Pages& part) {
   }
   if (failed == 0) return true;
   if (errno != EINVAL) return false;
-  // Kernels before 5.14.
+  // Kernels before 5.14 do not know MADV_POPULATE_WRITE.
   for (std::size_t at = 0; at < bytes; at += page_bytes()) touch(place + at);
   return true;
 }
 
-// Allocates nothing: another thread may have held the allocator's lock at the fork. Where no memory is left for private
-// mappings they stay shared.
+// Must not allocate: another thread may have held the allocator's lock at the fork. If no memory is left for private
+// mappings, the mappings stay shared.
 void privatize_in_child() {
   Exports& all = exports();
   for (auto& [address, found] : all.by_address) {
@@ -155,7 +155,7 @@ Export* find(Exports& all, const void* address, std::size_t bytes) {
 }
 
 void give_pages_back(const Segment& segment) {
-  // Where that fails they go when the last peer unmaps them.
+  // If this fails, the pages are freed when the last peer unmaps them.
   static_cast<void>(::fallocate(segment.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                                 static_cast<off_t>(segment.size())));
 }
@@ -200,7 +200,7 @@ bool take_back_exported(const void* address, std::size_t bytes) {
   if (found == nullptr || !found->made_by.is_this_process() || bytes == 0) return true;
   const Pages wanted = pages_around(*found, address, bytes);
   found->offered = false;
-  // Before the pages change: a call that other ranks serve meanwhile finds at its end that they may have.
+  // Before the pages change: a call that is in flight on other ranks sees at its end that the pages may have changed.
   all.changes.fetch_add(1, std::memory_order_seq_cst);  // pairs with exported_changes
   for (const Pages& part : rest_of(wanted, found->taken_back)) {
     if (!make_private(*found, part)) return false;

@@ -1,20 +1,20 @@
-// Buffers that other processes can map: what ncclMemAlloc hands out on the host. Each is an anonymous memfd whose
-// descriptor stays open, so that a process of the same user maps it by way of /proc without anybody passing it on.
+// Buffers that other processes can map: the host memory that ncclMemAlloc returns. Each is an anonymous memfd whose
+// descriptor stays open, so that a process of the same user can map it through /proc; no descriptor is passed.
 //
-// Who has mapped a buffer can write into it for as long as it keeps the mapping, and a stopped process cannot be asked
-// to give it up. So the owner can take pages back: it maps the same file anew under them, private this time, and
-// touches every page. The kernel then copies each page once, at its first touch, by whichever thread that comes from:
+// A process that has mapped a buffer can write into it as long as the mapping exists, and a stopped process cannot be
+// asked to unmap it. So the owner can take pages back: it maps the same file at the same addresses again, this time
+// private, and touches every page. The kernel then copies each page once, at the first touch by any thread:
 //
 //   shared mapping of the file      private mapping of the file      own pages
-//   all see what anybody writes     stores copy the page first       peers keep the file's pages
+//   all see every store              stores copy the page first       peers keep the file's pages
 //
-// No store of this process is lost on the way, not even of other threads beside the range: those before the change lie
-// in the file's page that is copied, those after it go to the copy. A buffer of which pages were taken back is offered
-// to nobody any more.
+// No store of this process is lost, not even a store of another thread beside the range: earlier stores are in the
+// file's page, which is copied; later stores go to the copy. A buffer with pages taken back is no longer offered to
+// peers.
 //
-// A forked child has a copy of everything, but the file's pages are its parent's: in the child the mappings become
-// private, as all other memory is, so that its stores reach nobody else. What it has not stored to itself shows it what
-// the parent stores.
+// A forked child inherits all mappings, but the file's pages are its parent's. In the child the mappings become
+// private, like all other memory, so that no other process sees the child's stores. Pages that the child has not stored
+// to still show the parent's stores.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@
 
 namespace sccl::host {
 
-// More bytes than any process can address.
+// More bytes than a process can address.
 inline constexpr std::size_t kMostAddressableBytes = std::size_t{1} << 48;
 
 // Names a buffer to other processes of this host.
 struct ExportedBuffer {
-  std::uint64_t inode = 0;  // tells it from what the descriptor stood for before
-  std::uint64_t begin = 0;  // its address here
+  std::uint64_t inode = 0;  // distinguishes this file from an earlier one with the same descriptor
+  std::uint64_t begin = 0;  // address in the owner's process
   std::uint64_t bytes = 0;
   int descriptor = -1;
 
@@ -42,27 +42,28 @@ struct ExportedBuffer {
   }
 };
 
-// Zero-filled whole pages; null where there is no descriptor or memory left for it.
+// Zero-filled whole pages; null if there is no descriptor or memory left.
 void* allocate_exported(std::size_t bytes);
 
-// False when it is none. Peers that map it read zeros afterwards; their pages are given back at once. In a forked child
-// the parent's buffer stays as it is.
+// False when `memory` is no exported buffer. Peers that have mapped it read zeros afterwards, and its pages are freed
+// at once. In a forked child the parent's buffer stays unchanged.
 bool free_exported(void* memory);
 
-// Whoever has mapped the pages of [address, address + bytes) reads and writes them no more; their content stays. False
-// when memory for copies of them cannot be had.
+// Afterwards the processes that have mapped the pages of [address, address + bytes) no longer read or write this
+// process's pages; their content stays. False when there is no memory for the copies.
 bool take_back_exported(const void* address, std::size_t bytes);
 
-// Whether none of the pages was taken back. For calls that ran meanwhile on other buffers of the same allocation.
+// Whether none of the pages was taken back. Needed by calls that were in flight on other buffers of the same
+// allocation.
 bool is_still_exported(const void* address, std::size_t bytes);
 
-// What [address, address + bytes) lies in.
+// The buffer that contains [address, address + bytes).
 std::optional<ExportedBuffer> find_exported(const void* address, std::size_t bytes);
 
-// How often one was freed or pages were taken back: what peers mapped before may be gone.
+// How often a buffer was freed or pages were taken back. After a change, mappings made by peers may be out of date.
 std::uint64_t exported_changes();
 
-// Maps another process's buffer. Throws system_error when that is not permitted, or when it is gone.
+// Maps another process's buffer. Throws system_error when that is not permitted, or when the buffer is gone.
 std::shared_ptr<Segment> map_exported(int process, const ExportedBuffer& buffer);
 
 }  // namespace sccl::host

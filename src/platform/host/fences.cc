@@ -14,12 +14,12 @@
 
 namespace sccl::host {
 
-// Stored before the first communicator whose calls rely on it.
+// Set before the first communicator whose calls rely on it.
 std::atomic<bool> detail::reached_by_heavy_fences{false};
 
 void full_fence() {
 #if defined(SCCL_THREAD_SANITIZER)
-  // ThreadSanitizer knows no fences. A missed bell then only costs the time limit of one sleep.
+  // ThreadSanitizer does not know fences. A missed bell then costs only the time limit of one sleep.
   static thread_local std::atomic<int> line{0};
   line.exchange(1, std::memory_order_seq_cst);
 #else
@@ -37,7 +37,7 @@ bool let_others_fence() {
 
 void heavy_fence() {
   full_fence();
-  // Fails only where nobody was told that it works.
+  // Cannot fail where registration (let_others_fence) succeeded.
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 

@@ -1,27 +1,28 @@
-// Fences between one's own stores and later loads (Dekker's pattern: each side stores, fences, and looks at what the
-// other one stored; at least one of them sees the other).
+// Fences between a thread's stores and its later loads (Dekker's pattern: each side stores, fences, and loads what the
+// other side stores; at least one side sees the other's store).
 //
-// A full fence makes its caller wait until all it wrote has left the core, which costs as much as a short message.
-// Where one side acts millions of times and the other hardly ever, the rare side can fence for both: its heavy fence
-// makes one on every core that runs a process which has asked for it (membarrier, global and expedited), and the
-// frequent side's light fence is the compiler's only. Among processes this works if all have asked (let_others_fence).
+// A full fence makes its caller wait until all its stores have left the core, which costs as much as a short message.
+// If one side acts millions of times and the other rarely, the rare side can fence for both. Its heavy fence executes a
+// fence on every core that runs a registered process (membarrier, global and expedited), and the light fence of the
+// frequent side only restrains the compiler. Between processes this works if all of them have registered
+// (let_others_fence).
 #pragma once
 
 #include <atomic>
 
 namespace sccl::host {
 
-// Stores before it are visible to others before loads after it are made.
+// Stores before the fence are visible to others before loads after the fence are made.
 void full_fence();
 
-// Makes this process one that heavy fences reach, wherever they are made. False where the system cannot. Called when a
-// communicator is made: a forked child has to ask again.
+// Registers this process, so that heavy fences of all processes reach it. False if the system cannot. Called when a
+// communicator is made: a forked child has to register again.
 bool let_others_fence();
 
-// As full_fence, for the caller and for every process that has asked.
+// As full_fence, for the caller and for every registered process.
 void heavy_fence();
 
-// The frequent side's. `rare_side_is_heavy`: whoever it pairs with makes a heavy fence, and this process has asked.
+// For the frequent side. `rare_side_is_heavy`: the other side executes a heavy fence, and this process is registered.
 inline void light_fence(bool rare_side_is_heavy) {
   if (rare_side_is_heavy)
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -33,7 +34,7 @@ namespace detail {
 extern std::atomic<bool> reached_by_heavy_fences;
 }
 
-// The same where both sides are of this process: heavy fences reach it from its first communicator on.
+// The same if both sides belong to this process: heavy fences reach the process from its first communicator on.
 inline void light_fence_within_process() {
   light_fence(detail::reached_by_heavy_fences.load(std::memory_order_relaxed));
 }

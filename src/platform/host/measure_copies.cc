@@ -20,17 +20,17 @@ double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// The quarter that was disturbed least tells what the machine does when left alone.
+// The least disturbed quarter shows what the machine does when left alone.
 double lower_quartile(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4), values.end());
   return values[values.size() / 4];
 }
 
-// A word that two threads hand to each other. Spins, and gives way now and then in case both share a core.
+// A word that two threads pass to each other. await() spins, and yields now and then in case both threads share a core.
 struct alignas(64) Turn {
   std::atomic<std::uint64_t> word{0};
 
-  // Release: what was written before is seen by who awaits this value; pairs with await.
+  // Release: a thread that awaits this value sees everything written before; pairs with await().
   void give(std::uint64_t value) { word.store(value, std::memory_order_release); }
   void await(std::uint64_t value) const {
     for (int spins = 0; word.load(std::memory_order_acquire) < value; ++spins)
@@ -43,13 +43,13 @@ struct Buffer {
   std::unique_ptr<std::byte[]> data;
 };
 
-// Transfers of `bytes`, one after the other until the time is up: from before the sender's flag to behind the
+// Times transfers of `bytes`, one after another until the time is up: from before the sender's flag until after the
 // receiver's copy. The clock is the same on all cores.
 std::vector<double> transfer_times(std::size_t bytes, std::chrono::microseconds budget) {
   constexpr std::uint64_t kStop = ~std::uint64_t{0};
   Turn forth, back;
   Buffer source(bytes), target(bytes);
-  Clock::time_point received;  // written before `back` is given, read after
+  Clock::time_point received;  // written before give(back), read after await(back)
   std::thread receiver([&] {
     for (std::uint64_t turn = 1;; ++turn) {
       forth.await(turn);
@@ -63,7 +63,7 @@ std::vector<double> transfer_times(std::size_t bytes, std::chrono::microseconds 
   const Clock::time_point end = Clock::now() + budget;
   constexpr std::size_t kFewest = 5, kMost = 20000;
   for (std::uint64_t turn = 1; times.size() < kFewest || (Clock::now() < end && times.size() < kMost); ++turn) {
-    // The sender's caches have the data, as they do when a collective's operand was just computed.
+    // The sender's caches hold the data, as they do for a collective's operand that was just computed.
     std::memset(source.data.get(), static_cast<int>(turn), bytes);
     const Clock::time_point start = Clock::now();
     forth.give(turn);

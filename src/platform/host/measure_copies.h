@@ -1,4 +1,4 @@
-// How long it takes on this machine to tell another thread of data and have it copied: the host's links, measured.
+// Measures the host's links: the time to notify another thread of data and to have that thread copy the data.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ struct CopyMeasurement {
   double all_gbytes_per_s;      // of all threads copying at once, together
 };
 
-// Takes about `budget`. With one core the two threads take turns, and the times say so.
+// Takes about `budget`. On one core the two threads take turns, and the times include that.
 CopyMeasurement measure_copies(int threads, std::chrono::milliseconds budget);
 
 }  // namespace sccl::host

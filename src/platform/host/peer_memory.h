@@ -1,4 +1,4 @@
-// Reading and writing another process's memory in one copy, where the system permits it (process_vm_readv).
+// Reads and writes another process's memory in one copy, where the system permits it (process_vm_readv).
 #pragma once
 
 #include <cstddef>

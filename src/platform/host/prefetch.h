@@ -1,10 +1,10 @@
-// Lines fetched to be written.
+// Prefetches lines for writing.
 #pragma once
 
 namespace sccl::host {
 
-// Takes a line from whoever holds it, before it is written. __builtin_prefetch fetches for reading where the compiler
-// may not take the instruction for granted; processors without it do nothing.
+// Takes a line out of other cores' caches before it is written. __builtin_prefetch prefetches for reading unless the
+// compiler may assume the instruction; processors without the instruction ignore it.
 inline void prefetch_to_write(const void* line) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));

@@ -73,7 +73,7 @@ void OwnLife::forget() noexcept {
 PeerLife::State PeerLife::look() const {
   std::array<pollfd, 2> entries{pollfd{process_.get(), POLLIN, 0}, pollfd{line_.get(), POLLIN, 0}};
   if (::poll(entries.data(), entries.size(), 0) <= 0) return State::runs;
-  // The end of a process closes the pipe before the pidfd tells, so that the pidfd is given a moment.
+  // When a process ends, the pipe closes before the pidfd becomes readable, so wait for the pidfd a moment.
   if (entries[0].revents == 0) ::poll(entries.data(), 1, 20);
   return entries[0].revents != 0 ? State::ended : State::replaced;
 }

@@ -1,9 +1,9 @@
-// How other processes learn that this one has ended, or that exec has replaced its program.
+// How other processes notice that this process has ended, or that exec has replaced its program.
 //
-// A pidfd tells the end of a process, but it lives on through exec. So there is a pipe, too: its writing end stays in
-// this process and is closed by its end and by exec, and whoever holds the reading end is told. A forked child would
-// keep the writing end open; it closes its copy before fork() returns. Where the kernel has no pidfds (before 5.3, or
-// behind a filter) the pipe alone serves.
+// A pidfd reports the end of a process, but not exec. So there is a pipe, too: its writing end stays in this process
+// and is closed at the end of the process and by exec, and every holder of the reading end notices. A forked child
+// would keep the writing end open, so it closes its copy before fork() returns. Without pidfds (kernels before 5.3, or
+// a filter) the pipe alone serves.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace sccl::host {
 
-// This process, as it shows itself to others. One serves all communicators of the process, and lives as long as any of
+// This process, as others see it. All communicators of the process share one object, which lives as long as any of
 // them.
 class OwnLife {
  public:
@@ -23,12 +23,13 @@ class OwnLife {
   // Throws system_error when there is no descriptor left.
   static std::shared_ptr<OwnLife> of_process();
 
-  // Stands for this process and no other: a random number. A forked child has another one.
+  // Identifies this process: a random number. A forked child has another one.
   std::uint64_t token() const { return token_; }
-  // What a peer makes a PeerLife of.
+  // A peer makes a PeerLife from these.
   std::array<int, kDescriptors> descriptors() const { return {process_.get(), line_.get()}; }
 
-  // Closes all without a word to the others: for a forked child, to whom none of it belongs.
+  // Closes all descriptors: for a forked child, which must not use them. Peers do not notice, because the parent holds
+  // the same files.
   void forget() noexcept;
 
   OwnLife(const OwnLife&) = delete;
@@ -51,7 +52,7 @@ class PeerLife {
   PeerLife(FileDescriptor process, FileDescriptor line) : process_(std::move(process)), line_(std::move(line)) {}
 
   State look() const;
-  // One of them becomes readable when look() may tell something new.
+  // One of them becomes readable when the result of look() may change.
   std::array<int, OwnLife::kDescriptors> descriptors() const { return {process_.get(), line_.get()}; }
 
  private:

@@ -20,7 +20,7 @@ std::byte* map_shared(int descriptor, std::size_t bytes) {
   return static_cast<std::byte*>(address);
 }
 
-// A limit on file sizes counts for a memfd, too, and is told by a signal that would end the process.
+// The limit on file sizes applies to a memfd, too. The system reports it by a signal that would end the process.
 void resize(const FileDescriptor& descriptor, std::size_t bytes) {
   sigset_t too_large;
   sigset_t before;
@@ -43,7 +43,7 @@ std::shared_ptr<Segment> Segment::create(std::size_t bytes) {
   if (!descriptor.valid())
     fail_errno(errno, "memfd_create", "raise the limit on open files (ulimit -n) or allow the system call");
   resize(descriptor, bytes);
-  // A peer can no longer shrink what others have mapped: that would be SIGBUS for all.
+  // Sealed: no peer can shrink the file, which would cause SIGBUS in every process that maps it.
   if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     fail_errno(errno, "sealing shared memory", "use a kernel of version 3.17 or later");
   std::byte* data = map_shared(descriptor.get(), bytes);
@@ -51,7 +51,7 @@ std::shared_ptr<Segment> Segment::create(std::size_t bytes) {
 }
 
 std::shared_ptr<Segment> Segment::map(const FileDescriptor& descriptor, std::size_t bytes) {
-  // Another file may stand behind the descriptor than was meant; what can shrink would be SIGBUS for who maps it.
+  // The descriptor may refer to another file than intended. A file that can shrink may cause SIGBUS in this process.
   const int seals = ::fcntl(descriptor.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     fail(ErrorCode::system_error,

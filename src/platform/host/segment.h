@@ -1,4 +1,4 @@
-// Memory that several processes map: an anonymous memfd, passed around as a descriptor. Needs no /dev/shm.
+// Memory that several processes map: an anonymous memfd, passed as a descriptor. Does not need /dev/shm.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace sccl::host {
 
 class Segment {
  public:
-  // Zero-filled, `bytes` long. Pages are taken when touched. Throws system_error.
+  // Zero-filled, `bytes` long. Pages are allocated when touched. Throws system_error.
   static std::shared_ptr<Segment> create(std::size_t bytes);
   // Maps the segment behind a descriptor received from a peer; it must be at least `bytes` long.
   static std::shared_ptr<Segment> map(const FileDescriptor& descriptor, std::size_t bytes);
@@ -19,8 +19,8 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // Gives pages back to the system; whoever maps the segment reads zeros there until something is written. `offset`
-  // must be a multiple of the page size.
+  // Returns pages to the system; every process that maps the segment reads zeros there until it is written again.
+  // `offset` must be a multiple of the page size.
   void release(std::size_t offset, std::size_t bytes);
 
   std::byte* data() const { return data_; }
