@@ -22,8 +22,8 @@ void futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
 }  // namespace
 
 void Doorbell::wake() {
-  // Taken back before the word changes (release): a sleeper that then finds the word changed announces its next sleep
-  // after this store, which would otherwise hide that sleep from other ringers.
+  // `sleeping` is cleared before the word changes (release). A sleeper that finds the word changed announces its next
+  // sleep after this store. Otherwise this store could hide that announcement from other ringers.
   sleeping.store(0, std::memory_order_relaxed);
   // Pairs with the futex's own comparison in sleep(): a sleeper that does not wait yet finds the word changed.
   word.fetch_add(1, std::memory_order_release);
