@@ -1,8 +1,9 @@
-// While it lives, pthread_cancel does not end this thread: peers would wait for what a call leaves half done, and use
-// buffers that the unwinding frees. The thread ends at its next cancellation point after that.
+// While it lives, pthread_cancel does not end this thread: a cancelled thread would leave a call half done, peers would
+// wait for the rest, and peers would use buffers that the unwinding frees. The thread ends at its next cancellation
+// point after that.
 //
-// It costs some fifty instructions, so that a call which waits for nobody goes without: nothing on its way is a
-// cancellation point. What may wait, log or open a file takes one.
+// It costs some fifty instructions. A call that waits for no peer goes without, because it passes no cancellation
+// point. Code that may wait, log or open a file needs this object.
 #pragma once
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Nothing here may log: the log itself asks for its settings while the table is being read.
+// Nothing here may log: the log asks for its own settings while the table is being read.
 #include "base/conf_file.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ void parse_line(std::string_view line, std::size_t number, const std::string& or
   table.settings.push_back({std::string(name), std::string(trimmed(line.substr(equals + 1))), origin});
 }
 
-// A pipe or a device in the file's place must not hold the program up, hence O_NONBLOCK and the test for its kind.
+// Opens with O_NONBLOCK and tests the kind of file: a pipe or a device in the file's place must not block the program.
 void read_file(const std::string& path, ConfTable& table) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) {
@@ -84,7 +84,7 @@ std::string home_folder() {
 
 struct Kept {
   ConfTable table;
-  const Kept* older;  // keeps replaced tables reachable: someone may still be reading them
+  const Kept* older;  // keeps replaced tables reachable: another thread may still read them
 };
 
 constinit std::mutex mutex;
@@ -127,7 +127,7 @@ std::vector<std::string> conf_paths() {
 const ConfTable& conf_table() {
   if (const Kept* kept = current.load(std::memory_order_acquire)) return kept->table;  // pairs with the store below
   const std::lock_guard lock(mutex);
-  // The lock orders this load after any other reading.
+  // The lock orders this load after a reading by any other thread.
   if (const Kept* kept = current.load(std::memory_order_relaxed)) return kept->table;
   const Kept* const kept = new Kept{read_conf_files(conf_paths()), newest};
   newest = kept;

@@ -15,7 +15,7 @@ class Deadline {
   bool passed() const { return at_ != Clock::time_point::max() && Clock::now() >= at_; }
   bool is_never() const { return at_ == Clock::time_point::max(); }
 
-  // Milliseconds left, for poll(): 0 when passed, at most `limit_ms`.
+  // Milliseconds left, for poll(): 0 after the deadline, at most `limit_ms`.
   int remaining_ms(int limit_ms) const {
     if (is_never()) return limit_ms;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(at_ - Clock::now()).count();

@@ -1,4 +1,4 @@
-// Reading variables, and telling what became of them: at run time once a process, in docs/env.md for all.
+// Reads variables and reports how each was handled: at run time once per process, in docs/env.md for all variables.
 #include "base/env.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ const char* handling_text(Handling handling) {
   return "";
 }
 
-// One warning a variable and process. Never destroyed.
+// Warns once per variable and process. Never destroyed.
 void warn_once(std::string_view name, const std::string& text) {
   struct Warned {
     std::mutex mutex;
@@ -55,7 +55,7 @@ std::optional<std::int64_t> parse_number(const std::string& text) {
 
 bool is_ours(std::string_view name) { return name.starts_with("NCCL_") || name.starts_with("SCCL_"); }
 
-// Of "NAME" or "NAME=VALUE".
+// `line`: "NAME" or "NAME=VALUE".
 const char* handling_of(std::string_view line) {
   const Variable* variable = find(line.substr(0, line.find('=')));
   return variable == nullptr ? "unknown" : handling_text(variable->handling);
@@ -91,7 +91,7 @@ std::optional<Value> value(std::string_view name) {
   const Variable* variable = find(name);
   if (variable == nullptr)
     fail(ErrorCode::internal_error, "{} is read but is not in the table of environment variables", name);
-  if (const char* set = std::getenv(variable->name.data())) {  // a literal of the table, which ends with a zero
+  if (const char* set = std::getenv(variable->name.data())) {  // a string literal, so it ends with a zero
     if (*set == '\0') return std::nullopt;
     return Value{set, "environment"};
   }
@@ -110,7 +110,7 @@ Kind kind(const Variable& variable) {
   constexpr auto kNumbers = std::to_array<std::string_view>({"number", "bytes", "milliseconds", "microseconds"});
   const bool named = std::any_of(kNumbers.begin(), kNumbers.end(),
                                  [&](std::string_view word) { return variable.values.starts_with(word); });
-  // "0 | 1", "64 .. 640"
+  // for example "0 | 1", "64 .. 640"
   return named || variable.values.find_first_not_of("0123456789|. ") == std::string_view::npos ? Kind::number
                                                                                                : Kind::text;
 }
@@ -141,7 +141,7 @@ std::string markdown() {
 void report_once() {
   static std::atomic<bool> reported{false};
   if (!log::enabled(log::Level::info, log::Subsystem::env)) return;
-  // One caller wins; nothing else is shared, so there is nothing to order or pair with.
+  // One caller wins. The flag protects no other data, so it needs no order and no pair.
   if (reported.exchange(true, std::memory_order_relaxed)) return;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
     if (const std::string_view line = *entry; is_ours(line)) {

@@ -21,7 +21,7 @@ struct Variable {
   std::string_view meaning;
 };
 
-// A value as logs and tools may show it: secrets are not.
+// A value as logs and tools may show it: a secret is hidden.
 std::string_view shown(std::string_view name, std::string_view value);
 
 std::span<const Variable> table();
@@ -32,26 +32,26 @@ struct Value {
   std::string origin;  // "environment", or the path of a configuration file
 };
 
-// The value of a variable of the table; nothing when unset or empty. The environment, even with an empty value, wins
+// The value of a variable of the table; nothing when unset or empty. The environment, even an empty value in it, wins
 // over the configuration files (conf_file.h). A name that is not in the table is a programming error and throws
 // internal_error.
 std::optional<Value> value(std::string_view name);
 std::optional<std::string> text(std::string_view name);
 
-// What `values` says of a variable: a whole number, or text.
+// The kind of value according to `values`: a whole number, or text.
 enum class Kind : std::uint8_t { text, number };
 Kind kind(const Variable& variable);
 
-// As text(), parsed. A value that is no number, or lies outside [low, high], is reported once at WARN with the
+// As text(), but parsed. A value that is no number, or is outside [low, high], is reported once at WARN with the
 // default that is used instead.
 std::int64_t number(std::string_view name, std::int64_t fallback, std::int64_t low, std::int64_t high);
 bool flag(std::string_view name, bool fallback);
 
-// docs/env.md.
+// The text of docs/env.md.
 std::string markdown();
 
-// Once per process: an INFO line for each NCCL_* or SCCL_* variable that is set, in the environment or in a file:
-// honoured, bounded, ignored or unknown; and one for each line of a file that is not used.
+// Once per process: an INFO line for each NCCL_* or SCCL_* variable that is set in the environment or in a file
+// (honoured, bounded, ignored or unknown), and one for each line of a file that is not used.
 void report_once();
 
 }  // namespace sccl::env

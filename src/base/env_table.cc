@@ -1,4 +1,4 @@
-// The table of environment variables, by name: NCCL's, each with what this version really does with it, and our own.
+// The table of environment variables, by name: NCCL's variables, each with what this version does with it, and our own.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -12,7 +12,7 @@ constexpr Handling kHonoured = Handling::honoured;
 constexpr Handling kBounded = Handling::bounded;
 constexpr Handling kIgnored = Handling::ignored;
 
-// Defaults of the ignored ones are NCCL's.
+// For ignored variables `fallback` is NCCL's default.
 constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_ALGO", "list, ^ negates, or function:list;...", "all", kBounded,
      "Where only Ring or only Tree is left, as SCCL_ALGO=ring or trees; other algorithms of the original do not exist "

@@ -1,4 +1,4 @@
-// How a failed system call becomes an Error.
+// Turns a failed system call into an Error.
 #include "base/error.h"
 
 #include <cstring>

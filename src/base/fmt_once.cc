@@ -1,6 +1,6 @@
-// The parts of fmt that are no templates, and the instances everybody uses, compiled once. Header-only use compiles
-// them with every file (ten times as long with sanitizers); Debian's library is a shared one, which this library must
-// not need.
+// Compiles once the parts of fmt that are not templates, and the common instances. Header-only use would compile them
+// with every file (ten times as long with sanitizers). Debian's fmt is a shared library, which this library must not
+// need.
 #include <fmt/format-inl.h>
 
 #include <locale>

@@ -1,5 +1,5 @@
-// Settings are parsed when the first line asks and kept in one atomic word, so that a line that is not printed costs
-// one load; the output is opened by the first line that is.
+// The first line parses the settings into one atomic word, so that a suppressed line costs one load. The first printed
+// line opens the output.
 #include "base/log.h"
 
 #include <fmt/ranges.h>
@@ -33,7 +33,7 @@ struct SubsystemName {
 
 constexpr unsigned bits(Subsystem subsystem) { return static_cast<unsigned>(subsystem); }
 
-// NCCL's list. A part this library does not have selects nothing, and is no mistake.
+// NCCL's list. A subsystem that this library lacks selects nothing, and is not reported as an error.
 constexpr SubsystemName kSubsystems[] = {
     {"INIT", bits(Subsystem::init)},
     {"COLL", bits(Subsystem::coll)},
@@ -69,7 +69,7 @@ std::optional<Level> parse_level(const std::string& text) {
   return static_cast<Level>(1 + (at - kLevelNames.begin()));
 }
 
-// "INIT,COLL" selects, "^TUNING" selects all but these.
+// "INIT,COLL" selects these; "^TUNING" selects all others.
 unsigned parse_subsystems(std::string_view list, std::vector<std::string>& unknown) {
   const bool all_but = !list.empty() && list.front() == '^';
   if (all_but) list.remove_prefix(1);
@@ -88,23 +88,24 @@ unsigned parse_subsystems(std::string_view list, std::vector<std::string>& unkno
   return all_but ? ~selected : selected;
 }
 
-// NCCL's form; the place of its device number stays "-", since a line may belong to no device. A version line is bare.
+// NCCL's format. "-" stands in place of the device number, because a line may belong to no device. A version line has
+// no prefix.
 std::string line(Level level, std::string_view text) {
   if (level == Level::version) return std::string(text);
   const char* name = level == Level::warn ? "WARN" : level == Level::trace ? "TRACE" : "INFO";
   static const std::string* const host = new std::string(short_host_name());
-  // Asked for anew with every line: a child of fork() is another process.
+  // Looked up for every line: a forked child is another process.
   return fmt::format("{}:{}:{} [-] NCCL {} {}", *host, ::getpid(), ::syscall(SYS_gettid), name, text);
 }
 
-// Where lines go. Never destroyed, since another thread may be writing through it; reset() retires it.
+// Destination of lines. Never destroyed, because another thread may be writing to it; reset() retires it.
 struct Output {
   explicit Output(spdlog::sink_ptr sink, Output* older) : logger("sccl", std::move(sink)), previous(older) {
     logger.set_pattern("%v");
     logger.flush_on(spdlog::level::info);
   }
   spdlog::logger logger;
-  Output* const previous;  // keeps the retired ones reachable, so that leak checkers know them
+  Output* const previous;  // keeps retired outputs reachable for leak checkers
 };
 
 // Constant-initialised, never destroyed: usable at any time of the process's life.
@@ -133,21 +134,21 @@ Output* open_output() {
 spdlog::logger& current_logger() {
   if (auto* output = current.load(std::memory_order_acquire)) return output->logger;  // pairs with the store below
   const std::lock_guard lock(mutex);
-  // The lock orders this load after any other opening.
+  // The lock orders this load after an opening by any other thread.
   if (auto* output = current.load(std::memory_order_relaxed)) return output->logger;
   Output* const output = open_output();
   current.store(output, std::memory_order_release);  // pairs with the load above
   return output->logger;
 }
 
-// What the filter decides by, in one word: the level above the subsystems. Zero: not parsed yet.
+// The filter in one word: the level above the subsystems. Zero: not parsed yet.
 constexpr std::uint64_t kParsed = std::uint64_t{1} << 63;
 constexpr int kLevelShift = 32;
 constexpr std::uint64_t kLevelMask = 0xff;
 constinit std::atomic<std::uint64_t> filter{0};
 
-// What NCCL_DEBUG and NCCL_DEBUG_SUBSYS hold that is not known; one line each, which even a level that is not known
-// does not silence.
+// Reports unknown words in NCCL_DEBUG and NCCL_DEBUG_SUBSYS, one line each. An unknown level does not silence these
+// lines.
 void tell_unknown(const std::optional<std::string>& level, const std::vector<std::string>& subsystems) {
   if (level)
     current_logger().info(
@@ -167,7 +168,7 @@ std::uint64_t parse_filter() {
   std::optional<std::string> unknown_level;
   std::vector<std::string> unknown_subsystems;
   {
-    // The lock keeps settings that were read before a reset() from being stored after it.
+    // The lock ensures that settings read before a reset() are not stored after it.
     const std::lock_guard lock(mutex);
     const auto text = env::text("NCCL_DEBUG");
     const auto level = text ? parse_level(*text) : Level::none;
@@ -175,9 +176,9 @@ std::uint64_t parse_filter() {
     const auto list = env::text("NCCL_DEBUG_SUBSYS");
     const std::uint64_t subsystems = list ? parse_subsystems(*list, unknown_subsystems) : kDefaultSubsystems;
     word = kParsed | static_cast<std::uint64_t>(level.value_or(Level::none)) << kLevelShift | subsystems;
-    // Several threads may come here for the first line; the one that stores tells.
+    // Several threads may parse for their first line; only the first one to store reports.
     const bool first = filter.load(std::memory_order_relaxed) == 0;
-    filter.store(word, std::memory_order_relaxed);  // the word is all there is to see: nothing to order
+    filter.store(word, std::memory_order_relaxed);  // the word publishes no other data: no order needed
     if (!first) return word;
   }
   tell_unknown(unknown_level, unknown_subsystems);
@@ -193,10 +194,10 @@ bool level_passes(std::uint64_t word, Level level) {
   return static_cast<int>(word >> kLevelShift & kLevelMask) >= static_cast<int>(level);
 }
 
-// The last error's text. A reader takes no lock and may keep its pointer for ever, so nothing is freed and a text is
-// never changed in place: each goes to the next buffer in turn, and is published when it is complete. What a reader
-// holds is overwritten only by the kErrorBuffers-th error after it. Should it still be reading then, it sees parts of
-// two texts, but stays inside the buffer: the last byte of each is zero for ever.
+// The last error's text. A reader takes no lock and may keep its pointer for ever, so buffers are never freed. Each
+// text goes to the next buffer in turn, and is published when it is complete. A reader's buffer is overwritten only by
+// the kErrorBuffers-th error after it. If the reader still reads then, it sees parts of two texts but stays inside the
+// buffer: the last byte of each buffer is always zero.
 constexpr std::size_t kErrorBytes = 1024;
 constexpr std::size_t kErrorBuffers = 16;
 constinit std::array<std::array<std::atomic<char>, kErrorBytes>, kErrorBuffers> error_buffers{};
@@ -233,7 +234,7 @@ void set_last_error(std::string_view text) {
   const std::size_t turn = error_turn.load(std::memory_order_relaxed) + 1;  // written under the lock only
   auto& buffer = error_buffers[turn % kErrorBuffers];
   const std::size_t length = std::min(text.size(), kErrorBytes - 1);
-  // Published together by the store of the turn.
+  // The store of error_turn publishes all of them together.
   for (std::size_t i = 0; i < length; ++i) buffer[i].store(text[i], std::memory_order_relaxed);
   buffer[length].store('\0', std::memory_order_relaxed);
   error_turn.store(turn, std::memory_order_release);  // pairs with last_error

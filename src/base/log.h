@@ -11,7 +11,7 @@
 
 namespace sccl::log {
 
-// NCCL's numbers: a setting prints its own level and those below it. No line is of level abort.
+// NCCL's numbers: a setting prints its own level and all lower levels. No line has the level abort.
 enum class Level : int { none = 0, version = 1, warn = 2, info = 3, abort = 4, trace = 5 };
 
 enum class Subsystem : unsigned {
@@ -52,8 +52,8 @@ void warn(fmt::format_string<Args...> format, Args&&... args) {
   write(Level::warn, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// What is printed without being asked for, too: a program that will hang for ever would say nothing else. Quiet where
-// NCCL_DEBUG asks for less than warnings.
+// Printed at the default setting, too: without this line a program that hangs for ever would print nothing. Silent if
+// NCCL_DEBUG is set to a level below WARN.
 template <typename... Args>
 void alert(fmt::format_string<Args...> format, Args&&... args) {
   write_alert(fmt::format(format, std::forward<Args>(args)...));

@@ -10,7 +10,7 @@ namespace {
 
 char lower(char letter) { return static_cast<char>(std::tolower(static_cast<unsigned char>(letter))); }
 
-// Damerau's distance, without moves over more than one place.
+// Damerau's distance: only neighbouring letters may be swapped.
 std::size_t distance(std::string_view from, std::string_view to) {
   const std::size_t width = to.size() + 1;
   std::vector<std::size_t> cost((from.size() + 1) * width);
@@ -32,7 +32,7 @@ std::size_t distance(std::string_view from, std::string_view to) {
 }  // namespace
 
 std::string_view nearest_word(std::string_view text, std::span<const std::string_view> words) {
-  // Nothing longer than this is near to any word, and the environment may hold any length.
+  // No word is near to a longer text, and the environment may hold any length.
   text = text.substr(0, 64);
   std::string_view nearest = words.front();
   std::size_t least = std::numeric_limits<std::size_t>::max();

@@ -1,4 +1,4 @@
-// The known word that a mistyped one was probably meant to be, for messages.
+// Finds the known word that a mistyped word was probably meant to be, for messages.
 #pragma once
 
 #include <span>
@@ -6,8 +6,8 @@
 
 namespace sccl {
 
-// The word with the fewest letters inserted, left out, exchanged or swapped with their neighbour; case does not count.
-// The first of several. `words` must not be empty.
+// The word that needs the fewest insertions, deletions, replacements and swaps of neighbours; case does not count. The
+// first of several equals. `words` must not be empty.
 std::string_view nearest_word(std::string_view text, std::span<const std::string_view> words);
 
 }  // namespace sccl

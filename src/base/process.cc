@@ -14,7 +14,8 @@ namespace {
 
 using Mark = std::atomic<std::uint64_t>;
 
-// Kernels before 4.14 wipe no pages; there fork() itself does, which a bare clone() goes past.
+// Kernels before 4.14 cannot wipe pages at a fork; there a handler of fork() wipes the mark, but not after a bare
+// clone().
 Mark* make_place() {
   static Mark fallback{0};
   const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -33,13 +34,13 @@ ProcessMark ProcessMark::of_this_process() {
     detail::process_mark.store(made, std::memory_order_relaxed);
     return made;
   }();
-  // Copied at a fork: a child goes on counting, so that its mark differs from those of all its ancestors.
+  // Copied at a fork: a child continues the count, so its mark differs from the marks of all its ancestors.
   static Mark last{0};
   ProcessMark mine;
   mine.value_ = place->load(std::memory_order_relaxed);
   if (mine.value_ != 0) return mine;
   const std::uint64_t fresh = last.fetch_add(1, std::memory_order_relaxed) + 1;
-  // Another thread may have been first.
+  // Another thread may have stored its mark first.
   if (place->compare_exchange_strong(mine.value_, fresh, std::memory_order_relaxed)) mine.value_ = fresh;
   return mine;
 }

@@ -1,8 +1,9 @@
-// Tells what this process made from what it was forked with. A child starts with copies of its parent's objects, but
-// the shared memory, threads and peers behind them are the parent's: the child may drop such objects, not use them.
+// Distinguishes what this process made from what it inherited by fork. A child starts with copies of its parent's
+// objects, but the shared memory, threads and peers behind them belong to the parent: the child may drop such objects
+// but not use them.
 //
-// The mark of a process lies in a page that the kernel gives to a child zeroed, so that asking costs two loads and no
-// fork goes unnoticed.
+// The mark of a process lies in a page that the kernel zeroes in a child. So a test costs two loads, and no fork goes
+// unnoticed.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@
 namespace sccl {
 
 namespace detail {
-// Where the mark lies; stored before the first mark is given out. Whoever holds a mark got it after that.
+// Where the mark lies; stored before the first mark is given out, so every holder of a mark can rely on it.
 extern std::atomic<const std::atomic<std::uint64_t>*> process_mark;
 }  // namespace detail
 
@@ -25,7 +26,7 @@ class ProcessMark {
   }
 
  private:
-  std::uint64_t value_ = ~std::uint64_t{0};  // nobody's
+  std::uint64_t value_ = ~std::uint64_t{0};  // no process has this mark
 };
 
 }  // namespace sccl

@@ -1,5 +1,5 @@
-// What the ranks of one process share by address: a rank registers an object, sends the token to its peers, and those
-// that are threads of the same process find the object itself.
+// What ranks of one process share by address: a rank registers an object and sends the token to its peers; peers in the
+// same process find the object by the token.
 #pragma once
 
 #include <sys/random.h>
@@ -18,7 +18,7 @@ namespace sccl {
 template <typename T>
 class ProcessRegistry {
  public:
-  // The one of this process. Never destroyed: communicators may outlive static destruction.
+  // The registry of this process. Never destroyed: communicators may outlive static destruction.
   static ProcessRegistry& instance() {
     static auto* const registry = new ProcessRegistry;
     return *registry;
@@ -47,7 +47,7 @@ class ProcessRegistry {
   }
 
  private:
-  // A forked child has copies of its parent's entries but not its parent's buffers.
+  // A forked child has copies of its parent's entries, but not the parent's buffers.
   void forget_parents() {
     if (process_ == ::getpid()) return;
     process_ = ::getpid();
@@ -59,19 +59,19 @@ class ProcessRegistry {
   std::map<std::uint64_t, std::weak_ptr<T>> entries_;
 };
 
-// A random number that stands for the object in this process only.
+// A random number that identifies the object in this process only.
 template <typename T>
 std::uint64_t register_shared(const std::shared_ptr<T>& object) {
   return ProcessRegistry<T>::instance().add(object);
 }
 
-// An object that this process has of another one, by the number that stands for it there.
+// Registers this process's object for an object of another process, under the token of the other process.
 template <typename T>
 void register_shared(std::uint64_t token, const std::shared_ptr<T>& object) {
   ProcessRegistry<T>::instance().add(token, object);
 }
 
-// What was registered in this process under the number; null where nothing was.
+// The object registered in this process under the token; null if there is none.
 template <typename T>
 std::shared_ptr<T> find_shared(std::uint64_t token) {
   return ProcessRegistry<T>::instance().find(token);

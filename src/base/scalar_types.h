@@ -21,8 +21,8 @@ enum class DataType : unsigned char {
 };
 inline constexpr int kDataTypeCount = 12;
 
-// What a reduction computes between two partial results. Averages and pre-multiplied sums are `sum` with operands
-// scaled when they are first read (`Operand::scale_bits`), integer averages a `sum` divided at the end.
+// What a reduction computes from two partial results. Averages and pre-multiplied sums are `sum` with operands that are
+// scaled when they are first read (`Operand::scale_bits`); integer averages are `sum` with a division at the end.
 enum class ReduceKernel : unsigned char { sum = 0, prod = 1, max = 2, min = 3 };
 inline constexpr int kReduceKernelCount = 4;
 

@@ -34,7 +34,7 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
-// Beside its name first, under a name no other thread or process uses.
+// Writes the text under a unique name in the same folder, then renames the file.
 bool replace(const std::filesystem::path& path, std::string_view text) {
   static std::atomic<unsigned> serial{0};
   const std::string beside =

@@ -1,8 +1,8 @@
-// Small files that several processes share: whole or absent, and unharmed.
+// Small files that several processes share: a reader sees a whole, undamaged file or none.
 //
-// A file opens with a line of its kind and the checksum of what follows. It is written beside its name and renamed, so
-// that readers see all of it or nothing; folders are made for the user alone (0700). Nothing here throws for what the
-// disk does.
+// The first line of a file names its kind and the checksum of the rest. A file is written under another name and
+// renamed, so that readers see all of it or nothing. Folders are made for the user alone (0700). Disk errors cause no
+// exceptions here.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct SealedText {
 };
 SealedText read_sealed(const std::filesystem::path& path, std::string_view kind);
 
-// FNV-1a: for names, and against torn and flipped bytes, not against malice.
+// FNV-1a: for names, and to detect torn or flipped bytes; no protection against malice.
 std::uint64_t checksum(std::string_view text);
 
-// True when it is on disk.
+// True when the file is on disk.
 bool write_sealed(const std::filesystem::path& path, std::string_view kind, std::string_view text);
 
-// SCCL_CACHE_DIR, else sccl in the user's cache folder (XDG); nothing when there is no such place.
+// SCCL_CACHE_DIR, else sccl in the user's cache folder (XDG); nothing if neither exists.
 std::optional<std::filesystem::path> cache_folder();
 
 }  // namespace sccl

@@ -1,4 +1,4 @@
-// A library that may be missing: opened when asked for, its functions looked up by name.
+// A library that may be missing: opened on demand, its functions looked up by name.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,14 +11,14 @@ namespace sccl {
 
 class SharedLibrary {
  public:
-  // A permanent one stays in memory when it is closed: compilers keep memory of their own beyond that.
+  // `permanently`: the library stays in memory after closing, because compilers use memory of their own afterwards.
   enum class Stay { until_closed, permanently };
   static std::optional<SharedLibrary> open(const std::string& name, Stay stay = Stay::until_closed) {
     void* handle = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL | (stay == Stay::permanently ? RTLD_NODELETE : 0));
     if (handle == nullptr) return std::nullopt;
     return SharedLibrary(handle);
   }
-  // Only when the program has loaded it.
+  // Finds only a library that the program has already loaded.
   static std::optional<SharedLibrary> in_memory(const std::string& name) {
     void* handle = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr) return std::nullopt;
@@ -33,7 +33,7 @@ class SharedLibrary {
     if (handle_ != nullptr) ::dlclose(handle_);
   }
 
-  // False, and the pointer null, when the library has no such function.
+  // False if the library has no such function; then `function` is null.
   template <typename Function>
   bool find(const char* name, Function*& function) const {
     function = reinterpret_cast<Function*>(::dlsym(handle_, name));

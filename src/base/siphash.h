@@ -33,7 +33,7 @@ inline std::uint64_t siphash(const Secret& key, std::span<const std::byte> messa
   std::size_t at = 0;
   for (; at + 8 <= message.size(); at += 8) {
     std::uint64_t word = 0;
-    std::memcpy(&word, message.data() + at, 8);  // little endian, as everything here
+    std::memcpy(&word, message.data() + at, 8);  // little endian, as all our platforms
     absorb(word);
   }
   std::uint64_t last = static_cast<std::uint64_t>(message.size()) << 56;

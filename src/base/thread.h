@@ -1,4 +1,4 @@
-// Threads of the library's own.
+// Threads of the library itself.
 #pragma once
 
 #include <csignal>
@@ -10,8 +10,8 @@
 
 namespace sccl {
 
-// Signals are the program's business: a thread of the library never runs one of its handlers. Throws system_error when
-// the system has no thread to give.
+// Starts a thread with all signals blocked: signal handlers of the program must not run on it. Throws system_error when
+// the system cannot create a thread.
 template <typename Function>
 std::thread start_thread(Function&& function) {
   sigset_t all;

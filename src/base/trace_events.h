@@ -1,5 +1,5 @@
-// Trace events in the JSON array form that Chrome's and Perfetto's viewers open: one event a line. A file may end after
-// any line, without the closing bracket: viewers and `sccl trace merge` read what is there.
+// Trace events in the JSON array format that Chrome's and Perfetto's viewers open: one event per line. A file may end
+// after any line, without the closing bracket: viewers and `sccl trace merge` accept that.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@ namespace sccl::trace {
 // The first line of a file.
 inline constexpr std::string_view kHead = "[\n";
 
-// Where an event is drawn: a viewer shows processes one below the other, and the tracks of each.
+// Where a viewer draws an event: it shows processes one below the other, each with its tracks.
 struct Track {
   std::int64_t process = 0;
   std::int64_t track = 0;
 };
 
-// Each appends one line. Names are quoted here; `args` is a JSON object, or "".
+// Each function appends one line. Names are quoted here; `args` is a JSON object, or "".
 void append_process_name(std::string& to, std::int64_t process, std::string_view name);
 void append_track_name(std::string& to, Track track, std::string_view name);
-// Something that took time. Events of one track must nest.
+// An event with a duration. Events of one track must nest.
 void append_slice(std::string& to, Track track, std::string_view name, std::string_view category, double begin_us,
                   double duration_us, std::string_view args = "");
-// Of which clock the file's times are: points of CLOCK_MONOTONIC of the host that `boot` names.
+// The clock of the file's times: CLOCK_MONOTONIC of the host whose boot has the id `boot`.
 void append_clock(std::string& to, std::int64_t process, std::string_view host, std::string_view boot,
                   double realtime_minus_monotonic_us);
 
