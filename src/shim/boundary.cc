@@ -10,7 +10,7 @@ namespace sccl::shim {
 ncclResult_t report(const char* call, const Error& error) noexcept {
   const NoCancellation uncancelled;  // a line is written
   try {
-    // What ranks agree on beside calls is told with its purpose, which may be this very call.
+    // Errors of agreements outside of calls begin with their purpose, which may be the name of this call.
     const std::string_view text = error.what();
     const std::string prefix = fmt::format("{}: ", call);
     log::warn("{}{}", text.starts_with(prefix) ? "" : prefix, text);

@@ -1,4 +1,4 @@
-// The C boundary: nothing is thrown across it, every error leaves its story behind, every function has two names.
+// The C boundary: no exception crosses it, every error leaves its text behind, every function has two names.
 #pragma once
 
 #include <exception>
@@ -18,21 +18,21 @@
 
 namespace sccl::shim {
 
-// What ncclGetLastError tells from now on. Where the program cannot ask for it and NCCL_DEBUG is not set, the text goes
-// to standard error as well, once (unheard_errors.h).
+// Sets the text of ncclGetLastError. If the program cannot ask for the text and NCCL_DEBUG is not set, the text also
+// goes to standard error, once (unheard_errors.h).
 ncclResult_t report(const char* call, const Error& error) noexcept;
 
 inline ncclResult_t to_result(runtime::Completion completion) {
   return completion == runtime::Completion::done ? ncclSuccess : ncclInProgress;
 }
 
-// A line at TRACE for every function that a program calls (NCCL_DEBUG_SUBSYS=CALL).
+// Logs every call of a program at TRACE (NCCL_DEBUG_SUBSYS=CALL).
 inline ncclResult_t traced(const char* call, ncclResult_t result) {
   log::trace(log::Subsystem::call, "{} returns {}", call, static_cast<int>(result));
   return result;
 }
 
-// Runs the body of a C function, which returns nothing or a runtime::Completion. What it throws becomes a result.
+// Runs the body of a C function; the body returns nothing or a runtime::Completion. Exceptions become results.
 template <typename Body>
 ncclResult_t caught(const char* call, Body&& body) noexcept {
   try {
@@ -51,15 +51,15 @@ ncclResult_t caught(const char* call, Body&& body) noexcept {
   }
 }
 
-// The same for a function that may wait.
+// As caught(), for a function that may wait.
 template <typename Body>
 ncclResult_t guarded(const char* call, Body&& body) noexcept {
   const NoCancellation uncancelled;
   return caught(call, body);
 }
 
-// The same for a function whose work a group queues: inside one its error also waits for the group's end. Outside of
-// one the runtime forbids cancellation where the call begins to wait.
+// As caught(), for a function whose work a group queues: inside a group the error is also kept until the group's end.
+// Outside of a group the runtime disables cancellation where the call begins to wait.
 template <typename Body>
 ncclResult_t queued(const char* call, Body&& body) noexcept {
   return caught(call, [&] {

@@ -3,7 +3,7 @@
 namespace sccl::shim {
 namespace {
 
-// Numbers of operations and addresses as hexadecimal, counts as decimal: log scrapers of NCCL read these lines.
+// Operation numbers and addresses are hexadecimal, counts decimal: NCCL's log scrapers read these lines.
 void print(log::Subsystem subsystem, std::string_view name, const Pin& pin, const void* send, const void* recv,
            std::size_t count, DataType type, int op, Rank root, const void* stream) {
   log::info(subsystem,

@@ -1,5 +1,5 @@
-// A line for every operation that a program asks for, in the words of NCCL's own log: at INFO for
-// NCCL_DEBUG_SUBSYS=COLL and P2P.
+// Logs every operation that a program calls, in the words of NCCL's own log: at INFO for NCCL_DEBUG_SUBSYS=COLL and
+// P2P.
 #pragma once
 
 #include "base/log.h"
@@ -9,7 +9,7 @@
 
 namespace sccl::shim {
 
-// `op`: as the program passed it.
+// `op`: the value that the program passed.
 void print_collective(const Pin& pin, const runtime::CollectiveRequest& request, int op);
 void print_transfer(const Pin& pin, const runtime::PointToPointRequest& request);
 

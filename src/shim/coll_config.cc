@@ -12,10 +12,10 @@ namespace sccl::shim {
 namespace {
 
 constexpr int kUndefined = NCCL_CONFIG_UNDEF_INT;
-// Of 2.31, which ended with the tag.
+// The size in 2.31, where `tag` was the last field.
 constexpr std::size_t kLeastBytes = offsetof(ncclCollConfig_t, launchCompletionEvent);
 constexpr unsigned kCompletionEventSince = 23200;
-// A longer list is taken for one with a cycle.
+// A longer list is treated as a cycle.
 constexpr std::size_t kMostOptions = 1024;
 
 void check_range(const char* name, int value, int low, int high) {
@@ -24,7 +24,7 @@ void check_range(const char* name, int value, int low, int high) {
          low, high);
 }
 
-// Options of other vendors are passed over; this library has none of its own.
+// Options of other vendors are ignored; this library has none of its own.
 void check_options(const ncclConfigExt_t* first) {
   std::set<std::pair<int, int>> keys;
   for (const ncclConfigExt_t* option = first; option; option = option->next) {

@@ -17,7 +17,7 @@ DataType checked_type(ncclDataType_t type) {
   return static_cast<DataType>(value);
 }
 
-// Contract 3.5: communicator, then root or peer, then type, then operation.
+// Arguments are checked in this order: communicator, root or peer, type, operation.
 void check_root(const runtime::Communicator& communicator, int root, const char* what) {
   if (root < 0 || root >= communicator.ranks())
     fail(ErrorCode::invalid_argument, "rank {}: {} {} is not a rank of 0..{}", communicator.rank(), what, root,

@@ -1,5 +1,6 @@
-// A program was compiled against some version's struct: `size` tells how long it is, `version` which fields it knew.
-// Between two versions of one size, bytes that later became a field were padding and may hold anything.
+// A program was compiled against the struct of some version: `size` is its length, `version` tells which fields it
+// knew. If two versions have the same size, the later version's new field was padding in the earlier one and may hold
+// any bytes.
 #include "shim/config.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Collectives with a configuration of the call: checked, then the plain call.
+// Collectives with a configuration for the call: check the configuration, then make the plain call.
 #include "shim/boundary.h"
 #include "shim/coll_config.h"
 

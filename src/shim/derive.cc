@@ -1,4 +1,4 @@
-// Communicators from communicators, and what ends one short of destroying it.
+// Makes communicators from communicators, and ends communicators without destroying them.
 #include "runtime/communicator/derive.h"
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 
 using Parent = std::shared_ptr<runtime::Communicator>;
 
-// NULL inherits the parent's configuration.
+// NULL: the child inherits the parent's configuration.
 runtime::ChildOptions child_options(const runtime::Communicator* parent, const ncclConfig_t* config) {
   runtime::ChildOptions options;
   if (parent != nullptr) options = {parent->options().name, parent->options().blocking, parent->options().blocks};
@@ -36,7 +36,7 @@ void require_place(ncclComm_t* newcomm) {
   if (newcomm == nullptr) fail(ErrorCode::invalid_argument, "newcomm is NULL: pass a place for the result");
 }
 
-// Programs poll the place while another thread of the library makes the communicator.
+// Programs poll this place while a library thread makes the communicator.
 void deliver(ncclComm_t* newcomm, const Parent& child) {
   const ncclComm_t handle = child ? make_handle(child) : nullptr;
   std::atomic_ref<ncclComm_t>(*newcomm).store(handle, std::memory_order_release);  // pairs with the program's polling

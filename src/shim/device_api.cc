@@ -1,8 +1,8 @@
-// The host functions of NCCL's device interface. Kernels compiled against NCCL's headers read its own structures, which
-// no other library can provide; every function that would hand one out says so, and the query of properties answers
-// that there is no device API.
+// The host functions of NCCL's device interface. Kernels compiled against NCCL's headers read NCCL's own structures,
+// which no other library can provide. Every function that would return such a structure reports an error, and the query
+// of properties answers that there is no device API.
 //
-// The structures are not declared here: arguments of functions that only refuse are not looked at.
+// The structures are not declared here: functions that only refuse do not read their arguments.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -27,14 +27,14 @@ ncclResult_t refuse(const char* call) {
 
 extern "C" {
 
-// Returned by value; three integers as in NCCL's headers.
+// Returned by value; three integers, as in NCCL's headers.
 struct ncclTeam {
   int nRanks, rank, stride;
 };
 
 #pragma GCC visibility push(default)
 
-// NCCL 2.32's, of which every earlier one is a beginning. Its first fields are the caller's.
+// As in NCCL 2.32; every earlier form is a prefix of it. The caller sets the first fields.
 struct ncclCommProperties {
   size_t size;
   unsigned int magic;
@@ -59,7 +59,7 @@ struct ncclCommProperties {
   bool cftCountedSupport;
 };
 
-// There is no device API: programs that ask first take their other way.
+// Reports no device API: programs that ask first then use their other path.
 ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties* props) {
   return guarded("ncclCommQueryProperties", [&] {
     constexpr size_t kHeaderBytes = offsetof(ncclCommProperties, rank);
@@ -94,7 +94,7 @@ ncclResult_t pncclGinOutboxCreateRequirement(void) { return refuse("ncclGinOutbo
 ncclResult_t pncclLLA2ACreateRequirement(void) { return refuse("ncclLLA2ACreateRequirement"); }
 ncclResult_t pncclLsaBarrierCreateRequirement(void) { return refuse("ncclLsaBarrierCreateRequirement"); }
 
-// No slots: the transfer they are for cannot be had.
+// No slots, because the transfer that uses them is not available.
 int pncclLLA2ACalcSlots(void) { return 0; }
 
 ncclTeam pncclTeamWorld(ncclComm_t comm) {
@@ -106,7 +106,7 @@ ncclTeam pncclTeamWorld(ncclComm_t comm) {
   return team;
 }
 
-// A rank of the host platform shares device memory with itself alone.
+// A rank of the host platform shares device memory only with itself.
 ncclTeam pncclTeamLsa(ncclComm_t) { return {1, 0, 1}; }
 ncclTeam pncclTeamCft(ncclComm_t, int) { return {1, 0, 1}; }
 ncclTeam pncclTeamCftMultimem(ncclComm_t) { return {1, 0, 1}; }

@@ -32,12 +32,12 @@ void check_process(ncclComm_t handle) {
 }
 
 void let_go(ncclComm_t handle) {
-  std::shared_ptr<runtime::Communicator> last;  // goes after the lock does
+  std::shared_ptr<runtime::Communicator> last;  // destroyed after the lock is released
   const std::lock_guard lock(handle->mutex);
   last = std::move(handle->communicator);
 }
 
-// Keeps every handle reachable, so that leak checkers know them. Never destroyed.
+// Keeps every handle reachable for leak checkers. Never destroyed.
 struct Handles {
   std::mutex mutex;
   std::vector<ncclComm_t> all;
@@ -103,7 +103,7 @@ std::shared_ptr<runtime::Communicator> take_communicator(ncclComm_t handle) {
     handle->retired.store(true, std::memory_order_release);  // pairs with Pin
   }
   host::heavy_fence();
-  // Acquire: what that call did to the communicator comes before the communicator's end.
+  // Acquire: the effects of the last call on the communicator come before the communicator's end.
   if (handle->calls.load(std::memory_order_acquire) == 0) let_go(handle);
   return communicator;
 }

@@ -1,4 +1,4 @@
-// How a rank enters a communicator that is named by a unique id.
+// How a rank joins a communicator that is named by a unique id.
 #pragma once
 
 #include "nccl_shim/nccl.h"
@@ -10,8 +10,8 @@ namespace sccl::shim {
 
 runtime::UniqueId to_runtime(const ncclUniqueId& id);
 
-// Stores the handle before the ranks meet, so that a grouped init has it at once and another thread can abort it. A
-// failed init outside a group takes it back.
+// Stores the handle before the ranks connect, so that a grouped init has it at once and another thread can abort it. A
+// failed init outside of a group removes the handle again.
 runtime::Completion join(ncclComm_t* comm, runtime::CommunicatorOptions options);
 
 }  // namespace sccl::shim

@@ -1,4 +1,4 @@
-// Communicators come and go.
+// Makes and ends communicators.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -77,7 +77,7 @@ ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId 
   return queued("ncclCommInitRankConfig", [&] { return init_rank(comm, nranks, commId, rank, 0, config); });
 }
 
-// One root serves the ranks of one host well, so the first of several ids is used, by all ranks alike.
+// One root is enough for the ranks of one host, so all ranks use the first of several ids.
 ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
                                        ncclConfig_t* config) {
   return queued("ncclCommInitRankScalable", [&] {

@@ -1,4 +1,4 @@
-// Buffers and their registration, and the memory a communicator holds.
+// Buffers and their registration, and the memory that a communicator holds.
 #include "platform/gpu/user_memory.h"
 #include "runtime/windows/one_sided.h"
 #include "shim/boundary.h"
@@ -32,14 +32,14 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buff, size_t size, v
   });
 }
 
-// Programs give their registrations back in any state of the communicator, also while another thread aborts it.
+// Programs deregister in any state of the communicator, also while another thread aborts it.
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
   return guarded("ncclCommDeregister", [&] {
     if (handle != nullptr) communicator_of(comm)->one_sided().deregister_buffer(handle);
   });
 }
 
-// What NCCL allocates on the device is shared host memory here.
+// Memory that NCCL allocates on the device is shared host memory here.
 ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {
   return guarded("ncclCommMemStats", [&] {
     const auto communicator = communicator_of(comm);

@@ -1,4 +1,4 @@
-// Windows, and the calls in which one side alone takes part.
+// Windows and one-sided calls.
 #include "runtime/windows/one_sided.h"
 
 #include <vector>
@@ -35,7 +35,7 @@ runtime::Completion register_window(ncclComm_t comm, void* base, size_t bytes, n
                                [=] { *win = handle_of(communicator->one_sided().register_window(base, bytes, use)); });
 }
 
-// Contexts and signals are numbered by the program; the flags are reserved.
+// The program chooses the numbers of contexts and signals; the flags are reserved.
 runtime::SignalAddress checked_address(runtime::Communicator& communicator, int peer, int signal, int context,
                                        unsigned flags) {
   if (flags != 0) fail(ErrorCode::invalid_argument, "flags is {:#x}: it is reserved, pass 0", flags);
@@ -88,7 +88,7 @@ ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, n
   return queued("ncclCommWindowRegister", [&] { return register_window(comm, buff, size, win, winFlags); });
 }
 
-// NULL stands for the window that a registration without effect returned.
+// NULL is the window that a registration without effect returned.
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
   return guarded("ncclCommWindowDeregister", [&] {
     if (win != nullptr) communicator_of(comm)->one_sided().deregister_window(window_of(win));

@@ -1,5 +1,5 @@
-// The parameter calls, over the table of environment variables: a handle is a row of the table. As in the original a
-// value is read by its own type only: whole numbers are int64, the mask of NCCL_DEBUG_SUBSYS is uint64, the rest text.
+// The parameter calls, on the table of environment variables: a handle is a row of the table. As in NCCL a value can be
+// read only as its own type: whole numbers are int64, the mask of NCCL_DEBUG_SUBSYS is uint64, all others are text.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -25,7 +25,7 @@ Type type_of(const env::Variable& variable) {
 
 const char* type_name(Type type) { return type == Type::i64 ? "int64_t" : type == Type::u64 ? "uint64_t" : "string"; }
 
-// Callers keep the pointers: a text lives as long as the process, once. Never destroyed.
+// Callers keep the pointers, so each text is stored once for the life of the process. Never destroyed.
 const std::string& kept(const std::string& text) {
   struct Texts {
     std::mutex mutex;
@@ -55,7 +55,7 @@ const env::Variable& variable_of(ncclParamHandle_t handle) {
   fail(ErrorCode::invalid_argument, "the handle was not made by ncclParamBind");
 }
 
-// What stands for "undefined" where the default is no fixed number.
+// A default that is no fixed number gives the number that means "undefined".
 std::int64_t default_number(const env::Variable& variable) {
   std::int64_t number = 0;
   const char* end = variable.fallback.data() + variable.fallback.size();
@@ -80,7 +80,7 @@ void answer(ncclParamHandle_t handle, T* out, Type type) {
     *out = static_cast<T>(number_of(variable));
 }
 
-// No parameter has one of the narrower types.
+// No parameter has a narrower type.
 template <typename T>
 ncclResult_t refuse_width(const char* call, ncclParamHandle_t handle, const T* out) {
   return guarded(call, [&] {
@@ -115,7 +115,7 @@ void get_raw(ncclParamHandle_t handle, void* out, int room, int* length) {
   *length = static_cast<int>(bytes.size());
 }
 
-// As set, or else the default in the table's words.
+// The value that is set, else the default in the table's words.
 std::string shown(const env::Variable& variable) {
   return env::text(variable.name).value_or(std::string(variable.fallback));
 }
@@ -130,7 +130,7 @@ void get_by_key(const char* key, const char** value, int* length) {
   *length = static_cast<int>(text.size());
 }
 
-// The table's names end in NUL, as they are literals.
+// The table's names are literals, so they end with a zero.
 const std::vector<const char*>& keys() {
   static const auto* const all = [] {
     auto* names = new std::vector<const char*>;

@@ -1,4 +1,4 @@
-// Questions about the library, a communicator or an error, and the making of reductions.
+// Queries about the library, a communicator or an error, and the creation of user-defined reductions.
 #include <array>
 #include <cstring>
 
@@ -10,7 +10,7 @@ using namespace sccl::shim;
 
 namespace {
 
-// The texts NCCL prints; programs and log scrapers compare them.
+// NCCL's texts; programs and log scrapers compare them.
 constexpr std::array<const char*, 9> kErrorTexts{
     "no error",
     "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
@@ -109,7 +109,7 @@ SCCL_WEAK_NAME(CommUserRank);
 SCCL_WEAK_NAME(RedOpCreatePreMulSum);
 SCCL_WEAK_NAME(RedOpDestroy);
 
-// Exported by NCCL beside the documented name.
+// NCCL exports this name beside the documented one.
 __attribute__((visibility("default"))) void ncclResetDebugInitInternal(void) { log::reset(); }
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-// ncclGroupSimulateEnd: the group's work is dropped and its time estimated.
+// ncclGroupSimulateEnd: drops the group's work and estimates its time.
 #include <cstddef>
 
 #include "runtime/communicator/estimate.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kMagic = 0x74685283;
 
-// A caller's struct may be of an older, shorter form or a newer, longer one.
+// The caller's struct may have an older, shorter form or a newer, longer one.
 void store_estimate(ncclSimInfo_t* info, double time_us) {
   const ncclSimInfo_t made = NCCL_SIM_INFO_INITIALIZER;
   static_assert(offsetof(ncclSimInfo_t, estimatedTime) == 16);
@@ -27,7 +27,7 @@ void store_estimate(ncclSimInfo_t* info, double time_us) {
 
 extern "C" {
 
-// The group is closed whatever else is wrong.
+// The group is closed even if the arguments are wrong.
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
   return guarded("ncclGroupSimulateEnd", [&] {
     const auto work = runtime::group_discard();

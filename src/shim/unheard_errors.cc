@@ -20,11 +20,11 @@ namespace {
 struct Symbols {
   const ElfW(Sym) * table = nullptr;
   const char* names = nullptr;
-  std::size_t count = 0;  // those that the object takes from others are among them
+  std::size_t count = 0;  // includes the symbols that the object imports
 };
 
-// The loader has replaced most addresses in the section by those in memory; on some systems, and of the vDSO, they are
-// still relative.
+// The loader replaces most offsets in the section by addresses. On some systems, and in the vDSO, they are still
+// offsets.
 const void* address(ElfW(Addr) base, ElfW(Addr) value) {
   return reinterpret_cast<const void*>(value < base ? base + value : value);
 }
@@ -35,7 +35,8 @@ Symbols symbols_of(ElfW(Addr) base, const ElfW(Dyn) * section) {
     const void* const at = address(base, section->d_un.d_ptr);
     if (section->d_tag == DT_SYMTAB) found.table = static_cast<const ElfW(Sym)*>(at);
     if (section->d_tag == DT_STRTAB) found.names = static_cast<const char*>(at);
-    // Either table has a count: of all symbols, or of those that others do not find here, which come first.
+    // Both hash tables have a count: DT_HASH of all symbols, DT_GNU_HASH of the first ones, among which all imported
+    // symbols are.
     if (section->d_tag == DT_HASH)
       found.count = std::max<std::size_t>(found.count, static_cast<const std::uint32_t*>(at)[1]);
     if (section->d_tag == DT_GNU_HASH)
@@ -90,7 +91,7 @@ void tell_unheard_error(std::string_view call, std::string_view text) {
     texts.emplace_back(text);
   }
   const std::string line = fmt::format("libsccl: {}: {}\n", call, text);
-  // The text is an offer: a program that has closed its standard error does not want it.
+  // A failed write is ignored: the program may have closed its standard error.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -14,7 +14,7 @@ namespace {
 #define SCCL_NCCL_VERSION SCCL_TEXT(NCCL_MAJOR) "." SCCL_TEXT(NCCL_MINOR) "." SCCL_TEXT(NCCL_PATCH)
 #define SCCL_FULL_VERSION SCCL_NCCL_VERSION "+libsccl." SCCL_VERSION
 
-// An ELF note: `readelf -n libnccl.so.2` tells which library it is without loading it.
+// An ELF note: `readelf -n libnccl.so.2` shows which library the file is without loading it.
 struct Note {
   std::uint32_t name_bytes;
   std::uint32_t text_bytes;
@@ -30,7 +30,7 @@ constinit std::atomic<bool> told{false};
 }  // namespace
 
 void tell_version() {
-  // Only which thread comes first matters, and the exchange decides that without any order.
+  // The exchange alone decides which thread comes first; no order is needed.
   if (!told.exchange(true, std::memory_order_relaxed))
     log::write(log::Level::version, fmt::format("NCCL version {}", kNote.text));
 }

@@ -1,9 +1,9 @@
-// How the library tells itself apart from NCCL, whose version code ncclGetVersion gives.
+// How the library distinguishes itself from NCCL, whose version code ncclGetVersion returns.
 #pragma once
 
 namespace sccl::shim {
 
-// "NCCL version 2.32.3+libsccl.0.1.0", once per process, as NCCL does when its first communicator is made.
+// Logs "NCCL version 2.32.3+libsccl.0.1.0" once per process, as NCCL does when its first communicator is made.
 void tell_version();
 
 }  // namespace sccl::shim
