@@ -34,7 +34,7 @@ Engine tested(std::string key, const std::string& name, const Settings& settings
   return engine;
 }
 
-// The first plugin of the list that works. `network` passes over those of other names.
+// The first plugin of the list that works. With `network` set, plugins of other names are skipped.
 bool offer_plugin(const Settings& settings, Offer& offer) {
   for (const std::string& item : plugin::items(settings.plugin_list)) {
     std::string why;
@@ -59,7 +59,7 @@ bool offer_plugin(const Settings& settings, Offer& offer) {
   return false;
 }
 
-// UCX is not tried in a child: it does not crash, and its start costs as much as the whole init of a communicator.
+// UCX is not tried in a child process: it does not crash, and its start costs as much as a communicator's whole init.
 bool offer_ucx(const Settings& settings, Offer& offer) {
   try {
     Engine engine;

@@ -1,13 +1,13 @@
-// Messages between hosts: one interface over the engines that move them (NCCL's net plugins, UCX).
+// Messages between hosts: one interface for the engines that move them (NCCL's net plugins, UCX).
 //
-// The interface has the shape of NCCL's net API of version 11. A connection goes one way and keeps the order of its
-// messages: the n-th isend meets the n-th irecv. Nothing here blocks: what cannot be done yet answers "not yet" and
-// is called again. An engine has no thread of its own that a caller must wait for: the thread that owns a Net calls
-// progress() while it waits.
+// The interface follows NCCL's net API, version 11. A connection has one direction and keeps the order of its messages:
+// the n-th isend matches the n-th irecv. No function blocks: a function that cannot finish yet says so, and the caller
+// calls it again. An engine does not rely on a thread of its own: the thread that owns a Net calls progress() while it
+// waits.
 //
-// Threads: one thread at a time uses a Net and everything made from it. Several Nets may be used by several threads.
-// Errors: Error with code remote_error where a peer or the network failed, system_error where the engine itself did.
-// After an error of a connection only its destruction is useful; destruction never waits for the peer.
+// Threads: one thread at a time uses a Net and everything made from it. Different threads may use different Nets.
+// Errors: Error with code remote_error if a peer or the network failed, system_error if the engine itself failed. After
+// an error a connection can only be destroyed; destruction never waits for the peer.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace sccl::net {
 
-// What a message may lie in.
+// The kind of memory that holds a message.
 enum class MemoryKind : std::uint8_t { host, cuda };
 
 struct Device {
@@ -29,28 +29,28 @@ struct Device {
   std::string pci_path;  // in /sys, or empty
   std::uint64_t guid = 0;
   int port = 0;
-  int speed_mbits_per_s = 0;  // of the port, as the engine says it; 0: not known
-  float latency_us = 0;       // as the engine says it; 0: not known
-  bool cuda_memory = false;   // messages may lie in device memory
+  int speed_mbits_per_s = 0;  // of the port, as reported by the engine; 0: unknown
+  float latency_us = 0;       // as reported by the engine; 0: unknown
+  bool cuda_memory = false;   // messages may be in device memory
   bool dmabuf = false;        // device memory is registered by its DMA-BUF descriptor
-  bool needs_flush = false;   // flush() after a receive into device memory, before a kernel reads it
+  bool needs_flush = false;   // flush() is needed after a receive into device memory, before a kernel reads it
   std::size_t most_message_bytes = 0;
 };
 
-// Where a listener can be reached. Opaque, at most kMostHandleBytes; passed to the peer by other means.
+// The address of a listener. Opaque, at most kMostHandleBytes; the caller passes it to the peer.
 using Handle = std::vector<std::byte>;
 inline constexpr std::size_t kMostHandleBytes = 1024;
 
-// Most messages of one connection under way at a time, in each direction: plugins of every version allow this many.
+// Most messages in flight in one direction of a connection: plugins of every version allow this number.
 inline constexpr int kMostRequests = 8;
 
-// Memory that messages of one connection may lie in. Gone with its connection at the latest.
+// Memory for messages of one connection. Must be destroyed before the connection ends.
 class Registration {
  public:
   virtual ~Registration() = default;
 };
 
-// One message under way. Empty: the engine could not take it now; the same call is made again later.
+// One message in flight. Empty: the engine could not accept it now; the caller repeats the call later.
 class Request {
  public:
   Request() = default;
@@ -66,10 +66,10 @@ class Connection {
  public:
   virtual ~Connection() = default;
 
-  // The memory stays where it is until the registration is destroyed.
+  // The memory must stay valid until the registration is destroyed.
   virtual std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes, MemoryKind kind) = 0;
 
-  // The message's length once the request is complete, which ends the request; nothing before.
+  // Returns the message's length when the request is complete, which ends the request; otherwise nothing.
   virtual std::optional<std::size_t> test(Request request) = 0;
 };
 
@@ -83,7 +83,7 @@ class Receiver : public Connection {
  public:
   // A message longer than `bytes` is an error.
   virtual Request irecv(void* data, std::size_t bytes, Registration& memory) = 0;
-  // Makes a completed receive into device memory visible to the device. Complete at once where nothing is to be done.
+  // Makes a completed receive into device memory visible to the device. Complete at once if the engine needs no flush.
   virtual Request flush(void* data, std::size_t bytes, Registration& memory) = 0;
 };
 
@@ -95,7 +95,7 @@ class Listener {
   virtual std::unique_ptr<Receiver> accept() = 0;
 };
 
-// A connection being made.
+// A connection in the making.
 class Connector {
  public:
   virtual ~Connector() = default;
@@ -116,12 +116,12 @@ class Net {
   virtual bool accepts_many() const { return false; }
   virtual std::unique_ptr<Connector> connect(int device, const Handle& handle) = 0;
 
-  // Moves what is under way. An engine with threads of its own needs none of it.
+  // Advances messages in flight. Does nothing in an engine with threads of its own.
   virtual void progress() {}
 
-  // A descriptor that becomes readable when progress() or test() may have something to do; -1: the engine has none.
+  // A descriptor that becomes readable when progress() or test() may have work; -1: the engine has none.
   virtual int wake_descriptor() const { return -1; }
-  // Before sleeping on the descriptor: false when something has happened already.
+  // Call before sleeping on the descriptor. False: there is work already, do not sleep.
   virtual bool arm() { return false; }
 
   // No peer is about to connect or to answer any more, so that destruction gives everything back. Without it an engine

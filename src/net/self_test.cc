@@ -79,8 +79,8 @@ void move_message(Net& net, Pair& pair, std::size_t length, Deadline deadline) {
          net.name(), length);
 }
 
-// Nothing of the child's result counts but a death by a signal: a fork of a program with threads or with a device may
-// make an engine fail in the child that works here.
+// Only a death by a signal counts as a result of the child: after a fork of a program with threads or a device, an
+// engine may fail in the child although it works in this process.
 void try_in_child(const std::function<std::unique_ptr<Net>()>& open, const std::string& name,
                   std::chrono::milliseconds limit) {
   const pid_t child = fork();
@@ -100,7 +100,7 @@ void try_in_child(const std::function<std::unique_ptr<Net>()>& open, const std::
     if (deadline.passed()) {
       kill(child, SIGKILL);
       waitpid(child, &status, 0);
-      return;  // it hangs: the thread's limit decides
+      return;  // the child hangs: the thread's time limit decides
     }
     poll(nullptr, 0, 1);
   }
@@ -109,7 +109,7 @@ void try_in_child(const std::function<std::unique_ptr<Net>()>& open, const std::
          name, WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
-// What the thread and its caller share. The thread may outlive the call.
+// Shared by the thread and its caller. The thread may outlive the call.
 struct Attempt {
   std::mutex mutex;
   std::condition_variable ended;
@@ -146,7 +146,7 @@ std::unique_ptr<Net> opened_and_tested(std::function<std::unique_ptr<Net>()> ope
     attempt->ended.notify_one();
   }).detach();
   std::unique_lock lock(attempt->mutex);
-  // The thread's own deadline is the same: what it says is better than what could be said here.
+  // The thread has the same deadline and reports better errors, so wait a little longer.
   if (!attempt->ended.wait_for(lock, limit + limit / 4, [&] { return attempt->over; }))
     fail(ErrorCode::system_error, "{} hung inside a call when it was tried: leave it out with SCCL_NET=ucx", name);
   if (attempt->error) std::rethrow_exception(attempt->error);

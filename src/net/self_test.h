@@ -1,4 +1,5 @@
-// Whether an engine really moves data: a connection from a Net to itself, messages of several lengths, compared.
+// Tests whether an engine really moves data: connects a Net to itself, sends messages of several lengths, compares
+// them.
 #pragma once
 
 #include <chrono>
@@ -11,13 +12,13 @@
 
 namespace sccl::net {
 
-// Throws when the engine fails, moves wrong data, or is not done by the deadline. A call of the engine that never
-// returns makes this one never return: opened_and_tested() guards against that.
+// Throws when the engine fails, moves wrong data, or has not finished by the deadline. If a call of the engine never
+// returns, this call never returns, either: opened_and_tested() guards against that.
 void self_test(Net& net, int device, Deadline deadline);
 
-// Opens an engine and tests it. A foreign engine may crash, or hang inside a call: it is tried in a child process
-// first, whose death by a signal is an error here; and in this process a thread does it, which is left behind when it
-// has not ended by `limit`. Throws system_error with the reason.
+// Opens an engine and tests it. A foreign engine may crash, or hang inside a call. So a child process tries it first;
+// its death by a signal is an error here. Then a thread of this process opens and tests the engine; the thread is
+// abandoned when it has not ended by `limit`. Throws system_error with the reason.
 std::unique_ptr<Net> opened_and_tested(std::function<std::unique_ptr<Net>()> open, const std::string& name,
                                        std::chrono::milliseconds limit);
 

@@ -90,7 +90,7 @@ struct PropertiesV9Common {
   std::size_t most_collective_bytes;
 };
 
-using PropertiesV9 = PropertiesV9Common<4>;  // v10 has the same
+using PropertiesV9 = PropertiesV9Common<4>;  // v10 has the same properties
 
 struct PropertiesV11 : PropertiesV9Common<4> {
   int most_multi_requests;
@@ -107,7 +107,7 @@ struct CommunicatorConfig {
 };
 inline constexpr int kAnyTrafficClass = -1;
 
-// The last part of every table. The functions that this library never calls are plain pointers.
+// The common end of every table. Functions that this library never calls are plain pointers.
 struct TableV6 {
   const char* name;
   Result (*init)(Logger logger);
@@ -226,7 +226,7 @@ struct TableV10 {
   void* make_virtual_device;
 };
 
-// v11 and v12 differ in the properties only.
+// v11 and v12 differ only in the properties.
 template <typename PropertiesType>
 struct TableV11Common {
   const char* name;

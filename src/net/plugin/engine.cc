@@ -14,7 +14,7 @@
 namespace sccl::net::plugin {
 namespace {
 
-// Levels and subsystems are NCCL's own numbers, which base/log.h shares.
+// Levels and subsystems are NCCL's numbers, which base/log.h uses, too.
 void log_line(int level, unsigned long flags, const char* file, int line, const char* format, ...) {
   const auto as_level = static_cast<log::Level>(level);
   if (level > static_cast<int>(log::Level::warn) && !log::enabled(as_level, static_cast<log::Subsystem>(flags))) return;
@@ -48,12 +48,12 @@ const char* result_name(abi::Result result) {
   }
 }
 
-// An initialised plugin, kept by all that was made from it.
+// An initialised plugin, kept alive by every object made from it.
 class Session {
  public:
   Session(std::shared_ptr<const Loaded> plugin, std::uint64_t communicator) : plugin_(std::move(plugin)) {
     const Table& table = *plugin_->table;
-    // A plugin without contexts is initialised for the process, and some count how often: once is enough.
+    // A plugin without contexts is initialised once for the process; some count their initialisations.
     static std::mutex mutex;
     static std::vector<const Table*> initialised;
     const std::lock_guard lock(mutex);
@@ -87,7 +87,7 @@ class Session {
 
 using SharedSession = std::shared_ptr<const Session>;
 
-// A connection of the plugin; closed when the last request or registration of it is gone.
+// A connection of the plugin; closed when its last request or registration is gone.
 struct Open {
   SharedSession session;
   void* connection = nullptr;
@@ -119,7 +119,7 @@ class PluginRegistration final : public Registration {
 
 void* registration_of(Registration& memory) { return static_cast<PluginRegistration&>(memory).registration(); }
 
-// What both ends share. kDone stands for a request that was complete at once.
+// Common part of both ends. kDone stands for a request that was complete at once.
 template <typename Base>
 class End : public Base {
  public:
@@ -209,7 +209,7 @@ class PluginConnector final : public Connector {
   PluginConnector(SharedSession session, int device, Handle handle)
       : session_(std::move(session)), device_(device), handle_(std::move(handle)) {}
 
-  // The plugin keeps the state of a connection being made inside the handle: every call passes the same bytes.
+  // The plugin keeps the state of an unfinished connection inside the handle, so every call passes the same bytes.
   std::unique_ptr<Sender> poll() override {
     void* sender = nullptr;
     session_->check(session_->table().connect(session_->context(), device_, handle_.data(), &sender),
@@ -274,7 +274,7 @@ class PluginNet final : public Net {
   SharedSession session_;
   std::string name_;
   std::vector<Device> devices_;
-  std::vector<int> numbers_;  // the plugin's own, of devices_
+  std::vector<int> numbers_;  // the plugin's own numbers of devices_
 };
 
 }  // namespace

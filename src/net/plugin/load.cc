@@ -1,4 +1,4 @@
-// Where a plugin's file is, and which table it exports.
+// Finds a plugin's file and the table that it exports.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -53,7 +53,7 @@ std::vector<std::string> items(const std::string& setting) {
   for (std::size_t begin = 0; begin <= setting.size();) {
     const std::size_t end = std::min(setting.find(',', begin), setting.size());
     const std::string item = setting.substr(begin, end - begin);
-    if (item == kNone) break;  // nothing after it is tried either
+    if (item == kNone) break;  // items after it are not tried, either
     if (!item.empty()) result.push_back(item);
     begin = end + 1;
   }

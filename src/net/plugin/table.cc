@@ -6,7 +6,7 @@
 namespace sccl::net::plugin {
 namespace {
 
-// Messages and registrations of versions that count them in int. NCCL's own limit is the largest power of two.
+// Largest message and registration in versions that count bytes in int: NCCL's limit is the largest power of two.
 constexpr std::size_t kMostIntBytes = std::size_t{1} << 30;
 
 template <int kVersion>
@@ -47,8 +47,8 @@ struct Traits<12> {
   using Properties = abi::PropertiesV12;
 };
 
-// Registrations grew in version 8, messages in version 9. Earlier plugins get no longer ones: `most_message_bytes`
-// says so, and a registration that is too long is refused here instead of being cut.
+// Registrations got size_t in version 8, messages in version 9. Plugins of earlier versions get no longer ones:
+// `most_message_bytes` limits messages, and a registration that is too long is refused here instead of being cut.
 constexpr abi::Result kInvalidArgument = 4;
 
 template <int kVersion>
@@ -159,7 +159,7 @@ class Adapter final : public Table {
 
   abi::Result isend(void* sender, const void* data, std::size_t bytes, void* registration,
                     void** request) const override {
-    void* mutable_data = const_cast<void*>(data);  // NCCL's tables know no const; plugins only read it
+    void* mutable_data = const_cast<void*>(data);  // NCCL's tables have no const; plugins only read the data
     const auto size = static_cast<MessageSize>(bytes);
     if constexpr (kProfiles)
       return f_.isend(sender, mutable_data, size, kTag, registration, nullptr, request);

@@ -1,4 +1,4 @@
-// One plugin's table of functions, of whatever version, called as if it were the newest one.
+// A plugin's table of functions, of any version, with the interface of the newest version.
 //
 // The adapter passes no device handles (no part of the protocol runs on a device), one buffer per receive, tag 0, and
 // no profiler. Results are the plugin's own; net/plugin/engine.h turns them into errors.
@@ -25,7 +25,7 @@ class Table {
   virtual abi::Result init(void** context, std::uint64_t communicator, abi::Logger logger) const = 0;
   virtual abi::Result finalize(void* context) const = 0;
   virtual abi::Result devices(int* count) const = 0;
-  // `runs_on_device`: the device works only with a protocol of its own inside kernels.
+  // `runs_on_device`: the device works only with its own protocol inside kernels.
   virtual abi::Result properties(int device, Device& properties, bool& runs_on_device) const = 0;
   virtual abi::Result listen(void* context, int device, void* handle, void** listener) const = 0;
   virtual abi::Result connect(void* context, int device, void* handle, void** sender) const = 0;
@@ -39,15 +39,15 @@ class Table {
                             void** request) const = 0;
   virtual abi::Result iflush(void* receiver, void* data, std::size_t bytes, void* registration,
                              void** request) const = 0;
-  // `bytes` is int in every version: of longer messages only completion can be told.
+  // `bytes` is int in every version: for longer messages only completion is known.
   virtual abi::Result test(void* request, int* done, int* bytes) const = 0;
   virtual abi::Result close_sender(void* sender) const = 0;
   virtual abi::Result close_receiver(void* receiver) const = 0;
   virtual abi::Result close_listener(void* listener) const = 0;
 };
 
-// `symbol` is what the plugin exports as ncclNetPlugin_v<version>. Null where a function that every plugin must have
-// is missing from the table.
+// `symbol` is the plugin's export ncclNetPlugin_v<version>. Null when the table lacks a function that every plugin must
+// have.
 std::unique_ptr<Table> adapt(int version, const void* symbol);
 
 }  // namespace sccl::net::plugin

@@ -13,13 +13,13 @@ namespace {
 
 using SharedWorker = std::shared_ptr<Worker>;
 
-// UCX registers memory itself when a message first needs it, and keeps it registered.
+// UCX registers memory itself when a message first needs that, and keeps the registration.
 class NoRegistration final : public Registration {};
 
 std::optional<std::size_t> test_slot(Slot& slot, const Endpoint& endpoint, const char* what) {
   if (!slot.done) {
     if (endpoint.failed == UCS_OK || slot.request) return std::nullopt;
-    slot.status = endpoint.failed;  // a receive that nothing will reach any more
+    slot.status = endpoint.failed;  // no message can arrive for this receive any more
     slot.done = true;
   }
   if (slot.request) library().request_free(slot.request);
@@ -68,7 +68,7 @@ class UcxReceiver final : public Receiver {
   Request irecv(void* data, std::size_t bytes, Registration&) override {
     return Request(worker_->receive(*core_, data, bytes));
   }
-  // UCX has made the data visible when the receive is complete.
+  // In UCX a complete receive is already visible.
   Request flush(void*, std::size_t, Registration&) override { return Request(&flushed_); }
   std::optional<std::size_t> test(Request request) override {
     if (request.state() == &flushed_) return 0;

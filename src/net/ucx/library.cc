@@ -14,7 +14,7 @@ constexpr const char* kFile = "libucp.so.0";
 constexpr const char* kServicesFile = "libucs.so.0";
 constexpr unsigned kOldestMinor = 13;  // of version 1
 
-// The program's signal handlers, put back at the end.
+// Saves the program's signal handlers, and restores them at the end.
 class KeptSignalHandlers {
  public:
   KeptSignalHandlers() {
@@ -94,7 +94,7 @@ Library load() {
 }  // namespace
 
 const Library& library() {
-  // A failed load is tried again by the next communicator: the file may have been installed since.
+  // The next communicator tries a failed load again: the file may have been installed since.
   static const Library loaded = load();
   return loaded;
 }

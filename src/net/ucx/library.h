@@ -1,6 +1,6 @@
-// UCX's functions, looked up in libucp.so.0 when a communicator needs them: no link dependency.
+// UCX's functions, looked up in libucp.so.0 when a communicator needs them: the library is not linked with UCX.
 //
-// The declarations are those of UCX 1.13, the oldest version that is taken; later ones keep them (every structure has a
+// The declarations are those of UCX 1.13, the oldest accepted version; later versions keep them (every structure has a
 // mask of valid fields).
 #pragma once
 
@@ -37,8 +37,8 @@ struct Library {
   decltype(&::ucs_status_string) status_string;
 };
 
-// Throws system_error with the remedy when there is no UCX, or one before 1.13. Loading installs no signal handler:
-// UCX's are taken out again (version 1.13 would take SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGHUP for the process).
+// Throws system_error with the remedy when there is no UCX, or a version before 1.13. UCX's signal handlers are removed
+// after loading (version 1.13 would handle SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGHUP for the process).
 const Library& library();
 
 std::string text_of(ucs_status_t status);

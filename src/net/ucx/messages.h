@@ -1,4 +1,4 @@
-// The headers of active messages, as they travel. Both ends are little-endian machines.
+// The headers of active messages in their transmitted form. Both ends are little-endian machines.
 #pragma once
 
 #include <cstdint>

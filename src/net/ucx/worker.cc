@@ -11,7 +11,7 @@
 namespace sccl::net::ucx {
 namespace {
 
-// Up to here a copy at the receiver costs less than announcing the message and waiting for the answer.
+// Up to this size a copy at the receiver costs less than announcing the message and waiting for the answer.
 constexpr std::size_t kMostEagerBytes = 8192;
 constexpr std::chrono::milliseconds kCloseLimit{1000};
 constexpr std::chrono::milliseconds kUnsettledCloseLimit{100};
@@ -37,7 +37,7 @@ void received(void* request, ucs_status_t status, size_t, void* slot) {
   finish(*static_cast<Slot*>(slot), status);
 }
 
-// Takes what UCX answered to a call: complete, failed, or under way.
+// Handles UCX's answer to a call: complete, failed, or in flight.
 void begin(Slot& slot, ucs_status_ptr_t answer) {
   if (answer == nullptr)
     finish(slot, UCS_OK);
@@ -197,7 +197,7 @@ void Worker::send_control(Endpoint& endpoint, unsigned message, std::shared_ptr<
       ucp_.am_send_nbx(endpoint.ep, message, head->data(), head->size(), data->data(), data->size(), &params);
   if (UCS_PTR_IS_ERR(answer))
     fail(ErrorCode::remote_error, "UCX could not greet a peer: {}", text_of(UCS_PTR_STATUS(answer)));
-  // Both buffers stay until UCX has sent them.
+  // Both buffers must live until UCX has sent them.
   if (answer) closing_.push_back({std::make_shared<std::pair<decltype(head), decltype(data)>>(head, data), answer});
 }
 
@@ -296,7 +296,7 @@ void Worker::deliver(ReceiverCore& receiver, Slot& slot, const Arrival& arrival)
   begin(slot, ucp_.am_recv_data_nbx(worker_, arrival.data, slot.buffer, arrival.bytes, &params));
 }
 
-// Called from within UCX, which forbids to begin a receive of the message here: deliver_announced() does.
+// UCX calls this and forbids starting a receive of the message inside it: deliver_announced() starts the receive.
 ucs_status_t Worker::on_data(const DataHead& head, void* data, std::size_t bytes, bool rendezvous) {
   const auto known = receivers_.find(head.receiver);
   if (head.nonce != nonce_ || known == receivers_.end()) return rendezvous ? UCS_ERR_REJECTED : UCS_OK;
@@ -312,7 +312,7 @@ ucs_status_t Worker::on_data(const DataHead& head, void* data, std::size_t bytes
       }
       if (bytes > 0) std::memcpy(slot.buffer, data, bytes);
       finish(slot, UCS_OK);
-      return UCS_OK;  // UCX keeps its copy no longer
+      return UCS_OK;  // UCX releases its copy
     }
   } else {
     announced_.emplace_back(head.receiver, head.position);
@@ -349,7 +349,7 @@ void Worker::close_endpoint(Endpoint& endpoint, Slots& slots, std::shared_ptr<vo
   const Deadline limit = Deadline::in(kCloseLimit);
   while (!all_done(slots) && !limit.passed()) progress();
   for (Slot& slot : slots) {
-    if (slot.taken && slot.request) ucp_.request_free(slot.request);  // after this UCX calls back no more
+    if (slot.taken && slot.request) ucp_.request_free(slot.request);  // afterwards UCX makes no callback
     slot = Slot{};
   }
 }

@@ -1,7 +1,7 @@
-// One UCX worker with what was made from it: listeners, connections being made, and both kinds of connection ends.
+// One UCX worker and everything made from it: listeners, unfinished connections, and both kinds of connection ends.
 //
-// UCX calls back from within progress() only, so that nothing here needs a lock. Whatever UCX may still touch (an
-// endpoint being closed, the slot of a request) is owned by the worker's lists until UCX is done with it.
+// UCX makes callbacks only from within progress(), so no lock is needed. Everything that UCX may still touch (an
+// endpoint that closes, the slot of a request) is owned by the worker's lists until UCX is done with it.
 #pragma once
 
 #include <array>
@@ -21,22 +21,22 @@ namespace sccl::net::ucx {
 
 struct Options;
 
-// An endpoint and why it failed. UCX keeps a pointer to it for its error handler.
+// An endpoint and the reason of its failure. UCX's error handler keeps a pointer to it.
 struct Endpoint {
   ucp_ep_h ep = nullptr;
   ucs_status_t failed = UCS_OK;
 };
 
-// One message under way.
+// One message in flight.
 struct Slot {
   bool taken = false;
   bool done = false;
   ucs_status_t status = UCS_OK;
   std::size_t bytes = 0;  // of the message
   void* request = nullptr;
-  // Of a send: lives as long as UCX may read it. Of a receive: `position` alone counts.
+  // Send: must live as long as UCX may read it. Receive: only `position` is used.
   DataHead head{};
-  // Of a receive.
+  // Receive only.
   void* buffer = nullptr;
   std::size_t room = 0;
 };
@@ -48,14 +48,14 @@ bool all_done(const Slots& slots);
 
 struct SenderCore {
   Endpoint endpoint;
-  std::uint64_t receiver = 0;  // its number at the peer; 0 until the peer's welcome came
+  std::uint64_t receiver = 0;  // the connection's number at the peer; 0 until the peer's welcome has come
   std::uint64_t position = 0;  // of the next message
   Slots slots;
 };
 
 // A message that came before its buffer was posted.
 struct Arrival {
-  void* data = nullptr;  // UCX's own, to be released
+  void* data = nullptr;  // owned by UCX, to be released
   std::size_t bytes = 0;
   bool rendezvous = false;
 };
@@ -91,16 +91,16 @@ class Worker {
 
   std::uint64_t add_listener();
   void remove_listener(std::uint64_t listener) { hellos_.erase(listener); }
-  // Null: nobody has asked yet.
+  // Null: no peer has asked for a connection yet.
   std::shared_ptr<ReceiverCore> accept(std::uint64_t listener);
 
-  // Sends the hello. The connection is made when `receiver` of the result is set.
+  // Sends the hello. The connection is complete when the result's `receiver` is set.
   std::shared_ptr<SenderCore> connect(const Handle& handle);
 
   Slot* send(SenderCore& sender, const void* data, std::size_t bytes);
   Slot* receive(ReceiverCore& receiver, void* data, std::size_t bytes);
 
-  // Returns when UCX has given up the buffers of requests under way, at the latest after a second.
+  // Returns when UCX no longer uses the buffers of requests in flight, after one second at the latest.
   void close(std::shared_ptr<SenderCore> sender);
   void close(std::shared_ptr<ReceiverCore> receiver);
 
