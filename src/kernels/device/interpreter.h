@@ -1,5 +1,4 @@
-// The interpreter runs the next operation of a lane if everything is there that the operation needs. Otherwise it
-// reports what is missing.
+// The interpreter runs the next operation of a lane if nothing it needs is missing, and otherwise reports what is.
 //
 // A lane stops in one place only: the readiness test at the top of step(). So a blocked lane never has a half-done
 // operation. A GPU block calls step() in a loop; the host calls step() for all lanes of a thread in turn.
@@ -357,8 +356,7 @@ class Interpreter {
     return (base + slice * call_.slice_elements) * call_.element_bytes;
   }
 
-  // Addresses are computed as integers: the buffers of a point-to-point batch are unrelated objects behind one base of
-  // zero.
+  // Computed as integers: the buffers of a point-to-point batch are unrelated objects behind one base of zero.
   u8* local(const Access& access, u64 slice) const {
     const u8* base = access.buffer == Buffer::input    ? call_.input
                      : access.buffer == Buffer::output ? call_.output
