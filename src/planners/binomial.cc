@@ -17,7 +17,7 @@ class Tree {
   int parent(int relative) const { return relative & (relative - 1); }
   int depth() const { return depth_; }
 
-  // Downwards the widest subtree is served first: an edge of span 2^k is used in step depth-1-k.
+  // On the way down the widest subtree is served first: an edge of span 2^k is used in step depth-1-k.
   int down_step(int relative) const { return depth_ - 1 - span_exponent(relative); }
   int up_step(int relative) const { return span_exponent(relative); }
 

@@ -10,10 +10,10 @@
 namespace sccl::planners {
 namespace {
 
-constexpr int kMostSteps = 200000;  // of one search: some milliseconds
-constexpr int kSearchedRanks = 64;  // beyond, only the natural order is tried
+constexpr int kMostSteps = 200000;  // of one search: a few milliseconds
+constexpr int kSearchedRanks = 64;  // with more ranks, only the natural order is tried
 
-// By rank, by rank: the lanes of the narrowest edge on the way; 0 where there is none.
+// By source and destination rank: the lanes of the narrowest edge on the path; 0 where no path exists.
 class Widths {
  public:
   explicit Widths(const topology::Topology& topology)
@@ -45,7 +45,7 @@ class Widths {
   std::vector<int> widths_;
 };
 
-// Depth first over ways of at least `least` lanes, ranks with few ways onward first (Warnsdorff).
+// Depth-first search over paths of at least `least` lanes. Ranks with the fewest onward paths come first (Warnsdorff).
 class TourSearch {
  public:
   TourSearch(const Widths& widths, int least) : widths_(widths), least_(least) {}

@@ -8,13 +8,13 @@
 
 namespace sccl::planners {
 
-// A closed tour of all ranks over existing paths, or none where the topology has none (or the search, which is bounded,
-// finds none). Among tours whose narrowest link is widest; ranks 0, 1, 2, ... where that is one.
+// A closed tour of all ranks over existing paths. Prefers tours whose narrowest link is widest; among these, the
+// natural order 0, 1, 2, ... Nothing when the topology has no such tour, or when the bounded search finds none.
 class Cycle {
  public:
   static std::optional<Cycle> find(const topology::Topology& topology);
 
-  // `distance` places on from `rank`; negative distances go back.
+  // The rank `distance` places after `rank` on the tour; a negative distance goes back.
   Rank hop(Rank rank, int distance) const {
     const int ranks = static_cast<int>(order_.size());
     const int place = (place_[static_cast<std::size_t>(rank)] + distance) % ranks;

@@ -20,15 +20,17 @@ using Plan = std::optional<Schedule> (*)(const Topology& topology, Collective co
 // chain for the rooted ones). Serves every collective where the links have such a cycle.
 std::optional<Schedule> ring(const Topology& topology, Collective collective, Rank root);
 
-// Every chunk takes one hop to or from its owner: ReduceScatter and AllGather directly between all pairs, AllReduce as
-// one after the other (the one-hop trees of Blink 3.5). Needs a link between every pair that exchanges data.
+// Every chunk takes one hop to or from its owner. ReduceScatter and AllGather go directly between all pairs; AllReduce
+// is a ReduceScatter followed by an AllGather (the one-hop trees of Blink 3.5). Needs a link between every pair that
+// exchanges data.
 std::optional<Schedule> one_hop(const Topology& topology, Collective collective, Rank root);
 
-// AllReduce in one step: every rank sends all it has to every other and reduces everything itself. Least latency.
+// AllReduce in one step: every rank sends its whole buffer to every other rank and reduces everything itself. Least
+// latency.
 std::optional<Schedule> all_pairs(const Topology& topology, Collective collective, Rank root);
 
-// Recursive doubling and halving (PCCL III): AllGather, ReduceScatter, AllReduce in logarithmically many steps. Rank
-// counts that are no power of two are folded for AllReduce and refused for the others.
+// Recursive doubling and halving (PCCL III): AllGather, ReduceScatter, AllReduce in logarithmically many steps.
+// AllReduce folds ranks beyond the largest power of two into others; AllGather and ReduceScatter need a power of two.
 std::optional<Schedule> recursive(const Topology& topology, Collective collective, Rank root);
 
 // Binomial trees: Broadcast, Reduce, Gather, Scatter, and AllReduce as Reduce then Broadcast.

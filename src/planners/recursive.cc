@@ -7,7 +7,7 @@
 namespace sccl::planners {
 namespace {
 
-// In step k every rank exchanges what it has with rank ^ 2^k; what it has doubles.
+// In step k every rank exchanges all its chunks with rank ^ 2^k, so each rank's number of chunks doubles.
 void doubling_all_gather(RouteBuilder& route, int ranks, int first_step) {
   for (int span = 1, step = first_step; span < ranks; span *= 2, ++step)
     for (Rank rank = 0; rank < ranks; ++rank)
@@ -15,7 +15,7 @@ void doubling_all_gather(RouteBuilder& route, int ranks, int first_step) {
         route.copy(chunk, rank, rank ^ span, step);
 }
 
-// The mirror image: in step k every rank hands over the half of its responsibility that its partner keeps.
+// The inverse of doubling: in each step every rank sends the half of its remaining chunks that its partner keeps.
 void halving_reduce_scatter(RouteBuilder& route, int ranks) {
   for (int span = ranks / 2, step = 0; span >= 1; span /= 2, ++step)
     for (Rank rank = 0; rank < ranks; ++rank) {
@@ -25,7 +25,8 @@ void halving_reduce_scatter(RouteBuilder& route, int ranks) {
     }
 }
 
-// Ranks beyond the largest power of two fold their data into a partner first and get the result from it last.
+// Ranks beyond the largest power of two first reduce their data into a partner, and last get the result from this
+// partner.
 void folded_doubling_all_reduce(RouteBuilder& route, int ranks) {
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
   int step = 0;

@@ -1,5 +1,5 @@
-// Ring schedules: every rank sends to the next on a cycle only. Chunk c of an unrooted collective starts or ends at its
-// owner c mod n.
+// Ring schedules: every rank sends only to the next rank of a cycle. Chunk c of an unrooted collective starts or ends
+// at its owner c mod n.
 #include "planners/cycle.h"
 #include "planners/planners.h"
 #include "planners/route.h"
@@ -7,7 +7,7 @@
 namespace sccl::planners {
 namespace {
 
-// Chunk c goes once round the ring, starting at owner + 1 so that its owner reduces last.
+// Chunk c goes once round the ring. It starts at owner + 1, so the owner reduces last.
 void reduce_scatter_phase(RouteBuilder& route, const Cycle& cycle, int ranks) {
   for (int chunk = 0; chunk < ranks; ++chunk)
     for (int step = 0; step + 1 < ranks; ++step)

@@ -1,4 +1,4 @@
-// What the planners share: collecting sends and refusing sends between ranks that nothing joins.
+// Shared by the planners: collects sends, and refuses sends between ranks that no path joins.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ class RouteBuilder {
     sends_.push_back({chunk, src, dst, step, schedule::SendKind::reduce});
   }
 
-  // Nothing when a send joins ranks between which the topology has no path.
+  // Nothing when the topology has no path for some send.
   std::optional<schedule::Schedule> finish(std::string name, Collective collective, Rank root,
                                            const topology::Topology& topology, int chunks_per_rank) && {
     topology::Routes routes(topology);

@@ -1,5 +1,5 @@
-// Breadth-first trees: every chunk reaches its ends over as few hops as possible. Serves every collective wherever
-// ranks reach one another at all; nobody looks after how busy the links get.
+// Breadth-first trees: every chunk reaches its destinations over as few hops as possible. Serves every collective
+// wherever paths join all ranks. The load of the links is not balanced.
 #include <algorithm>
 #include <deque>
 #include <vector>
@@ -14,7 +14,7 @@ using schedule::Step;
 
 enum class Toward : std::uint8_t { leaves, root };
 
-// Shortest ways between all ranks and one of them.
+// Shortest paths between all ranks and the root.
 struct Tree {
   std::vector<Rank> parent;  // by rank; -1 at the root
   std::vector<int> depth;
@@ -23,7 +23,8 @@ struct Tree {
   int height() const { return depth[static_cast<std::size_t>(order.back())]; }
 };
 
-// Links are taken as data moves: away from the root, or towards it. Nothing when a rank is out of reach.
+// Follows links in the direction of the data: away from the root, or towards the root. Nothing when a rank is out of
+// reach.
 std::optional<Tree> tree_of(topology::Routes& routes, int ranks, Rank root, Toward toward) {
   Tree tree{std::vector<Rank>(static_cast<std::size_t>(ranks), -1),
             std::vector<int>(static_cast<std::size_t>(ranks), -1),
@@ -48,7 +49,7 @@ class Shortest {
  public:
   explicit Shortest(const Topology& topology) : ranks_(topology.ranks), routes_(topology) {}
 
-  // Trees are kept by root. False when some rank is out of reach.
+  // Builds the tree of every root. False when some rank is out of reach.
   bool prepare(Toward toward) {
     auto& trees = toward == Toward::leaves ? out_ : in_;
     for (Rank root = 0; root < ranks_; ++root) {
