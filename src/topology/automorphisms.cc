@@ -1,5 +1,5 @@
-// A backtracking search over pairs of ordered partitions: one vertex after the other is individualised on both sides,
-// and a branch ends as soon as the refinements differ.
+// A backtracking search over pairs of ordered partitions: each level individualises one vertex on both sides, and a
+// branch ends as soon as the refinements differ.
 #include "topology/automorphisms.h"
 
 #include <algorithm>
@@ -22,13 +22,13 @@ class Search {
  public:
   explicit Search(const LabelledGraph& graph) : graph_(graph), root_(graph) {}
 
-  // Adds automorphisms until `at_most` are there.
+  // Adds automorphisms until `found` holds `at_most`.
   void all(std::size_t at_most, std::set<Permutation>& found) {
     found_ = &found;
     at_most_ = at_most;
     descend(root_, root_);
   }
-  // Those that move `vertex` to `image`.
+  // Adds only automorphisms that move `vertex` to `image`.
   void moving(int vertex, int image, std::size_t at_most, std::set<Permutation>& found) {
     found_ = &found;
     at_most_ = at_most;

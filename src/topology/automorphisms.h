@@ -1,5 +1,5 @@
-// Symmetries of a topology. The groups under which synthesis looks for schedules are its own (synth/symmetry.h): they
-// keep less, namely the capacities of hops, and may fix a root.
+// Symmetries of a topology. Synthesis uses other groups (synth/symmetry.h): these preserve only the capacities of hops,
+// and may fix a root.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace sccl::topology {
 
-// Where each node goes. Ranks go to ranks, switches to switches, links and shared sets to ones with equal lanes and
+// By node: its image. Ranks map to ranks, switches to switches, links and shared sets to ones with equal lanes and
 // class.
 using Permutation = std::vector<Node>;
 
 struct Automorphisms {
   std::vector<Permutation> all;  // the identity first, then ascending
-  bool complete = true;          // false: there are more than the bound; then `all` need not be a group
+  bool complete = true;          // false: more exist than the bound allows; then `all` need not be a group
 };
 
-// Time grows with the number found: about one refinement each.
+// Time: about one refinement for each automorphism found.
 Automorphisms automorphisms(const Topology& topology, std::size_t at_most = 4096, Figures figures = Figures::ignored);
 
-// One that moves rank `from` to rank `to`; nothing when there is none.
+// An automorphism that moves rank `from` to rank `to`; nothing when none exists.
 std::optional<Permutation> automorphism_moving(const Topology& topology, Rank from, Rank to,
                                                Figures figures = Figures::ignored);
 

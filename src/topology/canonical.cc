@@ -1,6 +1,6 @@
-// Individualisation and refinement: a tree whose leaves are numberings; the canonical one is the leaf whose path has
-// the greatest traces and, among those, the greatest graph. Automorphisms found on the way prune equal branches (McKay
-// and Piperno, Practical graph isomorphism II).
+// Individualisation and refinement spans a tree whose leaves are numberings. The canonical numbering is the leaf whose
+// path has the greatest traces and, among those, the greatest graph. Automorphisms found on the way prune equivalent
+// branches (McKay and Piperno, Practical graph isomorphism II).
 #include "topology/canonical.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 std::size_t index(int vertex) { return static_cast<std::size_t>(vertex); }
 
-// Orbits of the automorphisms known so far that keep the vertices above a node of the tree where they are.
+// Orbits under the automorphisms known so far that fix all vertices individualised above a node of the tree.
 class Orbits {
  public:
   Orbits(int vertices, std::span<const std::vector<int>> kept)
@@ -65,10 +65,11 @@ class Search {
   static constexpr long kMostRefinements = 300'000;
   static constexpr std::size_t kStay = ~std::size_t{0};
 
-  // How the path to a node compares with the best leaf's so far.
+  // Compares the path to a node with the path to the best leaf so far.
   enum class Path { equal, better };
 
-  // Returns the level to which the search may go back, since all below it repeats; kStay: it may not.
+  // Returns the level to which the search may go back because all nodes below it repeat known ones; kStay: no such
+  // level.
   std::size_t explore(const Partition& partition, Path path) {
     const int target = partition->target_cell();
     if (target < 0) return visit_leaf(*partition, path);
@@ -88,13 +89,13 @@ class Search {
       if (++refinements_ >= kMostRefinements && !best_leaf_.empty()) return kStay;
       const std::size_t back = enter(partition, {vertex}, path);
       if (back < level) return back;
-      path = Path::equal;  // the best leaf lies below this node, or this node's path equals its path
+      path = Path::equal;  // the best leaf now lies below this node, or this node's path equals the best leaf's path
     }
     return kStay;
   }
 
-  // Keeps the candidates whose children have the greatest trace. Without this look ahead, parts that are not equivalent
-  // but look alike would double the work at every level.
+  // Keeps the candidates whose children have the greatest trace. Without this look-ahead, parts that look alike but are
+  // not equivalent would double the work at every level.
   void keep_greatest(const OrderedPartition& partition, std::vector<int>& candidates, Orbits& orbits) {
     std::uint64_t greatest = 0;
     std::vector<int> kept, leaders;
@@ -103,7 +104,7 @@ class Search {
       const auto known = std::find_if(leaders.begin(), leaders.end(), [&](int leader) {
         return orbits.together(leader, vertex, automorphisms_) || graph_.are_twins(leader, vertex);
       });
-      if (known != leaders.end()) continue;  // its child repeats the leader's
+      if (known != leaders.end()) continue;  // its child repeats the leader's child
       OrderedPartition child = partition;
       ++refinements_;
       leaders.push_back(vertex);
@@ -129,7 +130,8 @@ class Search {
     return back;
   }
 
-  // Compares the trace of a child of the present node with the best path's; false: the best leaf cannot lie there.
+  // Compares the trace of a child of the present node with the best path. False: the best leaf cannot lie below the
+  // child.
   bool admit(std::uint64_t trace, Path& path) {
     const std::size_t level = prefix_.size();
     if (path == Path::equal && level < best_traces_.size()) {
@@ -160,7 +162,7 @@ class Search {
     return kStay;
   }
 
-  // The level at which the present path leaves the best leaf's.
+  // The level at which the present path and the best leaf's path part.
   std::size_t common_level() const {
     std::size_t same = 0;
     while (same < prefix_.size() && same < best_prefix_.size() && prefix_[same] == best_prefix_[same]) ++same;
@@ -172,9 +174,10 @@ class Search {
                        [&](int vertex) { return graph_.are_twins(cell.front(), vertex); });
   }
 
-  // Tries the simplest map from the best path's node at this level to `child`: singletons to singletons, the rest to
-  // itself where it can stay, else back to where its image came from. An automorphism of that kind makes the child's
-  // branch repeat the best one's; on machines made of equal parts this spares nearly all leaves.
+  // Tries the simplest map from the best path's node at this level to `child`. Singletons map to singletons. Every
+  // other vertex maps to itself where possible, else back to the vertex whose image it is. If this map is an
+  // automorphism, the child's branch repeats the best branch. On machines made of equal parts this avoids nearly all
+  // leaves.
   bool mirrors_best(const OrderedPartition& child) {
     if (prefix_.size() >= best_nodes_.size()) return false;
     const OrderedPartition& best = *best_nodes_[prefix_.size()];
@@ -208,7 +211,7 @@ class Search {
     return true;
   }
 
-  // The graph under a numbering, as numbers to compare.
+  // The graph under a numbering, as a sequence of numbers that can be compared.
   std::vector<int> written(const std::vector<int>& order) const {
     std::vector<int> position(order.size());
     for (std::size_t at = 0; at < order.size(); ++at) position[index(order[at])] = static_cast<int>(at);
@@ -230,7 +233,7 @@ class Search {
 
   const LabelledGraph& graph_;
   std::vector<std::vector<int>> prefix_, best_prefix_;  // vertices individualised, by level
-  std::vector<Partition> nodes_, best_nodes_;           // what that made of the root, by level
+  std::vector<Partition> nodes_, best_nodes_;           // the partition at each level
   std::vector<std::uint64_t> best_traces_;
   std::vector<int> best_leaf_, best_graph_;
   std::vector<std::vector<int>> automorphisms_;
@@ -248,7 +251,7 @@ std::string hexadecimal_key(const std::string& text) {
 
 bool is_own_link(LinkClass link_class) { return link_class == LinkClass::nvlink || link_class == LinkClass::xgmi; }
 
-// The machine's own links, and all of them where it has none.
+// Only the machine's own links; all links where the machine has no own links.
 Topology without_detours(Topology topology) {
   const bool has_own = std::any_of(topology.links.begin(), topology.links.end(),
                                    [](const Link& link) { return is_own_link(link.link_class); });
@@ -273,7 +276,7 @@ bool joins_all_ranks(const Topology& topology) {
   return true;
 }
 
-// The next subset of the same size in lexicographic order; false behind the last.
+// The next subset of the same size in lexicographic order; false after the last.
 bool advance(std::vector<int>& devices, int of) {
   const int size = static_cast<int>(devices.size());
   int at = size - 1;
@@ -297,7 +300,7 @@ CanonicalForm canonical_form(const Topology& topology, Figures figures) {
                           fmt::join(search.best_graph(), " "));
   form.key = hexadecimal_key(form.text);
   form.number.resize(index(topology.nodes()));
-  // Colours put ranks, then switches, before all else.
+  // The order of colours puts ranks first, then switches, then all other vertices.
   for (Node position = 0; position < topology.nodes(); ++position)
     form.number[index(order[index(position)])] = position;
   return form;

@@ -1,5 +1,5 @@
-// The same numbering for all topologies that differ only in how their nodes are numbered: jobs on equivalent devices
-// share what was planned for one of them.
+// Canonical numbering: all topologies that differ only in the numbers of their nodes get the same form. Jobs on
+// equivalent devices can thus share one job's schedules.
 #pragma once
 
 #include <span>
@@ -12,28 +12,29 @@ namespace sccl::topology {
 
 struct CanonicalForm {
   std::string text;          // equal exactly for isomorphic topologies (when both are `exact`)
-  std::string key;           // 128 bits of it in hexadecimal
+  std::string key;           // a hash of `text`: 128 bits in hexadecimal
   std::vector<Node> number;  // canonical number of each node; ranks stay below switches
-  bool exact = true;         // false: the search was cut off, and an isomorphic topology may get another text
+  bool exact = true;         // false: the search was cut off, so an isomorphic topology may get another text
 };
 
-// Names, ids of devices and, unless compared, gbytes_per_s and alpha_us do not count. Practically linear for the
-// machines there are; gives up being exact after a bounded number of steps for graphs made to be hard.
+// Ignores names and device ids; ignores gbytes_per_s and alpha_us unless `figures` is compared. Time is almost linear
+// for real machines. For graphs made to be hard, the search stops after a bounded number of steps, and the form is not
+// exact.
 CanonicalForm canonical_form(const Topology& topology, Figures figures = Figures::ignored);
 
 // The topology with node v renamed to number[v], links and shared sets sorted. Ranks must stay below switches.
 Topology relabelled(const Topology& topology, std::span<const Node> number);
 
-// Subsets of a machine's devices that are the same graph.
+// Subsets of a machine's devices that form isomorphic graphs.
 struct SubsetClass {
   std::vector<int> devices;  // the first such subset, lexicographically
-  long long subsets = 0;     // how many there are
-  std::string key;           // of its canonical form
+  long long subsets = 0;     // number of subsets in the class
+  std::string key;           // key of their canonical form
 };
 
-// What a scheduler may leave a job, up to isomorphism: the classes of subsets of `smallest` to `largest` devices that
-// the machine's own links (nvlink and xgmi; all links where there are none) join, by size, then by first subset.
-// Throws invalid_argument when there are too many subsets to look at.
+// Classes of isomorphic device subsets that a cluster scheduler may give to a job. Counts the subsets of `smallest` to
+// `largest` devices that the machine's own links join (nvlink and xgmi; all links where the machine has neither).
+// Sorted by size, then by first subset. Throws invalid_argument when there are too many subsets to enumerate.
 std::vector<SubsetClass> subset_classes(const Topology& topology, int smallest, int largest);
 
 }  // namespace sccl::topology

@@ -63,7 +63,7 @@ class Finder {
         host_of_node_[at(node)] = found->second;
   }
 
-  // A switch of the network between one host and other switches is that host's NIC.
+  // A network switch between a single host and other network switches is this host's NIC.
   void take_nics() {
     constexpr int kSeveral = -2;
     std::vector<int> served(at(topology_.nodes()), kNoHost);
@@ -125,7 +125,7 @@ class Finder {
     return local;
   }
 
-  // Of the hosts' switches those that lie between devices; NICs and what leads to nothing but them do not.
+  // The hosts' switches that lie between devices. NICs, and switches that lead only to NICs, are left out.
   std::vector<bool> switches_between_devices() const {
     std::vector<std::vector<Node>> neighbours(at(topology_.nodes()));
     for (const Link& link : topology_.links) {
@@ -204,10 +204,11 @@ class Finder {
 
   bool in_network(Node node) const { return node >= topology_.ranks && host_of_node_[at(node)] == kNoHost; }
 
-  // Breadth first from the rank over switches of its host; `next` leads up or (read backwards) down.
+  // Breadth-first search from the rank over its host's switches to the network (to `wanted` if that is not negative).
+  // With `next` = incoming links the path is found backwards.
   std::vector<std::pair<Node, Node>> way_to_network(Rank rank, const std::vector<std::vector<Node>>& next,
                                                     Node wanted) {
-    std::vector<std::pair<Node, Node>> reached{{rank, -1}};  // node, position of the one before it
+    std::vector<std::pair<Node, Node>> reached{{rank, -1}};  // node, position of its predecessor
     for (std::size_t i = 0; i < reached.size(); ++i)
       for (const Node node : next[at(reached[i].first)]) {
         if (node < topology_.ranks) continue;
@@ -262,7 +263,8 @@ class Finder {
   Cluster cluster_;
 };
 
-// Which switches of the network a walk from `from` meets, itself included.
+// By node: true for switches of the network that a path from `from` reaches, `from` included. Against the links unless
+// `forwards`.
 std::vector<bool> reached_in_network(const Topology& topology, const std::vector<bool>& network, Node from,
                                      bool forwards) {
   std::vector<std::vector<Node>> next(at(topology.nodes()));
@@ -284,7 +286,8 @@ std::vector<bool> reached_in_network(const Topology& topology, const std::vector
   return reached;
 }
 
-// Switches that belong to no host: all that no host's node list or attachment holds below its leaf.
+// By node: true for switches that belong to no host. A host's nodes are those of its node list and those below the leaf
+// switches of its attachments.
 std::vector<bool> network_switches(const Topology& topology, const Cluster& cluster) {
   std::vector<bool> network(at(topology.nodes()), true);
   for (const auto& nodes : cluster.nodes)

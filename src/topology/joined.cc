@@ -16,8 +16,8 @@ bool reaches_all(const Topology& topology) {
   return std::all_of(hops.begin(), hops.end(), [](int distance) { return distance >= 0; });
 }
 
-// The first `count` devices by breadth-first search. Whoever is found hangs on somebody found before, so that they stay
-// joined without the rest, if links lead both ways.
+// The first `count` devices of a breadth-first search. Each device is found from one found before; so the devices stay
+// joined without the rest of the machine, provided that links lead both ways.
 std::vector<int> neighbourhood(const Topology& machine, Rank first, int count) {
   std::vector<Node> found{first};
   std::vector<bool> seen(static_cast<std::size_t>(machine.nodes()), false);

@@ -12,7 +12,7 @@ using nlohmann::json;
 constexpr int kMaxNodes = 65536;
 constexpr std::size_t kMaxLinks = 1u << 22;
 
-// Fractions and numbers that an int cannot hold are errors, not other numbers.
+// Fractions, and numbers that an int cannot hold, are errors; they are never converted.
 int integer(const json& value) {
   const bool fits = value.is_number_unsigned()
                         ? value.get<std::uint64_t>() <= std::numeric_limits<int>::max()

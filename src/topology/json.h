@@ -1,4 +1,4 @@
-// Topologies as JSON (the format other programs read and write).
+// Topologies as JSON, the format that other programs read and write.
 #pragma once
 
 #include <nlohmann/json.hpp>

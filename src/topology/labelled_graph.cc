@@ -11,7 +11,7 @@ namespace {
 
 std::size_t index(int vertex) { return static_cast<std::size_t>(vertex); }
 
-// Links of one class between the same two nodes act as one.
+// Links of one class between the same two nodes count as one link.
 struct Bundle {
   int lanes = 0;
   double gbytes_per_s = 0;
@@ -28,7 +28,7 @@ std::string bundle_text(const std::map<LinkClass, Bundle>& bundles, Figures figu
   return text;
 }
 
-// Numbers texts in their own order, so that equal sets of texts get equal numbers.
+// The number of a text is its position here, so equal sets of texts get equal numbers.
 std::vector<std::string> sorted_unique(std::vector<std::string> texts) {
   std::sort(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
@@ -74,7 +74,7 @@ LabelledGraph::LabelledGraph(const Topology& topology, Figures figures) : nodes_
   }
   for (const auto& [edge, of_edge] : bundles)
     builder.arcs.push_back({edge.first, edge.second, bundle_text(of_edge, figures)});
-  // Two sets with the same links are one vertex that knows both limits.
+  // Shared sets with the same links become one vertex, whose colour lists all their limits.
   std::map<std::map<std::pair<Node, Node>, int>, std::vector<int>> sets;
   for (const SharedSet& set : topology.shared) {
     std::map<std::pair<Node, Node>, int> members;
@@ -200,7 +200,8 @@ std::uint64_t OrderedPartition::refine(const LabelledGraph& graph, std::vector<i
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     std::erase_if(touched, [&](int colour) { return size_[index(colour)] == 1; });
-    // All signatures first: they speak of the colours before this round, whatever order cells are split in.
+    // Computes all signatures before any split: signatures use the colours of before this round, so the order of splits
+    // does not matter.
     for (const int cell_colour : touched)
       for (const int vertex : cell(cell_colour)) {
         std::uint64_t sum = 0;

@@ -1,5 +1,5 @@
-// A topology as a graph of coloured vertices and labelled arcs, and its refinement: the ground that automorphisms and
-// canonical forms stand on. Shared sets become vertices of their own, so that whatever keeps the graph keeps them.
+// A topology as a graph of coloured vertices and labelled arcs, and the refinement of its partitions; automorphisms and
+// canonical forms build on both. Shared sets become vertices, so every automorphism of the graph preserves them.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace sccl::topology {
 
-// Whether links that differ only in gbytes_per_s or alpha_us are told apart.
+// Whether links that differ only in gbytes_per_s or alpha_us count as different.
 enum class Figures { ignored, compared };
 
 class LabelledGraph {
  public:
   struct Arc {
     int to;
-    int label;  // same for the same links; compares equal between topologies whose label_texts() are equal
+    int label;  // equal for equal links; comparable between topologies whose label_texts() are equal
     auto operator<=>(const Arc&) const = default;
   };
 
@@ -27,17 +27,17 @@ class LabelledGraph {
 
   int size() const { return static_cast<int>(colours_.size()); }
   int nodes() const { return nodes_; }  // vertices 0 .. nodes-1 are the topology's
-  // Small numbers, in this order: ranks, switches, shared sets, memberships in sets.
+  // By vertex. Small numbers, ascending in this order: ranks, switches, shared sets, memberships in sets.
   const std::vector<int>& colours() const { return colours_; }
   std::span<const Arc> out(int vertex) const { return out_[static_cast<std::size_t>(vertex)]; }
   std::span<const Arc> in(int vertex) const { return in_[static_cast<std::size_t>(vertex)]; }
-  // What each label and colour stands for.
+  // By label and by colour: the text that it stands for.
   const std::vector<std::string>& label_texts() const { return label_texts_; }
   const std::vector<std::string>& colour_texts() const { return colour_texts_; }
 
-  // image[v] is where v goes; a permutation of all vertices.
+  // image[v] is the image of v; `image` is a permutation of all vertices.
   bool is_automorphism(std::span<const int> image) const;
-  // Exchanging the two and nothing else is an automorphism.
+  // True if exchanging `a` and `b`, and no other vertices, is an automorphism.
   bool are_twins(int a, int b) const;
 
  private:
@@ -48,13 +48,14 @@ class LabelledGraph {
   std::vector<std::string> label_texts_, colour_texts_;
 };
 
-// The vertices in cells, the cells in an order that depends on the graph's structure only. A cell's colour is the
-// position of its first vertex.
+// A partition of the vertices into ordered cells. The order of cells depends only on the graph's structure. A cell's
+// colour is the position of its first vertex.
 class OrderedPartition {
  public:
-  // The coarsest equitable one that respects the colours, as far as signatures tell.
+  // The coarsest equitable partition that respects the colours. Signatures are hashes: vertices whose signatures
+  // collide stay in one cell.
   explicit OrderedPartition(const LabelledGraph& graph) : OrderedPartition(graph, {}) {}
-  // The first vertices are told apart by these numbers as well.
+  // Vertices v < numbers.size() are also distinguished by numbers[v].
   OrderedPartition(const LabelledGraph& graph, std::span<const int> numbers);
 
   bool discrete() const { return cells_ == static_cast<int>(order_.size()); }
@@ -65,13 +66,13 @@ class OrderedPartition {
     return std::span(order_).subspan(static_cast<std::size_t>(colour),
                                      static_cast<std::size_t>(size_[static_cast<std::size_t>(colour)]));
   }
-  // Colour of the first of the smallest cells with more than one vertex; -1 when discrete.
+  // Colour of the first among the smallest cells that have more than one vertex; -1 when discrete.
   int target_cell() const;
 
-  // Takes the vertices out of their common cell, in this order, and refines. The trace is equal for what an
-  // automorphism maps to each other.
+  // Takes the vertices out of their common cell, each into a cell of its own, in this order, and refines. Returns the
+  // trace. Vertices that an automorphism maps to each other give equal traces.
   std::uint64_t individualise(const LabelledGraph& graph, std::span<const int> vertices);
-  std::uint64_t trace() const { return trace_; }  // of the constructor
+  std::uint64_t trace() const { return trace_; }  // of the refinement in the constructor
 
  private:
   std::uint64_t refine(const LabelledGraph& graph, std::vector<int> changed);
@@ -84,7 +85,7 @@ class OrderedPartition {
   std::uint64_t trace_ = 0;
 };
 
-// Well spread and the same everywhere.
+// A hash with well spread bits, equal on all machines.
 std::uint64_t mix(std::uint64_t value);
 
 }  // namespace sccl::topology

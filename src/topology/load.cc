@@ -66,7 +66,7 @@ Machine parsed(const std::string& content) {
   const nlohmann::json json = nlohmann::json::parse(content, nullptr, false);
   if (json.is_discarded())
     fail(ErrorCode::invalid_argument, "neither JSON nor XML: see the topology formats in the documentation");
-  // A schedule carries its topology with it.
+  // A schedule file contains its topology.
   return {from_json(json.is_object() && json.contains("topology") ? json.at("topology") : json), std::nullopt};
 }
 

@@ -1,4 +1,4 @@
-// What a user names when asked for a topology: a preset, or a file in either format.
+// Loads the topology that a user names: a preset, or a file in either format.
 #pragma once
 
 #include <optional>
@@ -13,16 +13,16 @@ namespace sccl::topology {
 
 struct Machine {
   Topology topology;
-  std::optional<Element> system;  // what NCCL's XML or a probe said; nothing for presets and JSON
+  std::optional<Element> system;  // from NCCL's XML or a probe; nothing for presets and JSON
 };
 
-// `text` is the name of a preset, which may be followed by a colon and the devices to keep of it ("dgx1v:1,4,5"), or
-// the path of a JSON or NCCL XML file (told apart by what they begin with). Throws invalid_argument: the file cannot be
-// read or does not hold a topology, there is neither file nor preset of that name, or no such device.
+// `text` is the name of a preset, optionally followed by a colon and the devices to keep ("dgx1v:1,4,5"), or the path
+// of a JSON or NCCL XML file (the first character tells which). Throws invalid_argument when the file cannot be read or
+// holds no topology, when neither a file nor a preset has that name, or when a device does not exist.
 Machine load(std::string_view text, double nic_gbits_per_s = 100);
 
-// Of the machine, these devices, renumbered to ranks in this order. Where the machine's description is known, PCI paths
-// come in again between devices that have lost their NVLinks' company.
+// The machine reduced to these devices; devices[i] becomes rank i. Where the machine's description is known, the
+// topology is built from it again: if NVLinks no longer join all devices, PCI paths are added.
 Machine part_of(const Machine& machine, std::span<const int> devices);
 
 // The topology of a setting such as SCCL_TOPO.

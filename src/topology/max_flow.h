@@ -1,8 +1,8 @@
-// Maximum flow and minimum cut, from the LEMON library behind plain types: on the networks here its preflow-push takes
-// half the time of Boost's algorithms.
+// Maximum flow and minimum cut, from the LEMON library behind plain types. On networks of this kind its preflow-push
+// takes half the time of Boost's algorithms.
 //
-// LEMON 1.3.1 does not compile as C++20, so it is seen by one source file only, and that file and this header keep to
-// C++17. Amounts are integers: results do not depend on rounding, and every rank computes the same ones.
+// LEMON 1.3.1 does not compile as C++20, so only max_flow.cc includes it; max_flow.cc and this header keep to C++17.
+// Amounts are integers: results do not depend on rounding, and every rank computes the same results.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Arc {
   int dst = 0;
 };
 
-// The arcs stay, their capacities may change between runs.
+// The arcs are fixed; their capacities may change between runs.
 class MaxFlow {
  public:
   MaxFlow(int nodes, const std::vector<Arc>& arcs);
@@ -27,7 +27,7 @@ class MaxFlow {
 
   void set_capacity(std::size_t arc, Amount capacity);
   Amount run(int source, int sink);
-  // Of the last run: true for nodes on the source's side of a minimum cut.
+  // By node, for the last run: true for nodes on the source's side of a minimum cut.
   std::vector<bool> source_side() const;
 
  private:
@@ -46,7 +46,7 @@ struct FlowCut {
   std::vector<bool> source_side;  // by node, of one minimum cut
 };
 
-// For networks that are asked once.
+// For a network that is solved once.
 FlowCut minimum_cut(int nodes, const std::vector<CapacityArc>& arcs, int source, int sink);
 
 }  // namespace sccl::topology

@@ -27,7 +27,8 @@ bool usable(const MeasuredClass& one) {
 }  // namespace
 
 AlphaBeta fit(std::span<const Sample> samples) {
-  // Weighted least squares for us = a + b * bytes with weights 1 / us^2, so that short transfers count as much as long.
+  // Weighted least squares for us = a + b * bytes with weights 1 / us^2, so that short transfers count as much as long
+  // ones.
   double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
   for (const Sample& sample : samples) {
     if (!(sample.us > 0) || !(sample.bytes >= 0) || !std::isfinite(sample.us + sample.bytes))
@@ -44,7 +45,7 @@ AlphaBeta fit(std::span<const Sample> samples) {
          samples.size());
   AlphaBeta result{(wy - us_per_byte * wx) / w, 1e-3 / us_per_byte};
   if (result.alpha_us >= 0) return result;
-  // Noise has made the latency negative: the best line through the origin.
+  // Noise made the latency negative: take the best line through the origin.
   return {0, 1e-3 * wxx / wxy};
 }
 

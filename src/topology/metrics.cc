@@ -12,7 +12,7 @@
 namespace sccl::topology {
 namespace {
 
-constexpr int kSmall = 14;  // nodes of which all subsets are looked at
+constexpr int kSmall = 14;  // up to so many nodes, all subsets are enumerated
 
 std::size_t index(int node) { return static_cast<std::size_t>(node); }
 
@@ -30,7 +30,7 @@ Topology reversed(Topology topology) {
   return topology;
 }
 
-// Chunks that must enter a set of nodes, for each chunk of a rank's buffer (the C of schedule files).
+// Chunks that must enter a set of nodes, divided by the chunks of a rank's buffer (the C of schedule files).
 struct Demand {
   int ranks;
   Collective collective;
@@ -53,13 +53,13 @@ struct Demand {
       case Collective::scatter:
         return root_inside ? Ratio(0) : Ratio(within, ranks);
       default:
-        return 1;  // allreduce: each part needs the other's sum
+        return 1;  // allreduce: each side of the cut needs the other side's sum
     }
   }
 };
 
-// Greatest ratio over all sets of nodes. Every shared set lowers what its crossing links can carry together; a link
-// counts in the first of its sets only, which keeps the bound true where sets overlap.
+// The greatest ratio of demand to lanes over all sets of nodes. A shared set limits the sum of its links that cross the
+// cut. A link counts in the first of its shared sets only; this keeps the bound valid where sets overlap.
 std::optional<Ratio> bound_over_all_cuts(const Topology& topology, const Demand& demand) {
   const std::vector<CapacityArc> capacities = capacities_of(topology);
   std::vector<int> set_of(capacities.size(), -1);
@@ -88,14 +88,15 @@ std::optional<Ratio> bound_over_all_cuts(const Topology& topology, const Demand&
   return greatest;
 }
 
-// Every rank sends the same to `sink`: the greatest (ranks outside) / (lanes inwards) over sets with the sink. Newton's
-// method for ratios (Dinkelbach): each minimum cut at the present ratio gives a greater one, or proves it greatest.
+// Every rank sends the same amount to `sink`. The bound is the greatest (ranks outside) / (lanes inwards) over sets
+// that contain the sink. Newton's method for ratios (Dinkelbach): each minimum cut at the present ratio gives a greater
+// ratio, or proves that the present ratio is the greatest.
 std::optional<Ratio> gather_bound(const Topology& topology, Rank sink, Ratio at_least) {
   const std::vector<CapacityArc> links = capacities_of(topology);
   const Node source = topology.nodes();
   Ratio bound = at_least;
   for (;;) {
-    // A rank gives `denominator` units, a lane carries `numerator`.
+    // Each rank supplies `denominator` units, each lane carries `numerator` units.
     std::vector<CapacityArc> capacities = links;
     for (CapacityArc& one : capacities) one.capacity *= bound.numerator();
     for (Rank rank = 0; rank < topology.ranks; ++rank)
@@ -139,7 +140,8 @@ Neighbours neighbours_of(const Topology& topology) {
   return next;
 }
 
-// Breadth first over ranks. All that can be reached over switches from ranks of one distance is one hop further.
+// Breadth-first search over ranks. All new ranks that direct links or switches join to ranks of one distance are one
+// hop further.
 std::vector<int> hops(int ranks, const Neighbours& next, Rank src) {
   std::vector<int> distance(index(ranks), -1);
   std::vector<bool> crossed(next.size(), false);  // switches
@@ -252,13 +254,13 @@ std::optional<Ratio> inverse_bisection_bound(const Topology& topology, Collectiv
     case Collective::reduce:
       return bound_by_cuts(reversed(topology), Collective::broadcast, root);
     case Collective::reducescatter: {
-      // The allgather of the reversed links, whose C counts one rank's part.
+      // An allgather on the reversed links; its C counts the chunks of one rank's part only.
       const auto bound = bound_by_cuts(reversed(topology), Collective::allgather, root);
       return bound ? std::optional(*bound / topology.ranks) : std::nullopt;
     }
     case Collective::allreduce: {
       const auto bound = bound_by_cuts(topology, collective, root);
-      // Telling all of all takes 2 (ranks - 1) messages a chunk.
+      // Every rank's part must reach every other rank: at least 2 (ranks - 1) messages for each chunk.
       const std::int64_t lanes = lanes_into(topology, [&](Node node) { return node < topology.ranks; });
       return bound ? std::optional(std::max(*bound, Ratio(2 * (topology.ranks - 1), lanes))) : std::nullopt;
     }

@@ -1,4 +1,4 @@
-// The text of NCCL's topology files: read leniently, written exactly as NCCL's own parser wants it.
+// The text of NCCL's topology files. Reading is lenient; writing is exactly what NCCL's own parser accepts.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace sccl::topology {
 
-// The <system> element of a file. Prolog, entities, text, tabs and elements that are not known are no errors, as they
-// are for NCCL. Throws invalid_argument naming line and column, or what bound the file exceeds.
+// The <system> element of a file. As in NCCL, a prolog, entities, text, tabs and unknown elements are no errors. Throws
+// invalid_argument that names line and column, or the bound that the file exceeds.
 Element system_from_xml(std::string_view text);
 
-// Two spaces a level, attributes in their order, a leaf closed in its own tag. What NCCL's parser cannot hold (quotes
-// of both kinds, more than 254 characters) is left out of a value.
+// Indents by two spaces; keeps the order of attributes; closes an element without children in its own tag. Removes from
+// values what NCCL's parser cannot hold (quotes of both kinds, more than 254 characters).
 std::string system_to_xml(const Element& system);
 
 }  // namespace sccl::topology

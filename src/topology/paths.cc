@@ -95,7 +95,7 @@ Path through_a_peer(const std::vector<Rank>& peers, const Edges& edges, Rank src
   return best;
 }
 
-// Where a PCI device hangs: the CPU and the switches above it, from the root.
+// Position of a PCI device: the CPU and the switches above it, from the root.
 struct Place {
   std::vector<const Element*> above;
 };
@@ -103,7 +103,7 @@ struct Place {
 void places(const Element& element, std::vector<const Element*>& above, std::map<std::string, Place>& gpus,
             std::vector<std::pair<const Element*, Place>>& nics) {
   for (const Element& child : element.children) {
-    // Elsewhere a GPU has no address, and is none of gpu_busids.
+    // A GPU outside a PCI element has no address, and gpu_busids() does not list it.
     if (child.tag == "gpu" && element.tag == "pci")
       gpus[normal_busid(element.get("busid"))] = {{above.begin(), above.end() - 1}};
     if (child.tag == "net") nics.emplace_back(&child, Place{above});

@@ -1,4 +1,4 @@
-// The kind of way between two devices, in the words of nvidia-smi and NCCL, as people read it in a matrix.
+// The kind of path between two devices, in the terms of nvidia-smi and NCCL, as shown in a matrix.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ enum class PathType {
   same,
   nvlink,  // directly or over an NVSwitch
   xgmi,
-  through_peer,  // two such links with a device between them
-  pci_switch,    // one
+  through_peer,  // two NVLink or xGMI links with a device between them
+  pci_switch,    // one switch
   pci_switches,
-  host_bridge,  // a CPU's
+  host_bridge,  // of a CPU
   sockets,      // between CPUs
   shared_memory,
   network,
-  hops,  // only over other ranks, which forward
+  hops,  // only over other ranks that forward
   none,
 };
 
@@ -36,8 +36,8 @@ const PathTypeInfo& info(PathType type);
 
 struct Path {
   PathType type = PathType::none;
-  int lanes = 0;            // least lanes on the way; for `hops` their number
-  double gbytes_per_s = 0;  // least on the way
+  int lanes = 0;            // of the narrowest edge; for `hops` the number of hops
+  double gbytes_per_s = 0;  // of the slowest edge
 };
 
 // By source and destination rank.
@@ -49,7 +49,7 @@ struct NicPaths {
   std::vector<PathType> to_rank;
 };
 
-// The NICs of a description, and how far they are from each GPU.
+// The NICs of a description, and the kind of path from each GPU to each NIC.
 std::vector<NicPaths> nic_paths(const Element& system);
 
 }  // namespace sccl::topology

@@ -1,4 +1,4 @@
-// Figures are assumed ones of data sheets and papers, per direction; a probe replaces them by measured ones.
+// Figures are assumed from data sheets and papers, per direction. A measurement (measurement.h) replaces them.
 #include "topology/presets.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace sccl::topology {
 namespace {
 
-// One kind of link: its class, and what one lane of it does.
+// One kind of link: its class, and the figures of one lane.
 struct LinkKind {
   LinkClass link_class;
   double lane_gbytes_per_s;
@@ -25,11 +25,11 @@ struct LinkKind {
 // through a switch.
 constexpr LinkKind kNvlink1{LinkClass::nvlink, 20, 1.5};
 constexpr LinkKind kNvlink2{LinkClass::nvlink, 25, 1.5};
-constexpr LinkKind kNvswitch{LinkClass::nvlink, 25, 1.0};  // a half of the way: device to switch
+constexpr LinkKind kNvswitch{LinkClass::nvlink, 25, 1.0};  // half of the path: device to switch
 // AMD's data sheets: 50 GB/s an Infinity Fabric link on MI250X, 64 on MI300X.
 constexpr LinkKind kXgmi2{LinkClass::xgmi, 50, 2.0};
 constexpr LinkKind kXgmi3{LinkClass::xgmi, 64, 2.0};
-// SCCL 5.1.2: xGMI of MI50 33 GB/s and PCIe 4.0 x16 27 GB/s, both measured; its model takes them for equal.
+// SCCL 5.1.2: xGMI of MI50 33 GB/s and PCIe 4.0 x16 27 GB/s, both measured; the paper's model treats them as equal.
 constexpr LinkKind kXgmi1{LinkClass::xgmi, 33, 2.5};
 constexpr LinkKind kPcie4{LinkClass::pcie, 27, 2.5};
 constexpr LinkKind kPcie4Half{LinkClass::pcie, 27, 1.25};
@@ -51,7 +51,8 @@ Topology empty(std::string_view name, int ranks, std::vector<SwitchKind> switche
   return topology;
 }
 
-// The hybrid cube mesh, ids as nvidia-smi shows them: two quads that are complete graphs, and four links between them.
+// The hybrid cube mesh, with the ids that nvidia-smi shows: two quads that are complete graphs, and four links between
+// them.
 constexpr std::array<std::pair<int, int>, 8> kDoubled{{{0, 3}, {0, 4}, {1, 2}, {1, 5}, {2, 3}, {4, 7}, {5, 6}, {6, 7}}};
 constexpr std::array<std::pair<int, int>, 8> kSingle{{{0, 1}, {0, 2}, {1, 3}, {2, 6}, {3, 7}, {4, 5}, {4, 6}, {5, 7}}};
 
@@ -89,7 +90,8 @@ Topology z52() {
   return topology;
 }
 
-// The same paper's other model: 1 reaches 0, 2, 3 and 5 reaches 4, 6, 7 over PCIe, one transfer a round and socket.
+// The other model of SCCL 5.2.2: 1 reaches 0, 2, 3 and 5 reaches 4, 6, 7 over PCIe; each socket carries one transfer a
+// round.
 Topology z52_full() {
   Topology topology = empty("z52-full", 8);
   for (const auto& [a, b] : kZ52Xgmi) join(topology, a, b, 1, kXgmi1);
@@ -107,7 +109,7 @@ Topology z52_full() {
   return topology;
 }
 
-// MI300X: every pair of the eight by one link.
+// MI300X: one link between every two of the eight devices.
 Topology mi300x() {
   Topology topology = empty("mi300x", 8);
   for (Rank a = 0; a < 8; ++a)
@@ -115,9 +117,9 @@ Topology mi300x() {
   return topology;
 }
 
-// Eight MI250X modules of two GCDs (2m, 2m+1), four links within a module and three outwards from each GCD: the
-// connection matrix RCCL keeps for the 16-GCD servers it knows (models 56, 59 and 65 of its rome_models.cc). The four
-// modules of a half form a board; 4..7 and 12..15 have the links between the boards.
+// Eight MI250X modules of two GCDs (2m, 2m+1), with four links within a module and three outwards from each GCD. This
+// is RCCL's connection matrix of known 16-GCD servers (models 56, 59 and 65 of its rome_models.cc). Each half of the
+// modules forms a board; 4..7 and 12..15 have the links between the boards.
 Topology mi250x() {
   struct Pair {
     Rank a, b;
@@ -136,7 +138,7 @@ Topology mi250x() {
 // Four cards under one host bridge.
 Topology pcie4() { return switched("pcie4", 4, 1, kPcie4Half); }
 
-// Two sockets of four cards; what crosses shares the link between the sockets.
+// Two sockets of four cards; all traffic between the sockets shares one link.
 Topology pcie8() {
   Topology topology = empty("pcie8", 8, {SwitchKind::cpu, SwitchKind::cpu});
   for (Rank rank = 0; rank < 8; ++rank) join(topology, rank, rank < 4 ? 8 : 9, 1, kPcie4Half);
@@ -177,21 +179,21 @@ std::string preset_names() {
   return names + "host:N, switch:N, A*PRESET";
 }
 
-// A number of 1..most; 0 when `text` is none.
+// A number in 1..most; 0 when `text` is no such number.
 int small_number(std::string_view text, int most = 1024) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size() && value >= 1 && value <= most ? value : 0;
 }
 
-// Lanes count units of the slowest kind, so that a NIC slower than a link is no fraction.
+// One lane is the bandwidth of the slowest kind of link, so that a NIC slower than a link still has a whole lane.
 void rescale_lanes(Topology& topology, double unit_gbytes_per_s) {
   for (Link& link : topology.links)
     link.lanes = std::max(1, static_cast<int>(std::lround(link.gbytes_per_s / unit_gbytes_per_s)));
 }
 
 Topology cluster(int hosts, const Topology& host, double nic_gbits_per_s) {
-  constexpr double kNicAlphaUs = 2.5;  // a half of the way of about 5 us between hosts
+  constexpr double kNicAlphaUs = 2.5;  // half of about 5 us between hosts
   if (!(nic_gbits_per_s > 0) || !std::isfinite(nic_gbits_per_s))
     fail(ErrorCode::invalid_argument, "a NIC of {} Gbit/s: give a positive rate", nic_gbits_per_s);
   const double nic_gbytes_per_s = nic_gbits_per_s / 8;
@@ -225,7 +227,7 @@ Topology cluster(int hosts, const Topology& host, double nic_gbits_per_s) {
   return topology;
 }
 
-// "A*B"; the number is looked at before anything is built.
+// "A*B"; checks the number before anything is built.
 Topology cluster_by_name(std::string_view name, std::string_view hosts, std::string_view inner,
                          double nic_gbits_per_s) {
   const bool digits = !hosts.empty() && hosts.find_first_not_of("0123456789") == std::string_view::npos;

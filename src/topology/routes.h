@@ -1,4 +1,4 @@
-// How data gets from one rank to another: over a direct link, else through switches.
+// Paths from one rank to another: over a direct link, else through switches.
 #pragma once
 
 #include <map>
@@ -12,15 +12,15 @@ namespace sccl::topology {
 
 using Edge = std::pair<Node, Node>;
 
-// Ranks never forward on the way; a schedule says so by a send of its own. What is kept for a source grows with the
-// number of switches only, so that thousands of ranks on one switch cost next to nothing.
+// Ranks never forward within a path; in a schedule, forwarding is a send of its own. The memory for a source grows only
+// with the number of switches, so thousands of ranks on one switch cost little.
 class Routes {
  public:
   explicit Routes(const Topology& topology);
 
-  // The edges from `src` to `dst`: one where a direct link exists, else a shortest path whose inner nodes are switches,
-  // over the network only where nothing else leads there (among equals over the lowest switch numbers). Empty when
-  // there is none. Valid until the next call.
+  // The edges from `src` to `dst`: a direct link if there is one, else a shortest path whose inner nodes are switches.
+  // The path uses the network only if no other path exists; among equal paths the lowest switch numbers win. Empty when
+  // there is no path. Valid until the next call.
   std::span<const Edge> path(Rank src, Rank dst);
 
   bool connected(Rank src, Rank dst) { return !path(src, dst).empty(); }
@@ -34,7 +34,7 @@ class Routes {
     Neighbours previous_switches;
   };
 
-  // The switches that are reached from one source, in the order of a breadth-first search.
+  // The switches reached from one source, in the order of a breadth-first search.
   struct Reach {
     bool searched = false;
     std::vector<Node> before;  // by switch
@@ -49,7 +49,7 @@ class Routes {
   Neighbours next_ranks_;  // direct links between ranks
   Web on_host_;            // without links of class net
   Web everywhere_;
-  std::vector<Reach> reach_on_host_;  // by source rank; searched when first asked for
+  std::vector<Reach> reach_on_host_;  // by source rank; searched at the first query
   std::vector<Reach> reach_everywhere_;
   std::vector<Edge> path_;
 };

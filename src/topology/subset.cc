@@ -1,4 +1,4 @@
-// What stays of a machine when only some of its devices were given.
+// A machine reduced to some of its devices.
 #include <algorithm>
 #include <map>
 
@@ -8,7 +8,7 @@
 namespace sccl::topology {
 namespace {
 
-// New number of each node that stays: the devices in the order given, then the switches that still join two of them.
+// New number of each kept node: the devices in the given order, then the switches that still join two kept nodes.
 std::map<Node, Node> renumbered(const Topology& topology, std::span<const int> devices) {
   std::map<Node, Node> number;
   for (const int device : devices) {
@@ -18,7 +18,8 @@ std::map<Node, Node> renumbered(const Topology& topology, std::span<const int> d
     if (!number.emplace(device, static_cast<Node>(number.size())).second)
       fail(ErrorCode::invalid_argument, "device {} is named twice: name each once", device);
   }
-  // A switch with fewer than two neighbours left leads nowhere; dropping one may leave another without.
+  // A switch with fewer than two kept neighbours leads nowhere. Removing a switch may leave another with fewer than
+  // two.
   std::map<Node, Node> kept = number;
   for (Node node = topology.ranks; node < topology.nodes(); ++node) kept.emplace(node, 0);
   for (bool changed = true; changed;) {
@@ -51,7 +52,7 @@ Topology subset(const Topology& topology, std::span<const int> devices) {
   result.name = topology.name;
   result.ranks = static_cast<int>(devices.size());
   result.switches = static_cast<int>(number.size()) - result.ranks;
-  // Devices of a subset of a subset are named as in the whole.
+  // A subset of a subset keeps the device ids of the whole machine.
   for (const int device : devices)
     result.devices.push_back(topology.devices.empty() ? device : topology.devices[static_cast<std::size_t>(device)]);
   if (!topology.switch_kinds.empty())

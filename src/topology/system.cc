@@ -9,7 +9,7 @@
 namespace sccl::topology {
 namespace {
 
-// The attribute by which an element is known among its siblings; none: there is one at most.
+// The attribute that identifies an element among its siblings; empty: there is at most one such sibling.
 std::string_view key_of(std::string_view tag) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kKeys{{{"cpu", "numaid"},
                                                                                 {"pci", "busid"},
@@ -32,7 +32,7 @@ bool same(const Element& a, const Element& b) {
   if (a.tag == "cpu" && a.has("host_hash") && b.has("host_hash") && a.get("host_hash") != b.get("host_hash"))
     return false;
   if (is_busid(key)) return normal_busid(a.get(key)) == normal_busid(b.get(key));
-  // A PCI device holds one GPU; the file's number of it may be that of another run.
+  // A PCI device holds one GPU. The device number in the file may come from another run, so it is not compared.
   return a.tag == "gpu" || a.get(key) == b.get(key);
 }
 
@@ -169,7 +169,8 @@ std::vector<std::string> gpu_busids(const Element& system) {
         found.push_back(
             {gpu.has("rank"), gpu.number("rank", 0), gpu.number("dev", 0), normal_busid(element.get("busid"))});
   });
-  // NCCL leaves out GPUs without a rank; a file in which none has one describes a machine, not a run.
+  // NCCL leaves out GPUs without a rank. A file in which no GPU has a rank describes a machine, not a run: all GPUs
+  // count.
   if (std::any_of(found.begin(), found.end(), [](const Found& one) { return one.has_rank; }))
     std::erase_if(found, [](const Found& one) { return !one.has_rank; });
   std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {

@@ -1,4 +1,4 @@
-// Bandwidths are those NCCL assumes for the same attributes, so that a file means the same to both.
+// Bandwidths are those that NCCL assumes for the same attributes, so that a file means the same to both libraries.
 #include "topology/system_topology.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr double kOwnAlphaUs = 1.5;     // NVLink or xGMI, device to device
 constexpr double kSwitchAlphaUs = 1.0;  // device to NVSwitch
 constexpr double kPciAlphaUs = 0.6;     // one edge of the PCI tree
 constexpr double kSocketAlphaUs = 0.5;
-constexpr std::string_view kInvisible = "fffffff:ffff:ff";  // a target that a virtual machine does not show
+constexpr std::string_view kInvisible = "fffffff:ffff:ff";  // a target that a virtual machine hides
 constexpr std::string_view kSwitchClass = "0x0680";
 
 // GB/s of one NVLink by compute capability.
@@ -35,7 +35,7 @@ double xgmi_gbytes_per_s(std::string_view gcn) {
   return 24;
 }
 
-// link_speed is "16.0 GT/s PCIe" and the like; older kernels leave out the fraction and the last word.
+// link_speed reads like "16.0 GT/s PCIe"; older kernels omit the fraction and the last word.
 double pci_gbytes_per_s(const Element& pci) {
   constexpr std::array<std::pair<double, int>, 6> kUnits{
       {{2.5, 15}, {5, 30}, {8, 60}, {16, 120}, {32, 240}, {64, 480}}};
@@ -122,7 +122,8 @@ class Builder {
       if (peer < 0 || peer == rank) continue;
       const int lanes = link.integer("count", 1, 1, 64);
       const double of_one = xgmi ? xgmi_gbytes_per_s(gpu.get("gcn")) : nvlink_gbytes_per_s(gpu.number("sm", 0));
-      // Either end may name the link; where both do and differ, the greater number is the one that is up.
+      // Either end may list the link. If both list it with different counts, the greater count is the one of links that
+      // are up.
       Own& own = own_[{std::min<Node>(rank, peer), std::max<Node>(rank, peer)}];
       if (lanes > own.lanes)
         own = {lanes, lanes * of_one, peer < topology_.ranks ? kOwnAlphaUs : kSwitchAlphaUs,
@@ -130,13 +131,13 @@ class Builder {
     }
   }
 
-  // -1: neither a GPU of this job nor a switch.
+  // -1: the other end is neither a GPU of this job nor a switch.
   Node other_end(const Element& link) {
     const std::string target = normal_busid(link.get("target"));
     if (const auto peer = rank_of_.find(target); peer != rank_of_.end()) return peer->second;
     const bool is_switch = link.get("tclass").starts_with(kSwitchClass) && !link.get("tclass").starts_with("0x068001");
     if (!is_switch && !link.get("target").starts_with(kInvisible)) return -1;
-    // All GPUs of a host hang on all its NVSwitches: together they are one.
+    // Every GPU of a host is connected to all NVSwitches of the host, so they count as one switch.
     if (nvswitch_ < 0) nvswitch_ = add_switch(SwitchKind::nvswitch);
     return nvswitch_;
   }
@@ -182,7 +183,7 @@ class Builder {
     for (const Element& child : pci.children) add_pci(child, node);
   }
 
-  // Switches with one neighbour lead nowhere.
+  // A switch with fewer than two neighbours leads nowhere.
   void drop_dead_ends() {
     std::vector<bool> kept(static_cast<std::size_t>(topology_.nodes()), true);
     for (bool changed = true; changed;) {
@@ -216,7 +217,7 @@ class Builder {
     topology_.switch_kinds = std::move(kinds);
   }
 
-  // A lane is one unit of the slowest kind of link; a faster one has as many as fit.
+  // One lane is the bandwidth of the slowest kind of link; a faster link has as many lanes as fit.
   void count_in_units() {
     double unit = std::numeric_limits<double>::infinity();
     for (const Link& link : topology_.links) unit = std::min(unit, link.gbytes_per_s / link.lanes);

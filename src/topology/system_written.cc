@@ -1,4 +1,4 @@
-// The way back: a topology as NCCL would describe the machine.
+// The reverse conversion: a topology as NCCL would describe the machine.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +15,7 @@ std::string switch_busid(Node node) { return fmt::format("{:04x}:{:02x}:00.0", n
 
 constexpr std::string_view kNvidiaGpu = "0x030200", kAmdGpu = "0x038000", kNvswitch = "0x068000", kBridge = "0x060400";
 
-// What NCCL reads the speed of an NVLink from.
+// NCCL derives the speed of an NVLink from this number.
 int compute_capability(const Topology& topology) {
   constexpr std::array<std::pair<std::string_view, int>, 3> kKnown{{{"dgx1p", 60}, {"dgx-a100", 80}, {"dgx-h100", 90}}};
   for (const auto& [name, capability] : kKnown)
@@ -28,7 +28,7 @@ std::string_view gcn_name(const Topology& topology) {
   return topology.name == "mi250x" ? "gfx90a" : "gfx906";
 }
 
-// The PCI speed of sixteen lanes that is nearest to a link's figure.
+// The PCI generation whose speed over sixteen lanes is nearest to the link's figure.
 std::string_view link_speed(double gbytes_per_s) {
   constexpr std::array<std::pair<double, std::string_view>, 6> kSpeeds{{{3, "2.5 GT/s PCIe"},
                                                                         {6, "5.0 GT/s PCIe"},
@@ -74,7 +74,7 @@ class Writer {
   }
 
  private:
-  // A switch of the PCI tree with nothing but CPUs above it.
+  // A root of the PCI tree: a CPU, or a switch that is no PCI switch but has PCI links.
   bool is_root(Node node) const {
     if (topology_.switch_kind(node) == SwitchKind::cpu) return true;
     return topology_.switch_kind(node) != SwitchKind::pcie &&
@@ -82,7 +82,7 @@ class Writer {
                        [&](const Link& link) { return link.src == node && link.link_class == LinkClass::pcie; });
   }
 
-  // The switch or CPU above; -1: none. Towards the CPUs hops get fewer.
+  // The switch or CPU above the node; -1: none. A parent is fewer hops away from a root than its child.
   Node parent(Node node) const {
     const std::vector<int>& height = heights();
     for (const Link& link : topology_.links)
@@ -94,7 +94,7 @@ class Writer {
     return -1;
   }
 
-  // Hops from a CPU, by node; -1: not in the PCI tree.
+  // By node: hops from a root of the PCI tree; -1: not in the tree.
   const std::vector<int>& heights() const {
     if (!heights_.empty()) return heights_;
     heights_.assign(static_cast<std::size_t>(topology_.nodes()), -1);

@@ -86,7 +86,7 @@ void validate(const Topology& topology) {
 }
 
 Topology host(int ranks) {
-  // Assumed figures of one core copying through shared memory; the probe replaces them by measured ones.
+  // Assumed figures of one core copying through shared memory; a measurement (measurement.h) replaces them.
   constexpr double kAssumedGbytesPerS = 8.0;
   constexpr double kAssumedAlphaUs = 0.4;
   Topology topology;

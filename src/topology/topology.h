@@ -20,7 +20,7 @@ enum class LinkClass : std::uint8_t { nvlink, xgmi, pcie, shm, net };
 std::string_view name(LinkClass link_class);
 LinkClass link_class_from_name(std::string_view name);  // throws invalid_argument
 
-// Where the figures of a link come from: data sheets, or this machine.
+// Origin of a link's figures: data sheets, or a measurement on this machine.
 enum class Source : std::uint8_t { assumed, measured };
 
 // One direction of a connection between two nodes.
@@ -34,17 +34,17 @@ struct Link {
   Source source = Source::assumed;
 };
 
-// SCCL's bandwidth relation B: over these links together at most `lanes` chunks a round.
+// SCCL's bandwidth relation B: these links together carry at most `lanes` chunks a round.
 struct SharedSet {
   int lanes = 1;
   std::vector<std::pair<Node, Node>> links;
 };
 
-// What a switch is on the machine; only names and pictures depend on it.
+// Kind of a switch on the machine. Schedules do not depend on it; names of paths, XML and pictures do.
 enum class SwitchKind : std::uint8_t { unknown, nvswitch, pcie, cpu, nic, fabric };
 
 std::string_view name(SwitchKind kind);
-SwitchKind switch_kind_from_name(std::string_view name);  // unknown for what is none
+SwitchKind switch_kind_from_name(std::string_view name);  // unknown for any other name
 
 struct Topology {
   std::string name;
@@ -54,21 +54,21 @@ struct Topology {
   std::vector<SharedSet> shared;
   std::vector<int> devices;  // ids that `--devices` kept, by rank; empty when all were kept
 
-  std::vector<SwitchKind> switch_kinds;  // by switch; empty when none is known
+  std::vector<SwitchKind> switch_kinds;  // by switch; empty when no kind is known
 
   int nodes() const { return ranks + switches; }
   SwitchKind switch_kind(Node node) const {
     return switch_kinds.empty() ? SwitchKind::unknown : switch_kinds[static_cast<std::size_t>(node - ranks)];
   }
-  // Lanes from src to dst over all parallel links; 0 when there is none.
+  // Sum over all parallel links from src to dst; 0 when there is no link.
   int lanes(Node src, Node dst) const;
 };
 
-// Throws invalid_argument naming the link or set that has a node out of range, a non-positive number of lanes, a
-// negative figure, or joins a node to itself.
+// Throws invalid_argument that names the link or set: a node out of range, a non-positive number of lanes, a negative
+// figure, or a link from a node to itself.
 void validate(const Topology& topology);
 
-// Every rank joined to every other by one lane through the host's memory.
+// Every rank is joined to every other rank by one lane through the host's memory.
 Topology host(int ranks);
 
 }  // namespace sccl::topology

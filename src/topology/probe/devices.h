@@ -1,4 +1,4 @@
-// What a driver's library says about the devices it shows: the same for NVIDIA's and AMD's.
+// The devices that a driver's library reports, in one form for NVIDIA and AMD.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 namespace sccl::topology::probe {
 
 struct DeviceLink {
-  std::string target;        // PCI address of the other end; kInvisibleTarget when that is not shown
+  std::string target;        // PCI address of the other end; kInvisibleTarget when hidden
   std::string target_class;  // PCI class of the other end
   int count = 1;
 };
 
 struct Device {
-  int index = 0;  // the library's number
+  int index = 0;  // the library's number of the device
   std::string busid;
   std::string sm;   // compute capability, e.g. "70"; empty on AMD
   std::string gcn;  // architecture, e.g. "gfx90a"; empty on NVIDIA
@@ -23,7 +23,7 @@ struct Device {
 struct Devices {
   std::string link_tag;  // "nvlink" or "xgmi"
   std::vector<Device> devices;
-  std::vector<std::string> notes;  // what was ignored, and why; one line each
+  std::vector<std::string> notes;  // what was ignored and why, one line each
 };
 
 inline constexpr const char* kInvisibleTarget = "fffffff:ffff:ff";

@@ -1,4 +1,4 @@
-// Only the types of hwloc.h are used, and functions that are looked up: nothing links with the library.
+// Uses only the types of hwloc.h. Functions are looked up at run time, so nothing links with the library.
 #include "topology/probe/hwloc.h"
 
 #include "base/error.h"
@@ -54,7 +54,7 @@ std::string info_of(const hwloc_obj* object, std::string_view name) {
   return "";
 }
 
-// Package of a device, for the CPU's model; null when the machine shows none.
+// The package of a device, which tells the CPU's model; null when the machine shows none.
 const hwloc_obj* package_near(const Api& api, hwloc_topology_t topology, const hwloc_obj* object) {
   for (; object != nullptr; object = object->parent)
     if (object->type == HWLOC_OBJ_PACKAGE) return object;
@@ -100,7 +100,7 @@ void add_nics(const hwloc_obj* device, std::vector<Nic>& nics) {
     const bool rdma = os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
     if (!rdma && os->attr->osdev.type != HWLOC_OBJ_OSDEV_NETWORK) continue;
     const std::string busid = busid_of(device->attr->pcidev);
-    // A card that shows both an interface and an RDMA device is the latter.
+    // A card with both a network interface and an RDMA device counts as the RDMA device.
     if (!nics.empty() && nics.back().busid == busid) {
       if (!rdma) continue;
       nics.pop_back();

@@ -1,4 +1,4 @@
-// PCI devices, NUMA nodes and NICs as hwloc sees them; serves where /sys does not, and reads recorded machines.
+// PCI devices, NUMA nodes and NICs from hwloc. Used where /sys shows nothing, and to read recorded machines.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 namespace sccl::topology::probe {
 
 struct HwlocView {
-  std::map<std::string, Chain> chains;  // by PCI address of GPUs and NICs
+  std::map<std::string, Chain> chains;  // by PCI address, for GPUs and NICs
   std::vector<Nic> nics;
 };
 
-// From this machine, or from an XML file of lstopo's when `xml` is not empty. Nothing when the library is missing or of
-// another major version, or the file cannot be read; the reason is in `why_not`.
+// Describes this machine, or the machine of an lstopo XML file when `xml` is not empty. Nothing when the library is
+// missing or of another major version, or when the file cannot be read; `why_not` then holds the reason.
 std::optional<HwlocView> hwloc_view(const std::string& library, const std::string& xml, std::string& why_not);
 
 }  // namespace sccl::topology::probe

@@ -11,7 +11,8 @@
 namespace sccl::topology::probe {
 namespace {
 
-// The library's interface, as far as it is used: types of NVIDIA's documentation, versions 3 and 2 of the two structs.
+// The part of the library's interface that is used, with the types of NVIDIA's documentation: versions 3 and 2 of the
+// two structs.
 using Return = int;
 using Handle = void*;
 constexpr Return kSuccess = 0;
@@ -25,7 +26,7 @@ struct PciInfo {
 enum RemoteType { kRemoteGpu = 0, kRemoteNpu = 1, kRemoteSwitch = 2 };
 enum P2pCapability { kP2pRead = 0, kP2pWrite = 1 };
 constexpr int kP2pOk = 0;
-constexpr unsigned kMostLinks = 36;  // more than any device has; the library refuses numbers it does not know
+constexpr unsigned kMostLinks = 36;  // more than any device has; the library refuses unknown numbers
 
 struct Api {
   Return (*init)();
@@ -34,7 +35,7 @@ struct Api {
   Return (*by_index)(unsigned, Handle*);
   Return (*pci_info)(Handle, PciInfo*);
   Return (*capability)(Handle, int*, int*);
-  // Missing in old libraries: then there are no NVLinks.
+  // Missing in old libraries; then no NVLinks are reported.
   Return (*link_state)(Handle, unsigned, int*) = nullptr;
   Return (*link_remote)(Handle, unsigned, PciInfo*) = nullptr;
   Return (*link_type)(Handle, unsigned, int*) = nullptr;
@@ -54,13 +55,13 @@ struct Api {
 
 std::string busid_of(const PciInfo& info) {
   const std::string text(info.bus_id, strnlen(info.bus_id, sizeof info.bus_id));
-  // Virtual machines show an address of ones, or none, for what they hide.
+  // For hidden devices, virtual machines show an address of ones or no address.
   if (text.empty() || text.find_first_of("fF") == 0) return kInvisibleTarget;
   return normal_busid(text);
 }
 
 std::vector<DeviceLink> links_of(const Api& api, Handle device) {
-  std::map<std::pair<std::string, std::string>, int> counts;  // by target and its class
+  std::map<std::pair<std::string, std::string>, int> counts;  // by target and the target's class
   for (unsigned link = 0; api.link_state != nullptr && api.link_remote != nullptr && link < kMostLinks; ++link) {
     int active = 0;
     if (api.link_state(device, link, &active) != kSuccess) break;
@@ -81,7 +82,7 @@ std::vector<DeviceLink> links_of(const Api& api, Handle device) {
   return links;
 }
 
-// Links that the driver does not let peers use are worth nothing.
+// Drops links that the driver does not let peers use.
 void drop_refused(const Api& api, const std::vector<Handle>& handles, Devices& found) {
   if (api.p2p_status == nullptr) return;
   std::map<std::string, std::size_t> by_busid;

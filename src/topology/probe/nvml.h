@@ -8,7 +8,7 @@
 
 namespace sccl::topology::probe {
 
-// Nothing when the library is missing, lacks a function or finds no driver; the reason is in `why_not`.
+// Nothing when the library is missing, lacks a function or finds no driver; `why_not` then holds the reason.
 std::optional<Devices> nvml_devices(const std::string& library, std::string& why_not);
 
 }  // namespace sccl::topology::probe

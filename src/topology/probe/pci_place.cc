@@ -16,7 +16,7 @@ Element& place(Element& system, const Chain& chain) {
 std::vector<std::string> without_lower_ports(const std::vector<std::string>& way) {
   std::vector<std::string> named;
   for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(way.size()) - 1; at >= 0; at -= 2) {
-    // What is left above the uppermost switch is a port of the CPU's bridge.
+    // The address left above the uppermost switch is a port of the CPU's bridge.
     if (at == 0 && !named.empty()) break;
     named.push_back(way[static_cast<std::size_t>(at)]);
   }

@@ -1,4 +1,4 @@
-// Where PCI devices are: the CPU and the switches above each, however that was found out.
+// Positions of PCI devices: the CPU and the switches above each device, from any source.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace sccl::topology::probe {
 
-// From the CPU down to the device, each with its attributes and without children.
+// The elements from the CPU down to the device, each with its attributes and without children.
 using Chain = std::vector<Element>;
 
 struct Nic {
@@ -17,11 +17,12 @@ struct Nic {
   Element net;
 };
 
-// Puts the chain into the tree; attributes that are there stay. Returns the device's element.
+// Adds the chain to the tree; existing attributes keep their values. Returns the device's element.
 Element& place(Element& system, const Chain& chain);
 
-// Of the PCI addresses on the way to a device, root port first and the device last, those that NCCL names: a switch is
-// two levels, the port above it and the port down to the device, and stands for itself once.
+// Selects the PCI addresses that NCCL names. `way` holds all addresses on the way to a device, the root port first and
+// the device last. A switch takes two addresses, its upper port and the port down to the device; NCCL names the upper
+// port only.
 std::vector<std::string> without_lower_ports(const std::vector<std::string>& way);
 
 }  // namespace sccl::topology::probe

@@ -11,7 +11,7 @@
 namespace sccl::topology::probe {
 namespace {
 
-// Both drivers' functions have the same shape. Devices are numbers: CUDA's handles are their ordinals.
+// Both drivers' functions have the same signatures. Devices are numbers: CUDA's handles are ordinals.
 using Status = int;
 constexpr Status kSuccess = 0;
 
@@ -54,7 +54,7 @@ struct Api {
     return attribute != nullptr && attribute(&value, which, device, peer) == kSuccess ? value : 0;
   }
 
-  // Either function may know better: the attribute is newer, the older one answers in all versions.
+  // Access if either function says so: the attribute is newer, the older function exists in all versions.
   bool access(int device, int peer) const {
     int can = 0;
     if (can_access(&can, device, peer) != kSuccess) can = 0;
@@ -107,7 +107,7 @@ std::optional<Peers> ask_all(const Api& api, const std::string& library_name, Pe
   std::vector<Device>& devices = peers.devices.devices;
   for (std::size_t a = 0; a < devices.size(); ++a)
     for (std::size_t b = 0; b < devices.size(); ++b) {
-      // Parts of one device (MIG) have its address.
+      // Parts of one device (MIG) share the device's address.
       if (devices[a].busid == devices[b].busid) continue;
       PeerPair pair{devices[a].busid, devices[b].busid, api.access(numbers[a], numbers[b]), false};
       pair.own_link = pair.access && api.own_link(numbers[a], numbers[b]);

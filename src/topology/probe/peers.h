@@ -1,5 +1,6 @@
-// What CUDA's and HIP's drivers say of pairs of devices: whether kernels of one may use the other's memory. They know
-// nothing of links, but what they refuse no link helps, and in many containers they are the only library there is.
+// Peer access from CUDA's and HIP's drivers: whether kernels of one device may use another device's memory. The drivers
+// know nothing of links. But a link between devices without peer access is useless, and in many containers the driver
+// is the only library there is.
 #pragma once
 
 #include <optional>
@@ -13,20 +14,20 @@ namespace sccl::topology::probe {
 struct PeerPair {
   std::string src, dst;   // PCI addresses
   bool access = false;    // kernels of src may use memory of dst
-  bool own_link = false;  // by a link of their own: NVLink (which alone has atomic operations between devices), xGMI
+  bool own_link = false;  // over NVLink (only NVLink has atomic operations between devices) or xGMI
 };
 
 struct Peers {
-  Devices devices;  // those that this process may use; links as far as pairs tell them, one each
+  Devices devices;  // the devices that this process may use; a pair with a link of its own has one link
   std::vector<PeerPair> pairs;
 };
 
-// Nothing when the library is not there or does not start. HIP's is looked for under its versions' names as well. An
-// empty name is that of no library.
+// Nothing when the library is missing or does not start. HIP's library is also searched under versioned names. An empty
+// name means no library.
 std::optional<Peers> cuda_peers(const std::string& library_name, std::string& why_not);
 std::optional<Peers> hip_peers(const std::string& library_name, std::string& why_not);
 
-// Links between devices that may not use each other's memory go; one note for each pair.
+// Removes links between devices without peer access; adds one note for each pair.
 void drop_refused(Devices& devices, const Peers& peers);
 
 }  // namespace sccl::topology::probe

@@ -13,7 +13,7 @@
 namespace sccl::topology::probe {
 namespace {
 
-// Asks /sys first and hwloc, whose start takes longer, only for what /sys does not show.
+// Asks /sys first. hwloc takes longer to start and is asked only for devices that /sys does not show.
 class Places {
  public:
   Places(const Sources& sources, std::vector<std::string>& notes)
@@ -71,8 +71,8 @@ void add_devices(Element& system, const Devices& devices, Places& places, Found&
   found.notes.insert(found.notes.end(), devices.notes.begin(), devices.notes.end());
 }
 
-// The management library knows the links and how many they are; the driver what kernels may do, and where the other is
-// missing (containers without the capability "utility"), that there is a link at all.
+// The management library knows the links and their number. The driver knows peer access. Without the management library
+// (containers without the capability "utility"), the driver at least tells that a link exists.
 std::optional<Devices> joined(std::optional<Devices> managed, const std::string& manager,
                               const std::optional<Peers>& peers) {
   if (!peers) return managed;
@@ -104,7 +104,7 @@ Found look(const Sources& sources) {
   found.system = {"system", {{"version", "1"}}, {}};
   Places places(sources, found.notes);
   std::string no_nvml, no_rocm;
-  std::string no_driver;  // without a management library either, that one's reason is enough
+  std::string no_driver;  // not reported: if the management library is missing, too, its reason is enough
   const std::optional<Devices> nvidia =
       joined(nvml_devices(sources.nvml, no_nvml), sources.nvml, cuda_peers(sources.cuda, no_driver));
   const std::optional<Devices> amd =

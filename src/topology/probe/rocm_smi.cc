@@ -19,7 +19,7 @@ struct Api {
   Status (*count)(std::uint32_t*);
   Status (*pci_id)(std::uint32_t, std::uint64_t*);
   Status (*link_type)(std::uint32_t, std::uint32_t, std::uint64_t*, int*);
-  // Missing in old libraries: then every link is single, and architectures are not known.
+  // Missing in old libraries; then every link counts as single, and architectures are unknown.
   Status (*bandwidth)(std::uint32_t, std::uint32_t, std::uint64_t*, std::uint64_t*) = nullptr;
   Status (*target_version)(std::uint32_t, std::uint64_t*) = nullptr;
 
@@ -37,13 +37,14 @@ std::string busid_of(std::uint64_t id) {
                      id & 7u);
 }
 
-// 908 and 90a are told as decimal 908 and 9010 by different versions of the library.
+// The library reports 908 and 90a as decimal 908 and 9010.
 std::string gcn_name(std::uint64_t version) {
   if (version == 9010) return "gfx90a";
   return fmt::format("gfx{}", version);
 }
 
-// The library tells pairs of devices and the bandwidth between them in units of the smallest of its links.
+// The library reports the bandwidth between two devices: its minimum is that of one link, its maximum that of all
+// links.
 int link_count(const Api& api, std::uint32_t src, std::uint32_t dst) {
   std::uint64_t least = 0, most = 0;
   if (api.bandwidth == nullptr || api.bandwidth(src, dst, &least, &most) != kSuccess || least == 0) return 1;
@@ -90,7 +91,7 @@ std::optional<Devices> rocm_devices(const std::string& library_name, std::string
       if (dst == src || busids[dst].empty()) continue;
       std::uint64_t hops = 0;
       int type = 0;
-      // Pairs more than a hop apart are told as well; their way is made of others' links.
+      // The library also lists pairs that are more than one hop apart; their path consists of other pairs' links.
       if (api.link_type(src, dst, &hops, &type) != kSuccess || type != kLinkXgmi || hops != 1) continue;
       device.links.push_back({busids[dst], kAmdGpuClass, link_count(api, src, dst)});
     }

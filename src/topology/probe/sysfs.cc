@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "0000:0a:00.0", and domains of more digits as virtual bridges have them.
+// "0000:0a:00.0"; virtual bridges have domains of more digits.
 bool is_busid(std::string_view name) {
   const std::size_t colon = name.find(':');
   if (colon == std::string_view::npos || colon < 4 || name.size() != colon + 8) return false;
@@ -78,10 +78,9 @@ Element Sysfs::cpu(int numa_node) const {
 Element Sysfs::pci(const std::string& busid) const {
   const fs::path folder = fs::path("sys/bus/pci/devices") / busid;
   Element pci{"pci", {{"busid", busid}}, {}};
-  // 0x030200 and 0x03020a are the same kind.
   for (const char* name : {"class", "vendor", "device", "subsystem_vendor", "subsystem_device"})
     if (const std::string value = read(folder / name); !value.empty()) pci.set(name, value);
-  // A link is as fast as the slower of its two ends. The port above is the folder above.
+  // A link is as fast as the slower of its two ends. The folder above the device is that of the port above.
   std::error_code error;
   const fs::path above = fs::canonical(root_ / folder, error).parent_path();
   for (const auto& [file, attribute] :
@@ -91,7 +90,7 @@ Element Sysfs::pci(const std::string& busid) const {
       const std::string of_port = read(fs::path("sys/bus/pci/devices") / above.filename() / file);
       if (leading_number(of_port) > 0 && leading_number(of_port) < leading_number(own)) own = of_port;
     }
-    // A bridge that is none answers "Unknown" or a width of 255.
+    // A bridge without a link reports "Unknown" or a width of 255.
     if (leading_number(own) > 0 && leading_number(own) < 255) pci.set(attribute, own);
   }
   return pci;
