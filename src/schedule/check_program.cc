@@ -12,7 +12,7 @@
 namespace sccl::schedule {
 namespace {
 
-// Ascending; a rank counted twice stands twice. Never changed once made: copies of a value share it.
+// Ascending; a rank that is counted twice appears twice. Immutable: copies of a value share it.
 using Contributions = std::shared_ptr<const std::vector<Rank>>;
 
 struct Symbol {
@@ -21,7 +21,7 @@ struct Symbol {
   Contributions contributions;
 };
 
-// Of a single operand there is nothing to add up.
+// A single operand needs no addition.
 Contributions sum(const std::vector<Symbol>& operands) {
   if (operands.size() == 1) return operands.front().contributions;
   std::vector<Rank> all;
@@ -109,7 +109,7 @@ class Machine {
     return *links_of_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(index)];
   }
 
-  // Scratch is one slice long; input and output of a chunk coincide where the caller may make them so.
+  // Scratch holds one slice. In place, a chunk's input and output are one place at the ranks that contribute the chunk.
   PlaceKey key(Rank rank, Place place, int slice) const {
     if (place.buffer == Buffer::scratch) return key_of(place, 0);
     const bool aliased = check_.placement == Placement::in_place && schedule_.collective != Collective::alltoall &&

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kBytesPerUsAtOneGbytePerS = 1e3;
 
-// The block a chunk's weight is relative to: the run of the buffer that goes from one rank to one other.
+// The block that a chunk's weight is relative to: the part of the buffer that goes from one rank to one other rank.
 int block_of(const Schedule& schedule, ChunkId chunk) {
   switch (schedule.collective) {
     case Collective::allgather:
@@ -27,7 +27,7 @@ int block_of(const Schedule& schedule, ChunkId chunk) {
   }
 }
 
-// How many of the blocks make up the L of one rank.
+// Number of blocks in the L of one rank.
 int blocks_per_buffer(const Schedule& schedule) {
   switch (schedule.collective) {
     case Collective::reducescatter:
@@ -39,7 +39,7 @@ int blocks_per_buffer(const Schedule& schedule) {
   }
 }
 
-// What is to be carried in one step: as a number of equal chunks, or by weight.
+// The load of one step: as a number of equal chunks, or by weight.
 struct Load {
   int chunks = 0;
   double sum = 0;
@@ -50,7 +50,7 @@ struct Load {
     sum += fraction;
     largest = std::max(largest, fraction);
   }
-  // The fraction of L the fullest lane carries, when no chunk is cut.
+  // The fraction of L on the fullest lane, when no chunk is split over lanes.
   double on_fullest_lane(int lanes, bool equal) const {
     if (equal) return largest * std::ceil(static_cast<double>(chunks) / lanes);
     return std::max(largest, sum / lanes);
@@ -80,7 +80,7 @@ class Beat {
     alpha_us_ = std::max(alpha_us_, alpha_us);
   }
 
-  // Latency and time per byte of L of what was added since the last call.
+  // Latency, and time per byte of L, of the loads added since the last call.
   LinearCost take() {
     LinearCost cost{alpha_us_, 0};
     const bool equal = schedule_.weights.empty();

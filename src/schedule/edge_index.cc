@@ -9,7 +9,7 @@ using topology::Edge;
 using topology::Link;
 namespace {
 
-// Of one of several parallel links; more is a slip of the pen, and sums must not overflow.
+// Limit for each of several parallel links: more lanes are a mistake in the input, and sums must not overflow.
 constexpr int kMostLanes = 1 << 29;
 
 }  // namespace

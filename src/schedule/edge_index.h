@@ -1,4 +1,4 @@
-// Dense numbers for a topology's directed edges, so that loads and times stand in arrays.
+// Dense numbers for a topology's directed edges, so that loads and times can be stored in arrays.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@ namespace sccl::schedule {
 
 using EdgeId = int;
 
-// All parallel links from one node to another, taken together.
+// All parallel links from one node to another, as one edge.
 struct EdgeInfo {
   topology::Edge ends;
   int lanes = 0;
-  double gbytes_per_s = 0;  // of all lanes
+  double gbytes_per_s = 0;  // sum over all lanes
   double alpha_us = 0;      // the least of the parallel links
   topology::LinkClass link_class = topology::LinkClass::shm;
 
@@ -28,19 +28,19 @@ class EdgeIndex {
 
   int size() const { return static_cast<int>(edges_.size()); }
   const EdgeInfo& operator[](EdgeId edge) const { return edges_[static_cast<std::size_t>(edge)]; }
-  // -1 when there is none.
+  // -1 when there is no such edge.
   EdgeId find(const topology::Edge& ends) const;
 
   // The shared sets an edge belongs to, as indices into Topology::shared.
   std::span<const int> sets_of(EdgeId edge) const;
-  // What one lane of a shared set carries: as much as a lane of its slowest link.
+  // Bandwidth of one lane of a shared set: that of a lane of its slowest link.
   double set_lane_gbytes_per_s(int set) const { return set_rates_[static_cast<std::size_t>(set)]; }
 
  private:
   std::vector<EdgeInfo> edges_;  // ascending by (src, dst)
-  std::vector<int> first_;       // of each source node in edges_
-  std::vector<int> sets_;        // of all edges, one after the other
-  std::vector<int> first_set_;   // of each edge in sets_; empty without shared sets
+  std::vector<int> first_;       // by source node: position of its first edge in edges_
+  std::vector<int> sets_;        // shared sets of all edges, one edge after the other
+  std::vector<int> first_set_;   // by edge: position of its first set in sets_; empty without shared sets
   std::vector<double> set_rates_;
 };
 

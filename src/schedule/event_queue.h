@@ -1,7 +1,7 @@
-// Events in order of time; events of one time in the order they were added.
+// Events in order of time; events of equal time in the order in which they were added.
 //
-// Simulated collectives are symmetric: thousands of events share a time. They share a bucket here, and only different
-// times are sorted.
+// Simulated collectives are symmetric: thousands of events have the same time. Such events share a bucket, and only the
+// different times are sorted.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace sccl::schedule {
 template <typename Event>
 class EventQueue {
  public:
-  using Time = double;  // whole numbers, so that equal times are equal bits
+  using Time = double;  // whole numbers, so that equal times have equal bits
 
   void add(Time time, const Event& event) {
     const auto [found, inserted] = bucket_of_.try_emplace(time, 0);
@@ -26,7 +26,8 @@ class EventQueue {
     buckets_[static_cast<std::size_t>(found->second)].push_back(event);
   }
 
-  // Calls handle(time, event) for every event, also for those that handling adds; none may be added for the past.
+  // Calls handle(time, event) for every event, including events added while handling. No event may be added for a past
+  // time.
   template <typename Handle>
   void run(Handle handle) {
     while (!times_.empty()) {
@@ -34,7 +35,7 @@ class EventQueue {
       const Time time = times_.back();
       times_.pop_back();
       const auto bucket = static_cast<std::size_t>(bucket_of_.at(time));
-      // By index: handling an event may add to this very bucket, or make room for others.
+      // By index: handling an event may add to this bucket, or may reallocate the list of buckets.
       for (std::size_t i = 0; i < buckets_[bucket].size(); ++i) handle(time, Event(buckets_[bucket][i]));
       buckets_[bucket].clear();
       bucket_of_.erase(time);

@@ -9,7 +9,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kVersion = 1;
-// Beyond these a file is hostile rather than large: verification would take hours.
+// A larger file is hostile: verification would take hours.
 constexpr int kMaxChunks = 1 << 20;
 constexpr int kMaxSteps = 1 << 16;
 constexpr std::size_t kMaxSends = std::size_t{1} << 26;

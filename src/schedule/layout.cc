@@ -10,7 +10,8 @@
 namespace sccl::schedule {
 namespace {
 
-// A chunk's block (the run of `count` elements it lies in, at the sender and at the receiver) and its position there.
+// The block (of `count` elements) that holds a chunk, at the sender and at the receiver, and the chunk's position in
+// the block.
 struct Position {
   int input_block;
   int output_block;
@@ -31,7 +32,7 @@ Position position(const Schedule& schedule, ChunkId chunk) {
     case Collective::alltoall:
       return {chunk / ranks % ranks, owner, chunk / (ranks * ranks), schedule.chunks / (ranks * ranks)};
     case Collective::allreduce:
-      // The chunks of one owner lie together, as in the ReduceScatter and AllGather it is made of.
+      // The chunks of one owner are adjacent, as in the ReduceScatter and the AllGather that make up the AllReduce.
       if (schedule.chunks % ranks == 0)
         return {0, 0, owner * (schedule.chunks / ranks) + chunk / ranks, schedule.chunks};
       break;
@@ -54,8 +55,8 @@ std::size_t weighted_boundary(std::size_t count, double before, double total, st
   return std::min(count, (exact + unit / 2) / unit * unit);
 }
 
-// Chunks of a block, piece by piece. The weights before each are one running sum, so that the end of a piece is bit for
-// bit the beginning of the next.
+// Places the chunks of a block one after another. The weights before each piece are one running sum, so the end of a
+// piece is exactly the beginning of the next piece.
 void place_block(const Schedule& schedule, std::span<const ChunkId> chunks, std::size_t count, std::size_t unit,
                  std::span<ChunkPlace> places) {
   const auto weight = [&](ChunkId chunk) { return schedule.weights[static_cast<std::size_t>(chunk)]; };
@@ -74,7 +75,7 @@ void place_block(const Schedule& schedule, std::span<const ChunkId> chunks, std:
   }
 }
 
-// O(chunks log chunks): calls on devices place their chunks anew every time.
+// O(chunks log chunks), because a call on a device places its chunks anew every time.
 void place_weighted(const Schedule& schedule, std::size_t count, std::size_t unit, std::span<ChunkPlace> places) {
   std::vector<ChunkId> chunks(static_cast<std::size_t>(schedule.chunks));
   std::iota(chunks.begin(), chunks.end(), 0);

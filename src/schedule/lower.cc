@@ -1,14 +1,14 @@
-// The schedule is walked step by step. For every (rank, chunk) we know the operation that produced the present value
-// and the operations that have read it; reading, overwriting and forwarding that value yield operations and
-// dependencies. Connection endpoints that meet in one operation share a lane (union-find), so that a ring is one lane
-// a rank and the children of a tree node are parallel lanes.
+// The schedule is walked step by step. For every (rank, chunk) the lowering keeps the operation that produced the
+// present value and the operations that have read it. Reading, overwriting and forwarding this value yield operations
+// and dependencies. Connection endpoints that meet in one operation share a lane (union-find), so a ring has one lane
+// per rank, and the children of a tree node are parallel lanes.
 //
-// Order. Operations of a lane stand in ascending (step, sends before receives), which is the order they are made in,
-// and the messages of a connection have the order of the sender's operations: forwarded ones, made by receives of the
-// step before, precede those of the send phase. The receiver takes them in the same order. Without forwarding every
-// wait of a lane is therefore for something of an earlier (step, phase, message), at its own rank or a peer's, and no
-// cycle of waits exists even with one slot. An operation that forwards also waits for room to do so; whether a program
-// of such operations can deadlock depends on the number of slots, and check_program() answers it.
+// Order. Operations of a lane are in ascending (step, sends before receives), the order in which they are created. The
+// messages of a connection are in the order of the sender's operations: messages forwarded by receives of the previous
+// step precede messages of the send phase. The receiver takes messages in the same order. Without forwarding,
+// therefore, every wait of a lane is for an earlier (step, phase, message), at its own rank or at a peer, and no cycle
+// of waits exists even with one slot. A forwarding operation also waits for room to forward. Whether such a program can
+// deadlock depends on the number of slots; check_program() decides.
 #include "schedule/lower.h"
 
 #include <algorithm>
@@ -45,15 +45,15 @@ class Groups {
 
  private:
   std::vector<int> parent_;
-  std::vector<bool> receives_;  // the group contains an incoming connection
+  std::vector<bool> receives_;  // by group: whether it contains an incoming connection
 };
 
 // An operation before lanes are known.
 struct Task {
   Op op;
-  int group = -1;                   // of endpoints; -1: local only
+  int group = -1;                   // of endpoints; -1: the task is local
   std::vector<int> waits_for;       // tasks of the same slice
-  std::vector<int> waits_for_last;  // tasks of the slice before
+  std::vector<int> waits_for_last;  // tasks of the previous slice
 };
 
 // The present value of one chunk at one rank.
@@ -65,12 +65,13 @@ struct Value {
   int contributions = 0;
 };
 
-// Lowers one rank's part; message numbers tie it to the other ranks.
+// Lowers one rank's part; the order of messages ties it to the other ranks.
 class RankLowering {
  public:
   RankLowering(const Schedule& schedule, Rank rank) : schedule_(schedule), rank_(rank) {}
 
-  // Sends of one chunk in one step that the operation which received the value can forward. Returns the rest.
+  // Lets the operation that received the value forward it, for those sends of one chunk in one step where this is
+  // possible. Returns the other targets.
   std::vector<Rank> forward(ChunkId chunk, Step step, const std::vector<Rank>& targets) {
     const Value& value = value_of(chunk);
     std::vector<Rank> rest;
@@ -89,7 +90,7 @@ class RankLowering {
     return rest;
   }
 
-  // The remaining sends of one chunk in one step: operations that read the value where it lies.
+  // The remaining sends of one chunk in one step: operations that read the stored value.
   void send(ChunkId chunk, const std::vector<Rank>& targets) {
     std::map<int, int> task_of_group;
     for (const Rank target : targets) {
@@ -116,7 +117,7 @@ class RankLowering {
     int contributions;
   };
 
-  // All arrivals of one chunk in one step: one operation, operands by ascending rank.
+  // All arrivals of one chunk in one step become one operation, with operands by ascending rank.
   void receive(ChunkId chunk, Step step, std::vector<Arrival> arrivals) {
     Value& value = value_of(chunk);
     const int task = add_task(chunk);
@@ -170,7 +171,7 @@ class RankLowering {
   }
 
  private:
-  // Made when the chunk is first met: a rank meets few of the ranks^2 chunks of an AlltoAll. References stay valid.
+  // Created when the chunk is first used: of the ranks^2 chunks of an AlltoAll, a rank uses few. References stay valid.
   Value& value_of(ChunkId chunk) {
     const auto [found, inserted] = values_.try_emplace(chunk);
     if (inserted && ends(schedule_, chunk).contributes(rank_)) {
@@ -213,8 +214,8 @@ class RankLowering {
     return {Via::local, -1, value.place};
   }
 
-  // A new value must not be written over one that is still to be read. Input and output of one chunk count as one
-  // place, because the caller may have made them so. Scratch is reused by every slice.
+  // A new value must not overwrite a value that is still to be read. Input and output of one chunk count as one place,
+  // because the caller may pass one buffer for both. Every slice reuses scratch.
   void overwrite(const Value& old, int writer) {
     Task& task = tasks_[static_cast<std::size_t>(writer)];
     for (const int reader : old.readers)
@@ -229,7 +230,7 @@ class RankLowering {
     return {Buffer::scratch, found->second};
   }
 
-  // A chunk that stays where it is contributed (a rank's own block) still has to reach the output buffer.
+  // A chunk that stays at its contributor (a rank's own block) must still be copied to the output buffer.
   void copy_own_chunks() {
     for (ChunkId chunk = 0; chunk < schedule_.chunks; ++chunk) {
       if (!ends(schedule_, chunk).receives(rank_)) continue;
@@ -280,14 +281,13 @@ class RankLowering {
     return program;
   }
 
-  // The first write of a scratch slot waits for the last slice's reads of it.
+  // The first write of a scratch slot waits for the previous slice's reads of the slot.
   void reuse_of_scratch() {
     for (const auto& [slot, writer] : first_writer_)
       tasks_[static_cast<std::size_t>(writer)].waits_for_last = scratch_readers_[slot];
   }
 
-  // Waiting for the last of a lane's operations includes waiting for the ones before it, and a lane need not wait for
-  // itself.
+  // A wait for an operation of a lane includes all earlier operations of the lane. A lane need not wait for itself.
   void link(RankProgram& program, const std::vector<std::pair<int, int>>& position, int index) {
     const int lane = position[static_cast<std::size_t>(index)].first;
     const int op = position[static_cast<std::size_t>(index)].second;
@@ -314,7 +314,7 @@ class RankLowering {
   std::vector<Task> tasks_;
   std::unordered_map<ChunkId, Value> values_;
   std::vector<Message> sent_;
-  std::set<int> kept_;                               // tasks whose stored result is read again or is the outcome
+  std::set<int> kept_;                               // tasks whose stored result is read again or is part of the output
   std::map<ChunkId, int> scratch_;                   // slot of each chunk that has no place in the output
   std::map<int, int> first_writer_;                  // task, by scratch slot
   std::map<int, std::vector<int>> scratch_readers_;  // tasks, by scratch slot
@@ -326,8 +326,8 @@ std::vector<Rank> targets_of(const std::vector<Send>& sends, std::size_t begin, 
   return targets;
 }
 
-// Two connections bring the messages of two joint operations in opposite orders. Possible only when forwarded messages
-// overtake others; without forwarding every connection is in order of chunks.
+// Two connections deliver the messages of two joint operations in opposite orders. This happens only when forwarded
+// messages overtake others; without forwarding every connection is in order of chunks.
 struct OrderConflict {};
 
 class Lowering {
@@ -364,7 +364,7 @@ class Lowering {
       arrivals[{send.dst, send.chunk}].push_back(
           {send.src, send.kind, ranks_[static_cast<std::size_t>(send.src)].contributions(send.chunk)});
     }
-    // For every connection, the chunks of this step's messages in the sender's order.
+    // By connection: the chunks of this step's messages in the sender's order.
     Queues queues;
     for (Rank source = 0; source < schedule_.ranks; ++source)
       for (const auto& message : ranks_[static_cast<std::size_t>(source)].take_messages())
@@ -372,7 +372,7 @@ class Lowering {
     while (!arrivals.empty()) receive_next(arrivals, queues, sends_[begin].step);
   }
 
-  // Takes, at every rank, the operations whose messages all stand first in their connections.
+  // At every rank, takes the operations whose messages are all first in their connections.
   void receive_next(Arrivals& arrivals, Queues& queues, Step step) {
     const std::size_t before = arrivals.size();
     for (auto entry = arrivals.begin(); entry != arrivals.end();) {

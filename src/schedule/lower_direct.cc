@@ -1,13 +1,13 @@
-// Star fusing: a chunk whose contributions all go to one rank in one hop, and whose result goes from there in one hop,
-// is one operation at that rank, on the peers' own buffers.
+// Star fusing: a chunk becomes one operation if all its contributions go to one rank in one hop, and its result goes
+// from this rank to all receivers in one hop. That rank runs the operation on the peers' own buffers.
 //
-// What is only copied can be moved by either end. An AllGather's or a Gather's source writes it everywhere: it is read
-// once, and every rank has as much to do. A Broadcast's root writes its share of the chunks and the others fetch the
-// rest, so that nobody looks on. Otherwise everyone fetches what it receives.
+// Either end can move a chunk that is only copied. The source of an AllGather or Gather writes its chunk to all
+// receivers: the chunk is read once, and every rank has the same work. A Broadcast's root writes its share of the
+// chunks and the others fetch the rest, so that no rank is idle. In all other cases each receiver fetches its chunks.
 //
-// A rank posts its buffer addresses to every peer that touches them, performs its own operations, and drains: it
-// returns only when every peer has released what was posted. No two ranks write the same bytes, and a chunk's inputs
-// are read only by the rank that overwrites them, so in-place calls need no further order.
+// A rank posts its buffer addresses to every peer that accesses them, performs its own operations, and drains: it
+// returns only when every peer has released the posted addresses. No two ranks write the same bytes, and only the rank
+// that overwrites a chunk's inputs reads them, so in-place calls need no further order.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -24,7 +24,7 @@ struct Star {
   std::vector<Rank> leaves_out;  // receive over one hop
 };
 
-// All reduces before all copies, each over one hop, meeting in one rank.
+// Accepts a route in which all reduces precede all copies, each send is one hop, and one rank is the centre.
 std::optional<Star> star_of(const Schedule& schedule, ChunkId chunk, const std::vector<Send>& sends) {
   const ChunkEnds chunk_ends = ends(schedule, chunk);
   Star star;
@@ -69,7 +69,7 @@ class DirectRank {
     moves_.push_back(std::move(op));
   }
 
-  // This rank writes a chunk of its own wherever it is received.
+  // This rank writes its own chunk to every receiver.
   void spread(const Star& star) {
     Op op;
     op.chunk = star.chunk;
@@ -80,7 +80,7 @@ class DirectRank {
     moves_.push_back(std::move(op));
   }
 
-  // This rank fetches a chunk from where it lies (its own included).
+  // This rank fetches a chunk from the source's input (the source may be this rank).
   void fetch(ChunkId chunk, Rank source) {
     Op op;
     op.chunk = chunk;
@@ -125,7 +125,8 @@ class DirectRank {
     return op;
   }
 
-  // Ranks that fetch from everyone begin with different peers, so that no peer's memory is read by all at once.
+  // Ranks that fetch from all peers begin with different peers, so that the ranks do not all read one peer's memory at
+  // once.
   void start_with_different_peers() {
     if (fetched_from_.size() != moves_.size()) return;
     const auto distance = [&](const Op& op) {
@@ -137,7 +138,7 @@ class DirectRank {
     std::stable_sort(moves_.begin(), moves_.end(), [&](const Op& a, const Op& b) { return distance(a) < distance(b); });
   }
 
-  // A peer is released as soon as its buffers have been used for the last time.
+  // Releases a peer after the last use of its buffers.
   void append_moves(Lane& lane) {
     std::map<int, std::size_t> last_use;
     for (std::size_t i = 0; i < moves_.size(); ++i) {

@@ -1,5 +1,5 @@
-// The schedule is walked step by step, departures before arrivals, which is also the order of the steps of every block.
-// Each thing a step waits for stands earlier in that order, so blocks cannot wait for one another in a circle.
+// The schedule is walked step by step, departures before arrivals; the steps of every block have the same order. Every
+// step waits only for steps that are earlier in this order, so blocks cannot wait for one another in a cycle.
 #include "schedule/msccl_export.h"
 
 #include <algorithm>
@@ -24,14 +24,14 @@ struct StepRef {
   int step = -1;
 };
 
-// What a chunk is at one rank at the moment.
+// The present value of a chunk at one rank.
 struct Present {
   MscclPlace place;
-  StepRef writer;                // none: the caller's input
-  std::vector<StepRef> readers;  // since it was written
+  StepRef writer;                // default: the caller's input
+  std::vector<StepRef> readers;  // since the value was written
 };
 
-// Chunks that lie side by side at both ends.
+// Chunks that are adjacent at both ends.
 struct Parcel {
   Rank src = 0;
   Rank dst = 0;
@@ -113,7 +113,7 @@ class Exporter {
     return {MscclBuffer::input, static_cast<int>(offsets_[static_cast<std::size_t>(chunk)].input_offset)};
   }
 
-  // Where a chunk that arrives at a rank is kept.
+  // The place where a rank keeps an arriving chunk.
   MscclPlace home(Rank rank, ChunkId chunk) {
     if (ends(schedule_, chunk).receives(rank))
       return {MscclBuffer::output, static_cast<int>(offsets_[static_cast<std::size_t>(chunk)].output_offset)};
@@ -127,7 +127,7 @@ class Exporter {
     return lanes;
   }
 
-  // One step's sends, by connection and lane; receivers add in ascending order of the senders.
+  // One step's sends, by connection and lane. Receivers add in ascending order of the senders.
   std::vector<Parcel> parcels_of(const std::vector<int>& sends) {
     std::map<std::tuple<Rank, Rank, SendKind>, std::vector<std::tuple<MscclPlace, MscclPlace, ChunkId>>> by_connection;
     for (const int at : sends) {
@@ -161,7 +161,7 @@ class Exporter {
            parcel.to.buffer == to.buffer && parcel.to.offset + count == to.offset;
   }
 
-  // The block of a GPU for a peer, direction and lane; `peer` -1: for local copies.
+  // The block of a GPU for a peer, direction and lane; `peer` -1: the block for local copies.
   int block(Rank rank, Rank peer, bool sends, int lane) {
     auto& known = blocks_[static_cast<std::size_t>(rank)];
     auto& blocks = algo_.gpus[static_cast<std::size_t>(rank)].blocks;
@@ -170,7 +170,7 @@ class Exporter {
     return found->second;
   }
 
-  // Appends a step behind nops for all it waits for but the last.
+  // Appends the step. The step itself waits for the last of `waits_for`; nops before it wait for the others.
   StepRef append(Rank rank, int block_index, MscclStep step, const std::vector<StepRef>& waits_for) {
     auto& blocks = algo_.gpus[static_cast<std::size_t>(rank)].blocks;
     auto& steps = blocks[static_cast<std::size_t>(block_index)].steps;
@@ -213,7 +213,7 @@ class Exporter {
       waits_for.insert(waits_for.end(), old.readers.begin(), old.readers.end());
     }
     const bool adds = parcel.kind == SendKind::reduce && holds(parcel.dst, parcel.chunks.front());
-    // Parsers differ in whether the local operand of an addition is src or dst: they are the same here.
+    // Parsers disagree whether the local operand of an addition is src or dst, so both are the same place here.
     const MscclStep step{adds ? MscclOp::recv_reduce_copy : MscclOp::recv,
                          adds ? parcel.to : parcel.from,
                          parcel.to,
@@ -229,7 +229,8 @@ class Exporter {
 
   bool holds(Rank rank, ChunkId chunk) { return present(rank, chunk).place.offset >= 0; }
 
-  // An addition happens where the sum is kept, so the rank's own contribution is copied there before the first one.
+  // An addition takes place where the sum is kept, so the rank's own contribution is copied there before the first
+  // addition.
   void bring_home(const Parcel& parcel, int into) {
     for (std::size_t i = 0; i < parcel.chunks.size(); ++i) {
       const MscclPlace to{parcel.to.buffer, parcel.to.offset + static_cast<int>(i)};
@@ -243,7 +244,7 @@ class Exporter {
     }
   }
 
-  // A chunk that stays where it is contributed still has to reach the output buffer.
+  // A chunk that stays at its contributor must still be copied to the output buffer.
   void copy_own_chunks() {
     for (Rank rank = 0; rank < schedule_.ranks; ++rank)
       for (ChunkId chunk = 0; chunk < schedule_.chunks; ++chunk) {

@@ -1,5 +1,5 @@
-// A schedule has one value of a chunk at a rank at a time, and a message carries the value of its source. So a
-// message's contributions tell which arrivals at its source came before it: those it contains. All such facts are
+// In a schedule a rank has one value of a chunk at a time, and a message carries its source's value. A message's
+// contributions therefore tell which arrivals at its source preceded it: those that it contains. All such facts are
 // constraints step(a) + distance <= step(b), and the least solution gives the steps.
 #include "schedule/msccl_import.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kAssumedGbytesPerS = 25;
 constexpr double kAssumedAlphaUs = 1.5;
-// Comparisons of messages of one chunk at one rank; more are hostile.
+// The second limit counts comparisons of messages of one chunk at one rank. A file that exceeds a limit is hostile.
 constexpr Step kMostSteps = 1 << 16;
 constexpr std::size_t kMostConstraints = std::size_t{1} << 24;
 
@@ -47,7 +47,7 @@ class Steps {
     }
   }
 
-  // Longest paths from the start; a cycle that grows has no solution.
+  // Longest paths from the start. If a cycle has positive length, there is no solution.
   std::vector<Step> solve() const {
     std::vector<Step> steps(after_.size(), 0);
     std::deque<int> changed;
@@ -87,7 +87,7 @@ class Steps {
     after_[static_cast<std::size_t>(earlier)].push_back({later, distance});
   }
 
-  // What a departure contains had arrived a step before; what it does not contain arrives in its step or later.
+  // A departure contains arrivals of earlier steps; an arrival that it does not contain happens in its step or later.
   void order_at_rank(int arrival, int departure) {
     if (message(arrival).contributions.within(message(departure).contributions))
       order(arrival, departure, 1);
@@ -95,7 +95,8 @@ class Steps {
       order(departure, arrival, 0);
   }
 
-  // A copy shares its step with no other arrival: it follows what it contains, and precedes what is added to it.
+  // A copy shares its step with no other arrival: it follows the arrivals that it contains, and precedes those that are
+  // added to it.
   void order_arrivals(int a, int b) {
     if (message(a).kind == SendKind::reduce && message(b).kind == SendKind::reduce) return;
     const bool b_is_last =

@@ -1,4 +1,4 @@
-// From an MSCCL algorithm to a schedule.
+// Converts an MSCCL algorithm to a schedule.
 #pragma once
 
 #include "schedule/msccl_xml.h"
@@ -6,10 +6,10 @@
 
 namespace sccl::schedule {
 
-// The routes the algorithm's messages take, on a topology of the links it uses (a lane for every channel, with assumed
-// figures of an NVLink). Steps are as early as the data allow, because the file has none. Throws invalid_argument
-// naming line and element when the algorithm is wrong, or says that a rank keeps two values of one chunk at once,
-// which no schedule does.
+// The routes of the algorithm's messages, on a topology of the links in use (one lane per channel, with assumed figures
+// of an NVLink). The file has no steps, so steps are as early as the data allow. Throws invalid_argument that names
+// line and element when the algorithm is wrong, or when a rank keeps two values of one chunk at once, which no schedule
+// can express.
 Schedule schedule_from_msccl(const MscclAlgo& algo);
 
 }  // namespace sccl::schedule

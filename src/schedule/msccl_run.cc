@@ -17,7 +17,7 @@ namespace {
 
 // Slots of a connection in NCCL's simple protocol; a program that needs more may hang there.
 constexpr std::size_t kSlots = 8;
-// Chunks of messages beyond this are hostile: each keeps a set of ranks.
+// A file with more is hostile: each chunk of a message keeps a set of ranks.
 constexpr int kMostChunks = 1 << 20;  // as in schedules in JSON
 constexpr std::size_t kMostMessages = std::size_t{1} << 22;
 
@@ -34,7 +34,7 @@ Collective collective_of(const MscclAlgo& algo) {
   return *collective;
 }
 
-// The frame of a schedule with as many chunks as the file's buffers have.
+// An empty schedule with as many chunks as the file's buffers have.
 Schedule frame_of(const MscclAlgo& algo) {
   Schedule frame;
   frame.name = algo.name;
@@ -81,9 +81,9 @@ std::vector<ChunkPlace> places_of(const Schedule& frame) {
 }
 
 struct Value {
-  int offset = 0;  // in its contributors' inputs
+  int offset = 0;  // in the inputs of its contributors
   Contributions contributions{0};
-  int message = -1;  // that brought it as it is; -1: it was made here
+  int message = -1;  // the message that delivered it unchanged; -1: computed here
 };
 
 struct Message {
@@ -135,7 +135,7 @@ class Machine {
              queue.front().line, std::get<0>(ends), std::get<1>(ends), std::get<2>(ends));
   }
 
-  // Null when nothing was written there.
+  // Null when the place was never written.
   const Value* find(Rank gpu, MscclPlace place) {
     place = canonical(gpu, place);
     auto& values = gpus_[static_cast<std::size_t>(gpu)];
@@ -167,7 +167,7 @@ class Machine {
     return positions_[static_cast<std::size_t>(gpu)][static_cast<std::size_t>(block)];
   }
 
-  // In place, input and output are one buffer, or one is the rank's own block of the other.
+  // In place, input and output are one buffer, or one buffer is the rank's own block of the other.
   MscclPlace canonical(Rank gpu, MscclPlace place) const {
     if (aliasing_ == Aliasing::out_of_place) return place;
     if (own_block_in_output_ > 0) {
@@ -287,7 +287,7 @@ class Machine {
   std::vector<Received> received_;
 };
 
-// Empty when every rank has what the collective defines, else what is wrong.
+// Empty when every rank has the collective's result, else a description of the error.
 std::string wrong_result(const Schedule& frame, std::span<const ChunkPlace> places, const MscclAlgo& algo,
                          Machine& machine) {
   for (ChunkId chunk = 0; chunk < frame.chunks; ++chunk) {
@@ -309,7 +309,7 @@ std::string wrong_result(const Schedule& frame, std::span<const ChunkPlace> plac
   return "";
 }
 
-// The file does not name the root: the one with which the results are right.
+// The file does not name the root; the root is the rank with which the results are right.
 void find_root(Schedule& frame, std::span<const ChunkPlace> places, const MscclAlgo& algo, Machine& machine) {
   std::string first;
   for (frame.root = 0; frame.root < (info(frame.collective).rooted ? frame.ranks : 1); ++frame.root) {
@@ -321,7 +321,7 @@ void find_root(Schedule& frame, std::span<const ChunkPlace> places, const MscclA
 }
 
 std::vector<MscclMessage> messages_of(const Schedule& frame, std::span<const ChunkPlace> places, Machine& machine) {
-  // By the rank that contributes it (all: -1) and its place there.
+  // By contributing rank (-1: all ranks) and place in its input.
   std::map<std::pair<Rank, int>, ChunkId> chunk_at;
   for (ChunkId chunk = 0; chunk < frame.chunks; ++chunk) {
     const ChunkEnds chunk_ends = ends(frame, chunk);
@@ -353,7 +353,7 @@ MscclRun run_msccl(const MscclAlgo& algo) {
     if (aliasing == Aliasing::in_place && result.frame.collective == Collective::alltoall)
       fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: alltoall cannot be in place: set inplace to 0",
            algo.line);
-    // Whether blocks race for a place shows in another order of their turns.
+    // Another order of turns reveals races of blocks for a place.
     for (int order = 0; order < 3; ++order) {
       Machine machine(algo, result.frame, aliasing);
       auto& turns = machine.turns();

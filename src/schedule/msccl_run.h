@@ -1,4 +1,5 @@
-// Symbolic execution of an MSCCL algorithm: what does every message carry, and does every GPU end with the right data?
+// Symbolic execution of an MSCCL algorithm: finds what every message carries, and whether every GPU ends with the right
+// data.
 #pragma once
 
 #include <bit>
@@ -9,7 +10,7 @@
 
 namespace sccl::schedule {
 
-// Ranks whose contributions a value holds.
+// The set of ranks whose contributions a value holds.
 class Contributions {
  public:
   explicit Contributions(int ranks = 0) : words_(static_cast<std::size_t>(ranks + 63) / 64) {}
@@ -27,7 +28,7 @@ class Contributions {
       if ((words_[i] & ~other.words_[i]) != 0) return false;
     return true;
   }
-  // The lowest rank; -1 when there is none.
+  // The lowest rank; -1 when empty.
   Rank first() const {
     for (std::size_t i = 0; i < words_.size(); ++i)
       if (words_[i] != 0) return static_cast<Rank>(i * 64) + std::countr_zero(words_[i]);
@@ -45,19 +46,19 @@ struct MscclMessage {
   Rank src = 0;
   Rank dst = 0;
   int channel = 0;
-  SendKind kind = SendKind::copy;  // reduce when it is added to something at the receiver, at once or later
+  SendKind kind = SendKind::copy;  // reduce if the receiver adds it to another value, at once or later
   Contributions contributions{0};
 };
 
 struct MscclRun {
   Schedule frame;                      // collective, ranks, root, chunks; no sends
-  std::vector<MscclMessage> messages;  // in the order of their reception
+  std::vector<MscclMessage> messages;  // in the order of reception
 };
 
-// Executes the algorithm in place and out of place, as far as it says it serves them, and in several orders of its
-// thread blocks. Throws invalid_argument naming line and element when a step reads what was never written, a
-// contribution is counted twice, counts of a send and its reception differ, blocks wait for one another, or a GPU does
-// not end with what the collective defines.
+// Executes the algorithm in place and out of place, where the algorithm claims to serve them, and in several orders of
+// its thread blocks. Throws invalid_argument that names line and element when a step reads a place never written, a
+// contribution is counted twice, the counts of a send and its reception differ, blocks wait for one another, or a GPU
+// does not end with the collective's result.
 MscclRun run_msccl(const MscclAlgo& algo);
 
 }  // namespace sccl::schedule

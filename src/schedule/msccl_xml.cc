@@ -32,11 +32,11 @@ constexpr int kMostSteps = 256;
 constexpr int kMostCount = 71;
 constexpr int kMostChannels = 64;
 constexpr int kMostPeersOfChannel = 32;
-// Ours: beyond them a file is hostile rather than large.
+// This library's limits: a larger file is hostile.
 constexpr int kMostGpus = 1024;
 constexpr int kMostChunks = 1 << 16;
 
-// Element and attribute access that knows where it is.
+// Access to elements and attributes; errors name the line.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {
@@ -78,7 +78,7 @@ class Reader {
     return static_cast<int>(number(node, name, least, most));
   }
 
-  // Children are elements of one kind, comments aside.
+  // Checks that all children are elements of one kind; comments are allowed.
   void only_children(const pugi::xml_node& node, std::string_view name) const {
     for (const pugi::xml_node child : node.children())
       if (child.type() == pugi::node_element && child.name() != name)
@@ -165,7 +165,7 @@ void check_dependencies(const Reader& reader, const pugi::xml_node& node, const 
           step.awaited_step >= static_cast<int>(gpu.blocks[static_cast<std::size_t>(step.awaited_block)].steps.size()))
         reader.refuse(child, "depid=\"{}\" deps=\"{}\" names no step of this gpu", step.awaited_block,
                       step.awaited_step);
-      // A block publishes its progress only where hasdep says so.
+      // A block publishes its progress only at steps with hasdep.
       const auto& awaited = gpu.blocks[static_cast<std::size_t>(step.awaited_block)].steps;
       if (std::none_of(awaited.begin() + step.awaited_step, awaited.end(),
                        [](const MscclStep& one) { return one.awaited; }))
@@ -176,7 +176,7 @@ void check_dependencies(const Reader& reader, const pugi::xml_node& node, const 
   }
 }
 
-// Messages of one sender, receiver and channel must meet in one order: one block at each end.
+// Messages of one sender, receiver and channel must have one order: one block at each end.
 void check_connections(const Reader& reader, const pugi::xml_node& node, const MscclGpu& gpu) {
   std::set<std::tuple<bool, int, int>> used;
   std::vector<std::array<int, 2>> peers(kMostChannels);
@@ -261,7 +261,7 @@ void append_step(std::string& text, int index, const MscclStep& step) {
       step.awaited_step, step.awaited ? 1 : 0);
 }
 
-// Names go into an attribute that strict parsers read up to the next quote.
+// Names become attribute values; strict parsers read these up to the next quote.
 std::string plain(const std::string& name) {
   std::string result;
   for (const char letter : name)

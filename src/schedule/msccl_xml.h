@@ -1,7 +1,7 @@
-// MSCCL's XML: what msccl-tools writes and RCCL and MSCCL read, as text and as data.
+// MSCCL's XML, which msccl-tools writes and RCCL and MSCCL read, as text and as data.
 //
-// An algorithm is, for every GPU, thread blocks with at most one peer to send to and one to receive from; a block's
-// steps run in order, and a step may wait for a step of another block of the same GPU.
+// An algorithm has, for every GPU, thread blocks. A block sends to at most one peer and receives from at most one peer;
+// its steps run in order. A step may wait for a step of another block of the same GPU.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ struct MscclPlace {
 
 struct MscclStep {
   MscclOp op = MscclOp::nop;
-  MscclPlace src;  // of a step that only receives: at the sender
-  MscclPlace dst;  // of a send: at the receiver
+  MscclPlace src;  // for a step that only receives: the place at the sender
+  MscclPlace dst;  // for a send: the place at the receiver
   int count = 0;   // chunks
   int awaited_block = -1;
   int awaited_step = -1;
@@ -81,8 +81,8 @@ struct MscclAlgo {
   int line = 0;
 };
 
-// Throws invalid_argument naming line, element and the rule that is broken. What msccl-tools leaves out (outofplace,
-// minBytes, maxBytes) has a default.
+// Throws invalid_argument that names line, element and the broken rule. Attributes that msccl-tools omits (outofplace,
+// minBytes, maxBytes) have defaults.
 MscclAlgo msccl_from_xml(std::string_view text);
 
 // Text that RCCL's parser reads: no declaration, double quotes, every attribute it requires.

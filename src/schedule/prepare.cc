@@ -16,7 +16,7 @@ Program prepare(const Schedule& schedule, int slots) {
     return program;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::internal_error) throw;
-    // A chain of forwarding operations needs more slots than there are; storing everywhere needs one.
+    // A chain of forwarding operations needs more slots than there are; without forwarding one slot suffices.
     Program program = lower(schedule, Forwarding::off);
     check_program(schedule, program, check);
     return program;

@@ -1,9 +1,9 @@
-// What a schedule is lowered to: for every rank, lanes of fused operations (MSCCL's model, generalised).
+// The lowered form of a schedule: for every rank, lanes of fused operations (MSCCL's model, generalised).
 //
-// An operation waits until all its operands have arrived and all its departures have room, then reduces the operands
-// element by element, in order, into all its destinations. A lane runs its operations in order and repeats the list
-// for every slice of the chunks; lanes of a rank wait for one another through dependencies. MSCCL's s, r, rcs, rrs,
-// rrc, rrcs, cpy and re are all operations of this one form.
+// An operation waits until all its operands have arrived and all its departures have room. It then reduces the operands
+// element by element, in order, into all its destinations. A lane runs its operations in order and repeats the list for
+// every slice of the chunks. Lanes of a rank wait for one another through dependencies. MSCCL's s, r, rcs, rrs, rrc,
+// rrcs, cpy and re are all operations of this form.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ namespace sccl::schedule {
 
 enum class Buffer : std::uint8_t { none, input, output, scratch };
 
-// A chunk's interval in a buffer of the caller (index: the chunk), or a slice-sized piece of scratch (index: which).
+// A chunk's interval in a buffer of the caller (index: the chunk), or a slice-sized piece of scratch (index: the
+// piece).
 struct Place {
   Buffer buffer = Buffer::none;
   int index = 0;
   auto operator<=>(const Place&) const = default;
 };
 
-// Where an operand comes from or a result goes: a local place; a slot of a connection; or, with `remote`, a place in
-// the peer's own buffers, whose addresses the peer posted on the connection.
+// The source of an operand or the target of a result: a local place; a slot of a connection; or, with `remote`, a place
+// in the peer's own buffers, whose addresses the peer posted on the connection.
 enum class Via : std::uint8_t { local, slot, remote };
 
 struct Access {
@@ -42,8 +43,8 @@ struct Dependency {
 enum class OpKind : std::uint8_t {
   move,     // operands -> destinations
   post,     // publish this rank's buffer addresses on destinations[0].connection
-  release,  // tell the poster on operands[0].connection that its buffers are no longer used
-  drain,    // wait until the peer on destinations[0].connection has released what was posted
+  release,  // tell the peer on operands[0].connection that its posted buffers are no longer used
+  drain,    // wait until the peer on destinations[0].connection has released the posted buffers
 };
 
 struct Op {
@@ -55,7 +56,8 @@ struct Op {
   std::vector<Dependency> dependencies;
 };
 
-// Slices outside, operations inside pipelines data through trees; the other order finishes one operation first.
+// slice_major: the outer loop runs over slices, which pipelines data through trees. op_major: each operation runs over
+// all slices before the next operation begins.
 enum class LaneOrder : std::uint8_t { slice_major, op_major };
 
 struct Lane {

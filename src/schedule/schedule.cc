@@ -41,7 +41,7 @@ int chunk_count(Collective collective, int ranks, int chunks_per_rank) {
     case Collective::allgather:
     case Collective::gather:
     case Collective::alltoall:
-      // A file may name any two numbers.
+      // Both numbers may come from a file and may be arbitrarily large.
       return static_cast<int>(
           std::min<std::int64_t>(std::int64_t{chunks_per_rank} * ranks, std::numeric_limits<int>::max()));
     default:
@@ -65,7 +65,7 @@ Schedule make_schedule(std::string name, Collective collective, Rank root, const
   return schedule;
 }
 
-// A part's owner and target are its chunk's: they follow from its number modulo what `chunks` is a multiple of.
+// A part has its chunk's owner and target: both follow from the chunk's number modulo a divisor of `chunks`.
 Schedule divided(const Schedule& schedule, int parts) {
   std::vector<Send> sends;
   for (int part = 0; part < parts; ++part)

@@ -1,9 +1,9 @@
 // The one representation of every collective: timed chunk routes.
 //
-// A chunk is an interval of the data. Its route is a set of sends, each with the step in which it happens and whether
-// it copies (replaces the receiver's value) or reduces (adds the sender's partial to the receiver's). A step reads
-// what was there when it began. Ring, tree, recursive doubling, SCCL's synthesized and Blink's packed schedules are
-// all values of this type.
+// A chunk is an interval of the data. Its route is a set of sends. Each send has the step in which it happens, and
+// either copies (replaces the receiver's value) or reduces (adds the sender's partial sum to the receiver's). A send
+// reads the sender's value at the beginning of the step. Ring, tree, recursive doubling, SCCL's synthesized and Blink's
+// packed schedules are all values of this type.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Send {
 };
 
 struct Schedule {
-  std::string name;  // of the planner that made it, for people
+  std::string name;  // of the planner, for people
   Collective collective = Collective::allreduce;
   int ranks = 0;
   Rank root = 0;
@@ -42,15 +42,15 @@ struct Schedule {
   int steps = 0;
   std::vector<int> rounds;      // by step
   std::vector<double> weights;  // by chunk, relative size within its block; empty: all equal
-  bool pipelined = false;       // steps give the order along a route only (tree packings)
+  bool pipelined = false;       // steps only give the order along a route (tree packings)
   std::vector<Send> sends;
 };
 
-// Where a chunk's contributions come from and where its value must end.
+// The ranks that contribute to a chunk and the ranks that must receive its value.
 struct ChunkEnds {
-  bool everyone_contributes = false;  // else only `source`
+  bool everyone_contributes = false;  // else only `source` contributes
   Rank source = 0;
-  bool everyone_receives = false;  // else only `sink`
+  bool everyone_receives = false;  // else only `sink` receives
   Rank sink = 0;
 
   bool contributes(Rank rank) const { return everyone_contributes || rank == source; }
@@ -64,19 +64,19 @@ ChunkEnds ends(const Schedule& schedule, ChunkId chunk);
 // alltoall, C otherwise.
 int chunk_count(Collective collective, int ranks, int chunks_per_rank);
 
-// What one step puts on the links, in chunks. A send between ranks that only switches join loads each edge of its path
-// (topology::Routes).
+// The load of one step on the links, in chunks. A send between ranks that only switches join loads each edge of its
+// path (topology::Routes).
 struct StepLoads {
   struct EdgeLoad {
     EdgeId edge;
     int chunks;
   };
   Step step = 0;
-  std::vector<EdgeLoad> edges;  // those with a load, ascending
+  std::vector<EdgeLoad> edges;  // edges with a load, ascending
   std::vector<int> sets;        // by shared set
 };
 
-// Visits the steps that have sends, in ascending order; returns a send whose ranks no path joins, if there is one.
+// Visits the steps that have sends, in ascending order. Returns a send whose ranks no path joins, if there is one.
 // Ranks and steps must be in range. Takes O(sends) memory and O(sends + steps) time for paths of bounded length.
 std::optional<Send> for_each_step(const Schedule& schedule, const EdgeIndex& edges,
                                   const std::function<void(const StepLoads&)>& visit);
@@ -84,10 +84,10 @@ std::optional<Send> for_each_step(const Schedule& schedule, const EdgeIndex& edg
 // Positions in `sends`, sorted by step; sends of one step keep their order.
 std::vector<int> order_by_step(const Schedule& schedule);
 
-// The fewest rounds each step can have on the schedule's topology (SCCL 3.2.3, condition C5).
+// By step: the fewest rounds that it can have on the schedule's topology (SCCL 3.2.3, condition C5).
 std::vector<int> needed_rounds(const Schedule& schedule);
 
-// A schedule with the fields filled in that follow from the others: G, steps and rounds from the sends.
+// Makes a schedule and derives the remaining fields: G, steps and rounds from the sends.
 Schedule make_schedule(std::string name, Collective collective, Rank root, const topology::Topology& topology,
                        int chunks_per_rank, std::vector<Send> sends);
 

@@ -15,17 +15,17 @@ namespace {
 using Picoseconds = double;  // whole numbers; exact beyond two hours
 
 constexpr double kPsPerUs = 1e6;
-// Beyond this the state of the slices would not fit into a few gigabytes.
+// The state of more slices would not fit into a few gigabytes.
 constexpr double kMostSlices = 1 << 27;
 constexpr int kMostLanes = 1 << 12;
 
 struct Event {
   enum class Kind : std::uint8_t { enter, follow, arrive, applied };
-  Picoseconds not_before = 0;  // enter: when the last byte has passed the link before
+  Picoseconds not_before = 0;  // enter: when the last byte has passed the previous link
   int message = 0;
   int connection = 0;
   int slice = 0;
-  std::int16_t hop = 0;  // enter: which link of the way
+  std::int16_t hop = 0;  // enter: index of the link on the path
   Kind kind = Kind::enter;
 };
 
@@ -50,11 +50,11 @@ struct ConnectionState {
 
 // One slice of a value.
 struct ValueState {
-  static constexpr int kMayReplace = -2;  // the old value is complete and read by all who wanted it
+  static constexpr int kMayReplace = -2;  // the old value is complete, and all its readers have read it
   static constexpr int kNobody = -1;
-  int missing = 0;        // arrivals that keep it from being complete
-  int unread = 0;         // by messages
-  int waiting = kNobody;  // the first of a list of arrivals that may not replace the old value yet
+  int missing = 0;        // arrivals until the value is complete
+  int unread = 0;         // messages that have not read it yet
+  int waiting = kNobody;  // head of the list of arrivals that may not replace the old value yet
   int next = -1;          // the value that replaces it
 };
 
@@ -96,7 +96,7 @@ class Engine {
     }
     if (options_.slice_bytes == 0 && schedule_.weights.empty()) uniform_bytes_ = chunk_bytes_.front();
     most_slices_ = *std::max_element(chunk_slices_.begin(), chunk_slices_.end());
-    // Room is kept for the most slices of every message; passing by those that have fewer costs time too.
+    // Every message gets room for the largest number of slices; skipping those that a message lacks takes time, too.
     if (static_cast<double>(graph_.messages.size()) * most_slices_ > kMostSlices)
       fail(ErrorCode::invalid_argument,
            "schedule '{}': {} sends in up to {} slices of {} bytes are more than is simulated: use larger slices",
@@ -105,7 +105,7 @@ class Engine {
   }
 
   double slice_bytes(int at, int slice) const {
-    if (uniform_bytes_ >= 0) return uniform_bytes_;  // without a look at the message, which is rarely in cache
+    if (uniform_bytes_ >= 0) return uniform_bytes_;  // avoids reading the message, which is rarely in cache
     const double bytes = chunk_bytes_[static_cast<std::size_t>(message(at).chunk)];
     if (most_slices_ == 1 || slices_of(at) == 1) return bytes;
     return slice + 1 < slices_of(at) ? options_.slice_bytes : bytes - options_.slice_bytes * slice;
@@ -166,7 +166,7 @@ class Engine {
   }
   ValueState& value(int value, int slice) { return values_[slice_index(value, slice)]; }
 
-  // Dataflow: all of them at once. Stepwise: the next one that has sends.
+  // Dataflow: opens all steps at once. Stepwise: opens the next step that has sends.
   void open_steps() {
     const std::size_t begin = opened_;
     if (begin == graph_.by_step.size()) return;
@@ -197,8 +197,8 @@ class Engine {
     }
   }
 
-  // Sends the connection's next slice when all it waits for is there. A slice asks for the link when the one before it
-  // begins, so connections that share a link take turns.
+  // Sends the connection's next slice when everything it waits for is there. A slice asks for the link when the slice
+  // before it begins, so connections that share a link take turns.
   void try_connection(ConnectionState& state) {
     if (state.last_begin > now_ || !may_leave(state)) return;
     const int connection = static_cast<int>(&state - connections_.data());
@@ -210,14 +210,15 @@ class Engine {
       queue_.add(state.last_begin, {0, first.message, connection, 0, 0, Event::Kind::follow});
   }
 
-  // Is what the connection's next slice waits for there? Whatever makes it so tries the connection again.
+  // True if everything that the connection's next slice waits for is there. Every event that may change the answer
+  // tries the connection again.
   bool may_leave(const ConnectionState& state) {
     if (state.position == state.end || (options_.slots > 0 && state.under_way == options_.slots)) return false;
     if (stepwise() && send(state.position).step > open_step_) return false;
     return value(state.awaits, state.slice).missing == 0;
   }
 
-  // Slices of all messages in turn, as a lane repeats its list; with barriers message by message.
+  // Dataflow: one slice of each message in turn, as a lane repeats its list. Stepwise: message by message.
   void advance(ConnectionState& state) {
     if (stepwise()) {
       if (++state.slice < slices_of(state.position)) return;
@@ -242,7 +243,7 @@ class Engine {
     }
   }
 
-  // Takes the next link of the slice's way; returns when the slice begins to pass it.
+  // Occupies the next link of the slice's path; returns the time at which the slice begins to pass it.
   Picoseconds enter(const Event& event) {
     const auto way = graph_.way_of(event.connection);
     const EdgeId edge = way[static_cast<std::size_t>(event.hop)];
@@ -280,7 +281,7 @@ class Engine {
           {state.use.edge, lane, message(event.message).send, event.slice, begin / kPsPerUs, end / kPsPerUs});
   }
 
-  // The source's value has been read; the slice has reached the other rank's memory.
+  // The source's value has been read, and the slice has reached the other rank's memory.
   void arrive(int at, int slice) {
     if (!any_replaces_ && receiving_ps_per_byte(at) == 0) {
       applied(at, slice);
@@ -297,17 +298,17 @@ class Engine {
       applied(at, slice);
   }
 
-  // Once a value is complete and read by all who wanted it, the next one may take its place.
+  // When a value is complete and all its readers have read it, the next value may replace it.
   void release_successor(const ValueState& old, int slice) {
     if (old.next < 0 || old.missing > 0 || old.unread > 0) return;
     int waiting = std::exchange(value(old.next, slice).waiting, ValueState::kMayReplace);
     while (waiting >= 0) apply(std::exchange(waiting, next_waiting_[slice_index(waiting, slice)]), slice);
   }
 
-  // What the receiver's adders need for a byte.
+  // Time of the receiver's adders per byte.
   double receiving_ps_per_byte(int at) const { return message(at).kind == SendKind::reduce ? add_ps_per_byte_ : 0; }
 
-  // Through the queue, so that a long chain of values that wait for one another is no deep recursion.
+  // Uses the event queue, so that a long chain of values that wait for one another is no deep recursion.
   void apply(int at, int slice) {
     const double ps_per_byte = receiving_ps_per_byte(at);
     Picoseconds end = now_;
@@ -358,7 +359,7 @@ class Engine {
   Picoseconds end_ = 0;
 
   bool any_replaces_ = false;  // some rank's value is replaced by a later one
-  double uniform_bytes_ = -1;  // of every slice, if all are equal
+  double uniform_bytes_ = -1;  // size of every slice if all are equal, else -1
   std::vector<double> chunk_bytes_;
   std::vector<int> chunk_slices_;
   int most_slices_ = 1;
@@ -366,10 +367,10 @@ class Engine {
   std::int64_t applied_ = 0;
 
   std::vector<EdgeState> edge_states_;
-  std::vector<Picoseconds> lane_free_;               // when each lane of each link is free again
-  std::vector<std::vector<Picoseconds>> set_lanes_;  // of each shared set
+  std::vector<Picoseconds> lane_free_;               // by link and lane: when it is free again
+  std::vector<std::vector<Picoseconds>> set_lanes_;  // by shared set and lane: when it is free again
   std::vector<ConnectionState> connections_;
-  std::vector<Picoseconds> adder_free_;  // when each rank's adders are free again
+  std::vector<Picoseconds> adder_free_;  // by rank: when its adders are free again
   double add_ps_per_byte_ = 0;
 
   std::vector<ValueState> values_;  // by value and slice

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kMostOperations = 1 << 26;
 
-// Messages that have not been received, and slots that are free again: when the other side sees them.
+// Times at which the other side sees the messages not yet received and the slots that are free again.
 struct Channel {
   Rank src = 0, dst = 0;
   std::deque<double> messages, slots;
@@ -35,15 +35,15 @@ struct RankState {
 
 struct Core {
   std::vector<Rank> ranks;
-  std::size_t turn = 0;  // of the rank it works for, in `ranks`
+  std::size_t turn = 0;  // of the present rank, in `ranks`
   bool busy = false;
 };
 
 struct Event {
   double at = 0;
-  std::int64_t order = 0;  // ties in the order of their making
+  std::int64_t order = 0;  // breaks ties: order of creation
   int core = 0;
-  Rank rank = -1;  // whose operation ends; none: look again
+  Rank rank = -1;  // the rank whose operation ends; -1: try the core again
   std::size_t lane = 0;
   bool operator>(const Event& other) const { return at != other.at ? at > other.at : order > other.order; }
 };
@@ -155,7 +155,7 @@ class Machine {
            });
   }
 
-  // Begins the core's next operation, if a rank of it can do one.
+  // Begins the core's next operation, if one of its ranks can run one.
   void work(int index) {
     Core& core = cores_[static_cast<std::size_t>(index)];
     for (std::size_t passed = 0; passed < core.ranks.size(); ++passed) {
@@ -173,7 +173,7 @@ class Machine {
     }
   }
 
-  // A rank's lanes take turns; -1: all are done or wait.
+  // The next lane that can run; a rank's lanes take turns. -1: all lanes are done or wait.
   int ready_lane(Rank rank) {
     RankState& state = state_of(rank);
     for (bool passed = true; passed;) {
@@ -188,7 +188,7 @@ class Machine {
     return -1;
   }
 
-  // Operations on nothing take their place in the order and no time; lanes may wait for them. True when there were any.
+  // Empty operations keep their place in the order but take no time; lanes may wait for them. True when there were any.
   bool pass_empty(Rank rank) {
     bool passed = false;
     for (std::size_t lane = 0; lane < state_of(rank).lanes.size(); ++lane)

@@ -18,7 +18,7 @@ Order mix(Order a, Order b) {
 
 Order leaf(Rank rank) { return mix(1, static_cast<Order>(rank) + 1); }
 
-// What arrives at a rank in one step is added in one pass, in the order of the ranks it comes from.
+// Values that arrive at a rank in one step are added in one pass, in the order of their source ranks.
 struct Arrival {
   Rank from;
   SendKind kind;
@@ -38,7 +38,7 @@ Order combined(Rank rank, Order own, bool contributes, std::vector<Arrival> arri
   return sum;
 }
 
-// `sends` of the chunk, by step.
+// `sends`: those of the chunk, by step.
 Order order_of_chunk(const Schedule& schedule, ChunkId chunk, std::span<const Send> sends, Stars stars) {
   const ChunkEnds chunk_ends = ends(schedule, chunk);
   std::vector<Order> held(static_cast<std::size_t>(schedule.ranks), 0);
@@ -64,7 +64,7 @@ Order order_of_chunk(const Schedule& schedule, ChunkId chunk, std::span<const Se
     if (!chunk_ends.receives(rank)) continue;
     const Order here = held[static_cast<std::size_t>(rank)];
     if (result == 0) result = here;
-    if (result != here) return mix(result, mix(3, here));  // ranks would differ: like nothing else
+    if (result != here) return mix(result, mix(3, here));  // ranks differ: equals no other order
   }
   return result;
 }
@@ -86,7 +86,7 @@ std::uint64_t sum_order(const Schedule& schedule, Stars stars) {
     return orders.front();
   Order all = mix(4, static_cast<Order>(schedule.chunks));
   for (const Order order : orders) all = mix(all, order);
-  if (schedule.pipelined)  // what arrives together is for lowering to decide
+  if (schedule.pipelined)  // lowering decides which values arrive together
     for (const char letter : schedule.name) all = mix(all, static_cast<Order>(letter));
   for (const double weight : schedule.weights) all = mix(all, static_cast<Order>(weight * 1e9));
   return all;

@@ -1,5 +1,5 @@
-// In which order a schedule adds up the contributions of the ranks: what two schedules must have in common to give the
-// same bits in floating arithmetic.
+// The order in which a schedule adds the ranks' contributions. Two schedules with the same order give the same bits in
+// floating-point arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace sccl::schedule {
 
-// Equal for schedules of one collective, root and number of ranks whose results have the same bits for every input.
-// Schedules that only copy all have the same. A verified schedule; `fused` when stars run as one operation
-// (lower_direct). Where the order also depends on which chunk an element lies in, so does the value.
+// A hash that is equal for schedules of one collective, root and number of ranks whose results have the same bits for
+// every input. All schedules that only copy have the same hash. The schedule must be verified. `fused`: stars run as
+// one operation (lower_direct). Where the order depends on the chunk that holds an element, so does the hash.
 enum class Stars : std::uint8_t { by_step, fused };
 std::uint64_t sum_order(const Schedule& schedule, Stars stars);
 

@@ -8,7 +8,7 @@
 namespace sccl::schedule {
 namespace {
 
-// Sorts positions by a key in 0..keys-1, keeping the order of equal ones.
+// A stable sort of positions by a key in 0..keys-1.
 template <typename Key>
 void counting_sort(std::vector<int>& order, std::size_t keys, Key key) {
   std::vector<int> next(keys + 1, 0);
@@ -19,8 +19,8 @@ void counting_sort(std::vector<int>& order, std::size_t keys, Key key) {
   order = std::move(sorted);
 }
 
-// By `first`, among equals by `second`: in one pass while the table of both stays small, because what a pass costs is
-// its walk through memory.
+// Sorts by `first`, among equals by `second`. One pass while the table of both keys is small, because the cost of a
+// pass is its walk through memory.
 template <typename First, typename Second>
 void sort_by(std::vector<int>& order, int firsts, First first, int seconds, Second second) {
   constexpr std::size_t kMostKeys = std::size_t{1} << 23;
@@ -67,7 +67,7 @@ class Builder {
   }
 
  private:
-  // Chunks do not influence one another: the present values of one at a time, by rank.
+  // Chunks are independent, so the present values (by rank) are kept for one chunk at a time.
   void find_values() {
     present_.assign(static_cast<std::size_t>(schedule_.ranks), -1);
     made_in_.assign(static_cast<std::size_t>(schedule_.ranks), -1);
@@ -175,8 +175,8 @@ class Builder {
   }
 
   void order_starts() {
-    // A round in which everyone talks to one other: the pairs of r ^ k serve groups of ranks too, but only powers of
-    // two.
+    // A rank's distances to its peers give rounds in which every rank exchanges with one other rank. The pairs r ^ k
+    // also suit groups of ranks, but need a power of two.
     const int ranks = schedule_.ranks;
     const bool paired = std::has_single_bit(static_cast<unsigned>(ranks));
     const auto distance = [&](int at) {
@@ -187,7 +187,7 @@ class Builder {
     for (int& at : graph_.by_step) at = message_of_[static_cast<std::size_t>(at)];
   }
 
-  // In the order of starts: ranks that finish a value together do not all turn to the same peer.
+  // In the order of by_step: ranks that complete a value together do not all send to the same peer.
   void collect_readers() {
     graph_.first_reader.assign(graph_.values.size() + 1, 0);
     for (std::size_t value = 0; value < graph_.values.size(); ++value)

@@ -1,8 +1,8 @@
-// What waits for what in a schedule: the values of chunks, who writes and who reads them, and connections.
+// The dependencies of a schedule: the values of chunks, their writers and readers, and connections.
 //
-// A value is what a chunk holds at a rank between two steps that change it. A send reads the value its source had when
-// the step began and contributes to the value its destination has after the step. Messages are the sends in the order
-// of their connections and values stand together by rank, so that ranks which advance side by side stay in cache.
+// A value is the content of a chunk at a rank between two steps that change it. A send reads the value that its source
+// had when the step began, and contributes to the value that its destination has after the step. Messages are the sends
+// in the order of their connections; values are stored by rank, so that ranks which advance side by side stay in cache.
 #pragma once
 
 #include <span>
@@ -23,22 +23,23 @@ struct TransferGraph {
   };
 
   struct Value {
-    int arrivals = 0;  // messages that make it; 0: the rank's own contribution
+    int arrivals = 0;  // messages that contribute to it; 0: the rank's own contribution
     int reads = 0;
     int next = -1;  // the value that replaces it
     bool replaces = false;
   };
 
   std::vector<Message> messages;   // by (source, destination, step, chunk)
-  std::vector<int> first_message;  // of each connection, one more at the end
-  std::vector<int> first_of_way;   // of each connection in `way`, one more at the end
+  std::vector<int> first_message;  // by connection, and one more at the end
+  std::vector<int> first_of_way;   // by connection: position in `way`; one more at the end
   std::vector<EdgeId> way;
 
   std::vector<Value> values;
-  std::vector<int> first_reader;  // of each value in `readers`, one more at the end
-  std::vector<int> readers;       // connections of the messages that read it
+  std::vector<int> first_reader;  // by value: position in `readers`; one more at the end
+  std::vector<int> readers;       // connections of the messages that read the value
 
-  // Messages by step; within a step ranks begin with different peers, so that no receiver meets all senders at once.
+  // Messages by step. Within a step ranks begin with different peers, so that no receiver gets all senders' messages at
+  // once.
   std::vector<int> by_step;
 
   int connections() const { return static_cast<int>(first_message.size()) - 1; }

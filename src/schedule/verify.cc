@@ -1,6 +1,6 @@
-// Symbolic execution keeps one bit set of contributing ranks per (rank, chunk). Chunks do not influence one another,
-// so one chunk's sets are alive at a time and the memory stays ranks^2 bits. A chunk costs time for the ranks that it
-// visits only: an AlltoAll has ranks^2 chunks of two ranks each.
+// Symbolic execution keeps one bit set of contributing ranks per (rank, chunk). Chunks are independent, so only one
+// chunk's sets exist at a time, and memory is ranks^2 bits. A chunk takes time only for the ranks that it visits: an
+// AlltoAll has ranks^2 chunks of two ranks each.
 #include "schedule/verify.h"
 
 #include <algorithm>
@@ -113,7 +113,7 @@ void check_bandwidth(const Schedule& schedule) {
          impossible->step, impossible->src, impossible->dst, schedule.topology.name);
 }
 
-// One chunk's values at all ranks, advanced step by step; one chunk after another.
+// One chunk's values at all ranks, advanced step by step. Chunks are processed one after another.
 class ChunkState {
  public:
   explicit ChunkState(const Schedule& schedule)
@@ -189,8 +189,8 @@ class ChunkState {
 
   const Schedule& schedule_;
   ChunkId chunk_ = 0;
-  std::vector<RankSet> values_;  // empty but at the ranks visited
-  std::vector<Rank> visited_;    // some more than once
+  std::vector<RankSet> values_;  // empty except at the visited ranks
+  std::vector<Rank> visited_;    // may hold a rank more than once
 };
 
 }  // namespace
