@@ -8,19 +8,20 @@ namespace sccl::synth {
 namespace {
 
 constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
-constexpr int kEveryStep = 0;  // of networks without time
+constexpr int kEveryStep = 0;  // the step of all arcs in networks without time
 constexpr int kPieces = -1;
 constexpr int kFree = -2;
 constexpr int kMostSearched = 20000;  // partial distributions of rounds
 constexpr int kMostTried = 300;       // complete ones
-constexpr int kMostSteps = 64;        // with more, only cuts without time are looked at
-// Of the networks of all demands together. On large machines the demands are alike, and a few of them say it all.
+constexpr int kMostSteps = 64;        // with more steps, only cuts without time are used
+// Limit for the networks of all demands together. On large machines demands are alike, so few of them give the whole
+// bound.
 constexpr std::size_t kMostArcs = 200'000;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// Sets of ranks across which all-to-all traffic is worth measuring: all of them on small machines, else neighbourhoods
-// and runs of consecutive ranks.
+// Sets of ranks whose outgoing all-to-all traffic may give a bound: all sets on small machines, else neighbourhoods and
+// runs of consecutive ranks.
 std::set<std::vector<bool>> candidate_sets(const Problem& problem) {
   constexpr int kAllSubsetsUpTo = 8;
   std::set<std::vector<bool>> sets;
@@ -55,8 +56,9 @@ std::set<std::vector<bool>> candidate_sets(const Problem& problem) {
   return sets;
 }
 
-// A hop's way leads through the capacities it is under. One all of whose hops leave one rank comes first, so that its
-// arc mixes nothing; where arcs do mix hops, the network allows more than there is, and the bound still holds.
+// By hop: the capacities that its arcs pass through. Capacities whose hops all leave one rank come first, because their
+// arcs mix no hops of different ranks. Where arcs do mix hops, the network allows more than the topology, and the bound
+// still holds.
 std::vector<std::vector<int>> capacities_by_hop(const Problem& problem) {
   std::vector<std::vector<int>> under(problem.hops.size());
   for (int c = 0; c < static_cast<int>(problem.capacities.size()); ++c)
@@ -71,13 +73,14 @@ std::vector<std::vector<int>> capacities_by_hop(const Problem& problem) {
   return under;
 }
 
-// Whole numbers of rounds for each step, at least one, that meet all cuts known; enumerated depth first.
+// Enumerates, depth first, the distributions of rounds over steps that meet all known cuts; each step has at least one
+// round.
 class Distribution {
  public:
   Distribution(int steps, int rounds) : steps_(steps), rounds_(rounds) {}
 
-  // Calls `open` for each distribution that meets `pool` (which it may extend) until it returns true. True when it
-  // did, or when the search gave up.
+  // Calls `open` for each distribution that meets `pool`, until `open` returns true; `open` may extend `pool`. Returns
+  // true when `open` did, or when the search gave up.
   bool any(const auto& pool, int pieces, auto open) {
     std::vector<int> chosen;
     return extend(chosen, rounds_, pool, pieces, open);
@@ -104,7 +107,7 @@ class Distribution {
     return false;
   }
 
-  // Not even with all spare rounds in the best step that is left.
+  // True if some cut is violated even with all spare rounds in the best remaining step.
   bool hopeless(const std::vector<int>& chosen, int left, const auto& pool, int pieces) const {
     for (const auto& cut : pool) {
       std::int64_t sum = 0;
@@ -148,7 +151,7 @@ Bounds::Bounds(const Problem& problem) : problem_(problem) {
         std::max(least_rounds_per_piece_, ratio(volume(counted), most_chunks_a_round(counted, 0, kUnreachable)));
 }
 
-// Hops whose share of the tightest capacity they are under is at most so much, for each such share.
+// For each share that occurs: the set of hops whose share of their tightest capacity is at most this share.
 void Bounds::add_kinds() {
   std::vector<Ratio> shares(problem_.hops.size(), Ratio{kUnreachable, 1});
   for (const Capacity& capacity : problem_.capacities)
@@ -162,8 +165,9 @@ void Bounds::add_kinds() {
   }
 }
 
-// Counted hops that one piece of every commodity takes at the least, together: as many as lie on the way to its
-// farthest sink, and one into each group of sinks that other hops join.
+// A lower bound on the counted hops that one piece of every commodity takes, summed over commodities. Hops that are not
+// counted join ranks into groups. For each commodity, the bound is the larger of: the counted hops on the way to its
+// farthest sink, and the number of groups that have sinks but not the source.
 int Bounds::volume(const std::vector<bool>& counted) const {
   const auto ranks = at(problem_.ranks);
   std::vector<int> group(ranks);
@@ -195,8 +199,8 @@ int Bounds::volume(const std::vector<bool>& counted) const {
   return hops;
 }
 
-// What the counted hops that some chunk could use in this step carry in a round, together; `steps` unreachable: in any
-// step.
+// The most chunks that counted hops carry together in a round, over hops that some chunk can use in this step; `steps`
+// = kUnreachable: in any step.
 int Bounds::most_chunks_a_round(const std::vector<bool>& counted, int step, int steps) const {
   std::vector<bool> usable(problem_.hops.size(), steps == kUnreachable);
   for (const Commodity& commodity : problem_.commodities) {
@@ -208,7 +212,7 @@ int Bounds::most_chunks_a_round(const std::vector<bool>& counted, int step, int 
           to_sinks[at(problem_.hops[hop].dst)] <= steps - 1 - step)
         usable[hop] = true;
   }
-  // One layer of hops from every rank to every rank; capacities as in network().
+  // One layer of hops from every rank to every rank, with capacities as in network().
   const int gadgets = static_cast<int>(problem_.capacities.size());
   const int heads = problem_.ranks + 2 * gadgets;
   const int source = heads + problem_.ranks;
@@ -294,7 +298,7 @@ void Bounds::keep_tightest(std::vector<Demand> candidates, std::size_t most) {
     demands_.push_back(std::move(candidates[order[i].second]));
 }
 
-// steps = 0: without time, as if steps were free.
+// steps = 0: a network without time, as if steps were free.
 Bounds::Network Bounds::network(const Demand& demand, int steps) const {
   const int layers = std::max(steps, 1);
   const int gadgets = static_cast<int>(problem_.capacities.size());
@@ -332,7 +336,7 @@ Bounds::Network Bounds::network(const Demand& demand, int steps) const {
   return net;
 }
 
-// Newton's method on cuts: raise the rounds to what the cut that is violated asks for, until none is.
+// Newton's method on cuts: raises the rounds to what a violated cut requires, until no cut is violated.
 Ratio Bounds::rounds_per_piece(const Demand& demand) const {
   const Network net = network(demand, 0);
   Ratio rounds{0, 1};
@@ -403,7 +407,7 @@ std::vector<RoundsRange> Bounds::ranges(int pieces, int steps, int rounds) {
   return result;
 }
 
-// Adds a cut to the pool that the distribution of rounds violates, if there is one.
+// Adds to `pool` a cut that this distribution of rounds violates. False if there is none.
 bool Bounds::violated(int pieces, int steps, const std::vector<int>& rounds, std::vector<Cut>& pool) {
   const std::vector<Network>& networks = networks_[steps];
   for (std::size_t d = 0; d < networks.size(); ++d) {

@@ -1,15 +1,17 @@
-// What no schedule can beat, proved by cuts before any solver runs.
+// Lower bounds on steps and rounds of every schedule, proved by cuts before any solver runs.
 //
-// Steps: distances. Rounds: a schedule of S steps is a flow in the time-expanded network (a copy of each rank before
-// each step, hops between consecutive copies, waiting for free), so each cut of that network is an inequality
-// sum of a[s] * rounds[s] >= pieces * demand that every schedule meets. Demands are those of
-//   - one sink that wants chunks of everyone (chunks that are copied can serve several sinks at once, so sinks are
-//     looked at one by one: the network-coding bound), or
-//   - all chunks that must leave a set of ranks (chunks with one sink each),
-// and further inequalities count the hops that all chunks need, of all kinds or of the scarcer kinds, against what the
-// hops usable in a step can carry.
-// Cuts are found by maximum flow where the rounds tried last violate them; rounds are whole numbers, so a small search
-// decides whether any distribution of R rounds over S steps meets all cuts. Everything is exact.
+// Steps: the bound is the longest distance from a chunk's source to one of its sinks.
+// Rounds: a schedule of S steps is a flow in the time-expanded network (a copy of each rank before each step, hops
+// between consecutive copies, waiting is free). So each cut of this network is an inequality
+// sum of a[s] * rounds[s] >= pieces * demand that every schedule meets. A demand is one of
+//   - one sink that wants chunks of all ranks (copies of a chunk can serve several sinks at once, so each sink is
+//     considered alone: the network-coding bound), or
+//   - all chunks that must leave a set of ranks (chunks with one sink each).
+// Further inequalities compare the hops that all chunks need with the capacity of the hops usable in a step. They count
+// hops of all kinds, or only of the scarcer kinds.
+//
+// Maximum flow finds cuts that the distribution of rounds tried last violates. Rounds are whole numbers, so a small
+// search decides whether any distribution of R rounds over S steps meets all cuts. All arithmetic is exact.
 #pragma once
 
 #include <compare>
@@ -22,7 +24,7 @@
 
 namespace sccl::synth {
 
-// A positive fraction in lowest terms.
+// A fraction in lowest terms, with a positive denominator.
 struct Ratio {
   std::int64_t numerator = 0;
   std::int64_t denominator = 1;
@@ -39,20 +41,20 @@ struct RoundsRange {
 
 Ratio ratio(std::int64_t numerator, std::int64_t denominator);
 
-// Bounds for a problem and for those that differ from it only in how many pieces each commodity has.
+// Bounds for a problem, and for problems that differ from it only in the number of pieces of each commodity.
 class Bounds {
  public:
   explicit Bounds(const Problem& problem);
 
   bool connected() const { return least_steps_ < kUnreachable; }
   int least_steps() const { return least_steps_; }
-  // Rounds divided by pieces of a commodity, however many steps are taken.
+  // Bound on rounds divided by pieces of a commodity, for any number of steps.
   Ratio least_rounds_per_piece() const { return least_rounds_per_piece_; }
 
   // True when no schedule moves `pieces` chunks of each commodity in `steps` steps and `rounds` rounds.
   bool refutes(int pieces, int steps, int rounds);
 
-  // For each step, between how many rounds the cuts found so far leave it, when all steps have `rounds` together.
+  // By step: the range of rounds that the cuts found so far allow when all steps together have `rounds` rounds.
   std::vector<RoundsRange> ranges(int pieces, int steps, int rounds);
 
  private:
@@ -72,8 +74,9 @@ class Bounds {
     int source = 0;
     int sink = 0;
     std::vector<topology::CapacityArc>
-        arcs;                // capacity: lanes where step >= 0, else pieces (supply and demand) or unbounded
-    std::vector<int> steps;  // by arc: the step whose rounds multiply its capacity; -1: pieces multiply it; -2: never
+        arcs;  // capacity: lanes where step >= 0, else pieces (supply and demand) or unbounded
+    // by arc: the step whose rounds multiply its capacity; -1: pieces multiply it; -2: nothing does
+    std::vector<int> steps;
   };
 
   void add_demands();
@@ -90,8 +93,8 @@ class Bounds {
   int least_steps_ = 0;
   Ratio least_rounds_per_piece_;
   std::vector<Demand> demands_;
-  std::vector<std::vector<bool>> kinds_;          // sets of hops, by hop, whose use is counted
-  std::map<int, std::vector<Network>> networks_;  // by steps; one for each demand
+  std::vector<std::vector<bool>> kinds_;  // sets of hops (by hop: whether it is in the set) whose use is counted
+  std::map<int, std::vector<Network>> networks_;  // by number of steps; one network for each demand
   std::map<int, std::vector<Cut>> cuts_;
 };
 

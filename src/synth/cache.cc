@@ -32,10 +32,11 @@ Frontier under_new_numbers(Frontier frontier, std::span<const int> number, const
   return frontier;
 }
 
-// Canonical numbers of the nodes, chosen among those that symmetries allow so that roots alike have one number.
+// Canonical numbers of the nodes. Among the numberings that symmetries allow, the choice gives equivalent roots the
+// same number.
 struct Place {
   topology::CanonicalForm form;
-  int root = 0;  // its number; 0 where there is no root
+  int root = 0;  // canonical number of the root; 0 without a root
 };
 
 Place place_of(const topology::Topology& topology, Collective collective, Rank root) {
@@ -120,7 +121,7 @@ std::optional<Cache> Cache::beside(const std::filesystem::path& binary) {
 std::optional<Cache> Cache::installed() {
   Dl_info own{};
   if (::dladdr(reinterpret_cast<const void*>(&place_of), &own) == 0 || own.dli_fname == nullptr) return std::nullopt;
-  // The main program's name is what it was called by.
+  // For the main program, dladdr gives the name by which it was called, which need not be a path to it.
   const bool is_library = std::string_view(own.dli_fname).find(".so") != std::string_view::npos;
   return beside(is_library ? own.dli_fname : "/proc/self/exe");
 }
@@ -161,7 +162,7 @@ bool Cache::store(const topology::Topology& topology, Collective collective, Ran
   const topology::CanonicalForm& form = place.form;
   const topology::Topology canonical = topology::relabelled(topology, form.number);
   json found = to_json(under_new_numbers(frontier, form.number, canonical));
-  // It follows from the entry's own topology, and would be most of a file.
+  // The schedules' topology follows from the entry's topology, and would take most of the file.
   for (json& point : found.at("frontier")) point.at("schedule").erase("topology");
   const std::string body = json{{"topology", form.text}, {"found", std::move(found)}}.dump();
   return write_sealed(folder_ / file_name(place, collective), kKind, body);

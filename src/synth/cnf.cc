@@ -7,7 +7,7 @@
 namespace sccl::synth {
 
 struct Cnf::Solver {
-  // Read by the solver between conflicts.
+  // The solver polls this between conflicts.
   struct Clock : CaDiCaL::Terminator {
     const Limits* limits = nullptr;
     bool terminate() override { return limits != nullptr && limits->reached(); }

@@ -1,4 +1,4 @@
-// A formula in conjunctive normal form and its solver: the one place that knows which SAT solver is used.
+// A formula in conjunctive normal form and its solver. Only cnf.cc knows which SAT solver is used.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@ namespace sccl::synth {
 
 enum class Outcome : std::uint8_t { sat, unsat, unknown };
 
-// When a search has to end without an answer.
+// Limits at which a search ends without an answer.
 struct Limits {
   Deadline deadline = Deadline::never();
   const std::atomic<bool>* stop = nullptr;  // set by another thread; null: never
-  std::int64_t most_literals = 0;           // of one formula, what memory goes with; 0: as many as ever
+  std::int64_t most_literals = 0;           // of one formula, because memory grows with them; 0: no limit
 
   bool reached() const { return deadline.passed() || (stop != nullptr && stop->load(std::memory_order_relaxed)); }
 };
@@ -34,9 +34,9 @@ class Cnf {
   void clause(std::span<const int> literals);
   void clause(std::initializer_list<int> literals) { clause(std::span(literals.begin(), literals.size())); }
 
-  std::int64_t literals() const { return literals_; }  // of all clauses: what memory goes with
+  std::int64_t literals() const { return literals_; }  // of all clauses; memory grows with them
 
-  // At most `conflicts` conflicts (0: no limit). May be called again to go on.
+  // Runs for at most `conflicts` conflicts (0: no limit). Another call continues the search.
   Outcome solve(std::int64_t conflicts, const Limits& limits);
   bool value(int literal) const;  // after sat
 

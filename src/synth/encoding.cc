@@ -8,7 +8,7 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// The hop each hop is the image of, by element.
+// By element and hop: the hop whose image this hop is.
 std::vector<Permutation> inverses(const std::vector<Permutation>& permutations) {
   std::vector<Permutation> result;
   for (const Permutation& permutation : permutations) {
@@ -19,8 +19,8 @@ std::vector<Permutation> inverses(const std::vector<Permutation>& permutations) 
   return result;
 }
 
-// Steps in which a hop can carry a chunk of the commodity to some use: from when its tail can have it, to when its head
-// still reaches a sink in time.
+// The steps in which a hop can usefully carry a chunk of the commodity: from the first step in which its source can
+// have the chunk, to the last step after which its destination can still reach a sink in time.
 struct Window {
   int first = 0;
   int last = -1;
@@ -102,7 +102,7 @@ void Encoding::add_chunk(const Action::Orbit& orbit) {
         causes.push_back(literal);
       }
       cnf_.clause(causes);
-      // At most once: with more arrivals in one step the rest is waste.
+      // At most one arrival: further arrivals in the same step are useless.
       if (causes.size() <= 10)
         for (std::size_t i = 2; i < causes.size(); ++i)
           for (std::size_t j = i + 1; j < causes.size(); ++j) cnf_.clause({-causes[i], -causes[j]});
@@ -128,7 +128,7 @@ void Encoding::add_rounds() {
 }
 
 void Encoding::add_capacities() {
-  // Where each chunk lies: its orbit and the element that makes it from the representative.
+  // The position of each chunk: its orbit, and the element that maps the representative to it.
   const std::vector<Permutation> back = inverses(action_.hops);
   std::vector<bool> done(problem_.capacities.size(), false);
   for (std::size_t i = 0; i < problem_.capacities.size(); ++i) {
@@ -156,7 +156,8 @@ void Encoding::add_capacities() {
   }
 }
 
-// Outputs i of a totalizer: more than i of the literals hold; only the first `most` are made, and only upwards.
+// The outputs of a totalizer: output i holds if more than i of the literals hold. Only the first `most` outputs are
+// made, and only this direction is encoded.
 std::vector<int> Encoding::count(std::vector<int> literals, int most) {
   std::vector<std::vector<int>> sums;
   for (const int literal : literals) sums.push_back({literal});
@@ -233,7 +234,8 @@ std::vector<TimedHop> pruned(const Problem& problem, std::vector<TimedHop> sends
   std::map<schedule::ChunkId, const Commodity*> commodity_of;
   for (const Commodity& commodity : problem.commodities)
     for (const schedule::ChunkId chunk : commodity.chunks) commodity_of[chunk] = &commodity;
-  // Forwards: the first arrival counts. Backwards: a rank keeps its arrival if it is a sink or sends the chunk on.
+  // Forward pass: only a rank's first arrival counts. Backward pass: an arrival is kept if the rank is a sink or sends
+  // the chunk on.
   std::map<std::pair<schedule::ChunkId, Rank>, bool> arrived;
   std::vector<TimedHop> first;
   for (const TimedHop& send : sends) {

@@ -4,10 +4,10 @@
 //   present[rank][t]  the chunk is at the rank when step t begins; monotone in t (order-encoded arrival times)
 //   sent[hop][s]      the hop carries the chunk in step s
 //   sent[hop][s] -> present[src][s];  present[dst][t+1] -> present[dst][t] or one of sent[into dst][t]
-// which is C1-C4 of the paper. Rounds are unary numbers; a totalizer for each capacity and step counts up to the most
-// rounds the step could have, and its outputs force rounds (C5); another totalizer bounds their sum (C6). Variables
-// exist only inside the windows that distances from source and to sinks leave open, and in the ranges of rounds that
-// cuts leave open.
+// These are C1-C4 of the paper. Rounds are unary numbers. For each capacity and step, a totalizer counts up to the most
+// rounds that the step could have; its outputs force rounds (C5). Another totalizer bounds the sum of rounds (C6).
+// Variables exist only inside the windows given by the distances from the source and to the sinks, and inside the
+// ranges of rounds that cuts allow.
 #pragma once
 
 #include <vector>
@@ -20,23 +20,24 @@
 
 namespace sccl::synth {
 
-// One question: is there an invariant schedule of `steps` steps and at most `rounds` rounds? No for a group of order 1
-// means no schedule; for a larger group it means nothing.
+// One question: is there a schedule, invariant under the group, of `steps` steps and at most `rounds` rounds? If the
+// group has order 1, "unsat" means that no schedule exists; with a larger group, "unsat" means nothing for other
+// schedules.
 class Encoding {
  public:
-  // `rounds` >= `steps` >= 1, and every sink within `steps` hops of its source. `ranges`, one for each step, are known
-  // to hold whenever the steps have exactly `rounds` rounds together; any schedule can be given that many.
+  // Requires `rounds` >= `steps` >= 1, and every sink within `steps` hops of its source. `ranges` (one per step) must
+  // hold whenever the steps have exactly `rounds` rounds together; every schedule can be extended to exactly that many.
   Encoding(const Problem& problem, const Action& action, int rounds, const std::vector<RoundsRange>& ranges);
 
-  // Goes on for at most `conflicts` more conflicts (0: no limit).
+  // Continues for at most `conflicts` more conflicts (0: no limit).
   Outcome solve(std::int64_t conflicts, const Limits& limits) { return cnf_.solve(conflicts, limits); }
 
   std::int64_t literals() const { return cnf_.literals(); }
 
-  // After sat: without sends that turn out useless.
+  // After sat: the schedule, without useless sends.
   std::vector<TimedHop> solution() const;
 
-  // What the formula of this size takes, before it is built; in literals.
+  // Estimated literals of the formula, before it is built.
   static std::int64_t estimate(const Problem& problem, const Action& action, const std::vector<RoundsRange>& ranges);
 
  private:
@@ -59,7 +60,7 @@ class Encoding {
   std::vector<std::vector<int>> rounds_at_least_;
 };
 
-// Drops sends to ranks that have the chunk already or do not need it, so that each rank gets a chunk at most once.
+// Drops sends to ranks that already have the chunk or do not need it, so that each rank gets a chunk at most once.
 std::vector<TimedHop> pruned(const Problem& problem, std::vector<TimedHop> sends);
 
 }  // namespace sccl::synth

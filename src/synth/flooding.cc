@@ -34,8 +34,8 @@ class Flood {
   struct Chunk {
     schedule::ChunkId id = 0;
     const Commodity* commodity = nullptr;
-    Rank only_sink = -1;        // where there is but one
-    std::vector<bool> present;  // by rank, when the step begins
+    Rank only_sink = -1;        // -1: the chunk has several sinks
+    std::vector<bool> present;  // by rank, at the beginning of the step
     std::vector<bool> coming;   // with what the step brings
     int holders = 1;            // with what the step brings
   };
@@ -60,7 +60,7 @@ class Flood {
     return chunk.coming[at(hop.src)] && left_to_go(chunk, hop.dst) < left_to_go(chunk, hop.src);
   }
 
-  // Smaller is more urgent: few holders, or far to go.
+  // A smaller value is more urgent: few holders, or far to go.
   int urgency(const Chunk& chunk, const Hop& hop) const {
     return chunk.only_sink < 0 ? chunk.holders : -left_to_go(chunk, hop.src);
   }
@@ -68,7 +68,7 @@ class Flood {
   void step() {
     std::vector<int> left;
     for (const Capacity& capacity : problem_.capacities) left.push_back(capacity.lanes);
-    // Another order each time, so that no hop is always served last; the same in every run.
+    // A new order in each step, so that no hop is always served last; the same orders in every run.
     std::shuffle(order_.begin(), order_.end(), random_);
     for (bool progress = true; progress;) {
       progress = false;
@@ -90,7 +90,7 @@ class Flood {
     if (best == nullptr) return false;
     for (const Under& under : under_[at(hop)]) left[under.capacity] -= under.times;
     best->coming[at(ends.dst)] = true;
-    if (best->only_sink >= 0) best->coming[at(ends.src)] = false;  // it has moved on
+    if (best->only_sink >= 0) best->coming[at(ends.src)] = false;  // a chunk with one sink leaves its source
     ++best->holders;
     if (best->commodity->sinks[at(ends.dst)]) --open_;
     result_.sends.push_back({best->id, hop, result_.steps});

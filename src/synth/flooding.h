@@ -1,7 +1,8 @@
-// A schedule of many short steps at once: every hop carries in every step what is rarest where it leads.
+// A schedule of many short steps without a search. Greedy: in each step, each hop sends the most urgent chunk (few
+// holders, or far to go).
 //
-// One round a step, no look-ahead and no search. It needs more steps than a search would allow but keeps hops busy, so
-// it shows what bandwidth there is on machines too large to search, and for as many chunks as one likes.
+// One round per step, no look-ahead. The schedule needs more steps than a search would allow, but keeps hops busy. It
+// gives good bandwidth on machines too large to search, and for any number of chunks.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@
 
 namespace sccl::synth {
 
-// Every sink must be reachable. Chunks with one sink keep to shortest paths. Nothing where the work, chunks * hops a
+// Every sink must be reachable. Chunks with one sink follow shortest paths. Nothing where the work, chunks * hops per
 // step, is too much.
 std::optional<Routed> flooding(const Problem& problem);
 

@@ -49,7 +49,7 @@ class Sweep {
   }
 
  private:
-  // The rounds of the smallest schedule that could meet the bandwidth bound, less the fewest steps.
+  // The rounds of the smallest schedule that could meet the bandwidth bound, minus the fewest steps.
   int default_k() const {
     const Ratio bound = frontier_.least_rounds_per_chunk;
     // The two phases of an AllReduce have whole numbers of rounds each.
@@ -71,14 +71,15 @@ class Sweep {
     }
   }
 
-  // Enough steps are those with which some schedule is bandwidth-optimal.
+  // True if some schedule of at most `steps` steps is bandwidth-optimal, so that more steps are not needed.
   bool meets_bound(int steps) const {
     return std::any_of(frontier_.points.begin(), frontier_.points.end(),
                        [&](const Point& point) { return point.bandwidth_optimal && point.size.steps <= steps; });
   }
 
-  // The largest number of chunks for these steps and rounds: from what the bounds leave open, and where that takes too
-  // long, by halves downwards. Dropping a piece keeps a schedule, so what refutes a number refutes all larger ones.
+  // Finds the largest number of chunks for these steps and rounds. Starts from the largest number that the bounds
+  // allow, and halves it where a search takes too long. A schedule without one of its pieces is still a schedule, so a
+  // refuted number refutes all larger numbers.
   void most_chunks(int steps, int rounds) {
     const int multiple = synthesizer_.chunk_multiple();
     const auto size = [&](int pieces) { return Size{pieces * multiple, steps, rounds}; };
@@ -134,8 +135,8 @@ class Sweep {
     if (options_.found) options_.found(frontier_.points.back());
   }
 
-  // Something to have at once: what needs no search, for more and more chunks; then one piece in the fewest steps and
-  // as few rounds as a short search finds.
+  // First points: schedules that need no search, for growing numbers of chunks; then one piece in the fewest steps and
+  // in as few rounds as a short search finds.
   void seed() {
     const int chunks = synthesizer_.chunk_multiple();
     constexpr int kMostPieces = 64;
@@ -171,7 +172,7 @@ class Sweep {
     points = std::move(kept);
   }
 
-  // What is neither found nor refuted, and would be worth having.
+  // Sizes that are neither found nor refuted, and that no point equals or beats in steps, rounds per chunk and chunks.
   std::vector<Size> still_better() const {
     std::vector<Size> result;
     for (const auto& [row, sizes] : unknown_)
@@ -202,7 +203,7 @@ class Sweep {
   Clock::time_point start_ = Clock::now();
   Frontier frontier_;
   int round_ = 0;
-  std::map<std::pair<int, int>, std::vector<Size>> unknown_;  // by steps and rounds, of the last look
+  std::map<std::pair<int, int>, std::vector<Size>> unknown_;  // by steps and rounds, from the last sweep
   std::map<std::pair<int, int>, int> least_refuted_;          // by steps and rounds: pieces
 };
 

@@ -1,8 +1,8 @@
 // Pareto-Synthesize (SCCL 3.7, Algorithm 1): the schedules between least latency and least bandwidth.
 //
-// Beside the paper's two costs, steps and rounds per chunk, a point may stand out by having fewer chunks, which the
-// cost model does not price but small buffers do; `pareto` tells the paper's own frontier from those. Searching goes
-// round after round with growing effort, so that the best so far is there whenever the budget ends.
+// The paper has two costs, steps and rounds per chunk. Here a point may also stand out by having fewer chunks: the cost
+// model does not price chunks, but small buffers do. `standing` tells which points belong to the paper's own frontier.
+// The search runs in rounds of growing effort, so the best result so far is there whenever the budget ends.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,18 @@
 
 namespace sccl::synth {
 
-// What is known of a point's place in the plane of steps and rounds per chunk, among k-synchronous schedules.
+// What is known about a point among k-synchronous schedules, compared by steps and rounds per chunk.
 enum class Standing : std::uint8_t {
-  proved,  // nothing has at most its steps and fewer rounds per chunk, or fewer steps and at most its rounds per chunk
-  open,    // nothing better was found, and something better is not excluded
-  dominated,  // another point is better, with more chunks
+  // no schedule has at most its steps and fewer rounds per chunk, or fewer steps and at most its rounds per chunk
+  proved,
+  open,       // no better schedule was found, but one may exist
+  dominated,  // another point, with more chunks, is better
 };
 
 struct Point {
-  Size size;  // what the schedule takes
+  Size size;  // chunks, steps and rounds of the schedule
   schedule::Schedule schedule;
-  double seconds = 0;              // from the beginning of the search
+  double seconds = 0;              // since the search began
   bool latency_optimal = false;    // as few steps as distances allow
   bool bandwidth_optimal = false;  // as few rounds per chunk as cuts allow
   Standing standing = Standing::open;
@@ -38,16 +39,17 @@ struct Frontier {
   int least_steps = 0;        // bounds
   Ratio least_rounds_per_chunk;
   int k = 0;
-  int most_steps = 0;      // that were looked at, beyond what needs no search
-  std::vector<Size> open;  // would be better than what was found, and are neither found nor refuted
+  int most_steps = 0;      // most steps searched; points made without a search may have more
+  std::vector<Size> open;  // sizes neither found nor refuted that no point equals or beats
   bool complete = false;   // the sweep ended before the budget did
   double seconds = 0;
 
-  std::string statement() const;  // what is proved, in a sentence
+  std::string statement() const;  // one sentence: what is proved
 };
 
 struct ParetoOptions {
-  int k = -1;  // rounds beyond steps; negative: enough for the bandwidth bound, but 2 to 8 (twice that for AllReduce)
+  // rounds beyond steps; negative: enough for the bandwidth bound, within 2 to 8 (twice that for AllReduce)
+  int k = -1;
   int more_steps = 4;                       // beyond the fewest possible
   std::function<void(const Point&)> found;  // called for each new point
 };

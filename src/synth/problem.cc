@@ -37,7 +37,7 @@ void add_distances(Problem& problem) {
   for (Rank rank = 0; rank < problem.ranks; ++rank) problem.distance.push_back(distances_from(problem, rank));
 }
 
-// Which hops load an edge, and how often.
+// By hop: how often it loads an edge.
 using Load = std::map<int, int>;
 
 void add_capacity(Problem& problem, std::map<std::vector<Capacity::Term>, int>& known, const Load& load, int lanes) {

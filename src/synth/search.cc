@@ -10,21 +10,21 @@ namespace sccl::synth {
 namespace {
 
 constexpr std::int64_t kMostLiterals = 40'000'000;  // of one formula: about half a gigabyte
-constexpr std::int64_t kKeptLiterals = 4'000'000;   // of one that waits for its next turn
+constexpr std::int64_t kKeptLiterals = 4'000'000;   // of a formula that is kept until its next turn
 constexpr int kMostChunks = 20000;
 constexpr int kMostStepsTried = 24;
 constexpr std::size_t kMostActions = 5;
-constexpr std::int64_t kCheapLiterals = 200'000;  // a conflict takes the longer, the larger the formula
-constexpr int kDecidedEarly = 8;                  // formulas that are decided mostly are within this part of their turn
+constexpr std::int64_t kCheapLiterals = 200'000;  // a conflict takes longer in a larger formula
+constexpr int kDecidedEarly = 8;  // a decided formula mostly took at most this part (divisor) of its turn
 
-// A formula takes time to write down, too.
+// Building a formula takes time, too: the literals that can be built in the remaining time.
 std::int64_t literals_in(const Limits& limits) {
   constexpr std::int64_t kLiteralsAMs = 3000;
   constexpr int kLongMs = 100'000;
   return kLiteralsAMs * limits.deadline.remaining_ms(kLongMs);
 }
 
-// Turns get longer, so that most of the work is in the last one.
+// Turns grow, so that most of the work is in the last one.
 std::int64_t conflicts_of_turn(int turn) {
   constexpr std::int64_t kFirst = 5000;
   constexpr int kDoublingsATurn = 2;
@@ -37,9 +37,9 @@ struct Search::Attempt {
   const Action* action = nullptr;
   int steps = 0;
   std::vector<RoundsRange> ranges;
-  std::int64_t share = 1;  // of the conflicts of a turn, as a divisor
+  std::int64_t share = 1;  // divisor: the attempt gets turn / share conflicts
   int first_turn = 0;
-  std::int64_t literals = 0;  // about
+  std::int64_t literals = 0;  // estimate
   std::unique_ptr<Encoding> encoding;
   bool closed = false;  // refuted, or too large to try
 };
@@ -137,7 +137,7 @@ std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
 Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
   const std::string proof = "the solver refuted the formula without symmetries";
   if (asked.refuted) return {Outcome::unsat, {}, proof};
-  // What is learnt is kept only while the question is being answered: questions are many, and formulas large.
+  // Learnt clauses are kept only while the question is being answered: questions are many, and formulas large.
   struct Forget {
     Asked& asked;
     ~Forget() {
@@ -154,7 +154,7 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
       if (attempt.closed) continue;
       open = true;
       if (attempt.first_turn > asked.turn) {
-        tried = true;  // in a later turn
+        tried = true;  // it will be tried in a later turn
         continue;
       }
       if (limits.reached()) return {Outcome::unknown, {}, "the time was up"};
@@ -176,7 +176,7 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
   return {Outcome::sat, asked.found, ""};
 }
 
-// Memory that runs out closes the attempt like a formula that is known to be too large.
+// Running out of memory closes the attempt, as if the formula were known to be too large.
 Outcome Search::attempt_once(Asked& asked, Attempt& attempt, std::int64_t conflicts, const Limits& limits) {
   Outcome outcome = Outcome::unknown;
   try {

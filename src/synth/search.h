@@ -1,5 +1,5 @@
-// The search for one schedule of a collective that combines nothing: bounds first, then the fast encoding with fewer
-// and fewer symmetries, smallest number of steps first, with growing effort.
+// The search for one schedule of a collective that only copies: bounds first, then the fast encoding. Attempts go from
+// more to fewer symmetries, with the smallest number of steps first and with growing effort.
 #pragma once
 
 #include <map>
@@ -12,20 +12,20 @@
 
 namespace sccl::synth {
 
-// Which way the hops lead; a combining collective is the inverse of another one on the reversed topology (SCCL 3.5).
+// Direction of the hops. A reducing collective is the inverse of a copying one on the reversed topology (SCCL 3.5).
 enum class Orientation : std::uint8_t { forward, reversed };
 
-// How much work a search may take before it answers "unknown", in conflicts of its largest formula: unlike time, the
-// same on every machine, so that ranks which ask alike are answered alike.
+// The work that a search may take before it answers "unknown", in conflicts of its largest formula. Unlike time, the
+// work is the same on every machine, so ranks that ask the same question get the same answer.
 struct Effort {
   std::int64_t conflicts = 0;    // 0: until the limits are reached
-  std::int64_t* left = nullptr;  // what several questions may take together; each takes from it what it used
+  std::int64_t* left = nullptr;  // budget that several questions share; each subtracts its work
 };
 
 struct Found {
   Outcome outcome = Outcome::unknown;
   std::vector<TimedHop> sends;  // when sat
-  std::string reason;           // when not: what it rests on
+  std::string reason;           // otherwise: what the outcome rests on
 };
 
 class Search {
@@ -37,15 +37,15 @@ class Search {
   const std::vector<Hop>& hops() const { return unit_.hops; }
   int chunks_per_piece() const { return chunks_per_piece_; }
 
-  // What needs no search: along shortest paths, and by flooding once that was asked for. The topology must be
-  // connected, and the pieces no more than are searched.
+  // Schedules that need no search: along shortest paths, and by flooding after flood(pieces). The topology must be
+  // connected, and `pieces` must be searchable.
   const std::vector<Routed>& easy(int pieces);
   void flood(int pieces);
   bool searchable(int pieces) const;
 
-  // At most `steps` steps and `rounds` rounds. Fewer steps are tried first: cutting a step of several rounds in two
-  // makes a schedule of more steps from any such schedule, so "unsat" speaks of every smaller number of steps, too.
-  // Remembers what it proved and how far it got: asking again goes on.
+  // Searches a schedule of at most `steps` steps and `rounds` rounds, fewer steps first. Cutting a step of several
+  // rounds in two turns a schedule into one of more steps; so "unsat" holds for every smaller number of steps, too.
+  // Remembers proofs and progress: asking again continues.
   Found find(int pieces, int steps, int rounds, Effort effort, const Limits& limits);
 
  private:

@@ -18,7 +18,8 @@ class Router {
   Routed run() {
     std::size_t most = 0;
     for (const Commodity& commodity : problem_.commodities) most = std::max(most, commodity.chunks.size());
-    // Piece by piece, so that pieces of one commodity meet different loads.
+    // Routes the first piece of every commodity, then the second, and so on, so that pieces of one commodity see
+    // different loads.
     for (std::size_t piece = 0; piece < most; ++piece)
       for (const Commodity& commodity : problem_.commodities)
         if (piece < commodity.chunks.size()) route(commodity, commodity.chunks[piece]);
@@ -37,7 +38,7 @@ class Router {
     int times;
   };
 
-  // From the farthest sinks backwards: each rank that needs the chunk gets it from the predecessor that costs least.
+  // From the farthest sinks backwards: each rank that needs the chunk gets it from the cheapest predecessor.
   void route(const Commodity& commodity, schedule::ChunkId chunk) {
     const std::vector<int>& distance = problem_.distance[at(commodity.source)];
     std::vector<std::vector<Rank>> needing;  // by distance
@@ -67,7 +68,7 @@ class Router {
     std::array<double, 2> best_cost{};
     for (const int hop : problem_.hops_into[at(rank)]) {
       if (distance[at(problem_.hops[at(hop)].src)] != step) continue;
-      std::array<double, 2> cost{0, 0};  // the tightest capacity first, then all
+      std::array<double, 2> cost{0, 0};  // share of the tightest capacity, then the sum over all capacities
       for (const Under& under : under_[at(hop)]) {
         const double share = static_cast<double>(loads_[at(step)][under.capacity] + under.times) /
                              problem_.capacities[under.capacity].lanes;

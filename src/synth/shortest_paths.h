@@ -1,7 +1,7 @@
-// A schedule at once: every chunk along shortest paths, spread over them by load.
+// A schedule without a search: every chunk follows shortest paths, chosen by load.
 //
-// It takes as few steps as any schedule can, and no search; its rounds are what the loads come to. It is the answer
-// where it is good enough (one hop to everyone), and what there is while, or where, no search gets anywhere.
+// The schedule has the fewest possible steps; its rounds follow from the loads. It is used where it is good enough (one
+// hop to every rank), while a search is running, and where no search succeeds.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace sccl::synth {
 
-// One chunk over one hop; `chunk` is the schedule's number of it.
+// One chunk over one hop; `chunk` is its number in the schedule.
 struct TimedHop {
   schedule::ChunkId chunk = 0;
   int hop = 0;

@@ -9,8 +9,8 @@
 namespace sccl::synth {
 namespace {
 
-// Bounds of the search for elements and groups: ample for machines of 16 devices, cheap for larger ones.
-constexpr int kMostVisits = 20000;     // of one search
+// Limits of the search for elements and groups: ample for machines of 16 devices, cheap for larger ones.
+constexpr int kMostVisits = 20000;     // rank assignments of one search
 constexpr int kMostWork = 20'000'000;  // comparisons of all searches together
 constexpr std::size_t kMostElements = 48;
 constexpr std::size_t kMostGroups = 4;
@@ -23,7 +23,7 @@ Permutation identity(int size) {
   return permutation;
 }
 
-// first, then second.
+// Applies `first`, then `second`.
 Permutation compose(const Permutation& first, const Permutation& second) {
   Permutation result(first.size());
   for (std::size_t i = 0; i < first.size(); ++i) result[i] = second[at(first[i])];
@@ -36,7 +36,7 @@ bool moves_all(const Permutation& permutation) {
   return true;
 }
 
-// What rank permutations must keep: for each pair of ranks the capacities its hop is under, and each capacity itself.
+// What rank permutations must preserve: for each pair of ranks the capacities of its hop, and each capacity itself.
 class Structure {
  public:
   explicit Structure(const Problem& problem)
@@ -74,7 +74,7 @@ class Structure {
     return hops;
   }
 
-  // Nothing when some capacity's image is none.
+  // Nothing when the image of some capacity is no capacity.
   std::optional<Permutation> on_capacities(const Permutation& hops) const {
     Permutation capacities;
     for (const Capacity& capacity : problem_.capacities) {
@@ -108,7 +108,7 @@ class Search {
         image_(at(ranks_), -1),
         taken_(at(ranks_), false) {}
 
-  // Elements that fix `fixed` (-1: no rank), all of whose other cycles have `length` ranks, and that map the first
+  // Finds elements that fix `fixed` (-1: no rank), whose other cycles all have `length` ranks, and that map the first
   // other rank to `first`.
   void cycles(int length, Rank fixed, Rank first, std::set<Permutation>& found) {
     visits_ = 0;
@@ -124,7 +124,7 @@ class Search {
     if (fixed >= 0) undo(fixed, fixed);
   }
 
-  // Elements that fix `root`.
+  // Finds elements that fix `root`.
   void stabilizer(Rank root, std::set<Permutation>& found) {
     visits_ = 0;
     limit_ = kMostElements;
@@ -161,7 +161,7 @@ class Search {
     if (structure_.keeps(image_)) found.insert(image_);
   }
 
-  // The cycle that began at `start` has `done` assignments and stands at `last`.
+  // The cycle from `start` has `done` assignments; `last` is its last rank so far.
   void extend_cycle(Rank start, Rank last, int done, std::set<Permutation>& found) {
     if (exhausted(found)) return;
     ++visits_;
@@ -249,7 +249,7 @@ bool free_of_fixed_ranks(const std::set<Permutation>& elements) {
                      [&](const Permutation& element) { return element == neutral || moves_all(element); });
 }
 
-// Groups that one or two of the elements generate and `accept` takes, distinct, largest first.
+// The distinct groups that one or two of the elements generate and that `accept` accepts, largest first.
 std::vector<Group> generated(const std::set<Permutation>& elements, std::size_t most_order, auto accept) {
   std::set<std::set<Permutation>> groups;
   for (auto a = elements.begin(); a != elements.end(); ++a)
@@ -287,11 +287,11 @@ std::vector<Group> groups_that_fix(const Structure& structure, Rank root) {
   }
   Search(structure, work).stabilizer(root, elements);
   elements.erase(identity(structure.problem().ranks));
-  constexpr std::size_t kMostOrder = 16;  // pieces of one commodity are seldom more
+  constexpr std::size_t kMostOrder = 16;  // a commodity seldom has more pieces
   return generated(elements, kMostOrder, [](const auto&) { return true; });
 }
 
-// Where each element sends each commodity; nothing when the commodities are not mapped onto one another.
+// By element: the image of each commodity. Nothing when the commodities are not mapped onto one another.
 std::optional<std::vector<Permutation>> on_commodities(const Problem& problem, const Group& group) {
   std::map<std::pair<Rank, std::vector<bool>>, int> known;
   for (std::size_t i = 0; i < problem.commodities.size(); ++i)
@@ -312,7 +312,7 @@ std::optional<std::vector<Permutation>> on_commodities(const Problem& problem, c
   return result;
 }
 
-// Index of element a times element b.
+// By a and b: index of the product "element a, then element b".
 std::vector<std::vector<int>> multiplication(const Group& group) {
   std::map<Permutation, int> index;
   for (int i = 0; i < group.order(); ++i) index[group.ranks[at(i)]] = i;
@@ -323,8 +323,9 @@ std::vector<std::vector<int>> multiplication(const Group& group) {
   return table;
 }
 
-// Chunks fall into orbits of the group's order: pieces keep their number where no element fixes a commodity; else
-// they are taken in blocks of that order, which the group permutes as it permutes its own elements.
+// The orbits of chunks, each as large as the group. If no element but the identity fixes a commodity, pieces keep their
+// number. Else pieces are taken in blocks as large as the group, and the group permutes a block as it permutes its own
+// elements.
 std::optional<std::vector<Action::Orbit>> orbits(const Problem& problem, const Group& group) {
   const auto commodities = on_commodities(problem, group);
   if (!commodities) return std::nullopt;
@@ -370,7 +371,7 @@ std::optional<Action> action_of(const Structure& structure, Group group) {
 std::vector<Group> groups(const Problem& problem) {
   if (problem.ranks < 2 || problem.commodities.empty()) return {};
   const Structure structure(problem);
-  // Where one rank is the source or the sink of everything, only groups that fix it keep the commodities.
+  // If one rank is the source or the sink of every commodity, only groups that fix this rank preserve the commodities.
   const Commodity& first = problem.commodities.front();
   const auto alike = [&](auto same) {
     return std::all_of(problem.commodities.begin(), problem.commodities.end(), same);

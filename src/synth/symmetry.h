@@ -1,9 +1,9 @@
-// Groups of permutations of the ranks that leave a problem's hops and capacities as they are.
+// Groups of rank permutations that preserve a problem's hops and capacities.
 //
-// A schedule that such a group maps onto itself is known from one chunk of each orbit, which shrinks the search by the
-// group's order. Only groups that act freely on the chunks are of use here: otherwise a chunk's own route would have to
-// be symmetric. They come in two kinds: groups without fixed ranks (every element but the identity moves every rank)
-// serve the collectives in which all ranks are alike; groups that fix the root permute the pieces of its chunks.
+// A schedule that such a group maps onto itself is determined by one chunk of each orbit, which shrinks the search by
+// the group's order. Only groups that act freely on the chunks are used: otherwise a chunk's own route would have to be
+// symmetric. There are two kinds. Groups without fixed ranks (every element but the identity moves every rank) serve
+// collectives in which all ranks are alike. Groups that fix the root permute the pieces of its chunks.
 #pragma once
 
 #include <vector>
@@ -15,18 +15,18 @@ namespace sccl::synth {
 using Permutation = std::vector<int>;
 
 struct Group {
-  std::vector<Permutation> ranks;  // elements[0] is the identity
+  std::vector<Permutation> ranks;  // by element; ranks[0] is the identity
 
   int order() const { return static_cast<int>(ranks.size()); }
 };
 
-// A group, what it does to hops and capacities, and the chunk each chunk is an image of.
+// A group, its action on hops and capacities, and its orbits of chunks.
 struct Action {
   Group group;
   std::vector<Permutation> hops;        // by element
   std::vector<Permutation> capacities;  // by element
 
-  // The orbits of chunks: `representative` is the chunk of commodity and piece, and element g maps it to images[g].
+  // An orbit of chunks: element g maps the chunk `representative` to images[g].
   struct Piece {
     int commodity = 0;
     int piece = 0;
@@ -38,11 +38,11 @@ struct Action {
   std::vector<Orbit> orbits;
 };
 
-// Groups of a problem worth trying, without the trivial one. The search is cut short on large symmetric problems, so
-// the groups are right but need not be all there are. They do not depend on the number of pieces.
+// Groups of the problem that are worth trying, without the trivial group. The search is cut short on large symmetric
+// problems: every group found is correct, but some may be missing. The groups do not depend on the number of pieces.
 std::vector<Group> groups(const Problem& problem);
 
-// What those groups that act freely on the problem's chunks do, largest first, the trivial group last.
+// The actions of the groups that act freely on the problem's chunks, largest group first, the trivial group last.
 std::vector<Action> actions(const Problem& problem, std::vector<Group> groups);
 
 }  // namespace sccl::synth

@@ -13,7 +13,7 @@ using schedule::Schedule;
 using schedule::Send;
 using schedule::SendKind;
 
-// The collective whose schedules, inverted, are this one's.
+// The collective whose schedules, when inverted, are schedules of `collective`.
 std::optional<Collective> inverse_of(Collective collective) {
   switch (collective) {
     case Collective::reduce:
@@ -35,7 +35,7 @@ std::vector<Send> copies(const Search& search, const std::vector<TimedHop>& hops
   return sends;
 }
 
-// Backwards in time and against the hops: where a copy went to two ranks, their partials meet.
+// Reverses time and hops: a rank that copied to two ranks now reduces their two partial sums.
 std::vector<Send> inverted(const Search& search, const std::vector<TimedHop>& hops) {
   int last = 0;
   for (const TimedHop& one : hops) last = std::max(last, one.step);
@@ -88,7 +88,7 @@ Ratio Synthesizer::least_rounds_per_chunk() {
   return ratio(sum.numerator, sum.denominator * multiple_);
 }
 
-// The fewest rounds that the cuts leave open.
+// The fewest rounds that the cuts allow.
 int Synthesizer::least_rounds(std::optional<Search>& half, int pieces, int steps) {
   const auto [at, fresh] = least_rounds_.emplace(std::vector{&half == &copies_ ? 0 : 1, pieces, steps}, 0);
   if (!fresh) return at->second;
@@ -96,7 +96,7 @@ int Synthesizer::least_rounds(std::optional<Search>& half, int pieces, int steps
   if (steps < bounds.least_steps()) return at->second = kUnreachable;
   const Ratio per_piece = bounds.least_rounds_per_piece();
   const std::int64_t floor = (per_piece.numerator * pieces + per_piece.denominator - 1) / per_piece.denominator;
-  // What refutes a number of rounds refutes fewer: gallop past the last refuted number, then halve.
+  // If a number of rounds is refuted, so are all smaller numbers: gallop past the last refuted number, then bisect.
   int refuted = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(floor, steps), kUnreachable)) - 1;
   int open = refuted + 1;
   for (int stride = 1; open < kUnreachable && bounds.refutes(pieces, steps, open); stride *= 2) {
@@ -144,7 +144,7 @@ Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limit
             fmt::format("ReduceScatter and AllGather take {} steps at the least", least_steps())};
   const int pieces = size.chunks / multiple_;
   if (std::optional<Answer> answer = easy(pieces, size)) return std::move(*answer);
-  // Both halves alike first.
+  // Equal numbers of steps for both halves are tried first.
   std::vector<int> gather_steps;
   for (int steps = 0; steps <= size.steps; ++steps) gather_steps.push_back(steps);
   std::stable_sort(gather_steps.begin(), gather_steps.end(), [&](int one, int other) {
@@ -180,7 +180,7 @@ std::vector<Size> Synthesizer::easy_sizes(int chunks) {
   return sizes;
 }
 
-// Both phases without a search, where that fits.
+// Both phases without a search, if the size allows.
 std::optional<Answer> Synthesizer::easy(int pieces, const Size& size) {
   if (!copies_->searchable(pieces) || topology_.ranks == 1) return std::nullopt;
   for (const Routed& gather : copies_->easy(pieces))
@@ -195,7 +195,8 @@ std::optional<Answer> Synthesizer::easy(int pieces, const Size& size) {
   return std::nullopt;
 }
 
-// The AllGather in `gather.steps` steps and as few rounds as can be, then the ReduceScatter in what is left.
+// Searches the AllGather in `gather.steps` steps and as few rounds as possible, then the ReduceScatter in the remaining
+// steps and rounds.
 Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits) {
   const int other_steps = both.steps - gather.steps;
   const int first = topology_.ranks > 1 ? least_rounds(copies_, pieces, gather.steps) : 0;
@@ -213,7 +214,8 @@ Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Ef
       return schedule::make_schedule("synth", Collective::allreduce, root_, topology_, both.chunks,
                                      std::move(reductions));
     };
-    // Where links come in pairs, the AllGather inverted in place is the ReduceScatter.
+    // If every hop of the AllGather also exists reversed, the AllGather inverted on the same links is the
+    // ReduceScatter.
     bool paired = true;
     std::vector<Send> mirrored = inverted(*copies_, copied.sends);
     for (const Send& send : mirrored)

@@ -1,4 +1,4 @@
-// Synthesis of schedules for every collective: what combines is the inverse of what does not (SCCL 3.5).
+// Synthesis of schedules for every collective. A reducing collective is the inverse of a copying one (SCCL 3.5).
 #pragma once
 
 #include <optional>
@@ -16,32 +16,32 @@ struct Size {
 
 struct Answer {
   Outcome outcome = Outcome::unknown;
-  std::optional<schedule::Schedule> schedule;  // verified; of at most the steps and rounds asked for
-  std::string reason;                          // why there is none
+  std::optional<schedule::Schedule> schedule;  // verified; at most the steps and rounds asked for
+  std::string reason;                          // why there is no schedule
 };
 
-// All questions about one collective on one topology. AllReduce is searched as ReduceScatter followed by AllGather, so
-// its bounds and its "unsat" speak of such compositions only. Not thread-safe; a search ends early by its limits.
+// Answers questions about one collective on one topology. AllReduce is searched as ReduceScatter followed by AllGather,
+// so its bounds and its "unsat" hold for such compositions only. Not thread-safe; limits end a search early.
 class Synthesizer {
  public:
   // Throws invalid_argument for a broken topology, a root that is no rank, or a collective without chunk routes.
   Synthesizer(const topology::Topology& topology, Collective collective, Rank root);
 
-  // C is a multiple of this.
+  // C must be a multiple of this number.
   int chunk_multiple() const { return multiple_; }
   int phases() const { return collective_ == Collective::allreduce ? 2 : 1; }
   bool connected();
   int least_steps();
-  // Rounds divided by C, however many steps are taken.
+  // Bound on rounds divided by C, for any number of steps.
   Ratio least_rounds_per_chunk();
-  // Proved impossible by cuts, without a search.
+  // True if cuts prove the size impossible, without a search.
   bool refutes(const Size& size);
 
-  // Sizes that find() answers without a search, beginning with one of least_steps(); more chunks than are searched have
-  // none. Making them takes time in proportion to chunks * hops.
+  // Sizes that find() answers without a search, beginning with one of least_steps(); empty if `chunks` is too many to
+  // search. Takes time proportional to chunks * hops.
   std::vector<Size> easy_sizes(int chunks);
 
-  // Throws invalid_argument when C is no multiple of chunk_multiple() or something is negative.
+  // Throws invalid_argument when C is no multiple of chunk_multiple(), or when a field is negative.
   Answer find(const Size& size, Effort effort, const Limits& limits);
 
  private:
@@ -55,13 +55,14 @@ class Synthesizer {
   Collective collective_;
   Rank root_;
   int multiple_ = 1;
-  // Searches for copies on the links as they are, and for what is inverted on the reversed links; AllReduce needs both.
+  // copies_ searches copying schedules on the links as they are; inverses_ searches the inverse of reducing schedules
+  // on the reversed links. AllReduce needs both.
   std::optional<Search> copies_;
   std::optional<Search> inverses_;
   std::map<std::vector<int>, int> least_rounds_;  // by half, pieces, steps
 };
 
-// One question, answered within the limits.
+// Answers one question within the limits.
 Answer synthesize(const topology::Topology& topology, Collective collective, Rank root, const Size& size,
                   const Limits& limits);
 

@@ -41,7 +41,7 @@ class Reference {
         for (std::size_t hop = 0; hop < problem_.hops.size(); ++hop) {
           if (!model.eval(sent_[chunk][hop], true).is_true()) continue;
           const z3::expr arrival = model.eval(time_[chunk][at(problem_.hops[hop].dst)], true);
-          // A rank that never gets the chunk may be named as the head of a hop that is not taken.
+          // A send variable may be true although the hop's destination never gets the chunk; such a hop is not taken.
           if (arrival.get_numeral_int() > steps_) continue;
           sends.push_back({id, static_cast<int>(hop), arrival.get_numeral_int() - 1});
         }
