@@ -1,4 +1,4 @@
-// One-hop schedules: a chunk travels directly between its owner and everyone else.
+// One-hop schedules: a chunk travels directly between its owner and every other rank.
 #include "planners/planners.h"
 #include "planners/route.h"
 

@@ -11,7 +11,7 @@ constexpr std::array<Planner, 6> kPlanners{{
     {"all-pairs", all_pairs, "AllReduce in one step, everything to everyone; least latency"},
     {"recursive", recursive, "recursive doubling and halving; logarithmically many steps"},
     {"binomial", binomial, "binomial trees from or to the root"},
-    {"shortest", shortest, "breadth-first trees of shortest paths; serves wherever ranks are joined at all"},
+    {"shortest", shortest, "breadth-first trees of shortest paths; serves wherever paths join all ranks"},
 }};
 
 }  // namespace

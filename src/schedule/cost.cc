@@ -118,7 +118,7 @@ class Beat {
 double lane_us_per_byte(const EdgeInfo& edge, const topology::Topology& topology) {
   if (!(edge.gbytes_per_s > 0))
     fail(ErrorCode::invalid_argument,
-         "topology '{}': link {}->{} has no bandwidth, so no time can be foretold: give its gbytes_per_s",
+         "topology '{}': link {}->{} has no bandwidth, so no time can be predicted: give its gbytes_per_s",
          topology.name, edge.ends.first, edge.ends.second);
   return 1 / (edge.lane_gbytes_per_s() * kBytesPerUsAtOneGbytePerS);
 }

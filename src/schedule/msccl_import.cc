@@ -82,8 +82,7 @@ class Steps {
 
   void order(int earlier, int later, int distance) {
     if (++constraints_ > kMostConstraints)
-      fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: its messages are too many to be ordered",
-           algo_.line);
+      fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: it has too many messages to order", algo_.line);
     after_[static_cast<std::size_t>(earlier)].push_back({later, distance});
   }
 

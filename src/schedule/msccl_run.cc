@@ -131,7 +131,7 @@ class Machine {
     for (const auto& [ends, queue] : queues_)
       if (!queue.empty())
         fail(ErrorCode::invalid_argument,
-             "MSCCL XML line {}, <step>: gpu {} sends to gpu {} on channel {} what is never received",
+             "MSCCL XML line {}, <step>: gpu {} sends to gpu {} on channel {} a message that is never received",
              queue.front().line, std::get<0>(ends), std::get<1>(ends), std::get<2>(ends));
   }
 

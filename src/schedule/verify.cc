@@ -134,10 +134,10 @@ class ChunkState {
     std::vector<const Send*> seen;
     for (auto send = begin; send != end; ++send) {
       const RankSet& value = values_[static_cast<std::size_t>(send->src)];
-      if (value.empty()) refuse(*send, fmt::format("rank {} holds nothing of it then", send->src));
+      if (value.empty()) refuse(*send, fmt::format("rank {} holds nothing of the chunk before this step", send->src));
       for (const Send* other : seen)
         if (other->dst == send->dst && (other->kind == SendKind::copy || send->kind == SendKind::copy))
-          refuse(*send, fmt::format("rank {} receives a copy and something else of it in this step", send->dst));
+          refuse(*send, fmt::format("rank {} receives a copy and something else of the chunk in this step", send->dst));
       seen.push_back(&*send);
       arrivals.emplace_back(send->dst, value);
     }

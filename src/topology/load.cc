@@ -37,7 +37,7 @@ std::vector<int> device_list(std::string_view text, std::string_view list) {
     const bool last = end == list.data() + list.size();
     if (error != std::errc{} || (!last && *end != ','))
       fail(ErrorCode::invalid_argument,
-           "'{}': after the colon stand numbers of devices with commas between them, as in dgx1v:0,1,4", text);
+           "'{}': no list of devices follows the colon: give their numbers with commas, as in dgx1v:0,1,4", text);
     at = end + 1;
   }
   return devices;

@@ -41,7 +41,7 @@ AlphaBeta fit(std::span<const Sample> samples) {
   const double determinant = w * wxx - wx * wx;
   const double us_per_byte = determinant > 1e-12 * w * wxx ? (w * wxy - wx * wy) / determinant : 0;
   if (!(us_per_byte > 0))
-    fail(ErrorCode::invalid_argument, "{} samples do not tell a bandwidth: measure at least two sizes, far apart",
+    fail(ErrorCode::invalid_argument, "{} samples do not determine a bandwidth: measure at least two sizes, far apart",
          samples.size());
   AlphaBeta result{(wy - us_per_byte * wx) / w, 1e-3 / us_per_byte};
   if (result.alpha_us >= 0) return result;

@@ -233,7 +233,7 @@ Topology cluster_by_name(std::string_view name, std::string_view hosts, std::str
   const bool digits = !hosts.empty() && hosts.find_first_not_of("0123456789") == std::string_view::npos;
   if (!digits || inner.find('*') != std::string_view::npos)
     fail(ErrorCode::invalid_argument,
-         "no topology is called '{}': before the one * stands a number of hosts, behind it one of {}", name,
+         "no topology is called '{}': put a number of hosts before a single *, and after it one of {}", name,
          preset_names());
   const Topology host = preset(inner);
   const int number = small_number(hosts, kMostClusterRanks);

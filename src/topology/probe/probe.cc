@@ -83,8 +83,8 @@ std::optional<Devices> joined(std::optional<Devices> managed, const std::string&
   if (peers->devices.devices.empty()) return std::nullopt;
   Devices devices = peers->devices;
   devices.notes.push_back(
-      fmt::format("{} does not answer: which devices have links of their own is the driver's word, "
-                  "each is taken for a single one",
+      fmt::format("{} does not answer: links between devices are those that the driver reports, "
+                  "each counted as one link",
                   manager));
   return devices;
 }

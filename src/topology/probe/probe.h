@@ -32,9 +32,9 @@ struct Found {
 // Never throws for missing parts; a machine without GPUs has its CPUs and NICs.
 Found look(const Sources& sources = {});
 
-// The machine of a job. `file`: NCCL's XML, completed by what was found; its attributes win. If this machine has GPUs,
-// those of the file that were not found are dropped. `visible`: PCI addresses of the job's devices by rank; empty: all.
-// Without GPUs, the result is the host with `host_ranks` ranks.
+// The machine of a job. `file`: NCCL's XML, completed by what was found; the file's attributes win. If this machine has
+// GPUs, GPUs of the file that are not on this machine's bus are dropped. `visible`: PCI addresses of the job's devices
+// by rank; empty: all. Without GPUs, the result is the host with `host_ranks` ranks.
 Machine detect(const Found& found, const std::optional<Element>& file, std::span<const std::string> visible,
                int host_ranks);
 
