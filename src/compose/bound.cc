@@ -11,19 +11,19 @@
 namespace sccl::compose {
 namespace {
 
-constexpr double kBytesPerUs = 1e3;  // of one GB/s
+constexpr double kBytesPerUs = 1e3;  // at one GB/s
 constexpr int kMostPartRanks = 16;
 constexpr int kMostPartSwitches = 3;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// GB/s that lead into and out of a set of nodes.
+// Bandwidth into and out of a set of nodes, in GB/s.
 struct Capacity {
   double in = 0;
   double out = 0;
 };
 
-// What must cross the border of a set of ranks, in bytes per byte of L.
+// What must cross the border of a set of ranks: bytes per byte of L.
 struct Demand {
   double in = 0;
   double out = 0;
@@ -93,7 +93,8 @@ class Bounds {
     return std::max(time(demand.in, capacity.in), time(demand.out, capacity.out));
   }
 
-  // Sums have to pass between any k parts k - 1 times each way: twice that many copies leave some part.
+  // Sums must pass between any k parts k - 1 times in each direction, so together the parts send twice that many
+  // copies.
   void partition(const char* what, int parts, double out_gbytes_per_s) {
     const bool both = collective_ == Collective::allreduce;
     const bool one = collective_ == Collective::broadcast || collective_ == Collective::reduce;
@@ -126,7 +127,8 @@ class Bounds {
     partition("ranks", topology_.ranks, all);
   }
 
-  // Two borders of a host: outside its NICs, and between its devices and all that is no way between devices.
+  // Two borders of a host: one outside its NICs, and one between its devices and everything that is no path between
+  // devices.
   std::vector<Capacity> host_capacities() const {
     std::vector<int> host_of_node(at(topology_.nodes()), -1);
     for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
@@ -211,7 +213,8 @@ class Bounds {
     partition("racks", static_cast<int>(capacities.size()), all);
   }
 
-  // One host of every kind, and the root's: parts of its devices with the switches that favour them.
+  // One host of each kind, and the root's host: parts of its devices, with the switches on the side that gives the
+  // better cut.
   void within_hosts() {
     std::set<std::pair<int, bool>> seen;
     Bound best;
@@ -226,7 +229,7 @@ class Bounds {
     const topology::Topology& links = cluster_.kinds[at(cluster_.kind_of[host])];
     if (links.ranks > kMostPartRanks || links.switches > kMostPartSwitches || links.ranks < 3) return;
     const int nodes = links.nodes();
-    // Rates between nodes, and of a rank to all that is not of the kind: its NIC.
+    // Rates between nodes, and from a rank to everything outside of its kind's links: its NIC.
     std::vector<std::vector<std::pair<int, double>>> next(at(nodes));
     std::vector<Capacity> nic(at(links.ranks));
     for (int rank = 0; rank < links.ranks; ++rank) nic[at(rank)] = of_node_[at(cluster_.hosts[host][at(rank)])];
@@ -261,7 +264,7 @@ class Bounds {
     }
   }
 
-  // A message between the first host and the farthest, over the fastest NICs of both.
+  // A message from the first host to the farthest host, over the fastest NICs of both.
   void latency() {
     const schedule::EdgeIndex edges(topology_);
     const auto alpha = [&](const std::vector<std::pair<topology::Node, topology::Node>>& way) {
@@ -275,7 +278,7 @@ class Bounds {
       if (std::isfinite(least)) keep({least, "the latency of one link"});
       return;
     }
-    std::vector<Capacity> fastest(cluster_.hosts.size(), {1e30, 1e30});  // here: latencies
+    std::vector<Capacity> fastest(cluster_.hosts.size(), {1e30, 1e30});  // here the members are latencies
     for (Rank rank = 0; rank < topology_.ranks; ++rank) {
       const topology::Attachment& way = cluster_.attachments[at(rank)];
       if (!way.attached()) continue;

@@ -37,7 +37,7 @@ Routes::Routes(const Composite& composite)
     at_root_ = index(*composite.at_root);
     depth_root_ = at_root_.steps;
   }
-  // A host's place in a tier is that of the group it is in.
+  // A host's place in a tier is the place of the group that contains the host.
   std::vector<int> member_of_host(composite.hosts.size());
   for (std::size_t host = 0; host < member_of_host.size(); ++host) member_of_host[host] = static_cast<int>(host);
   for (const Tier& tier : composite.tiers) {
@@ -94,8 +94,8 @@ Routes::Part Routes::part(ChunkId chunk) const {
   return {row / composite_.frames * owners + chunk % owners, row % composite_.frames};
 }
 
-// Chunks of one block take ports in the order of its rank and strands in that of their numbers; of AllReduce, Broadcast
-// and Reduce they take the ports first.
+// Chunks of one block take ports in the order of the block's rank, and strands in the order of the chunk numbers.
+// Chunks of AllReduce, Broadcast and Reduce take the ports first.
 Routes::Ends Routes::ends(ChunkId chunk) const {
   const int ranks = composite_.ranks();
   const int owner = chunk % ranks;
@@ -159,12 +159,13 @@ const Tree& Routes::tree(int tier, int group, const Ends& ends) const {
   return shapes[at(ends.strand) % shapes.size()];
 }
 
-// Of a group: the member that holds the root host, else the one that leads for this chunk.
+// The root member of a group: the member with the root host, else the member that leads for this chunk.
 int Routes::root_index(int tier, int group, int root_host, const Ends& ends) const {
   const Place& root = places_[at(tier)][at(root_host)];
   if (root.group == group) return root.index;
   const auto& members = composite_.tiers[at(tier)].groups[at(group)];
-  // As the root host stands in its own group, so that equal groups meet at equal places; strands move on.
+  // The same index as the root host's member in its own group, so that equal groups connect at equal places. Strands
+  // move on.
   const bool one_root = info(composite_.collective).rooted;
   return (root.index + (one_root ? ends.strand : 0)) % static_cast<int>(members.size());
 }
@@ -175,7 +176,7 @@ int Routes::position(int tier, int host, int root_host, const Ends& ends) const 
   return (place.index - root_index(tier, place.group, root_host, ends) + size) % size;
 }
 
-// The host at which a member of a tier's group meets the others.
+// The host at which a member of a tier's group exchanges data with the others.
 int Routes::lead_host(int tier, int member, int root_host, const Ends& ends) const {
   for (int below = tier - 1; below >= 0; --below) {
     const auto& members = composite_.tiers[at(below)].groups[at(member)];
@@ -238,7 +239,7 @@ void Routes::add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, 
   }
 }
 
-// Copies from the host's port to its devices. A rank that contributed the chunk alone has it already.
+// Copies from the host's port to its devices. A rank that alone contributed the chunk has it already.
 void Routes::spread_on_host(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const {
   const Host& host = composite_.hosts[at(host_of(rank))];
   const auto& turns = composite_.kinds[at(host.kind)]->out_turns[at(local_of_[at(port(ends, host_of(rank)))])];
@@ -260,7 +261,7 @@ void Routes::at_root(const Ends& ends, Rank rank, Step first, std::vector<Move>&
   add_local(at_root_, turns[at(ends.strand) % turns.size()], rank, first, moves);
 }
 
-// Between two devices of one host.
+// Passes a chunk between two devices of one host.
 void Routes::hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const {
   if (from == to || host_of(rank) != host_of(from)) return;
   const Host& host = composite_.hosts[at(host_of(rank))];
@@ -275,7 +276,7 @@ void Routes::hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step fir
 void Routes::collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const {
   const int host = host_of(rank);
   const auto [above, heard] = parent(host, root, ends);
-  const Step sent = depth_hosts_ - 1 - heard;  // the root host's last: depth_hosts_
+  const Step sent = depth_hosts_ - 1 - heard;  // the root host comes last: depth_hosts_
   if (above < 0 && composite_.at_root != nullptr)
     at_root(ends, rank, depth_in_ + depth_hosts_, moves);
   else
@@ -359,7 +360,7 @@ void Routes::moves_of_whole(ChunkId chunk, Rank rank, std::vector<Move>& moves) 
     return butterfly(of, rank, moves);
   const int root = root_host(of, chunk);
   if (of.everyone_contributes) collect(of, root, rank, moves);
-  const Step met = depth_in_ + depth_hosts_;  // the sum is complete at the root host's port
+  const Step met = depth_in_ + depth_hosts_;  // now the sum is complete at the root host's port
   if (!of.everyone_receives) {
     if (composite_.at_root == nullptr) hand_over(of, rank, port(of, root), of.sink, met, moves);
     return;

@@ -1,23 +1,24 @@
-// A schedule of a whole cluster, composed from a schedule of each level: devices of a host, hosts, groups of hosts.
+// A schedule of a whole cluster, composed of one schedule per level: devices of a host, hosts, groups of hosts.
 //
-// A composite keeps one schedule for each kind of host and one tree for each group size, and a rule (the map) that says
-// for every chunk at which device of a host it changes levels: its port. Nothing in it grows with the square of the
-// ranks; what a rank does with a chunk follows in time linear in what it does (moves()). A flat Schedule of the same
-// sends exists for small clusters (compose/expand.h).
+// A composite keeps one schedule for each kind of host, one tree for each group size, and a rule (the map) that names
+// for every chunk the device of a host at which the chunk changes levels: its port. No part of a composite grows with
+// the square of the ranks. moves() computes what a rank does with a chunk in time linear in the number of its moves.
+// For small clusters a flat Schedule of the same sends exists (compose/expand.h).
 //
-// The way of a chunk:
+// The path of a chunk:
 //   everyone contributes:  the host's devices reduce to the port, ports reduce along a tree of hosts to the root host;
-//   one rank contributes:  it hands the chunk to its host's port, where it is not the port itself;
+//   one rank contributes:  the rank passes the chunk to its host's port, unless the rank is the port;
 //   everyone receives:     ports copy along a tree of hosts from the root host, each port copies to its host's devices;
-//   one rank receives:     the port of its host hands it over, where it is not the port itself.
-// Unicast chunks (AlltoAll, Gather, Scatter) go from port to port directly. An AllReduce may also meet as a butterfly:
-// hosts exchange all they have with partners at distances 1, 2, 4, ...; hosts beyond a power of two fold into another
-// one first.
+//   one rank receives:     the port of the rank's host passes the chunk to the rank, unless the rank is the port.
+// Unicast chunks (AlltoAll, Gather, Scatter) go from port to port directly. An AllReduce may also use a butterfly:
+// hosts exchange all they have with partners at distances 1, 2, 4, ...; hosts beyond a power of two first add their
+// data to another host's.
 //
-// Tiers. The lowest tier groups hosts, the next one groups of these, and so on; the top tier has one group. A chunk
-// enters a group once, at its lead member, and leaves it from there: slow links between groups carry it once.
+// Tiers. The lowest tier groups hosts, the next tier groups those groups, and so on; the top tier has one group. A
+// chunk enters a group once, at the group's lead member, and leaves the group from there: slow links between groups
+// carry it once.
 //
-// Steps give the order along a chunk's way and nothing more (Schedule::pipelined): levels overlap as data flows.
+// Steps only order a chunk's path (Schedule::pipelined): levels overlap as data flows.
 #pragma once
 
 #include <functional>
@@ -36,12 +37,13 @@ using schedule::ChunkId;
 using schedule::SendKind;
 using schedule::Step;
 
-// What the devices of one kind of host do for the collectives of the cluster.
+// What the devices of one kind of host do for the cluster's collectives.
 struct HostKind {
   schedule::Schedule in;       // ReduceScatter: a chunk's owner is the port it is reduced to
   schedule::Schedule out;      // AllGather: a chunk's owner is the port it is copied from
-  schedule::Schedule between;  // AlltoAll: ways from device to device
-  // The map's lower half: by port, the chunks of `in` and `out` that a port's chunks of the cluster take in turn.
+  schedule::Schedule between;  // AlltoAll: routes from device to device
+  // The map's lower half: for each port, the chunks of `in` and `out` that the port's chunks of the cluster take in
+  // turn.
   std::vector<std::vector<ChunkId>> in_turns;
   std::vector<std::vector<ChunkId>> out_turns;
 };
@@ -49,13 +51,14 @@ struct HostKind {
 struct Host {
   int kind = 0;
   std::vector<Rank> ranks;
-  std::vector<int> ports;  // positions in `ranks` that chunks take in turn; a faster NIC's stands there more often
-  std::vector<bool> own;   // by position: a rank may be the port of a chunk that begins or ends with it
+  // positions in `ranks` that chunks take in turn; the port of a faster NIC is listed more often
+  std::vector<int> ports;
+  std::vector<bool> own;  // by position: whether a rank may be the port of a chunk that begins or ends at the rank
 };
 
 struct Tier {
   std::vector<std::vector<int>> groups;     // members: hosts at tier 0, else groups of the tier below
-  Shape shape = Shape::doubling;            // for people
+  Shape shape = Shape::doubling;            // for display
   std::map<int, std::vector<Tree>> shapes;  // by number of members
 };
 
@@ -70,22 +73,23 @@ struct Composite {
   std::vector<Host> hosts;
   std::vector<Tier> tiers;  // lowest first; none for one host
   Meeting meeting = Meeting::trees;
-  bool source_is_port = true;  // where its host allows (Host::own)
+  bool source_is_port = true;  // if the rank's host allows it (Host::own)
   bool sink_is_port = true;
-  // Broadcast and Reduce: how the root's host copies from the root, or reduces to it; its ports are devices among them,
-  // which pass on to other hosts what they get, or add what arrives from these before. None: by way of the port.
+  // Broadcast and Reduce: how the root's host copies from the root, or reduces to it. The host's ports are among its
+  // devices; they send what they get to other hosts, or first add what arrives from other hosts. None: by way of the
+  // port.
   std::shared_ptr<const schedule::Schedule> at_root;
   std::vector<ChunkId> root_turns;  // chunks of `at_root` that the strands take in turn
   std::vector<int> root_hosts;      // AllReduce by trees: the root hosts that chunks take in turn
   int chunks_per_rank = 1;          // C, as in Schedule
-  // Chunks are cut into so many frames (counted in C), each a step behind the one before: else, where data goes through
-  // the same connection on its way in and out, a late send holds up the next slice's early one.
+  // Chunks are cut into this many frames (counted in C), each one step after the previous frame. Without frames, if
+  // data uses the same connection on its way in and out, a late send delays the early send of the next slice.
   int frames = 1;
 
   int ranks() const { return topology->ranks; }
 };
 
-// One end of a send, as the rank that takes part in it sees it.
+// One end of a send, as seen by the rank at that end.
 struct Move {
   Step step = 0;
   Rank peer = 0;
@@ -93,9 +97,9 @@ struct Move {
   SendKind kind = SendKind::copy;
 };
 
-// What a composite's moves are computed from: positions of hosts in tiers, and who sends what in the hosts' schedules.
-// Made once in time linear in ranks and in the sizes of the kinds' schedules. The composite must outlive it and must
-// have passed verify().
+// The data from which a composite's moves are computed: positions of hosts in tiers, and the sends of the hosts'
+// schedules. Built once, in time linear in the ranks and in the sizes of the kinds' schedules. The composite must
+// outlive it and must have passed verify().
 class Routes {
  public:
   explicit Routes(const Composite& composite);
@@ -106,22 +110,23 @@ class Routes {
   // The moves of one rank with one chunk, in no particular order; O(tiers + moves).
   void moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const;
 
-  // Visits, ascending, every chunk that a rank may have moves with, among them all that begin or end with it.
+  // Visits, ascending, every chunk with which a rank may have moves; all chunks that begin or end at the rank are among
+  // them.
   void for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& visit) const;
 
-  // How many ports the host with most of them has.
+  // The largest number of ports of a host.
   int most_ports() const { return most_ports_; }
 
-  // Where the chunk changes levels at a host.
+  // The rank at which the chunk changes levels at a host.
   Rank port(ChunkId chunk, int host) const;
 
   // The root host of the trees that carry the chunk.
   int root_host(ChunkId chunk) const;
 
-  // Visits who hears from whom along the chunk's tree of hosts: (parent, child, step), for the children of one host.
+  // Visits the edges of the chunk's tree of hosts from one host: (child, step) for each child of `host`.
   void for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const;
 
-  // The host that `host` hears from, and when; -1 at the root host.
+  // The parent of `host` and the step of its message; -1 at the root host.
   std::pair<int, Step> parent(ChunkId chunk, int host) const;
 
   int host_of(Rank rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
@@ -150,12 +155,12 @@ class Routes {
   struct Ends {
     bool everyone_contributes, everyone_receives;
     Rank source, sink;
-    int turn;    // which port, counted over all
-    int strand;  // which chunk of a port's, counted over all
+    int turn;    // index of the port, counted over all ports
+    int strand;  // index among the port's chunks, counted over all of them
   };
 
   struct Part {
-    ChunkId whole;  // the chunk as it is without frames
+    ChunkId whole;  // the chunk before it is cut into frames
     int frame;
   };
 
@@ -188,13 +193,13 @@ class Routes {
   Step steps_ = 0;
   std::vector<int> host_of_;   // by rank
   std::vector<int> local_of_;  // by rank: position in its host
-  std::vector<int> turn_of_;   // by rank: its number, host by host
+  std::vector<int> turn_of_;   // by rank: its number, counted host by host
   std::vector<KindIndex> kinds_;
   LocalIndex at_root_;
   std::vector<std::vector<Place>> places_;  // by tier, then host
   std::vector<Step> tier_start_;            // first step of a tier when data spreads
   int most_ports_ = 1;
-  Step depth_in_ = 0;  // of hosts, the deepest
+  Step depth_in_ = 0;  // largest over all kinds of hosts
   Step depth_out_ = 0;
   Step depth_between_ = 0;
   Step depth_root_ = 0;

@@ -16,12 +16,12 @@ namespace {
 
 using topology::Edge;
 
-constexpr int kMostRoots = 256;  // whose trees are looked at: hosts beyond are alike
+constexpr int kMostRoots = 256;  // number of roots whose trees are examined; further hosts are equal
 constexpr double kLeastSlice = 4096;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// Bytes per byte of L, by edge of a kind's links and by pair of devices.
+// Bytes per byte of L: by edge of a kind's links, and by pair of devices.
 using EdgeLoads = std::vector<std::pair<Edge, double>>;
 
 }  // namespace
@@ -47,7 +47,7 @@ double Cost::good_slice(double bytes, double most_slice_bytes) const {
   return slice;
 }
 
-// Sums what one composite puts on links.
+// Adds up the loads of one composite on links.
 class Loads {
  public:
   Loads(CostModel& model, const Composite& composite)
@@ -84,7 +84,7 @@ class Loads {
     if (several_leaves_) pairs_.emplace_back(std::pair(from, to), bytes);
   }
 
-  // A chunk for every way that chunks take over hosts, with the bytes that take it (per byte of L).
+  // One chunk for each path that chunks take over hosts, with the bytes on this path (per byte of L).
   std::vector<std::pair<ChunkId, double>> representatives() const {
     std::vector<std::pair<ChunkId, double>> result;
     const bool by_owner =
@@ -132,7 +132,7 @@ class Loads {
         if (everyone_contributes()) pass(host, above, bytes);
         if (everyone_receives()) pass(above, host, bytes);
       }
-    // Of equal hosts that take equal parts some were looked at.
+    // Only some of the equal hosts were examined: spread their loads over all.
     if (static_cast<int>(chunks.size()) < hosts_ && !info(composite_.collective).rooted && composite_.kinds.size() == 1)
       for (std::vector<double>* bytes : {&out_, &in_}) {
         double sum = 0;
@@ -170,7 +170,7 @@ class Loads {
       }
   }
 
-  // Which part of a host's traffic its positions carry.
+  // The share of a host's traffic that each of its positions carries.
   std::vector<double> shares(int host) const {
     const Host& one = composite_.hosts[at(host)];
     std::vector<double> result(one.ranks.size(), 0);
@@ -185,7 +185,7 @@ class Loads {
   }
 
   void load_network() {
-    // Positions of one host share links; hosts that are alike and carry alike are looked at once.
+    // Positions of one host share links. Equal hosts with equal loads are examined once.
     std::set<std::tuple<int, double, double>> seen;
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
@@ -224,7 +224,7 @@ class Loads {
 
   void add(const Edge& edge, double bytes) { loads_[edge] += bytes; }
 
-  // Loads of a kind's schedule for a byte that `ports` begin or end with, by edge of the kind's links.
+  // Loads of a kind's schedule, by edge of the kind's links, for one byte that is divided among the ports by `share`.
   std::map<Edge, double> kind_loads(const schedule::Schedule& schedule, const std::vector<std::vector<ChunkId>>& turns,
                                     const std::vector<double>& share) const {
     std::vector<double> part(at(schedule.chunks), 0);
@@ -242,7 +242,7 @@ class Loads {
     return loads;
   }
 
-  // Bytes that go from device to device of a host besides sums and copies.
+  // Bytes that go from device to device of a host, apart from sums and copies.
   std::map<Edge, double> between_loads(const HostKind& kind, const std::vector<std::vector<double>>& bytes) const {
     const int devices = kind.between.ranks;
     const int pieces = std::max(1, kind.between.chunks / (devices * devices));
@@ -252,7 +252,8 @@ class Loads {
     return edge_loads(kind.between, part);
   }
 
-  // By source and target position, per byte of L; what ports hand over, and what stays on the host.
+  // By source and target position, per byte of L: what ports pass to devices or get from them, and what stays on the
+  // host.
   std::vector<std::vector<double>> handed_over(int host, const std::vector<double>& share) const {
     const Host& one = composite_.hosts[at(host)];
     const std::size_t devices = one.ranks.size();
@@ -309,7 +310,7 @@ class Loads {
     return edge_loads(*composite_.at_root, part);
   }
 
-  // All data passes every host's `in` where everyone contributes, and its `out` where everyone receives.
+  // All data passes every host's `in` if everyone contributes, and every host's `out` if everyone receives.
   void on_hosts() {
     std::set<std::tuple<int, std::vector<int>, bool>> seen;
     for (int host = 0; host < hosts_; ++host) {
@@ -339,7 +340,7 @@ class Loads {
     for (const auto& [edge, bytes] : sum) {
       const Edge there{nodes[at(edge.first)], nodes[at(edge.second)]};
       double all = bytes;
-      if (const auto known = loads_.find(there); known != loads_.end()) all += known->second;  // the way to a NIC
+      if (const auto known = loads_.find(there); known != loads_.end()) all += known->second;  // the path to a NIC
       cost_.host_us_per_byte = std::max(cost_.host_us_per_byte, all * bandwidth_us_per_byte(there));
       for (const int set : model_.edges_.sets_of(model_.edges_.find(there))) sets[set] += all;
     }
@@ -349,7 +350,7 @@ class Loads {
                    bytes / (model_.edges_.set_lane_gbytes_per_s(set) * 1e3 * model_.topology().shared[at(set)].lanes));
   }
 
-  // Longest latency and slowest lane of a schedule's steps.
+  // The longest latency and the slowest lane of a schedule's steps.
   static Phase phase_of(const schedule::Schedule& schedule) {
     Phase phase;
     const schedule::EdgeIndex edges(schedule.topology);
@@ -367,14 +368,14 @@ class Loads {
     return phase;
   }
 
-  // One sum stands for all phases on hosts: as many steps, of the slowest's figures.
+  // One sum stands for all phases on hosts: all steps, with the figures of the slowest phase.
   void add_phase(const Phase& phase) {
     cost_.on_host.alpha_us = std::max(cost_.on_host.alpha_us, phase.alpha_us);
     cost_.on_host.us_per_byte = std::max(cost_.on_host.us_per_byte, phase.us_per_byte);
     cost_.on_host.steps += phase.steps;
   }
 
-  // The greatest over kinds.
+  // The greatest figures over all kinds.
   void add_phase(const schedule::Schedule HostKind::*which) {
     Phase most;
     for (const auto& kind : composite_.kinds) {
@@ -432,7 +433,7 @@ class Loads {
     }
   }
 
-  // The longest of the ways between leaf switches, as far as a few tell.
+  // The longest path between leaf switches, estimated from a few of them.
   void add_network_latency(Phase& net) {
     if (!several_leaves_) return;
     std::set<topology::Node> leaves;

@@ -1,15 +1,14 @@
-// What a composite costs in closed form: how busy each level's links are for a byte, and how long the first slice takes
-// from end to end.
+// The cost of a composite in closed form: how busy the links of each level are for a byte, and the time of the first
+// slice from end to end.
 //
-// The model. Levels overlap, since slices of a chunk go on as soon as they arrive: the busiest link of any level bounds
-// the time, as every link of it carries what it has to, and before and after it a slice passes the other levels. A
-// ring is different: its steps are as many as its hosts, and while a link is busy with earlier chunks they cost
-// nothing.
-//     time = max(busiest link of hosts or network, the ring's chain) + latencies and one slice a step of the rest
-// A chunk's slice goes through a connection after the slice before it of all chunks did. Where chunks of all ages share
-// connections (all collectives but Broadcast and Reduce, whose chunks pass a connection at one depth), chunks of
-// several slices take as many times the whole way, if that is longer. Composite::frames make chunks small instead. No
-// term grows with chunks or ranks: loads are summed over one representative of the chunks that take the same way.
+// The model. Levels overlap, because slices of a chunk move on as soon as they arrive. So the busiest link of any level
+// determines the time; before and after that link's work one slice passes the other levels. A ring is different: it has
+// as many steps as hosts, and while a link is busy with earlier chunks these steps cost nothing.
+//     time = max(busiest link of hosts or network, the ring's chain) + latencies and one slice per step of the rest
+// A slice of a chunk passes a connection after the previous slices of all chunks. If chunks at different stages share
+// connections (all collectives but Broadcast and Reduce, whose chunks pass a connection at one depth), a chunk of n
+// slices takes n times the whole path, if that is longer. Composite::frames makes chunks small to avoid this. No term
+// grows with chunks or ranks: loads are summed over one representative of the chunks with the same path.
 #pragma once
 
 #include <memory>
@@ -29,28 +28,28 @@ struct Phase {
 };
 
 struct Cost {
-  double network_us_per_byte = 0;  // of the busiest link between hosts, for a byte of L (schedule/cost.h)
+  double network_us_per_byte = 0;  // of the busiest link between hosts, per byte of L (schedule/cost.h)
   double host_us_per_byte = 0;     // of the busiest link within a host
   Phase on_host;                   // steps of all phases on the hosts together
   Phase between_hosts;
-  bool chained = false;    // steps between hosts hide behind one another (rings)
-  bool one_depth = false;  // chunks pass a connection at one depth of their way
+  bool chained = false;    // steps between hosts overlap one another (rings)
+  bool one_depth = false;  // all chunks pass a connection at the same depth of their path
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
 
   double busy_us(double bytes) const;
-  // Slices no longer than `slice_bytes`; no chunk is sent in longer ones.
+  // Slices are at most `slice_bytes` long, and at most as long as a chunk.
   double time_us(double bytes, double slice_bytes) const;
-  // The largest slice, a power of two of at least 4 KiB, with which the time is within a hundredth of the least.
+  // The largest slice, a power of two of at least 4 KiB, whose time is within one percent of the minimum.
   double good_slice(double bytes, double most_slice_bytes) const;
 };
 
-// Made once for a cluster, for the cost of any number of composites on it.
+// Made once per cluster; computes the cost of any number of composites on it.
 class CostModel {
  public:
   CostModel(std::shared_ptr<const topology::Topology> topology, std::shared_ptr<const topology::Cluster> cluster);
 
-  // Throws invalid_argument when a link that is used has no bandwidth.
+  // Throws invalid_argument when a used link has no bandwidth.
   Cost cost(const Composite& composite);
 
   const topology::Cluster& cluster() const { return *cluster_; }

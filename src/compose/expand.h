@@ -6,7 +6,7 @@
 
 namespace sccl::compose {
 
-// Beyond so many sends a flat form is of no use to anybody.
+// A flat form with more sends than this has no use.
 inline constexpr std::size_t kMostFlatSends = std::size_t{1} << 22;
 
 // The composite must have passed verify(). O(sends). Throws invalid_argument when there are more than kMostFlatSends.

@@ -14,7 +14,7 @@ Tree root_only(int members) {
   return tree;
 }
 
-// Parent and step of every position but 0.
+// `place` gives parent and step of every position but 0.
 template <typename Place>
 Tree by_rule(int members, Place&& place) {
   Tree tree = root_only(members);
@@ -27,8 +27,8 @@ Tree by_rule(int members, Place&& place) {
   return tree;
 }
 
-// An in-order binary tree over positions low..high: the root of a range is its number with most trailing zeros, so
-// that odd positions are leaves.
+// An in-order binary tree over positions low..high. The root of a range is its number with the most trailing zeros, so
+// odd positions are leaves.
 void hang(Tree& tree, int low, int high, int parent, int step) {
   if (low > high) return;
   int root = low;

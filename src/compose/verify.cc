@@ -16,7 +16,7 @@ template <typename... Args>
        fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Whether `list` names each of 0..count-1 once.
+// Whether the lists together name each of 0..count-1 exactly once.
 bool parts(const std::vector<std::vector<int>>& lists, int count) {
   std::vector<bool> named(at(count), false);
   int total = 0;
@@ -58,7 +58,7 @@ void check_hosts(const Composite& composite, const topology::Cluster& cluster) {
   topology::require_network(*composite.topology, cluster);
 }
 
-// Hosts of one kind have the same links, and the kind's schedules were verified on these.
+// Hosts of one kind have the same links, and the kind's schedules were verified on these links.
 void check_links_of_kinds(const Composite& composite, const topology::Cluster& cluster) {
   std::vector<int> cluster_kind(composite.kinds.size(), -1);
   for (std::size_t index = 0; index < composite.hosts.size(); ++index) {
