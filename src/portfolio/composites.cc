@@ -16,7 +16,7 @@ namespace {
 using compose::Meeting;
 using compose::Shape;
 
-constexpr int kDirectHosts = 16;  // beyond, messages to all hosts at once cost more than the model knows
+constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to all hosts cost more than the model says
 constexpr int kMostTurns = 16;    // of a host's ports, and of root hosts of unequal NICs
 constexpr int kMostStrands = 48;  // of a port
 constexpr int kMostPieces = 8;    // of a block
@@ -25,7 +25,7 @@ constexpr int kFrames[] = {1, 8};
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// `shares` in proportion, as whole numbers of at most kMostTurns in all where that is possible.
+// Whole numbers in proportion to `shares`, with a sum of at most kMostTurns if possible.
 std::vector<int> in_proportion(const std::vector<double>& shares) {
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
   double least = all;
@@ -50,7 +50,7 @@ struct CompositePlanner::Variant {
   bool leaders = false;
   int frames = 1;
   std::shared_ptr<const schedule::Schedule> at_root = nullptr;
-  bool by_rails = false;  // unicast: blocks change hosts at the port of their target's number
+  bool by_rails = false;  // unicast: a block changes hosts at the port with the index of the block's target
 };
 
 CompositePlanner::CompositePlanner(const topology::Topology& topology)
@@ -120,8 +120,9 @@ compose::Composite CompositePlanner::base(Collective collective, Rank root, std:
   return composite;
 }
 
-// Where hosts' NICs differ and partials go to the root host directly, a host that is the root of the part w carries
-// (1 - w) of the data out and w for each other host; all are done at a time T where w = (T rate - 1) / (hosts - 2).
+// For hosts with different NICs, if partial sums go to the root host directly: a host that is the root of a share w of
+// the data sends (1 - w) of the data and receives w from each other host. All hosts finish at the same time T where w =
+// (T rate - 1) / (hosts - 2).
 std::vector<int> CompositePlanner::root_hosts(Shape shape) const {
   const int hosts = static_cast<int>(hosts_.size());
   std::vector<int> all(hosts_.size());
@@ -166,7 +167,7 @@ bool uneven(const compose::Composite& composite) {
   });
 }
 
-// As many pieces of a block as spread the turns of a host's schedule and the ports of unequal hosts evenly.
+// The number of pieces of a block that evenly uses the turns of a host's schedule and the ports of unequal hosts.
 int pieces_of_block(const compose::Composite& composite) {
   const int hosts = static_cast<int>(composite.hosts.size());
   const int turns = most_turns(composite);
@@ -175,13 +176,13 @@ int pieces_of_block(const compose::Composite& composite) {
   return uneven(composite) ? std::max(pieces, std::min(kMostPieces, most_ports(composite))) : pieces;
 }
 
-// The chunks of AllReduce, Broadcast and Reduce: as many strands of every port as make all their ways equally busy.
+// The chunks of AllReduce, Broadcast and Reduce: enough strands per port to make all their paths equally busy.
 int chunks_of_buffer(const compose::Composite& composite, Shape shape) {
   int strands = most_turns(composite);
   if (composite.collective == Collective::allreduce && composite.meeting == Meeting::trees) {
     const int roots = static_cast<int>(composite.root_hosts.size());
     strands = roots * ((std::min(strands, kMostStrands) + roots - 1) / roots);
-    // A multiple of the turns would always meet the same root at the same turn.
+    // Rounded to a multiple of the roots, not of the turns: otherwise a root would always have the same turn.
   } else {
     if (shape == Shape::two_trees && strands % 2 != 0) strands *= 2;
     std::size_t group = 1;
@@ -284,9 +285,10 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       for (const Shape shape : {Shape::ring, Shape::doubling, Shape::direct, Shape::two_trees}) {
         if (shape == Shape::direct && hosts > kDirectHosts) continue;
         if (shape == Shape::two_trees && !one_root) continue;
-        if (shape == Shape::direct && hosts == 2) continue;  // as doubling
+        if (shape == Shape::direct && hosts == 2) continue;  // same as doubling
         for (const int frames : kFrames) {
-          if (frames > 1 && level + 1 == level_choices_ && level > 0) continue;  // the fewest steps: short messages
+          // the level with the fewest steps serves short messages only
+          if (frames > 1 && level + 1 == level_choices_ && level > 0) continue;
           add(result,
               {.collective = collective,
                .root = root,

@@ -12,20 +12,21 @@
 namespace sccl::portfolio {
 
 struct CompositeCandidate {
-  compose::Composite composite;  // its name is "levels/SHAPE+HOST", with the shape of the tiers and the hosts' planner
+  compose::Composite composite;  // named "levels/SHAPE+HOST": the shape of the tiers and the hosts' planner
   compose::Cost cost;
 };
 
-// Plans for one cluster. What does not depend on the collective is done once.
+// Plans for one cluster. Work that does not depend on the collective is done once.
 class CompositePlanner {
  public:
-  // Throws invalid_argument that names the host when hosts have no NIC or the network does not join them.
+  // Throws invalid_argument that names the host when a host has no NIC or the network does not connect the hosts.
   explicit CompositePlanner(const topology::Topology& topology);
 
-  // Whether there is anything to compose: several hosts.
+  // Whether there are several hosts, so that composites exist.
   bool has_levels() const { return cluster_->hosts.size() > 1; }
 
-  // Verified; a pure function of its arguments. Empty without levels. Linear in ranks for each of a dozen candidates.
+  // Verified; a pure function of the arguments. Empty if there is one host. Linear in ranks for each of about a dozen
+  // candidates.
   std::vector<CompositeCandidate> candidates(Collective collective, Rank root);
 
   compose::CostModel& costs() { return *costs_; }
@@ -44,10 +45,10 @@ class CompositePlanner {
   std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
   std::size_t level_choices_ = 1;
   std::vector<compose::Host> hosts_;
-  std::vector<double> host_gbytes_per_s_;  // of a host's NICs together
+  std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
 };
 
-// The fastest of them for so many bytes (the L of schedule/cost.h), by the closed form.
+// Indices of the candidates, fastest first, for `bytes` (the L of schedule/cost.h), by the closed form.
 std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes);
 
 }  // namespace sccl::portfolio

@@ -18,7 +18,7 @@ namespace {
 using schedule::ChunkId;
 using schedule::Schedule;
 
-constexpr int kMostPackedRanks = 16;  // packing more takes longer than a plan may
+constexpr int kMostPackedRanks = 16;  // packing more ranks takes longer than planning may
 constexpr int kMostTurns = 24;
 
 struct Option {
@@ -26,7 +26,7 @@ struct Option {
   double busiest_us_per_byte = 0;
 };
 
-// The value of a chunk stays with its owner, as composites need it (compose/verify.h, 2).
+// Whether the value of a chunk stays with its owner, as composites require (compose/verify.h, 2).
 bool owners_keep(const Schedule& schedule) {
   const bool sums = info(schedule.collective).reduces;
   const bool rooted = info(schedule.collective).rooted;
@@ -41,8 +41,8 @@ double busiest_us_per_byte(Schedule schedule) {
   return schedule::linear_cost(schedule, kManySlices).us_per_byte;
 }
 
-// Trees of least depth from every owner, several of each: a device hears from the one before it whose link is least
-// busy by then. Between shortest paths, which look after no link, and packings, which look after no depth.
+// Trees of minimal depth from every owner, several per owner: a device receives from a device of the level before whose
+// link is least busy so far. A compromise: shortest paths ignore the load of links, packings ignore depth.
 std::optional<Schedule> shallow(const topology::Topology& links, Collective collective) {
   constexpr int kTreesOfOwner = 4;
   const bool sums = collective == Collective::reducescatter;
@@ -146,7 +146,7 @@ const Schedule& best(const std::vector<Option>& options, Wanted wanted) {
   return chosen->schedule;
 }
 
-// `chunks` as often as their weights say.
+// Lists `chunks` repeatedly, in proportion to their weights.
 std::vector<ChunkId> by_weight(const Schedule& schedule, const std::vector<ChunkId>& chunks) {
   double all = 0;
   if (!schedule.weights.empty())

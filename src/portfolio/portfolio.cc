@@ -17,18 +17,18 @@
 namespace sccl::portfolio {
 namespace {
 
-// Beyond these a search takes longer than a first call may; such machines have a catalogue entry or none.
+// For larger machines a search takes longer than a first call may; such machines have a catalogue entry or none.
 constexpr int kSynthesizedRanks = 8;
 constexpr int kMostPieces = 6;
 constexpr int kMoreSteps = 2;
 constexpr std::int64_t kConflicts = 20000;
-constexpr std::int64_t kAllConflicts = 50000;  // of all questions together, at 20 to 100 us each
-constexpr double kSame = 1e-9;                 // numbers of rounds per chunk
-constexpr double kLeastFrameBytes = 2048;      // of a chunk in a frame: less is all latency
+constexpr std::int64_t kAllConflicts = 50000;  // of all queries together, at 20 to 100 us each
+constexpr double kSame = 1e-9;                 // tolerance for rounds per chunk
+constexpr double kLeastFrameBytes = 2048;      // a smaller chunk of a frame is dominated by latency
 
-constexpr int kMostPackedClusterRanks = 16;      // beyond, composites serve as well, and are there at once
-constexpr std::size_t kMostFramedSends = 40000;  // of one schedule: half a second to lower and to check
-constexpr double kMostSimulatedSlices = 200000;  // of composites, whose closed form is near
+constexpr int kMostPackedClusterRanks = 16;      // above this, composites are as good and are available at once
+constexpr std::size_t kMostFramedSends = 40000;  // of one schedule: half a second to lower and check
+constexpr double kMostSimulatedSlices = 200000;  // of composites, whose closed form is a good estimate
 
 void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
                   Rank root) {
@@ -37,7 +37,8 @@ void add_planners(std::vector<Candidate>& result, const topology::Topology& topo
       result.push_back({std::string(planner.name), Origin::planner, *std::move(schedule), 1});
 }
 
-// The fewest rounds for so many chunks and steps, among the bound and the next number; fewer per chunk than `best`.
+// The schedule with the fewest rounds for the given chunks and steps; tries the lower bound and the next number. Must
+// need fewer rounds per chunk than `best`.
 std::optional<schedule::Schedule> fewest_rounds(synth::Synthesizer& synthesizer, int chunks, int steps, double best,
                                                 synth::Effort effort) {
   const synth::Ratio bound = synthesizer.least_rounds_per_chunk();
@@ -51,8 +52,8 @@ std::optional<schedule::Schedule> fewest_rounds(synth::Synthesizer& synthesizer,
   return std::nullopt;
 }
 
-// For each number of steps from the least possible, the schedule of least rounds per chunk that is better than what
-// fewer steps reach (SCCL 3.7).
+// For each number of steps, beginning with the least possible: the schedule with the fewest rounds per chunk, if it is
+// better than all schedules of fewer steps (SCCL 3.7).
 void add_synthesized(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
                      Rank root) {
   if (topology.ranks > kSynthesizedRanks || topology.ranks < 2) return;
@@ -79,14 +80,14 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
   }
 }
 
-// Flat forms of the composites. Topologies that are no hosts on a network have none.
+// Adds flat forms of the composites. Topologies that are not hosts on a network have none.
 void add_levels(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
   std::vector<CompositeCandidate> composites;
   try {
     composites = CompositePlanner(topology).candidates(collective, root);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument || result.empty()) throw;
-    return;  // links of class net that lead from device to device: flat schedules serve
+    return;  // links of class net that connect devices directly: flat schedules serve these
   }
   for (const CompositeCandidate& one : composites) {
     schedule::Schedule flat = compose::expand(one.composite);

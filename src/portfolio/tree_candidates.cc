@@ -14,17 +14,18 @@ namespace sccl::portfolio {
 namespace {
 
 constexpr int kPackedRanks = 32;
-constexpr int kFewestTreesRanks = 16;  // beyond, proving that trees are fewest takes ten times as long as packing
+// above this, proving that the trees are the fewest takes ten times as long as packing
+constexpr int kFewestTreesRanks = 16;
 constexpr int kFrames[] = {8, 32, 96};
-constexpr std::size_t kMostSends = 16000;  // of one schedule: about 0.2 s to lower and to check
+constexpr std::size_t kMostSends = 16000;  // of one schedule: about 0.2 s to lower and check
 
 treegen::PackOptions options_for(const topology::Topology& topology, treegen::CapacityUnit unit) {
   using treegen::TreeWeights;
   return {unit, topology.ranks > kFewestTreesRanks ? TreeWeights::unit : TreeWeights::any};
 }
 
-// NVLink beside PCIe, or links inside servers beside the network: trees then share the data by bandwidth, the optimum
-// that Blink's equation 8 approaches with two separate sets of trees.
+// NVLink beside PCIe, or links inside servers beside the network: trees then divide the data by bandwidth. This is the
+// optimum that Blink's equation 8 approaches with two separate sets of trees.
 bool lanes_differ(const topology::Topology& topology) {
   const auto per_lane = [](const topology::Link& link) { return link.gbytes_per_s / link.lanes; };
   const auto [least, most] =
