@@ -1,6 +1,6 @@
-// Each bound is a fraction crossing / crossings, minimised by Newton's method: for a guessed rate p/q a cut with
-// q * crossing < p * crossings is looked for by maximum flows; it gives the next, smaller guess. Numerators fall
-// strictly, so that it ends, mostly after two or three rounds.
+// Each bound is a fraction crossing / crossings, minimised by Newton's method: for a guessed rate p/q maximum flows
+// search a cut with q * crossing < p * crossings, which gives the next, smaller guess. Numerators decrease strictly, so
+// the method ends, mostly after two or three rounds.
 #include "treegen/graph/bounds.h"
 
 #include <algorithm>
@@ -38,12 +38,12 @@ Bound bound_of(const Links& links, std::vector<std::vector<Node>> sets, int cros
   return bound;
 }
 
-// A node that feeds every rank with `supply`, beside the links with capacities scaled up.
+// Adds to the links, whose capacities are scaled up, a node that feeds every rank with `supply`.
 class SuppliedRanks {
  public:
   explicit SuppliedRanks(const Links& links) : links_(links), flow_(links.nodes() + 1, arcs(links)) {}
 
-  // A set S with scale * B+(S) < supply * |S|, the worst that is found.
+  // The most violated set S found with scale * B+(S) < supply * |S|.
   std::optional<Bound> violated(Amount supply, Amount scale) {
     const std::size_t edges = links_.edges().size();
     for (std::size_t edge = 0; edge < edges; ++edge) flow_.set_capacity(edge, links_.capacities()[edge].amount * scale);

@@ -1,4 +1,4 @@
-// What no packing can exceed, each with the cut or partition that proves it.
+// Upper bounds for every packing, each with the cut or partition that proves it.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace sccl::treegen {
 
-// At most `crossing` units leave the sets together, and the collective needs `crossings_per_unit` of them for every
-// unit of rate: rate <= crossing / crossings_per_unit. Anyone can check it from the topology's links alone.
+// At most `crossing` units leave the sets together, and every unit of rate needs `crossings_per_unit` of them: rate <=
+// crossing / crossings_per_unit. This can be checked from the topology's links alone.
 struct Bound {
   Rational rate;  // in capacity units
   Amount crossing = 0;
@@ -16,18 +16,21 @@ struct Bound {
   std::vector<std::vector<Node>> sets;
 };
 
-// Edmonds: the least maximum flow from the root to any rank; one set that holds the root. With switches and without
-// shared sets it is reached as well where paths are unique (splitting off, Bang-Jensen, Frank and Jackson).
+// Edmonds: the minimum over all ranks of the maximum flow from the root; one set that contains the root. With switches
+// but without shared sets the bound is also reached if paths are unique (splitting off, Bang-Jensen, Frank and
+// Jackson).
 Bound broadcast_bound(const Links& links, Rank root);
 
-// min over S of B+(S) / |S|: every root in S must get its data out. The rate of each root when all roots send alike.
+// min over S of B+(S) / |S|: every root in S must send its data out of S. The rate of each root when all roots send
+// equally.
 Bound all_gather_bound(const Links& links);
 
 // Tutte, Nash-Williams: an in-tree crosses a partition of the ranks into k sets at least k - 1 times, and so does an
-// out-tree. Reached where capacities are equal both ways; switches belong to the sets they favour.
+// out-tree. The bound is reached if capacities are equal in both directions; each switch belongs to the set that gives
+// the better bound.
 Bound all_reduce_bound(const Links& links);
 
-// The units that leave `nodes` over single edges.
+// The units that leave `nodes`, summed over single edges.
 Amount leaving(const Links& links, const std::vector<Node>& nodes);
 
 }  // namespace sccl::treegen

@@ -12,7 +12,7 @@ std::vector<Arc> arcs_of(const Links& links) {
   return arcs;
 }
 
-// Whole numbers, so that ties are ties and every rank finds the same tree; a tree's sum stays far below 2^63.
+// Whole numbers make comparisons exact, so every rank finds the same tree; a tree's sum stays far below 2^63.
 constexpr double kUnitsOfDearest = 1ll << 44;
 
 }  // namespace

@@ -13,10 +13,10 @@ class CheapestTree {
     Tree tree;
     double cost = 0;
   };
-  // `price_by_capacity` is the price of one unit; negative ones count as zero.
+  // `price_by_capacity` is the price of one unit; negative prices count as zero.
   Priced run(Rank root, const std::vector<double>& price_by_capacity);
 
-  // The same with a price for each hop.
+  // As run(), with a price for each hop.
   Priced run_hops(Rank root, const std::vector<double>& price_by_hop);
 
   std::vector<double> hop_prices(const std::vector<double>& price_by_capacity) const;

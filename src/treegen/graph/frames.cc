@@ -7,7 +7,7 @@ namespace sccl::treegen {
 schedule::Schedule in_frames(const schedule::Schedule& schedule, int frames) {
   if (frames < 1)
     fail(ErrorCode::invalid_argument, "{} frames of schedule '{}': give at least 1", frames, schedule.name);
-  // Chunks of one owner keep their order: the pieces of a chunk lie side by side in its place.
+  // Chunks of one owner keep their order: the pieces of a chunk take its place side by side.
   const bool owned = schedule.collective == Collective::allgather || schedule.collective == Collective::reducescatter;
   const int owners = owned ? schedule.ranks : 1;
   const auto piece = [&](schedule::ChunkId chunk, int frame) {

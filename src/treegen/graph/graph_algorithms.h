@@ -1,7 +1,7 @@
-// Cheapest arborescences, from the LEMON library behind plain types like topology/max_flow.h.
+// Cheapest arborescences from the LEMON library, behind plain types as in topology/max_flow.h.
 //
-// LEMON 1.3.1 does not compile as C++20, so it is seen by one source file only, and that file and this header keep to
-// C++17. Amounts and costs are integers: results do not depend on rounding, and every rank computes the same ones.
+// LEMON 1.3.1 does not compile as C++20, so only one source file includes it, and that file and this header keep to
+// C++17. Amounts and costs are integers: results do not depend on rounding, and every rank computes the same results.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class CheapestArborescence {
   ~CheapestArborescence();
   CheapestArborescence(CheapestArborescence&&) noexcept;
 
-  // By node, the index of the arc that enters it; -1 for the root. Every node must be reachable from the root, and
+  // By node: the index of the arc that enters it; -1 for the root. Every node must be reachable from the root, and
   // costs must not be negative.
   std::vector<int> run(int root, const std::vector<Amount>& cost_by_arc);
 

@@ -10,8 +10,8 @@
 namespace sccl::treegen {
 namespace {
 
-// Lanes carry different rates on mixed machines (NVLink 25 GB/s, PCIe 13): the slowest kind is the unit, and
-// a hundredth of it is counted.
+// On mixed machines lanes have different rates (NVLink 25 GB/s, PCIe 13): the unit is a hundredth of the slowest kind's
+// rate.
 constexpr Amount kHundredths = 100;
 
 std::map<Edge, Amount> amounts(const Topology& topology, CapacityUnit unit) {
@@ -98,7 +98,7 @@ Links::Links(const Topology& topology, CapacityUnit unit)
   add_hops(topology);
 }
 
-// Fewer units are fewer weights to choose from.
+// Larger units leave fewer weights to choose from.
 void Links::choose_largest_unit() {
   Amount common = 0;
   for (const Capacity& capacity : capacities_) common = std::gcd(common, capacity.amount);
@@ -145,7 +145,7 @@ bool Links::symmetric() const {
   std::map<std::vector<Edge>, int> index_of;
   for (std::size_t index = 0; index < capacities_.size(); ++index)
     index_of.emplace(capacities_[index].edges, static_cast<int>(index));
-  std::vector<int> opposite;  // the capacity of the same edges turned round
+  std::vector<int> opposite;  // the capacity of the reversed edges
   for (const Capacity& capacity : capacities_) {
     std::vector<Edge> back;
     for (const Edge& edge : capacity.edges) back.push_back(turned(edge));

@@ -1,7 +1,7 @@
-// What trees are packed into: hops between ranks, and the capacities of links that hops use up.
+// What trees are packed into: hops between ranks, and the capacities of links that hops use.
 //
-// A hop takes the path that topology::Routes gives it, because a send of a schedule takes that path too; a tree that
-// passes through a switch has a hop whose path does. Two children behind the same uplink therefore load it twice.
+// A hop takes the path that topology::Routes gives, because a send of a schedule takes this path, too. So a tree that
+// passes through a switch has a hop whose path does. Two children behind the same uplink load the uplink twice.
 #pragma once
 
 #include <span>
@@ -19,9 +19,9 @@ using topology::Edge;
 using topology::Node;
 using topology::Topology;
 
-// What may flow over one edge, or over the edges of a shared set together.
+// The capacity of one edge, or of the edges of a shared set together.
 struct Capacity {
-  Amount amount = 0;  // in units of 1 / Links::units_per_lane(): lanes, or a common part of all bandwidths
+  Amount amount = 0;  // in units of 1 / Links::units_per_lane(): lanes, or a common fraction of all bandwidths
   std::vector<Edge> edges;
 };
 
@@ -37,7 +37,7 @@ struct Hop {
   std::vector<Use> uses;
 };
 
-// An out-tree: data goes from parent to child. Read the other way round it is an in-tree.
+// An out-tree: data goes from parent to child. Read backwards it is an in-tree.
 struct Tree {
   Rank root = 0;
   std::vector<Rank> parent;  // by rank; -1 for the root
@@ -47,7 +47,7 @@ struct Tree {
 
 int depth(const Tree& tree);
 std::vector<int> depth_by_rank(const Tree& tree);
-// The same undirected tree with another root, or the one that makes it shallowest.
+// The same undirected tree with another root: the given one, or the one that makes the tree shallowest.
 Tree rerooted(const Tree& tree, Rank root);
 Tree rerooted_at_centre(const Tree& tree);
 
@@ -61,7 +61,7 @@ class Links {
   // Throws invalid_argument when the topology is not valid (no ranks, zero lanes).
   explicit Links(const Topology& topology, CapacityUnit unit = CapacityUnit::lanes);
 
-  // Every hop and edge turned round: in-trees of one are out-trees of the other.
+  // All hops and edges reversed: in-trees of these links are out-trees of the reversed links.
   Links reversed() const;
 
   int ranks() const { return ranks_; }
@@ -71,24 +71,24 @@ class Links {
   std::span<const Hop> hops() const { return hops_; }
   int hop(Rank src, Rank dst) const { return hop_of_[static_cast<std::size_t>(src * ranks_ + dst)]; }  // -1: none
 
-  // The first capacities are those of single edges, in this order; those of shared sets follow.
+  // Single edges have the first capacities, in this order; shared sets have the next ones.
   std::span<const Edge> edges() const { return edges_; }
   bool has_shared_sets() const { return capacities_.size() > edges_.size(); }
 
-  // Both directions of everything alike, so that a tree can be used both ways at the same cost.
+  // Whether all capacities are equal in both directions, so that a tree costs the same both ways.
   bool symmetric() const;
 
-  // How often each capacity is used by a tree's hops: ascending indices.
+  // How often a tree's hops use each capacity: ascending indices.
   std::vector<Use> uses(const Tree& tree) const;
 
-  // Throws invalid_argument naming the root that is no rank, or the ranks that it does not reach.
+  // Throws invalid_argument naming the root if it is no rank, or the ranks that the root does not reach.
   void require_reachable(Rank root) const;
 
  private:
   Links() = default;
   void choose_largest_unit();
   void add_hops(const Topology& topology);
-  std::string list(const std::vector<Rank>& ranks) const;  // with their devices, where some were kept
+  std::string list(const std::vector<Rank>& ranks) const;  // with their devices, if the topology is a subset
 
   std::string name_;
   std::vector<int> devices_;

@@ -1,7 +1,7 @@
-// Dilworth truncation (Cunningham 1985): ranks are taken one after the other, each with the cheapest set among itself
-// and those before it, where taking a rank along pays its price; a set's excess over the prices is the price of the
-// new rank. The prices sum up to the cost of the cheapest partition, and joining sets that meet gives its sets. Each
-// set is a minimum cut, because "what leaves A" and "A meets `together`" are submodular.
+// Dilworth truncation (Cunningham 1985): for one rank after another, find the cheapest set of this rank and earlier
+// ranks, where including an earlier rank earns its price. The set's cost above these prices is the new rank's price.
+// The prices add up to the cost of the cheapest partition; uniting intersecting sets gives its sets. Each set is a
+// minimum cut, because "what leaves A" and "A intersects `together`" are submodular.
 #include "treegen/graph/partitions.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr Amount kNever = std::numeric_limits<Amount>::max() / 1024;
 
-// Nodes behind the links' own: source, sink, and one that is reached as soon as a set meets `together`.
-// Arcs behind the links' edges: for every rank source -> rank, rank -> sink, rank -> meeting; then meeting -> sink.
+// Nodes after the links' own: source, sink, and one that is reached as soon as a set intersects `together`. Arcs after
+// the links' edges: for every rank source -> rank, rank -> sink, rank -> meeting; then meeting -> sink.
 std::vector<Arc> arcs_of(const Links& links) {
   std::vector<Arc> arcs;
   for (const Edge& edge : links.edges()) arcs.push_back({edge.first, edge.second});
@@ -64,7 +64,7 @@ Partition CheapestPartition::run(const PartitionCost& cost) {
   return result;
 }
 
-// Adds the cut to `cost_of_last`, less the prices of the ranks taken along.
+// Adds the cut to `cost_of_last`, less the prices of the included ranks.
 std::vector<Node> CheapestPartition::cheapest_set_with(Rank last, Amount& cost_of_last) {
   Amount saved = 0;
   for (Rank rank = 0; rank < links_.ranks(); ++rank) {

@@ -1,4 +1,4 @@
-// The partition of the ranks that is cheapest by a function of its sets: what Tutte's and Nash-Williams' theorem asks.
+// The cheapest partition of the ranks by a function of its sets, as Tutte's and Nash-Williams' theorem needs it.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace sccl::treegen {
 
-// The cost of a set A of ranks: what leaves it, less `reward_per_set`, less `reward_if_apart` when A holds none of
-// `together`. Switches stand where they make a set cheapest.
+// The cost of a set A of ranks: what leaves A, less `reward_per_set`, less `reward_if_apart` if A contains none of
+// `together`. Switches belong to the set that they make cheapest.
 struct PartitionCost {
   std::vector<Amount> capacity_by_edge;
   Amount reward_per_set = 0;
@@ -31,7 +31,7 @@ class CheapestPartition {
 
   const Links& links_;
   MaxFlow flow_;
-  std::vector<Amount> prices_;  // by rank, of those already taken
+  std::vector<Amount> prices_;  // by rank, for the ranks already included
 };
 
 }  // namespace sccl::treegen

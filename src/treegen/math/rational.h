@@ -1,6 +1,7 @@
 // Exact numbers for rates and weights: sums are compared with ==, never with a tolerance.
 //
-// Boost.Rational (1.74) is not used: compared with an integer it recurses for ever in C++20, and it overflows silently.
+// Boost.Rational (1.74) is not used: in C++20 a comparison with an integer recurses for ever, and overflow goes
+// unnoticed.
 #pragma once
 
 #include <compare>

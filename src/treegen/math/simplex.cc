@@ -13,7 +13,7 @@ constexpr double kPerturbation = 1e-6;
 constexpr int kPivotsPerFactor = 64;
 constexpr int kMostPivots = 200000;
 
-// A fixed sequence in (0, 1] without structure (Weyl): every rank perturbs alike.
+// A fixed, irregular sequence in (0, 1] (Weyl): every rank perturbs in the same way.
 double scattered(std::size_t index) {
   constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
   return static_cast<double>((static_cast<std::uint64_t>(index + 1) * kGolden >> 40) + 1) /
@@ -72,7 +72,7 @@ std::vector<double> PackingProgram::solution() const {
   return result;
 }
 
-// Dantzig's rule; kNone when nothing gains.
+// Dantzig's rule; kNone when no column gains.
 int PackingProgram::best_entering(const std::vector<double>& prices) const {
   double best = kTolerance;
   int entering = kNone;
@@ -137,7 +137,7 @@ bool PackingProgram::pivot(int entering) {
   return true;
 }
 
-// The inverse from scratch, by Gauss-Jordan elimination with row exchanges.
+// Computes the inverse anew, by Gauss-Jordan elimination with row exchanges.
 bool PackingProgram::refactor() {
   const std::size_t n = limits_.size();
   std::vector<double> matrix(n * n, 0);
@@ -191,7 +191,7 @@ PackingProgram::End PackingProgram::maximise(double target, const Generate& gene
     const int entering = best_entering(price);
     if (entering == kNone) {
       if (generate(price) == 0) return End::optimal;
-      if (best_entering(price) == kNone) return End::optimal;  // what was generated gains less than the tolerance
+      if (best_entering(price) == kNone) return End::optimal;  // the generated columns gain less than the tolerance
       continue;
     }
     if (!pivot(entering)) return End::stalled;

@@ -1,10 +1,10 @@
 // Packing programs: maximise gain * x subject to A x <= limits, x >= 0, with columns generated as they are needed.
 //
-// The revised simplex method with an explicit inverse. Why not a library: it has to be inside libsccl.so, whose users
-// have no solver installed, and Debian's static archives of Clp, Cbc and lp_solve are not position independent. A
+// The revised simplex method with an explicit inverse. No library is used: the method must be inside libsccl.so, whose
+// users have no solver installed, and Debian's static archives of Clp, Cbc and lp_solve are not position independent. A
 // program here has at most a few hundred rows; it starts feasible (all slack), so one phase suffices.
 //
-// Limits are perturbed by a fixed pattern of about 1e-6, which keeps degenerate packings from cycling; exact values
+// Limits are perturbed by a fixed pattern of about 1e-6, which prevents cycling in degenerate packings; exact values
 // are computed from the final basis (exact.h).
 #pragma once
 
@@ -31,14 +31,14 @@ class PackingProgram {
     target,   // the value reached the target
     stalled,  // numerical trouble or too many iterations
   };
-  // `generate` gets the price of each row and adds columns that gain more than they cost; it returns how many.
+  // `generate` gets the price of each row, adds columns that gain more than they cost, and returns their number.
   using Generate = std::function<int(const std::vector<double>& prices)>;
   End maximise(double target, const Generate& generate);
   End maximise(double target);
 
-  double value() const;                              // at the limits as given
+  double value() const;                              // at the original limits
   std::vector<double> prices() const;                // by row
-  std::vector<double> solution() const;              // by column, at the limits as given
+  std::vector<double> solution() const;              // by column, at the original limits
   std::vector<int> basis() const { return basis_; }  // by row: a column, or -1 - r for the slack of row r
   const Column& column(int index) const { return columns_[static_cast<std::size_t>(index)]; }
 

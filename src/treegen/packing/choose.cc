@@ -28,7 +28,7 @@ class Search {
   }
 
  private:
-  // Which of `options` complete the choice? Takes the likeliest, and leaves it out when that leads nowhere.
+  // Which of `options` complete the choice? Takes the most likely option, and excludes it when that fails.
   Verdict branch(std::vector<Option> options) {
     while (true) {
       int missing = 0;
@@ -68,7 +68,7 @@ class Search {
     }
   }
 
-  // How much of each option the best fractional choice takes; empty when even that misses some tree.
+  // The amount of each option in the best fractional choice; empty if even that choice lacks a tree.
   std::vector<double> relaxation(const std::vector<Option>& options, int missing) const {
     std::vector<double> limits(residual_.begin(), residual_.end());
     std::map<Amount, int> row_of_weight;

@@ -1,4 +1,4 @@
-// Branch and bound: does a set of candidate trees hold so many trees of given weights that fit together?
+// Branch and bound: does a set of candidate trees contain a given number of trees of given weights that fit together?
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ struct Question {
   int most_nodes = 2000;
 };
 
-// Every branch solves the linear relaxation; one whose optimum is below the number of trees asked for is dead.
+// Every branch solves the linear relaxation; a branch ends if its optimum is below the wanted number of trees.
 Verdict choose(const Question& question, Choice& choice);
 
 }  // namespace sccl::treegen

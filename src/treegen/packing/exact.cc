@@ -1,5 +1,5 @@
-// Rows whose slack is in the basis say nothing about the others; what is left is a square system in the structural
-// columns, solved by Bareiss' elimination, which stays in integers and divides without remainder.
+// Rows whose slack is in the basis are dropped. The rest is a square system in the structural columns, solved by
+// Bareiss' elimination, which uses only integers and divides without remainder.
 #include "treegen/packing/exact.h"
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -24,7 +24,7 @@ bool eliminate(Matrix& m) {
     std::swap(m[k], m[pivot]);
     for (std::size_t row = 0; row < n; ++row) {
       if (row == k) continue;
-      // Zeros stay cheap: packings are sparse.
+      // Zeros are cheap: packings are sparse.
       for (std::size_t col = n + 1; col-- > k + 1;)
         m[row][col] = (m[k][k] * m[row][col] - m[row][k] * m[k][col]) / previous;
       if (row < k) m[row][row] = m[k][k];
@@ -45,7 +45,7 @@ std::optional<Rational> small(cpp_int numerator, cpp_int denominator) {
     numerator = -numerator;
     denominator = -denominator;
   }
-  // Sums and products of weights must fit as well.
+  // Sums and products of weights must fit, too.
   const cpp_int most = std::numeric_limits<std::int32_t>::max();
   if (numerator < 0 || numerator > most || denominator > most) return std::nullopt;
   return Rational(static_cast<std::int64_t>(numerator), static_cast<std::int64_t>(denominator));

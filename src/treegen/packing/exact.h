@@ -15,8 +15,8 @@ struct BasicValue {
   Rational value;
 };
 
-// The values of the columns in the program's basis at `limits`. Nothing when the basis is singular, a value is
-// negative (the basis was feasible for perturbed limits only), or a number leaves 64 bits.
+// The values of the columns in the program's basis at `limits`. Nothing when the basis is singular, a value is negative
+// (the basis was feasible only for perturbed limits), or a number exceeds 64 bits.
 std::optional<std::vector<BasicValue>> exact_values(const PackingProgram& program, const std::vector<Rational>& limits);
 
 }  // namespace sccl::treegen

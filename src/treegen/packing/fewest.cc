@@ -1,7 +1,8 @@
-// A tree carries at most its narrowest hop, so a packing has at least the minimum of sum(weight / narrowest hop) trees:
-// a linear program with one arborescence search per width, whose optimum is rounded up. A whole-number packing that
-// has no more trees is therefore proved best, fractional weights included. Where all trees can be listed (3456 on
-// eight GPUs of a DGX-1), smaller numbers and depths are then tried by branch and bound until one is proved impossible.
+// A tree carries at most the width of its narrowest hop, so a packing has at least the minimum of sum(weight /
+// narrowest hop) trees. This minimum is a linear program with one arborescence search per width; its optimum is rounded
+// up. A whole-number packing with no more trees is therefore proved best, even against fractional weights. If all trees
+// can be listed (3456 on eight GPUs of a DGX-1), branch and bound then tries smaller numbers and depths until one is
+// proved impossible.
 #include "treegen/packing/fewest.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace sccl::treegen {
 namespace {
 
 constexpr std::size_t kMostListedTrees = 10000;
-constexpr std::size_t kMostWays = 50;  // to write a rate as a sum of weights, that are tried
+constexpr std::size_t kMostWays = 50;  // ways to write a rate as a sum of weights
 
 std::vector<double> limits_of(const Links& links) {
   std::vector<double> limits;
@@ -40,14 +41,14 @@ Amount width(const Links& links, const Hop& hop) {
   return least;
 }
 
-// Trees over hops of at least a width; others cost more than any tree is worth.
+// Trees over hops of at least a given width; other hops get a forbidding price.
 class ByWidth {
  public:
   explicit ByWidth(const Links& links) : links_(links), search_(links) {
     for (const Hop& hop : links.hops()) widths_.insert(width(links, hop));
   }
 
-  // Adds for every width the tree that gains most beyond its cost, if any does. `gain` is by width.
+  // For every width adds the tree that gains most, if it gains more than it costs. `gain` is by width.
   int generate(PackingProgram& program, Rank root, const std::vector<double>& prices, double gain_per_tree,
                const std::function<Column(const Tree&)>& column_of) {
     constexpr double kForbidden = 1e6;
@@ -76,8 +77,8 @@ class ByWidth {
   std::set<std::pair<Amount, Tree>> known_;
 };
 
-// Maximises sum((gain - 1 / width) * weight) with sum(weight) <= rate: with a gain above any width's reciprocal the
-// rate is reached, and what it falls short of gain * rate is the least sum of weight / width.
+// Maximises sum((gain - 1 / width) * weight) with sum(weight) <= rate. With a gain above every 1 / width the rate is
+// reached, and gain * rate minus the optimum is the minimum of sum(weight / width).
 int least_number(const Links& links, Rank root, Amount rate) {
   constexpr double kGain = 8;
   auto limits = limits_of(links);
@@ -189,7 +190,7 @@ std::optional<std::vector<Tree>> all_trees(const Links& links, Rank root, std::s
   std::vector<Tree> trees;
   Tree tree{root, std::vector<Rank>(static_cast<std::size_t>(links.ranks()), -1)};
   // Ranks choose their parents in turn; a choice that closes a cycle is dropped at once. Every leaf of this search is a
-  // tree, but not every branch has one, hence the second limit.
+  // tree, but a branch may have no leaf, hence the second limit.
   std::size_t branches = 0;
   const std::function<bool(Rank)> choose_parent = [&](Rank rank) {
     if (rank == root) return choose_parent(rank + 1);

@@ -1,4 +1,4 @@
-// The fewest out-trees that reach the optimal broadcast rate, and among those a packing of the least depth.
+// The fewest out-trees that reach the optimal broadcast rate, and among such packings one of minimal depth.
 #pragma once
 
 #include "treegen/graph/links.h"
@@ -8,16 +8,16 @@ namespace sccl::treegen {
 
 struct FewestTrees {
   std::vector<WholeTree> trees;     // weights in capacity units
-  std::size_t listed = 0;           // trees looked at
+  std::size_t listed = 0;           // trees examined
   int least = 0;                    // no packing of this rate has fewer trees, whatever its weights
   bool fewest_proved = false;       // trees.size() == least
-  bool least_depth_proved = false;  // among packings of that many trees with whole weights
+  bool least_depth_proved = false;  // among packings with that many trees and whole weights
 };
 
 // `rate` is the optimum in whole capacity units (Edmonds: it is whole). Nothing when pack_whole() finds no packing.
 std::optional<FewestTrees> fewest_trees(const Links& links, Rank root, Amount rate);
 
-// As many trees of weight 1 as the rate. Nothing when pack_whole() finds none.
+// As many trees of weight 1 as the rate. Nothing when pack_whole() finds no packing.
 std::optional<std::vector<WholeTree>> unit_trees(const Links& links, Rank root, Amount rate);
 
 // All spanning out-trees; nothing when there are more than `most`.

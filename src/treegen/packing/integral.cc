@@ -8,11 +8,12 @@
 namespace sccl::treegen {
 namespace {
 
-// Shallow hops first, or those first whose paths use fewest links: switches are then kept for ranks that nothing else
-// reaches.
+// The order in which hops are tried: shallow hops first, or hops whose paths use the fewest links first. The latter
+// keeps switches for ranks that no other hop reaches.
 enum class HopPreference { shallow, short_path };
 
-// Heavy trees are few, but behind switches they can leave what no tree fits into; lighter ones are tried then.
+// Heavy trees make packings of few trees, but behind switches they can leave capacities that no tree fits; then lighter
+// trees are tried.
 struct Effort {
   HopPreference preference;
   Amount heaviest;
@@ -40,7 +41,7 @@ class Packer {
   }
 
  protected:
-  // Can a tree of `weight` that holds the ranks `unfinished` be completed, and all demands be met beside it?
+  // Can a tree of `weight` that contains the ranks `unfinished` be completed, and all demands be met beside it?
   virtual bool completable(const std::vector<Rank>& unfinished, Amount weight) = 0;
   virtual std::vector<Use> uses_of(int hop) const = 0;
   virtual Rank root_for(std::size_t demand) const = 0;
@@ -53,7 +54,7 @@ class Packer {
   Effort effort_;
   std::size_t longest_path_ = 1;
 
-  // The largest demand: roots take turns. Null when all are met.
+  // The largest demand, so that roots take turns. Null when all demands are met.
   Amount* most_wanted() {
     const auto most = std::max_element(demands_.begin(), demands_.end());
     return *most > 0 ? &*most : nullptr;
@@ -62,7 +63,7 @@ class Packer {
   std::optional<WholeTree> heaviest(Amount& demand) {
     const Amount whole = demand;
     const Rank root = root_for(static_cast<std::size_t>(&demand - demands_.data()));
-    // One by one where weights are small, by a sixteenth where capacities are finely divided.
+    // Weights are tried one by one if small, in steps of a sixteenth if capacities are finely divided.
     for (Amount weight = std::min(whole, effort_.heaviest); weight > 0; weight -= std::max<Amount>(1, weight / 16)) {
       const auto before = residual_;
       demand = whole - weight;
@@ -73,7 +74,7 @@ class Packer {
     return std::nullopt;
   }
 
-  // False cheaply for most weights that are too heavy: the hops that could carry it must reach everyone.
+  // A cheap test that rejects most weights that are too heavy: the hops that can carry the weight must reach all ranks.
   bool wide_enough(Rank root, Amount weight) const {
     std::vector<bool> reached(static_cast<std::size_t>(links_.ranks()), false);
     std::vector<Rank> waiting{root};
@@ -100,7 +101,7 @@ class Packer {
     std::vector<Rank> inside{root};  // in the order of their depth
     std::vector<bool> reached(ranks, false);
     reached[static_cast<std::size_t>(root)] = true;
-    // A hop that cannot be taken now never can, because capacities only shrink and the tree only grows.
+    // A rejected hop stays rejected, because capacities only shrink and the tree only grows.
     for (std::size_t most_uses = first_most_uses(); most_uses <= longest_path_ && inside.size() < ranks; ++most_uses)
       for (std::size_t at = 0; at < inside.size(); ++at)
         for (Rank next = 0; next < links_.ranks(); ++next) {
@@ -136,14 +137,14 @@ class Packer {
   }
 };
 
-// Edmonds, Frank: every rank must get, in a maximum flow, all that the roots and the unfinished tree have to offer.
+// Edmonds, Frank: every rank must get, in a maximum flow, everything that the roots and the unfinished tree offer.
 class OutTrees : public Packer {
  public:
   OutTrees(const Links& links, const std::vector<Amount>& demands, Amount scale, Effort effort)
       : Packer(links, demands, scale, effort), flow_(links.nodes() + 2, arcs(links)) {}
 
  private:
-  // Super source -> roots; super source -> one node for the unfinished tree -> its ranks.
+  // Super source -> roots; super source -> one node for the unfinished tree -> the tree's ranks.
   static std::vector<Arc> arcs(const Links& links) {
     std::vector<Arc> all;
     for (const Edge& edge : links.edges()) all.push_back({edge.first, edge.second});
@@ -176,8 +177,8 @@ class OutTrees : public Packer {
   MaxFlow flow_;
 };
 
-// Tutte, Nash-Williams, with the unfinished tree contracted: for every partition, half of what leaves its sets covers
-// the demand (number of sets - 1) times and the weight once for every set apart from the tree.
+// Tutte, Nash-Williams, with the unfinished tree contracted: for every partition, half of what leaves its sets must
+// cover the demand (number of sets - 1) times, and the weight once for every set without a rank of the tree.
 class BothWays : public Packer {
  public:
   BothWays(const Links& links, Amount demand, Amount scale, Effort effort)
@@ -195,7 +196,7 @@ class BothWays : public Packer {
     return merged(there.uses, links_.hops()[static_cast<std::size_t>(links_.hop(there.dst, there.src))].uses);
   }
 
-  // Where most is left: trees get broad there, and the load goes round.
+  // The rank with the most residual capacity: trees become broad there, and the load rotates.
   Rank root_for(std::size_t) const override {
     std::vector<Amount> left(static_cast<std::size_t>(links_.nodes()), 0);
     for (std::size_t edge = 0; edge < residual_.size(); ++edge)

@@ -1,9 +1,9 @@
-// Optimal packings in whole numbers, grown hop by hop with cuts as the proof that nothing is given away.
+// Optimal packings in whole numbers, grown hop by hop; cuts prove that no hop loses optimality.
 //
-// A theorem says whether unfinished trees can be completed and all further demand be met: Edmonds' (in Frank's form)
-// for out-trees, by maximum flows; Tutte's and Nash-Williams' for trees used both ways, by the cheapest partition. A
-// hop is taken only if that stays true. Where switches lie between ranks the theorems ask for paths that can be split
-// off one at a time; should that fail, the answer is nothing and the caller takes the linear program.
+// A theorem says whether unfinished trees can be completed and all remaining demand be met: for out-trees Edmonds' (in
+// Frank's form), by maximum flows; for trees used both ways Tutte's and Nash-Williams', by the cheapest partition. A
+// hop is taken only if this stays true. With switches between ranks the theorems require paths that can be split off
+// one at a time; if that fails, the result is nothing and the caller uses the linear program.
 #pragma once
 
 #include <limits>
@@ -27,7 +27,7 @@ inline constexpr Amount kAnyWeight = std::numeric_limits<Amount>::max();
 std::optional<std::vector<WholeTree>> pack_whole(const Links& links, const std::vector<Amount>& demand_by_root,
                                                  Amount scale, Amount heaviest = kAnyWeight);
 
-// The same for trees that are used in both directions, which may have any root. Links must be symmetric.
+// As pack_whole(), for trees used in both directions, which may have any root. Links must be symmetric.
 std::optional<std::vector<WholeTree>> pack_whole_both_ways(const Links& links, Amount demand, Amount scale);
 
 }  // namespace sccl::treegen

@@ -1,9 +1,9 @@
-// Each capacity has a price, at first 1 / capacity. The cheapest tree gets a load that fills its tightest capacity,
-// and the prices of what it uses rise by a factor of 1 + step * (share of the capacity that was used).
+// Each capacity has a price, at first 1 / capacity. The cheapest tree gets a load that fills its tightest capacity; the
+// price of each capacity it uses rises by a factor of 1 + step * (share of the capacity that was used).
 //
 // For any prices, sum(capacity * price) / (cost of the cheapest tree) bounds every packing (linear programming
-// duality); the best bound seen proves how good the packing is. Garg and Koenemann's analysis says that it gets good
-// enough with a step of about epsilon / 3. Only additions, multiplications and divisions, so that all ranks agree.
+// duality); the best bound so far proves the quality of the packing. By Garg and Koenemann's analysis a step of about
+// epsilon / 3 suffices. Only additions, multiplications and divisions are used, so that all ranks agree.
 #include "treegen/packing/mwu.h"
 
 #include <algorithm>

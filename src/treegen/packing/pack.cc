@@ -1,5 +1,5 @@
-// Three ways to a packing, the first that succeeds: shallowest trees alone, where they suffice (one-hop trees behind a
-// switch, Blink 3.5); whole numbers with cuts as the oracle (integral.h); the linear program (tree_program.h).
+// Three ways to a packing, tried in order: shallowest trees alone, if they suffice (one-hop trees behind a switch,
+// Blink 3.5); whole numbers with cuts as the oracle (integral.h); the linear program (tree_program.h).
 #include "treegen/packing/pack.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<WeightedRoute> out_routes(const std::vector<WholeTree>& trees, Amoun
   return routes;
 }
 
-// In capacity units until pack() turns them into lanes.
+// In capacity units; pack() converts them to lanes.
 void take_program(TreeProgram& program, double target, Packing& packing) {
   program.maximise(target, TreeProgram::Trees::any);
   auto exact = program.exact();
@@ -48,7 +48,7 @@ bool take_shallow(const Links& links, Goal goal, Packing& packing) {
 
 void pack_from_root(const Links& links, Rank root, TreeWeights weights, Packing& packing) {
   packing.bound = broadcast_bound(links, root);
-  const Amount rate = packing.bound.rate.numerator();  // Edmonds: whole
+  const Amount rate = packing.bound.rate.numerator();  // a whole number (Edmonds)
   std::optional<FewestTrees> fewest;
   if (weights == TreeWeights::any) {
     fewest = fewest_trees(links, root, rate);
@@ -81,7 +81,7 @@ void pack_from_all(const Links& links, Packing& packing) {
       take_program(program, to_double(packing.bound.rate), packing);
     }
   }
-  // Rounded weights may leave some roots ahead of others; the slowest counts.
+  // After rounding of weights some roots may have a higher rate; the slowest root determines the rate.
   std::vector<Rational> by_root(static_cast<std::size_t>(links.ranks()), 0);
   for (const WeightedRoute& route : packing.routes)
     by_root[static_cast<std::size_t>(route.route.root())] += route.weight;
@@ -108,7 +108,7 @@ void pack_both_ways(const Links& links, Packing& packing) {
   packing.rate = total(packing.routes);
 }
 
-// Trees of one shape become one; heavier ones stand first.
+// Merges trees of equal shape; heavier trees come first.
 std::vector<WeightedRoute> tidy(const std::vector<WeightedRoute>& routes) {
   std::map<Route, Rational> weight_of;
   for (const WeightedRoute& route : routes) weight_of[route.route] += route.weight;
@@ -151,7 +151,7 @@ Packing pack(const Topology& topology, Collective collective, Rank root, const P
   if (topology.ranks < 2)
     fail(ErrorCode::invalid_argument, "topology '{}' has one rank and nothing to pack: give at least two",
          topology.name);
-  // Data reduced towards a root takes the ways that data copied from it would take on links turned round.
+  // Data reduced towards a root takes the paths that data copied from the root would take on reversed links.
   const Links links = wants_in_trees(collective) ? forward.reversed() : forward;
   Packing packing;
   packing.collective = collective;

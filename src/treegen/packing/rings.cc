@@ -13,14 +13,14 @@ using schedule::ChunkId;
 using schedule::Send;
 using schedule::SendKind;
 
-constexpr int kMostRanks = 8;  // of which all cycles are listed: at most 7! / 2
+constexpr int kMostRanks = 8;  // up to this number all cycles are listed: at most 7! / 2
 
 std::vector<RingOrder> all_cycles(const Links& links) {
   std::vector<RingOrder> cycles;
   RingOrder order{0};
   const std::function<void()> extend = [&] {
     if (static_cast<int>(order.size()) == links.ranks()) {
-      // Each cycle once, not once for either direction.
+      // Each cycle is listed once, not once per direction.
       if (links.hop(order.back(), 0) >= 0 && order[1] <= order.back()) cycles.push_back(order);
       return;
     }
@@ -52,7 +52,7 @@ int most_conceivable(const Topology& topology) {
   return *std::min_element(lanes.begin(), lanes.end()) / 2;
 }
 
-// Places along a ring; chains of sends from one to another.
+// Places along a ring, and chains of sends between them.
 class Ring {
  public:
   Ring(const RingOrder& order, std::vector<Send>& sends) : order_(order), sends_(sends) {}
@@ -62,7 +62,7 @@ class Ring {
     return static_cast<int>(std::find(order_.begin(), order_.end(), rank) - order_.begin());
   }
 
-  // Past all ranks, from the place on.
+  // A chain past all ranks, beginning at `place`.
   void chain(ChunkId chunk, int place, schedule::Step first_step, SendKind kind) {
     for (int hop = 0; hop + 1 < ranks(); ++hop)
       sends_.push_back({chunk, at(place + hop), at(place + hop + 1), first_step + hop, kind});
@@ -75,7 +75,7 @@ class Ring {
   std::vector<Send>& sends_;
 };
 
-// One chunk of a block: reduced towards its owner and copied from there, as far as the collective asks for either.
+// One chunk of a block: reduced towards its owner, or copied from the owner, or both, as the collective requires.
 void add_block(Ring& ring, Collective collective, ChunkId chunk, Rank owner) {
   const bool reduces = info(collective).reduces;
   const bool copies = collective != Collective::reduce && collective != Collective::reducescatter;

@@ -1,6 +1,6 @@
-// Column generation: prices of capacities say which tree would pay most, a cheapest arborescence finds it. The first
-// columns are the shallowest trees; when they reach the target alone (one-hop trees behind a switch), no others are
-// looked for.
+// Column generation: prices of capacities determine which tree would gain most; a cheapest arborescence finds that
+// tree. The first columns are the shallowest trees. If they reach the target alone (one-hop trees behind a switch), no
+// other trees are searched.
 #include "treegen/packing/tree_program.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::vector<double> as_doubles(const std::vector<Rational>& values) {
   return result;
 }
 
-// Breadth first: every rank at its least depth, children spread over the parents that have fewest.
+// Breadth first: every rank at its least depth; children go to the parent with the fewest children.
 Tree shallowest(const Links& links, Rank root) {
   Tree tree{root, std::vector<Rank>(static_cast<std::size_t>(links.ranks()), -1)};
   std::vector<int> depths(tree.parent.size(), -1);
@@ -121,8 +121,8 @@ int TreeProgram::generate_out(const std::vector<double>& prices) {
   return added;
 }
 
-// With equal capacities both ways the best in-tree is the best out-tree turned round, and the root does not matter: a
-// minimum spanning tree of the sums over both directions.
+// With equal capacities in both directions the best in-tree is the reversed best out-tree, and the root does not
+// matter: a minimum spanning tree for the sums over both directions.
 int TreeProgram::generate_symmetric(const std::vector<double>& prices) {
   const auto one_way = out_search_.hop_prices(prices);
   auto both = one_way;

@@ -1,4 +1,4 @@
-// The linear program of a packing: which weights of which trees reach the best rate, trees found as they pay.
+// The linear program of a packing: which weights of which trees reach the best rate; trees are generated when they pay.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace sccl::treegen {
 
-// One way of a share of the data: reduced along `in` towards its root, then copied along `out` from there.
-// A tree without parents is absent.
+// The route of a share of the data: reduced along `in` towards its root, then copied along `out` from there. A tree
+// without parents is absent.
 struct Route {
   Tree in;
   Tree out;
@@ -25,7 +25,7 @@ struct Route {
   auto operator<=>(const Route&) const = default;
 };
 
-// `reversed` is links.reversed(): in-trees of the links are out-trees of it.
+// `reversed` is links.reversed(): in-trees of the links are out-trees of `reversed`.
 std::vector<Use> uses(const Links& links, const Links& reversed, const Route& route);
 
 struct WeightedRoute {
@@ -35,23 +35,23 @@ struct WeightedRoute {
 
 enum class Goal {
   from_root,  // most data from one root to all
-  from_all,   // the same rate, as high as can be, from every rank to all
-  both_ways,  // most data reduced to some root and copied from there, roots being free
+  from_all,   // the same, largest rate from every rank to all
+  both_ways,  // most data reduced to some root and copied from there; roots are free
 };
 
 class TreeProgram {
  public:
-  // `root` matters to from_root only.
+  // `root` is used by from_root only.
   TreeProgram(const Links& links, Goal goal, Rank root = 0);
 
   enum class Trees { shallow, any };
-  // Maximises the rate (per root, for from_all); ends early when `target` is reached. Returns the rate, at or very
-  // near to the optimum when `any` trees may be used.
+  // Maximises the rate (per root, for from_all); stops early when `target` is reached. Returns the rate, optimal or
+  // very near to optimal if `any` trees may be used.
   double maximise(double target, Trees trees);
 
-  // What maximise() ended with, exactly; nothing when exact numbers are too large.
+  // The result of maximise(), exact; nothing when exact numbers are too large.
   std::optional<std::vector<WeightedRoute>> exact() const;
-  // The same rounded down to multiples of a millionth, so that no capacity is exceeded.
+  // The result rounded down to multiples of a millionth, so that no capacity is exceeded.
   std::vector<WeightedRoute> rounded() const;
 
   int candidates() const { return static_cast<int>(route_of_.size()); }
@@ -65,7 +65,7 @@ class TreeProgram {
   void add_shallow_routes();
   std::vector<Rank> roots() const;
   int row_of_root(Rank rank) const { return static_cast<int>(links_.capacities().size()) + rank; }
-  // An undirected tree, rooted where it is shallowest, as a route both ways.
+  // An undirected tree, rooted where it is shallowest, as a route in both directions.
   Route symmetric_route(const Tree& tree) const;
 
   const Links& links_;

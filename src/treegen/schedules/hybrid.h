@@ -1,5 +1,5 @@
-// NVLink and PCIe at once (Blink 3.4): two tree sets, since a driver offers one kind of link at a time, and the split
-// of the data that lets both end together.
+// NVLink and PCIe at once (Blink 3.4): two sets of trees, because a driver offers one kind of link at a time, and the
+// division of the data that lets both end together.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace sccl::treegen {
 
-// One kind of link, as trees over it do.
+// One kind of link: the figures of trees over it.
 struct TreeSet {
   double gbytes_per_s = 0;
-  double ready_after_us = 0;  // what switching to these links takes first (Blink's T_dpa)
+  double ready_after_us = 0;  // time to switch to these links first (Blink's T_dpa)
 };
 
-// Equation 8: the bytes for `slow`, which starts late; the rest goes to `fast`. None when `fast` alone ends before
+// Equation 8: the bytes for `slow`, which starts late; the rest goes to `fast`. Zero when `fast` alone ends before
 // `slow` could begin.
 double slow_share_bytes(double total_bytes, const TreeSet& fast, const TreeSet& slow);
 
@@ -23,7 +23,7 @@ struct HybridPlan {
   schedule::Schedule fast;
   schedule::Schedule slow;
   double slow_fraction = 0;  // of the data; the schedules share the buffer, fast first
-  double predicted_us = 0;   // both together, transfers without latency
+  double predicted_us = 0;   // both together; transfers without latency
   double fast_alone_us = 0;
 };
 
@@ -33,8 +33,8 @@ struct HybridPlan {
 HybridPlan hybrid(const Topology& fast, const Topology& slow, Collective collective, Rank root, double bytes,
                   double switch_us);
 
-// What trees over a topology's links carry: the optimal rate in GB/s of the whole buffer (allgather, reducescatter: of
-// one rank's block).
+// The optimal rate of trees over a topology's links, in GB/s of the whole buffer (allgather, reducescatter: of one
+// rank's block).
 double packed_gbytes_per_s(const Topology& topology, Collective collective, Rank root);
 
 }  // namespace sccl::treegen

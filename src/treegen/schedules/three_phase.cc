@@ -16,7 +16,7 @@ using schedule::Send;
 using schedule::SendKind;
 using schedule::Step;
 
-// A piece of [0, 1) and who has it.
+// A piece of [0, 1) and its holder.
 template <typename Value>
 struct Interval {
   Rational end;
@@ -28,7 +28,7 @@ const Value& at(const std::vector<Interval<Value>>& intervals, const Rational& p
   return std::find_if(intervals.begin(), intervals.end(), [&](const auto& one) { return place < one.end; })->value;
 }
 
-// One server's part of the plan; trees and roots are in ranks of the whole topology.
+// One server's part of the plan; trees and roots are numbered as ranks of the whole topology.
 struct Server {
   std::vector<Rank> ranks;
   bool symmetric = true;
