@@ -15,7 +15,7 @@
 //   4. A tier's groups partition its members, the top tier has one group, and each shape is a tree over its positions
 //      in which a child's step comes after its parent's. The rotation puts a group's root member at position 0. So each
 //      chunk's tree of hosts is a spanning tree, by induction over tiers: a group's lead receives from one member of
-//      another group, the other members receive from the lead's tree. Copying along the tree leaves the root host's
+//      another group, the other members receive from the lead. Copying along the tree leaves the root host's
 //      value at every port. Reducing along the mirrored tree adds the value of every host once, because a tree has one
 //      path to the root.
 //   5. Steps. In the mirrored order a host's devices have reduced, and its children's partial sums have arrived, before

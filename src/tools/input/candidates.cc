@@ -82,7 +82,7 @@ std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine
 schedule::Schedule plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
                            const schedule::SimulationOptions& options) {
   check_root(machine, call);
-  // What needs no search does not wait for what does.
+  // An algorithm that needs no search does not wait for the searches of others.
   if (const planners::Planner* planner = planners::find(algorithm); planner != nullptr) {
     if (auto schedule = planner->plan(machine, call.collective, call.root)) return *std::move(schedule);
   } else if (portfolio::by_levels_alone(machine)) {

@@ -1,5 +1,5 @@
-// The schedules that could serve a call on a machine, with the times the simulator foresees: the portfolio's, as the
-// verbs that plan show them.
+// The schedules that could serve a call on a machine, with simulated times: the candidates of the portfolio, as the
+// planning verbs show them.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace sccl::tools {
 
-// How transfers are cut and buffered: as this library's programs do it.
+// How transfers are cut and buffered by this library's programs.
 inline constexpr double kSliceBytes = portfolio::Pipeline{}.slice_bytes;
 inline constexpr int kSlots = portfolio::Pipeline{}.slots;
 
@@ -29,30 +29,30 @@ struct Candidate {
   double closed_form_us = 0;
 };
 
-// Of a cluster that composites alone serve.
+// For a cluster that only composites serve.
 struct LevelsCandidate {
   portfolio::CompositeCandidate plan;
   double slice_bytes = 0;
   double time_us = 0;  // closed form
 };
 
-// Throws CLI::ValidationError when no collective that can be planned has the name.
+// Throws CLI::ValidationError when no plannable collective has the name.
 Collective parse_collective_name(const std::string& name);
 
 // Fastest first. Throws invalid_argument when there is none, or the links have no bandwidths.
 std::vector<Candidate> candidates(const topology::Topology& machine, const Call& call,
                                   const schedule::SimulationOptions& options);
 
-// The composites of a cluster that they alone serve, fastest first; empty for other machines. Throws invalid_argument
-// when hosts cannot reach one another.
+// The composites of a cluster that only composites serve, fastest first; empty for other machines. Throws
+// invalid_argument when hosts cannot reach one another.
 std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine, const Call& call, double slice_bytes);
 
-// The fastest of one planner or kind ("ring", "trees", "trees/32", "synth"). Throws invalid_argument when none has the
-// name or it has no schedule for the call.
+// The fastest schedule of one planner or kind ("ring", "trees", "trees/32", "synth"). Throws invalid_argument when no
+// candidate has the name, or when it has no schedule for the call.
 schedule::Schedule plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
                            const schedule::SimulationOptions& options);
 
-// Throws invalid_argument when nothing could be foreseen.
+// Throws invalid_argument when no time could be predicted.
 void require_predictions(const std::vector<portfolio::Prediction>& predictions, const topology::Topology& machine);
 
 }  // namespace sccl::tools

@@ -1,4 +1,4 @@
-// The options that name a machine, --topo, --devices and --nic-gbps, of the verbs that plan for one.
+// The options that name a machine (--topo, --devices, --nic-gbps), for the planning verbs.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Reading a schedule from a file, JSON or MSCCL XML.
+// Reads a schedule from a file, JSON or MSCCL XML.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ void write_text(const std::string& path, const std::string& text);
 
 bool is_xml(const std::string& text);
 
-// Well formed, but verified only as far as reading MSCCL XML includes it. Throws invalid_argument.
+// The schedule is well formed; it is verified only as far as the reader of MSCCL XML does so. Throws invalid_argument.
 schedule::Schedule schedule_from_text(const std::string& text);
 
 }  // namespace sccl::tools

@@ -1,4 +1,4 @@
-// --topo and --devices, as every verb that plans takes them.
+// The values of --topo and --devices, for every planning verb.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace sccl::tools {
 
-// `text`: a preset's name, or a JSON or NCCL XML file. `devices`: those to keep, in that order; empty: all. Throws
-// invalid_argument for what is neither, is broken, or has no such device.
+// `text`: a preset's name, or a JSON or NCCL XML file. `devices`: the devices to keep, in that order; empty: all.
+// Throws invalid_argument when `text` names neither, the file is damaged, or a device does not exist.
 topology::Topology topology_argument(const std::string& text, const std::vector<int>& devices,
                                      double nic_gbits_per_s = 100);
 

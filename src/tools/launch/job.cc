@@ -24,10 +24,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kGrace{5};
-constexpr int kCannotStart = 127;                              // as shells say it
+constexpr int kCannotStart = 127;                              // the exit code that shells use
 constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;  // a longer line is cut
 
-// One stream of a process; whole lines are passed on with the process's index in front.
+// One stream of a process; whole lines are forwarded with the process's index in front.
 class TaggedStream {
  public:
   TaggedStream(FileDescriptor from, int to, std::size_t index)
@@ -72,7 +72,7 @@ class TaggedStream {
     while (done < whole.size()) {
       const ssize_t count = ::write(to_, whole.data() + done, whole.size() - done);
       if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return;  // nobody reads any more
+      if (count <= 0) return;  // the reader has closed the stream
       done += static_cast<std::size_t>(count);
     }
   }
@@ -99,7 +99,7 @@ class Job {
   explicit Job(Output output) : output_(output) {
     sigemptyset(&watched_);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched_, signal);
-    // Blocked signals wait in the descriptor, so that none is lost between a check and a sleep.
+    // Blocked signals stay pending in the descriptor, so that none is lost between a check and a sleep.
     ::sigprocmask(SIG_BLOCK, &watched_, &mask_before_);
     signals_ = FileDescriptor(::signalfd(-1, &watched_, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_.valid()) throw std::runtime_error("signals cannot be waited for: raise ulimit -n");
@@ -140,7 +140,7 @@ class Job {
       reap();
       if (kill_at_ && Clock::now() >= *kill_at_) signal_all(SIGKILL);
     }
-    // A grandchild may hold a stream open; what is in it now is passed on, the rest is not waited for.
+    // A grandchild may keep a stream open: the present content is forwarded, later output is not awaited.
     for (TaggedStream& stream : streams_)
       if (stream.open()) stream.pass_on();
     return code_;
@@ -151,7 +151,7 @@ class Job {
                            int out, int err) const {
     ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() != parent) ::_exit(kCannotStart);  // it was gone before the call
+    if (::getppid() != parent) ::_exit(kCannotStart);  // the parent ended before the call
     if (out >= 0) ::dup2(out, STDOUT_FILENO);
     if (err >= 0) ::dup2(err, STDERR_FILENO);
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -190,7 +190,7 @@ class Job {
     int timeout_ms = -1;
     if (kill_at_) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - Clock::now()).count();
-      // After the kill nothing but the end of the processes is left to come.
+      // After the kill only the ends of the processes are still to come.
       timeout_ms = left > 0 ? static_cast<int>(left) : 100;
     }
     if (::poll(watched.data(), watched.size(), timeout_ms) <= 0) return;
@@ -203,7 +203,7 @@ class Job {
     while (::read(signals_.get(), &caught, sizeof caught) == static_cast<ssize_t>(sizeof caught)) {
       const int signal = static_cast<int>(caught.ssi_signo);
       if (signal == SIGCHLD) continue;
-      // What the terminal sends has reached the processes already; signal 0 sends nothing.
+      // A signal from the terminal has already reached the processes; signal 0 sends nothing.
       end_all_soon(caught.ssi_code == SI_KERNEL ? 0 : signal);
     }
   }
@@ -227,7 +227,7 @@ class Job {
   sigset_t watched_{};
   sigset_t mask_before_{};
   FileDescriptor signals_;
-  std::vector<pid_t> processes_;  // -1 once it has ended
+  std::vector<pid_t> processes_;  // -1 once the process has ended
   std::vector<TaggedStream> streams_;
   std::optional<Clock::time_point> kill_at_;
   int code_ = 0;

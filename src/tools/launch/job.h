@@ -1,4 +1,4 @@
-// Processes that are started together, run together and end together.
+// Processes that start, run and end together.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ enum class Output {
 };
 
 // Starts `program` once for each environment and waits. The first process that fails ends the others (SIGTERM, and
-// SIGKILL five seconds later); its status, 128 + signal where a signal ended it, is the result, else 0. SIGINT,
-// SIGTERM and SIGHUP go on to the processes. Not thread-safe: it changes the process's signal mask.
+// SIGKILL five seconds later). The result is its status (128 + signal if a signal ended it), else 0. SIGINT, SIGTERM
+// and SIGHUP are forwarded to the processes. Not thread-safe: changes the process's signal mask.
 int run_job(const std::vector<std::string>& program, const std::vector<Environment>& environments, Output output);
 
 }  // namespace sccl::tools

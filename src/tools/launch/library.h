@@ -1,11 +1,12 @@
-// Which library this command calls: a library path set by the user, or a preload, may have put another one in place.
+// Identifies the library that this command calls: a library path of the user, or a preload, may have chosen another
+// one.
 #pragma once
 
 #include <string>
 
 namespace sccl::tools {
 
-// The file that ncclGetVersion comes from, links resolved.
+// The file that contains ncclGetVersion, with links resolved.
 std::string library_path();
 
 // "2.30.7"

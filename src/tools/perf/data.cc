@@ -8,10 +8,10 @@
 namespace sccl::tools {
 namespace {
 
-// 2^6 is a value of every type.
+// 2^6 is exact in every type.
 constexpr int kMostFactorsOfTwo = 6;
 
-// The finaliser of splitmix64: each bit of the index moves every bit of the result.
+// The finaliser of splitmix64: every bit of the index affects every bit of the result.
 std::uint64_t mixed(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
@@ -67,13 +67,13 @@ unsigned PerfData::reduced(std::size_t index) const {
   return result;
 }
 
-// The average may be made by a factor 1/ranks for each operand, rounded to the type, or by a division at the end. Where
-// 1/ranks is a power of two both are exact; else each rank's operand may add a rounding.
+// A library may compute the average with a factor 1/ranks for each operand, rounded to the type, or with a division at
+// the end. If 1/ranks is a power of two, both are exact; otherwise each rank's operand may add a rounding.
 bool PerfData::is_average(const std::byte* buffer, std::size_t index, unsigned sum) const {
   if (!info(type_).floating) return codes_.holds(buffer, index, sum / static_cast<unsigned>(ranks_));
   const double wanted = static_cast<double>(sum) / ranks_;
   const double roundings = std::has_single_bit(static_cast<unsigned>(ranks_)) ? 0 : ranks_ + 1;
-  // A NaN compares as wrong.
+  // A NaN counts as wrong.
   return std::fabs(load_element(type_, buffer, index) - wanted) <= roundings * half_unit(type_, wanted);
 }
 

@@ -1,4 +1,4 @@
-// What ranks put into their buffers in `sccl perf`, and which results are wrong.
+// The data of the ranks' buffers in `sccl perf`, and the count of wrong results.
 #pragma once
 
 #include <cstddef>
@@ -8,22 +8,22 @@
 
 namespace sccl::tools {
 
-// Small integers, mixed from rank and index so that no two places or ranks look alike. They are chosen for each
-// operation such that its result, and every partial result in any order, is a value of the type.
+// Small integers, mixed from rank and index so that all places and ranks differ in pattern. They are chosen for each
+// operation such that its result, and every partial result in any order, is exact in the type.
 class PerfData {
  public:
   PerfData(const Row& row, bool reduces, int ranks);
 
-  // Writes what `rank` holds from `first` on.
+  // Writes the data of `rank`, beginning at index `first`.
   void fill(std::byte* buffer, std::size_t count, int rank, std::size_t first) const;
 
-  // How many elements are not what `rank` holds from `first` on.
+  // The number of elements that differ from the data of `rank`, beginning at index `first`.
   std::size_t wrong_copies(const std::byte* buffer, std::size_t count, int rank, std::size_t first) const;
 
-  // How many elements are not the reduction over all ranks from `first` on.
+  // The number of elements that differ from the reduction over all ranks, beginning at index `first`.
   std::size_t wrong_results(const std::byte* buffer, std::size_t count, std::size_t first) const;
 
-  // PreMulSum's factor of a rank.
+  // The factor of a rank for PreMulSum.
   static unsigned scale(int rank) { return rank % 2 == 0 ? 2 : 1; }
   void store_scale(std::byte* scalar, int rank) const { codes_.store(scalar, 0, scale(rank)); }
 
@@ -36,8 +36,8 @@ class PerfData {
   ReduceOp op_;
   int ranks_;
   ElementCodes codes_;
-  // A rank's value at an index is in [least_, least_ + range_), and least_ where it is not one of the contributors_
-  // that take turns over the indices.
+  // A rank's value at an index is in [least_, least_ + range_); it is least_ unless the rank is one of the
+  // contributors_, which take turns over the indices.
   unsigned least_ = 0;
   unsigned range_ = 0;
   int contributors_ = 0;

@@ -33,7 +33,7 @@ Format format(DataType type) {
 
 bool is_signed(DataType type) { return type == DataType::int8 || type == DataType::int32 || type == DataType::int64; }
 
-// Small integers are normal values. What does not fit into the mantissa is cut off: most_exact_value says what fits.
+// Small integers are normal numbers. Bits that do not fit the mantissa are cut off; most_exact_value() gives the limit.
 std::uint64_t encode(const Format& format, unsigned value) {
   if (value == 0) return 0;
   const int exponent = std::ilogb(static_cast<double>(value));

@@ -1,4 +1,4 @@
-// Elements of every type from and to plain numbers, for making and checking test data.
+// Converts elements of every type from and to plain numbers, to make and check test data.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace sccl::tools {
 
-// Integers up to here are values of every type but the 8-bit floating ones.
+// Integers up to this value are exact in every type except the 8-bit floating types.
 inline constexpr unsigned kMostValue = 127;
 
-// The largest integer such that all from 0 to it are values of the type, kMostValue at most.
+// The largest integer n, at most kMostValue, such that all of 0..n are exact in the type.
 unsigned most_exact_value(DataType type);
 
-// The values 0 .. kMostValue as they lie in memory.
+// The values 0 .. kMostValue in their form in memory.
 class ElementCodes {
  public:
   explicit ElementCodes(DataType type);

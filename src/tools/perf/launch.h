@@ -1,4 +1,4 @@
-// Starts the ranks of `sccl perf` and hands their measurements to the report, row by row.
+// Starts the ranks of `sccl perf` and passes their measurements to the report, row by row.
 #pragma once
 
 #include "tools/perf/plan.h"
@@ -6,10 +6,10 @@
 
 namespace sccl::tools {
 
-// False when a rank failed; why stands on stderr then. Ranks that are still running are ended.
+// False when a rank failed; stderr then has the reason. The other ranks are ended.
 bool measure_in_processes(const PerfOptions& options, PerfReport& report);
 
-// The same with ranks as threads of this process.
+// As above, with ranks as threads of this process.
 bool measure_in_threads(const PerfOptions& options, PerfReport& report);
 
 }  // namespace sccl::tools

@@ -1,4 +1,5 @@
-// What `sccl perf` measures: one row per size, type and operation, with nccl-tests' conventions of size and bandwidth.
+// The measurements of `sccl perf`: one row per size, type and operation, with nccl-tests' conventions of size and
+// bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +40,7 @@ struct PerfOptions {
   bool check = true;
   bool threads = false;
   bool registered = false;  // buffers of ncclMemAlloc
-  // A barrier after every rooted call: in others the ranks learn each other's times, which tuning needs.
+  // A barrier after every rooted call. Other collectives tell the ranks each other's times, which tuning needs.
   bool join_rooted_calls = false;
 };
 
@@ -58,7 +59,7 @@ struct Measurement {
   std::size_t wrong[2] = {0, 0};
 };
 
-// busbw = algbw * factor (nccl-tests, PERFORMANCE.md); nothing passes a bus when there is one rank.
+// busbw = algbw * factor (nccl-tests, PERFORMANCE.md); with one rank no data passes a bus.
 double bus_factor(const PerfCollective& collective, int ranks);
 
 }  // namespace sccl::tools

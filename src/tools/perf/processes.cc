@@ -1,4 +1,4 @@
-// Ranks of `sccl perf` as processes: the id comes and the measurements go through pipes.
+// Ranks of `sccl perf` as processes: pipes carry the id and the measurements.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 static_assert(std::is_trivially_copyable_v<Measurement>);
 
-// How long the others may still say what they saw when a rank has failed.
+// After a rank has failed, the others may report for this long.
 constexpr std::chrono::milliseconds kGrace{2000};
 
 bool write_all(int descriptor, const void* data, std::size_t bytes) {
@@ -51,7 +51,7 @@ bool read_all(int descriptor, void* data, std::size_t bytes) {
   return true;
 }
 
-// What a rank sends: rank 0 the id it has made, then each the measurement of each row.
+// A rank's output: rank 0 sends the id that it has made, then every rank sends its measurement of each row.
 int rank_main(const PerfOptions& options, int rank, int down, int up) {
   try {
     ncclUniqueId id;
@@ -76,7 +76,7 @@ struct RankProcess {
   FileDescriptor down;
   FileDescriptor up;  // invalid once the rank has ended
   std::vector<std::byte> received;
-  std::size_t taken = 0;  // of received
+  std::size_t taken = 0;  // bytes of `received` that were read
 
   bool ended() const { return !up.valid(); }
 
@@ -126,7 +126,7 @@ class RankProcesses {
       throw std::runtime_error("rank " + std::to_string(rank) + " cannot be started: " + std::strerror(errno));
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(1);  // it was gone before the call
+      if (::getppid() != parent) ::_exit(1);  // the parent ended before the call
       ranks_.clear();                         // the other ranks' pipes
       down_write.reset();
       up_read.reset();
@@ -141,7 +141,7 @@ class RankProcesses {
     return count;
   }
 
-  // False when a rank has failed and the time of grace is over.
+  // False when a rank has failed and the grace period is over.
   bool wait_for_input() {
     std::vector<pollfd> watched;
     std::vector<RankProcess*> whose;
@@ -177,7 +177,7 @@ class RankProcesses {
     while (::waitpid(rank.process, &status, 0) < 0 && errno == EINTR) {
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-    // A rank that exits has said why itself.
+    // A rank that exits has printed the reason itself.
     if (WIFSIGNALED(status))
       std::fprintf(stderr, "rank %td was ended by signal %d (%s)\n", &rank - ranks_.data(), WTERMSIG(status),
                    ::strsignal(WTERMSIG(status)));
@@ -189,7 +189,7 @@ class RankProcesses {
     ncclUniqueId id;
     if (id_passed_on_ || !ranks_.front().take(id)) return;
     id_passed_on_ = true;
-    // A rank that cannot be written to has ended, which its other pipe will tell.
+    // A failed write means that the rank has ended, which its other pipe will show.
     for (const RankProcess& rank : ranks_) write_all(rank.down.get(), &id, sizeof id);
   }
 
@@ -227,7 +227,7 @@ class RankProcesses {
 }  // namespace
 
 bool measure_in_processes(const PerfOptions& options, PerfReport& report) {
-  std::fflush(nullptr);  // what is buffered would be written by every rank
+  std::fflush(nullptr);  // every rank would print buffered output
   ::signal(SIGPIPE, SIG_IGN);
   return RankProcesses(options, report).run();
 }

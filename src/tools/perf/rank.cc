@@ -22,10 +22,10 @@ void require(ncclResult_t result, const char* call) {
   if (result != ncclSuccess) throw std::runtime_error(std::string(call) + ": " + ncclGetLastError(nullptr));
 }
 
-// Page-aligned memory that is kept from row to row, as programs keep theirs.
+// Page-aligned memory that is kept from row to row, as programs do.
 class Buffer {
  public:
-  // `registered_with`: null for memory of the C library.
+  // `registered_with`: null for memory from the C library.
   explicit Buffer(ncclComm_t registered_with) : comm_(registered_with) {}
   ~Buffer() { release(); }
   Buffer(const Buffer&) = delete;
@@ -111,7 +111,7 @@ class RankRun {
             "ncclRedOpCreatePreMulSum");
   }
 
-  // In place means, as NCCL documents it: the smaller buffer is this rank's share of the larger one.
+  // In place as NCCL documents it: the smaller buffer is this rank's share of the larger one.
   void prepare_buffers(const Row& row, const PerfData& data, bool in_place) {
     const std::size_t element = size_bytes(row.type);
     const std::size_t send = send_elements(row);
@@ -165,7 +165,7 @@ class RankRun {
     }
   }
 
-  // To the next rank of a ring, from the one before, as nccl-tests does.
+  // Sends to the next rank of a ring and receives from the previous one, as nccl-tests does.
   void send_and_receive(const Row& row) {
     const int next = (rank_ + 1) % options_.ranks;
     require(ncclGroupStart(), "ncclGroupStart");

@@ -18,9 +18,9 @@ class PerfReport {
   // Throws std::runtime_error when the CSV file cannot be written.
   PerfReport(const PerfOptions& options, const std::string& csv_path, bool as_json);
 
-  // A line on a terminal while rows are outstanding.
+  // Shows progress on a terminal while rows are outstanding.
   void progress(std::size_t row, std::size_t rows);
-  // `measurements` of all ranks: the slowest rank's time counts, wrong elements add up.
+  // `measurements` of all ranks: the slowest rank's time counts; wrong elements are added up.
   void add(const Row& row, const std::vector<Measurement>& measurements);
   // The footer. True when the measurement is complete and no element was wrong.
   bool finish(Outcome outcome);

@@ -10,7 +10,7 @@
 namespace sccl::tools {
 namespace {
 
-// Rows reach the report in order, each when the last rank has it.
+// Rows reach the report in order, each when the last rank has measured it.
 class Collector {
  public:
   Collector(const PerfOptions& options, PerfReport& report)

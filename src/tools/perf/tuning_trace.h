@@ -1,4 +1,4 @@
-// The course of tuning during a measurement: what rank 0 of the library wrote (SCCL_TUNE_TRACE), as a table.
+// The progress of tuning during a measurement: the file that rank 0 of the library wrote (SCCL_TUNE_TRACE), as a table.
 #pragma once
 
 #include <cstdio>
@@ -8,7 +8,7 @@ namespace sccl::tools {
 
 class TuningTrace {
  public:
-  // Sets SCCL_TUNE and SCCL_TUNE_TRACE for this process and those it starts. Throws std::runtime_error when no
+  // Sets SCCL_TUNE and SCCL_TUNE_TRACE for this process and the processes it starts. Throws std::runtime_error when no
   // temporary file can be made.
   TuningTrace();
   ~TuningTrace();

@@ -1,7 +1,8 @@
-// An SVG that stands alone, is legible in light and dark, and to colour-blind readers.
+// A self-contained SVG that is legible in light and dark mode, and for colour-blind readers.
 //
-// Shapes name a class; the classes' colours are here, once for light and once for dark. Kinds are told apart by hue
-// (Okabe and Ito's blue and vermilion) and by dashes or stripes as well; an order by a scale of rising lightness.
+// Shapes name a class; the colours of the classes are defined here, once for light and once for dark. Kinds differ in
+// hue (Okabe and Ito's blue and vermilion) and also in dashes or stripes. An order is shown by a scale of rising
+// lightness.
 #pragma once
 
 #include <string>
@@ -17,7 +18,7 @@ class Drawing {
 
   // `anchor`: start, middle or end.
   void text(double x, double y, std::string_view style, std::string_view content, std::string_view anchor = "start");
-  // `hint` is shown when the reader points at the shape.
+  // `hint` appears when the reader points at the shape.
   void box(double x, double y, double width, double height, std::string_view style, std::string_view hint = "");
   void line(double x1, double y1, double x2, double y2, std::string_view style);
   void path(std::string_view data, std::string_view style, double stroke_width, std::string_view hint = "");
@@ -29,7 +30,7 @@ class Drawing {
   std::string text_;
 };
 
-// The class of position `index` of `count` on the scale.
+// The class at `index` of `count` on the scale.
 std::string scale_class(int index, int count);
 
 }  // namespace sccl::tools

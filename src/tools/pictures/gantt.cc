@@ -25,7 +25,7 @@ constexpr double kPlot = 860;
 constexpr double kRow = 14;
 constexpr double kBottom = 36;
 
-// Slices of one step that follow one another on a lane without a pause.
+// Slices of one step that follow one another on a lane without a gap.
 struct Bar {
   schedule::Step step = 0;
   SendKind kind = SendKind::copy;
@@ -51,7 +51,7 @@ std::map<Row, std::vector<Bar>> bars_of(const schedule::Schedule& schedule, cons
   return rows;
 }
 
-// The rows of the busiest links; all when they fit.
+// Keeps the rows of the busiest links; all rows if they fit.
 void keep_busiest(std::map<Row, std::vector<Bar>>& rows, const schedule::Simulation& simulation) {
   if (rows.size() <= kMostRows) return;
   std::vector<schedule::EdgeUse> uses = simulation.edges;

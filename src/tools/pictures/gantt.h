@@ -1,4 +1,4 @@
-// A picture of a simulation: what passes which link when.
+// A picture of a simulation: which data passes each link at which time.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace sccl::tools {
 
-// A row for every lane of every link (of the busiest links, when there are many), a bar for every run of slices of one
-// step; the step's place on a colour scale, and stripes where the receiver adds. `simulation` needs its transfers.
+// A row for every lane of every link (of the busiest links, if there are many); a bar for every run of slices of one
+// step. The colour shows the step's place on a scale; stripes show that the receiver adds. `simulation` needs its
+// transfers.
 std::string gantt_svg(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
                       const std::string& title);
 

@@ -69,7 +69,7 @@ class Picture {
     drawing_.text(kGap, 48, "quiet", subtitle(panels));
     legend();
     for (int i = 0; i < panels; ++i) {
-      // The last panel is the last step, also where some before it are left out.
+      // The last panel shows the last step, even if earlier steps are left out.
       const int step = i + 1 == panels ? schedule_.steps - 1 : i;
       panel(step, kGap + i % columns * (kPanel + kGap), kTop + i / columns * (kPanel + kGap));
     }
@@ -156,7 +156,7 @@ class Picture {
     }
   }
 
-  // Bent to its right, so that both directions of a pair are seen.
+  // Bent to the right, so that both directions of a pair are visible.
   void arrow(Point from, Point to, double clearance, SendKind kind, std::size_t chunks, const std::string& hint) {
     const double length = std::hypot(to.x - from.x, to.y - from.y);
     const Point along{(to.x - from.x) / length, (to.y - from.y) / length};
@@ -220,7 +220,7 @@ class Picture {
   std::size_t most_chunks_ = 1;
   std::size_t least_chunks_ = 1;
   std::size_t most_arrows_ = 0;
-  bool numbered_ = false;  // the arrows of this panel, since they differ
+  bool numbered_ = false;  // the numbers of chunks differ, so the arrows of this panel show them
   Drawing drawing_{0, 0, ""};
 };
 

@@ -1,4 +1,4 @@
-// A picture of a schedule, one small panel a step.
+// A picture of a schedule, one small panel per step.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace sccl::tools {
 
-// Few ranks and sends stand on a circle with an arrow for every pair that sends; more make a table of senders and
-// receivers. Blue copies, vermilion adds, also told apart by dashes or shape; an arrow's width and number or a mark's
-// size tell how many chunks.
+// Few ranks and sends are drawn on a circle, with an arrow for every pair that sends; more make a table of senders and
+// receivers. Blue copies and vermilion adds, which also differ in dashes or shape. The width and number of an arrow, or
+// the size of a mark, show how many chunks are sent.
 std::string steps_svg(const schedule::Schedule& schedule);
 
 }  // namespace sccl::tools

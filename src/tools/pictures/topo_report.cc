@@ -15,7 +15,7 @@ namespace {
 
 using namespace topology;
 
-constexpr int kWidestMatrix = 32;           // ranks that a terminal shows side by side
+constexpr int kWidestMatrix = 32;           // ranks that fit side by side on a terminal
 constexpr std::size_t kMostCounted = 2000;  // automorphisms
 
 std::string text_of(const Ratio& ratio) {

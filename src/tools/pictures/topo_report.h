@@ -1,4 +1,4 @@
-// What `sccl topo` prints: a matrix of ways between devices, and what bounds every schedule on them.
+// The output of `sccl topo`: a matrix of paths between devices, and the bounds for every schedule on them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ std::string describe_bounds(const topology::Topology& topology);
 
 std::string topo_table(const topology::Machine& machine);
 
-// The topology's own JSON with what follows from it.
+// The topology's own JSON, extended by what follows from the topology.
 nlohmann::json topo_json(const topology::Machine& machine);
 
 std::string classes_table(const std::vector<topology::SubsetClass>& classes);

@@ -1,4 +1,4 @@
-// Colours are those of Okabe and Ito, which colour-blind readers tell apart.
+// The colours are those of Okabe and Ito, which colour-blind readers can distinguish.
 #include "tools/pictures/topo_svg.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// Both directions of a pair with equal lanes are one stroke.
+// Both directions of a pair with equal lanes make one stroke.
 struct Stroke {
   Node a, b;
   LinkClass link_class;
@@ -78,9 +78,9 @@ std::vector<Stroke> strokes_of(const Topology& topology) {
   return strokes;
 }
 
-// Ranks in an order that keeps linked ones near each other: exchanges of two places while they shorten the chords.
+// An order of ranks that keeps linked ranks near each other: swaps places while that shortens the chords.
 std::vector<Rank> circle_order(const Topology& topology, const std::vector<Stroke>& strokes) {
-  constexpr int kMostRanks = 24;  // beyond that their own order is the clearer one
+  constexpr int kMostRanks = 24;  // with more ranks their own order is clearer
   std::vector<Rank> order(static_cast<std::size_t>(topology.ranks));
   std::iota(order.begin(), order.end(), 0);
   if (topology.ranks > kMostRanks) return order;
@@ -122,7 +122,8 @@ std::vector<Point> layout(const Topology& topology, const std::vector<Stroke>& s
     const double angle = 2 * std::numbers::pi * (static_cast<double>(i) + 0.5) / topology.ranks - std::numbers::pi / 2;
     at[static_cast<std::size_t>(order[i])] = {centre.x + radius * std::cos(angle), centre.y + radius * std::sin(angle)};
   }
-  // A switch stands in the middle of what it joins, drawn towards the centre. A few rounds settle switches of switches.
+  // A switch is drawn at the mean of its neighbours, moved towards the centre. A few rounds settle switches of
+  // switches.
   for (int round = 0; round < 30; ++round)
     for (Node node = topology.ranks; node < topology.nodes(); ++node) {
       Point sum;
@@ -137,7 +138,7 @@ std::vector<Point> layout(const Topology& topology, const std::vector<Stroke>& s
       at[static_cast<std::size_t>(node)] = {centre.x + 0.8 * (sum.x / neighbours - centre.x),
                                             centre.y + 0.8 * (sum.y / neighbours - centre.y)};
     }
-  // Those that fell on each other go side by side.
+  // Switches at the same place are moved side by side.
   for (Node node = topology.ranks; node < topology.nodes(); ++node)
     for (Node earlier = topology.ranks; earlier < node; ++earlier) {
       const Point& other = at[static_cast<std::size_t>(earlier)];
@@ -267,7 +268,7 @@ std::string topo_svg(const Topology& topology) {
       "<text class=\"soft\" x=\"{4}\" y=\"57\" font-size=\"14\">{5}</text>\n",
       width, height, escaped(fmt::format("{}: {} ranks", topology.name, topology.ranks)), style_sheet(), kMargin,
       escaped(describe_bounds(topology)));
-  constexpr std::size_t kMostNumbers = 64;  // strokes; more numbers would hide them
+  constexpr std::size_t kMostNumbers = 64;  // of strokes; more numbers would hide them
   for (const Stroke& stroke : strokes)
     svg += drawn(stroke, at[static_cast<std::size_t>(stroke.a)], at[static_cast<std::size_t>(stroke.b)],
                  strokes.size() <= kMostNumbers);

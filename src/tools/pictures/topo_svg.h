@@ -7,7 +7,7 @@
 
 namespace sccl::tools {
 
-// Stands alone, follows the reader's light or dark colours, and tells classes apart by colour and by dashes.
+// Self-contained, follows the reader's light or dark mode, and distinguishes classes by colour and dashes.
 std::string topo_svg(const topology::Topology& topology);
 
 }  // namespace sccl::tools

@@ -12,11 +12,11 @@
 namespace sccl::tools {
 namespace {
 
-// Viewers take process 0 and track 0 for the idle ones of a system.
+// Viewers treat process 0 and track 0 as a system's idle ones.
 constexpr std::int64_t process_of(int node) { return node + 1; }
 constexpr std::int64_t kCallTrack = 1;
 
-// Numbers of the tracks of a node, in the order of the links' first use.
+// Numbers the tracks of each node in the order of the links' first use.
 class Tracks {
  public:
   Tracks(const schedule::EdgeIndex& edges, std::string& text) : edges_(edges), text_(text) {}
@@ -46,7 +46,7 @@ std::string foreseen_trace(const schedule::Schedule& schedule, const schedule::S
   std::string text(trace::kHead);
   const schedule::EdgeIndex edges(schedule.topology);
   Tracks tracks(edges, text);
-  // Switches on the way send, too; they come behind the ranks.
+  // Switches on the path send, too; they come after the ranks.
   int nodes = schedule.ranks;
   for (const schedule::Transfer& one : simulation.transfers) nodes = std::max(nodes, edges[one.edge].ends.first + 1);
   for (int node = 0; node < nodes; ++node)

@@ -1,5 +1,5 @@
-// A simulated timeline as a trace, in the form of the traces that are measured: a process for each rank, its call, and
-// a track for each lane of a link on which it sends.
+// A simulated timeline as a trace, in the form of measured traces: a process for each rank, its call, and a track for
+// each lane of a link on which the rank sends.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace sccl::tools {
 
-// `simulation` with its transfers (Detail::transfers); `title` names the call. Begins at 0.
+// `simulation` must have its transfers (Detail::transfers); `title` names the call. Times begin at 0.
 std::string foreseen_trace(const schedule::Schedule& schedule, const schedule::Simulation& simulation,
                            std::string_view title);
 

@@ -25,7 +25,7 @@ struct TraceFile {
   std::optional<Clock> clock;
 };
 
-// "" where the member is missing or something else.
+// "" if the member is missing or is no text.
 std::string text_of(const Json& json, const char* name) {
   const auto at = json.find(name);
   return at != json.end() && at->is_string() ? at->get<std::string>() : "";

@@ -30,7 +30,7 @@ using Vector = std::array<svm_node, 3>;  // two features and the end
 
 Vector nodes(const Features& x) { return {{{1, x[0]}, {2, x[1]}, {-1, 0}}}; }
 
-// Samples in libsvm's form; they stay where they are.
+// Samples in libsvm's form; their addresses stay valid.
 class Set {
  public:
   explicit Set(const std::vector<std::pair<Features, int>>& samples) {
@@ -70,7 +70,7 @@ svm_parameter parameters(double cost, double gamma) {
   return result;
 }
 
-// libsvm shuffles with rand(), which repeats itself as nobody seeds it.
+// libsvm shuffles with rand(), which gives the same sequence in every run because no code seeds it.
 svm_parameter best_parameters(const Set& set) {
   svm_parameter best = parameters(kCosts[0], kGammas[0]);
   int most = -1;

@@ -1,4 +1,4 @@
-// sccl doctor: what on this machine helps or hinders, each with its remedy.
+// sccl doctor: what on this machine helps or hinders the library, each with its remedy.
 #include <dlfcn.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -57,7 +57,7 @@ Finding shared_memory() {
           "allow the system call (seccomp profile of the container)"};
 }
 
-// Ends a process of our own; kill() with -1 would end every process there is.
+// Ends a process of our own; kill() with -1 would end every process.
 void end(pid_t process) {
   if (process <= 0) return;
   ::kill(process, SIGKILL);
@@ -65,7 +65,7 @@ void end(pid_t process) {
   }
 }
 
-// errno of reading `process`'s copy of `value`, 0 when it holds what it must.
+// The errno of reading `process`'s copy of `value`; 0 when the copy holds `wanted`.
 int read_peer(pid_t process, int& value, int wanted) {
   int seen = 0;
   const iovec local{&seen, sizeof seen};
@@ -74,8 +74,8 @@ int read_peer(pid_t process, int& value, int wanted) {
   return seen == wanted ? 0 : EIO;
 }
 
-// A real read between siblings, as ranks are to each other: permission rules and filters are what they do, not what
-// they say, and parents may do what siblings may not.
+// Tries a real read between siblings, which is the relation of ranks: permission rules and filters cannot be predicted
+// from their settings, and parents may do what siblings may not.
 Finding single_copy() {
   constexpr int kWanted = 4711;
   const char* const title = "single copy";

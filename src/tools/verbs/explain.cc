@@ -57,7 +57,7 @@ std::vector<Collective> collectives_of(const Options& options) {
   return {*found};
 }
 
-// As two ranks would find at init, played by this process and a child.
+// The comparison that two ranks make at init, made by this process and a child.
 bool two_processes_prefer_the_system() {
   struct Shared {
     std::array<std::array<std::byte, runtime::kComparisonBytes>, 2> halves;
@@ -86,7 +86,7 @@ bool two_processes_prefer_the_system() {
   return pays;
 }
 
-// What a communicator of this machine would do, asked in the same words.
+// The choices of a communicator on this machine, computed by the same functions.
 class Explanation {
  public:
   explicit Explanation(const Options& options) : options_(options), ranks_(options.ranks) {
@@ -143,7 +143,7 @@ class Explanation {
 
   const Options& options_;
   int ranks_;
-  runtime::Reach reach_ = runtime::Reach::none;  // of ranks as processes
+  runtime::Reach reach_ = runtime::Reach::none;  // between ranks that are processes
   runtime::Settings settings_;
   std::optional<runtime::ScheduleModel> schedule_model_;
   runtime::TuningTable measured_;

@@ -1,5 +1,5 @@
-// sccl kernels: compiles the device's kernels for given architectures, tells what each needs of a multiprocessor, and
-// keeps them where libsccl.so finds them without a compiler.
+// sccl kernels: compiles the device's kernels for given architectures, prints what each needs of a multiprocessor, and
+// stores them where libsccl.so finds them without a compiler.
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
@@ -32,12 +32,12 @@ gpu::Vendor vendor_of(const std::string& architecture) {
   return architecture.compare(0, 3, "gfx") == 0 ? gpu::Vendor::hip : gpu::Vendor::cuda;
 }
 
-// From ptxas's own words; hipRTC tells nothing.
+// From ptxas's messages; hipRTC reports nothing.
 std::string resources(const std::string& log, bool& spills) {
   std::smatch found;
   std::string text;
   if (std::regex_search(log, found, std::regex("Used ([0-9]+) registers"))) text = found[1].str() + " registers";
-  // One line for the kernel and one for each function that it calls.
+  // One line for the kernel and one for each function that the kernel calls.
   const std::regex line("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
   int spilled = 0;
   for (std::sregex_iterator it(log.begin(), log.end(), line), end; it != end; ++it)

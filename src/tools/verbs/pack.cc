@@ -73,7 +73,7 @@ std::string_view text(treegen::Proof proof) {
   return "none";
 }
 
-// What Blink's own steps give, for comparison; out-trees only.
+// The results of Blink's own steps, for comparison; out-trees only.
 json blink_steps(const treegen::Links& links, const Packing& packing, double epsilon) {
   const auto approximate = treegen::pack_by_weights(links, packing.root, {epsilon});
   const auto selected = treegen::select_candidates(links, approximate.trees, approximate.rate, 0.05);
@@ -155,7 +155,7 @@ void write_schedule(const schedule::Schedule& schedule, const std::string& path)
   write_text(path, schedule::to_json(schedule).dump() + "\n");
 }
 
-// The ways to send over trees, with the times foreseen for `bytes`, fastest first.
+// The ways to send over trees, with the times predicted for `bytes`, fastest first.
 std::vector<Candidate> ways(const topology::Topology& topology, const Arguments& arguments, double bytes) {
   std::vector<portfolio::Candidate> all;
   portfolio::add_trees(all, topology, collective_of(arguments.collective), arguments.root);

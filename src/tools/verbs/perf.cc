@@ -53,7 +53,7 @@ const PerfCollective& parse_collective(const std::string& name) {
   throw CLI::ValidationError("'" + name + "' is no collective: use one of " + perf_collective_names());
 }
 
-// On the host's own links, or on those that are named, as a communicator would take them.
+// Whether the planner serves the call on the host's own links, or on the named links, as a communicator would use them.
 bool serves(const std::string& algorithm, const std::optional<std::string>& links, const PerfOptions& options) {
   const Collective collective = options.collective->collective;
   if (!links) return planners::find(algorithm)->plan(topology::host(options.ranks), collective, 0).has_value();
@@ -70,7 +70,7 @@ bool serves(const std::string& algorithm, const std::optional<std::string>& link
   }
 }
 
-// The library falls back where an algorithm has nothing to offer; a measurement must not.
+// The library falls back if an algorithm has no schedule; a measurement must not.
 void check_algorithm(const std::string& given, const PerfOptions& options) {
   if (given.empty()) return;
   if (!runtime::valid_algorithms(given)) {

@@ -1,4 +1,4 @@
-// sccl plan: the schedules that could serve a call, with predicted times, and the one that would be chosen.
+// sccl plan: the schedules that could serve a call, with predicted times, and the schedule that would be chosen.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -14,16 +14,16 @@
 namespace sccl::tools {
 namespace {
 
-// One line of the answer.
+// One line of the output.
 struct Row {
   std::string algorithm;
   int chunks = 0;
   int chunks_per_rank = 0;
   int steps = 0;
-  int rounds = 0;  // 0: of composites, whose steps overlap
+  int rounds = 0;  // 0: a composite, whose steps overlap
   double time_us = 0;
   double closed_form_us = 0;
-  double slice_bytes = 0;  // 0: the usual ones
+  double slice_bytes = 0;  // 0: the usual slices
 };
 
 std::vector<Row> rows_of(const topology::Topology& machine, const Call& call) {

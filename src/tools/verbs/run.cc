@@ -1,4 +1,4 @@
-// sccl run: the command line and the environment of an NCCL program's ranks.
+// sccl run: starts an NCCL program's ranks with the right environment.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostRanks = 1024;
 
-// One that is free now; the program's own rendezvous binds it.
+// A port that is free now; the program's own rendezvous binds it.
 int free_port() {
   const FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -29,7 +29,7 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// The names of torchrun and of Open MPI, which programs read.
+// The variables of torchrun and of Open MPI, which programs read.
 Environment environment_of_rank(int rank, int ranks) {
   Environment variables;
   for (const char* name : {"RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"})

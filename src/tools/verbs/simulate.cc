@@ -1,4 +1,4 @@
-// sccl simulate: the time of a schedule on a machine and what passes which link when.
+// sccl simulate: the time of a schedule on a machine, and which data passes each link at which time.
 #include "schedule/simulate.h"
 
 #include <CLI/CLI.hpp>
@@ -26,7 +26,7 @@ namespace sccl::tools {
 namespace {
 
 constexpr std::size_t kMostLinksPrinted = 24;
-// A picture or timeline of more transfers is of no use and takes gigabytes.
+// A picture or timeline of more transfers has no use and takes gigabytes.
 constexpr std::size_t kMostTransfers = 4000000;
 
 struct Options {
@@ -83,7 +83,7 @@ schedule::SimulationOptions simulation_options(const Options& options) {
   return result;
 }
 
-// The composite that serves the call on a cluster that composites alone serve.
+// The composite that serves the call on a cluster that only composites serve.
 std::optional<LevelsCandidate> levels_of(const Options& options) {
   if (!options.schedule_path.empty()) return std::nullopt;
   const topology::Topology machine = options.machine.machine();
@@ -95,7 +95,7 @@ std::optional<LevelsCandidate> levels_of(const Options& options) {
   return std::nullopt;
 }
 
-// Sends of a composite's flat form, at most.
+// An upper bound for the sends of a composite's flat form.
 double most_sends(const compose::Composite& composite) {
   const double chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
   const bool reaches_all =
@@ -105,7 +105,7 @@ double most_sends(const compose::Composite& composite) {
   return chunks * (reaches_all ? composite.ranks() * 2.0 : 3.0);
 }
 
-// What the closed form says where a simulation link by link would take minutes.
+// Prints the closed form, if a simulation link by link would take minutes.
 void print_levels(const LevelsCandidate& one, const Options& options) {
   const compose::Composite& composite = one.plan.composite;
   const compose::Cost& cost = one.plan.cost;
@@ -148,7 +148,7 @@ schedule::Schedule schedule_of(const Options& options) {
     return candidates(machine, options.call, simulation_options(options)).front().schedule;
   }
   schedule::Schedule schedule = schedule_from_text(read_text(options.schedule_path));
-  // A file's routes on another machine: the one it is to run on.
+  // A file's routes may be simulated on another machine.
   if (options.machine.given()) {
     schedule.topology = options.machine.machine();
     if (schedule.topology.ranks != schedule.ranks)
@@ -180,7 +180,7 @@ schedule::CoreModel core_model(const std::string& path) {
           get("write_slot_ns")};
 }
 
-// As the executor of the host platform runs it.
+// Simulates the executor of the host platform.
 void run_on_cores(const Options& options) {
   const schedule::Schedule schedule = schedule_of(options);
   const schedule::SimulationOptions cut = simulation_options(options);

@@ -1,4 +1,5 @@
-// sccl status: asks a running process for its communicators, and tells who is in which call and waits for whom.
+// sccl status: asks a running process for its communicators, and shows which rank is in which call and waits for which
+// rank.
 #include "runtime/membership/status.h"
 
 #include <sys/socket.h>
@@ -22,10 +23,10 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-constexpr std::chrono::seconds kAnswerLimit{10};  // for all of it, however slowly it comes
+constexpr std::chrono::seconds kAnswerLimit{10};  // for the whole answer, however slowly it arrives
 
-// Names in the abstract space belong to whoever came first: what answers must be the process that was asked, and must
-// be this user's or the system's.
+// Any process may take a name in the abstract space first. So the answering process must be the one that was asked, and
+// must belong to this user or to the system.
 void check_answerer(const FileDescriptor& socket, long process) {
   ucred who{};
   socklen_t length = sizeof who;
@@ -38,7 +39,7 @@ void check_answerer(const FileDescriptor& socket, long process) {
     throw std::runtime_error("process " + std::to_string(process) + " belongs to another user");
 }
 
-// Terminals act on control characters, and what is printed was written by other processes.
+// Terminals interpret control characters, and other processes wrote this text.
 std::string printable(const std::string& text) {
   std::string shown;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -56,7 +57,7 @@ std::string printable(const std::string& text) {
   return shown;
 }
 
-// Throws when the process does not answer; says why.
+// Throws, with the reason, when the process does not answer.
 std::string ask(long process) {
   const std::string name = runtime::status_socket_name(process);
   sockaddr_un address{};

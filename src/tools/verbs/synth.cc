@@ -1,4 +1,4 @@
-// sccl synth: one schedule of a given size, or all that are worth having.
+// sccl synth: one schedule of a given size, or all schedules worth having.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -56,7 +56,7 @@ void write_file(const std::string& path, const nlohmann::json& json) {
   if (!file) fail(ErrorCode::invalid_argument, "'{}' cannot be written", path);
 }
 
-// The paper's own encoding, for comparison: collectives that combine nothing, the number of steps as given.
+// The paper's own encoding, for comparison: collectives without reduction, and exactly the given number of steps.
 synth::Answer ask_reference(const topology::Topology& topology, Collective collective, const Options& options) {
   const synth::Problem problem = synth::make_problem(topology, collective, options.root, options.size.chunks);
   const synth::Found found = synth::solve_reference(problem, options.size.steps, options.size.rounds, limits(options));

@@ -36,7 +36,7 @@ struct Options {
   int smallest = 3, largest = 8;
 };
 
-// Names come from files, whose bytes need not be UTF-8.
+// Names come from files, whose bytes may be no UTF-8.
 std::string text_of(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -70,7 +70,7 @@ std::filesystem::path cache_folder() {
   return std::filesystem::path(home != nullptr ? home : "/tmp") / ".cache" / "sccl";
 }
 
-// Equivalent links between equal processors share a measurement.
+// Equivalent links between equal processors share one measurement.
 std::string measurement_key(const topology::Machine& machine) {
   std::string key = topology::canonical_form(machine.topology).key;
   if (machine.system)
@@ -81,7 +81,7 @@ std::string measurement_key(const topology::Machine& machine) {
   return key;
 }
 
-// The host's own links get the figures of an earlier measurement, or of one made now.
+// The host's own links get the figures of an earlier measurement, or of a measurement made now.
 void use_measured(topology::Machine& machine, bool measure_now) {
   const bool is_host = std::all_of(machine.topology.links.begin(), machine.topology.links.end(),
                                    [](const auto& link) { return link.link_class == topology::LinkClass::shm; });

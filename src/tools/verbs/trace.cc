@@ -1,4 +1,4 @@
-// sccl trace merge: the traces of a job's processes as one file for a viewer.
+// sccl trace merge: merges the traces of a job's processes into one file for a viewer.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>

@@ -38,10 +38,10 @@ struct Options {
   bool as_json = false;
 };
 
-// Short calls, so many times as many.
+// Shorter calls are repeated more often, up to kMostTimes as often.
 constexpr std::size_t kLongBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostTimes = 20;
-// Within such a factor schedules count as equally fast: the one that comes first in the library's own order is right.
+// Schedules within this factor count as equally fast; the first in the library's own order is then the right one.
 constexpr double kSame = 1.05;
 
 struct Contender {
@@ -56,7 +56,7 @@ std::string own_path() {
   return path.string();
 }
 
-// A measurement in processes of its own, by this command.
+// Runs this command in other processes to measure.
 double measured_us(const std::string& collective, int ranks, std::size_t bytes, int iterations,
                    const runtime::Choice& choice) {
   const char* protocol = choice.form == runtime::Form::direct             ? "direct"
@@ -109,7 +109,7 @@ class Sweep {
   std::size_t configurations() const { return samples_.size(); }
 
  private:
-  // Contenders take turns, so that a busy minute does not hit one of them only.
+  // Contenders take turns, so that a busy minute does not affect only one of them.
   void measure(std::size_t bytes, int ranks) {
     const std::size_t call_bytes =
         std::max<std::size_t>(4, collective_.divided ? bytes / static_cast<std::size_t>(ranks) : bytes);

@@ -1,4 +1,4 @@
-// What a verb of the command is; the table of them is in main.cc.
+// The interface of a verb of the command; the table of verbs is in main.cc.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ inline constexpr int kOk = 0;
 inline constexpr int kNo = 1;        // the answer is no: wrong results, a refused schedule, a failed check
 inline constexpr int kBadUsage = 2;  // or unreadable input
 
-// Arguments begin behind the verb.
+// Arguments begin after the verb.
 using VerbFunction = int (*)(int argc, char** argv);
 
 int perf(int argc, char** argv);

@@ -1,4 +1,4 @@
-// sccl verify: is the schedule in a file right, and does the program it is lowered to keep its meaning?
+// sccl verify: is the schedule in a file correct, and does lowering it to a program keep its meaning?
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@
 namespace sccl::tools {
 namespace {
 
-constexpr int kSlots = 4;  // of a connection of this library
+constexpr int kSlots = 4;  // of a connection in this library
 
 struct Answer {
   int code = kOk;
@@ -26,7 +26,7 @@ std::string describe(const schedule::Schedule& schedule) {
                      schedule.chunks, schedule.steps, rounds);
 }
 
-// A file that does not say what it means is bad input; one that means something wrong gets the answer no.
+// A file that cannot be understood is bad input; a file with a wrong meaning gets the answer no.
 schedule::Schedule read_schedule(const std::string& text, Answer& answer) {
   answer.code = kBadUsage;
   if (!is_xml(text)) return schedule_from_text(text);
