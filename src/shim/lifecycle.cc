@@ -38,6 +38,7 @@ runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& i
   options.blocking = env::flag("NCCL_COMM_BLOCKING", options.blocking);
   options.blocks = block_wishes(read);
   if (read.commName != nullptr) options.name = read.commName;
+  if (read.netName != nullptr) options.net_name = read.netName;
   return join(comm, std::move(options));
 }
 
@@ -77,7 +78,7 @@ ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId 
   return queued("ncclCommInitRankConfig", [&] { return init_rank(comm, nranks, commId, rank, 0, config); });
 }
 
-// One root is enough for the ranks of one host, so all ranks use the first of several ids.
+// One root is enough for the ranks of up to 64 hosts, so all ranks use the first of several ids.
 ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
                                        ncclConfig_t* config) {
   return queued("ncclCommInitRankScalable", [&] {

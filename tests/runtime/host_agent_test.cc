@@ -68,23 +68,25 @@ class World {
   void start(Rank rank, Secret secret = {1, 2}) {
     AgentSetup setup;
     setup.own = {secret, 77, rank, host_of(rank)};
+    setup.bell.mirrors = mirrors_[static_cast<std::size_t>(host_of(rank))];
+    setup.bell.wakes.resize(static_cast<std::size_t>(ranks()));
     for (Rank other = 0; other < ranks(); ++other) {
       AgentSetup::Member member;
       member.host = host_of(other);
       member.addresses = {address(other)};
       if (member.host == host_of(rank)) {
         member.state = &state(other);
-        member.wake = wakes_[static_cast<std::size_t>(other)];
+        setup.bell.wakes[static_cast<std::size_t>(other)] = wakes_[static_cast<std::size_t>(other)];
         if (lives_.count(other) != 0 && processes_[other] != processes_[rank]) member.life = lives_[other];
       }
       setup.members.push_back(std::move(member));
     }
     for (int host = 0; host < hosts_; ++host) setup.host_names.push_back("host" + std::to_string(host));
     setup.listeners.push_back(std::move(listeners_[static_cast<std::size_t>(rank)]));
-    setup.mirrors = mirrors_[static_cast<std::size_t>(host_of(rank))];
     setup.timeout = timeout_;
     agent(rank) = std::make_unique<HostAgent>(std::move(setup));
   }
+  void ring(int host) { AgentBell{mirrors_[static_cast<std::size_t>(host)], wakes_}.ring(); }
   void start_all() {
     for (Rank rank = 0; rank < ranks(); ++rank) start(rank);
   }
@@ -245,7 +247,7 @@ TEST_CASE("a fault is mirrored with its text and wakes who sleeps") {
     woken = true;
   });
   world.state(3).publish_fault(5, "rank 3 has had enough");
-  world.agent(3)->wake();
+  world.ring(1);
   CHECK(eventually([&] { return woken.load(); }));
   bell.wake();
   sleeper.join();

@@ -294,6 +294,13 @@ void Bootstrap::Impl::wait_for_roots_end(std::chrono::milliseconds limit) const 
 
 std::uint64_t Bootstrap::identity() const { return impl_->roots_instance; }
 
+const Secret& Bootstrap::secret() const { return impl_->id.secret; }
+
+std::optional<Address> Bootstrap::root_address() const {
+  if (!impl_->id.fixed) return std::nullopt;
+  return impl_->id.addresses.front();
+}
+
 std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadline deadline) {
   const WaitPolicy policy = impl_->until(deadline);
   Kind kind = Kind::gathered;

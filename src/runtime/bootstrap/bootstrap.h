@@ -7,13 +7,16 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/siphash.h"
 #include "base/types.h"
+#include "runtime/bootstrap/sockets/address.h"
 #include "runtime/bootstrap/unique_id.h"
 
 namespace sccl::runtime {
@@ -36,6 +39,11 @@ class Bootstrap {
 
   // A random number, the same at all ranks that meet here.
   std::uint64_t identity() const;
+
+  // Of the unique id.
+  const Secret& secret() const;
+  // The first that the id names; nothing where it was not told by the user (NCCL_COMM_ID).
+  std::optional<Address> root_address() const;
 
   // Every rank's blob, by rank. Blobs may differ in length (at most 16 MiB each). All ranks must call it in step.
   // A rank that fails instead calls fail(); the others then throw remote_error with its reason.

@@ -125,7 +125,7 @@ void Communicator::connect() {
     KernelPreparation kernels(options_.accelerator);
     meets_.store(true, std::memory_order_relaxed);
     Membership membership = init_membership({options_.id, options_.rank, options_.ranks, options_.place, options_.watch,
-                                             options_.accelerator, most_blocks(options_.blocks)},
+                                             options_.accelerator, most_blocks(options_.blocks), options_.net_name},
                                             Deadline::in(init_timeout()), stop_.abort);
     kernels.wait();
     options_.watch = nullptr;

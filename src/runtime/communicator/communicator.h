@@ -31,6 +31,7 @@ struct CommunicatorOptions {
   std::optional<gpu::Device> accelerator{};  // empty: the one that is current in the calling thread, if any
   BlockWishes blocks{};                      // of kernels on devices
   std::function<void()> watch{};             // called while init waits; throws when the ranks cannot all come any more
+  std::string net_name{};                    // netName of the configuration: which engine moves data between hosts
 };
 
 class ControlAllGather;

@@ -55,6 +55,7 @@ std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::str
     parent.control_all_gather().check_not_in_call(purpose, members);
     parent.control_all_gather().check_alive(purpose, members);
   };
+  options.net_name = parent.options().net_name;
   const auto child = std::make_shared<Communicator>(std::move(options));
   parent.set_pending_child(child);
   try {

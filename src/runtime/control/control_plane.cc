@@ -14,6 +14,7 @@ void Bells::wake(Rank rank) const {
 void Bells::wake_all() const {
   host::full_fence();
   for (const Member& member : members_.all) member.state->bell.ring();
+  members_.wake_agent();
 }
 
 PlanBoard& ControlPlane::plans() const {

@@ -77,6 +77,8 @@ class ControlPlane {
   PlanBoard& plans() const;
 
   const Members& members() const { return *members_; }
+  // Before anything is told over hosts.
+  void set_agent_bell(std::shared_ptr<const AgentBell> bell) { members_->agent_bell = std::move(bell); }
 
  private:
   std::unique_ptr<Members> members_;  // stays where it is when the plane moves

@@ -12,6 +12,7 @@
 
 #include "base/types.h"
 #include "platform/host/process_life.h"
+#include "runtime/control/state/mirror.h"
 #include "runtime/control/state/shared_state.h"
 
 namespace sccl::runtime {
@@ -26,7 +27,8 @@ struct Member {
   std::string host;
   std::shared_ptr<const host::PeerLife> life;  // none of ranks of this process, and of other hosts
   SharedState* state = nullptr;
-  std::shared_ptr<void> memory;  // in which the state lies
+  const Mirror* mirror = nullptr;  // in which the state of a rank of another host lies
+  std::shared_ptr<void> memory;    // in which the state lies
 };
 
 // Of one rank's view; the parts of the control plane refer to it.
@@ -37,7 +39,12 @@ struct Members {
   Rank rank;  // whose view this is
   std::vector<Member> all;
   SharedState* own_state;
+  std::shared_ptr<const AgentBell> agent_bell;  // null where all ranks run on one host
 
+  // What this rank has stored is looked at on other hosts, too, and at once.
+  void wake_agent() const {
+    if (agent_bell) agent_bell->ring();
+  }
   int ranks() const { return static_cast<int>(all.size()); }
   const Member& of(Rank other) const { return all[static_cast<std::size_t>(other)]; }
   SharedState& state(Rank other) const { return *of(other).state; }

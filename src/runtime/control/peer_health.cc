@@ -7,6 +7,7 @@ namespace {
 
 void wake_all(const Members& members) {
   for (const Member& member : members.all) member.state->bell.wake();
+  members.wake_agent();
 }
 
 }  // namespace
@@ -42,6 +43,7 @@ std::string PeerHealth::fault_text(Rank rank) const {
 }
 
 bool PeerHealth::has_ended(Rank rank) const {
+  if (const Mirror* const mirror = members_.of(rank).mirror) return mirror->ended() != RemoteEnd::none;
   const auto& life = members_.of(rank).life;
   return life && life->look() != host::PeerLife::State::runs;
 }
@@ -52,8 +54,11 @@ std::string PeerHealth::whereabouts(Rank rank) const {
 }
 
 void PeerHealth::fail_departed(Rank rank, Presence presence, const std::string& waiting_text) const {
+  if (is_lost(rank)) fail_lost(rank, waiting_text);
   const auto& life = members_.of(rank).life;
-  const bool was_replaced = life && life->look() == host::PeerLife::State::replaced;
+  const Mirror* const mirror = members_.of(rank).mirror;
+  const bool was_replaced = (life && life->look() == host::PeerLife::State::replaced) ||
+                            (mirror != nullptr && mirror->ended() == RemoteEnd::replaced);
   const char* how = presence == Presence::aborted     ? "was aborted"
                     : presence == Presence::destroyed ? "destroyed its communicator"
                     : presence == Presence::revoked   ? "revoked its communicator"
@@ -62,6 +67,27 @@ void PeerHealth::fail_departed(Rank rank, Presence presence, const std::string& 
   fail(ErrorCode::remote_error,
        "{} {} while rank {} is in {}: look at that rank's output, then abort this communicator and make a new one",
        whereabouts(rank), how, members_.rank, waiting_text);
+}
+
+bool PeerHealth::is_lost(Rank rank) const {
+  const Mirror* const mirror = members_.of(rank).mirror;
+  return mirror != nullptr && mirror->ended() == RemoteEnd::lost && presence(rank) < Presence::destroyed;
+}
+
+// Its host, and with it all of its ranks that had not come to an end before; they are marked one after another.
+void PeerHealth::fail_lost(Rank rank, const std::string& waiting_text) const {
+  const std::string& host = members_.of(rank).host;
+  std::vector<Rank> lost;
+  for (Rank other = 0; other < members_.ranks(); ++other)
+    if (const Mirror* const mirror = members_.of(other).mirror; mirror != nullptr && members_.of(other).host == host &&
+                                                                presence(other) < Presence::destroyed &&
+                                                                (mirror->ended() == RemoteEnd::none || is_lost(other)))
+      lost.push_back(other);
+  fail(
+      ErrorCode::remote_error,
+      "host {} with rank {} was not heard of for longer than SCCL_HOST_TIMEOUT_MS while rank {} is in {}: look whether "
+      "that host runs and its network is up, then abort this communicator and make a new one",
+      host, fmt::join(lost, ", "), members_.rank, waiting_text);
 }
 
 const char* name_of(Presence presence) {

@@ -25,8 +25,10 @@ class PeerHealth {
   Presence presence(Rank rank) const {
     return static_cast<Presence>(members_.state(rank).presence.load(std::memory_order_acquire));  // pairs with leave()
   }
-  // Or exec replaced its program. Not seen of ranks of this process.
+  // Or exec replaced its program, or its host is lost. Not seen of ranks of this process.
   bool has_ended(Rank rank) const;
+  // Its host was not heard of for too long.
+  bool is_lost(Rank rank) const;
   bool is_gone(Rank rank) const { return presence(rank) != Presence::present || has_ended(rank); }
 
   // "rank 3 (process 12 on node1)"
@@ -35,6 +37,8 @@ class PeerHealth {
   [[noreturn]] void fail_departed(Rank rank, Presence presence, const std::string& waiting_text) const;
 
  private:
+  [[noreturn]] void fail_lost(Rank rank, const std::string& waiting_text) const;
+
   const Members& members_;
 };
 

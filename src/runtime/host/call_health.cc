@@ -3,12 +3,21 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <thread>
 
+#include "base/deadline.h"
 #include "base/error.h"
 #include "platform/host/fences.h"
 
 namespace sccl::runtime {
 namespace {
+
+// So long messages of another host may take longer than the news that their sender has completed the call, or has left.
+constexpr double kLateMessagesSeconds = 2.0;
+// The same of a process that has ended in the middle of a call: what it had sent lies in this host's buffers.
+constexpr double kLastMessagesSeconds = 0.02;
+// So long the news of a peer's call may come after its message.
+constexpr std::chrono::milliseconds kLateNews{300};
 
 bool waits_for(const WaitingCall& call, Rank rank) {
   const std::vector<LaneWait> waits = call.waits();
@@ -58,7 +67,17 @@ Progress CallHealth::check_peer(WaitingCall& call, Rank rank) const {
   // What the peer sent before it left may have arrived since the lanes were last stepped.
   if (!health.is_gone(rank) || !waits_for(call, rank)) return Progress::idle;
   if (const Progress progress = call.advance(); progress != Progress::idle || !waits_for(call, rank)) return progress;
+  if (may_be_on_its_way(call, rank)) return Progress::idle;
   health.fail_departed(rank, health.presence(rank), text(call));
+}
+
+bool CallHealth::may_be_on_its_way(const WaitingCall& call, Rank rank) const {
+  const PeerHealth health = control_.health();
+  if (control_.members().of(rank).locality != Locality::remote || health.is_lost(rank)) return false;
+  const CallSignature* const mine = call.signature();
+  const bool has_sent_all = mine != nullptr ? control_.calls().completed(rank) >= mine->sequence
+                                            : health.presence(rank) == Presence::destroyed;
+  return control_.calls().waits_seconds(own()) < (has_sent_all ? kLateMessagesSeconds : kLastMessagesSeconds);
 }
 
 // A rank that only sends may be so many calls ahead that its record of this one is gone. If it has completed this call,
@@ -67,6 +86,7 @@ Progress CallHealth::check_completed(WaitingCall& call, const CallSignature& min
   if (!waits_for(call, rank) || control_.calls().completed(rank) < mine.sequence) return Progress::idle;
   if (const Progress progress = call.advance(); progress != Progress::idle || !waits_for(call, rank)) return progress;
   compare_past(mine, rank);
+  if (may_be_on_its_way(call, rank)) return Progress::idle;
   fail(ErrorCode::invalid_usage,
        "rank {} called {} as call {} of this communicator and waits for rank {}, which has completed another call as "
        "that one and gone on to call {}: make the ranks' calls equal, in the same order",
@@ -107,6 +127,11 @@ void CallHealth::fail_mismatch(const WaitingCall& call, Rank peer) const {
          "rank {} receives from rank {} a transfer of another size than it asked for: make the counts and types of "
          "Send and Recv equal",
          own(), peer);
+  if (control_.members().of(peer).locality == Locality::remote) {
+    const Deadline limit = Deadline::in(kLateNews);
+    while (control_.calls().entered(peer) < mine->sequence && !limit.passed())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   control_.calls().compare(peer, *mine);
   compare_past(*mine, peer);
   fail(ErrorCode::invalid_usage,

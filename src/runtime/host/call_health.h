@@ -49,6 +49,8 @@ class CallHealth {
   Progress check_completed(WaitingCall& call, const CallSignature& mine, Rank rank) const;
   void check_gathering(const CallSignature& mine, Rank rank) const;
   void compare_past(const CallSignature& mine, Rank rank) const;
+  // What a rank of another host sent may arrive after the news of what it did then: whether it is too early to judge.
+  bool may_be_on_its_way(const WaitingCall& call, Rank rank) const;
   Rank own() const { return control_.members().rank; }
 
   const ControlPlane& control_;

@@ -61,9 +61,10 @@ Chooser::Chooser(const Membership& membership)
     const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
     schedule_model_ = std::make_unique<ScheduleModel>(
         *membership_.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
-    background_synthesis_ = std::make_unique<BackgroundSynthesis>(
-        *membership_.topology, *membership_.control.updates(),
-        membership_.rank == 0 ? BackgroundSynthesis::Part::searches : BackgroundSynthesis::Part::listens);
+    if (membership_.control.updates() != nullptr)
+      background_synthesis_ = std::make_unique<BackgroundSynthesis>(
+          *membership_.topology, *membership_.control.updates(),
+          membership_.rank == 0 ? BackgroundSynthesis::Part::searches : BackgroundSynthesis::Part::listens);
   }
 }
 

@@ -15,15 +15,18 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/process_registry.h"
 #include "base/sealed_file.h"
+#include "base/siphash.h"
 #include "kernels/host/copy_comparison.h"
 #include "platform/host/fences.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/choice/tuning/device_tuning_place.h"
 #include "runtime/control/schedule_updates.h"
+#include "runtime/membership/hosts/engine_agreement.h"
+#include "runtime/membership/hosts/host_links.h"
 #include "runtime/membership/links.h"
+#include "runtime/membership/shared_memory.h"
 #include "runtime/membership/tuner_situation.h"
 #include "runtime/transport/p2p/device_exchange.h"
 #include "runtime/transport/stream/stream_path.h"
@@ -118,7 +121,10 @@ struct DirectVerdict {
 class InitExchange {
  public:
   InitExchange(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort)
-      : deadline_(deadline), bootstrap_(request.id, request.rank, request.ranks, deadline, abort, request.watch) {
+      : deadline_(deadline),
+        bootstrap_(request.id, request.rank, request.ranks, deadline, abort, request.watch),
+        net_name_(request.net_name),
+        abort_(abort) {
     membership_.rank = request.rank;
     membership_.ranks = request.ranks;
     membership_.place = request.place;
@@ -189,7 +195,6 @@ class InitExchange {
   }
 
   void check_records(const Settings& mine) {
-    const PeerRecord& own = records_[static_cast<std::size_t>(membership_.rank)];
     for (Rank rank = 0; rank < membership_.ranks; ++rank) {
       const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
       if (record.version != kProtocolVersion)
@@ -197,15 +202,6 @@ class InitExchange {
              "rank {} speaks version {} of the init protocol and rank {} version {}: use one "
              "library version on all ranks",
              rank, record.version, membership_.rank, kProtocolVersion);
-      if (record.host != own.host)
-        fail(ErrorCode::invalid_usage,
-             "rank {} runs on host {} and rank {} on host {}{}: this version joins ranks of one host only; start all "
-             "ranks there, or set NCCL_HOSTID alike if they share memory after all",
-             rank, record.host_name.data(), membership_.rank, own.host_name.data(),
-             record.host_name == own.host_name
-                 ? " of the same name, but with another boot id or network name space, or "
-                   "without a /proc that tells them"
-                 : "");
     }
     membership_.settings = from_record(records_.front().settings);
     membership_.settings.topology = mine.topology;  // agreed upon in a step of its own
@@ -215,6 +211,32 @@ class InitExchange {
     for (const std::string& difference : differences(mine, from_record(records_.front().settings)))
       log::info(log::Subsystem::init, "rank {}: {} at rank 0, whose settings all ranks use", membership_.rank,
                 difference);
+    group_hosts();
+  }
+
+  void group_hosts() {
+    std::vector<std::uint64_t> hosts;
+    std::vector<std::string> names;
+    for (const PeerRecord& record : records_) {
+      hosts.push_back(record.host);
+      names.emplace_back(record.host_name.data());
+    }
+    membership_.hosts = group_by_host(hosts, names);
+    if (!membership_.hosts.are_several()) return;
+    check_host_count(membership_.hosts);
+    for (std::size_t rank = 0; rank < records_.size(); ++rank)
+      if (records_[rank].device.present != 0)
+        fail(ErrorCode::invalid_usage,
+             "the ranks run on {} hosts, and rank {} on host {} uses a device: over several hosts this version moves "
+             "host memory only; set SCCL_PLATFORM=host for data there",
+             membership_.hosts.count(), rank, names[rank]);
+    Settings& settings = membership_.settings;
+    if (membership_.rank == 0 && settings.tune != TuneMode::off)
+      log::info(log::Subsystem::init,
+                "the ranks run on {} hosts: measured choices and background synthesis are not used over hosts",
+                membership_.hosts.count());
+    settings.tune = TuneMode::off;
+    settings.direct_allowed = false;
   }
 
   // Costs nothing where no links are named, no device is used and nobody asks for the description.
@@ -241,6 +263,7 @@ class InitExchange {
   void share_tuning() {
     const Settings& settings = membership_.settings;
     const bool first = membership_.rank == 0;
+    if (membership_.hosts.are_several()) return;
     const bool has_tuning = records_.front().has_tuning != 0;
     if (first && (has_tuning || settings.tune == TuneMode::online)) {
       const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
@@ -293,97 +316,82 @@ class InitExchange {
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
     if (membership_.topology) new (membership_.layout.schedule_updates(segment->data())) ScheduleUpdates;
-    const std::vector<std::uint64_t> tokens =
-        gather_values(register_shared(segment), "shared memory", bootstrap_, deadline_);
-    const std::vector<std::vector<Rank>> processes = ranks_by_process();
-    if (processes.size() > 1) share_between_processes(processes, tokens);
+    SharingRequest request{membership_.rank, membership_.hosts, {}, *membership_.life, {segment, {}, {}, {}}, 0};
+    for (const PeerRecord& record : records_) request.process_tokens.push_back(record.process_token);
+    const bool are_several = membership_.hosts.are_several();
+    const Rank first = membership_.hosts.beside(membership_.rank).front();
+    if (are_several) {
+      request.mirror_bytes = MirrorTable::bytes(membership_.ranks);
+      request.mine.wake = std::make_shared<const FileDescriptor>(HostAgent::make_wake());
+    }
+    if (are_several && first == membership_.rank) {
+      request.mine.mirrors = host::Segment::create(request.mirror_bytes);
+      MirrorTable::construct(*request.mine.mirrors, membership_.ranks);
+    }
+    shared_ = share_within_hosts(request, bootstrap_, deadline_);
     segment->close_descriptor();
+    if (request.mine.mirrors) request.mine.mirrors->close_descriptor();
+    const MirrorTable mirrors(shared_.ranks[static_cast<std::size_t>(first)].mirrors);
     membership_.peers.resize(static_cast<std::size_t>(membership_.ranks));
-    std::vector<Member> members(membership_.peers.size());
-    for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-      const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
-      Peer& entry = peer(rank);
-      Member& member = members[static_cast<std::size_t>(rank)];
-      entry.process = member.process = record.process;
-      member.process_token = record.process_token;
-      member.host = record.host_name.data();
-      const bool is_neighbour = record.process_token == membership_.life->token();
-      entry.locality = member.locality = is_neighbour ? Locality::process : Locality::host;
-      member.life = is_neighbour ? nullptr : find_shared<const host::PeerLife>(record.process_token);
-      entry.segment =
-          rank == membership_.rank ? segment : find_shared<host::Segment>(tokens[static_cast<std::size_t>(rank)]);
-      if (!entry.segment || (!is_neighbour && !member.life))
-        fail(ErrorCode::remote_error, "rank {} lost another rank of its process during init: look at the ranks' output",
-             membership_.rank);
-      member.state = &membership_.layout.state(entry.segment->data());
-      member.memory = entry.segment;
-    }
-    std::byte* const first = peer(0).segment->data();
-    ScheduleUpdates* const updates =
-        membership_.topology ? reinterpret_cast<ScheduleUpdates*>(membership_.layout.schedule_updates(first)) : nullptr;
+    std::vector<Member> members;
+    for (Rank rank = 0; rank < membership_.ranks; ++rank) members.push_back(member_of(rank, mirrors));
+    ScheduleUpdates* updates = nullptr;  // none over hosts
+    if (membership_.topology && !are_several)
+      updates = reinterpret_cast<ScheduleUpdates*>(membership_.layout.schedule_updates(peer(0).segment->data()));
     membership_.control = ControlPlane(membership_.rank, std::move(members), updates);
+    if (are_several) join_hosts(mirrors);
   }
 
-  // By lowest rank; each list is ascending.
-  std::vector<std::vector<Rank>> ranks_by_process() const {
-    std::vector<std::vector<Rank>> processes;
-    std::map<std::uint64_t, std::size_t> positions;
+  // Fills in the peer, too.
+  Member member_of(Rank rank, const MirrorTable& mirrors) {
+    const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
+    const SharedByRank& shared = shared_.ranks[static_cast<std::size_t>(rank)];
+    Peer& entry = peer(rank);
+    Member member;
+    entry.process = member.process = record.process;
+    member.process_token = record.process_token;
+    member.host =
+        membership_.hosts.names[static_cast<std::size_t>(membership_.hosts.of[static_cast<std::size_t>(rank)])];
+    if (membership_.hosts.is_remote(membership_.rank, rank)) {
+      entry.locality = member.locality = Locality::remote;
+      member.mirror = &mirrors.mirror(rank);
+      member.state = &mirrors.mirror(rank).state;
+      member.memory = mirrors.segment();
+      return member;
+    }
+    const bool is_neighbour = record.process_token == membership_.life->token();
+    entry.locality = member.locality = is_neighbour ? Locality::process : Locality::host;
+    member.life = shared.life;
+    entry.segment = shared.memory;
+    member.state = &membership_.layout.state(entry.segment->data());
+    member.memory = entry.segment;
+    return member;
+  }
+
+  // From now on what this rank shows is seen on other hosts, and an engine moves data to them.
+  void join_hosts(const MirrorTable& mirrors) {
+    AgentRequest request{membership_.rank, membership_.hosts, {}, {mirrors, {}}};
     for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-      const auto [at, is_new] =
-          positions.emplace(records_[static_cast<std::size_t>(rank)].process_token, processes.size());
-      if (is_new) processes.emplace_back();
-      processes[at->second].push_back(rank);
+      const Member& member = membership_.control.members().of(rank);
+      const bool is_remote = member.locality == Locality::remote;
+      request.members.push_back({0, {}, is_remote ? nullptr : member.state, member.memory, member.life});
+      request.bell.wakes.push_back(shared_.ranks[static_cast<std::size_t>(rank)].wake);
     }
-    return processes;
-  }
-
-  // The lowest rank of each process gives the descriptors of all of its ranks and maps the memory of all others, which
-  // its neighbours find in the registry: neither descriptors nor mappings grow with the ranks of a process squared.
-  void share_between_processes(const std::vector<std::vector<Rank>>& processes,
-                               const std::vector<std::uint64_t>& tokens) {
-    std::vector<Rank> leaders;
-    std::vector<std::size_t> counts;
-    const std::vector<Rank>* own = nullptr;
-    for (const std::vector<Rank>& ranks : processes) {
-      leaders.push_back(ranks.front());
-      counts.push_back(ranks.size() + host::OwnLife::kDescriptors);
-      if (std::find(ranks.begin(), ranks.end(), membership_.rank) != ranks.end()) own = &ranks;
-    }
-    if (own->front() != membership_.rank) {
-      bootstrap_.all_gather({}, deadline_);  // that of the exchange
-    } else {
-      std::vector<std::shared_ptr<host::Segment>> offered;
-      const auto life = membership_.life->descriptors();
-      std::vector<int> mine(life.begin(), life.end());
-      for (const Rank rank : *own) {
-        offered.push_back(find_shared<host::Segment>(tokens[static_cast<std::size_t>(rank)]));
-        if (!offered.back())
-          fail(ErrorCode::remote_error, "rank {} lost rank {} of its process during init: look at that rank's output",
-               membership_.rank, rank);
-        mine.push_back(offered.back()->descriptor());
-      }
-      auto descriptors = bootstrap_.exchange_descriptors(leaders, counts, mine, deadline_);
-      for (std::size_t i = 0; i < processes.size(); ++i)
-        if (&processes[i] != own) take_process(processes[i], tokens, std::move(descriptors[i]));
-    }
-    bootstrap_.all_gather({}, deadline_);  // the leaders have mapped what their neighbours look for
-  }
-
-  void take_process(const std::vector<Rank>& ranks, const std::vector<std::uint64_t>& tokens,
-                    std::vector<FileDescriptor> descriptors) {
-    const std::uint64_t process = records_[static_cast<std::size_t>(ranks.front())].process_token;
-    auto life = find_shared<const host::PeerLife>(process);
-    if (!life) {
-      life = std::make_shared<const host::PeerLife>(std::move(descriptors.at(0)), std::move(descriptors.at(1)));
-      register_shared(process, life);
-    }
-    taken_lives_.push_back(life);
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      const auto segment =
-          host::Segment::map(descriptors.at(host::OwnLife::kDescriptors + i), membership_.layout.total_bytes());
-      register_shared(tokens[static_cast<std::size_t>(ranks[i])], segment);
-      taken_segments_.push_back(segment);
-    }
+    membership_.control.set_agent_bell(std::make_shared<const AgentBell>(request.bell));
+    StartedAgent started = start_agent(std::move(request), bootstrap_, deadline_, abort_);
+    membership_.agent = std::move(started.agent);
+    // The same at all ranks, unknown to others.
+    const std::array<std::uint64_t, 2> seed{membership_.identity, 0x6e6f6e6365};
+    const std::uint64_t nonce = siphash(bootstrap_.secret(), std::as_bytes(std::span(seed)));
+    const Members& members = membership_.control.members();
+    const AgreedEngine engine =
+        agree_on_engine({membership_.rank, members.of(membership_.rank).host, started.interfaces, net_name_, nonce},
+                        bootstrap_, deadline_);
+    NetMembership between{engine.net, {}, nonce, {}};
+    for (const Member& member : members.all)
+      between.hosts.push_back(member.locality == Locality::remote ? member.host : "");
+    between.addresses = exchange_addresses(*engine.net, membership_.rank, membership_.hosts.of, bootstrap_, deadline_);
+    membership_.between_hosts = std::move(between);
   }
 
   void share_devices() {
@@ -418,6 +426,7 @@ class InitExchange {
 
   // Believed only after data went both ways: permission, seccomp filters and process namespaces all decide.
   void probe_direct_access() {
+    if (membership_.hosts.are_several()) return;
     std::string obstacle = membership_.settings.direct_allowed ? "" : "SCCL_DIRECT=0";
     for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
       if (!peer(rank).shares_address_space()) obstacle = probe(rank);
@@ -502,9 +511,9 @@ class InitExchange {
   std::optional<gpu::Device> device_;
   int most_blocks_ = 1;
   ProbeMemories probe_memory_{1};
-  // Of other processes, until all ranks of this one have found them.
-  std::vector<std::shared_ptr<host::Segment>> taken_segments_;
-  std::vector<std::shared_ptr<const host::PeerLife>> taken_lives_;
+  SharingOutcome shared_;
+  std::string net_name_;  // ncclConfig_t.netName
+  const std::atomic<bool>& abort_;
 };
 
 }  // namespace

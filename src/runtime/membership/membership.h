@@ -17,6 +17,8 @@
 #include "runtime/choice/tuning/learned.h"
 #include "runtime/choice/tuning/tuning_file.h"
 #include "runtime/control/control_plane.h"
+#include "runtime/control/hosts/host_agent.h"
+#include "runtime/membership/hosts/host_groups.h"
 #include "runtime/membership/tuner_choices.h"
 #include "runtime/settings/settings.h"
 #include "runtime/transport/net/net_membership.h"
@@ -54,6 +56,8 @@ struct Membership {
   std::shared_ptr<TunerPlugin> tuner_plugin;   // of rank 0
   std::optional<DeviceMembership> on_device;   // all ranks have one, or none has
   std::optional<NetMembership> between_hosts;  // none: all ranks are on this host
+  HostGroups hosts;
+  std::unique_ptr<HostAgent> agent;  // tells other hosts of this one's ranks; null where all ranks are on this host
 
   Membership() = default;
   Membership(Membership&&) = default;
@@ -80,6 +84,7 @@ struct InitRequest {
   std::function<void()> watch;          // see Bootstrap
   std::optional<gpu::Device> device{};  // of this rank
   int most_blocks = 1;                  // of its kernels
+  std::string net_name;                 // ncclConfig_t.netName, may be empty
 };
 
 // Meets the other ranks (see Communicator::connect).

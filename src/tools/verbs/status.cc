@@ -93,7 +93,15 @@ std::string list_of(const json& ranks) {
   return text;
 }
 
-void print_rank(const json& rank, bool own) {
+enum class Hosts { one, several };
+
+bool is_over_hosts(const json& ranks) {
+  for (const json& rank : ranks)
+    if (rank.at("host") != ranks.front().at("host")) return true;
+  return false;
+}
+
+void print_rank(const json& rank, bool own, Hosts hosts) {
   const std::string state = rank.at("state");
   const std::string doing = rank.at("doing");
   std::string line = rank.contains("fault") ? "failed: " + rank.at("fault").get<std::string>()
@@ -105,6 +113,7 @@ void print_rank(const json& rank, bool own) {
     std::snprintf(seconds, sizeof seconds, "%.1f", rank.at("waits_seconds").get<double>());
     line += ", waiting for rank " + awaited + " for " + seconds + " s";
   }
+  if (hosts == Hosts::several) line = "on " + rank.at("host").get<std::string>() + ": " + line;
   std::printf("%c %5ld %9ld %8lu  %s\n", own ? '*' : ' ', rank.at("rank").get<long>(), rank.at("process").get<long>(),
               rank.at("call").get<unsigned long>(), printable(line).c_str());
   if (state != "present") return;
@@ -124,7 +133,9 @@ void print_text(const json& status) {
                 printable(communicator.value("identity", "")).c_str(),
                 name.empty() ? "" : (" \"" + name + "\"").c_str(), own, communicator.at("size").get<long>());
     std::puts("   rank   process     call");
-    for (const json& rank : communicator.at("ranks")) print_rank(rank, rank.at("rank").get<long>() == own);
+    const json& ranks = communicator.at("ranks");
+    const Hosts hosts = is_over_hosts(ranks) ? Hosts::several : Hosts::one;
+    for (const json& rank : ranks) print_rank(rank, rank.at("rank").get<long>() == own, hosts);
   }
 }
 

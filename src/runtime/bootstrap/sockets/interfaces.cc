@@ -93,13 +93,34 @@ bool interface_matches(std::string_view pattern, std::string_view interface) {
   return named != all_but;
 }
 
-std::vector<Address> listening_addresses(const std::optional<Address>& root) {
+namespace {
+
+using Interfaces = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
+
+Interfaces all_interfaces() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) fail_errno(errno, "listing network interfaces", "allow netlink sockets");
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> guard(list, &::freeifaddrs);
+  return {list, &::freeifaddrs};
+}
+
+}  // namespace
+
+std::string interface_of(const Address& address) {
+  const auto wanted = address_bytes(reinterpret_cast<const sockaddr*>(&address.storage));
+  const Interfaces list = all_interfaces();
+  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != address.family()) continue;
+    const auto own = address_bytes(entry->ifa_addr);
+    if (std::equal(own.begin(), own.end(), wanted.begin(), wanted.end())) return entry->ifa_name;
+  }
+  return "";
+}
+
+std::vector<Address> listening_addresses(const std::optional<Address>& root) {
+  const Interfaces list = all_interfaces();
   const auto pattern = env::text("NCCL_SOCKET_IFNAME");
   std::vector<Candidate> candidates;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
     if (!usable(*entry, wanted_family())) continue;
     if (pattern && !interface_matches(*pattern, entry->ifa_name)) continue;
     Address address;

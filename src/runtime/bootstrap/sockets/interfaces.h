@@ -20,6 +20,9 @@ bool interface_matches(std::string_view pattern, std::string_view interface);
 // naming the pattern.
 std::vector<Address> listening_addresses(const std::optional<Address>& root = std::nullopt);
 
+// The interface that has the address, without its port; "" when none has.
+std::string interface_of(const Address& address);
+
 // "ipv4:port", "[ipv6]:port" or "host:port", as in NCCL_COMM_ID. Throws invalid_argument.
 Address parse_address(const std::string& text);
 

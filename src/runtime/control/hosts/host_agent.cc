@@ -29,13 +29,6 @@ constexpr std::size_t kMostCandidates = 64;
 // A host that does not read gets one snapshot later instead of all changes.
 constexpr std::size_t kMostBacklog = std::size_t{1} << 20;
 
-void write_wake(const std::shared_ptr<const FileDescriptor>& wake) {
-  if (!wake) return;
-  const std::uint64_t one = 1;
-  // Full means that the agent has much to read already.
-  [[maybe_unused]] const ssize_t written = ::write(wake->get(), &one, sizeof one);
-}
-
 }  // namespace
 
 FileDescriptor HostAgent::make_wake() {
@@ -60,13 +53,8 @@ HostAgent::HostAgent(AgentSetup setup) : setup_(std::move(setup)) {
 
 HostAgent::~HostAgent() {
   stopping_.store(true, std::memory_order_release);  // pairs with run()
-  write_wake(setup_.members[static_cast<std::size_t>(setup_.own.rank)].wake);
+  setup_.bell.ring(setup_.own.rank);
   thread_.join();
-}
-
-void HostAgent::wake() const {
-  const std::int32_t leader = setup_.mirrors.leader().load(std::memory_order_relaxed);
-  if (leader >= 0) write_wake(setup_.members[static_cast<std::size_t>(leader)].wake);
 }
 
 void HostAgent::run() {
@@ -84,7 +72,7 @@ void HostAgent::run() {
   } catch (const std::exception& error) {
     // The other hosts miss this one, and tell their ranks.
     log::info(log::Subsystem::net, "agent of rank {}: ended: {}", setup_.own.rank, error.what());
-    setup_.mirrors.retired(setup_.own.rank).store(1, std::memory_order_release);
+    mirrors().retired(setup_.own.rank).store(1, std::memory_order_release);
   }
 }
 
@@ -96,7 +84,7 @@ bool HostAgent::has_ended(Rank rank) const {
 bool HostAgent::is_first() const {
   return std::all_of(local_.begin(), local_.end(), [&](Rank rank) {
     return rank >= setup_.own.rank ||
-           setup_.mirrors.retired(rank).load(std::memory_order_seq_cst) != 0 ||  // pairs with retire()
+           mirrors().retired(rank).load(std::memory_order_seq_cst) != 0 ||  // pairs with retire()
            has_ended(rank);
   });
 }
@@ -104,14 +92,13 @@ bool HostAgent::is_first() const {
 bool HostAgent::is_alone() const {
   return std::all_of(local_.begin(), local_.end(), [&](Rank rank) {
     return rank == setup_.own.rank ||
-           setup_.mirrors.retired(rank).load(std::memory_order_seq_cst) != 0 ||  // pairs with retire()
+           mirrors().retired(rank).load(std::memory_order_seq_cst) != 0 ||  // pairs with retire()
            has_ended(rank);
   });
 }
 
 void HostAgent::sleep_until_first() const {
-  const auto& own = setup_.members[static_cast<std::size_t>(setup_.own.rank)];
-  std::vector<pollfd> entries{{own.wake->get(), POLLIN, 0}};
+  std::vector<pollfd> entries{{wake_descriptor(), POLLIN, 0}};
   for (const Rank rank : local_) {
     const auto& life = setup_.members[static_cast<std::size_t>(rank)].life;
     if (rank >= setup_.own.rank || !life || life->look() != host::PeerLife::State::runs) continue;
@@ -123,24 +110,23 @@ void HostAgent::sleep_until_first() const {
 
 void HostAgent::drain_wake() const {
   std::uint64_t count = 0;
-  const int wake = setup_.members[static_cast<std::size_t>(setup_.own.rank)].wake->get();
-  [[maybe_unused]] const ssize_t got = ::read(wake, &count, sizeof count);
+  [[maybe_unused]] const ssize_t got = ::read(wake_descriptor(), &count, sizeof count);
 }
 
 void HostAgent::take_over() {
   leads_ = true;
-  setup_.mirrors.leader().store(setup_.own.rank, std::memory_order_relaxed);
+  mirrors().leader().store(setup_.own.rank, std::memory_order_relaxed);
   for (Host& host : hosts_) {
     host.heard = host.next_dial = Clock::now();
     // What a predecessor knew of a host lies in its mirrors.
     const auto is_gone = [&](Rank rank) {
-      const Mirror& mirror = setup_.mirrors.mirror(rank);
+      const Mirror& mirror = mirrors().mirror(rank);
       return mirror.ended() != RemoteEnd::none ||
              mirror.state.presence.load(std::memory_order_acquire) >= static_cast<std::uint32_t>(Presence::destroyed);
     };
     host.left = std::all_of(host.ranks.begin(), host.ranks.end(), is_gone);
     host.lost = std::any_of(host.ranks.begin(), host.ranks.end(),
-                            [&](Rank rank) { return setup_.mirrors.mirror(rank).ended() == RemoteEnd::lost; });
+                            [&](Rank rank) { return mirrors().mirror(rank).ended() == RemoteEnd::lost; });
   }
   hosts_[static_cast<std::size_t>(setup_.own.host)].left = true;  // not another one
   if (setup_.own.rank != local_.front())
@@ -153,7 +139,7 @@ std::chrono::milliseconds HostAgent::heartbeat() const {
 }
 
 void HostAgent::wait() {
-  std::vector<pollfd> entries{{setup_.members[static_cast<std::size_t>(setup_.own.rank)].wake->get(), POLLIN, 0}};
+  std::vector<pollfd> entries{{wake_descriptor(), POLLIN, 0}};
   for (const FileDescriptor& listener : setup_.listeners) entries.push_back({listener.get(), POLLIN, 0});
   for (const hosts::InLink& link : introductions_) entries.push_back({link.descriptor(), POLLIN, 0});
   for (const Host& host : hosts_) {
@@ -251,7 +237,7 @@ bool HostAgent::take_frame(int number, FrameKind kind, std::span<const std::byte
   const auto mirror_of = [&](Rank rank) {
     const bool is_its = rank >= 0 && rank < static_cast<Rank>(setup_.members.size()) &&
                         setup_.members[static_cast<std::size_t>(rank)].host == number;
-    return is_its ? &setup_.mirrors.mirror(rank) : nullptr;
+    return is_its ? &mirrors().mirror(rank) : nullptr;
   };
   const bool understood = apply_changes(payload, mirror_of, urgent);
   if (urgent) ring_all();
@@ -280,7 +266,7 @@ void HostAgent::drive(Host& host, int number) {
 void HostAgent::dial(Host& host) {
   std::vector<hosts::OutLink::Candidate> candidates;
   for (const Rank rank : host.ranks) {
-    if (setup_.mirrors.mirror(rank).ended() != RemoteEnd::none) continue;
+    if (mirrors().mirror(rank).ended() != RemoteEnd::none) continue;
     const auto& addresses = setup_.members[static_cast<std::size_t>(rank)].addresses;
     for (std::size_t i = 0; i < addresses.size() && candidates.size() < kMostCandidates; ++i)
       candidates.push_back({rank, i, addresses[i]});
@@ -298,14 +284,13 @@ void HostAgent::note_refusals(Host& host) {
 }
 
 void HostAgent::mark_ended(Rank rank, RemoteEnd end) {
-  Mirror& mirror = setup_.mirrors.mirror(rank);
+  Mirror& mirror = mirrors().mirror(rank);
   if (mirror.ended() != RemoteEnd::none) return;
   mirror.end.store(static_cast<std::uint32_t>(end), std::memory_order_release);  // pairs with Mirror::ended
   ring_all();
   Host& host = hosts_[static_cast<std::size_t>(setup_.members[static_cast<std::size_t>(rank)].host)];
-  host.left = host.left || std::all_of(host.ranks.begin(), host.ranks.end(), [&](Rank other) {
-                return setup_.mirrors.mirror(other).ended() != RemoteEnd::none;
-              });
+  host.left = host.left || std::all_of(host.ranks.begin(), host.ranks.end(),
+                                       [&](Rank other) { return mirrors().mirror(other).ended() != RemoteEnd::none; });
 }
 
 void HostAgent::look_at_processes() {
@@ -383,6 +368,8 @@ void HostAgent::report_links() {
     text += (text.empty() ? "" : "; ") + pair;
   }
   const std::lock_guard lock(mutex_);
+  for (const Host& host : hosts_)
+    if (complete && host.was_reached) own_addresses_.push_back(host.out.own_address());
   links_complete_ = complete;
   links_text_ = text;
   if (complete) links_changed_.notify_all();
@@ -396,9 +383,14 @@ std::string HostAgent::await_links(Deadline deadline, const std::atomic<bool>& a
   return links_complete_ ? "" : links_text_;
 }
 
+std::vector<Address> HostAgent::own_addresses() {
+  const std::lock_guard lock(mutex_);
+  return own_addresses_;
+}
+
 // The store before the looks: of two ranks that retire at a time, one at least sees the other's and speaks for both.
 void HostAgent::retire() {
-  setup_.mirrors.retired(setup_.own.rank).store(1, std::memory_order_seq_cst);  // pairs with is_first(), is_alone()
+  mirrors().retired(setup_.own.rank).store(1, std::memory_order_seq_cst);  // pairs with is_first(), is_alone()
   const auto limit = Clock::now() + kLastWordsLimit;
   // It may have just taken over, and have reached nobody yet.
   if ((leads_ || is_first()) && is_alone()) {
@@ -425,7 +417,7 @@ void HostAgent::retire() {
     }
   }
   for (const Rank rank : local_)
-    if (rank > setup_.own.rank) write_wake(setup_.members[static_cast<std::size_t>(rank)].wake);
+    if (rank > setup_.own.rank) setup_.bell.ring(rank);
 }
 
 }  // namespace sccl::runtime

@@ -44,14 +44,13 @@ struct AgentSetup {
     SharedState* state = nullptr;                // of ranks of this host
     std::shared_ptr<void> memory;                // in which it lies
     std::shared_ptr<const host::PeerLife> life;  // of other processes of this host
-    std::shared_ptr<const FileDescriptor> wake;  // of ranks of this host: the descriptor that wakes its agent
   };
 
   hosts::Credentials own;
   std::vector<Member> members;          // by rank
   std::vector<std::string> host_names;  // by host
   std::vector<FileDescriptor> listeners;
-  MirrorTable mirrors;
+  AgentBell bell;
   std::chrono::milliseconds timeout{4500};
 };
 
@@ -69,10 +68,10 @@ class HostAgent {
   // tried. "" at once for ranks whose agents sleep.
   std::string await_links(Deadline deadline, const std::atomic<bool>& abort);
 
-  // The working agent of this host looks at the states at once.
-  void wake() const;
+  // After await_links, where this host's agent works: its own addresses on the ways to the other hosts.
+  std::vector<Address> own_addresses();
 
-  // Descriptors for AgentSetup. Throws system_error.
+  // A descriptor for AgentBell. Throws system_error.
   static FileDescriptor make_wake();
 
  private:
@@ -105,6 +104,8 @@ class HostAgent {
   void wait();
   void turn();
   void drain_wake() const;
+  int wake_descriptor() const { return setup_.bell.wakes[static_cast<std::size_t>(setup_.own.rank)]->get(); }
+  const MirrorTable& mirrors() const { return setup_.bell.mirrors; }
   void accept_all();
   void take_introductions();
   void take_frames(Host& host);
@@ -136,6 +137,7 @@ class HostAgent {
   std::condition_variable links_changed_;
   bool links_complete_ = false;
   std::string links_text_;
+  std::vector<Address> own_addresses_;
   std::thread thread_;
 };
 

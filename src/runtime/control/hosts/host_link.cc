@@ -114,6 +114,8 @@ bool OutLink::take_welcome(Attempt& attempt) {
   keep_alive(attempt.socket.get(), user_timeout_);
   socket_ = std::move(attempt.socket);
   good_index_ = attempt.candidate.index;
+  own_address_.length = sizeof own_address_.storage;
+  ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&own_address_.storage), &own_address_.length);
   key_ = frame_key(own_.secret, attempt.hello.nonce, welcome.nonce);
   frames_ = 0;
   state_ = State::open;

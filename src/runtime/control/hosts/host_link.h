@@ -54,6 +54,8 @@ class OutLink {
 
   // Of the address over which the last connection was made.
   std::size_t good_index() const { return good_index_; }
+  // Its end on this host.
+  const Address& own_address() const { return own_address_; }
   // Addresses where nobody listened, since the last call.
   std::vector<Refusal> take_refusals() { return std::exchange(refusals_, {}); }
   // What became of the addresses of the last dial: "10.0.0.2:4711 (Connection refused), ..."
@@ -88,6 +90,7 @@ class OutLink {
   std::vector<Refusal> refusals_;
   FileDescriptor socket_;
   std::size_t good_index_ = 0;
+  Address own_address_;
   Secret key_;
   std::uint64_t frames_ = 0;
   Bytes out_;

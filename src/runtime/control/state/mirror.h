@@ -6,12 +6,16 @@
 // with release after other values is stored here after them, too.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <vector>
 
+#include "base/fd.h"
 #include "base/types.h"
 #include "platform/host/segment.h"
 #include "runtime/control/state/shared_state.h"
@@ -65,6 +69,21 @@ class MirrorTable {
   }
 
   std::shared_ptr<host::Segment> segment_;
+};
+
+// Wakes the working agent of this host, so that it looks at the states at once. Every rank of the host has the
+// descriptors of all, since the agent of any may be the working one.
+struct AgentBell {
+  MirrorTable mirrors;
+  std::vector<std::shared_ptr<const FileDescriptor>> wakes;  // eventfds, by rank; null for ranks of other hosts
+
+  void ring() const { ring(mirrors.leader().load(std::memory_order_relaxed)); }
+  void ring(Rank rank) const {
+    if (rank < 0 || !wakes[static_cast<std::size_t>(rank)]) return;
+    const std::uint64_t one = 1;
+    // Full means that the agent has been woken often already.
+    [[maybe_unused]] const ssize_t written = ::write(wakes[static_cast<std::size_t>(rank)]->get(), &one, sizeof one);
+  }
 };
 
 }  // namespace sccl::runtime

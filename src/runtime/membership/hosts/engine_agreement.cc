@@ -1,0 +1,124 @@
+#include "runtime/membership/hosts/engine_agreement.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "net/choose.h"
+
+namespace sccl::runtime {
+namespace {
+
+// What a rank tells the others, as lines: the code of an error or 0, its text, then keys and refusals with a letter
+// before each.
+struct Told {
+  int code = 0;
+  std::string error;
+  std::vector<std::string> keys;
+  std::vector<std::string> refusals;
+};
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::string to_text(const Told& told) {
+  std::string text = fmt::format("{}\n{}\n", told.code, one_line(told.error));
+  for (const std::string& key : told.keys) text += "k" + one_line(key) + "\n";
+  for (const std::string& refusal : told.refusals) text += "r" + one_line(refusal) + "\n";
+  return text;
+}
+
+Told from_text(std::string_view text) {
+  Told told;
+  const auto next = [&] {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string line(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return line;
+  };
+  told.code = std::atoi(next().c_str());
+  told.error = next();
+  while (!text.empty()) {
+    const std::string line = next();
+    if (line.starts_with('k')) told.keys.push_back(line.substr(1));
+    if (line.starts_with('r')) told.refusals.push_back(line.substr(1));
+  }
+  return told;
+}
+
+bool has_rdma_devices() {
+  std::error_code error;
+  const std::filesystem::directory_iterator entries("/sys/class/infiniband", error);
+  return !error && entries != std::filesystem::directory_iterator{};
+}
+
+net::Settings settings_of(const EngineQuestion& question) {
+  net::Settings settings;
+  settings.engine = env::text("SCCL_NET").value_or("auto");
+  settings.plugin_list = env::text("NCCL_NET_PLUGIN").value_or("");
+  settings.network = env::text("NCCL_NET").value_or(question.configured);
+  // Of several interfaces UCX's TCP may choose one that does not reach the peer. Its own variable counts more, and
+  // where there is RDMA it chooses well.
+  if (std::getenv("UCX_NET_DEVICES") == nullptr && !has_rdma_devices()) settings.devices = question.devices;
+  settings.nonce = question.nonce;
+  return settings;
+}
+
+// The first rank's error, the same text everywhere.
+void check_errors(const std::vector<Told>& all, const std::vector<std::string>& hosts) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].code != 0)
+      fail(static_cast<ErrorCode>(all[rank].code), "rank {} on host {}: {}", rank, hosts[rank], all[rank].error);
+}
+
+}  // namespace
+
+AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstrap, Deadline deadline) {
+  Told mine;
+  net::Offer offer;
+  try {
+    offer = net::offer(settings_of(question));
+    for (const net::Engine& engine : offer.engines) mine.keys.push_back(engine.key);
+    mine.refusals = offer.refusals;
+  } catch (const Error& error) {
+    mine.code = static_cast<int>(error.code());
+    mine.error = error.what();
+  }
+  const std::string text = question.host + "\n" + to_text(mine);
+  std::vector<Told> all;
+  std::vector<std::string> hosts;
+  for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(text)), deadline)) {
+    std::string_view told(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::size_t end = std::min(told.find('\n'), told.size());
+    hosts.emplace_back(told.substr(0, end));
+    all.push_back(from_text(told.substr(std::min(end + 1, told.size()))));
+  }
+  check_errors(all, hosts);
+  for (const std::string& key : all.front().keys) {
+    const auto offers = [&](const Told& told) {
+      return std::find(told.keys.begin(), told.keys.end(), key) != told.keys.end();
+    };
+    if (!std::all_of(all.begin(), all.end(), offers)) continue;
+    const auto engine = std::find_if(offer.engines.begin(), offer.engines.end(),
+                                     [&](const net::Engine& one) { return one.key == key; });
+    log::info(log::Subsystem::init, "rank {}: between hosts: {}", question.rank, engine->description);
+    return {std::move(engine->net), key};
+  }
+  std::vector<std::string> refusals;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (const std::string& refusal : all[rank].refusals)
+      refusals.push_back(fmt::format("rank {} on host {}: {}", rank, hosts[rank], refusal));
+    if (all[rank].refusals.empty())
+      refusals.push_back(
+          fmt::format("rank {} on host {} offers {}", rank, hosts[rank], fmt::join(all[rank].keys, ", ")));
+  }
+  fail(ErrorCode::system_error, "{}", net::no_engine_text(refusals));
+}
+
+}  // namespace sccl::runtime

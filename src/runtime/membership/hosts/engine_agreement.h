@@ -1,0 +1,33 @@
+// Which engine moves data between the hosts of a communicator: the first that every rank can use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/types.h"
+#include "net/net.h"
+#include "runtime/bootstrap/bootstrap.h"
+
+namespace sccl::runtime {
+
+struct AgreedEngine {
+  std::shared_ptr<net::Net> net;
+  std::string key;  // the same at all ranks: "ucx", "plugin:<name>"
+};
+
+struct EngineQuestion {
+  Rank rank = 0;
+  std::string host;         // this rank's
+  std::string devices;      // the interfaces that reach the other hosts, as UCX names them; empty: it chooses
+  std::string configured;   // ncclConfig_t.netName
+  std::uint64_t nonce = 0;  // stands in every message
+};
+
+// Collective. By SCCL_NET, NCCL_NET, NCCL_NET_PLUGIN and the configuration of each rank. Throws the same error at all
+// ranks when one of them cannot use what it was told to use, or when no engine is common to all.
+AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstrap, Deadline deadline);
+
+}  // namespace sccl::runtime

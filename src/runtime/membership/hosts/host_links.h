@@ -1,0 +1,42 @@
+// The start of the agents that join the hosts of a communicator (control/hosts/host_agent.h): every rank listens, all
+// learn where, and init goes on when every host has reached every other one.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/control/hosts/host_agent.h"
+#include "runtime/membership/hosts/host_groups.h"
+
+namespace sccl::runtime {
+
+// Agents of all hosts are connected with one another.
+inline constexpr int kMostHosts = 64;
+
+struct AgentRequest {
+  Rank rank = 0;
+  HostGroups groups;
+  // By rank; hosts and addresses are filled in here.
+  std::vector<AgentSetup::Member> members;
+  AgentBell bell;
+};
+
+struct StartedAgent {
+  std::unique_ptr<HostAgent> agent;
+  // Of this host, towards the others: "eth0,eth1"
+  std::string interfaces;
+};
+
+// Throws invalid_usage, the same at all ranks, where there are more than kMostHosts.
+void check_host_count(const HostGroups& groups);
+
+// Collective. Throws the same error at all ranks when two hosts do not reach each other; it names them and the
+// addresses that were tried.
+StartedAgent start_agent(AgentRequest request, Bootstrap& bootstrap, Deadline deadline, const std::atomic<bool>& abort);
+
+}  // namespace sccl::runtime

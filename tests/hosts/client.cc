@@ -1,0 +1,155 @@
+// A rank that does what it is told: commands come as lines on standard input, answers leave as lines on descriptor 3.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nccl_shim/nccl.h"
+
+namespace {
+
+std::string hex_of(const ncclUniqueId& id) {
+  std::string text;
+  for (const char byte : id.internal) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", static_cast<unsigned char>(byte));
+    text += two;
+  }
+  return text;
+}
+
+ncclUniqueId id_of(const std::string& hex) {
+  ncclUniqueId id{};
+  for (std::size_t i = 0; i < sizeof id.internal && 2 * i + 1 < hex.size(); ++i)
+    id.internal[i] = static_cast<char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  return id;
+}
+
+std::string outcome(ncclResult_t result) {
+  if (result == ncclSuccess) return "ok";
+  std::string text = ncclGetLastError(nullptr);
+  for (char& letter : text)
+    if (letter == '\n') letter = ' ';
+  return "error " + std::to_string(result) + " " + text;
+}
+
+class Rank {
+ public:
+  std::string obey(std::istringstream& words) {
+    std::string verb;
+    words >> verb;
+    if (verb == "id") return make_id();
+    if (verb == "init") return init(words);
+    if (verb == "allreduce") return all_reduce(words);
+    if (verb == "broadcast") return broadcast(words);
+    if (verb == "split") return split(words);
+    if (verb == "shrink") return shrink(words);
+    if (verb == "window") return window();
+    if (verb == "revoke") return outcome(ncclCommRevoke(comm_, 0));
+    if (verb == "abort") return outcome(ncclCommAbort(std::exchange(comm_, nullptr)));
+    if (verb == "destroy") return outcome(ncclCommDestroy(std::exchange(comm_, nullptr)));
+    if (verb == "async") return asynchronous_error();
+    return "unknown command " + verb;
+  }
+
+ private:
+  static std::string make_id() {
+    ncclUniqueId id;
+    const ncclResult_t result = ncclGetUniqueId(&id);
+    return result == ncclSuccess ? hex_of(id) : outcome(result);
+  }
+
+  std::string init(std::istringstream& words) {
+    std::string hex;
+    words >> hex >> ranks_ >> rank_;
+    return outcome(ncclCommInitRank(&comm_, ranks_, id_of(hex), rank_));
+  }
+
+  // Every element is the sum over ranks of rank + 1 + its number modulo 7.
+  std::string all_reduce(std::istringstream& words) {
+    std::size_t count = 0;
+    words >> count;
+    std::vector<float> data(count);
+    for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(rank_ + 1) + static_cast<float>(i % 7);
+    const ncclResult_t result = ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm_, nullptr);
+    if (result != ncclSuccess) return outcome(result);
+    const float ranks = static_cast<float>(ranks_);
+    for (std::size_t i = 0; i < count; ++i)
+      if (data[i] != ranks * (ranks + 1) / 2 + ranks * static_cast<float>(i % 7))
+        return "wrong data at element " + std::to_string(i);
+    return "ok";
+  }
+
+  std::string broadcast(std::istringstream& words) {
+    std::size_t count = 0;
+    int root = 0;
+    words >> count >> root;
+    std::vector<float> data(count, static_cast<float>(rank_));
+    const ncclResult_t result = ncclBroadcast(data.data(), data.data(), count, ncclFloat32, root, comm_, nullptr);
+    if (result != ncclSuccess) return outcome(result);
+    for (const float value : data)
+      if (value != static_cast<float>(root)) return "wrong data";
+    return "ok";
+  }
+
+  // The child is what later commands use.
+  std::string become(ncclComm_t child) {
+    comm_ = child;
+    if (child == nullptr) return "ok none";
+    ncclCommCount(comm_, &ranks_);
+    ncclCommUserRank(comm_, &rank_);
+    return "ok " + std::to_string(rank_) + " of " + std::to_string(ranks_);
+  }
+
+  std::string split(std::istringstream& words) {
+    int color = 0;
+    int key = 0;
+    words >> color >> key;
+    ncclComm_t child = nullptr;
+    const ncclResult_t result = ncclCommSplit(comm_, color, key, &child, nullptr);
+    return result == ncclSuccess ? become(child) : outcome(result);
+  }
+
+  std::string shrink(std::istringstream& words) {
+    std::vector<int> excluded;
+    for (int one = 0; words >> one;) excluded.push_back(one);
+    ncclComm_t child = nullptr;
+    const ncclResult_t result =
+        ncclCommShrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &child, nullptr, NCCL_SHRINK_ABORT);
+    return result == ncclSuccess ? become(child) : outcome(result);
+  }
+
+  std::string window() {
+    void* memory = nullptr;
+    if (const ncclResult_t result = ncclMemAlloc(&memory, 1 << 20); result != ncclSuccess) return outcome(result);
+    ncclWindow_t made = nullptr;
+    return outcome(ncclCommWindowRegister(comm_, memory, 1 << 20, &made, 0));
+  }
+
+  std::string asynchronous_error() {
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(comm_, &state);
+    return std::to_string(state);
+  }
+
+  ncclComm_t comm_ = nullptr;
+  int rank_ = 0;
+  int ranks_ = 1;
+};
+
+}  // namespace
+
+int main() {
+  Rank rank;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    const std::string answer = rank.obey(words) + "\n";
+    if (::write(3, answer.data(), answer.size()) != static_cast<ssize_t>(answer.size())) return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,136 @@
+// Ranks of several hosts meet, tell one another what they do, and make communicators from communicators.
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "job.h"
+#include "skip.h"
+
+using namespace hosts_test;
+
+namespace {
+
+// One line, and no case runs.
+bool is_skipped() {
+  static const std::string why = why_not();
+  if (!why.empty()) sccl_test::skip(why);
+  return !why.empty();
+}
+
+void check_all_ok(const std::vector<std::string>& answers) {
+  for (const std::string& answer : answers) CHECK_THAT(answer, Catch::StartsWith("ok"));
+}
+
+void check_all_say(const std::vector<std::string>& answers, const std::vector<std::string>& parts) {
+  for (const std::string& answer : answers)
+    for (const std::string& part : parts) CHECK_THAT(answer, Catch::Contains(part));
+}
+
+std::string status_of(Job& job, int rank) {
+  return job.hosts().run(job.rank(rank).host(),
+                         std::string(SCCL_COMMAND) + " status " + std::to_string(job.rank(rank).process()));
+}
+
+}  // namespace
+
+TEST_CASE("ranks of several hosts meet, in any order and unevenly", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta", "gamma"});
+  for (const std::vector<int>& where :
+       std::vector<std::vector<int>>{{0, 1}, {1, 0, 1, 0}, {0, 0, 0, 1}, {2, 0, 1, 1, 0, 2, 2}}) {
+    Job job(hosts, where);
+    check_all_ok(job.init());
+    check_all_ok(job.ask("destroy"));
+  }
+}
+
+TEST_CASE("hosts of one name are told apart", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts twins({"node", "node"});
+  Job job(twins, {0, 1, 0, 1}, {{"SCCL_STATUS", "1"}});
+  check_all_ok(job.init());
+  CHECK_THAT(status_of(job, 0), Catch::Contains("node (2)"));
+}
+
+TEST_CASE("a split goes over hosts and within them", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 0, 1, 1});
+  check_all_ok(job.init());
+  SECTION("within hosts") {
+    for (int rank = 0; rank < 4; ++rank) job.rank(rank).tell("split " + std::to_string(rank / 2) + " 0");
+    check_all_say(job.answers(), {"of 2"});
+    check_all_ok(job.ask("allreduce 1000"));
+  }
+  SECTION("over hosts") {
+    for (int rank = 0; rank < 4; ++rank) job.rank(rank).tell("split " + std::to_string(rank % 2) + " 0");
+    check_all_say(job.answers(), {"of 2"});
+  }
+  SECTION("shrinking leaves a dead rank behind") {
+    job.rank(3).signal(SIGKILL);
+    CHECK(job.rank(3).answer() == "(ended)");
+    check_all_say(job.ask("shrink 3", {3}), {"of 3"});
+    for (int rank = 0; rank < 3; ++rank) job.rank(rank).tell("split 0 0");
+    check_all_say(job.answers({3}), {"of 3"});
+  }
+}
+
+TEST_CASE("sccl status shows the ranks of all hosts", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 0, 1}, {{"SCCL_STATUS", "1"}});
+  check_all_ok(job.init());
+  CHECK_THAT(status_of(job, 0),
+             Catch::Contains("on alpha: between calls") && Catch::Contains("on beta: between calls"));
+  job.rank(2).signal(SIGKILL);
+  std::string text;
+  for (int asked = 0; asked < 100 && text.find("ended") == std::string::npos; ++asked) text = status_of(job, 0);
+  CHECK_THAT(text, Catch::Contains("ended"));
+}
+
+TEST_CASE("a rank that does not come, or dies in init, is told to all hosts", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_INIT_TIMEOUT_MS", "1500"}});
+  const std::string id = job.make_id();
+  const auto begin = [&](int rank) { job.rank(rank).tell("init " + id + " 4 " + std::to_string(rank)); };
+  SECTION("half of the ranks never come") {
+    begin(0);
+    begin(2);
+    check_all_say(job.answers({1, 3}), {"error", "rank 1, 3 did not come"});
+  }
+  SECTION("a rank dies") {
+    for (const int rank : {0, 1, 2}) begin(rank);
+    CHECK(job.rank(2).answer(1) == "(no answer)");
+    job.rank(2).signal(SIGKILL);
+    check_all_say(job.answers({2, 3}), {"error", "rank 2 (10.77.0.2"});
+  }
+  SECTION("rank 0, which holds the root, dies") {
+    for (const int rank : {0, 1, 2}) begin(rank);
+    CHECK(job.rank(2).answer(1) == "(no answer)");
+    job.rank(0).signal(SIGKILL);
+    check_all_say(job.answers({0, 3}), {"error", "the process that made the unique id ended"});
+  }
+}
+
+TEST_CASE("hosts that do not reach each other are named with the addresses that were tried", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta", "gamma"});
+  hosts.block(1, 2);
+  hosts.block(2, 1);
+  Job job(hosts, {0, 1, 2}, {{"SCCL_INIT_TIMEOUT_MS", "4000"}});
+  check_all_say(job.init(),
+                {"error", "host beta (rank 1) cannot reach host gamma (rank 2) at 10.77.0.3:", "NCCL_SOCKET_IFNAME"});
+}
+
+TEST_CASE("engines that cannot serve are refused by all ranks with the same text", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  SECTION("none") {
+    Job job(hosts, {0, 1}, {{"SCCL_NET", "none"}});
+    check_all_say(job.init(), {"error", "rank 0 on host alpha", "SCCL_NET=none"});
+  }
+  SECTION("a plugin that is not there") {
+    Job job(hosts, {0, 1, 1}, {{"NCCL_NET_PLUGIN", "/nowhere/libnccl-net.so"}});
+    check_all_say(job.init(), {"error", "rank 0 on host alpha", "/nowhere/libnccl-net.so"});
+  }
+}

@@ -1,0 +1,102 @@
+#include "namespaces.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace hosts_test {
+namespace {
+
+std::string output_of(const std::string& command) {
+  std::FILE* pipe = ::popen(("(" + command + ") 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
+  std::string text;
+  for (char buffer[512]; std::fgets(buffer, sizeof buffer, pipe) != nullptr;) text += buffer;
+  if (::pclose(pipe) != 0) throw std::runtime_error(command + ": " + text);
+  return text;
+}
+
+std::atomic<int> next_set{0};
+
+}  // namespace
+
+std::string why_not() {
+  if (::geteuid() != 0) return "several hosts need network namespaces, which only root makes";
+  try {
+    const std::string probe = "sccl" + std::to_string(::getpid()) + "probe";
+    output_of("ip netns add " + probe);
+    output_of("ip netns del " + probe);
+  } catch (const std::exception& error) {
+    return std::string("no network namespaces here: ") + error.what();
+  }
+  return "";
+}
+
+Hosts::Hosts(std::vector<std::string> names, Family family)
+    : names_(std::move(names)),
+      family_(family),
+      prefix_("sccl" + std::to_string(::getpid()) + "n" + std::to_string(next_set++)) {
+  const std::string hub = prefix_ + "hub";
+  std::string script = "set -e; ip netns add " + hub + "; ip -n " + hub + " link add name hub type bridge; ip -n " +
+                       hub + " link set hub up; ";
+  for (int host = 0; host < count(); ++host) {
+    const std::string own = space(host);
+    const std::string port = "p" + std::to_string(host);
+    script += "ip netns add " + own + "; ip -n " + own + " link set lo up; ip -n " + hub + " link add name " + port +
+              " type veth peer name eth0 netns " + own + "; ip -n " + hub + " link set " + port + " master hub up; ";
+    if (family_ == Family::ipv6)
+      script += "ip netns exec " + own + " sh -c 'echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad'; ip -n " + own +
+                " addr add " + address(host) + "/64 dev eth0 nodad; ";
+    else
+      script += "ip -n " + own + " addr add " + address(host) + "/24 dev eth0; ";
+    script += "ip -n " + own + " link set eth0 up; ";
+  }
+  output_of(script);
+}
+
+Hosts::~Hosts() {
+  std::string script;
+  for (int host = 0; host < count(); ++host) script += "ip netns del " + space(host) + "; ";
+  try {
+    output_of(script + "ip netns del " + prefix_ + "hub; true");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+}
+
+std::string Hosts::space(int host) const { return prefix_ + "h" + std::to_string(host); }
+
+std::string Hosts::address(int host) const {
+  return (family_ == Family::ipv6 ? "fd00:5cc1::" : "10.77.0.") + std::to_string(host + 1);
+}
+
+std::string Hosts::run(int host, const std::string& command) const {
+  return output_of("ip netns exec " + space(host) + " " + command);
+}
+
+void Hosts::set_link(int host, bool up) const {
+  output_of("ip -n " + prefix_ + "hub link set p" + std::to_string(host) + (up ? " up" : " down"));
+}
+
+// By a route: the sender is told nothing, nor is the receiver.
+void Hosts::block(int from, int to) const {
+  output_of("ip -n " + space(from) + " route add blackhole " + address(to) +
+            (family_ == Family::ipv6 ? "/128" : "/32"));
+}
+
+void Hosts::enter(int host) const {
+  const int space_file = ::open(("/var/run/netns/" + space(host)).c_str(), O_RDONLY | O_CLOEXEC);
+  if (space_file < 0 || ::setns(space_file, CLONE_NEWNET) != 0 || ::unshare(CLONE_NEWUTS | CLONE_NEWIPC) != 0 ||
+      ::sethostname(name(host).data(), name(host).size()) != 0) {
+    std::perror("entering a host");
+    ::_exit(70);
+  }
+  ::close(space_file);
+}
+
+}  // namespace hosts_test
