@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "figures.h"
+#include "hybrid.h"
 #include "plot.h"
 #include "rings.h"
 #include "roots.h"
@@ -16,7 +17,6 @@
 #include "topology/presets.h"
 #include "treegen/packing/fewest.h"
 #include "treegen/packing/mwu.h"
-#include "treegen/schedules/hybrid.h"
 #include "treegen/schedules/three_phase.h"
 #include "treegen/schedules/to_schedule.h"
 

@@ -65,11 +65,4 @@ std::optional<Schedule> one_hop(const Topology& topology, Collective collective,
   return std::move(route).finish("one-hop", collective, root, topology, chunks_per_rank);
 }
 
-std::optional<Schedule> all_pairs(const Topology& topology, Collective collective, Rank root) {
-  if (collective != Collective::allreduce) return std::nullopt;
-  RouteBuilder route;
-  for (Rank owner = 0; owner < topology.ranks; ++owner) reduce_to_owner(route, 0, owner, topology.ranks);
-  return std::move(route).finish("all-pairs", collective, root, topology, 1);
-}
-
 }  // namespace sccl::planners

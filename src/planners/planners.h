@@ -1,6 +1,8 @@
 // The planners that need no search, and the table in which every planner is registered.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -39,13 +41,32 @@ std::optional<Schedule> binomial(const Topology& topology, Collective collective
 // Every chunk takes shortest paths, in breadth-first trees. Serves every collective on links that join all ranks.
 std::optional<Schedule> shortest(const Topology& topology, Collective collective, Rank root);
 
+// How chunks travel. A choice between planners asks for this and for the traits below, never for a name.
+enum class Family : std::uint8_t {
+  ring,      // along a cycle of all ranks
+  star,      // one hop to or from the chunk's owner: the only routes on which peers' buffers can be used in place
+  exchange,  // everything to everyone, in one step
+  doubling,  // over distances that double or halve
+  tree,      // up or down a tree with logarithmically many steps
+  paths,     // shortest paths over whatever links there are
+};
+
 struct Planner {
   std::string_view name;  // as in SCCL_ALGO and --algo
   Plan plan;
   std::string_view summary;
+  Family family;
+  // Whether a rank's buffer of this collective is cut into a chunk for each rank where `count` counts the whole buffer.
+  bool (*splits)(Collective collective);
+  // Whether it can be the fastest for so many bytes (of `count` elements) where all ranks reach each other alike.
+  bool (*sensible)(std::size_t bytes, int ranks);
 };
 
 std::span<const Planner> table();
 const Planner* find(std::string_view name);
+// The first of a family, which has one.
+const Planner& first_of(Family family);
+// False for schedules of other origins, too.
+bool belongs(std::string_view name, Family family);
 
 }  // namespace sccl::planners

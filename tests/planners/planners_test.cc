@@ -2,6 +2,7 @@
 #include "planners/planners.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "schedule/check_program.h"
@@ -99,6 +100,29 @@ TEST_CASE("in direct programs every rank moves its share of what is only copied"
   // The root gives one part to each of three, and each of them fetches the three others.
   CHECK(moves(*broadcast, 0).second == kRanks - 1);
   for (Rank rank = 1; rank < kRanks; ++rank) CHECK(moves(*broadcast, rank) == std::pair(kRanks - 1, kRanks - 1));
+}
+
+TEST_CASE("planners have the traits that their rows say") {
+  std::set<planners::Family> families;
+  for (const planners::Planner& planner : planners::table()) {
+    INFO(planner.name);
+    CHECK(families.insert(planner.family).second);
+    CHECK(&planners::first_of(planner.family) == &planner);
+    CHECK(planners::belongs(planner.name, planner.family));
+    for (int ranks = 2; ranks <= 8; ++ranks)
+      for (const Collective collective : collectives()) {
+        const auto schedule = planner.plan(topology::host(ranks), collective, 0);
+        if (!schedule) continue;
+        INFO(info(collective).name << " of " << ranks << " ranks");
+        // Where `count` counts the whole buffer of a rank.
+        const bool whole = collective == Collective::allreduce || collective == Collective::reduce ||
+                           collective == Collective::broadcast || collective == Collective::allgather ||
+                           collective == Collective::gather;
+        if (whole) CHECK(planner.splits(collective) == (schedule->chunks_per_rank > 1));
+        if (planner.family == planners::Family::star) CHECK(schedule::lower_direct(*schedule).has_value());
+      }
+  }
+  CHECK_FALSE(planners::belongs("synth 6/3/7", planners::Family::star));
 }
 
 TEST_CASE("the ring serves every collective at every rank count") {

@@ -4,12 +4,12 @@
 #include <set>
 
 #include "base/error.h"
+#include "packing/hybrid.h"
 #include "schedule/check_program.h"
 #include "schedule/prepare.h"
 #include "schedule/simulate.h"
 #include "topology/presets.h"
 #include "treegen/graph/frames.h"
-#include "treegen/schedules/hybrid.h"
 #include "treegen/schedules/three_phase.h"
 
 using namespace sccl;

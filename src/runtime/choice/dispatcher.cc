@@ -1,5 +1,7 @@
 #include "runtime/choice/dispatcher.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -10,6 +12,8 @@
 
 namespace sccl::runtime {
 namespace {
+
+using planners::Family;
 
 // Measured on two cores (bench/host). From here on reading the peers' buffers in place costs less than a second copy
 // through slots, if they lie in the same address space.
@@ -36,26 +40,28 @@ constexpr double kDeviceGbytesPerS = 200;
 // much at most, which have few messages in every channel.
 constexpr std::size_t kMostAutomaticLineBytes = 256 * 1024;
 
+std::string name_of(Family family) { return std::string(planners::first_of(family).name); }
+
 // bench/choice/host.py measures these thresholds.
-std::string all_reduce_planner(std::size_t bytes, int ranks, bool direct) {
-  if (ranks <= kAllPairsRanks && bytes <= kAllPairsBytes) return "all-pairs";
-  if (ranks > kAllPairsRanks && bytes <= kRecursiveBytes) return "recursive";
+Family all_reduce_family(std::size_t bytes, int ranks, bool direct) {
+  if (ranks <= kAllPairsRanks && bytes <= kAllPairsBytes) return Family::exchange;
+  if (ranks > kAllPairsRanks && bytes <= kRecursiveBytes) return Family::doubling;
   const bool ring = ranks > 2 && (ranks > kManyRanks || bytes / static_cast<std::size_t>(ranks) >= kRingShareBytes);
-  return ring && !direct ? "ring" : "one-hop";
+  return ring && !direct ? Family::ring : Family::star;
 }
 
-std::string automatic_planner(const CallShape& call, bool direct) {
+Family automatic_family(const CallShape& call, bool direct) {
   const std::size_t all_bytes = call.bytes * static_cast<std::size_t>(call.ranks);
   switch (call.collective) {
     case Collective::allreduce:
-      return all_reduce_planner(call.bytes, call.ranks, direct);
+      return all_reduce_family(call.bytes, call.ranks, direct);
     case Collective::reduce:
-      if (call.bytes < kDirectBytes && call.ranks > 4) return "binomial";
-      return call.ranks > 2 && !direct && call.bytes >= kRootedRingBytes ? "ring" : "one-hop";
+      if (call.bytes < kDirectBytes && call.ranks > 4) return Family::tree;
+      return call.ranks > 2 && !direct && call.bytes >= kRootedRingBytes ? Family::ring : Family::star;
     case Collective::reducescatter:
-      return call.ranks > 2 && !direct && all_bytes >= kScatterRingBytes ? "ring" : "one-hop";
+      return call.ranks > 2 && !direct && all_bytes >= kScatterRingBytes ? Family::ring : Family::star;
     default:
-      return "one-hop";
+      return Family::star;
   }
 }
 
@@ -88,11 +94,11 @@ bool reduces_up_a_tree(const CallShape& call) {
   return call.collective == Collective::reduce && (call.ranks == 2 || call.bytes < kRootedRingBytes);
 }
 
-std::string host_planner(const CallShape& call, const Settings& settings, bool direct) {
-  if (direct) return automatic_planner(call, direct);
-  return exchanges_all(call, settings) ? "all-pairs"
-         : reduces_up_a_tree(call)     ? "binomial"
-                                       : automatic_planner(call, direct);
+Family host_family(const CallShape& call, const Settings& settings, bool direct) {
+  if (direct) return automatic_family(call, direct);
+  return exchanges_all(call, settings) ? Family::exchange
+         : reduces_up_a_tree(call)     ? Family::tree
+                                       : automatic_family(call, direct);
 }
 
 // Of two ranks, which add in any order alike.
@@ -127,11 +133,9 @@ std::size_t automatic_ll_bytes(const CallShape& call) {
 // The largest message of one chunk: what `ll` slots must hold.
 std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
   const auto ranks = static_cast<std::size_t>(call.ranks);
-  const bool split =
-      (planner == "ring" && call.collective == Collective::allreduce) ||
-      (planner == "one-hop" && (call.collective == Collective::allreduce || call.collective == Collective::reduce));
+  const planners::Planner* const known = planners::find(planner);
   // Shares are rounded up to whole cache lines.
-  return split ? (call.bytes / ranks + 63) / 64 * 64 + 64 : call.bytes;
+  return known != nullptr && known->splits(call.collective) ? (call.bytes / ranks + 63) / 64 * 64 + 64 : call.bytes;
 }
 
 }  // namespace
@@ -142,25 +146,15 @@ std::size_t most_ll_bytes(Collective collective, int ranks) {
   return MemoryLayout::inline_message_bytes(deep ? RingKind::deep : RingKind::collective);
 }
 
-std::string protocol_name(ProtocolChoice protocol) {
-  return protocol == ProtocolChoice::ll ? "ll" : protocol == ProtocolChoice::ll128 ? "ll128" : "simple";
-}
-
-ProtocolChoice protocol_of(const std::string& name) {
-  return name == "ll" ? ProtocolChoice::ll : name == "ll128" ? ProtocolChoice::ll128 : ProtocolChoice::simple;
-}
-
 std::string text(const Choice& choice) {
-  return choice.planner + (choice.form == Form::direct                ? " (single copy)"
-                           : choice.protocol == ProtocolChoice::ll    ? " (ll)"
-                           : choice.protocol == ProtocolChoice::ll128 ? " (ll128)"
-                                                                      : " (simple)");
+  return fmt::format("{} ({})", choice.planner,
+                     choice.form == Form::direct ? std::string_view("single copy") : name_of(choice.protocol));
 }
 
 Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   Choice choice;
   if (call.ranks == 1) {
-    choice.planner = "one-hop";
+    choice.planner = name_of(Family::star);
     return choice;
   }
   const bool direct =
@@ -170,14 +164,13 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
   // Trees and synthesis belong to links that are named (SCCL_TOPO); the host's own join every rank to every other.
   std::string asked = settings.algorithm(call.collective);
   if (planners::find(asked) == nullptr) asked.clear();
-  choice.planner = asked.empty() ? host_planner(call, settings, direct) : asked;
-  if (direct && (choice.planner == "one-hop" || choice.planner == "binomial")) {
-    // Only one-hop routes are stars; a binomial tree asked for by name keeps its slots.
-    if (asked.empty()) choice.planner = "one-hop";
-    if (choice.planner == "one-hop") {
-      choice.form = Form::direct;
-      return choice;
-    }
+  choice.planner = asked.empty() ? name_of(host_family(call, settings, direct)) : asked;
+  const bool is_star = planners::belongs(choice.planner, Family::star);
+  // A tree that was asked for by name keeps its slots.
+  if (direct && (is_star || (asked.empty() && planners::belongs(choice.planner, Family::tree)))) {
+    if (!is_star) choice.planner = name_of(Family::star);
+    choice.form = Form::direct;
+    return choice;
   }
   const bool flagged = settings.protocol == ProtocolChoice::ll || settings.protocol == ProtocolChoice::ll128;
   const std::size_t limit = flagged ? most_ll_bytes(call.collective, call.ranks) : automatic_ll_bytes(call);
@@ -212,20 +205,20 @@ Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceR
   Choice choice;
   std::string asked = settings.algorithm(call.collective);
   if (planners::find(asked) == nullptr) asked.clear();
-  choice.planner = asked.empty() ? automatic_planner(call, direct) : asked;
+  choice.planner = asked.empty() ? name_of(automatic_family(call, direct)) : asked;
   const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple &&
                              settings.protocol != ProtocolChoice::ll &&
                              !(settings.protocol == ProtocolChoice::ll128 && reach.lines);
   const bool wanted = settings.protocol == ProtocolChoice::direct || call.bytes > kDeviceLlBytes;
-  if (may_be_direct && wanted && (asked.empty() || asked == "one-hop")) {
-    choice.planner = "one-hop";
+  if (may_be_direct && wanted && (asked.empty() || planners::belongs(asked, Family::star))) {
+    if (asked.empty()) choice.planner = name_of(Family::star);
     choice.form = Form::direct;
     return choice;
   }
   const std::size_t longest = chunk_bytes(call, choice.planner);
-  const int steps = choice.planner == "ring" ? call.ranks - 1 : 1;
-  choice.protocol = device_protocol({longest, steps, static_cast<double>(longest) * steps / (1e3 * kDeviceGbytesPerS)},
-                                    settings, reach.lines);
+  // Every step carries a chunk, so that their number changes no comparison.
+  choice.protocol =
+      device_protocol({longest, 1, static_cast<double>(longest) / (1e3 * kDeviceGbytesPerS)}, settings, reach.lines);
   return choice;
 }
 

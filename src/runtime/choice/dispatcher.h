@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "base/types.h"
 #include "runtime/settings/settings.h"
@@ -11,6 +12,9 @@
 namespace sccl::runtime {
 
 enum class Form : std::uint8_t { slots, direct };
+// As files have it.
+constexpr std::string_view name_of(Form form) { return form == Form::direct ? "direct" : "slots"; }
+constexpr Form form_of(std::string_view name) { return name == "direct" ? Form::direct : Form::slots; }
 
 struct Choice {
   std::string planner;  // of planners::table()
@@ -33,10 +37,6 @@ inline constexpr std::size_t kDeviceLlBytes = 1024;
 
 // The longest message that `ll` carries between processes of a host.
 std::size_t most_ll_bytes(Collective collective, int ranks);
-
-// As files say it; what they do not say is `simple`.
-std::string protocol_name(ProtocolChoice protocol);
-ProtocolChoice protocol_of(const std::string& name);
 
 // "one-hop (single copy)"
 std::string text(const Choice& choice);

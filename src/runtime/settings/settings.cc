@@ -30,11 +30,6 @@ struct Word {
   std::string_view text;
   T value;
 };
-constexpr auto kProtocols = std::to_array<Word<ProtocolChoice>>({{"auto", ProtocolChoice::automatic},
-                                                                 {"simple", ProtocolChoice::simple},
-                                                                 {"ll", ProtocolChoice::ll},
-                                                                 {"ll128", ProtocolChoice::ll128},
-                                                                 {"direct", ProtocolChoice::direct}});
 constexpr auto kDispatches = std::to_array<Word<Dispatch>>(
     {{"measured", Dispatch::measured}, {"model", Dispatch::model}, {"learned", Dispatch::learned}});
 constexpr auto kTuneModes =
@@ -136,7 +131,7 @@ std::string algorithms_from_environment() {
 }
 
 NcclProtocols protocols_from_environment() {
-  if (env::text("SCCL_PROTO")) return {word_from_environment("SCCL_PROTO", kProtocols), true};
+  if (env::text("SCCL_PROTO")) return {word_from_environment("SCCL_PROTO", kProtocolWords), true};
   return nccl_protocols(env::text("NCCL_PROTO").value_or(""));
 }
 
@@ -256,7 +251,7 @@ std::vector<std::string> differences(const Settings& mine, const Settings& their
   };
   const auto algorithms = [](const Settings& one) { return one.algorithms.empty() ? "auto" : one.algorithms; };
   compare("SCCL_ALGO", algorithms(mine), algorithms(theirs));
-  compare("SCCL_PROTO", text_of(kProtocols, mine.protocol), text_of(kProtocols, theirs.protocol));
+  compare("SCCL_PROTO", name_of(mine.protocol), name_of(theirs.protocol));
   compare("LL128 of NCCL_PROTO", mine.lines_allowed ? 1 : 0, theirs.lines_allowed ? 1 : 0);
   compare("SCCL_SLOT_BYTES", mine.slot_bytes, theirs.slot_bytes);
   compare("SCCL_DIRECT", mine.direct_allowed ? 1 : 0, theirs.direct_allowed ? 1 : 0);

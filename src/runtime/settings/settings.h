@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "base/types.h"
+#include "runtime/settings/protocols.h"
 
 namespace sccl::runtime {
-
-enum class ProtocolChoice : std::uint8_t { automatic, simple, ll, ll128, direct };
 
 // Where the choice among schedules comes from (SCCL_DISPATCH).
 enum class Dispatch : std::uint8_t { measured, model, learned };

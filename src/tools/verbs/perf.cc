@@ -26,6 +26,12 @@
 namespace sccl::tools {
 namespace {
 
+std::vector<std::string> protocol_names() {
+  std::vector<std::string> names;
+  for (const runtime::ProtocolWord& word : runtime::kProtocolWords) names.emplace_back(word.text);
+  return names;
+}
+
 constexpr int kMostRanks = 1024;
 
 struct CommandLine {
@@ -102,7 +108,7 @@ void add_options(CLI::App& app, CommandLine& line) {
   app.add_flag("-R", options.registered, "buffers of ncclMemAlloc, registered with ncclCommRegister");
   app.add_option("--algo", line.algorithm, "planner, trees, synth, ...: SCCL_ALGO of the ranks");
   app.add_option("--proto", line.protocol, "protocol (SCCL_PROTO of the ranks)")
-      ->check(CLI::IsMember({"auto", "simple", "ll", "ll128", "direct"}));
+      ->check(CLI::IsMember(protocol_names()));
   app.add_option("--csv", line.csv_path, "also write this file");
   app.add_flag("--threads", options.threads, "ranks as threads of one process");
   app.add_flag("--trace-tuning", line.trace_tuning,

@@ -59,9 +59,8 @@ std::string own_path() {
 // Runs this command in other processes to measure.
 double measured_us(const std::string& collective, int ranks, std::size_t bytes, int iterations,
                    const runtime::Choice& choice) {
-  const char* protocol = choice.form == runtime::Form::direct             ? "direct"
-                         : choice.protocol == runtime::ProtocolChoice::ll ? "ll"
-                                                                          : "simple";
+  const std::string_view protocol =
+      runtime::name_of(choice.form == runtime::Form::direct ? runtime::ProtocolChoice::direct : choice.protocol);
   const std::string command = fmt::format(
       "SCCL_TUNE=off '{}' perf {} -n {} -b {} -e {} -i {} -w 3 -c 0 --algo {} --proto {} --json 2>/dev/null",
       own_path(), collective, ranks, bytes, bytes, iterations, choice.planner, protocol);

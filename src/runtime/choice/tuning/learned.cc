@@ -18,14 +18,12 @@ using nlohmann::json;
 constexpr std::string_view kKind = "sccl-learned 1";
 
 json to_json(const Choice& choice) {
-  return {{"schedule", choice.planner},
-          {"form", choice.form == Form::direct ? "direct" : "slots"},
-          {"protocol", protocol_name(choice.protocol)}};
+  return {{"schedule", choice.planner}, {"form", name_of(choice.form)}, {"protocol", name_of(choice.protocol)}};
 }
 
 Choice choice_from(const json& entry) {
-  return {entry.at("schedule"), entry.at("form") == "direct" ? Form::direct : Form::slots,
-          protocol_of(entry.at("protocol")), 0};
+  return {entry.at("schedule"), form_of(entry.at("form").get<std::string>()),
+          protocol_of(entry.at("protocol").get<std::string>()), 0};
 }
 
 json to_json(const LearnedMachine& machine) {

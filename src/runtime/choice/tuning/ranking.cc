@@ -13,12 +13,11 @@
 namespace sccl::runtime {
 namespace {
 
+using planners::Family;
+
 constexpr std::size_t kLeastSlicedBytes = 16 * 1024;
 constexpr std::size_t kSlotParts = 4;  // the least slice is such a part of a slot
 constexpr std::size_t kMostDirectSlice = 1024 * 1024;
-// Everything to everyone costs the square of the ranks (two exchange all they have at any size); a ring its length.
-constexpr std::size_t kMostAllPairsBytes = 128 * 1024;
-constexpr std::size_t kLeastRingBytes = 16 * 1024;
 constexpr std::size_t kLeastDirectBytes = 16 * 1024;
 // What goes through slots is written and read once more on its way.
 constexpr double kMostBehind = 2;
@@ -33,12 +32,6 @@ std::size_t longest_chunk(const schedule::Schedule& schedule, std::size_t bytes)
   return longest;
 }
 
-bool sensible(const std::string& planner, std::size_t bytes, int ranks) {
-  if (planner == "all-pairs") return ranks == 2 || bytes * static_cast<std::size_t>(ranks) <= kMostAllPairsBytes;
-  if (planner == "ring") return bytes >= kLeastRingBytes;
-  return planner != "shortest";  // the same as one-hop where all are joined
-}
-
 // Besides the first.
 void add_others(std::vector<Ranked>& ranked, const Question& question, const Settings& settings, Reach reach) {
   const std::size_t bytes = question.size.typical_bytes();
@@ -46,7 +39,7 @@ void add_others(std::vector<Ranked>& ranked, const Question& question, const Set
   std::vector<Ranked> others;
   for (const planners::Planner& planner : planners::table()) {
     const std::string name(planner.name);
-    if (!sensible(name, bytes, question.ranks)) continue;
+    if (!planner.sensible(bytes, question.ranks)) continue;
     auto schedule = planner.plan(links, question.collective, question.root);
     if (!schedule) continue;
     const std::size_t longest = longest_chunk(*schedule, bytes);
@@ -59,7 +52,7 @@ void add_others(std::vector<Ranked>& ranked, const Question& question, const Set
       if (choice != ranked.front().choice) others.push_back({choice, us, "next by the simulator"});
     };
     if (settings.protocol == ProtocolChoice::automatic) {
-      if (reach != Reach::none && name == "one-hop" && bytes >= kLeastDirectBytes)
+      if (reach != Reach::none && planner.family == Family::star && bytes >= kLeastDirectBytes)
         add(Form::direct, ProtocolChoice::simple);
       add(Form::slots, ProtocolChoice::simple);
       if (longest <= most_ll_bytes(question.collective, links.ranks)) add(Form::slots, ProtocolChoice::ll);
@@ -87,7 +80,7 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
     const Choice& choice = machine->second.choose(question.size.typical_bytes(), question.ranks);
     const planners::Planner* planner = planners::find(choice.planner);
     const bool possible = planner != nullptr &&
-                          (choice.form == Form::slots || (reach != Reach::none && choice.planner == "one-hop")) &&
+                          (choice.form == Form::slots || (reach != Reach::none && planner->family == Family::star)) &&
                           planner->plan(topology::host(question.ranks), question.collective, question.root);
     if (possible) ranked.front() = {choice, 0, "learned by sccl tune"};
   }
@@ -139,8 +132,8 @@ std::optional<Choice> direct_on_links(const Question& question, const Settings& 
                       (settings.protocol == ProtocolChoice::automatic && bytes > kDeviceLlBytes);
   if (!wanted) return std::nullopt;
   const auto ranked = schedule_model.ranking(question.collective, question.root, bytes, settings);
-  const auto one_hop =
-      std::find_if(ranked.begin(), ranked.end(), [](const auto& one) { return one.name == "one-hop"; });
+  const auto one_hop = std::find_if(ranked.begin(), ranked.end(),
+                                    [](const auto& one) { return planners::belongs(one.name, Family::star); });
   if (one_hop == ranked.end() || (ranked.front().asked && !one_hop->asked)) return std::nullopt;
   if (!one_hop->asked && one_hop->predicted_us > kMostBehind * ranked.front().predicted_us) return std::nullopt;
   return Choice{one_hop->name, Form::direct, ProtocolChoice::simple, settings.chunk_bytes};

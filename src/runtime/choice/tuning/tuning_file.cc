@@ -38,8 +38,8 @@ json to_json(const TuningKey& key, const TunedChoice& tuned) {
           {"size_class", key.size.number},
           {"any_order", key.any_order},
           {"schedule", choice.planner},
-          {"form", choice.form == Form::direct ? "direct" : "slots"},
-          {"protocol", protocol_name(choice.protocol)},
+          {"form", name_of(choice.form)},
+          {"protocol", name_of(choice.protocol)},
           {"slice_bytes", choice.slice_bytes},
           {"us", tuned.us},
           {"second", tuned.second},
@@ -50,8 +50,8 @@ std::pair<TuningKey, TunedChoice> entry_from(const json& entry) {
   const auto collective = collective_from_name(entry.at("collective").get<std::string>());
   const TuningKey key{collective.value(), entry.at("root"), {entry.at("size_class")}, entry.at("any_order")};
   TunedChoice tuned;
-  tuned.choice = {entry.at("schedule"), entry.at("form") == "direct" ? Form::direct : Form::slots,
-                  protocol_of(entry.at("protocol")), entry.at("slice_bytes")};
+  tuned.choice = {entry.at("schedule"), form_of(entry.at("form").get<std::string>()),
+                  protocol_of(entry.at("protocol").get<std::string>()), entry.at("slice_bytes")};
   tuned.us = entry.at("us");
   tuned.second = entry.at("second");
   tuned.second_us = entry.at("second_us");

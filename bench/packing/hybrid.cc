@@ -1,4 +1,4 @@
-#include "treegen/schedules/hybrid.h"
+#include "hybrid.h"
 
 #include <algorithm>
 #include <cmath>
