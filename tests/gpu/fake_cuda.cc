@@ -50,7 +50,6 @@ void fake_cuda_set_strict(int strict) { state().strict = strict != 0; }
 void fake_cuda_spare_this_thread(int spared) { is_spared = spared != 0; }
 int fake_cuda_burnt_slices() { return shared_turns().burnt; }
 void fake_cuda_set_connections(int channels) { state().connections = channels; }
-void fake_cuda_set_queued_records(int queued) { state().queued_records = queued != 0; }
 void fake_cuda_set_multiprocessors(int count) {
   State& s = state();
   s.multiprocessors = count;

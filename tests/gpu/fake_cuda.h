@@ -49,8 +49,6 @@ void fake_cuda_set_strict(int strict);  // 1
 void fake_cuda_spare_this_thread(int spared);
 // Hardware queues of a device, for streams that are made from now on. CUDA_DEVICE_MAX_CONNECTIONS, else 8.
 void fake_cuda_set_connections(int channels);
-// Whether the record of an event stands in its queue until the work before it has ended, or goes with that work.
-void fake_cuda_set_queued_records(int queued);  // 0
 void fake_cuda_set_multiprocessors(int count);  // 8
 // A wait that does not end aborts the program after 30 s with a line on stderr; here it fails after so long, and the
 // line is kept. 0: as before.

@@ -58,8 +58,6 @@ struct Graph {
   std::vector<std::shared_ptr<UserObject>> objects;
 };
 
-inline bool goes_with_others(WorkKind kind);
-
 struct FakeStream;
 inline thread_local FakeStream* working = nullptr;  // whose worker this is
 
@@ -111,7 +109,6 @@ struct FakeStream {
     }
   }
   void perform(const Work& work) {
-    if (work.id == 0) return work.run();  // stands in no queue
     channel.await_head(work.id);
     if (work.kind != WorkKind::waits) channel.leave();
     if (context.fault == 0 || work.kind == WorkKind::mark) work.run();
@@ -126,18 +123,12 @@ struct FakeStream {
         return;
       }
     }
-    if (goes_with_others(work.kind)) {
+    work.id = ++next;
+    channel.enter(work.id, [&] {
       const std::lock_guard lock(mutex);
       queue.push_back(std::move(work));
       ++pushed;
-    } else {
-      work.id = ++next;
-      channel.enter(work.id, [&] {
-        const std::lock_guard lock(mutex);
-        queue.push_back(std::move(work));
-        ++pushed;
-      });
-    }
+    });
     changed.notify_all();
   }
   void push(std::function<void()> work) { push(Work{std::move(work), WorkKind::plain, "a copy", 0}); }
@@ -192,8 +183,7 @@ struct State {
   std::string calls, launched;
   std::map<std::string, Failure> failures;
   std::atomic<int> version{13000}, violations{0}, devices{1}, peer_access{kFakePeerAccess};
-  std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false}, strict{true}, tolerant{false},
-      queued_records{false};
+  std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false}, strict{true}, tolerant{false};
   std::atomic<int> patience_ms{30000}, multiprocessors{8};
   std::atomic<int> connections{[] {
     const char* const told = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -237,9 +227,6 @@ inline State& state() {
 }
 
 inline Context& context_of(int device) { return state().contexts[static_cast<std::size_t>(device)]; }
-
-// Records of events, unless they shall queue.
-inline bool goes_with_others(WorkKind kind) { return kind == WorkKind::mark && !state().queued_records; }
 
 inline thread_local void* current = nullptr;
 inline thread_local int capture_mode = 0;

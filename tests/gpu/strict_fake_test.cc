@@ -71,7 +71,6 @@ TEST_CASE("calls that allocate, free and fill wait for the whole context, and sa
 }
 
 TEST_CASE("streams share hardware queues, where what cannot begin holds up what stands behind it") {
-  fake_cuda_set_queued_records(1);
   for (const int queues : {1, 2}) {
     INFO(queues);
     fake_cuda_set_connections(queues);
@@ -92,7 +91,6 @@ TEST_CASE("streams share hardware queues, where what cannot begin holds up what 
     cuStreamDestroy_v2(other);
   }
   fake_cuda_set_connections(8);
-  fake_cuda_set_queued_records(0);
 }
 
 TEST_CASE("events and streams belong to their context") {

@@ -87,7 +87,8 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
   }
   resources_->kernels().load_all(on_device_.streams ? DeviceKernels::Moves::yes : DeviceKernels::Moves::no);
   for (Rank rank = 0; rank < membership_.ranks; ++rank)
-    keeps_pace_ = keeps_pace_ || (rank != membership_.rank && shares_queues(rank));
+    shares_queues_ = shares_queues_ || (rank != membership_.rank && shares_queues(rank));
+  keeps_pace_ = shares_queues_;
   watch_.watch_device(last_.event);
   gate_.add(this, [this] { return watch_.idle() || watch_.known_lost(); });
 }
@@ -285,7 +286,8 @@ DeviceExecutor::Prepared& DeviceExecutor::new_prepared(gpu::Stream stream) {
 
 void DeviceExecutor::drop_prepared() noexcept {
   prepared_count_ = launched_count_ = 0;
-  last_.pending = last_captured_.pending = false;
+  last_captured_.pending = false;
+  if (!shares_queues_) last_.pending = false;
 }
 
 bool DeviceExecutor::launch_next() {
@@ -509,12 +511,25 @@ void DeviceExecutor::enqueued(gpu::Stream stream, const gpu::CaptureState& captu
   last.pending = true;
 }
 
+// The record stands in its hardware queue until the kernel has ended. Where a kernel of this process that it waits for
+// may stand behind it, the record comes when it is needed: with the next call on another stream.
 void DeviceExecutor::finish_launch() {
-  for (Last* last : {&last_, &last_captured_}) {
-    if (!std::exchange(last->pending, false)) continue;
-    const gpu::Current current(on_device_.device);
-    driver_.check(driver_.event_record(last->event, last->stream), "recording an event");
-    last->recorded = true;
+  if (last_captured_.pending) record(last_captured_);
+  if (last_.pending && !shares_queues_) record(last_);
+}
+
+void DeviceExecutor::record(Last& last) {
+  last.pending = false;
+  const bool is_late = &last == &last_ && shares_queues_;
+  if (is_late && resources_->has_finished(enqueued_)) return;
+  const gpu::Current current(on_device_.device);
+  const gpu::Status status = driver_.event_record(last.event, last.stream);
+  last.recorded = status == 0;
+  if (!is_late) driver_.check(status, "recording an event");
+  // The program has destroyed the stream, whose work goes on.
+  while (status != 0 && !resources_->has_finished(enqueued_)) {
+    watch_.check();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
 
@@ -523,7 +538,7 @@ void DeviceExecutor::finish_launch() {
 // and kernels find out where it does not (kernels/gpu/ticket.h).
 void DeviceExecutor::order_after_last(gpu::Stream stream, const gpu::CaptureState& capture) {
   Last& last = last_of(capture);
-  if (last.pending && stream != last.stream && capture.id == last.capture) finish_launch();
+  if (last.pending && stream != last.stream && capture.id == last.capture) record(last);
   if (!last.recorded || stream == last.stream || capture.id != last.capture) return;
   driver_.check(driver_.stream_wait_event(stream, last.event, 0), "ordering two streams");
 }

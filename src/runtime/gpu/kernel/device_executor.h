@@ -193,6 +193,7 @@ class DeviceExecutor {
   std::uint64_t launches_ = 0;  // prepared, too
   std::uint64_t enqueued_ = 0;  // the last of them that is with the driver
   std::uint64_t tickets_ = 0;   // of kernels, captured ones too
+  bool shares_queues_ = false;  // with kernels of this process that it may wait for
   bool keeps_pace_ = false;
 
   // Behind the last kernel of a kind: what is captured and what is not cannot be ordered by one another's events.
@@ -205,6 +206,7 @@ class DeviceExecutor {
   };
   Last last_, last_captured_;
   Last& last_of(const gpu::CaptureState& capture) { return capture.id == 0 ? last_ : last_captured_; }
+  void record(Last& last);
   unsigned long long kept_for_ = 0;  // the capture whose graph holds the resources
 
   gpu::Stream side_stream_ = nullptr;
