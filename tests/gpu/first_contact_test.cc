@@ -278,6 +278,7 @@ TEST_CASE("a stream may be destroyed behind a call of ranks that share queues") 
 // 7: room for blocks
 TEST_CASE("kernels of three communicators fit on a device in whatever order they begin") {
   constexpr int kRanks = 3;
+  constexpr std::size_t kMany = 3000000;  // for all channels, and more than their slots hold: nobody ends alone
   fake_cuda_set_devices(kRanks);
   CHECK(failures(run_device_world(
             Mode::threads, kRanks,
@@ -289,8 +290,8 @@ TEST_CASE("kernels of three communicators fit on a device in whatever order they
               void* streams[kRanks];
               std::string wrong;
               for (int i = 0; i < kRanks; ++i) {
-                data[i].assign(400000, static_cast<float>(rank));  // enough for all channels
-                got[i].assign(400000, -1);
+                data[i].assign(kMany, static_cast<float>(rank));
+                got[i].assign(kMany, -1);
                 streams[i] = new_stream();
               }
               // Device 0 begins with the first, device 1 with the second, and so on.
