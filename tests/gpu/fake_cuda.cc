@@ -69,6 +69,7 @@ const char* fake_cuda_stuck() {
   copy = s.stuck;
   return copy.c_str();
 }
+int fake_cuda_may_use(int device, unsigned long long address) { return may_use(device, address) ? 1 : 0; }
 void fake_cuda_fault(int device) { fault(device, "a test says so"); }
 void fake_cuda_recover(int device) {
   Context& context = context_of(device);

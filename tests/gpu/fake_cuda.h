@@ -54,6 +54,8 @@ void fake_cuda_set_multiprocessors(int count);  // 8
 // line is kept. 0: as before.
 void fake_cuda_tolerate_stuck(int after_ms);
 const char* fake_cuda_stuck();  // the lines
+// Whether the device's kernels may use the address.
+int fake_cuda_may_use(int device, unsigned long long address);
 // All that runs on the device vanishes, and every call of its context returns 700 from now on.
 void fake_cuda_fault(int device);
 // Time slices in which a process held a device against kernels of another one; of all processes that this one forked.
@@ -84,6 +86,15 @@ int cuEventRecord(void*, void* stream);
 int cuEventQuery(void*);
 int cuMemHostAlloc(void**, unsigned long, unsigned flags);
 int cuMemFreeHost(void*);
+int cuMemCreate(unsigned long long* handle, unsigned long bytes, const void* properties, unsigned long long flags);
+int cuMemRelease(unsigned long long handle);
+int cuMemAddressReserve(unsigned long long*, unsigned long bytes, unsigned long, unsigned long long,
+                        unsigned long long);
+int cuMemAddressFree(unsigned long long, unsigned long bytes);
+int cuMemMap(unsigned long long, unsigned long bytes, unsigned long, unsigned long long handle, unsigned long long);
+int cuMemUnmap(unsigned long long, unsigned long bytes);
+int cuMemSetAccess(unsigned long long, unsigned long bytes, const void* access, unsigned long count);
+int cuCtxEnablePeerAccess(void* peer, unsigned);
 int cuMemsetD8Async(unsigned long long, unsigned char, unsigned long, void* stream);
 int cuStreamWaitValue32_v2(void*, unsigned long long address, unsigned value, unsigned flags);
 int cuStreamBeginCapture_v2(void*, int mode);

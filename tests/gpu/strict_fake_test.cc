@@ -158,3 +158,64 @@ TEST_CASE("after a fault every call of the context fails, of the other contexts 
   CHECK(cuMemFree_v2(memory) == 0);
   fake_cuda_set_devices(1);
 }
+
+TEST_CASE("virtual memory is open to a device when it was asked for, for that device alone, and not before") {
+  constexpr unsigned long kBytes = 65536;
+  fake_cuda_set_devices(3);
+  {
+    const OnDevice device(0);
+    unsigned long long handle = 0, address = 0;
+    const int properties[8] = {1, 1, 1, 0};  // pinned, by descriptor, of device 0
+    REQUIRE(cuMemCreate(&handle, kBytes, properties, 0) == 0);
+    REQUIRE(cuMemAddressReserve(&address, kBytes, 0, 0, 0) == 0);
+    REQUIRE(cuMemMap(address, kBytes, 0, handle, 0) == 0);
+    const auto open_to = [&](int which) {
+      const int access[3] = {1, which, 3};
+      return cuMemSetAccess(address, kBytes, access, 1);
+    };
+    const auto users = [&] {
+      std::string text;
+      for (int which = 0; which < 3; ++which) text += fake_cuda_may_use(which, address + 100) != 0 ? "y" : "n";
+      return text;
+    };
+    CHECK(users() == "nnn");  // not even to its own
+    CHECK(open_to(0) == 0);
+    CHECK(users() == "ynn");
+    CHECK(open_to(2) == 0);
+    CHECK(users() == "yny");
+    fake_cuda_set_peer_access(kFakeNoPeerAccess);
+    CHECK(open_to(1) == 217);
+    fake_cuda_set_peer_access(kFakePeerAccess);
+    CHECK(users() == "yny");
+    CHECK(cuMemUnmap(address, kBytes) == 0);
+    CHECK(open_to(0) == 1);  // there is nothing any more
+    CHECK(cuMemAddressFree(address, kBytes) == 0);
+    CHECK(cuMemRelease(handle) == 0);
+  }
+  fake_cuda_set_devices(1);
+}
+
+TEST_CASE("memory of cuMemAlloc is open to its own device, and to another one when that asked for access") {
+  fake_cuda_set_devices(2);
+  void* second = nullptr;
+  REQUIRE(cuDevicePrimaryCtxRetain(&second, 1) == 0);
+  {
+    const OnDevice on_first(0);
+    unsigned long long memory = 0;
+    void* first = nullptr;
+    cuCtxGetCurrent(&first);
+    cuCtxSetCurrent(second);
+    REQUIRE(cuMemAlloc_v2(&memory, 100) == 0);
+    CHECK(fake_cuda_may_use(1, memory) == 1);
+    CHECK(fake_cuda_may_use(0, memory) == 0);
+    cuCtxSetCurrent(first);
+    CHECK(cuCtxEnablePeerAccess(second, 0) == 0);
+    CHECK(fake_cuda_may_use(0, memory) == 1);
+    CHECK(cuCtxEnablePeerAccess(second, 0) == 704);  // already
+    cuCtxSetCurrent(second);
+    CHECK(cuMemFree_v2(memory) == 0);
+    cuCtxSetCurrent(first);
+  }
+  cuDevicePrimaryCtxRelease_v2(1);
+  fake_cuda_set_devices(1);
+}
