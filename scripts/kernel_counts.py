@@ -2,7 +2,7 @@
 """Compiles the device's kernels and counts in their machine code what costs time: registers, spills, fences, dependent loads.
 
 Needs NVRTC (12 for sm_70, any for the others) and nvdisasm, but no device: `scripts/setup.sh --cuda` puts both into
-~/.cache/sccl/cuda-tools. Writes Markdown. With --check it fails where a limit of LIMITS is exceeded.
+~/.cache/sccl/cuda-tools. NVDISASM names others, separated by colons: that of CUDA 12 reads sm_70, too. Writes Markdown. With --check it fails where a limit of LIMITS is exceeded.
 
   begin, finish   the two halves of an operation, each a function of its own. Fences are counted that a step executes:
                   not those of a stop, which ends the kernel, and none may lie in a loop over peers.
@@ -234,9 +234,11 @@ def measure(task):
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(image)
             file.flush()
-            text = subprocess.run([disassembler, "-gi", "-c", file.name], capture_output=True, text=True, check=False).stdout
-        if text:
-            row.update(counts(text))
+            for tool in disassembler:  # 13 reads nothing before sm_75
+                text = subprocess.run([tool, "-gi", "-c", file.name], capture_output=True, text=True, check=False).stdout
+                if text:
+                    row.update(counts(text))
+                    break
     return row
 
 
@@ -286,7 +288,8 @@ def main():
     if not all_compilers:
         print("kernel_counts: no NVRTC was found: scripts/setup.sh --cuda")
         return 77
-    disassembler = shutil.which("nvdisasm") or next((str(path) for path in TOOLS.glob("*/bin/nvdisasm")), None)
+    named = os.environ.get("NVDISASM", "").split(":")
+    disassembler = [tool for tool in (*named, shutil.which("nvdisasm"), *map(str, TOOLS.glob("*/bin/nvdisasm"))) if tool]
     tasks, used = [], set()
     for architecture in options.arch.split(","):
         # 13 knows nothing before sm_75.
