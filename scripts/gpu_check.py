@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import gpu_contact
 import gpu_paths
