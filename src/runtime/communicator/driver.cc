@@ -89,7 +89,7 @@ void finish(Communicator& communicator) {
 ProfilerPlugin::Served served_by(const Executor& executor) {
   const Choice* const choice = executor.served();
   if (choice == nullptr) return {};
-  return {choice->planner, choice->form == Form::direct ? "direct" : protocol_name(choice->protocol)};
+  return {choice->planner, choice->form == Form::direct ? "direct" : std::string(name_of(choice->protocol))};
 }
 
 [[gnu::cold]] void run_profiled(Communicator& communicator, const CollectiveRequest& request) {
