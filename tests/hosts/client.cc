@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "data.h"
 #include "nccl_shim/nccl.h"
 
 namespace {
@@ -46,6 +47,7 @@ class Rank {
     if (verb == "id") return make_id();
     if (verb == "init") return init(words);
     if (verb == "allreduce") return all_reduce(words);
+    if (verb == "data") return data(words);
     if (verb == "broadcast") return broadcast(words);
     if (verb == "split") return split(words);
     if (verb == "shrink") return shrink(words);
@@ -83,6 +85,12 @@ class Rank {
       if (data[i] != ranks * (ranks + 1) / 2 + ranks * static_cast<float>(i % 7))
         return "wrong data at element " + std::to_string(i);
     return "ok";
+  }
+
+  std::string data(std::istringstream& words) {
+    std::size_t count = 0;
+    words >> count;
+    return hosts_test::DataCheck(comm_, rank_, ranks_).run(count);
   }
 
   std::string broadcast(std::istringstream& words) {
