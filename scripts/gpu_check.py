@@ -105,11 +105,9 @@ class Rank:
             self.meeting.wait()
 
     def fill(self, *areas):
-        """Every (address, byte, size), before any rank goes on: a driver's memset may wait for all that runs on the device, and a
-        peer's kernel there may wait for this rank."""
-        for address, byte, size in areas:
-            if size:
-                self.driver.fill(address, byte, size, self.stream)
+        """Every (address, byte, size), before any rank goes on: a memset may wait for a peer's kernel that waits for this rank."""
+        for address, byte, size in (area for area in areas if area[2] > 0):
+            self.driver.fill(address, byte, size, self.stream)
         self.driver.synchronize(self.stream)
         self.barrier()
 
