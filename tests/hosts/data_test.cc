@@ -1,0 +1,52 @@
+// Data over hosts: every collective call of client.cc, at sizes of each protocol, and ranks that leave in peace.
+#include <catch2/catch.hpp>
+
+#include "job.h"
+#include "skip.h"
+
+using namespace hosts_test;
+
+namespace {
+
+void check_all_ok(const std::vector<std::string>& answers) {
+  for (const std::string& answer : answers) CHECK_THAT(answer, Catch::StartsWith("ok"));
+}
+
+}  // namespace
+
+TEST_CASE("calls over hosts move the right data at every size", "[processes]") {
+  if (const std::string why = why_not(); !why.empty()) return sccl_test::skip(why);
+  const Hosts hosts({"alpha", "beta", "gamma"});
+  for (const std::vector<int>& where : std::vector<std::vector<int>>{{0, 1}, {0, 0, 1}, {0, 1, 2, 0, 1}}) {
+    Job job(hosts, where);
+    check_all_ok(job.init());
+    for (const char* count : {"1", "2", "1000", "70000", "1000000"}) {
+      CAPTURE(count, where.size());
+      check_all_ok(job.ask(std::string("allreduce ") + count));
+      check_all_ok(job.ask(std::string("broadcast ") + count + " 1"));
+    }
+    check_all_ok(job.ask("destroy"));
+  }
+}
+
+TEST_CASE("a rank may leave as soon as its own calls are done", "[processes]") {
+  if (const std::string why = why_not(); !why.empty()) return sccl_test::skip(why);
+  const Hosts hosts({"alpha", "beta"});
+  for (int round = 0; round < 5; ++round) {
+    Job job(hosts, {0, 1, 1});
+    check_all_ok(job.init());
+    job.tell("broadcast 300000 0");
+    job.rank(0).tell("destroy");
+    check_all_ok(job.answers());
+    CHECK(job.rank(0).answer() == "ok");
+  }
+}
+
+TEST_CASE("a window over hosts is none, and no rank hangs", "[processes]") {
+  if (const std::string why = why_not(); !why.empty()) return sccl_test::skip(why);
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 1});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("window"));
+  check_all_ok(job.ask("allreduce 10"));
+}
