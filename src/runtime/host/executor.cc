@@ -10,7 +10,7 @@
 namespace sccl::runtime {
 namespace {
 
-constexpr std::chrono::milliseconds kReasonTime{150};
+constexpr std::chrono::milliseconds kReasonTime{500};
 constexpr std::chrono::seconds kDrainLimit{5};
 
 // Ranks of one process have one another's addresses anyway; SCCL_TOPO's links are to be kept to.
