@@ -243,6 +243,19 @@ TEST_CASE("a member that sends rubbish fails the meeting and nothing else") {
 }
 
 #if !defined(__SANITIZE_THREAD__)  // which does not follow a fork
+TEST_CASE("a member may announce a message of as many bytes as agreed, and not one more") {
+  const UniqueId id = create_unique_id();
+  const auto announces = [](const FileDescriptor& member, std::uint64_t bytes) {
+    say(member, wire::bytes_of(wire::header_of(wire::Kind::gather, bytes)));
+  };
+  const FileDescriptor longest = join_as(id, 0, 2);
+  announces(longest, wire::kMostFrameBytes);
+  CHECK_FALSE(hung_up(longest));
+  const FileDescriptor longer = join_as(id, 1, 2);
+  announces(longer, wire::kMostFrameBytes + 1);
+  CHECK(hung_up(longer));
+}
+
 TEST_CASE("a root without descriptors waits for one without burning a core") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
