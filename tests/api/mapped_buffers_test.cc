@@ -1,5 +1,6 @@
 // Memory of ncclMemAlloc: ranks that are processes use one another's buffers in place, and are none the worse off where
 // somebody's cannot be mapped.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -139,6 +140,24 @@ TEST_CASE("one rank's other memory sends all ranks through slots, until it passe
   CAPTURE(later);
   CHECK_FALSE(later.starts_with("FAILED"));
   CHECK(contains(later, kInPlace));
+}
+
+TEST_CASE("buffers that one rank cannot map for want of a descriptor are used in place by none", "[processes]") {
+  const auto results = run_world(Mode::processes, 3, [](int rank, ncclComm_t comm) -> std::string {
+    Buffer in(kCount), out(kCount);
+    if (rank == 1) {
+      const int first_free = ::dup(0);
+      ::close(first_free);
+      rlimit limit{};
+      ::getrlimit(RLIMIT_NOFILE, &limit);
+      limit.rlim_cur = static_cast<rlim_t>(first_free);
+      ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    std::string wrong;
+    for (int call = 0; call < 3 && wrong.empty(); ++call) wrong = all_reduce(rank, 3, comm, in, out, kCount);
+    return wrong;
+  });
+  CHECK(failures(results) == "");
 }
 
 TEST_CASE("SCCL_DIRECT=0 and named links keep ranks out of one another's buffers", "[processes]") {
