@@ -1,6 +1,7 @@
 // What goes wrong on a device ends with an error on every rank, and no kernel keeps waiting.
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -169,6 +170,9 @@ TEST_CASE("a rank without device memory tells all ranks, and none hangs", "[proc
 
 TEST_CASE("what a rank sent before it left in peace arrives, however late the receiver's kernel begins") {
   constexpr auto kLate = std::chrono::milliseconds(1600);  // longer than the patience with who has left
+  // Rank 1 leaves only when rank 0's call is in its stream: a rank that leaves frees memory once no call is in flight,
+  // which waits for the stream, and the thread that is to let the stream go on would wait for that.
+  std::atomic<bool> submitted{false};  // stored with release by rank 0, loaded with acquire by rank 1
   const auto told = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
     ncclComm_t comm = nullptr;
@@ -188,7 +192,10 @@ TEST_CASE("what a rank sent before it left in peace arrives, however late the re
     const float before = data[0];
     if (ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat, 1, comm, device.stream()) != ncclSuccess)
       wrong += ncclGetLastError(nullptr);
+    if (rank == 1)
+      while (!submitted.load(std::memory_order_acquire)) std::this_thread::yield();
     if (rank == 0) {
+      submitted.store(true, std::memory_order_release);
       std::this_thread::sleep_for(kLate);
       if (data[0] != before) wrong += "the kernel did not wait";
       __atomic_store_n(reinterpret_cast<unsigned*>(begin), 1, __ATOMIC_RELEASE);
