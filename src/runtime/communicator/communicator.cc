@@ -1,5 +1,6 @@
 #include "runtime/communicator/communicator.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -90,7 +91,8 @@ void Communicator::make_parts(Membership membership) {
   const Membership& made = *parts_.membership;
   parts_.listed = std::make_unique<ListedMembership>(made);
   serve_status();
-  parts_.profiler = ProfilerPlugin::open({made.identity, options_.name, made.rank, made.ranks, 1});
+  const int hosts = std::max(1, made.hosts.count());
+  parts_.profiler = ProfilerPlugin::open({made.identity, options_.name, made.rank, made.ranks, hosts});
   if (made.on_device)
     parts_.on_device = std::make_unique<DeviceExecutor>(*parts_.membership, stop_,
                                                         [this](const Error& error) { record_failure(error); });
