@@ -161,10 +161,14 @@ void LaneProgress::note_withdrawal(Rank peer) {
   if (health_.presence(peer) != Presence::present) ended_ = End{Outcome::blocked, peer, 0};
 }
 
+// Where lanes move together, one that is ahead of the slowest is held back: what it was blocked by when it was tried
+// last may have come since.
 std::vector<LaneWait> LaneProgress::waits() const {
   std::vector<LaneWait> found;
+  const bool holds_back = shape_ != nullptr && shape_->moves_together;
+  const u64 last = holds_back ? slice_of_slowest_lane() : ~u64{0};
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (lanes_[lane].blocked_on_peer >= 0) found.push_back(wait_of(lane));
+    if (lanes_[lane].blocked_on_peer >= 0 && lanes_[lane].slice <= last) found.push_back(wait_of(lane));
   return found;
 }
 
