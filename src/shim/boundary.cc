@@ -7,6 +7,22 @@
 
 namespace sccl::shim {
 
+constinit std::atomic<CallLines> call_lines{CallLines::unknown};
+
+CallLines look_up_call_lines() {
+  const bool some = log::enabled(log::Level::info, log::Subsystem::coll) ||
+                    log::enabled(log::Level::info, log::Subsystem::p2p) ||
+                    log::enabled(log::Level::trace, log::Subsystem::call);
+  const CallLines found = some ? CallLines::some : CallLines::none;
+  call_lines.store(found, std::memory_order_relaxed);  // read by has_call_lines
+  return found;
+}
+
+void reset_log() {
+  log::reset();
+  call_lines.store(CallLines::unknown, std::memory_order_relaxed);  // read by has_call_lines
+}
+
 ncclResult_t report(const char* call, const Error& error) noexcept {
   const NoCancellation uncancelled;  // a line is written
   try {

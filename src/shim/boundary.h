@@ -1,6 +1,7 @@
 // The C boundary: no exception crosses it, every error leaves its text behind, every function has two names.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <new>
 #include <type_traits>
@@ -26,9 +27,25 @@ inline ncclResult_t to_result(runtime::Completion completion) {
   return completion == runtime::Completion::done ? ncclSuccess : ncclInProgress;
 }
 
+// Whether calls have lines in the log: not looked up yet, no, or yes. Every call asks, so asking costs one load.
+// ncclResetDebugInit forgets the answer. The value stands for itself, so no order is needed.
+enum class CallLines : int { unknown, none, some };
+extern std::atomic<CallLines> call_lines;
+CallLines look_up_call_lines();
+// Reads the settings of the log again.
+void reset_log();
+
+inline bool has_call_lines() {
+  CallLines lines = call_lines.load(std::memory_order_relaxed);
+  if (lines == CallLines::unknown) [[unlikely]]
+    lines = look_up_call_lines();
+  return lines == CallLines::some;
+}
+
 // Logs every call of a program at TRACE (NCCL_DEBUG_SUBSYS=CALL).
 inline ncclResult_t traced(const char* call, ncclResult_t result) {
-  log::trace(log::Subsystem::call, "{} returns {}", call, static_cast<int>(result));
+  if (has_call_lines()) [[unlikely]]
+    log::trace(log::Subsystem::call, "{} returns {}", call, static_cast<int>(result));
   return result;
 }
 

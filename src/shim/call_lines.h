@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "nccl_shim/nccl.h"
 #include "runtime/call/requests.h"
+#include "shim/boundary.h"
 #include "shim/handles.h"
 
 namespace sccl::shim {
@@ -14,10 +15,10 @@ void print_collective(const Pin& pin, const runtime::CollectiveRequest& request,
 void print_transfer(const Pin& pin, const runtime::PointToPointRequest& request);
 
 inline void log_collective(const Pin& pin, const runtime::CollectiveRequest& request, int op) {
-  if (log::enabled(log::Level::info, log::Subsystem::coll)) print_collective(pin, request, op);
+  if (has_call_lines()) print_collective(pin, request, op);
 }
 inline void log_transfer(const Pin& pin, const runtime::PointToPointRequest& request) {
-  if (log::enabled(log::Level::info, log::Subsystem::p2p)) print_transfer(pin, request);
+  if (has_call_lines()) print_transfer(pin, request);
 }
 
 }  // namespace sccl::shim

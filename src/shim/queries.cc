@@ -72,7 +72,7 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
   });
 }
 
-void pncclResetDebugInit(void) { log::reset(); }
+void pncclResetDebugInit(void) { reset_log(); }
 
 ncclResult_t pncclCommCount(const ncclComm_t comm, int* count) {
   return guarded("ncclCommCount", [&] { answer(comm, count, &runtime::Communicator::ranks); });
@@ -110,6 +110,6 @@ SCCL_WEAK_NAME(RedOpCreatePreMulSum);
 SCCL_WEAK_NAME(RedOpDestroy);
 
 // NCCL exports this name beside the documented one.
-__attribute__((visibility("default"))) void ncclResetDebugInitInternal(void) { log::reset(); }
+__attribute__((visibility("default"))) void ncclResetDebugInitInternal(void) { reset_log(); }
 
 }  // extern "C"
