@@ -100,7 +100,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_P2P_NET_CHUNKSIZE", "bytes", "131072", kIgnored, "Sends and receives: chunk over a network."},
     {"NCCL_P2P_NVL_CHUNKSIZE", "bytes", "524288", kIgnored, "Sends and receives: chunk over NVLink."},
     {"NCCL_P2P_PCI_CHUNKSIZE", "bytes", "131072", kIgnored, "Sends and receives: chunk over PCI."},
-    {"NCCL_PROFILER_PLUGIN", "name, path, none", "unset", kIgnored, "Profiler plugin."},
+    {"NCCL_PROFILER_PLUGIN", "path, suffix, none, STATIC_PLUGIN", "libnccl-profiler.so where it is found", kHonoured,
+     "Profiler plugin (ncclProfiler_v1 to v6), told of groups, collectives, sends and receives (plugins.md)."},
     {"NCCL_PROTO", "list, ^ negates", "all", kBounded,
      "Where only LL, only Simple or LL128 without Simple is left, as SCCL_PROTO; ^LL128 leaves the choice open without "
      "ll128, and so does a list by function otherwise."},

@@ -11,6 +11,7 @@
 #include "runtime/host/executor.h"
 #include "runtime/membership/memberships.h"
 #include "runtime/membership/status.h"
+#include "runtime/plugins/profiler.h"
 #include "runtime/windows/one_sided.h"
 
 namespace sccl::runtime {
@@ -79,6 +80,7 @@ Communicator::Parts::~Parts() {
   on_host.reset();
   listed.reset();
   membership.reset();
+  profiler.reset();
   DeviceResources::reap();
 }
 
@@ -88,6 +90,7 @@ void Communicator::make_parts(Membership membership) {
   const Membership& made = *parts_.membership;
   parts_.listed = std::make_unique<ListedMembership>(made);
   serve_status();
+  parts_.profiler = ProfilerPlugin::open({made.identity, options_.name, made.rank, made.ranks, 1});
   if (made.on_device)
     parts_.on_device = std::make_unique<DeviceExecutor>(*parts_.membership, stop_,
                                                         [this](const Error& error) { record_failure(error); });

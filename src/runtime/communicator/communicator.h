@@ -38,6 +38,7 @@ class DeviceExecutor;
 class Executor;
 class OneSided;
 class ListedMembership;
+class ProfilerPlugin;
 struct Membership;
 enum class Presence : std::uint32_t;
 
@@ -106,6 +107,8 @@ class Communicator {
   Executor* on_host() { return parts_.on_host.get(); }
   // Null on the host platform.
   DeviceExecutor* on_device() { return parts_.on_device.get(); }
+  // Null without NCCL_PROFILER_PLUGIN.
+  ProfilerPlugin* profiler() { return parts_.profiler.get(); }
   ControlAllGather& control_all_gather() { return *parts_.control_all_gather; }
   OneSided& one_sided();  // throws before init is over
 
@@ -133,6 +136,7 @@ class Communicator {
     ~Parts();
     void leave(Presence how);
     void publish(const Error& error) const;
+    std::unique_ptr<ProfilerPlugin> profiler;
     std::unique_ptr<Membership> membership;
     std::unique_ptr<ListedMembership> listed;
     std::unique_ptr<Executor> on_host;

@@ -12,6 +12,7 @@
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/host/crossed_calls.h"
 #include "runtime/host/executor.h"
+#include "runtime/plugins/profiled_work.h"
 #include "runtime/waiting/stall_watch.h"
 #include "runtime/waiting/waiter.h"
 #include "runtime/windows/one_sided.h"
@@ -85,11 +86,40 @@ void finish(Communicator& communicator) {
   }
 }
 
+ProfilerPlugin::Served served_by(const Executor& executor) {
+  const Choice* const choice = executor.served();
+  if (choice == nullptr) return {};
+  return {choice->planner, choice->form == Form::direct ? "direct" : protocol_name(choice->protocol)};
+}
+
+[[gnu::cold]] void run_profiled(Communicator& communicator, const CollectiveRequest& request) {
+  ProfiledWork profiled(*communicator.profiler(), {&request, 1}, {});
+  communicator.on_host()->begin(request);
+  profiled.begin_collective(served_by(*communicator.on_host()), ProfiledWork::On::host);
+  finish(communicator);
+}
+
+// On a device the host's part of a call ends when it is enqueued.
+[[gnu::cold]] std::optional<ProfiledWork>& begin_profiled(std::optional<ProfiledWork>& profiled,
+                                                          Communicator& communicator,
+                                                          std::span<const CollectiveRequest> collectives,
+                                                          std::span<const PointToPointRequest> transfers,
+                                                          StreamHandle stream) {
+  profiled.emplace(*communicator.profiler(), collectives, transfers);
+  for (std::size_t i = 0; i < collectives.size(); ++i) profiled->begin_collective({}, ProfiledWork::On::device);
+  if (!transfers.empty()) profiled->begin_transfers(ProfiledWork::On::device);
+  profiled->begin_launch(stream);
+  return profiled;
+}
+
 // One communicator's way through its workload, when several share the thread.
 class GroupProgress {
  public:
   explicit GroupProgress(Workload& work)
-      : work_(work), running_call_(*work.communicator), engine_(*work.communicator->on_host()) {}
+      : work_(work), running_call_(*work.communicator), engine_(*work.communicator->on_host()) {
+    if (ProfilerPlugin* const plugin = work.communicator->profiler(); plugin != nullptr)
+      profiled_.emplace(*plugin, work.collectives, work.transfers);
+  }
 
   bool finished() const { return finished_; }
   Communicator& communicator() { return *work_.communicator; }
@@ -140,7 +170,10 @@ class GroupProgress {
   }
   // True unless the call stands still.
   bool note(Executor::Progress progress) {
-    if (progress == Executor::Progress::done) running_ = false;
+    if (progress == Executor::Progress::done) {
+      running_ = false;
+      if (profiled_) profiled_->end();
+    }
     if (progress != Executor::Progress::idle) watch_.reset();
     return progress != Executor::Progress::idle;
   }
@@ -150,9 +183,11 @@ class GroupProgress {
       Executor& executor = *communicator().on_host();
       if (next_ < work_.collectives.size()) {
         executor.begin(work_.collectives[next_++]);
+        if (profiled_) profiled_->begin_collective(served_by(executor), ProfiledWork::On::host);
       } else if (!transfers_begun_ && !work_.transfers.empty()) {
         transfers_begun_ = true;
         executor.begin(work_.transfers);
+        if (profiled_) profiled_->begin_transfers(ProfiledWork::On::host);
       } else {
         return false;
       }
@@ -164,6 +199,7 @@ class GroupProgress {
   Workload& work_;
   Communicator::RunningCall running_call_;
   Executor::EngineTurn engine_;
+  std::optional<ProfiledWork> profiled_;
   StallWatch watch_;
   std::size_t next_ = 0;
   bool transfers_begun_ = false;
@@ -292,6 +328,11 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   for (Workload* work : all)
     if (shares_stream(*work, all)) attempt(*work, [&] { work->communicator->on_device()->fork(stream_of(*work)); });
   std::deque<Communicator::RunningCall> running;
+  std::deque<std::optional<ProfiledWork>> profiled;
+  for (Workload* work : all)
+    if (work->communicator->profiler() != nullptr)
+      begin_profiled(profiled.emplace_back(), *work->communicator, work->collectives, work->transfers,
+                     stream_of(*work));
   for (Workload* work : all) {
     running.emplace_back(*work->communicator);
     attempt(*work, [&] { prepare(*work); });
@@ -314,6 +355,8 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
   if (DeviceExecutor* const device = communicator.on_device()) {
     const NoCancellation uncancelled;
     device->check(request);
+    std::optional<ProfiledWork> profiled;
+    if (communicator.profiler() != nullptr) begin_profiled(profiled, communicator, {&request, 1}, {}, request.stream);
     return guarded(communicator, [&] {
       device->prepare(request);
       device->keep_pace();
@@ -322,6 +365,7 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
   }
   const Executor::EngineTurn engine(*communicator.on_host());
   guarded(communicator, [&] {
+    if (communicator.profiler() != nullptr) return run_profiled(communicator, request);
     communicator.on_host()->begin(request);
     finish(communicator);
   });

@@ -58,6 +58,8 @@ class Chooser {
   bool at_rest() const {
     return !background_synthesis_ && pending_.empty() && last_entry_ != nullptr && last_entry_->settled;
   }
+  // What serves the call that began last; null before the first.
+  const Choice* served() const { return last_entry_ == nullptr ? nullptr : &last_entry_->serving.choice; }
   // It is complete on this rank.
   void end() {
     if (timed_) note_end();

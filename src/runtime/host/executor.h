@@ -71,6 +71,8 @@ class Executor final : private WaitingCall {
   void after_sleep() {
     if (net_ != nullptr) net_->after_sleep();
   }
+  // What serves the collective in progress; null while the ranks compare their buffers.
+  const Choice* served() const { return comparing_ ? nullptr : chooser_.served(); }
   // Somebody else wants the call to end: check_health() says who.
   bool is_stopped() const { return health_.is_stopped(); }
 

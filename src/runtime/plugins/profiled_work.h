@@ -1,0 +1,51 @@
+// What one communicator does between the beginning and the end of a group, or of a call outside of one, as a profiler
+// plugin is told of it. Without a plugin there is none.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/plugins/profiler.h"
+
+namespace sccl::runtime {
+
+class ProfiledWork {
+ public:
+  using Handle = ProfilerPlugin::Handle;
+
+  // Tells what the program asked for; the group begins. All must outlive it.
+  ProfiledWork(ProfilerPlugin& plugin, std::span<const CollectiveRequest> collectives,
+               std::span<const PointToPointRequest> transfers);
+  // What is open ends, also after an error.
+  ~ProfiledWork();
+  ProfiledWork(const ProfiledWork&) = delete;
+  ProfiledWork& operator=(const ProfiledWork&) = delete;
+
+  // The next collective, or all transfers, have begun. `On::host`: the calling thread moves the data.
+  enum class On : std::uint8_t { host, device };
+  void begin_collective(const ProfilerPlugin::Served& served, On on);
+  void begin_transfers(On on);
+  void end();
+
+  void begin_launch(StreamHandle stream) { launch_ = plugin_.start_launch(stream, group_api_); }
+  void end_launch() {
+    plugin_.stop(launch_);
+    launch_ = nullptr;
+  }
+
+ private:
+  void open_kernel(Handle call, On on);
+
+  ProfilerPlugin& plugin_;
+  const std::span<const CollectiveRequest> collectives_;
+  const std::span<const PointToPointRequest> transfers_;
+  Handle group_api_ = nullptr;
+  Handle group_ = nullptr;
+  Handle launch_ = nullptr;
+  std::vector<Handle> apis_;     // of collectives, then of transfers
+  std::vector<Handle> open_;     // calls in progress
+  std::vector<Handle> kernels_;  // theirs
+  std::size_t next_ = 0;         // collective
+};
+
+}  // namespace sccl::runtime
