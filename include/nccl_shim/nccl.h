@@ -203,10 +203,18 @@ typedef struct ncclConfigExt {
   } val;
 } ncclConfigExt_t;
 
+/* Options of this library in such a list, the same on every rank: val.s is a schedule as in SCCL_ALGO, which must serve
+ * the call; val.s is a protocol as in SCCL_PROTO; val.i is the bytes of a slice as in SCCL_CHUNK. On the host only. */
+#define SCCL_CONFIG_VENDOR 0x5343434c
+#define SCCL_CONFIG_SCHEDULE 1
+#define SCCL_CONFIG_PROTOCOL 2
+#define SCCL_CONFIG_SLICE_BYTES 3
+
 /* What one call may ask for. Start from NCCL_COLLCONFIG_INITIALIZER; the same on every rank.
  *
- * The number of blocks and the cluster size are checked and have no effect. `algSelection` names algorithms as
- * NCCL_ALGO does; a call cannot choose its own here, so that a name is ncclInvalidUsage unless forceAlgSelection is 0.
+ * The number of blocks and the cluster size are checked and have no effect. `algSelection` names an algorithm as
+ * NCCL_ALGO or SCCL_ALGO does; where it cannot be had the call is ncclInvalidUsage, or with forceAlgSelection 0 served
+ * as usual.
  */
 typedef struct ncclCollConfig_v23200 {
   size_t size;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nccl_shim/nccl.h"
+#include "runtime/settings/call_wish.h"
 
 namespace sccl::shim {
 
@@ -9,5 +10,8 @@ namespace sccl::shim {
 // naming a field with an invalid value, and invalid_usage for a request that this library cannot serve for a single
 // call.
 ncclCollConfig_t read_coll_config(const ncclCollConfig_t* given);
+
+// What a configuration that was read asks for: algSelection, then the options of this library's vendor id.
+runtime::CallOptions options_of(const ncclCollConfig_t& config, Collective collective);
 
 }  // namespace sccl::shim

@@ -1,8 +1,11 @@
 // Collectives, point-to-point transfers and groups: check, convert, submit.
 #include "platform/host/exported_memory.h"
+#include "runtime/communicator/call_options.h"
 #include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/call_lines.h"
+#include "shim/coll_config.h"
+#include "shim/collective_call.h"
 #include "shim/handles.h"
 
 using namespace sccl;
@@ -45,33 +48,6 @@ void check_buffer(const runtime::Communicator& communicator, const void* buffer,
          communicator.rank(), name, bytes);
 }
 
-struct Buffers {
-  const void* send;
-  void* recv;
-  size_t count;
-  ncclDataType_t type;
-};
-
-runtime::Completion collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm,
-                               cudaStream_t stream) {
-  const Pin pin(comm);
-  const auto& communicator = pin.communicator();
-  communicator->lifecycle().check_usable();
-  check_root(*communicator, root, "root");
-  const DataType type = checked_type(buffers.type);
-  runtime::CollectiveRequest request{kind, buffers.send, buffers.recv, buffers.count, type, {}, root, stream};
-  log_collective(pin, request, op);
-  if (info(kind).reduces) request.reduction = communicator->reductions().resolve(op, type);
-  if (buffers.count == 0) return runtime::Completion::done;
-  check_count(*communicator, buffers.count, type, communicator->ranks());
-  if (buffers.send == nullptr || buffers.recv == nullptr) {
-    const runtime::BufferBytes used = runtime::buffer_bytes(request, communicator->rank(), communicator->ranks());
-    check_buffer(*communicator, buffers.send, used.input, "sendbuff");
-    check_buffer(*communicator, buffers.recv, used.output, "recvbuff");
-  }
-  return runtime::submit(communicator, request);
-}
-
 runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t count, ncclDataType_t type, int peer,
                              ncclComm_t comm, cudaStream_t stream) {
   const Pin pin(comm);
@@ -87,7 +63,36 @@ runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t 
   return runtime::submit(communicator, request);
 }
 
+runtime::Completion collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm,
+                               cudaStream_t stream) {
+  return submit_collective(kind, buffers, op, root, comm, stream, nullptr);
+}
+
 }  // namespace
+
+runtime::Completion sccl::shim::submit_collective(Collective kind, const Buffers& buffers, int op, int root,
+                                                  ncclComm_t comm, cudaStream_t stream,
+                                                  const ncclCollConfig_t* config) {
+  if (config != nullptr) read_coll_config(config);
+  const Pin pin(comm);
+  const auto& communicator = pin.communicator();
+  communicator->lifecycle().check_usable();
+  check_root(*communicator, root, "root");
+  const DataType type = checked_type(buffers.type);
+  runtime::CollectiveRequest request{kind, buffers.send, buffers.recv, buffers.count, type, {}, root, stream};
+  log_collective(pin, request, op);
+  if (info(kind).reduces) request.reduction = communicator->reductions().resolve(op, type);
+  if (buffers.count == 0) return runtime::Completion::done;
+  check_count(*communicator, buffers.count, type, communicator->ranks());
+  if (buffers.send == nullptr || buffers.recv == nullptr) {
+    const runtime::BufferBytes used = runtime::buffer_bytes(request, communicator->rank(), communicator->ranks());
+    check_buffer(*communicator, buffers.send, used.input, "sendbuff");
+    check_buffer(*communicator, buffers.recv, used.output, "recvbuff");
+  }
+  if (config != nullptr)
+    request.options = runtime::settle_options(*communicator, request, options_of(read_coll_config(config), kind));
+  return runtime::submit(communicator, request);
+}
 
 extern "C" {
 

@@ -20,6 +20,8 @@ struct Reduction {
   const void* scalar_pointer = nullptr;
 };
 
+struct CallOptions;  // settings/call_wish.h
+
 struct CollectiveRequest {
   Collective collective;
   const void* send = nullptr;
@@ -29,6 +31,7 @@ struct CollectiveRequest {
   Reduction reduction;
   Rank root = 0;
   StreamHandle stream = nullptr;
+  const CallOptions* options = nullptr;  // of this call alone (kept_options)
 };
 
 // How long the buffers are that a rank passes; 0 where the call uses none of this rank's.

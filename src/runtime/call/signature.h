@@ -27,6 +27,7 @@ struct CallSignature {
   // numbers, else 0.
   std::uint32_t input_window = 0;
   std::uint32_t output_window = 0;
+  std::uint32_t options = 0;  // CallOptions::digest(); 0: the call has none
 
   bool operator==(const CallSignature&) const = default;
   // What its messages carry: hash(sequence, call_hash()), where call_hash() is of everything but the number.

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sealed_file.h"
+#include "planners/planners.h"
 
 namespace sccl::runtime {
 namespace {
@@ -77,10 +78,11 @@ Chooser::~Chooser() {
   }
 }
 
-const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes, Buffers buffers) {
+const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes, Buffers buffers,
+                                      const CallOptions* options) {
   if (!pending_.empty()) collect(call.sequence);
   if (background_synthesis_ && background_synthesis_->due(call.sequence)) take_up_update();
-  Entry& entry = entry_of(call, bytes, buffers);
+  Entry& entry = options != nullptr ? entry_with(call, bytes, *options) : entry_of(call, bytes, buffers);
   if (joins_all(call.collective)) {
     last_joining_call_ = call.sequence;
     if (background_synthesis_ && membership_.rank == 0) background_synthesis_->announce(call.sequence);
@@ -98,6 +100,38 @@ Chooser::Entry& Chooser::entry_of(const CallSignature& call, std::size_t bytes, 
   last_key_ = number;
   last_entry_ = entry.get();
   return *entry;
+}
+
+// Settled from the beginning; a map of its own, so that calls without options look nothing up.
+Chooser::Entry& Chooser::entry_with(const CallSignature& call, std::size_t bytes, const CallOptions& options) {
+  const TuningKey key{call.collective, call.root, SizeClass::of(bytes), !order_matters(call)};
+  auto& entry = wished_[{packed(key), &options}];
+  if (!entry) {
+    auto made = std::make_unique<Entry>();
+    made->key = key;
+    made->question = {key.collective, key.root, membership_.ranks, key.size};
+    serve_wish(*made, options.wish, "asked for with the call");
+    entry = std::move(made);
+  }
+  last_key_ = ~std::uint64_t{0};
+  last_entry_ = entry.get();
+  return *entry;
+}
+
+bool Chooser::can_serve(const CollectiveRequest& request) {
+  const std::string& name = request.options->wish.algorithm;
+  if (name.empty() || membership_.ranks == 1) return true;
+  const Rank root = info(request.collective).rooted ? request.root : 0;
+  const auto [known, is_new] = servable_.try_emplace({request.collective, root, name}, false);
+  if (!is_new) return known->second;
+  if (schedule_model_) {
+    const Settings settings = settings_with(membership_.settings, request.options->wish);
+    const auto ranked = schedule_model_->ranking(request.collective, root, 1, settings);
+    known->second = !ranked.empty() && ranked.front().asked;
+  } else if (const planners::Planner* const planner = planners::find(name); planner != nullptr) {
+    known->second = planner->plan(topology::host(membership_.ranks), request.collective, root).has_value();
+  }
+  return known->second;
 }
 
 std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {

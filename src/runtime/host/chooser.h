@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -53,7 +54,11 @@ class Chooser {
   enum class Buffers : std::uint8_t { any, mapped };
 
   // The next collective, numbered one after the other, of `bytes` > 0. Throws as PlanCache::find.
-  const Served& begin(const CallSignature& call, std::size_t bytes, Buffers buffers = Buffers::any);
+  // `options` are kept ones.
+  const Served& begin(const CallSignature& call, std::size_t bytes, Buffers buffers = Buffers::any,
+                      const CallOptions* options = nullptr);
+  // Whether there is a schedule by the algorithm that the request's options name.
+  bool can_serve(const CollectiveRequest& request);
   // Whether the call that began last, made again, would be served the same way, and nobody be asked or told anything.
   bool at_rest() const {
     return !background_synthesis_ && pending_.empty() && last_entry_ != nullptr && last_entry_->settled;
@@ -90,6 +95,7 @@ class Chooser {
   };
 
   Entry& entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers);
+  Entry& entry_with(const CallSignature& call, std::size_t bytes, const CallOptions& options);
   std::unique_ptr<Entry> make_entry(const TuningKey& key);
   std::vector<Ranked> ranking(const Question& question, const Settings& settings);
   void serve_wish(Entry& entry, const CallWish& wish, const char* why);
@@ -117,6 +123,8 @@ class Chooser {
   std::unique_ptr<ScheduleModel> schedule_model_;              // when the user has named the links
   std::unique_ptr<BackgroundSynthesis> background_synthesis_;  // likewise
   std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> entries_;
+  std::map<std::pair<std::uint64_t, const CallOptions*>, std::unique_ptr<Entry>> wished_;  // never searched for better
+  std::map<std::tuple<Collective, Rank, std::string>, bool> servable_;
   std::uint64_t last_key_ = ~std::uint64_t{0};
   Entry* last_entry_ = nullptr;
 

@@ -46,6 +46,8 @@ void Executor::begin(const CollectiveRequest& request) {
   current_.signature = {++count_, request.collective, request.count, request.type, request.reduction.op, request.root};
   if (!about.reduces) current_.signature.op = ReduceOp::sum;
   if (!about.rooted) current_.signature.root = 0;
+  if (request.options != nullptr) current_.signature.options = request.options->digest();
+  current_.options = request.options;
   current_.collective = true;
   calls_.enter(current_.signature);
   if (trace_) trace_begin();
@@ -63,7 +65,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
     connections_.unmap_buffers();
   const CollectiveInfo& about = info(request.collective);
   const std::size_t bytes = request.count * size_bytes(request.type);
-  const Chooser::Served& served = chooser_.begin(current_.signature, bytes, buffers);
+  const Chooser::Served& served = chooser_.begin(current_.signature, bytes, buffers, request.options);
   if (trace_) trace_choice(served.choice);
   const bool fresh = geometry_.fit(request, served.choice, *served.plan, connections_.sees_peers_buffers());
   current_.hash = current_.signature.call_hash();
@@ -86,8 +88,9 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
 // number of the call are new. As this follows from the calls alone, it is so on every rank.
 bool Executor::repeats(const CollectiveRequest& request) const {
   const CallSignature& last = current_.signature;
-  return current_.repeatable && request.count == last.count && request.collective == last.collective &&
-         request.type == last.type && request.reduction.op == last.op && request.root == last.root;
+  return current_.repeatable && request.options == current_.options && request.count == last.count &&
+         request.collective == last.collective && request.type == last.type && request.reduction.op == last.op &&
+         request.root == last.root;
 }
 
 // Ranks that disagree are told when a message of another call arrives, or when one waits: looking at every peer's

@@ -73,6 +73,8 @@ class Executor final : private WaitingCall {
   }
   // What serves the collective in progress; null while the ranks compare their buffers.
   const Choice* served() const { return comparing_ ? nullptr : chooser_.served(); }
+  // Whether such a collective can be served by the algorithm that is asked for.
+  bool can_serve(const CollectiveRequest& request) { return chooser_.can_serve(request); }
   // Somebody else wants the call to end: check_health() says who.
   bool is_stopped() const { return health_.is_stopped(); }
 
@@ -130,6 +132,7 @@ class Executor final : private WaitingCall {
   struct Current {
     CallSignature signature;
     std::uint64_t hash = 0;  // of the signature without its number
+    const CallOptions* options = nullptr;
     bool collective = false;
     bool repeatable = false;  // the same call again is served the same way
     bool compares = false;    // with all ranks', at its end

@@ -65,6 +65,7 @@ struct Membership {
   bool reaches_buffers() const { return reach != Reach::none; }
   // What is asked for a call beside the settings; null: nothing.
   const CallWish* wish_of(const CollectiveRequest& request) const {
+    if (request.options != nullptr) return &request.options->wish;
     return tuner.empty() ? nullptr
                          : tuner.find(request.collective, SizeClass::of(request.count * size_bytes(request.type)));
   }

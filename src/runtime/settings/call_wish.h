@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "runtime/settings/settings.h"
 
@@ -17,6 +19,17 @@ struct CallWish {
 
   bool operator==(const CallWish&) const = default;
 };
+
+// What a program asks for with a single call, the same at all ranks.
+struct CallOptions {
+  CallWish wish;
+  bool must = false;  // the algorithm, or an error
+  // Of what ranks must agree on; never 0.
+  std::uint32_t digest() const;
+  auto key() const { return std::tie(wish.algorithm, wish.protocol, wish.slice_bytes, must); }
+};
+// Equal options have one address, for the life of the process.
+const CallOptions* kept_options(const CallOptions& options);
 
 // The settings by which such a call is served. Nothing is measured for it: who asks for a schedule gets that one.
 inline Settings settings_with(const Settings& settings, const CallWish& wish) {

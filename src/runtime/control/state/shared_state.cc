@@ -8,9 +8,11 @@
 namespace sccl::runtime {
 namespace {
 
+// A root is less than the most ranks of a communicator, and so fits in 16 bits.
 std::uint64_t pack(const CallSignature& call) {
-  return static_cast<std::uint64_t>(call.collective) << 48 | static_cast<std::uint64_t>(call.type) << 40 |
-         static_cast<std::uint64_t>(call.op) << 32 | static_cast<std::uint32_t>(call.root);
+  return static_cast<std::uint64_t>(call.options) << 32 | static_cast<std::uint64_t>(call.collective) << 24 |
+         static_cast<std::uint64_t>(call.type) << 20 | static_cast<std::uint64_t>(call.op) << 16 |
+         static_cast<std::uint16_t>(call.root);
 }
 
 }  // namespace
@@ -35,10 +37,11 @@ bool CallRecord::read(std::uint64_t wanted, CallSignature& call) const {
   call.sequence = wanted;
   call.count = count.load(std::memory_order_acquire);
   const std::uint64_t bits = packed.load(std::memory_order_acquire);
-  call.collective = static_cast<Collective>(bits >> 48 & 0xff);
-  call.type = static_cast<DataType>(bits >> 40 & 0xff);
-  call.op = static_cast<ReduceOp>(bits >> 32 & 0xff);
-  call.root = static_cast<Rank>(static_cast<std::uint32_t>(bits));
+  call.options = static_cast<std::uint32_t>(bits >> 32);
+  call.collective = static_cast<Collective>(bits >> 24 & 0xff);
+  call.type = static_cast<DataType>(bits >> 20 & 0xf);
+  call.op = static_cast<ReduceOp>(bits >> 16 & 0xf);
+  call.root = static_cast<Rank>(bits & 0xffff);
   const std::uint64_t both = windows.load(std::memory_order_acquire);
   call.input_window = static_cast<std::uint32_t>(both >> 32);
   call.output_window = static_cast<std::uint32_t>(both);
