@@ -1,9 +1,10 @@
 """Everything that cupy.cuda.nccl offers, on host memory, checked. The library is preloaded by the caller:
 LD_PRELOAD=libsccl.so python3 cupy_trial.py [RANKS]"""
-import multiprocessing
 import sys
 
 import numpy as np
+
+import trial
 
 COUNT = 1000
 
@@ -44,23 +45,7 @@ def rank_main(rank, ranks, unique_id, answers):
     answers.put((rank, [name for name, good in right.items() if not good], len(right)))
 
 
-def main():
+if __name__ == "__main__":
     from cupy.cuda import nccl
 
-    ranks = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    multiprocessing.set_start_method("spawn")
-    answers = multiprocessing.Queue()
-    arguments = (nccl.get_unique_id(), answers)
-    processes = [multiprocessing.Process(target=rank_main, args=(rank, ranks, *arguments)) for rank in range(ranks)]
-    for process in processes:
-        process.start()
-    found = [answers.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join()
-    wrong = [f"rank {rank}: {name}" for rank, names, _ in found for name in names]
-    print(f"{ranks} ranks, {sum(count for _, _, count in found)} checks, wrong: {', '.join(wrong) or 'none'}")
-    return 1 if wrong or any(process.exitcode for process in processes) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(trial.run(rank_main, nccl.get_unique_id()))

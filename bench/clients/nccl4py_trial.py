@@ -1,10 +1,11 @@
 """What the bindings of nccl4py offer, on host memory, checked. The library is preloaded by the caller:
 LD_PRELOAD=libsccl.so python3 nccl4py_trial.py [RANKS]"""
 import ctypes
-import multiprocessing
 import sys
 
 import numpy as np
+
+import trial
 
 COUNT, FLOAT, SUM, MAX = 100, 7, 0, 2
 
@@ -71,24 +72,8 @@ def rank_main(rank, ranks, raw_id, answers):
     answers.put((rank, [name for name, good in found if not good], len(found)))
 
 
-def main():
+if __name__ == "__main__":
     from nccl.bindings import nccl
 
-    ranks = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    multiprocessing.set_start_method("spawn")
-    answers = multiprocessing.Queue()
-    unique_id = nccl.get_unique_id()
-    raw_id = ctypes.string_at(unique_id.ptr, 128)
-    processes = [multiprocessing.Process(target=rank_main, args=(rank, ranks, raw_id, answers)) for rank in range(ranks)]
-    for process in processes:
-        process.start()
-    found = [answers.get(timeout=30) for _ in processes]
-    for process in processes:
-        process.join()
-    wrong = [f"rank {rank}: {name}" for rank, names, _ in found for name in names]
-    print(f"{ranks} ranks, {sum(count for _, _, count in found)} checks, wrong: {', '.join(wrong) or 'none'}")
-    return 1 if wrong or any(process.exitcode for process in processes) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    own_id = nccl.get_unique_id()  # its memory goes with it
+    sys.exit(trial.run(rank_main, ctypes.string_at(own_id.ptr, 128)))
