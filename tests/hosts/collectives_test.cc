@@ -2,22 +2,11 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "job.h"
-#include "skip.h"
+#include "checks.h"
 
 using namespace hosts_test;
 
 namespace {
-
-bool is_skipped() {
-  static const std::string why = why_not();
-  if (!why.empty()) sccl_test::skip(why);
-  return !why.empty();
-}
-
-void check_all_ok(const std::vector<std::string>& answers) {
-  for (const std::string& answer : answers) CHECK_THAT(answer, Catch::StartsWith("ok"));
-}
 
 void check_data(const std::vector<std::string>& names, const std::vector<int>& host_of,
                 const Environment& environment = {}) {

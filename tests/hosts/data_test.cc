@@ -1,21 +1,12 @@
 // Data over hosts: every collective call of client.cc, at sizes of each protocol, and ranks that leave in peace.
 #include <catch2/catch.hpp>
 
-#include "job.h"
-#include "skip.h"
+#include "checks.h"
 
 using namespace hosts_test;
 
-namespace {
-
-void check_all_ok(const std::vector<std::string>& answers) {
-  for (const std::string& answer : answers) CHECK_THAT(answer, Catch::StartsWith("ok"));
-}
-
-}  // namespace
-
 TEST_CASE("calls over hosts move the right data at every size", "[processes]") {
-  if (const std::string why = why_not(); !why.empty()) return sccl_test::skip(why);
+  if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta", "gamma"});
   for (const std::vector<int>& where : std::vector<std::vector<int>>{{0, 1}, {0, 0, 1}, {0, 1, 2, 0, 1}}) {
     Job job(hosts, where);
@@ -30,7 +21,7 @@ TEST_CASE("calls over hosts move the right data at every size", "[processes]") {
 }
 
 TEST_CASE("a rank may leave as soon as its own calls are done", "[processes]") {
-  if (const std::string why = why_not(); !why.empty()) return sccl_test::skip(why);
+  if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
   for (int round = 0; round < 5; ++round) {
     Job job(hosts, {0, 1, 1});
@@ -43,7 +34,7 @@ TEST_CASE("a rank may leave as soon as its own calls are done", "[processes]") {
 }
 
 TEST_CASE("a window over hosts is none, and no rank hangs", "[processes]") {
-  if (const std::string why = why_not(); !why.empty()) return sccl_test::skip(why);
+  if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
   Job job(hosts, {0, 1});
   check_all_ok(job.init());

@@ -2,27 +2,11 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "job.h"
-#include "skip.h"
+#include "checks.h"
 
 using namespace hosts_test;
 
 namespace {
-
-bool is_skipped() {
-  static const std::string why = why_not();
-  if (!why.empty()) sccl_test::skip(why);
-  return !why.empty();
-}
-
-void check_all_ok(const std::vector<std::string>& answers) {
-  for (const std::string& answer : answers) CHECK_THAT(answer, Catch::StartsWith("ok"));
-}
-
-void check_all_say(const std::vector<std::string>& answers, const std::vector<std::string>& parts) {
-  for (const std::string& answer : answers)
-    for (const std::string& part : parts) CHECK_THAT(answer, Catch::Contains(part));
-}
 
 // Ranks 0 and 1 on alpha, 2 and 3 on beta, in a call that waits for the `missing` ones.
 struct Waiting {
