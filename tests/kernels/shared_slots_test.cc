@@ -8,6 +8,7 @@
 #include "kernels/program/flat_program.h"
 #include "schedule/layout.h"
 #include "schedule/prepare.h"
+#include "sum_call.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -120,26 +121,7 @@ class TestRank {
     flat_.assign(mine);
     input.assign(count, value);
     output.assign(count, 0);
-    std::vector<schedule::ChunkPlace> places(static_cast<std::size_t>(program.schedule.chunks));
-    schedule::place_chunks(program.schedule, count, 4, places);
-    chunks_.clear();
-    std::size_t longest = 1;
-    for (const auto& place : places) {
-      chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
-      longest = std::max(longest, place.elements);
-    }
-    call_ = {};
-    call_.chunks = chunks_.data();
-    call_.input = reinterpret_cast<const u8*>(input.data());
-    call_.output = reinterpret_cast<u8*>(output.data());
-    call_.type = DataType::uint32;
-    call_.kernel = ReduceKernel::sum;
-    call_.protocol = device::Protocol::simple;
-    call_.divisor = 1;
-    call_.element_bytes = 4;
-    call_.slice_elements = kSlotBytes / 4;
-    call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
-    call_.scratch_slot_bytes = kSlotBytes;
+    call_ = sccl_test::sum_call(program.schedule, count, chunks_, input.data(), output.data(), kSlotBytes);
     scratch_.resize(static_cast<std::size_t>(flat_.scratch_slots()) * kSlotBytes);
     call_.scratch = scratch_.data();
     call_.lends_slots = flat_.may_lend();

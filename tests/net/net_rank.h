@@ -19,6 +19,7 @@
 #include "runtime/transport/net/net_transport.h"
 #include "schedule/layout.h"
 #include "schedule/prepare.h"
+#include "sum_call.h"
 #include "topology/presets.h"
 
 namespace net_test {
@@ -102,26 +103,8 @@ class NetRank {
     for (const auto& connection : mine.connections) peers_.push_back(connection.peer);
     bind_connections(mine, static_cast<int>(what.kind), world_.ranks);
     flat_.assign(mine);
-    std::vector<schedule::ChunkPlace> places(static_cast<std::size_t>(what.schedule.chunks));
-    schedule::place_chunks(what.schedule, input.size(), 4, places);
-    chunks_.clear();
-    std::size_t longest = 1;
-    for (const auto& place : places) {
-      chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
-      longest = std::max(longest, place.elements);
-    }
-    call_ = {};
-    call_.chunks = chunks_.data();
-    call_.input = reinterpret_cast<const u8*>(input.data());
-    call_.output = reinterpret_cast<u8*>(output.data());
-    call_.type = DataType::uint32;
-    call_.kernel = ReduceKernel::sum;
+    call_ = sccl_test::sum_call(what.schedule, input.size(), chunks_, input.data(), output.data(), what.slice_bytes);
     call_.protocol = what.protocol;
-    call_.divisor = 1;
-    call_.element_bytes = 4;
-    call_.slice_elements = what.slice_bytes / 4;
-    call_.slice_count = (longest + call_.slice_elements - 1) / call_.slice_elements;
-    call_.scratch_slot_bytes = what.slice_bytes;
     call_.signature = signature;
     scratch_.resize(what.slice_bytes * static_cast<std::size_t>(flat_.scratch_slots()));
     call_.scratch = scratch_.data();
