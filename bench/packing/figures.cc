@@ -7,8 +7,8 @@
 #include <limits>
 #include <numeric>
 
-#include "schedule/simulate.h"
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
+#include "schedule/simulation/simulate.h"
 #include "treegen/graph/frames.h"
 #include "treegen/packing/rings.h"
 #include "treegen/schedules/to_schedule.h"

@@ -6,8 +6,8 @@
 
 #include "figures.h"
 #include "rings.h"
-#include "topology/canonical.h"
 #include "topology/presets.h"
+#include "topology/symmetry/canonical.h"
 
 namespace sccl::bench {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "synth/pareto.h"
-#include "topology/canonical.h"
 #include "topology/presets.h"
+#include "topology/symmetry/canonical.h"
 
 namespace {
 

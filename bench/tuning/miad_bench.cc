@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "portfolio/portfolio.h"
 #include "runtime/choice/tuning/miad.h"
-#include "schedule/cost.h"
-#include "schedule/simulate.h"
+#include "schedule/simulation/cost.h"
+#include "schedule/simulation/simulate.h"
 #include "topology/presets.h"
 
 using namespace sccl;

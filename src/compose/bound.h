@@ -15,9 +15,9 @@ struct Bound {
   std::string why;  // names the cut, for example "15 x 64 MiB enter host 3 over 100 GB/s"
 };
 
-// For a buffer of `bytes` (the L of schedule/cost.h): one bound of each kind that applies, the greatest first. Each
-// bound holds on its own: the bytes that must cross a cut, divided by the bandwidth across it. O(links + ranks); parts
-// of hosts are tried for up to 16 devices.
+// For a buffer of `bytes` (the L of schedule/simulation/cost.h): one bound of each kind that applies, the greatest
+// first. Each bound holds on its own: the bytes that must cross a cut, divided by the bandwidth across it. O(links +
+// ranks); parts of hosts are tried for up to 16 devices.
 std::vector<Bound> bounds(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective,
                           Rank root, double bytes);
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "schedule/cost.h"
-#include "topology/routes.h"
+#include "schedule/simulation/cost.h"
+#include "topology/graph/routes.h"
 
 namespace sccl::compose {
 namespace {

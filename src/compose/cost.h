@@ -28,7 +28,7 @@ struct Phase {
 };
 
 struct Cost {
-  double network_us_per_byte = 0;  // of the busiest link between hosts, per byte of L (schedule/cost.h)
+  double network_us_per_byte = 0;  // of the busiest link between hosts, per byte of L (schedule/simulation/cost.h)
   double host_us_per_byte = 0;     // of the busiest link within a host
   Phase on_host;                   // steps of all phases on the hosts together
   Phase between_hosts;

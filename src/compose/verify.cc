@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
 
 namespace sccl::compose {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "topology/routes.h"
+#include "topology/graph/routes.h"
 
 namespace sccl::planners {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "schedule/schedule.h"
-#include "topology/routes.h"
+#include "topology/graph/routes.h"
 
 namespace sccl::planners {
 

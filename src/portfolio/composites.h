@@ -48,7 +48,7 @@ class CompositePlanner {
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
 };
 
-// Indices of the candidates, fastest first, for `bytes` (the L of schedule/cost.h), by the closed form.
+// Indices of the candidates, fastest first, for `bytes` (the L of schedule/simulation/cost.h), by the closed form.
 std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes);
 
 }  // namespace sccl::portfolio

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "planners/planners.h"
-#include "schedule/cost.h"
-#include "topology/routes.h"
+#include "schedule/simulation/cost.h"
+#include "topology/graph/routes.h"
 #include "treegen/packing/rings.h"
 #include "treegen/schedules/to_schedule.h"
 

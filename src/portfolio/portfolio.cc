@@ -8,11 +8,11 @@
 #include "planners/planners.h"
 #include "portfolio/composites.h"
 #include "portfolio/tree_candidates.h"
-#include "schedule/cost.h"
-#include "schedule/simulate.h"
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
+#include "schedule/simulation/cost.h"
+#include "schedule/simulation/simulate.h"
 #include "synth/synthesize.h"
-#include "topology/joined.h"
+#include "topology/graph/joined.h"
 
 namespace sccl::portfolio {
 namespace {

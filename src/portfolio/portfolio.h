@@ -11,7 +11,7 @@
 
 #include "compose/cost.h"
 #include "schedule/schedule.h"
-#include "schedule/simulate.h"
+#include "schedule/simulation/simulate.h"
 
 namespace sccl::portfolio {
 
@@ -60,7 +60,7 @@ struct Pipeline {
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
                                 const Pipeline& pipeline);
 
-// As above, with `options.bytes` for the L of schedule/cost.h.
+// As above, with `options.bytes` for the L of schedule/simulation/cost.h.
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options);
 
 }  // namespace sccl::portfolio

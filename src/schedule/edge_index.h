@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "topology/routes.h"
+#include "topology/graph/routes.h"
 #include "topology/topology.h"
 
 namespace sccl::schedule {

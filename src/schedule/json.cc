@@ -1,7 +1,7 @@
 #include "schedule/json.h"
 
 #include "base/error.h"
-#include "topology/json.h"
+#include "topology/formats/json.h"
 
 namespace sccl::schedule {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "topology/routes.h"
+#include "topology/graph/routes.h"
 
 namespace sccl::schedule {
 

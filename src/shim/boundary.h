@@ -8,7 +8,7 @@
 
 #include "base/cancellation.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "nccl_shim/nccl.h"
 #include "runtime/communicator/group.h"
 

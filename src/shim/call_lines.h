@@ -2,7 +2,7 @@
 // P2P.
 #pragma once
 
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "nccl_shim/nccl.h"
 #include "runtime/call/requests.h"
 #include "shim/boundary.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 
 namespace sccl::shim {
 namespace {

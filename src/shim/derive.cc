@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/env.h"
+#include "base/settings/env.h"
 #include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/config.h"

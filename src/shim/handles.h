@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "base/process.h"
+#include "base/os/process.h"
 #include "nccl_shim/nccl.h"
 #include "runtime/communicator/communicator.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/env.h"
+#include "base/settings/env.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "shim/boundary.h"
 #include "shim/config.h"

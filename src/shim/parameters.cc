@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/env.h"
+#include "base/settings/env.h"
 #include "shim/boundary.h"
 
 using namespace sccl;

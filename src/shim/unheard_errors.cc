@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/env.h"
+#include "base/settings/env.h"
 
 namespace sccl::shim {
 namespace {

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "nccl_shim/nccl.h"
 
 namespace sccl::shim {

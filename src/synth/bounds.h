@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "synth/problem.h"
-#include "topology/max_flow.h"
+#include "topology/graph/max_flow.h"
 
 namespace sccl::synth {
 

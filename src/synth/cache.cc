@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/sealed_file.h"
-#include "schedule/verify.h"
+#include "base/os/sealed_file.h"
+#include "schedule/proof/verify.h"
 #include "synth/frontier_json.h"
-#include "topology/automorphisms.h"
-#include "topology/canonical.h"
-#include "topology/json.h"
+#include "topology/formats/json.h"
+#include "topology/symmetry/automorphisms.h"
+#include "topology/symmetry/canonical.h"
 
 namespace sccl::synth {
 namespace {

@@ -2,7 +2,7 @@
 //
 // An entry belongs to the canonical form of a topology, a collective and a root. Jobs whose devices differ only in
 // their numbers, or whose roots a symmetry exchanges, find the same entry, and get its schedules in their own numbers.
-// An entry counts as absent if it is damaged (base/sealed_file.h), belongs to another topology, or holds a schedule
+// An entry counts as absent if it is damaged (base/os/sealed_file.h), belongs to another topology, or holds a schedule
 // that does not verify on the job's links.
 #pragma once
 
@@ -18,7 +18,7 @@ class Cache {
  public:
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  // The cache in cache_folder() (base/sealed_file.h); nothing when there is no such folder.
+  // The cache in cache_folder() (base/os/sealed_file.h); nothing when there is no such folder.
   static std::optional<Cache> of_user();
 
   // The catalogue installed with the library or command that contains this code (share/sccl/catalogue); read only.

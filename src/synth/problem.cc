@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "topology/routes.h"
+#include "topology/graph/routes.h"
 
 namespace sccl::synth {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
 
 namespace sccl::synth {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/nearest_word.h"
+#include "base/settings/nearest_word.h"
 #include "tools/launch/library.h"
 #include "tools/verbs/verbs.h"
 

@@ -151,6 +151,24 @@ TEST_CASE("a transfer of no bytes that meets one of some is told") {
         })) == "");
 }
 
+// The receiver looks once more before it sleeps: at whatever moment the wrong transfer comes, its own text is told.
+TEST_CASE("a transfer of another size is told at whatever moment it comes") {
+  for (int tens_of_us = 0; tens_of_us < 60; ++tens_of_us)
+    CHECK(failures(run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+            ncclComm_t comm = nullptr;
+            if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
+            int values[5] = {1, 2, 3, 4, 5};
+            if (rank == 0) std::this_thread::sleep_for(std::chrono::microseconds(10 * tens_of_us));
+            const ncclResult_t result = rank == 0 ? ncclSend(values, 0, ncclInt32, 1, comm, nullptr)
+                                                  : ncclRecv(values, 5, ncclInt32, 0, comm, nullptr);
+            const std::string told = ncclGetLastError(nullptr);
+            ncclCommAbort(comm);
+            if (result != ncclInvalidUsage || told.find("of another size") == std::string::npos)
+              return describe("transfer", result) + ": " + told;
+            return "";
+          })) == "");
+}
+
 TEST_CASE("a transfer to self needs its twin in the group") {
   CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
           int value = 1;

@@ -1,5 +1,5 @@
 // Settings in files: syntax, precedence, and files that are no files.
-#include "base/conf_file.h"
+#include "base/settings/conf_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/env.h"
-#include "base/log.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 
 using namespace sccl;
 

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/nearest_word.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
+#include "base/settings/nearest_word.h"
 #include "base/types.h"
 
 using namespace sccl;

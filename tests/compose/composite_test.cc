@@ -8,9 +8,9 @@
 #include "compose/expand.h"
 #include "compose/verify.h"
 #include "portfolio/composites.h"
-#include "schedule/check_program.h"
-#include "schedule/lower.h"
-#include "schedule/verify.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/proof/check_program.h"
+#include "schedule/proof/verify.h"
 #include "topology/presets.h"
 
 using namespace sccl;

@@ -6,7 +6,7 @@
 #include "compose/expand.h"
 #include "portfolio/composites.h"
 #include "portfolio/portfolio.h"
-#include "schedule/simulate.h"
+#include "schedule/simulation/simulate.h"
 #include "topology/presets.h"
 
 using namespace sccl;

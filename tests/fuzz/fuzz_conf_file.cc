@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/conf_file.h"
+#include "base/settings/conf_file.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "schedule/msccl_import.h"
-#include "schedule/verify.h"
+#include "schedule/msccl/msccl_import.h"
+#include "schedule/proof/verify.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sccl::schedule;

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "schedule/cost.h"
 #include "schedule/json.h"
-#include "schedule/msccl_export.h"
-#include "schedule/simulate.h"
-#include "schedule/verify.h"
+#include "schedule/msccl/msccl_export.h"
+#include "schedule/proof/verify.h"
+#include "schedule/simulation/cost.h"
+#include "schedule/simulation/simulate.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sccl::schedule;

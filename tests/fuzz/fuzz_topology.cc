@@ -7,14 +7,14 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "topology/canonical.h"
-#include "topology/json.h"
-#include "topology/load.h"
-#include "topology/metrics.h"
-#include "topology/nccl_xml.h"
-#include "topology/paths.h"
+#include "topology/formats/json.h"
+#include "topology/formats/load.h"
+#include "topology/formats/nccl_xml.h"
+#include "topology/graph/metrics.h"
 #include "topology/probe/probe.h"
-#include "topology/system_topology.h"
+#include "topology/symmetry/canonical.h"
+#include "topology/system/paths.h"
+#include "topology/system/system_topology.h"
 
 namespace {
 

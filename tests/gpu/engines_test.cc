@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
 #include "gpu/captured.h"
 #include "gpu/failures.h"
 #include "gpu/fresh_machine.h"

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "gpu/failures.h"
-#include "topology/load.h"
+#include "topology/formats/load.h"
 #include "topology/presets.h"
 #include "topology/probe/probe.h"
 

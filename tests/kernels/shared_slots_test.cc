@@ -7,7 +7,7 @@
 #include "kernels/host/target.h"
 #include "kernels/program/flat_program.h"
 #include "schedule/layout.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/prepare.h"
 #include "sum_call.h"
 #include "topology/presets.h"
 

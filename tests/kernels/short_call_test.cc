@@ -8,7 +8,7 @@
 
 #include "kernels/program/flat_program.h"
 #include "schedule/layout.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/prepare.h"
 #include "topology/presets.h"
 
 using namespace sccl;

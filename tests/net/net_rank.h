@@ -18,7 +18,7 @@
 #include "runtime/program/connections.h"
 #include "runtime/transport/net/net_transport.h"
 #include "schedule/layout.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/prepare.h"
 #include "sum_call.h"
 #include "topology/presets.h"
 

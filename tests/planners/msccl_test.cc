@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 
 #include "planners/planners.h"
-#include "schedule/cost.h"
-#include "schedule/msccl_export.h"
-#include "schedule/msccl_import.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/prepare.h"
+#include "schedule/msccl/msccl_export.h"
+#include "schedule/msccl/msccl_import.h"
+#include "schedule/simulation/cost.h"
 #include "topology/presets.h"
 
 using namespace sccl;

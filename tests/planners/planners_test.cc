@@ -5,10 +5,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "schedule/check_program.h"
-#include "schedule/lower.h"
-#include "schedule/prepare.h"
-#include "schedule/verify.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/lowering/prepare.h"
+#include "schedule/proof/check_program.h"
+#include "schedule/proof/verify.h"
 #include "topology/presets.h"
 
 using namespace sccl;

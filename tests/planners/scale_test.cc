@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "planners/planners.h"
-#include "schedule/cost.h"
-#include "schedule/simulate.h"
+#include "schedule/simulation/cost.h"
+#include "schedule/simulation/simulate.h"
 #include "topology/presets.h"
 
 using namespace sccl;

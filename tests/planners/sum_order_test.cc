@@ -1,5 +1,5 @@
 // Which schedules add in the same order, and therefore give the same bits.
-#include "schedule/sum_order.h"
+#include "schedule/lowering/sum_order.h"
 
 #include <catch2/catch.hpp>
 

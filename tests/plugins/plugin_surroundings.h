@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "base/log.h"
+#include "base/settings/log.h"
 
 namespace plugin_test {
 

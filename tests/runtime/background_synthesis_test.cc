@@ -13,7 +13,7 @@
 #include <numeric>
 #include <thread>
 
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "rank_threads.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/communicator/group.h"

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/log.h"
+#include "base/settings/log.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

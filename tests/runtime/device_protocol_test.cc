@@ -4,7 +4,7 @@
 #include "kernels/device/connection.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/tuning/ranking.h"
-#include "schedule/cost.h"
+#include "schedule/simulation/cost.h"
 #include "topology/presets.h"
 
 using namespace sccl;

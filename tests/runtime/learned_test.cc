@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
 #include "runtime/choice/tuning/ranking.h"
 
 using namespace sccl;

@@ -12,7 +12,7 @@
 #include "runtime/program/connections.h"
 #include "runtime/transport/transport.h"
 #include "schedule/layout.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/prepare.h"
 #include "sum_call.h"
 #include "topology/presets.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/settings/nccl_filters.h"
 

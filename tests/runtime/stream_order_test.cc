@@ -7,7 +7,7 @@
 #include "planners/planners.h"
 #include "runtime/program/transfers.h"
 #include "runtime/transport/stream/stream_log.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/prepare.h"
 #include "topology/topology.h"
 
 using namespace sccl;

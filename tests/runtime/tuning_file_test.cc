@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

@@ -1,11 +1,11 @@
 // The check of programs refuses those that are wrong: the planners' tests show that it accepts those that are right.
-#include "schedule/check_program.h"
+#include "schedule/proof/check_program.h"
 
 #include <catch2/catch.hpp>
 #include <functional>
 
 #include "base/error.h"
-#include "schedule/lower.h"
+#include "schedule/lowering/lower.h"
 
 using namespace sccl;
 using namespace sccl::schedule;

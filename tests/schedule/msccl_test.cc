@@ -3,9 +3,9 @@
 #include <random>
 
 #include "base/error.h"
-#include "schedule/msccl_export.h"
-#include "schedule/msccl_import.h"
-#include "schedule/verify.h"
+#include "schedule/msccl/msccl_export.h"
+#include "schedule/msccl/msccl_import.h"
+#include "schedule/proof/verify.h"
 
 using namespace sccl;
 using namespace sccl::schedule;

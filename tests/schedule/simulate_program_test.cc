@@ -1,12 +1,12 @@
 // Programs on cores that ranks share: the arithmetic of passes over memory, latency, and turns.
-#include "schedule/simulate_program.h"
+#include "schedule/simulation/simulate_program.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
 
 #include "base/error.h"
-#include "schedule/lower.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/lowering/prepare.h"
 #include "topology/presets.h"
 
 using namespace sccl;

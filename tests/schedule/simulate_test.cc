@@ -1,13 +1,13 @@
 // The closed form and the simulator give the papers' arithmetic, and the simulator's rules hold.
-#include "schedule/simulate.h"
+#include "schedule/simulation/simulate.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "base/error.h"
 #include "paper_schedules.h"
-#include "schedule/cost.h"
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
+#include "schedule/simulation/cost.h"
 
 using namespace sccl;
 using namespace sccl::schedule;

@@ -1,5 +1,5 @@
 // The verifier refuses every kind of wrong schedule and names what is wrong.
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
 
 #include <catch2/catch.hpp>
 #include <functional>

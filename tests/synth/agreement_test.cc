@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
 #include "synth/reference/smt.h"
 #include "synth/synthesize.h"
 #include "topology/presets.h"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
 #include "topology/presets.h"
 
 using namespace sccl;

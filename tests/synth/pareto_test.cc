@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
 #include "topology/presets.h"
 
 using namespace sccl;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
 #include "synth/bounds.h"
 #include "synth/flooding.h"
 #include "synth/symmetry.h"

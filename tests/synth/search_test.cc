@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "schedule/verify.h"
+#include "schedule/proof/verify.h"
 #include "synth/synthesize.h"
 #include "topology/presets.h"
 

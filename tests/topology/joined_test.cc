@@ -1,11 +1,11 @@
 // Parts of machines: named with the machine, and chosen so that their devices reach one another.
-#include "topology/joined.h"
+#include "topology/graph/joined.h"
 
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "topology/json.h"
-#include "topology/load.h"
+#include "topology/formats/json.h"
+#include "topology/formats/load.h"
 #include "topology/presets.h"
 
 using namespace sccl;

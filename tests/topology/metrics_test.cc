@@ -1,5 +1,5 @@
 // Distances, flows and bounds: the papers' figures, and agreement of minimum cuts with all cuts.
-#include "topology/metrics.h"
+#include "topology/graph/metrics.h"
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -1,18 +1,18 @@
 // NCCL's topology XML: what is accepted, what is written, and that nothing is lost on the way to a Topology and back.
-#include "topology/nccl_xml.h"
+#include "topology/formats/nccl_xml.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
-#include "topology/canonical.h"
-#include "topology/json.h"
-#include "topology/load.h"
-#include "topology/paths.h"
+#include "topology/formats/json.h"
+#include "topology/formats/load.h"
+#include "topology/graph/routes.h"
 #include "topology/presets.h"
-#include "topology/routes.h"
-#include "topology/system_topology.h"
+#include "topology/symmetry/canonical.h"
+#include "topology/system/paths.h"
+#include "topology/system/system_topology.h"
 
 using namespace sccl;
 using namespace sccl::topology;

@@ -1,11 +1,11 @@
 // Kinds of ways between devices, as nvidia-smi would name them.
-#include "topology/paths.h"
+#include "topology/system/paths.h"
 
 #include <catch2/catch.hpp>
 
-#include "topology/nccl_xml.h"
+#include "topology/formats/nccl_xml.h"
 #include "topology/presets.h"
-#include "topology/system_topology.h"
+#include "topology/system/system_topology.h"
 
 using namespace sccl::topology;
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "topology/json.h"
-#include "topology/routes.h"
+#include "topology/formats/json.h"
+#include "topology/graph/routes.h"
 
 using namespace sccl;
 using namespace sccl::topology;

@@ -8,13 +8,13 @@
 
 #include "base/error.h"
 #include "skip.h"
-#include "topology/canonical.h"
-#include "topology/nccl_xml.h"
-#include "topology/paths.h"
+#include "topology/formats/nccl_xml.h"
+#include "topology/graph/routes.h"
 #include "topology/presets.h"
 #include "topology/probe/hwloc.h"
-#include "topology/routes.h"
-#include "topology/system_topology.h"
+#include "topology/symmetry/canonical.h"
+#include "topology/system/paths.h"
+#include "topology/system/system_topology.h"
 
 using namespace sccl;
 using namespace sccl::topology;

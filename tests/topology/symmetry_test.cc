@@ -7,10 +7,10 @@
 #include <random>
 
 #include "base/error.h"
-#include "topology/automorphisms.h"
-#include "topology/canonical.h"
-#include "topology/json.h"
+#include "topology/formats/json.h"
 #include "topology/presets.h"
+#include "topology/symmetry/automorphisms.h"
+#include "topology/symmetry/canonical.h"
 
 using namespace sccl;
 using namespace sccl::topology;

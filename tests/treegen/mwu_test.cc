@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "machines.h"
-#include "topology/canonical.h"
+#include "topology/symmetry/canonical.h"
 #include "treegen/graph/bounds.h"
 #include "treegen/packing/fewest.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "machines.h"
-#include "schedule/prepare.h"
-#include "schedule/simulate.h"
+#include "schedule/lowering/prepare.h"
+#include "schedule/simulation/simulate.h"
 #include "treegen/packing/pack.h"
 
 using namespace sccl;

@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "machines.h"
-#include "schedule/check_program.h"
-#include "schedule/lower.h"
-#include "schedule/prepare.h"
-#include "schedule/simulate.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/lowering/prepare.h"
+#include "schedule/proof/check_program.h"
+#include "schedule/simulation/simulate.h"
 #include "treegen/graph/frames.h"
 #include "treegen/schedules/to_schedule.h"
 

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "packing/hybrid.h"
-#include "schedule/check_program.h"
-#include "schedule/prepare.h"
-#include "schedule/simulate.h"
+#include "schedule/lowering/prepare.h"
+#include "schedule/proof/check_program.h"
+#include "schedule/simulation/simulate.h"
 #include "topology/presets.h"
 #include "treegen/graph/frames.h"
 #include "treegen/schedules/three_phase.h"

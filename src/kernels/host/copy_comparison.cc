@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "kernels/host/reduce_copy.h"
 #include "platform/host/peer_memory.h"
 

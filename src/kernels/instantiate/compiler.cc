@@ -9,11 +9,11 @@
 #include <cstring>
 #include <set>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/sealed_file.h"
-#include "base/shared_library.h"
+#include "base/os/sealed_file.h"
+#include "base/os/shared_library.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "kernels/instantiate/embedded.h"
 
 namespace sccl::kernels {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime {
 namespace {

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
+#include "base/settings/log.h"
 #include "kernels/instantiate/embedded.h"
 
 namespace sccl::kernels {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
 #include "kernels/instantiate/compiler.h"
 #include "kernels/instantiate/instance.h"
 

@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 
 namespace sccl::net::plugin {
 namespace {
 
-// Levels and subsystems are NCCL's numbers, which base/log.h uses, too.
+// Levels and subsystems are NCCL's numbers, which base/settings/log.h uses, too.
 void log_line(int level, unsigned long flags, const char* file, int line, const char* format, ...) {
   const auto as_level = static_cast<log::Level>(level);
   if (level > static_cast<int>(log::Level::warn) && !log::enabled(as_level, static_cast<log::Subsystem>(flags))) return;

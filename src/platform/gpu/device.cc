@@ -6,8 +6,8 @@
 #include <map>
 #include <mutex>
 
-#include "base/env.h"
-#include "base/log.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 
 namespace sccl::gpu {
 namespace {

@@ -5,9 +5,9 @@
 #include <cctype>
 #include <optional>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "topology/probe/nvml.h"
 #include "topology/probe/sysfs.h"
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "base/log.h"
 #include "base/round_up.h"
+#include "base/settings/log.h"
 
 namespace sccl::gpu {
 namespace {

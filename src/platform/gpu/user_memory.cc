@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/os/process.h"
 #include "platform/gpu/memory.h"
 #include "platform/host/exported_memory.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/os/process.h"
 
 #if !defined(MADV_POPULATE_WRITE)
 #define MADV_POPULATE_WRITE 23

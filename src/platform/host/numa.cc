@@ -7,7 +7,7 @@
 #include <array>
 #include <fstream>
 
-#include "base/log.h"
+#include "base/settings/log.h"
 
 namespace sccl::host {
 

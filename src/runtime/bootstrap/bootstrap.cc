@@ -15,10 +15,10 @@
 #include <optional>
 #include <thread>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "runtime/bootstrap/descriptors.h"
 #include "runtime/bootstrap/fixed_address.h"
 #include "runtime/bootstrap/root.h"

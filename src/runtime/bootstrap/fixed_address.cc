@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/env.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/settings/env.h"
 #include "runtime/bootstrap/root.h"
 #include "runtime/bootstrap/sockets/socket.h"
 #include "runtime/bootstrap/unique_id.h"

@@ -13,8 +13,8 @@
 #include <cerrno>
 #include <memory>
 
-#include "base/log.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
+#include "base/settings/log.h"
 #include "runtime/bootstrap/id_format.h"
 
 namespace sccl::runtime {

@@ -8,7 +8,7 @@
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
 #include "runtime/transport/shm/memory_layout.h"
-#include "schedule/cost.h"
+#include "schedule/simulation/cost.h"
 
 namespace sccl::runtime {
 namespace {

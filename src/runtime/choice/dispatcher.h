@@ -60,7 +60,7 @@ struct DeviceReach {
 Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceReach reach);
 
 // How the messages of a call of a device travel: the protocol asked for where it can serve, else the one that costs
-// least (schedule/cost.h) on `steps` links in turn, of which the busiest carries `busiest_us` of payload.
+// least (schedule/simulation/cost.h) on `steps` links in turn, of which the busiest carries `busiest_us` of payload.
 struct DeviceMessages {
   std::size_t longest_bytes = 0;  // of a chunk
   int steps = 1;

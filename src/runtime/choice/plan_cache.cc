@@ -1,14 +1,14 @@
 #include "runtime/choice/plan_cache.h"
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
 #include "runtime/program/connections.h"
-#include "schedule/check_program.h"
-#include "schedule/lower.h"
-#include "schedule/prepare.h"
-#include "schedule/verify.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/lowering/prepare.h"
+#include "schedule/proof/check_program.h"
+#include "schedule/proof/verify.h"
 
 namespace sccl::runtime {
 namespace {

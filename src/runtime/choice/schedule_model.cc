@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "compose/expand.h"
-#include "topology/json.h"
+#include "topology/formats/json.h"
 
 namespace sccl::runtime {
 namespace {

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <thread>
 
-#include "base/env.h"
-#include "base/log.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/control/control_all_gather.h"
 #include "runtime/gpu/kernel/device_executor.h"

@@ -236,7 +236,8 @@ class GroupRun {
       bool moved = false;
       Executor* sleeper = nullptr;
       const auto poll = [&] {
-        moved = turn();
+        // A turn may end the last call by its error: there is nothing left to sleep for.
+        moved = turn() || unfinished() == 0;
         if (!moved) (sleeper = &last().executor())->before_sleep();
         return moved;
       };

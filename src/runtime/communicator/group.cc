@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/process.h"
-#include "base/thread.h"
+#include "base/os/process.h"
+#include "base/os/thread.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/communicator/driver.h"
 

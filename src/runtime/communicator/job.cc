@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 
 namespace sccl::runtime {
 namespace {

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cstdio>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime {
 namespace {

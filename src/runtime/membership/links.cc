@@ -10,15 +10,15 @@
 #include <mutex>
 #include <set>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "topology/joined.h"
-#include "topology/json.h"
-#include "topology/load.h"
-#include "topology/nccl_xml.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
+#include "topology/formats/json.h"
+#include "topology/formats/load.h"
+#include "topology/formats/nccl_xml.h"
+#include "topology/graph/joined.h"
 #include "topology/probe/probe.h"
-#include "topology/system_topology.h"
+#include "topology/system/system_topology.h"
 
 namespace sccl::runtime {
 namespace {

@@ -14,8 +14,8 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
+#include "base/settings/log.h"
 #include "base/siphash.h"
 #include "kernels/host/copy_comparison.h"
 #include "platform/host/fences.h"
@@ -30,7 +30,7 @@
 #include "runtime/membership/tuner_situation.h"
 #include "runtime/transport/p2p/device_exchange.h"
 #include "runtime/transport/stream/stream_path.h"
-#include "topology/json.h"
+#include "topology/formats/json.h"
 
 namespace sccl::runtime {
 namespace {

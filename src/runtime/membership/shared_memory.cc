@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/process_registry.h"
+#include "base/os/process_registry.h"
 
 namespace sccl::runtime {
 namespace {

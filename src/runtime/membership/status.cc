@@ -14,10 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "runtime/membership/membership.h"
 #include "runtime/membership/memberships.h"
 

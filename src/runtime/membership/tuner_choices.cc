@@ -6,9 +6,9 @@
 #include <cstring>
 #include <sstream>
 
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "runtime/choice/dispatcher.h"
-#include "schedule/cost.h"
+#include "schedule/simulation/cost.h"
 
 namespace sccl::runtime {
 namespace {

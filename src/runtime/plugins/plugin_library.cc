@@ -9,8 +9,8 @@
 #include <mutex>
 #include <set>
 
-#include "base/env.h"
-#include "base/log.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime {
 namespace {

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime {
 namespace {

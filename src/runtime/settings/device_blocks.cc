@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/env.h"
-#include "base/log.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "base/log.h"
-#include "base/nearest_word.h"
+#include "base/settings/log.h"
+#include "base/settings/nearest_word.h"
 
 namespace sccl::runtime {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string_view>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "planners/planners.h"
 #include "platform/host/caches.h"
 #include "portfolio/portfolio.h"

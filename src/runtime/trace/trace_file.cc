@@ -8,10 +8,10 @@
 #include <ctime>
 #include <fstream>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/path_pattern.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
+#include "base/settings/path_pattern.h"
 
 namespace sccl::runtime {
 namespace {

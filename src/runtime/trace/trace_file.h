@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/fd.h"
-#include "base/process.h"
+#include "base/os/process.h"
 #include "base/trace_events.h"
 
 namespace sccl::runtime {

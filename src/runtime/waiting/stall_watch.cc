@@ -1,8 +1,8 @@
 #include "runtime/waiting/stall_watch.h"
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/env.h"
+#include "base/settings/env.h"
 
 namespace sccl::runtime {
 namespace {

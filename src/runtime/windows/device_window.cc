@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "platform/gpu/user_memory.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/transport/stream/stream_path.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/gpu/kernel/device_executor.h"

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "compose/expand.h"
 #include "planners/planners.h"
-#include "schedule/cost.h"
+#include "schedule/simulation/cost.h"
 
 namespace sccl::tools {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "portfolio/composites.h"
 #include "portfolio/portfolio.h"
-#include "schedule/simulate.h"
+#include "schedule/simulation/simulate.h"
 
 namespace sccl::tools {
 
@@ -19,7 +19,7 @@ inline constexpr int kSlots = portfolio::Pipeline{}.slots;
 struct Call {
   Collective collective = Collective::allreduce;
   Rank root = 0;
-  double bytes = 0;  // the L of schedule/cost.h
+  double bytes = 0;  // the L of schedule/simulation/cost.h
 };
 
 struct Candidate {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "schedule/json.h"
-#include "schedule/msccl_import.h"
+#include "schedule/msccl/msccl_import.h"
 
 namespace sccl::tools {
 

@@ -1,6 +1,6 @@
 #include "tools/input/topology_argument.h"
 
-#include "topology/load.h"
+#include "topology/formats/load.h"
 
 namespace sccl::tools {
 

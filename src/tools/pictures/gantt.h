@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schedule/simulate.h"
+#include "schedule/simulation/simulate.h"
 
 namespace sccl::tools {
 

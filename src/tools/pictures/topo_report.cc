@@ -5,10 +5,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "topology/automorphisms.h"
-#include "topology/json.h"
-#include "topology/metrics.h"
-#include "topology/paths.h"
+#include "topology/formats/json.h"
+#include "topology/graph/metrics.h"
+#include "topology/symmetry/automorphisms.h"
+#include "topology/system/paths.h"
 
 namespace sccl::tools {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "topology/canonical.h"
-#include "topology/load.h"
+#include "topology/formats/load.h"
+#include "topology/symmetry/canonical.h"
 
 namespace sccl::tools {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "schedule/simulate.h"
+#include "schedule/simulation/simulate.h"
 
 namespace sccl::tools {
 

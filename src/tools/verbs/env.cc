@@ -1,5 +1,5 @@
 // sccl env: the table of environment variables, as text, Markdown or JSON.
-#include "base/env.h"
+#include "base/settings/env.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

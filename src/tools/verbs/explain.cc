@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
 #include "kernels/host/copy_comparison.h"
 #include "runtime/choice/tuning/ranking.h"
 #include "runtime/choice/tuning/tuning_file.h"
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"
 #include "tools/verbs/verbs.h"
-#include "topology/json.h"
+#include "topology/formats/json.h"
 
 namespace sccl::tools {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "schedule/json.h"
-#include "schedule/msccl_export.h"
-#include "schedule/verify.h"
+#include "schedule/msccl/msccl_export.h"
+#include "schedule/proof/verify.h"
 #include "tools/input/schedule_file.h"
 #include "tools/pictures/steps_picture.h"
 #include "tools/verbs/verbs.h"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "kernels/instantiate/kernel_store.h"
 #include "tools/verbs/verbs.h"
 

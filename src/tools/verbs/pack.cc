@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "portfolio/tree_candidates.h"
 #include "schedule/json.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/prepare.h"
 #include "tools/input/byte_size.h"
 #include "tools/input/candidates.h"
 #include "tools/input/schedule_file.h"

@@ -8,8 +8,8 @@
 #include <span>
 #include <stdexcept>
 
-#include "base/env.h"
 #include "base/error.h"
+#include "base/settings/env.h"
 #include "planners/planners.h"
 #include "portfolio/portfolio.h"
 #include "runtime/settings/settings.h"
@@ -19,8 +19,8 @@
 #include "tools/perf/report.h"
 #include "tools/perf/tuning_trace.h"
 #include "tools/verbs/verbs.h"
-#include "topology/joined.h"
-#include "topology/load.h"
+#include "topology/formats/load.h"
+#include "topology/graph/joined.h"
 #include "topology/presets.h"
 
 namespace sccl::tools {

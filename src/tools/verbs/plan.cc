@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "compose/bound.h"
-#include "schedule/cost.h"
+#include "schedule/simulation/cost.h"
 #include "tools/input/byte_size.h"
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"

@@ -1,5 +1,5 @@
 // sccl simulate: the time of a schedule on a machine, and which data passes each link at which time.
-#include "schedule/simulate.h"
+#include "schedule/simulation/simulate.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "compose/expand.h"
-#include "schedule/cost.h"
 #include "schedule/json.h"
-#include "schedule/prepare.h"
-#include "schedule/simulate_program.h"
-#include "schedule/verify.h"
+#include "schedule/lowering/prepare.h"
+#include "schedule/proof/verify.h"
+#include "schedule/simulation/cost.h"
+#include "schedule/simulation/simulate_program.h"
 #include "tools/input/byte_size.h"
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"

@@ -12,18 +12,18 @@
 #include <thread>
 #include <vector>
 
-#include "base/env.h"
 #include "base/error.h"
+#include "base/settings/env.h"
 #include "platform/host/measure_copies.h"
 #include "tools/pictures/topo_report.h"
 #include "tools/pictures/topo_svg.h"
 #include "tools/verbs/verbs.h"
-#include "topology/canonical.h"
-#include "topology/json.h"
+#include "topology/formats/json.h"
+#include "topology/formats/nccl_xml.h"
 #include "topology/measurement.h"
-#include "topology/nccl_xml.h"
 #include "topology/probe/probe.h"
-#include "topology/system_topology.h"
+#include "topology/symmetry/canonical.h"
+#include "topology/system/system_topology.h"
 
 namespace sccl::tools {
 namespace {

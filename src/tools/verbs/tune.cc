@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
 #include "planners/planners.h"
 #include "runtime/choice/tuning/learned.h"
 #include "runtime/choice/tuning/ranking.h"

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "schedule/msccl_import.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/prepare.h"
+#include "schedule/msccl/msccl_import.h"
 #include "tools/input/schedule_file.h"
 #include "tools/verbs/verbs.h"
 

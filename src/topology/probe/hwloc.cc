@@ -2,7 +2,7 @@
 #include "topology/probe/hwloc.h"
 
 #include "base/error.h"
-#include "base/shared_library.h"
+#include "base/os/shared_library.h"
 
 #if __has_include(<hwloc.h>)
 #include <hwloc.h>

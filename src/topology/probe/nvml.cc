@@ -5,8 +5,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/shared_library.h"
-#include "topology/system.h"
+#include "base/os/shared_library.h"
+#include "topology/system/system.h"
 
 namespace sccl::topology::probe {
 namespace {

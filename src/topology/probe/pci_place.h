@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/system.h"
+#include "topology/system/system.h"
 
 namespace sccl::topology::probe {
 

@@ -8,7 +8,7 @@
 #include "topology/probe/peers.h"
 #include "topology/probe/rocm_smi.h"
 #include "topology/probe/sysfs.h"
-#include "topology/system_topology.h"
+#include "topology/system/system_topology.h"
 
 namespace sccl::topology::probe {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/load.h"
+#include "topology/formats/load.h"
 
 namespace sccl::topology::probe {
 

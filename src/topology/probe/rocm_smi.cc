@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "base/shared_library.h"
+#include "base/os/shared_library.h"
 
 namespace sccl::topology::probe {
 namespace {

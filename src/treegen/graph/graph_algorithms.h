@@ -1,4 +1,4 @@
-// Cheapest arborescences from the LEMON library, behind plain types as in topology/max_flow.h.
+// Cheapest arborescences from the LEMON library, behind plain types as in topology/graph/max_flow.h.
 //
 // LEMON 1.3.1 does not compile as C++20, so only one source file includes it, and that file and this header keep to
 // C++17. Amounts and costs are integers: results do not depend on rounding, and every rank computes the same results.
@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "topology/max_flow.h"
+#include "topology/graph/max_flow.h"
 
 namespace sccl::treegen {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/routes.h"
+#include "topology/graph/routes.h"
 #include "topology/topology.h"
 #include "treegen/graph/graph_algorithms.h"
 #include "treegen/math/rational.h"

@@ -10,8 +10,8 @@
 #include <memory>
 #include <span>
 
-#include "base/env.h"
 #include "base/error.h"
+#include "base/settings/env.h"
 
 namespace sccl::runtime {
 namespace {

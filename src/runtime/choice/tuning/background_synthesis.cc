@@ -7,11 +7,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/thread.h"
-#include "schedule/verify.h"
+#include "base/os/thread.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
+#include "schedule/proof/verify.h"
 #include "synth/cache.h"
 #include "synth/frontier_json.h"
 #include "synth/pareto.h"

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime {
 namespace {

@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
-#include "schedule/cost.h"
 #include "schedule/layout.h"
-#include "schedule/sum_order.h"
+#include "schedule/lowering/sum_order.h"
+#include "schedule/simulation/cost.h"
 
 namespace sccl::runtime {
 namespace {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "base/log.h"
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime {
 namespace {

@@ -2,7 +2,7 @@
 //
 // Beside the machine (processor, cores this process may use), an entry depends on the links and the number of ranks;
 // all of this is in the file and makes its name. A file that is damaged, or of another machine or version, is ignored
-// and said so in one line. In base/sealed_file.h's form.
+// and said so in one line. In base/os/sealed_file.h's form.
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
+#include "base/settings/log.h"
 #include "platform/host/fences.h"
 
 namespace sccl::runtime {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/log.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime::hosts {
 namespace {

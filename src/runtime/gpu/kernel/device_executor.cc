@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/tuning/ranking.h"
 #include "runtime/program/reduction.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/program/reduction.h"

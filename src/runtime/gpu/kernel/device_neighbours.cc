@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "runtime/gpu/kernel/device_executor.h"
 
 namespace sccl::runtime {

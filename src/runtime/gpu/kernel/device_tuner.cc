@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
+#include "base/settings/log.h"
 #include "runtime/choice/tuning/autotuner.h"
 
 namespace sccl::runtime {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "runtime/call/signature.h"
 
 namespace sccl::runtime {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/gpu/move_arguments.h"
-#include "schedule/prepare.h"
+#include "schedule/lowering/prepare.h"
 
 namespace sccl::runtime {
 namespace {

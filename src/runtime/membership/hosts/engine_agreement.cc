@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "net/choose.h"
 
 namespace sccl::runtime {

@@ -6,8 +6,8 @@
 #include <set>
 #include <span>
 
-#include "base/env.h"
 #include "base/error.h"
+#include "base/settings/env.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 #include "runtime/bootstrap/sockets/socket.h"
 

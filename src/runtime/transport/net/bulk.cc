@@ -1,7 +1,7 @@
 #include "runtime/transport/net/bulk.h"
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 
 namespace sccl::runtime {
 

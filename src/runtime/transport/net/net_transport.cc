@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "platform/host/fences.h"
 
 namespace sccl::runtime {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 
 namespace sccl::runtime {
 namespace {

@@ -4,10 +4,10 @@
 #include <array>
 #include <numeric>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/process_registry.h"
+#include "base/os/process_registry.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/settings/device_blocks.h"
 #include "runtime/transport/p2p/peer_check.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/env.h"
 #include "base/round_up.h"
+#include "base/settings/env.h"
 
 namespace sccl::runtime {
 namespace {

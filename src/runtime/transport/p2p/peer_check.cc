@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/settings/log.h"
 #include "kernels/instantiate/device_kernels.h"
 #include "runtime/program/transfers.h"
 

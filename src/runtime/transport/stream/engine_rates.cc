@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/sealed_file.h"
+#include "base/os/sealed_file.h"
+#include "base/settings/log.h"
 #include "kernels/gpu/move_arguments.h"
 #include "kernels/instantiate/device_kernels.h"
 #include "kernels/instantiate/embedded.h"

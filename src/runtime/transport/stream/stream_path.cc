@@ -7,10 +7,10 @@
 #include <numeric>
 #include <random>
 
-#include "base/env.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/process_registry.h"
+#include "base/os/process_registry.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "platform/gpu/stream_operations.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/transport/p2p/device_layout.h"

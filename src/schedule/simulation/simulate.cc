@@ -1,0 +1,402 @@
+#include "schedule/simulation/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "schedule/simulation/cost.h"
+#include "schedule/simulation/event_queue.h"
+#include "schedule/transfer_graph.h"
+
+namespace sccl::schedule {
+namespace {
+
+using Picoseconds = double;  // whole numbers; exact beyond two hours
+
+constexpr double kPsPerUs = 1e6;
+// The state of more slices would not fit into a few gigabytes.
+constexpr double kMostSlices = 1 << 27;
+constexpr int kMostLanes = 1 << 12;
+
+struct Event {
+  enum class Kind : std::uint8_t { enter, follow, arrive, applied };
+  Picoseconds not_before = 0;  // enter: when the last byte has passed the previous link
+  int message = 0;
+  int connection = 0;
+  int slice = 0;
+  std::int16_t hop = 0;  // enter: index of the link on the path
+  Kind kind = Kind::enter;
+};
+
+struct EdgeState {
+  Picoseconds alpha = 0;
+  double ps_per_byte = 0;
+  int first_lane = 0;
+  int lanes = 1;
+  bool used = false;
+  EdgeUse use;
+};
+
+struct ConnectionState {
+  Picoseconds last_begin = 0;  // of its last slice
+  int first = 0;
+  int end = 0;
+  int position = 0;  // of the next message
+  int slice = 0;
+  int under_way = 0;
+  int awaits = -1;  // the value that the next message reads
+};
+
+// One slice of a value.
+struct ValueState {
+  static constexpr int kMayReplace = -2;  // the old value is complete, and all its readers have read it
+  static constexpr int kNobody = -1;
+  int missing = 0;        // arrivals until the value is complete
+  int unread = 0;         // messages that have not read it yet
+  int waiting = kNobody;  // head of the list of arrivals that may not replace the old value yet
+  int next = -1;          // the value that replaces it
+};
+
+class Engine {
+ public:
+  Engine(const Schedule& schedule, const SimulationOptions& options)
+      : schedule_(schedule), options_(options), edges_(schedule.topology), graph_(transfer_graph(schedule, edges_)) {
+    cut_slices();
+    prepare_links();
+    prepare_values();
+    prepare_connections();
+    adder_free_.assign(static_cast<std::size_t>(schedule.ranks), 0);
+    add_ps_per_byte_ = options.reduce_gbytes_per_s > 0 ? 1e3 / options.reduce_gbytes_per_s : 0;
+  }
+
+  Simulation run() {
+    open_steps();
+    queue_.run([&](Picoseconds now, const Event& event) { handle(now, event); });
+    if (applied_ != slices_total_)
+      fail(ErrorCode::internal_error, "schedule '{}': {} of {} slices never arrive with {} slots: was it verified?",
+           schedule_.name, slices_total_ - applied_, slices_total_, options_.slots);
+    return result();
+  }
+
+ private:
+  const TransferGraph::Message& message(int at) const { return graph_.messages[static_cast<std::size_t>(at)]; }
+  const Send& send(int at) const { return schedule_.sends[static_cast<std::size_t>(message(at).send)]; }
+  int slices_of(int at) const { return chunk_slices_[static_cast<std::size_t>(message(at).chunk)]; }
+  ConnectionState& connection_of(int at) { return connections_[static_cast<std::size_t>(message(at).connection)]; }
+  bool stepwise() const { return options_.progress == Progress::stepwise; }
+
+  void cut_slices() {
+    for (const double fraction : chunk_fractions(schedule_)) {
+      const double bytes = fraction * options_.bytes;
+      const double slices =
+          options_.slice_bytes > 0 ? std::max(1.0, std::ceil(bytes / options_.slice_bytes - 1e-9)) : 1;
+      chunk_bytes_.push_back(bytes);
+      chunk_slices_.push_back(static_cast<int>(std::min(slices, kMostSlices + 1)));
+    }
+    if (options_.slice_bytes == 0 && schedule_.weights.empty()) uniform_bytes_ = chunk_bytes_.front();
+    most_slices_ = *std::max_element(chunk_slices_.begin(), chunk_slices_.end());
+    // Every message gets room for the largest number of slices; skipping those that a message lacks takes time, too.
+    if (static_cast<double>(graph_.messages.size()) * most_slices_ > kMostSlices)
+      fail(ErrorCode::invalid_argument,
+           "schedule '{}': {} sends in up to {} slices of {} bytes are more than is simulated: use larger slices",
+           schedule_.name, graph_.messages.size(), most_slices_, options_.slice_bytes);
+    for (int at = 0; at < static_cast<int>(graph_.messages.size()); ++at) slices_total_ += slices_of(at);
+  }
+
+  double slice_bytes(int at, int slice) const {
+    if (uniform_bytes_ >= 0) return uniform_bytes_;  // avoids reading the message, which is rarely in cache
+    const double bytes = chunk_bytes_[static_cast<std::size_t>(message(at).chunk)];
+    if (most_slices_ == 1 || slices_of(at) == 1) return bytes;
+    return slice + 1 < slices_of(at) ? options_.slice_bytes : bytes - options_.slice_bytes * slice;
+  }
+
+  void prepare_links() {
+    const auto check_lanes = [&](int lanes) {
+      if (lanes > kMostLanes)
+        fail(ErrorCode::invalid_argument,
+             "topology '{}' has a link or shared set of {} lanes: at most {} are simulated", schedule_.topology.name,
+             lanes, kMostLanes);
+    };
+    std::size_t lanes = 0;
+    edge_states_.resize(static_cast<std::size_t>(edges_.size()));
+    for (const EdgeId edge : graph_.way) edge_states_[static_cast<std::size_t>(edge)].used = true;
+    for (EdgeId edge = 0; edge < edges_.size(); ++edge) {
+      EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
+      if (!state.used) continue;
+      check_lanes(edges_[edge].lanes);
+      state.alpha = std::round(edges_[edge].alpha_us * kPsPerUs);
+      state.ps_per_byte = lane_us_per_byte(edges_[edge], schedule_.topology) * kPsPerUs;
+      state.lanes = edges_[edge].lanes;
+      state.first_lane = static_cast<int>(lanes);
+      state.use.edge = edge;
+      lanes += static_cast<std::size_t>(state.lanes);
+    }
+    for (const topology::SharedSet& set : schedule_.topology.shared) {
+      check_lanes(set.lanes);
+      set_lanes_.emplace_back(static_cast<std::size_t>(set.lanes), 0);
+    }
+    lane_free_.assign(lanes, 0);
+  }
+
+  void prepare_values() {
+    const auto slices = static_cast<std::size_t>(most_slices_);
+    values_.resize(graph_.values.size() * slices);
+    for (std::size_t value = 0; value < graph_.values.size(); ++value) {
+      const TransferGraph::Value& from = graph_.values[value];
+      any_replaces_ = any_replaces_ || from.replaces;
+      const ValueState state{from.arrivals, from.reads, from.replaces ? ValueState::kNobody : ValueState::kMayReplace,
+                             from.next};
+      std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(value * slices), slices, state);
+    }
+    if (any_replaces_) next_waiting_.assign(graph_.messages.size() * slices, ValueState::kNobody);
+  }
+
+  void prepare_connections() {
+    for (std::size_t connection = 0; connection + 1 < graph_.first_message.size(); ++connection) {
+      const int first = graph_.first_message[connection];
+      connections_.push_back({0, first, graph_.first_message[connection + 1], first, 0, 0, -1});
+      skip_short_messages(connections_.back());
+      look_ahead(connections_.back());
+    }
+  }
+
+  std::size_t slice_index(int of, int slice) const {
+    return static_cast<std::size_t>(of) * static_cast<std::size_t>(most_slices_) + static_cast<std::size_t>(slice);
+  }
+  ValueState& value(int value, int slice) { return values_[slice_index(value, slice)]; }
+
+  // Dataflow: opens all steps at once. Stepwise: opens the next step that has sends.
+  void open_steps() {
+    const std::size_t begin = opened_;
+    if (begin == graph_.by_step.size()) return;
+    const Step step = send(graph_.by_step[begin]).step;
+    while (opened_ < graph_.by_step.size() && (!stepwise() || send(graph_.by_step[opened_]).step == step)) {
+      left_in_step_ += slices_of(graph_.by_step[opened_]);
+      ++opened_;
+    }
+    open_step_ = step;
+    for (std::size_t i = begin; i < opened_; ++i) try_connection(connection_of(graph_.by_step[i]));
+  }
+
+  void handle(Picoseconds now, const Event& event) {
+    now_ = now;
+    switch (event.kind) {
+      case Event::Kind::enter:
+        enter(event);
+        break;
+      case Event::Kind::follow:
+        try_connection(connections_[static_cast<std::size_t>(event.connection)]);
+        break;
+      case Event::Kind::arrive:
+        arrive(event.message, event.slice);
+        break;
+      case Event::Kind::applied:
+        applied(event.message, event.slice);
+        break;
+    }
+  }
+
+  // Sends the connection's next slice when everything it waits for is there. A slice asks for the link when the slice
+  // before it begins, so connections that share a link take turns.
+  void try_connection(ConnectionState& state) {
+    if (state.last_begin > now_ || !may_leave(state)) return;
+    const int connection = static_cast<int>(&state - connections_.data());
+    const Event first{now_, state.position, connection, state.slice, 0, Event::Kind::enter};
+    ++state.under_way;
+    advance(state);
+    state.last_begin = enter(first);
+    if (state.last_begin > now_ || may_leave(state))
+      queue_.add(state.last_begin, {0, first.message, connection, 0, 0, Event::Kind::follow});
+  }
+
+  // True if everything that the connection's next slice waits for is there. Every event that may change the answer
+  // tries the connection again.
+  bool may_leave(const ConnectionState& state) {
+    if (state.position == state.end || (options_.slots > 0 && state.under_way == options_.slots)) return false;
+    if (stepwise() && send(state.position).step > open_step_) return false;
+    return value(state.awaits, state.slice).missing == 0;
+  }
+
+  // Dataflow: one slice of each message in turn, as a lane repeats its list. Stepwise: message by message.
+  void advance(ConnectionState& state) {
+    if (stepwise()) {
+      if (++state.slice < slices_of(state.position)) return;
+      state.slice = 0;
+    }
+    ++state.position;
+    skip_short_messages(state);
+    look_ahead(state);
+  }
+
+  void look_ahead(ConnectionState& state) const {
+    state.awaits = state.position < state.end ? message(state.position).reads : -1;
+  }
+
+  void skip_short_messages(ConnectionState& state) const {
+    if (stepwise() || most_slices_ == 1) return;
+    while (true) {
+      while (state.position < state.end && slices_of(state.position) <= state.slice) ++state.position;
+      if (state.position < state.end || state.slice + 1 == most_slices_) return;
+      state.position = state.first;
+      ++state.slice;
+    }
+  }
+
+  // Occupies the next link of the slice's path; returns the time at which the slice begins to pass it.
+  Picoseconds enter(const Event& event) {
+    const auto way = graph_.way_of(event.connection);
+    const EdgeId edge = way[static_cast<std::size_t>(event.hop)];
+    EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
+    const double bytes = slice_bytes(event.message, event.slice);
+    const auto lanes = lane_free_.begin() + state.first_lane;
+    const auto lane = state.lanes == 1 ? lanes : std::min_element(lanes, lanes + state.lanes);
+    const auto sets = edges_.sets_of(edge);
+    Picoseconds begin = std::max(now_, *lane);
+    for (const int set : sets) begin = std::max(begin, *first_free(set));
+    const Picoseconds end = std::max(begin + std::round(bytes * state.ps_per_byte), event.not_before);
+    *lane = end;
+    for (const int set : sets) *first_free(set) = end;
+    record(state, event, static_cast<int>(lane - lanes), bytes, begin, end);
+    if (static_cast<std::size_t>(event.hop) + 1 < way.size())
+      queue_.add(begin + state.alpha, {end + state.alpha, event.message, event.connection, event.slice,
+                                       static_cast<std::int16_t>(event.hop + 1), Event::Kind::enter});
+    else
+      queue_.add(end + state.alpha, {0, event.message, event.connection, event.slice, 0, Event::Kind::arrive});
+    return begin;
+  }
+
+  std::vector<Picoseconds>::iterator first_free(int set) {
+    auto& lanes = set_lanes_[static_cast<std::size_t>(set)];
+    return std::min_element(lanes.begin(), lanes.end());
+  }
+
+  void record(EdgeState& state, const Event& event, int lane, double bytes, Picoseconds begin, Picoseconds end) {
+    if (state.use.bytes == 0 && state.use.end_us == 0) state.use.begin_us = begin / kPsPerUs;
+    state.use.bytes += bytes;
+    state.use.busy_us += (end - begin) / kPsPerUs;
+    state.use.end_us = std::max(state.use.end_us, end / kPsPerUs);
+    if (options_.detail == Detail::transfers)
+      transfers_.push_back(
+          {state.use.edge, lane, message(event.message).send, event.slice, begin / kPsPerUs, end / kPsPerUs});
+  }
+
+  // The source's value has been read, and the slice has reached the other rank's memory.
+  void arrive(int at, int slice) {
+    if (!any_replaces_ && receiving_ps_per_byte(at) == 0) {
+      applied(at, slice);
+      return;
+    }
+    const int source = message(at).reads;
+    if (--value(source, slice).unread == 0) release_successor(value(source, slice), slice);
+    ValueState& made = value(message(at).makes, slice);
+    if (made.waiting != ValueState::kMayReplace)
+      next_waiting_[slice_index(at, slice)] = std::exchange(made.waiting, at);
+    else if (receiving_ps_per_byte(at) > 0)
+      apply(at, slice);
+    else
+      applied(at, slice);
+  }
+
+  // When a value is complete and all its readers have read it, the next value may replace it.
+  void release_successor(const ValueState& old, int slice) {
+    if (old.next < 0 || old.missing > 0 || old.unread > 0) return;
+    int waiting = std::exchange(value(old.next, slice).waiting, ValueState::kMayReplace);
+    while (waiting >= 0) apply(std::exchange(waiting, next_waiting_[slice_index(waiting, slice)]), slice);
+  }
+
+  // Time of the receiver's adders per byte.
+  double receiving_ps_per_byte(int at) const { return message(at).kind == SendKind::reduce ? add_ps_per_byte_ : 0; }
+
+  // Uses the event queue, so that a long chain of values that wait for one another is no deep recursion.
+  void apply(int at, int slice) {
+    const double ps_per_byte = receiving_ps_per_byte(at);
+    Picoseconds end = now_;
+    if (ps_per_byte > 0) {
+      Picoseconds& free = adder_free_[static_cast<std::size_t>(send(at).dst)];
+      end = free = std::max(now_, free) + std::round(slice_bytes(at, slice) * ps_per_byte);
+    }
+    queue_.add(end, {0, at, message(at).connection, slice, 0, Event::Kind::applied});
+  }
+
+  void applied(int at, int slice) {
+    ++applied_;
+    end_ = std::max(end_, now_);
+    const int made = message(at).makes;
+    if (ValueState& state = value(made, slice); --state.missing == 0) {
+      release_successor(state, slice);
+      if (state.unread > 0)
+        for (const int reader : graph_.readers_of(made))
+          if (ConnectionState& next = connections_[static_cast<std::size_t>(reader)]; next.awaits == made)
+            try_connection(next);
+    }
+    ConnectionState& connection = connection_of(at);
+    --connection.under_way;
+    if (options_.slots > 0) try_connection(connection);
+    if (--left_in_step_ == 0) open_steps();
+  }
+
+  Simulation result() {
+    Simulation simulation;
+    simulation.time_us = end_ / kPsPerUs;
+    simulation.slices = slices_total_;
+    for (const EdgeState& state : edge_states_)
+      if (state.used) simulation.edges.push_back(state.use);
+    simulation.transfers = std::move(transfers_);
+    std::stable_sort(simulation.transfers.begin(), simulation.transfers.end(),
+                     [](const Transfer& a, const Transfer& b) {
+                       return a.edge != b.edge ? a.edge < b.edge : a.begin_us < b.begin_us;
+                     });
+    return simulation;
+  }
+
+  const Schedule& schedule_;
+  const SimulationOptions options_;
+  EdgeIndex edges_;
+  TransferGraph graph_;
+  EventQueue<Event> queue_;
+  Picoseconds now_ = 0;
+  Picoseconds end_ = 0;
+
+  bool any_replaces_ = false;  // some rank's value is replaced by a later one
+  double uniform_bytes_ = -1;  // size of every slice if all are equal, else -1
+  std::vector<double> chunk_bytes_;
+  std::vector<int> chunk_slices_;
+  int most_slices_ = 1;
+  std::int64_t slices_total_ = 0;
+  std::int64_t applied_ = 0;
+
+  std::vector<EdgeState> edge_states_;
+  std::vector<Picoseconds> lane_free_;               // by link and lane: when it is free again
+  std::vector<std::vector<Picoseconds>> set_lanes_;  // by shared set and lane: when it is free again
+  std::vector<ConnectionState> connections_;
+  std::vector<Picoseconds> adder_free_;  // by rank: when its adders are free again
+  double add_ps_per_byte_ = 0;
+
+  std::vector<ValueState> values_;  // by value and slice
+  std::vector<int> next_waiting_;   // by message and slice: lists of arrivals that wait to replace a value
+
+  std::size_t opened_ = 0;  // messages of graph_.by_step whose step has begun
+  Step open_step_ = 0;
+  std::int64_t left_in_step_ = 0;
+  std::vector<Transfer> transfers_;
+};
+
+void check(const SimulationOptions& options) {
+  for (const double figure : {options.bytes, options.slice_bytes, options.reduce_gbytes_per_s})
+    if (!(figure >= 0) || !std::isfinite(figure))
+      fail(ErrorCode::invalid_argument,
+           "simulation of {} bytes in slices of {}, adding at {} GB/s: give finite figures that are not negative",
+           options.bytes, options.slice_bytes, options.reduce_gbytes_per_s);
+  if (options.slots < 0)
+    fail(ErrorCode::invalid_argument, "simulation with {} slots: give 0 (no bound) or more", options.slots);
+}
+
+}  // namespace
+
+Simulation simulate(const Schedule& schedule, const SimulationOptions& options) {
+  check(options);
+  return Engine(schedule, options).run();
+}
+
+}  // namespace sccl::schedule

@@ -1,0 +1,64 @@
+// A discrete-event simulation of a schedule on its topology: the time at which each slice passes each link.
+//
+// The model. A chunk is cut into slices. A slice leaves a rank when its value is complete there, when the earlier
+// messages on the same connection (source, destination) have left, and when the receiver has a free slot. On each link
+// of its path it takes the lane that becomes free first, in the order of requests, for bytes / (rate of a lane);
+// likewise on a shared set. The links of one path overlap (cut-through): the head of a slice moves on after the link's
+// latency. At the receiver the slice waits until the value that it replaces has been read, is reduced at the rank's
+// rate, and frees its slot. Latency delays a slice but does not occupy a link, as in SCCL's S alpha + (R / C) L beta.
+//
+// Times are whole picoseconds and ties are broken by position, so results are the same on every machine. Cost: O(n log
+// t) for n = slices x links of their paths and t different times of pending events; memory O(sends + slices).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace sccl::schedule {
+
+// What separates steps: only the data (as programs run), or a barrier (as in SCCL's model).
+enum class Progress : std::uint8_t { dataflow, stepwise };
+
+enum class Detail : std::uint8_t { totals, transfers };
+
+struct SimulationOptions {
+  double bytes = 0;                // L of schedule/simulation/cost.h
+  double slice_bytes = 0;          // 0: a chunk is one slice
+  int slots = 0;                   // of a connection; 0: unlimited
+  double reduce_gbytes_per_s = 0;  // of one rank; 0: reducing takes no time
+  Progress progress = Progress::dataflow;
+  Detail detail = Detail::transfers;
+};
+
+// One slice on one lane of one link.
+struct Transfer {
+  EdgeId edge = 0;
+  int lane = 0;
+  int send = 0;  // position in Schedule::sends
+  int slice = 0;
+  double begin_us = 0;
+  double end_us = 0;
+};
+
+struct EdgeUse {
+  EdgeId edge = 0;
+  double bytes = 0;
+  double busy_us = 0;  // summed over lanes
+  double begin_us = 0;
+  double end_us = 0;
+};
+
+struct Simulation {
+  double time_us = 0;
+  std::int64_t slices = 0;          // number of slices sent
+  std::vector<EdgeUse> edges;       // used edges, ascending
+  std::vector<Transfer> transfers;  // on each link in order of begin_us; empty with Detail::totals
+};
+
+// The schedule must have passed verify(). Throws invalid_argument when a used link has no bandwidth, an option is
+// negative or not finite, or there are more slices than memory should hold.
+Simulation simulate(const Schedule& schedule, const SimulationOptions& options);
+
+}  // namespace sccl::schedule
