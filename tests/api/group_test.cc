@@ -1,6 +1,8 @@
 // Groups, point-to-point transfers and InitAll through the C API.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "world.h"
 
