@@ -215,7 +215,7 @@ DeviceExecutor::KnownProgram& DeviceExecutor::program_of(const Plan& plan) {
   KnownProgram known;
   known.flat = &plan.program;
   plan.program.packed(0, known.block, device::gpu::kMostStagedBytes);
-  known.address = resources_->keep(known.block.size());
+  known.address = resources_->working().keep(known.block.size());
   known.program = plan.program.packed(known.address, known.block, device::gpu::kMostStagedBytes);
   return programs_.emplace(&plan, std::move(known)).first->second;
 }
@@ -223,11 +223,13 @@ DeviceExecutor::KnownProgram& DeviceExecutor::program_of(const Plan& plan) {
 // Where all is lent out, kernels that have been launched give theirs back when they end; what is only prepared, or
 // captured, holds its own.
 std::byte* DeviceExecutor::lend(std::size_t bytes, u64 sequence, gpu::Address& address) {
-  while (!resources_->can_lend(bytes) && resources_->returns_after(bytes, enqueued_)) {
+  while (!resources_->packages().can_lend(bytes) && resources_->packages().returns_after(bytes, enqueued_)) {
     watch_.check();
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  return resources_->lend(bytes, sequence, address);
+  const CallPackages::Loan loan = resources_->packages().lend(bytes, sequence);
+  address = loan.address;
+  return loan.data;
 }
 
 // The first kernel that is not captured brings the program to the device. A captured one, which may run before that,
@@ -421,21 +423,21 @@ void DeviceExecutor::fill_common(Arguments& arguments, const kernels::FlatProgra
                                     std::min<u64>(layout.slot_bytes(), (most * call.element_bytes + 63) / 64 * 64);
   call.scratch_slot_bytes =
       flat.scratch_slots() == 0 ? 0 : arguments.scratch_channel_bytes / static_cast<u64>(flat.scratch_slots());
-  call.scratch = resources_->scratch(arguments.scratch_channel_bytes * arguments.channels);
+  call.scratch = resources_->working().scratch(arguments.scratch_channel_bytes * arguments.channels);
   arguments.most_operands = static_cast<u32>(flat.most_operands());
   arguments.most_destinations = static_cast<u32>(flat.most_destinations());
   if (call.protocol != device::Protocol::simple) {
     arguments.bounce_bytes =
         call.protocol == device::Protocol::ll ? device::kLlPayloadBytes : device::kLineMessageBytes;
     arguments.bounce_buffers = arguments.most_operands + 1;
-    arguments.bounce = resources_->bounce(static_cast<std::size_t>(arguments.channels) * lanes *
-                                          arguments.bounce_buffers * arguments.bounce_bytes);
+    arguments.bounce = resources_->working().bounce(static_cast<std::size_t>(arguments.channels) * lanes *
+                                                    arguments.bounce_buffers * arguments.bounce_bytes);
   }
-  arguments.lanes = resources_->lanes(static_cast<std::size_t>(arguments.channels) * lanes);
-  arguments.connections = resources_->connections();
-  arguments.connections_per_channel = resources_->connections_per_channel();
+  arguments.lanes = resources_->working().lanes(static_cast<std::size_t>(arguments.channels) * lanes);
+  arguments.connections = resources_->tables().connections();
+  arguments.connections_per_channel = resources_->tables().connections_per_channel();
   arguments.control = resources_->control();
-  arguments.peer_controls = resources_->peer_controls();
+  arguments.peer_controls = resources_->tables().peer_controls();
   arguments.ranks = static_cast<u32>(membership_.ranks);
   arguments.rank = static_cast<u32>(membership_.rank);
   arguments.host = resources_->device_words();

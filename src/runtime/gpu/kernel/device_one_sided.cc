@@ -49,7 +49,7 @@ void DeviceExecutor::prepare(const PutRequest& request) {
     arguments.bytes = request.data.size();
   }
   arguments.arrived = pointer(on_device_.signal(to.peer, membership_.rank, to.signal, to.context));
-  arguments.sent = resources_->sent(to.peer, to.signal, to.context);
+  arguments.sent = resources_->tables().sent(to.peer, to.signal, to.context);
   prepare_one_sided(arguments, request.stream);
 }
 
@@ -66,7 +66,7 @@ void DeviceExecutor::prepare(std::span<const SignalWait> waits, StreamHandle str
     const SignalAddress& from = next->from;
     arguments.waits[arguments.wait_count++] = {
         pointer(on_device_.signal(membership_.rank, from.peer, from.signal, from.context)),
-        resources_->used(from.peer, from.signal, from.context), next->count, from.peer};
+        resources_->tables().used(from.peer, from.signal, from.context), next->count, from.peer};
     if (++next != merged.end() && arguments.wait_count < kMostWaits) continue;
     prepare_one_sided(arguments, stream);
     arguments.wait_count = 0;

@@ -221,7 +221,8 @@ void StreamCalls::cut(const Plan& plan, std::span<const device::Chunk> chunks, d
   call.slice_count = (longest + call.slice_elements - 1) / call.slice_elements;
   call.chunks = chunks.data();
   call.scratch_slot_bytes = std::min(slice_bytes, (bytes + 63) / 64 * 64);
-  call.scratch = resources_.scratch(static_cast<std::size_t>(plan.program.scratch_slots()) * call.scratch_slot_bytes);
+  call.scratch =
+      resources_.working().scratch(static_cast<std::size_t>(plan.program.scratch_slots()) * call.scratch_slot_bytes);
 }
 
 void StreamCalls::enqueue(const kernels::FlatProgram& transfers, std::span<const device::Chunk> chunks, Shape shape) {

@@ -86,14 +86,14 @@ StreamSignals::Arguments StreamSignals::arguments(SignalStep step) const {
 
 GateSignal StreamSignals::outgoing(const SignalAddress& to) const {
   return {at<u64>(resources_.membership().signal(to.peer, path_.rank, to.signal, to.context)),
-          resources_.sent(to.peer, to.signal, to.context), at<SignalGate>(path_.gate_address(to.peer, path_.rank)),
-          number_of(to), 0};
+          resources_.tables().sent(to.peer, to.signal, to.context),
+          at<SignalGate>(path_.gate_address(to.peer, path_.rank)), number_of(to), 0};
 }
 
 GateSignal StreamSignals::incoming(const SignalWait& wait) const {
   const SignalAddress& from = wait.from;
   return {at<u64>(resources_.membership().signal(path_.rank, from.peer, from.signal, from.context)),
-          resources_.used(from.peer, from.signal, from.context),
+          resources_.tables().used(from.peer, from.signal, from.context),
           at<SignalGate>(path_.gate_address(path_.rank, from.peer)), number_of(from), wait.count};
 }
 

@@ -1,0 +1,38 @@
+// What kernels of a rank look up in its device's memory: peers' controls, connections, counters of signals.
+#pragma once
+
+#include <memory>
+
+#include "kernels/gpu/arguments.h"
+#include "platform/gpu/memory.h"
+#include "runtime/transport/p2p/device_membership.h"
+
+namespace sccl::runtime {
+
+class KernelTables {
+ public:
+  // Fills the tables. They stay as they are; counters are the kernels' own, and begin at zero.
+  KernelTables(const DeviceMembership& membership, Rank rank);
+
+  // By rank; null where this device does not reach a peer's memory.
+  device::gpu::Control* const* peer_controls() const;
+  // Of all channels, those of one channel after another.
+  device::gpu::DeviceConnection* connections() const;
+  device::u32 connections_per_channel() const { return connections_per_channel_; }
+
+  // Signals sent to a rank, and signals of a rank that this one has used up.
+  device::u64* sent(Rank peer, int signal, int context) const { return counter(0, peer, signal, context); }
+  device::u64* used(Rank peer, int signal, int context) const { return counter(1, peer, signal, context); }
+
+ private:
+  void connect(const DeviceMembership& membership, Rank rank);
+  device::u64* counter(int which, Rank peer, int signal, int context) const;
+
+  int ranks_;
+  std::shared_ptr<gpu::DeviceMemory> controls_;
+  std::shared_ptr<gpu::DeviceMemory> counters_;
+  std::shared_ptr<gpu::DeviceMemory> connections_;
+  device::u32 connections_per_channel_ = 0;
+};
+
+}  // namespace sccl::runtime
