@@ -89,8 +89,10 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
   for (Rank rank = 0; rank < membership_.ranks; ++rank)
     shares_queues_ = shares_queues_ || (rank != membership_.rank && shares_queues(rank));
   keeps_pace_ = shares_queues_;
-  watch_.watch_device(last_.event);
-  gate_.add(this, [this] { return watch_.idle() || watch_.known_lost(); });
+  watch_.loss().watch(last_.event);
+  // Last: a failure that a turn reports needs the whole executor.
+  thread_.start(DeviceWatch::kPeriod, [this] { return watch_.turn(); });
+  gate_.add(this, [this] { return watch_.in_flight().idle() || watch_.loss().known(); });
 }
 
 // A rank of this process on this device.
@@ -100,17 +102,19 @@ bool DeviceExecutor::shares_queues(Rank rank) const {
 
 DeviceExecutor::~DeviceExecutor() {
   const auto begun = std::chrono::steady_clock::now();
-  const auto overdue = [&] { return watch_.stopping() && std::chrono::steady_clock::now() - begun > kAbortLimit; };
-  const auto ended = [&] { return watch_.idle() || watch_.device_is_lost(); };
+  const auto overdue = [&] {
+    return watch_.in_flight().stopping() && std::chrono::steady_clock::now() - begun > kAbortLimit;
+  };
+  const auto ended = [&] { return watch_.in_flight().idle() || watch_.loss().ask(); };
   while (!ended() && !overdue()) std::this_thread::sleep_for(std::chrono::microseconds(50));
   gate_.remove(this);
-  watch_.watch_device(nullptr);
-  if (!watch_.idle() && !watch_.known_lost()) {
+  watch_.loss().watch(nullptr);
+  if (!watch_.in_flight().idle() && !watch_.loss().known()) {
     log::warn("rank {}: a kernel has not ended {} ms after it was told to; its memory is kept", membership_.rank,
               kAbortLimit.count());
     new std::shared_ptr<DeviceResources>(resources_.shared());  // for good: the kernel may still use it
   }
-  watch_.end();  // while all that its reports use is there
+  thread_.end();  // while all that its reports use is there
   try {
     const gpu::Current current(on_device_.device);
     for (const Last* last : {&last_, &last_captured_})

@@ -16,12 +16,13 @@
 #include "runtime/choice/plan_cache.h"
 #include "runtime/choice/schedule_model.h"
 #include "runtime/gpu/kernel/device_tuner.h"
-#include "runtime/gpu/kernel/device_watch.h"
 #include "runtime/gpu/resources/device_gate.h"
 #include "runtime/gpu/resources/device_resources.h"
 #include "runtime/gpu/resources/symmetric_windows.h"
 #include "runtime/gpu/stream/stream_calls.h"
 #include "runtime/gpu/stream/stream_signals.h"
+#include "runtime/gpu/watch/device_watch.h"
+#include "runtime/gpu/watch/periodic_thread.h"
 #include "runtime/membership/membership.h"
 #include "runtime/program/transfers.h"
 #include "schedule/layout.h"
@@ -81,7 +82,7 @@ class DeviceExecutor {
   void withdraw() noexcept;
 
   // Kernels end soon, whatever they wait for.
-  void stop() noexcept { watch_.stop_kernels(); }
+  void stop() noexcept { watch_.in_flight().stop_kernels(); }
 
  private:
   using Arguments = device::gpu::CallArguments;
@@ -213,6 +214,9 @@ class DeviceExecutor {
   void* fork_event_ = nullptr;
   gpu::Stream forked_from_ = nullptr;
   bool forked_ = false;
+
+  // The last member: it ends before the others go, since its reports come back to this object (withdraw()).
+  PeriodicThread thread_;
 };
 
 }  // namespace sccl::runtime

@@ -34,7 +34,7 @@ void DeviceExecutor::refuse_after_withdrawal() const {
 
 void DeviceExecutor::announce(device::u64 sequence, gpu::Stream stream) {
   peer(membership_.rank).words->launched.store(sequence, std::memory_order_seq_cst);
-  watch_.launched(sequence);
+  watch_.in_flight().launched(sequence);
   try {
     refuse_after_withdrawal();
   } catch (const Error&) {
@@ -54,7 +54,7 @@ void DeviceExecutor::announce(device::u64 sequence, gpu::Stream stream) {
 void DeviceExecutor::take_back_announcement(device::u64 sequence) {
   launches_ = sequence - 1;
   peer(membership_.rank).words->launched.store(launches_, std::memory_order_seq_cst);
-  watch_.launched(launches_);
+  watch_.in_flight().launched(launches_);
 }
 
 // Pairs with launch_next.
@@ -65,7 +65,7 @@ void DeviceExecutor::keep_pace() {
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank || !shares_queues(rank)) continue;
     const auto& calls = peer(rank).words->collectives;
-    while (calls.load(std::memory_order_acquire) < own && !watch_.stopping()) {
+    while (calls.load(std::memory_order_acquire) < own && !watch_.in_flight().stopping()) {
       if (std::chrono::steady_clock::now() > limit) {
         keeps_pace_ = false;
         return log::warn(
@@ -91,7 +91,7 @@ void DeviceExecutor::withdraw() noexcept {
         "until they have",
         membership_.rank, kWithdrawalLimit.count());
   // A call that has come to its end has its buffers back already.
-  if (!lends || watch_.device_is_lost() || (watch_.idle() && !watch_.kernel_was_stopped())) return;
+  if (!lends || watch_.loss().ask() || (watch_.in_flight().idle() && !watch_.in_flight().kernel_was_stopped())) return;
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank) continue;
     // A device gives up the kernels of a process that has ended before others can see the end.

@@ -88,7 +88,7 @@ void DeviceExecutor::prepare_one_sided(const OneSidedArguments& given, StreamHan
   if (prepared.capture.id == 0) prepared.sequence = ++launches_;
   arguments.sequence = prepared.sequence;
   arguments.ticket = ++tickets_;
-  watch_.launched_one_sided(arguments.sequence);
+  watch_.in_flight().launched_one_sided(arguments.sequence);
   const u32 threads = arguments.bytes <= kSmallPutBytes ? kFewThreads : device::gpu::kMostThreads;
   prepared.kernel = {resources_->kernels().function(kernels::kOneSided), arguments.blocks, threads, 0};
 }

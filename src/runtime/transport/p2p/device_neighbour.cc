@@ -12,7 +12,7 @@ device::u64 NeighbourWords::finished() const {
 }
 
 bool NeighbourWords::idle() const {
-  if (lost.load(std::memory_order_acquire) != 0) return true;  // pairs with DeviceWatch::ask_device
+  if (lost.load(std::memory_order_acquire) != 0) return true;  // pairs with DeviceLoss::ask
   const bool between =
       __atomic_load_n(&kernels.finished, __ATOMIC_ACQUIRE) == __atomic_load_n(&kernels.began, __ATOMIC_ACQUIRE);
   return between && finished() >= launched.load(std::memory_order_seq_cst);

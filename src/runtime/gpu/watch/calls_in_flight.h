@@ -1,0 +1,65 @@
+// What of this rank is in flight on its device, and whom it waits for. Kernels and streams tell it in words that the
+// host reads while they run.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/gpu/arguments.h"
+#include "runtime/gpu/resources/device_resources.h"
+#include "runtime/gpu/stream/stream_watch.h"
+#include "runtime/membership/membership.h"
+
+namespace sccl::runtime {
+
+class CallsInFlight {
+ public:
+  // Both must outlive it.
+  CallsInFlight(Membership& membership, DeviceResources& resources);
+
+  // The kernel of this number is being enqueued; every kernel up to it counts as in flight until it has ended.
+  void launched(device::u64 sequence) { launched_.store(sequence, std::memory_order_release); }  // pairs with idle()
+  // The kernel of this number is one of PutSignal, Signal or WaitSignal; 0: captured.
+  void launched_one_sided(device::u64 sequence) { one_sided_.store(sequence, std::memory_order_relaxed); }
+
+  // Everything that was enqueued has ended, as far as the host knows.
+  bool idle() const;
+  // Kernels end soon, whatever they wait for.
+  void stop_kernels() noexcept;
+  // They were told to, or one has ended early.
+  bool stopping() const;
+  bool kernel_was_stopped() const { return stop_reason() != device::gpu::StopReason::none; }
+  device::gpu::StopReason stop_reason() const;
+  // The rank because of which a kernel ended early.
+  Rank stopping_peer() const { return static_cast<Rank>(read(words_.peer)); }
+  // How many kernels have ended.
+  device::u64 finished() const { return read(words_.finished); }
+
+  // Whom the kernel, or the stream, waits for; -1: nobody that is known.
+  Rank awaited() const;
+  Rank awaited_by_kernel() const { return static_cast<Rank>(read(words_.awaited)) - 1; }
+  // Two calls in a row with the same rank are true when that rank is awaited all the time. Of one thread.
+  bool still_awaits(Rank rank);
+  // The records of lanes that wait. Of one thread: each call takes them away.
+  std::vector<LaneWait> take_waits();
+  // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
+  std::string text() const;
+
+  // Of the calls that streams order; null where kernels serve all calls.
+  StreamWatch* streams() { return streams_ ? &*streams_ : nullptr; }
+
+ private:
+  static device::u64 read(const device::u64& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
+  std::string call_text() const;
+
+  Membership& membership_;
+  device::gpu::HostWords& words_;
+  std::optional<StreamWatch> streams_;
+  std::atomic<device::u64> launched_{0};
+  std::atomic<device::u64> one_sided_{0};  // the number of the last kernel that was one, for texts
+  Rank asked_about_ = -1;                  // see still_awaits
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,49 @@
+// The slow half of waiting on a device: why the calls in flight cannot end. Every function throws what it finds:
+// because this rank was aborted, a peer failed, left or died, the ranks are in different calls, or a stream was given
+// to two ranks.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "runtime/call/stop.h"
+#include "runtime/gpu/watch/calls_in_flight.h"
+#include "runtime/membership/membership.h"
+
+namespace sccl::runtime {
+
+// For one thread.
+class DeviceCallHealth {
+ public:
+  // All must outlive it.
+  DeviceCallHealth(Membership& membership, CallsInFlight& in_flight, const StopFlags& stop)
+      : membership_(membership), in_flight_(in_flight), stop_(stop) {}
+
+  bool is_stopped() const {
+    return stop_.abort.load(std::memory_order_acquire) || stop_.revoked.load(std::memory_order_acquire);
+  }
+
+  // A kernel has said itself why it ended early.
+  void check_kernels();
+  // While nothing has moved for the time `waited`: all that can be found out about the calls and their ranks.
+  void check(std::chrono::steady_clock::duration waited);
+
+ private:
+  using Duration = std::chrono::steady_clock::duration;
+
+  void check_streams(Duration waited);
+  void check_same_calls() const;
+  void check_same_call(Rank peer) const;
+  void check_peers(Duration waited);
+  void check_follower(Duration waited) const;
+  [[noreturn]] void fail_mismatch(Rank peer) const;
+  [[noreturn]] void fail_stopped() const;
+  [[noreturn]] void fail_stopped_peer(Rank peer) const;
+
+  Membership& membership_;
+  CallsInFlight& in_flight_;
+  const StopFlags& stop_;
+  std::optional<std::chrono::steady_clock::time_point> stopped_since_;  // by a peer that has not said why
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,41 @@
+#include "runtime/gpu/watch/device_loss.h"
+
+#include "base/error.h"
+
+namespace sccl::runtime {
+namespace {
+
+// The driver's numbers: of a context that is no more, and of what captures forbid.
+constexpr gpu::Status kContextDestroyed = 709;
+constexpr gpu::Status kFirstOfCaptures = 900, kLastOfCaptures = 908;
+
+}  // namespace
+
+void DeviceLoss::watch(void* event) {
+  const std::lock_guard lock(mutex_);
+  event_ = event;
+}
+
+bool DeviceLoss::ask() {
+  if (known()) return true;
+  const std::lock_guard lock(mutex_);
+  if (event_ == nullptr) return false;
+  const gpu::Driver& driver = *device_.driver;
+  gpu::Status status = 0;
+  try {
+    const gpu::Current current(device_);
+    const gpu::RelaxedCapture relaxed(driver);
+    status = driver.event_query(event_);
+  } catch (const Error&) {
+    status = kContextDestroyed;
+  }
+  if (status == 0 || status == gpu::kNotReady || (status >= kFirstOfCaptures && status <= kLastOfCaptures))
+    return false;
+  status_.store(status, std::memory_order_release);  // pairs with known()
+  own_.lost.store(1, std::memory_order_release);     // pairs with NeighbourWords::idle
+  return true;
+}
+
+std::string DeviceLoss::text() const { return device_.driver->error_text(status_.load(std::memory_order_relaxed)); }
+
+}  // namespace sccl::runtime
