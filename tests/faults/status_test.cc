@@ -82,6 +82,39 @@ TEST_CASE("sccl status shows who waits for whom, and in which call", "[processes
         }) == "");
 }
 
+TEST_CASE("sccl status names the rank that comes last time and again", "[processes]") {
+  constexpr int kRanks = 4;
+  constexpr int kLate = 2;
+  const auto results = run_bare_world(Mode::processes, kRanks, [&](int rank, const ncclUniqueId& id) -> std::string {
+    ::setenv("SCCL_STATUS", "1", 1);
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, kRanks, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    std::vector<float> data(8192, 1.0f);
+    std::string wrong;
+    for (int call = 0; call < 60 && wrong.empty(); ++call) {
+      if (rank == kLate) ::usleep(20000);
+      if (ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess)
+        wrong = ncclGetLastError(nullptr);
+    }
+    // Of a call the arrivals are looked at when a later one begins.
+    const auto within = [](const std::string& text, const std::string& before) {
+      const std::size_t at = text.find(before);
+      return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + before.size());
+    };
+    const std::string text = sccl_status(::getpid());
+    if (wrong.empty() && (within(text, "rank 2 was last in ") < 80 || !contains(text, " after the median; host ")))
+      wrong = "rank 2 is not named in:\n" + text;
+    const int measured = within(text, "AllReduce, 32768 bytes: ");
+    if (wrong.empty() && (measured < 50 || measured > 60 || !contains(text, "MIF ")))
+      wrong = std::to_string(measured) + " of 60 calls are measured in:\n" + text;
+    const std::string json = sccl_status(::getpid(), "--json");
+    if (wrong.empty() && !contains(json, "\"arrivals\"")) wrong = json;
+    ncclCommDestroy(comm);
+    return wrong;
+  });
+  CHECK(failures(results) == "");
+}
+
 TEST_CASE("no status is shown unless asked for", "[processes]") {
   CHECK(ask_while_waiting("0", [](pid_t process) -> std::string {
           const std::string text = sccl_status(process);

@@ -26,6 +26,44 @@ def expect_code(result, code, what):
     expect(result.returncode == code, f"{what}: exit {result.returncode} instead of {code}: {result.stdout}{result.stderr}")
 
 
+def test_arrival():
+    """Ranks are late as asked for; who is late is named, at most once a minute."""
+    late = ["perf", "all_reduce", "-n", "4", "-b", "64K", "-e", "64K", "-w", "1"]
+    for place in ([], ["--threads"]):
+        result = run(*late, "-i", "100", "--arrival", "one=1:20ms", *place, env={"NCCL_DEBUG": "INFO"})
+        expect_code(result, 0, f"perf --arrival {place}")
+        named = re.findall(r"rank (\d) was last in \d+ % of \d+ calls, [0-9.]+ ms after the median; host ", result.stdout)
+        expect(named == ["1"], f"the late rank is named {named}")
+    for pattern in ("mif=10", "mif=0.5", "one=20", "half=20", "half=300us"):
+        result = run(*late, "-i", "3", "--arrival", pattern, "--json")
+        expect_code(result, 0, f"--arrival {pattern}")
+        for row in json.loads(result.stdout)["rows"]:
+            expect(row["wrong"] == 0 and row["us"] > 0 and row["in_call_us"] > 0, f"--arrival {pattern}: {row}")
+            expect((row["message_us"] is None) == pattern.endswith("us"), f"--arrival {pattern}: {row}")
+    for name in ("all_gather", "broadcast", "reduce", "sendrecv"):
+        expect_code(run("perf", name, "-n", "3", "-b", "24", "-e", "48K", "-f", "2000", "-i", "2", "--arrival", "mif=5"), 0, f"{name} --arrival")
+    with tempfile.TemporaryDirectory() as folder:
+        delays, table = os.path.join(folder, "delays"), os.path.join(folder, "table.csv")
+        with open(delays, "w") as file:
+            file.write("# us\n0 100 0 2.5\n\n50 0 0 0 # rank 0\n")
+        expect_code(run(*late, "-i", "3", "--arrival", "file=" + delays, "--csv", table), 0, "--arrival file=")
+        with open(table, newline="") as file:
+            rows = list(csv.DictReader(file))
+        expect(len(rows) == 2 and all(float(row["spread_us"]) > 0 for row in rows), f"the CSV of --arrival is {rows}")
+        for text, told in (("0 1\n", ":1: 2 delays for 4 ranks"), ("0 0 0 0\n0 x 0 0\n", ":2: 'x'"), ("# none\n", "no delays"),
+                           ("0 0 0 -1\n", ":1: '-1'"), ("1e99 0 0 0\n", ":1: '1e99'")):
+            with open(delays, "w") as file:
+                file.write(text)
+            result = run(*late, "--arrival", "file=" + delays)
+            expect_code(result, 2, f"delays {text!r}")
+            expect(told in result.stderr, f"delays {text!r}: {result.stderr}")
+    for wrong in ("mif", "mif=", "mif=-1", "mif=nan", "late=3", "one=4:3ms", "one=x:3", "one=3h", "half=100s", "file=/no/such", "20"):
+        result = run(*late, "--arrival", wrong)
+        expect_code(result, 2, f"--arrival {wrong}")
+        expect(sum("--arrival: " in line for line in result.stderr.splitlines()) == 1, f"--arrival {wrong}: {result.stderr}")
+    expect_code(run("perf", "all_reduce", "-n", "1", "--arrival", "mif=2"), 2, "--arrival of one rank")
+
+
 def test_perf():
     names = "all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv".split()
     for name in names:
@@ -311,7 +349,7 @@ def test_explain():
         expect_code(run("explain", *wrong), 2, f"explain {wrong}")
 
 
-{"perf": test_perf, "tune": test_tune, "explain": test_explain, "run": test_run, "verify": test_verify, "tables": test_tables,
+{"perf": test_perf, "arrival": test_arrival, "tune": test_tune, "explain": test_explain, "run": test_run, "verify": test_verify, "tables": test_tables,
  "topo": test_topo, "schedules": test_schedules, "simulate": test_simulate}[group]()
 for failure in failures:
     print(failure)

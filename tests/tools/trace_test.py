@@ -99,6 +99,38 @@ def test_damage(folder):
         expect(run(*wrong).returncode == 2, f"{wrong}")
 
 
+def track(process, rank, ranks, lane=""):
+    return {"ph": "M", "name": "thread_name", "pid": process, "tid": 1, "args": {"name": f"rank {rank} of {ranks}, c1{lane}"}}
+
+
+def test_arrivals(folder):
+    """Every call's last rank is counted, and one that is last time and again is named."""
+    def of_rank(rank, delay, calls=40):
+        return write(folder, f"rank{rank}.json", [clock(7, "a", 0.0), {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": f"n{rank}, process 7"}},
+                     track(7, rank, 3)] + [call(7, 1000.0 * number + delay, number) for number in range(1, calls + 1)])
+
+    traces = [of_rank(0, 0.0), of_rank(1, 100.0, 39), of_rank(2, 10.0)]
+    delays = os.path.join(folder, "delays")
+    result = run("trace", "arrivals", *traces, "--out", delays)
+    expect(result.returncode == 0 and "rank 1 was last in 100 % of 39 calls, 90.0 us after the median; n1, process 7" in result.stdout
+           and "1 calls are not in all" in result.stdout, f"trace arrivals: {result}")
+    with open(delays) as file:
+        lines = [line for line in file.read().splitlines() if not line.startswith("#")]
+    expect(lines == ["0.0 100.0 10.0"] * 39, f"delays are {lines[:3]}")
+    answer = json.loads(run("trace", "arrivals", *traces, "--json").stdout)
+    expect([rank["last"] for rank in answer[0]["ranks"]] == [0, 39, 0] and answer[0]["calls"] == 39, f"{answer}")
+    even = [of_rank(0, 0.0), of_rank(1, 0.0), of_rank(2, 0.0, 10)]
+    expect("no rank of 3 is last time and again in 10 calls" in run("trace", "arrivals", *even).stdout, "nobody is late")
+    for wrong in (["--communicator", "c9"], ["--out", "/no/such/folder/x"]):
+        result = run("trace", "arrivals", *even, *wrong)
+        expect(result.returncode == 2 and len(result.stderr.splitlines()) == 1, f"trace arrivals {wrong}: {result}")
+    expect(run("trace", "arrivals", write(folder, "other.json", [call(7, 1.0, 1)])).returncode == 2, "a trace without tracks")
+    strange = write(folder, "strange2.json", [track(7, 0, 1), track(8, 5, 2), {"ph": "M", "name": "thread_name", "pid": 7, "tid": 2, "args": {"name": 7}},
+                    {"ph": "X", "pid": 7, "tid": 1, "ts": 2, "cat": "call", "args": {"number": -4, "communicator": "c1"}},
+                    {"ph": "X", "pid": 7, "tid": "x", "ts": 2, "cat": "call", "args": {"number": 4, "communicator": "c1"}}, call(7, 1.0, 1)])
+    expect(run("trace", "arrivals", strange).returncode == 0, f"strange events: {run('trace', 'arrivals', strange)}")
+
+
 def test_measured(folder):
     """Every call of every rank is there once, and what was foreseen can be laid over one."""
     calls, environment = 30, {**os.environ, "SCCL_TRACE": os.path.join(folder, "measured.json")}
@@ -120,6 +152,9 @@ def test_measured(folder):
     expect(any(event.get("cat") == "slice" for event in events), "calls of several slices show none")
     names = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
     expect({f"rank {rank} of 3" for rank in range(3)} <= {name.split(",")[0] for name in names}, f"tracks are named {names}")
+    answer = json.loads(run("trace", "arrivals", *traces, "--json").stdout)
+    expect(answer[0]["calls"] == len(numbers[0]) and sum(rank["last"] for rank in answer[0]["ranks"]) == len(numbers[0]),
+           f"not every call has a last rank: {answer}")
     foreseen = os.path.join(folder, "foreseen.json")
     run("simulate", "--topo", "host:3", "--collective", "allreduce", "--bytes", "1M", "--trace", foreseen)
     events, _ = merged(folder, *traces, "--foreseen", foreseen, "--call", "5")
@@ -130,6 +165,7 @@ with tempfile.TemporaryDirectory() as place:
     test_measured(place)
     test_merge(place, test_foreseen(place))
     test_damage(place)
+    test_arrivals(place)
 for failure in failures:
     print(failure)
 sys.exit(1 if failures else 0)

@@ -29,6 +29,7 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
     : membership_(membership),
       calls_(membership.control.calls()),
       health_(membership.control, stop),
+      arrivals_(membership.control, membership.title()),
       chooser_(membership),
       connections_(membership),
       net_(connections_.between_hosts()),
@@ -48,6 +49,7 @@ void Executor::begin(const CollectiveRequest& request) {
   if (!about.rooted) current_.signature.root = 0;
   current_.collective = true;
   calls_.enter(current_.signature);
+  measure_arrival();
   if (trace_) trace_begin();
 
   // What is asked for goes before buffers in place.
@@ -95,6 +97,7 @@ bool Executor::repeats(const CollectiveRequest& request) const {
 void Executor::begin_again(const CollectiveRequest& request) {
   current_.signature.sequence = ++count_;
   calls_.enter(current_.signature);
+  if (count_ >= arrivals_.next()) measure_arrival();
   if (trace_) trace_begin();
   device::Call& call = geometry_.call();
   call.input = static_cast<const device::u8*>(request.send);
@@ -138,6 +141,13 @@ Executor::Progress Executor::step() {
   return progress;
 }
 
+void Executor::measure_arrival() {
+  const CallSignature& call = current_.signature;
+  const std::size_t bytes = call.count * size_bytes(call.type);
+  if (count_ < arrivals_.next() && bytes < ArrivalMeter::kLongBytes) return;
+  arrivals_.enter(count_, {call.collective, SizeClass::of(bytes).number}, bytes);
+}
+
 void Executor::trace_begin() { current_.collective ? trace_->begin(current_.signature) : trace_->begin_transfers(); }
 
 void Executor::trace_choice(const Choice& choice) { trace_->note_choice(text(choice)); }
@@ -156,6 +166,7 @@ void Executor::trace_progress(Progress progress) {
 Executor::Progress Executor::step_lanes() {
   const bool came = net_->receive();
   const Progress progress = lanes_.step();
+  if (progress == Progress::done && arrivals_.is_inside()) arrivals_.leave();
   const bool left = net_->send(progress == Progress::idle ? NetTransport::Tails::all : NetTransport::Tails::when_due);
   return progress == Progress::idle && (came || left) ? Progress::moved : progress;
 }

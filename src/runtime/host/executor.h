@@ -14,6 +14,7 @@
 #include "runtime/call/requests.h"
 #include "runtime/call/signature.h"
 #include "runtime/call/stop.h"
+#include "runtime/control/arrivals.h"
 #include "runtime/host/call_geometry.h"
 #include "runtime/host/call_health.h"
 #include "runtime/host/chooser.h"
@@ -107,6 +108,7 @@ class Executor final : private WaitingCall {
   void use_peers(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections);
   Progress step_lanes();
   void complete();
+  [[gnu::cold]] void measure_arrival();
   // For the trace; out of the way of calls without one.
   [[gnu::cold]] void trace_begin();
   [[gnu::cold]] void trace_choice(const Choice& choice);
@@ -116,6 +118,7 @@ class Executor final : private WaitingCall {
   const Membership& membership_;
   Calls calls_;
   CallHealth health_;
+  ArrivalMeter arrivals_;
   Chooser chooser_;
   HostConnections connections_;
   NetTransport* const net_;  // of connections_; null: no rank is remote

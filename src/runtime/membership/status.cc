@@ -18,8 +18,10 @@
 #include "base/os/thread.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
+#include "runtime/control/arrivals.h"
 #include "runtime/membership/membership.h"
 #include "runtime/membership/memberships.h"
+#include "topology/presets.h"
 
 namespace sccl::runtime {
 namespace {
@@ -53,13 +55,59 @@ json describe(const ControlPlane& control, Rank rank) {
   return entry;
 }
 
+// Of one message between two ranks, as the links' model foresees it: what the imbalance factors are multiples of.
+double message_us(const Membership& membership, std::size_t bytes) {
+  static const topology::Topology host = topology::host(2);
+  const topology::Topology& links = membership.topology ? *membership.topology : host;
+  if (links.links.empty() || !(links.links.front().gbytes_per_s > 0)) return 0;
+  const topology::Link& link = links.links.front();
+  return link.alpha_us + static_cast<double>(bytes) / link.gbytes_per_s * 1e-3;
+}
+
+json describe(const ArrivalReport::Host& host) {
+  json ranks = json::array();
+  for (std::size_t i = 0; i < host.ranks.size(); ++i)
+    ranks.push_back(
+        {{"rank", host.ranks[i]}, {"last", host.last[i].calls}, {"behind_us", host.last[i].mean_behind_us()}});
+  json entry{{"host", host.name}, {"calls", host.calls}, {"ranks", std::move(ranks)}, {"straggler", nullptr}};
+  if (host.straggler >= 0) entry["straggler"] = {{"rank", host.straggler}, {"text", host.text}};
+  return entry;
+}
+
+json describe_arrivals(const Membership& membership) {
+  const ArrivalReport report = arrival_report(membership.control.members());
+  json hosts = json::array();
+  for (const ArrivalReport::Host& host : report.hosts) hosts.push_back(describe(host));
+  json kinds = json::array();
+  for (const ArrivalReport::Kind& one : report.kinds) {
+    const SizeClass size{one.kind.size_class};
+    const double one_us = message_us(membership, size.typical_bytes());
+    json entry{{"collective", info(one.kind.collective).call_name},
+               {"bytes", size.text()},
+               {"calls", one.calls},
+               {"spread_us", one.spread_us},
+               {"mean_difference_us", one.mean_difference_us},
+               {"message_us", one_us},
+               {"mif", nullptr},
+               {"aif", nullptr}};
+    if (one_us > 0) {
+      entry["mif"] = one.spread_us / one_us;
+      entry["aif"] = one.mean_difference_us / one_us;
+    }
+    kinds.push_back(std::move(entry));
+  }
+  json all{{"hosts", std::move(hosts)}, {"kinds", std::move(kinds)}, {"straggler", nullptr}};
+  if (report.straggler >= 0) all["straggler"] = {{"rank", report.straggler}, {"text", report.text}};
+  return all;
+}
+
 json describe(const Membership& membership, std::size_t number) {
   json ranks = json::array();
   for (Rank rank = 0; rank < membership.ranks; ++rank) ranks.push_back(describe(membership.control, rank));
-  return {{"communicator", number},   {"identity", membership.identity_text()},
-          {"name", membership.name},  {"rank", membership.rank},
-          {"size", membership.ranks}, {"bytes", membership.layout.total_bytes()},
-          {"ranks", std::move(ranks)}};
+  return {{"communicator", number},    {"identity", membership.identity_text()},
+          {"name", membership.name},   {"rank", membership.rank},
+          {"size", membership.ranks},  {"bytes", membership.layout.total_bytes()},
+          {"ranks", std::move(ranks)}, {"arrivals", describe_arrivals(membership)}};
 }
 
 int open_listener() {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/types.h"
+#include "tools/perf/arrival.h"
 
 namespace sccl::tools {
 
@@ -42,6 +44,7 @@ struct PerfOptions {
   bool registered = false;  // buffers of ncclMemAlloc
   // A barrier after every rooted call. Other collectives tell the ranks each other's times, which tuning needs.
   bool join_rooted_calls = false;
+  std::optional<ArrivalPattern> arrival{};  // none: all ranks make their calls as they come
 };
 
 struct Row {
@@ -57,6 +60,10 @@ std::vector<Row> perf_rows(const PerfOptions& options);
 struct Measurement {
   double us[2] = {0, 0};
   std::size_t wrong[2] = {0, 0};
+  // With an arrival pattern `us` is the time from the last arrival to the last exit. Means of the calls, all ranks':
+  double in_call_us[2] = {0, 0};
+  double spread_us[2] = {0, 0};  // from the first arrival to the last
+  double message_us = 0;         // of one message of the row's size
 };
 
 // busbw = algbw * factor (nccl-tests, PERFORMANCE.md); with one rank no data passes a bus.

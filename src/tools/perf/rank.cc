@@ -7,6 +7,7 @@
 #include <new>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "tools/perf/data.h"
 
@@ -69,12 +70,16 @@ class RankRun {
 
   Measurement measure(const Row& row) {
     Measurement result;
+    if (options_.arrival && options_.arrival->counts_messages()) result.message_us = time_message(row.bytes);
     const PerfData data(row, options_.collective->reduces, options_.ranks);
     prepare_op(row, data);
     for (const int place : {0, 1}) {
       if (place == 1 && !options_.collective->has_in_place) break;
       prepare_buffers(row, data, place == 1);
-      result.us[place] = time_calls(row);
+      if (options_.arrival)
+        time_arrivals(row, place, result);
+      else
+        result.us[place] = time_calls(row);
       if (!options_.check) continue;
       prepare_buffers(row, data, place == 1);
       call(row);
@@ -139,6 +144,65 @@ class RankRun {
       if (options_.join_rooted_calls && options_.collective->rooted) synchronize();
     }
     return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / options_.iterations;
+  }
+
+  // The median time of one message from rank 0 to rank 1, as half of a message and its answer; told to all ranks.
+  double time_message(std::size_t bytes) {
+    constexpr int kTimes = 15;
+    std::vector<double> found_us;
+    first_.reserve(bytes);
+    std::byte* const data = first_.data();
+    const auto send = [&](int to) { require(ncclSend(data, bytes, ncclInt8, to, comm_, nullptr), "ncclSend"); };
+    const auto receive = [&](int from) { require(ncclRecv(data, bytes, ncclInt8, from, comm_, nullptr), "ncclRecv"); };
+    for (int i = 0; i < kTimes; ++i) {
+      const std::uint64_t begin_ns = clock_ns();
+      if (rank_ == 0) {
+        send(1);
+        receive(1);
+      } else if (rank_ == 1) {
+        receive(0);
+        send(0);
+      }
+      found_us.push_back(static_cast<double>(clock_ns() - begin_ns) * 0.5e-3);
+    }
+    std::nth_element(found_us.begin(), found_us.begin() + kTimes / 2, found_us.end());
+    double median_us = found_us[kTimes / 2];
+    require(ncclBroadcast(&median_us, &median_us, 1, ncclFloat64, 0, comm_, nullptr), "ncclBroadcast");
+    return median_us;
+  }
+
+  // Ranks that are late sleep, so that the early ones have the cores. All ranks share a clock: they tell one another
+  // when they came and went after the last call.
+  void time_arrivals(const Row& row, int place, Measurement& result) {
+    constexpr std::uint64_t kLeadNs = 200000;  // for all to have left the barrier
+    for (int i = 0; i < options_.warmup; ++i) call(row);
+    const auto calls = static_cast<std::size_t>(options_.iterations);
+    std::vector<std::uint64_t> own(2 * calls);
+    for (std::size_t i = 0; i < calls; ++i) {
+      std::uint64_t begin_ns = clock_ns() + kLeadNs;
+      require(ncclAllReduce(&begin_ns, &begin_ns, 1, ncclUint64, ncclMax, comm_, nullptr), "ncclAllReduce");
+      sleep_until_ns(begin_ns + options_.arrival->delay_ns(rank_, static_cast<int>(i), result.message_us * 1e3));
+      own[2 * i] = clock_ns();
+      call(row);
+      own[2 * i + 1] = clock_ns();
+    }
+    std::vector<std::uint64_t> all(own.size() * ranks());
+    require(ncclAllGather(own.data(), all.data(), own.size(), ncclUint64, comm_, nullptr), "ncclAllGather");
+    const auto time = [&](std::size_t rank, std::size_t i) { return all[rank * own.size() + i]; };
+    for (std::size_t i = 0; i < calls; ++i) {
+      std::uint64_t first = time(0, 2 * i), last = first, exit = 0;
+      for (std::size_t rank = 0; rank < ranks(); ++rank) {
+        first = std::min(first, time(rank, 2 * i));
+        last = std::max(last, time(rank, 2 * i));
+        exit = std::max(exit, time(rank, 2 * i + 1));
+        result.in_call_us[place] += static_cast<double>(time(rank, 2 * i + 1) - time(rank, 2 * i)) * 1e-3;
+      }
+      result.us[place] += static_cast<double>(exit - std::min(exit, last)) * 1e-3;
+      result.spread_us[place] += static_cast<double>(last - first) * 1e-3;
+    }
+    result.us[place] /= static_cast<double>(calls);
+    result.spread_us[place] /= static_cast<double>(calls);
+    result.in_call_us[place] /= static_cast<double>(calls * ranks());
   }
 
   void call(const Row& row) {

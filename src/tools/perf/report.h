@@ -33,12 +33,17 @@ class PerfReport {
     double algbw_gbytes_per_s;
     double busbw_gbytes_per_s;
     std::size_t wrong;
+    double in_call_us = 0;  // these three: with an arrival pattern
+    double spread_us = 0;
+    double message_us = 0;
   };
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
 
   void print_header() const;
+  void print_arrival_heads(const char* a, const char* b, const char* c, const char* d, const char* e) const;
+  void print_arrivals(const std::vector<Half>& halves) const;
   void print_half(const Half& half) const;
   void keep(const Row& row, const Half& half);
   std::string op_text(const Row& row) const;

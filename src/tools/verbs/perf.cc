@@ -39,6 +39,7 @@ struct CommandLine {
   std::string algorithm;
   std::string protocol;
   std::string csv_path;
+  std::string arrival;
   bool trace_tuning = false;
   bool as_json = false;
 };
@@ -111,6 +112,9 @@ void add_options(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember(protocol_names()));
   app.add_option("--csv", line.csv_path, "also write this file");
   app.add_flag("--threads", options.threads, "ranks as threads of one process");
+  app.add_option(
+      "--arrival", line.arrival,
+      "make ranks late: mif=20 (all, by chance), one=20, one=RANK:3ms, half=20 (messages or a time), file=PATH");
   app.add_flag("--trace-tuning", line.trace_tuning,
                "tune while measuring (SCCL_TUNE=online) and print the course of it");
   app.add_flag("--json", line.as_json, "print JSON");
@@ -137,6 +141,7 @@ CommandLine parse_command_line(CLI::App& app, int argc, char** argv) {
   line.options.types = parse_list<DataType>(type, kDataTypeCount, "type", data_type_from_name);
   const auto ops = parse_list<ReduceOp>(op, kPerfOps, "operation", reduce_op_from_name);
   if (line.options.collective->reduces) line.options.ops = ops;
+  if (!line.arrival.empty()) line.options.arrival = ArrivalPattern::parse(line.arrival, line.options.ranks);
   check_algorithm(line.algorithm, line.options);
   return line;
 }

@@ -8,7 +8,7 @@
 namespace sccl::runtime {
 namespace {
 
-enum class ItemKind : std::uint32_t { call, activity, notice, gathering, presence, fault, end };
+enum class ItemKind : std::uint32_t { call, activity, notice, gathering, presence, fault, end, arrivals };
 
 struct ItemHead {
   ItemKind kind = ItemKind::call;
@@ -54,6 +54,7 @@ void StateChanges::collect(Bytes& to) {
   const bool is_active = look_at_activity(activity);
   if (is_active || calls_incomplete_) collect_calls(activity.entered, to);
   if (is_active) append_value(ItemKind::activity, rank_, 0, activity, to);
+  if (is_active) collect_arrivals(to);
   wire::append(to, notices);
   if (gathering != gathering_) append_value(ItemKind::gathering, rank_, 0, gathering_ = gathering, to);
   if (presence != presence_) append_value(ItemKind::presence, rank_, 0, presence_ = presence, to);
@@ -96,6 +97,14 @@ void StateChanges::collect_calls(std::uint64_t entered, Bytes& to) {
   calls_incomplete_ = entered != 0 && calls_[entered % calls_.size()] < entered;
 }
 
+// Each value stands for itself.
+void StateChanges::collect_arrivals(Bytes& to) {
+  const ArrivalSums& sums = state_->arrival_sums;
+  const ArrivalItem item{sums.last.load(std::memory_order_relaxed), sums.behind_ns.load(std::memory_order_relaxed),
+                         sums.calls.load(std::memory_order_relaxed), sums.in_calls_ns.load(std::memory_order_relaxed)};
+  if (item != arrivals_) append_value(ItemKind::arrivals, rank_, 0, arrivals_ = item, to);
+}
+
 // What a rank has posted stays until all ranks have seen it. Where a failed agreement replaces it earlier, the next
 // look finds the new one.
 void StateChanges::collect_notices(Bytes& to) {
@@ -132,6 +141,17 @@ bool apply_activity(std::span<const std::byte> body, SharedState& state) {
   activity.transfers.store(item.transfers, std::memory_order_relaxed);
   activity.entered.store(item.entered, std::memory_order_release);
   activity.completed.store(item.completed, std::memory_order_release);  // pairs with the health check of a call
+  return true;
+}
+
+bool apply_arrivals(std::span<const std::byte> body, SharedState& state) {
+  ArrivalItem item;
+  if (!read_value(body, item)) return false;
+  ArrivalSums& sums = state.arrival_sums;
+  sums.last.store(item.last, std::memory_order_relaxed);
+  sums.behind_ns.store(item.behind_ns, std::memory_order_relaxed);
+  sums.calls.store(item.calls, std::memory_order_relaxed);
+  sums.in_calls_ns.store(item.in_calls_ns, std::memory_order_relaxed);
   return true;
 }
 
@@ -176,6 +196,8 @@ bool apply_item(const ItemHead& head, std::span<const std::byte> body, Mirror& m
       return apply_fault(body, mirror.state);
     case ItemKind::end:
       return apply_word(body, mirror.end);
+    case ItemKind::arrivals:
+      return apply_arrivals(body, mirror.state);
   }
   return false;
 }
@@ -192,7 +214,8 @@ bool apply_changes(std::span<const std::byte> bytes, const std::function<Mirror*
     Mirror* const mirror = mirror_of(head.rank);
     if (mirror == nullptr || !apply_item(head, bytes.first(head.bytes), *mirror)) return false;
     bytes = bytes.subspan(head.bytes);
-    urgent = urgent || (head.kind != ItemKind::call && head.kind != ItemKind::activity);
+    urgent =
+        urgent || (head.kind != ItemKind::call && head.kind != ItemKind::activity && head.kind != ItemKind::arrivals);
   }
   return true;
 }

@@ -31,6 +31,16 @@ struct ActivityItem {
   std::array<Waits::value_type::value_type, std::tuple_size_v<Waits>> waits{};
 };
 
+// Of ArrivalSums, as it travels: sums of calls and of durations.
+struct ArrivalItem {
+  std::uint64_t last = 0;
+  std::uint64_t behind_ns = 0;
+  std::uint64_t calls = 0;
+  std::uint64_t in_calls_ns = 0;
+
+  bool operator==(const ArrivalItem&) const = default;
+};
+
 // Of one rank of this host.
 class StateChanges {
  public:
@@ -43,6 +53,7 @@ class StateChanges {
   void collect_calls(std::uint64_t entered, Bytes& to);
   void collect_notices(Bytes& to);
   bool look_at_activity(ActivityItem& item);
+  void collect_arrivals(Bytes& to);
 
   Rank rank_;
   const SharedState* state_;
@@ -51,6 +62,7 @@ class StateChanges {
   ActivityItem activity_;  // without `waited_us`
   std::uint64_t waits_since_us_ = 0;
   std::array<std::uint64_t, std::tuple_size_v<decltype(SharedState::notices)>> notices_{};  // tags
+  ArrivalItem arrivals_;
   std::uint64_t gathering_ = 0;
   std::uint32_t presence_ = 0;
   int fault_ = 0;

@@ -20,6 +20,11 @@ std::uint64_t monotonic_us() {
   return static_cast<std::uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
 }
 
+std::uint64_t monotonic_ns() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
+}
+
 void CallRecord::publish(const CallSignature& call) {
   // The stores after it must not be seen before the zero: release on each of them pairs with the acquire loads of
   // read(), whose last load of `sequence` then meets the zero or the new number.
@@ -43,6 +48,19 @@ bool CallRecord::read(std::uint64_t wanted, CallSignature& call) const {
   call.input_window = static_cast<std::uint32_t>(both >> 32);
   call.output_window = static_cast<std::uint32_t>(both);
   return sequence.load(std::memory_order_acquire) == wanted;
+}
+
+void ArrivalRecord::publish(std::uint64_t new_number, std::uint64_t new_entered_ns) {
+  number.store(0, std::memory_order_relaxed);
+  entered_ns.store(new_entered_ns, std::memory_order_release);  // not seen before the zero
+  number.store(new_number, std::memory_order_release);          // pairs with read()
+}
+
+ArrivalRecord::Found ArrivalRecord::read(std::uint64_t wanted, std::uint64_t& at_ns) const {
+  const std::uint64_t seen = number.load(std::memory_order_acquire);  // pairs with publish()
+  if (seen < wanted) return Found::not_yet;                           // or it is being replaced
+  at_ns = entered_ns.load(std::memory_order_acquire);
+  return seen == wanted && number.load(std::memory_order_relaxed) == wanted ? Found::there : Found::replaced;
 }
 
 void Notice::post(std::uint64_t new_tag, std::span<const std::byte> bytes) {

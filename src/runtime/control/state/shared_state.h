@@ -62,6 +62,7 @@ enum class Presence : std::uint32_t { present = 0, revoked = 1, destroyed = 2, a
 
 // Of the clock that all processes of a host share.
 std::uint64_t monotonic_us();
+std::uint64_t monotonic_ns();
 
 using LaneWait = device::WaitRecord;
 
@@ -84,8 +85,40 @@ struct TrialRecord {
   std::atomic<std::uint64_t> end_ns{0};
 };
 
+// When a rank entered a call of those whose arrivals are measured (control/arrivals.h). `number` counts these calls; it
+// is zero while the rest changes, and is stored last (release), loaded first (acquire) and once more.
+struct ArrivalRecord {
+  std::atomic<std::uint64_t> number{0};
+  std::atomic<std::uint64_t> entered_ns{0};  // CLOCK_MONOTONIC
+
+  enum class Found : std::uint8_t { not_yet, there, replaced };
+  void publish(std::uint64_t number, std::uint64_t entered_ns);
+  Found read(std::uint64_t number, std::uint64_t& entered_ns) const;
+};
+
+// What was found about the arrivals of this host's ranks. Whoever finds it adds; each value stands for itself.
+struct ArrivalSums {
+  static constexpr std::size_t kKinds = 64;
+
+  // Of the calls of one collective and size class.
+  struct Kind {
+    std::atomic<std::uint64_t> key{0};  // 0: free
+    std::atomic<std::uint64_t> calls{0};
+    std::atomic<std::uint64_t> spread_ns{0};
+    std::atomic<std::uint64_t> mean_difference_ns{0};
+  };
+
+  std::atomic<std::uint64_t> last{0};       // calls that this rank entered last
+  std::atomic<std::uint64_t> behind_ns{0};  // after the median, in these calls
+  // Of this rank, where hosts share no clock: calls whose arrivals were measured, and the time in them.
+  std::atomic<std::uint64_t> calls{0};
+  std::atomic<std::uint64_t> in_calls_ns{0};
+  std::array<Kind, kKinds> kinds;  // used in the state of the host's first rank
+};
+
 struct SharedState {
   static constexpr std::size_t kRecords = 64;
+  static constexpr std::size_t kArrivals = 64;
   static constexpr std::size_t kTrials = 64;
   static constexpr std::size_t kFaultTextBytes = 1024;
 
@@ -100,11 +133,13 @@ struct SharedState {
   std::atomic<std::uint32_t> touching{0};
   std::atomic<std::uint32_t> withdrawn{0};
   Activity activity;
-  std::array<TrialRecord, kTrials> trials;  // by number
-  std::array<Notice, kBoards> notices;      // by Board
-  std::atomic<std::uint64_t> gathering{0};  // see Boards::gathering
-  std::uint64_t records_shown = 0;          // the owner's own affair
-  PlanBoard plans;                          // see ControlPlane::plans
+  std::array<TrialRecord, kTrials> trials;                    // by number
+  std::array<Notice, kBoards> notices;                        // by Board
+  std::atomic<std::uint64_t> gathering{0};                    // see Boards::gathering
+  std::uint64_t records_shown = 0;                            // the owner's own affair
+  PlanBoard plans;                                            // see ControlPlane::plans
+  alignas(64) std::array<ArrivalRecord, kArrivals> arrivals;  // by number
+  alignas(64) ArrivalSums arrival_sums;
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
 
