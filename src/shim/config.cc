@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/settings/env.h"
 
 namespace sccl::shim {
 namespace {
@@ -84,6 +85,8 @@ ncclConfig_t read_config(const ncclConfig_t* given) {
          config.maxCTAs);
   return config;
 }
+
+bool is_blocking(const ncclConfig_t& read) { return env::flag("NCCL_COMM_BLOCKING", read.blocking != 0); }
 
 runtime::BlockWishes block_wishes(const ncclConfig_t& read) {
   const auto given = [](int value) { return value == kUndefined ? 0 : value; };

@@ -10,6 +10,9 @@ namespace sccl::shim {
 // know, are undefined. NULL gives all undefined. Throws invalid_argument naming a field with an invalid value.
 ncclConfig_t read_config(const ncclConfig_t* given);
 
+// Whether calls may return before they are done: what NCCL_COMM_BLOCKING says, else the configuration.
+bool is_blocking(const ncclConfig_t& read);
+
 // The wishes about blocks in a configuration.
 runtime::BlockWishes block_wishes(const ncclConfig_t& read);
 

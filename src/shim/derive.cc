@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/settings/env.h"
 #include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/config.h"
@@ -27,7 +26,7 @@ runtime::ChildOptions child_options(const runtime::Communicator* parent, const n
   if (config == nullptr) return options;
   const ncclConfig_t read = read_config(config);
   if (read.commName != nullptr) options.name = read.commName;
-  options.blocking = env::flag("NCCL_COMM_BLOCKING", read.blocking != 0);
+  options.blocking = is_blocking(read);
   options.blocks = block_wishes(read);
   return options;
 }

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "base/settings/env.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "shim/boundary.h"
 #include "shim/config.h"
@@ -34,8 +33,7 @@ runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& i
   tell_version();
   require_pointer(comm, "comm");
   const ncclConfig_t read = read_config(config);
-  runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", read.blocking != 0};
-  options.blocking = env::flag("NCCL_COMM_BLOCKING", options.blocking);
+  runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", is_blocking(read)};
   options.blocks = block_wishes(read);
   if (read.commName != nullptr) options.name = read.commName;
   if (read.netName != nullptr) options.net_name = read.netName;

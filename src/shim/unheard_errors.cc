@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/settings/env.h"
+#include "base/settings/log.h"
 
 namespace sccl::shim {
 namespace {
@@ -83,7 +83,7 @@ bool is_referred_to(std::string_view name) {
 }
 
 void tell_unheard_error(std::string_view call, std::string_view text) {
-  if (env::text("NCCL_DEBUG")) return;
+  if (log::is_configured()) return;
   {
     const std::lock_guard lock(told().mutex);
     std::vector<std::string>& texts = told().texts;

@@ -23,6 +23,7 @@ MOST_FILES_IN_A_ROOM = 16
 MOST_LINES = 600
 SOURCES = {".h", ".cc", ".c", ".py", ".sh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+SETTING = re.compile(r'(?:env::(?:value|text|number|flag)\(\s*|const char\* k\w+ = |\bgetenv\()"((?:NCCL|SCCL)_[A-Z0-9_]+)"')
 MACHINE_PATH = re.compile(r"/(?:work|farm)/[a-z]")
 
 
@@ -75,6 +76,18 @@ def check_rooms(root, folder):
             yield f"src/{folder}/{ROOMS[folder][room]} has {count} files: divide it"
 
 
+def check_settings(root):
+    """A variable is read in one file: others ask the function there that gives it a meaning."""
+    readers = {}
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix in {".h", ".cc"}:
+            for name in SETTING.findall(path.read_text(errors="replace")):
+                readers.setdefault(name, set()).add(path.relative_to(root).as_posix())
+    for name, files in sorted(readers.items()):
+        if len(files) > 1:
+            yield f"{name} is read in {', '.join(sorted(files))}: one function reads it, the others ask that"
+
+
 def check_file(root, path):
     text = path.read_text(errors="replace")
     relative = path.relative_to(root).as_posix()
@@ -96,6 +109,7 @@ def check_file(root, path):
 def check_tree(root):
     for folder in ROOMS:
         yield from check_rooms(root, folder)
+    yield from check_settings(root)
     for top in ("src", "include", "tests", "examples", "scripts", "bench", "docs", "cmake", "python"):
         for path in sorted((root / top).rglob("*")):
             if path.is_file() and (path.suffix in SOURCES or path.suffix == ".md"):
@@ -134,6 +148,12 @@ def self_test():
             (room / f"{number}.h").write_text("// One.\n")
         if not list(check_tree(pathlib.Path(folder))):
             missed.append("a room of too many files was not found")
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "src/base").mkdir(parents=True)
+        for name in ("one.cc", "two.cc"):
+            (pathlib.Path(folder) / "src/base" / name).write_text('// Two.\nauto text = env::text("SCCL_TOPO");\n')
+        if not list(check_settings(pathlib.Path(folder))):
+            missed.append("a variable that is read in two files was not found")
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         (root / "src/runtime/communicator").mkdir(parents=True)

@@ -146,6 +146,8 @@ using detail::filter;
 using detail::kLevelShift;
 using detail::level_passes;
 
+std::optional<std::string> asked_level() { return env::text("NCCL_DEBUG"); }
+
 constexpr std::uint64_t kParsed = std::uint64_t{1} << 63;
 
 // Reports unknown words in NCCL_DEBUG and NCCL_DEBUG_SUBSYS, one line each. An unknown level does not silence these
@@ -187,7 +189,7 @@ std::uint64_t parse_filter() {
   {
     // The lock ensures that settings read before a reset() are not stored after it.
     const std::lock_guard lock(mutex);
-    const auto text = env::text("NCCL_DEBUG");
+    const auto text = asked_level();
     const auto level = text ? parse_level(*text) : Level::none;
     if (!level) unknown_level = text;
     const auto list = env::text("NCCL_DEBUG_SUBSYS");
@@ -204,6 +206,8 @@ std::uint64_t parse_filter() {
 
 }  // namespace detail
 
+bool is_configured() { return asked_level().has_value(); }
+
 std::uint64_t subsystem_mask() { return current_filter() & bits(Subsystem::all); }
 
 void write(Level level, std::string_view text) {
@@ -213,8 +217,7 @@ void write(Level level, std::string_view text) {
 
 void write_alert(std::string_view text) {
   set_last_error(text);
-  if (level_passes(current_filter(), Level::warn) || !env::text("NCCL_DEBUG"))
-    current_logger().info(line(Level::warn, text));
+  if (level_passes(current_filter(), Level::warn) || !is_configured()) current_logger().info(line(Level::warn, text));
 }
 
 const char* last_error() {

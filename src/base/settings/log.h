@@ -54,6 +54,8 @@ inline bool enabled(Level level, Subsystem subsystem) {
   const std::uint64_t word = detail::current_filter();
   return detail::level_passes(word, level) && (word & static_cast<unsigned>(subsystem)) != 0;
 }
+// NCCL_DEBUG is set, to whatever level: the user decides what is printed.
+bool is_configured();
 // The subsystems that NCCL_DEBUG_SUBSYS selects, as bits.
 std::uint64_t subsystem_mask();
 

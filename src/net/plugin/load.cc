@@ -5,13 +5,13 @@
 #include <map>
 #include <mutex>
 
+#include "base/os/plugin_file.h"
 #include "net/plugin/engine.h"
 
 namespace sccl::net::plugin {
 namespace {
 
-constexpr const char* kStaticPlugin = "STATIC_PLUGIN";
-constexpr const char* kNone = "none";
+constexpr const char* kPrefix = "libnccl-net";
 
 // The newest version wins, as in NCCL.
 std::shared_ptr<const Table> newest_table(void* library, const std::string& path, std::string& why) {
@@ -26,34 +26,15 @@ std::shared_ptr<const Table> newest_table(void* library, const std::string& path
   return nullptr;
 }
 
-bool names_a_file(const std::string& item) {
-  return item.find('/') != std::string::npos || (item.starts_with("lib") && item.ends_with(".so"));
-}
-
-void* open_library(const std::string& item, std::string& path, std::string& why) {
-  if (item == kStaticPlugin) {
-    path = "the program";
-    return dlopen(nullptr, RTLD_NOW | RTLD_LOCAL);
-  }
-  path = item;
-  if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  why = dlerror();
-  if (names_a_file(item)) return nullptr;
-  path = "libnccl-net-" + item + ".so";
-  if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  why = dlerror();
-  return nullptr;
-}
-
 }  // namespace
 
 std::vector<std::string> items(const std::string& setting) {
-  if (setting.empty()) return {"libnccl-net.so"};
+  if (setting.empty()) return {std::string(kPrefix) + ".so"};
   std::vector<std::string> result;
   for (std::size_t begin = 0; begin <= setting.size();) {
     const std::size_t end = std::min(setting.find(',', begin), setting.size());
     const std::string item = setting.substr(begin, end - begin);
-    if (item == kNone) break;  // items after it are not tried, either
+    if (is_no_plugin(item)) break;  // items after it are not tried, either
     if (!item.empty()) result.push_back(item);
     begin = end + 1;
   }
@@ -65,12 +46,11 @@ std::shared_ptr<const Loaded> load(const std::string& item, std::string& why) {
   static std::map<std::string, std::shared_ptr<const Loaded>> loaded;  // for the life of the process
   const std::lock_guard lock(mutex);
   if (const auto known = loaded.find(item); known != loaded.end()) return known->second;
-  std::string path;
-  void* library = open_library(item, path, why);
-  if (!library) return nullptr;
-  std::shared_ptr<const Table> table = newest_table(library, path, why);
+  const PluginFile file = open_plugin(kPrefix, item, why);
+  if (file.handle == nullptr) return nullptr;
+  std::shared_ptr<const Table> table = newest_table(file.handle, file.path, why);
   if (!table) return nullptr;  // the file stays open: its initialisers may have started something
-  auto result = std::make_shared<const Loaded>(Loaded{path, std::move(table)});
+  auto result = std::make_shared<const Loaded>(Loaded{file.path, std::move(table)});
   loaded.emplace(item, result);
   return result;
 }

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/os/boot_id.h"
 #include "base/os/thread.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
@@ -154,10 +155,11 @@ bool Bootstrap::Impl::try_addresses(RootSearch& search, Deadline deadline) {
 }
 
 void Bootstrap::Impl::join(Deadline deadline) {
-  const auto attempts = env::number("NCCL_SOCKET_RETRY_CNT", 34, 0, 1000000);
+  constexpr const char* kAttempts = "NCCL_SOCKET_RETRY_CNT";
+  const auto attempts = env::number(kAttempts, 34, 0, 1000000);
   const auto pause_ms = env::number("NCCL_SOCKET_RETRY_SLEEP_MSEC", 100, 0, 100000);
   // The root at a fixed address is opened by rank 0, which may come later than this rank.
-  const bool until_deadline = id.fixed && !env::text("NCCL_SOCKET_RETRY_CNT");
+  const bool until_deadline = id.fixed && !env::text(kAttempts);
   RootSearch search(id.addresses, id.secret);
   for (std::int64_t attempt = 0; until_deadline || attempt <= attempts; ++attempt) {
     if (try_addresses(search, deadline)) return;
@@ -403,15 +405,11 @@ std::uint64_t host_hash() {
   if (const auto given = env::text("NCCL_HOSTID")) {
     identity = *given;
   } else {
-    identity = host_name();
-    if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
-      std::array<char, 64> boot{};
-      if (std::fgets(boot.data(), static_cast<int>(boot.size()), file) != nullptr) identity += boot.data();
-      std::fclose(file);
-    } else if (errno == EMFILE || errno == ENFILE) {
-      // Without it this rank would seem to run on another host.
+    const std::string boot = boot_id();
+    // Without it this rank would seem to run on another host.
+    if (boot.empty() && (errno == EMFILE || errno == ENFILE))
       fail_errno(errno, "reading the host's boot id", "raise the limit on open files (ulimit -n)");
-    }
+    identity = host_name() + boot;
     // Abstract Unix sockets reach no further than the network namespace.
     struct stat space {};
     if (::stat("/proc/self/ns/net", &space) == 0) identity += std::to_string(space.st_ino);

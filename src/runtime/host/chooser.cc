@@ -50,13 +50,15 @@ SharedPlans::Host plans_of_host(const Membership& membership) {
           }};
 }
 
+std::optional<std::string> trace_path() { return env::text("SCCL_TUNE_TRACE"); }
+
 }  // namespace
 
 Chooser::Chooser(const Membership& membership)
     : membership_(membership),
       shared_plans_(plans_of_host(membership)),
       plans_(membership.rank, membership.ranks, &shared_plans_),
-      tracing_(membership.rank == 0 && env::text("SCCL_TUNE_TRACE").has_value()) {
+      tracing_(membership.rank == 0 && trace_path().has_value()) {
   if (membership_.topology && membership_.ranks > 1) {
     const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
     schedule_model_ = std::make_unique<ScheduleModel>(
@@ -319,7 +321,7 @@ void Chooser::store() const {
 }
 
 void Chooser::write_trace() const {
-  const auto path = env::text("SCCL_TUNE_TRACE");
+  const auto path = trace_path();
   if (!path || trace_.empty()) return;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path->c_str(), "ae"), std::fclose);
   if (!file) return log::warn("SCCL_TUNE_TRACE={} cannot be written: no trace of tuning", *path);

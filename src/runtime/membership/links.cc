@@ -127,7 +127,7 @@ struct File {
 
 // NCCL goes on without a file that it cannot open, and so does this library without one that it cannot read.
 std::optional<File> file_of_nccl(const LinkQuestion& question) {
-  const std::optional<std::string> asked = env::text("NCCL_TOPO_FILE");
+  const std::optional<std::string> asked = topology::named_system_file();
   std::error_code error;
   if (!asked && (question.vendor != gpu::Vendor::cuda || !std::filesystem::exists(kVirtualTopology, error)))
     return std::nullopt;
@@ -230,9 +230,11 @@ Answer find_links(const LinkQuestion& question, const std::vector<std::string>& 
   return none;
 }
 
+std::optional<std::string> description_path() { return env::text("NCCL_TOPO_DUMP_FILE"); }
+
 // Whole or not at all: tools may read it at any time.
 void write_description(const std::string& text) {
-  const std::string path = env::text("NCCL_TOPO_DUMP_FILE").value_or("");
+  const std::string path = description_path().value_or("");
   if (text.empty()) {
     log::warn("NCCL_TOPO_DUMP_FILE={}: there is no description that NCCL's format can hold: see sccl topo --json",
               path);
@@ -277,10 +279,10 @@ Answer answer_from(const Bytes& bytes) {
 
 }  // namespace
 
-bool names_links() { return env::text("SCCL_TOPO").has_value() || env::text("NCCL_TOPO_FILE").has_value(); }
+bool names_links() { return topology::named_topology() || topology::named_system_file(); }
 
 bool writes_description(Rank rank) {
-  return env::text("NCCL_TOPO_DUMP_FILE").has_value() &&
+  return description_path().has_value() &&
          env::number("NCCL_TOPO_DUMP_FILE_RANK", 0, 0, std::numeric_limits<int>::max()) == rank;
 }
 

@@ -1,7 +1,6 @@
 #include "runtime/plugins/plugin_library.h"
 
 #include <dlfcn.h>
-#include <strings.h>
 
 #include <array>
 #include <cstdarg>
@@ -9,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/os/plugin_file.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
 
@@ -16,15 +16,7 @@ namespace sccl::runtime {
 namespace {
 
 constexpr PluginKind kNetPlugin{"libnccl-net", "NCCL_NET_PLUGIN"};
-constexpr const char* kStatic = "STATIC_PLUGIN";
 constexpr std::size_t kMostLineBytes = 1024;
-
-bool same(const std::string& a, const char* b) { return ::strcasecmp(a.c_str(), b) == 0; }
-
-// A path, or a file name that is complete, gets no prefix.
-bool may_be_suffix(const std::string& name) {
-  return name.find('/') == std::string::npos && !(name.starts_with("lib") && name.ends_with(".so"));
-}
 
 // What was not found once is not sought again, as with NCCL.
 class Absent {
@@ -76,26 +68,16 @@ PluginLibrary::~PluginLibrary() { ::dlclose(handle_); }
 
 void* PluginLibrary::find(const std::string& symbol) const { return ::dlsym(handle_, symbol.c_str()); }
 
-std::shared_ptr<PluginLibrary> PluginLibrary::try_open(const std::string& name, bool asked_for, std::string& why) {
-  const bool in_program = same(name, kStatic);
-  void* const handle = ::dlopen(in_program ? nullptr : name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle != nullptr) return std::shared_ptr<PluginLibrary>(new PluginLibrary(handle, name, asked_for));
-  const char* const error = ::dlerror();
-  why += (why.empty() ? "" : "; ") + std::string(error == nullptr ? name + " cannot be opened" : error);
-  return nullptr;
-}
-
 std::shared_ptr<PluginLibrary> PluginLibrary::open_named(const char* prefix, const std::string& name,
                                                          std::string& why) {
-  if (name.empty()) return try_open(std::string(prefix) + ".so", false, why);
-  std::shared_ptr<PluginLibrary> found = try_open(name, true, why);
-  if (!found && may_be_suffix(name)) found = try_open(fmt::format("{}-{}.so", prefix, name), true, why);
-  return found;
+  PluginFile file = open_plugin(prefix, name, why);
+  if (file.handle == nullptr) return nullptr;
+  return std::shared_ptr<PluginLibrary>(new PluginLibrary(file.handle, std::move(file.path), !name.empty()));
 }
 
 std::shared_ptr<PluginLibrary> PluginLibrary::open(const PluginKind& kind) {
   const std::string name = env::text(kind.variable).value_or("");
-  if (same(name, "none")) return nullptr;
+  if (is_no_plugin(name)) return nullptr;
   const std::string net = env::text(kNetPlugin.variable).value_or("");
   const std::string key = fmt::format("{} {} {}", kind.prefix, name, net);
   if (absent().holds(key)) return nullptr;
@@ -103,7 +85,7 @@ std::shared_ptr<PluginLibrary> PluginLibrary::open(const PluginKind& kind) {
   if (auto found = open_named(kind.prefix, name, why)) return found;
   std::string why_not_net;
   std::shared_ptr<PluginLibrary> shared;
-  if (!same(net, "none")) shared = open_named(kNetPlugin.prefix, net, why_not_net);
+  if (!is_no_plugin(net)) shared = open_named(kNetPlugin.prefix, net, why_not_net);
   if (shared) shared->asked_for_ = false;
   if (!name.empty())
     log::warn("{}={} is not used: {}: give the path of the plugin, the suffix of {}-SUFFIX.so, or none", kind.variable,

@@ -37,7 +37,6 @@ class PluginLibrary {
  private:
   PluginLibrary(void* handle, std::string name, bool asked_for)
       : handle_(handle), name_(std::move(name)), asked_for_(asked_for) {}
-  static std::shared_ptr<PluginLibrary> try_open(const std::string& name, bool asked_for, std::string& why);
   static std::shared_ptr<PluginLibrary> open_named(const char* prefix, const std::string& name, std::string& why);
 
   void* handle_;

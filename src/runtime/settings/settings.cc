@@ -14,9 +14,12 @@
 #include "runtime/settings/nccl_filters.h"
 #include "runtime/transport/shm/memory_layout.h"
 #include "runtime/waiting/stall_watch.h"
+#include "topology/formats/load.h"
 
 namespace sccl::runtime {
 namespace {
+
+bool must_be_deterministic() { return env::flag("SCCL_DETERMINISTIC", false); }
 
 constexpr std::int64_t kDefaultSlotBytes = 128 * 1024;
 constexpr std::int64_t kLeastSlotBytes = 4096;
@@ -150,7 +153,7 @@ void resolve_contradictions(Settings& settings) {
         "SCCL_TUNE=off");
     settings.tune = TuneMode::off;
   }
-  if (settings.dispatch == Dispatch::learned && env::flag("SCCL_DETERMINISTIC", false)) {
+  if (settings.dispatch == Dispatch::learned && must_be_deterministic()) {
     log::warn(
         "SCCL_DISPATCH=learned contradicts SCCL_DETERMINISTIC=1, since what is learned may change: continuing with "
         "SCCL_DISPATCH=model");
@@ -172,7 +175,7 @@ void resolve_contradictions(Settings& settings) {
 
 // Who names a mode of tuning allows what it may do; other programs get the same bits run after run.
 SumOrder sum_order_from_environment() {
-  if (env::flag("SCCL_DETERMINISTIC", false)) return SumOrder::fixed;
+  if (must_be_deterministic()) return SumOrder::fixed;
   const bool asked = env::text("SCCL_TUNE").has_value() || env::text("SCCL_DISPATCH").has_value();
   return asked ? SumOrder::free : SumOrder::fixed;
 }
@@ -195,7 +198,7 @@ std::string Settings::algorithm(Collective collective) const {
 
 Settings settings_from_environment(int ranks) {
   Settings settings;
-  settings.topology = env::text("SCCL_TOPO").value_or("");
+  settings.topology = topology::named_topology().value_or("");
   settings.algorithms = algorithms_from_environment();
   const NcclProtocols protocols = protocols_from_environment();
   settings.protocol = protocols.choice;

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/os/boot_id.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
 #include "base/settings/path_pattern.h"
@@ -26,10 +27,9 @@ std::uint64_t clock_ns(clockid_t clock) {
 }
 
 // Processes with the same one share a monotonic clock.
-std::string boot_id() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id") >> std::ws, id);
-  return id.empty() ? short_host_name() : id;
+std::string clock_name() {
+  const std::string boot = boot_id();
+  return boot.empty() ? short_host_name() : boot;
 }
 
 std::shared_ptr<TraceFile> open_from_environment() {
@@ -95,7 +95,7 @@ TraceFile::TraceFile(const std::string& path)
   trace::append_process_name(kept_, process, fmt::format("{}, process {}", host, process));
   const double offset_ns =
       static_cast<double>(clock_ns(CLOCK_REALTIME)) - static_cast<double>(clock_ns(CLOCK_MONOTONIC));
-  trace::append_clock(kept_, process, host, boot_id(), offset_ns / kNsPerUs);
+  trace::append_clock(kept_, process, host, clock_name(), offset_ns / kNsPerUs);
 }
 
 TraceFile::~TraceFile() {

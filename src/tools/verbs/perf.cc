@@ -9,7 +9,6 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/settings/env.h"
 #include "planners/planners.h"
 #include "portfolio/portfolio.h"
 #include "runtime/settings/settings.h"
@@ -91,7 +90,7 @@ void check_algorithm(const std::string& given, const PerfOptions& options) {
   const Collective collective = options.collective->collective;
   const std::string algorithm = settings.algorithm(collective);
   if (algorithm.empty()) return;
-  const auto links = env::text("SCCL_TOPO");
+  const auto links = topology::named_topology();
   if (!links && planners::find(algorithm) == nullptr)
     throw CLI::ValidationError("--algo: " + algorithm +
                                " needs links that are named: set SCCL_TOPO, for example to dgx1v");

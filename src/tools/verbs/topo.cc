@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/settings/env.h"
 #include "platform/host/measure_copies.h"
 #include "tools/pictures/topo_report.h"
 #include "tools/pictures/topo_svg.h"
 #include "tools/verbs/verbs.h"
 #include "topology/formats/json.h"
+#include "topology/formats/load.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/measurement.h"
 #include "topology/probe/probe.h"
@@ -57,7 +57,7 @@ topology::Machine this_machine() {
   const topology::probe::Found found = topology::probe::look();
   for (const std::string& note : found.notes) std::fprintf(stderr, "sccl topo: %s\n", note.c_str());
   std::optional<topology::Element> file;
-  if (const std::optional<std::string> path = env::text("NCCL_TOPO_FILE")) file = topology::load(*path).system;
+  if (const std::optional<std::string> path = topology::named_system_file()) file = topology::load(*path).system;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return topology::probe::detect(found, file, {}, cores);
 }

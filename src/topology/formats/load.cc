@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/settings/env.h"
 #include "topology/formats/json.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/presets.h"
@@ -113,6 +114,9 @@ Machine part_of(const Machine& machine, std::span<const int> devices) {
   part.system = std::move(system);
   return part;
 }
+
+std::optional<std::string> named_topology() { return env::text("SCCL_TOPO"); }
+std::optional<std::string> named_system_file() { return env::text("NCCL_TOPO_FILE"); }
 
 Topology from_setting(std::string_view text) { return load(text).topology; }
 

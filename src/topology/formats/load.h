@@ -25,6 +25,10 @@ Machine load(std::string_view text, double nic_gbits_per_s = 100);
 // topology is built from it again: if NVLinks no longer join all devices, PCI paths are added.
 Machine part_of(const Machine& machine, std::span<const int> devices);
 
+// What the user names by SCCL_TOPO (a preset or a file), and by NCCL_TOPO_FILE (NCCL's XML of a machine).
+std::optional<std::string> named_topology();
+std::optional<std::string> named_system_file();
+
 // The topology of a setting such as SCCL_TOPO.
 Topology from_setting(std::string_view text);
 

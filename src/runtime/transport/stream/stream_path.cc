@@ -42,8 +42,9 @@ std::uint8_t wish_of_environment() {
 }
 
 std::uint64_t engine_bytes_of_environment() {
-  if (env::text("SCCL_COPY_ENGINE_BYTES") == "auto") return StreamRecord::kMeasured;
-  return static_cast<std::uint64_t>(env::number("SCCL_COPY_ENGINE_BYTES", 0, 0, std::int64_t{1} << 50));
+  constexpr const char* kName = "SCCL_COPY_ENGINE_BYTES";
+  if (env::text(kName) == "auto") return StreamRecord::kMeasured;
+  return static_cast<std::uint64_t>(env::number(kName, 0, 0, std::int64_t{1} << 50));
 }
 
 // Process numbers repeat among containers, and a forked child has its parent's memory.
