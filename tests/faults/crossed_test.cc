@@ -1,10 +1,12 @@
 // Communicators that are used in different orders by different ranks.
+#include <signal.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "world.h"
@@ -73,6 +75,49 @@ TEST_CASE("three ranks that wait for one another in a circle of communicators ar
   const auto results =
       run_bare_world(Mode::processes, 3, [](int rank, const ncclUniqueId& id) { return call_in_circle(rank, 3, id); });
   for (const std::string& text : results) CHECK_THAT(text, Catch::Contains("may be used in different orders"));
+}
+
+// Rank 2 is stopped while rank 0 waits for it in one communicator and rank 1, in another one, waits for rank 0.
+TEST_CASE("a stopped process is told of, not the crossing that it seems to make", "[processes]") {
+  int pipe_ends[2];
+  REQUIRE(::pipe(pipe_ends) == 0);
+  const auto results = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
+    ::unsetenv("NCCL_DEBUG");
+    ::setenv("NCCL_DEBUG_FILE", log_path(rank).c_str(), 1);
+    ::setenv("SCCL_STALL_NOTICE_MS", "300", 1);
+    ncclComm_t world = nullptr, other = nullptr, far = nullptr;
+    if (ncclCommInitRank(&world, 3, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    if (ncclCommSplit(world, rank < 2 ? 0 : NCCL_SPLIT_NOCOLOR, 0, &other, nullptr) != ncclSuccess)
+      return ncclGetLastError(nullptr);
+    if (ncclCommSplit(world, rank != 1 ? 0 : NCCL_SPLIT_NOCOLOR, 0, &far, nullptr) != ncclSuccess)
+      return ncclGetLastError(nullptr);
+    if (rank == 2) {
+      const pid_t own = ::getpid();
+      if (::write(pipe_ends[1], &own, sizeof own) != sizeof own) return "no pipe";
+      ::raise(SIGSTOP);
+      return reduce(far) == ncclSuccess ? "" : ncclGetLastError(nullptr);
+    }
+    if (rank == 0) {
+      pid_t stopped = 0;
+      if (::read(pipe_ends[0], &stopped, sizeof stopped) != sizeof stopped) return "no pipe";
+      std::thread goes_on([&] {
+        ::usleep(1500000);
+        ::kill(stopped, SIGCONT);
+      });
+      const ncclResult_t far_result = reduce(far);
+      goes_on.join();
+      if (far_result != ncclSuccess) return ncclGetLastError(nullptr);
+    }
+    if (reduce(other) != ncclSuccess) return ncclGetLastError(nullptr);
+    return contents(log_path(rank));
+  });
+  ::close(pipe_ends[0]);
+  ::close(pipe_ends[1]);
+  CHECK(results[2] == "");
+  for (int rank = 0; rank < 2; ++rank) {
+    CHECK_THAT(results[static_cast<std::size_t>(rank)], Catch::Contains("is stopped by a signal or a debugger"));
+    CHECK_THAT(results[static_cast<std::size_t>(rank)], !Catch::Contains("different orders"));
+  }
 }
 
 TEST_CASE("a rank that is merely late is no crossing", "[processes]") {

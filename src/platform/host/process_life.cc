@@ -1,6 +1,7 @@
 #include "platform/host/process_life.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/random.h>
@@ -8,12 +9,23 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <fstream>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 
 namespace sccl::host {
 namespace {
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
 
 struct Current {
   std::mutex mutex;  // held while this process forks
@@ -68,6 +80,20 @@ void OwnLife::forget() noexcept {
   process_.reset();
   line_.reset();
   held_.reset();
+}
+
+pid_t PeerLife::stopped_process() const {
+  int process = 0;
+  for (const std::string& line : lines_of(fmt::format("/proc/self/fdinfo/{}", process_.get())))
+    if (std::sscanf(line.c_str(), "Pid: %d", &process) == 1) break;
+  if (process <= 0) return 0;  // no pidfd, ended, or of another namespace
+  for (const std::string& line : lines_of(fmt::format("/proc/{}/stat", process))) {
+    const std::size_t name_end = line.rfind(") ");  // the program's name may hold anything
+    if (name_end == std::string::npos || name_end + 2 >= line.size()) return 0;
+    const char state = line[name_end + 2];
+    return state == 'T' || state == 't' ? process : 0;
+  }
+  return 0;
 }
 
 PeerLife::State PeerLife::look() const {

@@ -6,6 +6,8 @@
 // a filter) the pipe alone serves.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -52,6 +54,9 @@ class PeerLife {
   PeerLife(FileDescriptor process, FileDescriptor line) : process_(std::move(process)), line_(std::move(line)) {}
 
   State look() const;
+  // The number of the process while a signal or a debugger has stopped it, else 0. 0, too, where /proc or pidfds are
+  // missing, or the process belongs to another namespace of processes. Reads files: not for a call's usual way.
+  pid_t stopped_process() const;
   // One of them becomes readable when the result of look() may change.
   std::array<int, OwnLife::kDescriptors> descriptors() const { return {process_.get(), line_.get()}; }
 

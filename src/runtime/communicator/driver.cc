@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/gpu/kernel/device_executor.h"
-#include "runtime/host/crossed_calls.h"
 #include "runtime/host/executor.h"
+#include "runtime/host/stall_cause.h"
 #include "runtime/plugins/profiled_work.h"
 #include "runtime/waiting/stall_watch.h"
 #include "runtime/waiting/waiter.h"
@@ -47,7 +47,7 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
   const Executor& executor = *communicator.on_host();
   watch.check(
       communicator.rank(), waited, [&] { return executor.waiting_text(); },
-      [&] { return crossing_text(communicator.membership(), executor.awaited()); });
+      [&] { return stall_cause(communicator.membership(), executor.awaited()); });
 }
 
 void finish(Communicator& communicator) {

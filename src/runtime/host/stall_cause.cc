@@ -1,4 +1,4 @@
-#include "runtime/host/crossed_calls.h"
+#include "runtime/host/stall_cause.h"
 
 #include <algorithm>
 
@@ -40,7 +40,23 @@ std::string chain_text(const Membership& mine, const std::vector<Rank>& awaited,
       other.title(), other.rank, other.control.calls().text(waiting));
 }
 
-}  // namespace
+// Ranks that only wait for the stopped one would seem to wait for one another.
+std::optional<std::string> stopped_text() {
+  std::optional<std::string> text;
+  for_each_membership([&](std::size_t, const Membership& membership) {
+    const Members& members = membership.control.members();
+    for (Rank rank = 0; rank < membership.ranks && !text; ++rank) {
+      const Member& member = members.of(rank);
+      if (!member.life) continue;
+      if (const pid_t process = member.life->stopped_process(); process > 0)
+        text = fmt::format(
+            "rank {} of communicator {} does nothing, since its process {} is stopped by a signal or a debugger: "
+            "continue it (kill -CONT {})",
+            rank, membership.title(), process, process);
+    }
+  });
+  return text;
+}
 
 std::optional<std::string> crossing_text(const Membership& mine, const std::vector<Rank>& awaited) {
   std::optional<std::string> cycle, chain;
@@ -59,6 +75,13 @@ std::optional<std::string> crossing_text(const Membership& mine, const std::vect
     }
   });
   return cycle ? cycle : chain;
+}
+
+}  // namespace
+
+std::optional<std::string> stall_cause(const Membership& mine, const std::vector<Rank>& awaited) {
+  const std::optional<std::string> stopped = stopped_text();
+  return stopped ? stopped : crossing_text(mine, awaited);
 }
 
 }  // namespace sccl::runtime
