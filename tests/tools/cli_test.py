@@ -331,6 +331,12 @@ def test_topo():
         expect("measured" in measured.stdout or os.cpu_count() == 1, f"topo --measure printed {measured.stdout}")
         expect(kept.stdout == measured.stdout, "the measurement is not kept")
     expect_code(run("topo", "--topo", "dgx1v", "--measure"), 2, "measuring another machine")
+    ranked = json.loads(run("topo", "--topo", "dgx1v", "--best", "4", "--free", "0,1,2,3,4,7", "--json").stdout)["best"]
+    expect(ranked[0]["devices"] == [0, 1, 2, 3] and sum(one["ways"] for one in ranked) == 15, f"topo --best gave {ranked}")
+    table = run("topo", "--topo", "4*dgx1v", "--best", "8", "--collective", "allgather").stdout.splitlines()
+    expect(table[1].split()[1:] == ["1", "4", "0,1,2,3,4,5,6,7"], f"topo --best printed {table[:2]}")
+    for wrong in (["--best", "9"], ["--best", "2", "--free", "0,0,1"], ["--best", "2", "--collective", "gather"]):
+        expect_code(run("topo", "--topo", "dgx1v", *wrong), 2, f"topo {wrong}")
     for wrong in (["--topo", "dgx9"], ["--topo", "dgx1v", "--devices", "9"], ["--topo", "dgx1v", "--devices", "0,0"],
                   ["--topo", "/no/such.xml"], ["--no-such-option"]):
         expect_code(run("topo", *wrong), 2, f"topo {wrong}")

@@ -174,4 +174,20 @@ nlohmann::json classes_json(const Topology& topology, const std::vector<SubsetCl
   return {{"topology", topology.name}, {"count", classes.size()}, {"classes", std::move(list)}};
 }
 
+std::string allocations_table(const std::vector<portfolio::Allocation>& allocations) {
+  std::string text = fmt::format("{:>10}  {:>5}  {:>12}  one of them\n", "GB/s", "hosts", "ways");
+  for (const portfolio::Allocation& one : allocations)
+    text += fmt::format("{:>10.2f}  {:>5}  {:>12.0f}  {}{}\n", one.gbytes_per_s, one.hosts, one.ways,
+                        fmt::join(one.devices, ","), one.gbytes_per_s > 0 ? "" : "  (no links join them)");
+  return text;
+}
+
+nlohmann::json allocations_json(const Topology& topology, const std::vector<portfolio::Allocation>& allocations) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const portfolio::Allocation& one : allocations)
+    list.push_back(
+        {{"gbytes_per_s", one.gbytes_per_s}, {"hosts", one.hosts}, {"ways", one.ways}, {"devices", one.devices}});
+  return {{"topology", topology.name}, {"best", std::move(list)}};
+}
+
 }  // namespace sccl::tools

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "portfolio/allocations.h"
 #include "topology/formats/load.h"
 #include "topology/symmetry/canonical.h"
 
@@ -23,5 +24,10 @@ nlohmann::json topo_json(const topology::Machine& machine);
 
 std::string classes_table(const std::vector<topology::SubsetClass>& classes);
 nlohmann::json classes_json(const topology::Topology& topology, const std::vector<topology::SubsetClass>& classes);
+
+// `sccl topo --best`: the ways to choose devices, best first.
+std::string allocations_table(const std::vector<portfolio::Allocation>& allocations);
+nlohmann::json allocations_json(const topology::Topology& topology,
+                                const std::vector<portfolio::Allocation>& allocations);
 
 }  // namespace sccl::tools

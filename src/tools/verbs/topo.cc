@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <thread>
@@ -14,6 +15,7 @@
 
 #include "base/error.h"
 #include "platform/host/measure_copies.h"
+#include "portfolio/allocations.h"
 #include "tools/pictures/topo_report.h"
 #include "tools/pictures/topo_svg.h"
 #include "tools/verbs/verbs.h"
@@ -30,7 +32,9 @@ namespace {
 
 struct Options {
   std::string topology, svg, dump;
-  std::vector<int> devices;
+  std::vector<int> devices, free;
+  std::string collective = "allreduce";
+  int best = 0;  // devices to choose; 0: not asked
   double nic_gbits_per_s = 100;
   bool as_json = false, classes = false, measure = false;
   int smallest = 3, largest = 8;
@@ -122,7 +126,19 @@ void answer(const Options& options) {
   const topology::Machine machine = chosen(options);
   if (!options.svg.empty()) write_file(options.svg, topo_svg(machine.topology));
   if (!options.dump.empty()) write_file(options.dump, dumped(machine, options.dump));
-  if (options.classes) {
+  if (options.best != 0) {
+    const auto collective = collective_from_name(options.collective);
+    if (!collective) fail(ErrorCode::invalid_argument, "unknown collective '{}'", options.collective);
+    std::vector<int> free = options.free;
+    if (free.empty()) {
+      free.resize(static_cast<std::size_t>(machine.topology.ranks));
+      std::iota(free.begin(), free.end(), 0);
+    }
+    const auto ranked = portfolio::rank_allocations(machine, free, options.best, *collective);
+    std::fputs(
+        (options.as_json ? text_of(allocations_json(machine.topology, ranked)) : allocations_table(ranked)).c_str(),
+        stdout);
+  } else if (options.classes) {
     const auto classes = topology::subset_classes(machine.topology, options.smallest, options.largest);
     const std::string text =
         options.as_json ? text_of(classes_json(machine.topology, classes)) : classes_table(classes);
@@ -147,8 +163,11 @@ int topo(int argc, char** argv) {
   app.add_flag("--classes", options.classes, "list what parts of the machine jobs may be left with, up to isomorphism");
   app.add_option("--smallest", options.smallest, "fewest devices of a part")->capture_default_str();
   app.add_option("--largest", options.largest, "most devices of a part")->capture_default_str();
+  app.add_option("--best", options.best, "rank the ways to choose so many devices by the rate their links reach");
+  app.add_option("--free", options.free, "devices that --best may choose; none: all")->delimiter(',');
+  app.add_option("--collective", options.collective, "whose rate --best compares")->capture_default_str();
   app.add_flag("--measure", options.measure, "measure this machine's links (half a second) and keep the figures");
-  app.add_flag("--json", options.as_json, "print JSON; without --classes it is a topology file");
+  app.add_flag("--json", options.as_json, "print JSON; without --classes and --best it is a topology file");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
