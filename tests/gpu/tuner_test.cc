@@ -5,7 +5,7 @@
 #include "gpu/captured.h"
 #include "gpu/failures.h"
 #include "gpu/fresh_machine.h"
-#include "runtime/gpu/kernel/device_tuner.h"
+#include "runtime/gpu/choice/device_tuner.h"
 
 using namespace api_test;
 using namespace gpu_test;

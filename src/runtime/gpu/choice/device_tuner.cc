@@ -1,4 +1,4 @@
-#include "runtime/gpu/kernel/device_tuner.h"
+#include "runtime/gpu/choice/device_tuner.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,80 @@
+#include "runtime/gpu/choice/device_chooser.h"
+
+#include "runtime/choice/dispatcher.h"
+#include "runtime/choice/tuning/ranking.h"
+
+namespace sccl::runtime {
+namespace {
+
+std::unique_ptr<ScheduleModel> schedule_model_of(const Membership& membership) {
+  if (!membership.topology || membership.ranks < 2) return nullptr;
+  const auto slot_bytes = static_cast<double>(membership.on_device->layout.slot_bytes());
+  return std::make_unique<ScheduleModel>(*membership.topology,
+                                         portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+}
+
+Rank root_of(const CollectiveRequest& request) { return info(request.collective).rooted ? request.root : 0; }
+std::size_t bytes_of(const CollectiveRequest& request) { return request.count * size_bytes(request.type); }
+
+}  // namespace
+
+DeviceChooser::DeviceChooser(Membership& membership)
+    : membership_(membership),
+      plans_(membership.rank, membership.ranks),
+      schedule_model_(schedule_model_of(membership)),
+      tuner_(membership, plans_, schedule_model_.get()) {}
+
+DeviceReach DeviceChooser::reach() const {
+  return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole};
+}
+
+const Plan& DeviceChooser::plan(const CollectiveRequest& request, const Choice& choice) {
+  return plans_.find(request.collective, root_of(request), choice, schedule_model_.get());
+}
+
+Choice DeviceChooser::choose(const CollectiveRequest& request, const Windows& windows, gpu::Stream stream) {
+  // Calls in place are one pass, and a wish is granted as it is: other forms need not be tried.
+  if (windows || membership_.wish_of(request) != nullptr) return usual_choice(request, windows);
+  // Only exploration needs to know.
+  const bool captured = membership_.settings.tune == TuneMode::online &&
+                        gpu::capture_of(*membership_.on_device->device.driver, stream).id != 0;
+  return tuner_.choose(request, bytes_of(request), usual_choice(request, windows),
+                       captured ? DeviceTuner::Captured::yes : DeviceTuner::Captured::no);
+}
+
+Choice DeviceChooser::usual_choice(const CollectiveRequest& request, const Windows& windows) {
+  if (schedule_model_) return choose_on_links(request, windows);
+  const CallShape shape{request.collective, bytes_of(request), membership_.ranks};
+  DeviceReach usable = reach();
+  usable.direct = usable.direct || windows;
+  return choose_on_device(shape, WishedSettings(membership_.settings, membership_.wish_of(request)).get(), usable);
+}
+
+Choice DeviceChooser::choose_on_links(const CollectiveRequest& request, const Windows& windows) {
+  const Rank root = root_of(request);
+  const Question question{request.collective, root, membership_.ranks, SizeClass::of(bytes_of(request))};
+  Choice& known = modelled_[{question.collective, root, question.size.typical_bytes(), windows.has_value()}];
+  if (!known.planner.empty()) return known;
+  const WishedSettings settings(membership_.settings, membership_.wish_of(request));
+  const auto direct = windows ? direct_on_links(question, settings.get(), *schedule_model_) : std::nullopt;
+  known = direct ? *direct : rank_on_device_links(question, settings.get(), *schedule_model_, reach()).front().choice;
+  return known;
+}
+
+// Hops cost more than bytes: between processes each takes a turn of the device, and engines start slowly. So it is the
+// choice of ranks that reach one another's memory, without their protocols.
+Choice DeviceChooser::choose_for_stream(const CollectiveRequest& request) {
+  Choice choice;
+  if (schedule_model_) {
+    choice = usual_choice(request, {});
+  } else {
+    Settings settings = WishedSettings(membership_.settings, membership_.wish_of(request)).get();
+    settings.protocol = ProtocolChoice::simple;
+    choice = choose_on_device({request.collective, bytes_of(request), membership_.ranks}, settings, {true, false});
+  }
+  choice.form = Form::slots;
+  choice.protocol = ProtocolChoice::simple;
+  return choice;
+}
+
+}  // namespace sccl::runtime

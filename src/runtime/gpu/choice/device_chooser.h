@@ -1,0 +1,48 @@
+// Which plan serves a collective on a device: what the settings, named links or measurements say. Every rank chooses
+// alike without asking.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "runtime/call/requests.h"
+#include "runtime/choice/plan_cache.h"
+#include "runtime/choice/schedule_model.h"
+#include "runtime/gpu/choice/device_tuner.h"
+#include "runtime/gpu/resources/symmetric_windows.h"
+#include "runtime/membership/membership.h"
+
+namespace sccl::runtime {
+
+class DeviceChooser {
+ public:
+  // The membership has a device and must outlive this.
+  explicit DeviceChooser(Membership& membership);
+
+  // For a kernel on `stream`. `windows`: those in which both buffers lie.
+  using Windows = std::optional<SymmetricWindows::Pair>;
+  Choice choose(const CollectiveRequest& request, const Windows& windows, gpu::Stream stream);
+  // For a call that streams order.
+  Choice choose_for_stream(const CollectiveRequest& request);
+  // The choice's plan. Plans live as long as this.
+  const Plan& plan(const CollectiveRequest& request, const Choice& choice);
+
+  // Times calls; asked after choose(), see DeviceTuner::take_clock.
+  DeviceTuner& tuner() { return tuner_; }
+
+ private:
+  Choice usual_choice(const CollectiveRequest& request, const Windows& windows);
+  Choice choose_on_links(const CollectiveRequest& request, const Windows& windows);
+  DeviceReach reach() const;
+
+  Membership& membership_;
+  PlanCache plans_;
+  std::unique_ptr<ScheduleModel> schedule_model_;  // when the user has named the links
+  // By size class, and whether in windows.
+  std::map<std::tuple<Collective, Rank, std::size_t, bool>, Choice> modelled_;
+  DeviceTuner tuner_;
+};
+
+}  // namespace sccl::runtime

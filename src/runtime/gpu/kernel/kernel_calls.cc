@@ -1,0 +1,99 @@
+#include "runtime/gpu/kernel/kernel_calls.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/program/reduction.h"
+
+namespace sccl::runtime {
+namespace {
+
+using device::u64;
+using device::gpu::CallArguments;
+
+// What is worth a channel of its own, and a block of all threads.
+constexpr std::size_t kLeastDirectPartBytes = 32 * 1024;
+constexpr std::size_t kLeastSlotPartBytes = 32 * 1024;
+constexpr std::size_t kLeastLinePartBytes = 2 * device::kLineMessageBytes;
+
+// A factor in device memory is read when the kernel runs.
+void set_scale(CallArguments& arguments, const Reduction& reduction, DataType type, int ranks) {
+  Reduction known = reduction;
+  known.scalar_pointer = nullptr;
+  apply_reduction(known, type, ranks, arguments.call);
+  arguments.scale_pointer = static_cast<const u64*>(reduction.scalar_pointer);
+}
+
+device::Protocol protocol_for(const Choice& choice, std::size_t longest_bytes) {
+  if (choice.form != Form::direct && choice.protocol == ProtocolChoice::ll128) return device::Protocol::ll128;
+  const bool ll = choice.protocol == ProtocolChoice::ll && longest_bytes <= device::kLlPayloadBytes;
+  return ll ? device::Protocol::ll : device::Protocol::simple;
+}
+
+// From how many bytes on a part is worth a channel.
+std::size_t least_part_bytes(bool direct, device::Protocol protocol) {
+  if (direct) return kLeastDirectPartBytes;
+  if (protocol == device::Protocol::ll) return SIZE_MAX;
+  return protocol == device::Protocol::ll128 ? kLeastLinePartBytes : kLeastSlotPartBytes;
+}
+
+std::size_t longest_of(std::span<const device::Chunk> chunks) {
+  u64 longest = 1;
+  for (const device::Chunk& chunk : chunks) longest = std::max(longest, chunk.elements);
+  return longest;
+}
+
+}  // namespace
+
+KernelCalls::KernelCalls(const Membership& membership, DeviceResources& resources, KernelSequence& sequence,
+                         const DeviceWatch& watch)
+    : membership_(membership),
+      sequence_(sequence),
+      loans_(resources.packages(), sequence, watch),
+      programs_(resources, loans_),
+      arguments_(membership, resources, loans_, sequence) {}
+
+void KernelCalls::prepare(PreparedCall& prepared, const CollectiveRequest& request, const Service& service) {
+  const bool direct = service.choice.form == Form::direct;
+  const bool reduces = info(request.collective).reduces;
+  const std::size_t element_bytes = size_bytes(request.type);
+  const std::vector<device::Chunk>& chunks = chunks_.place(service.plan, request.count, element_bytes);
+  const std::size_t longest = longest_of(chunks);
+
+  CallArguments& arguments = prepared.call;
+  device::Call& call = arguments.call;
+  call.protocol = protocol_for(service.choice, longest * element_bytes);
+  if (direct && service.windows) {
+    call.input_shifts = reinterpret_cast<const u64*>(service.windows->input.shifts);
+    call.output_shifts = reinterpret_cast<const u64*>(service.windows->output.shifts);
+  }
+  if (reduces) set_scale(arguments, request.reduction, request.type, membership_.ranks);
+  const bool lines = call.protocol == device::Protocol::ll128;
+  const std::size_t slot_bytes = lines ? device::kLineMessageBytes : membership_.on_device->layout.slot_bytes();
+  // In place there is nothing to wait for between slices.
+  call.slice_elements = direct ? longest : slot_bytes / element_bytes;
+  arguments_.fill(arguments, service.plan.program,
+                  {longest * element_bytes, least_part_bytes(direct, call.protocol), false});
+  prepared.sequence = sequence_.next(prepared.capture);
+  programs_.place(prepared, service.plan);
+  const bool computes = (reduces && membership_.ranks > 1) || call.scaled;
+  arguments_.complete(prepared, computes ? kernels::Instance{true, request.type, call.kernel} : kernels::Instance{},
+                      chunks);
+}
+
+void KernelCalls::prepare(PreparedCall& prepared, std::span<const PointToPointRequest> batch) {
+  transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.on_device->direct);
+  CallArguments& arguments = prepared.call;
+  KernelArguments::reset(arguments);
+  device::Call& call = arguments.call;
+  call.type = DataType::int8;
+  call.element_bytes = 1;
+  call.divisor = 1;
+  call.slice_elements = membership_.on_device->layout.slot_bytes();
+  arguments_.fill(arguments, transfers_.program(), {transfers_.most_bytes(), kLeastSlotPartBytes, true});
+  prepared.sequence = sequence_.next(prepared.capture);
+  programs_.lend(prepared, transfers_.program());
+  arguments_.complete(prepared, {}, transfers_.chunks());
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,70 @@
+#include "runtime/gpu/launch/device_launcher.h"
+
+#include "base/error.h"
+
+namespace sccl::runtime {
+
+using device::u64;
+
+DeviceLauncher::DeviceLauncher(Membership& membership, const HeldResources& resources, DeviceWatch& watch,
+                               const BufferWithdrawal& withdrawal, DeviceTuner& tuner)
+    : driver_(*membership.on_device->device.driver),
+      gate_(DeviceGate::of(membership.on_device->device)),
+      watch_(watch),
+      tuner_(tuner),
+      sequence_(membership, watch.in_flight(), withdrawal),
+      pace_(membership, watch.in_flight()),
+      order_(*resources, watch, sequence_, pace_.shares_queues() ? HardwareQueues::shared : HardwareQueues::own),
+      graphs_(resources) {}
+
+void DeviceLauncher::launch(PreparedCall& call) {
+  call.in_stream ? launch_in_stream(call) : launch_kernel(call);
+  if (call.collective) pace_.count_collective();
+}
+
+void DeviceLauncher::launch_kernel(PreparedCall& call) {
+  const u64 sequence = call.sequence;
+  order_.order_after_last(call.stream, call.capture);
+  if (call.capture.id != 0) graphs_.keep(call.capture);
+  {
+    const auto launching = gate_.launching();
+    if (sequence != 0) sequence_.announce(sequence, call.stream);
+    tuner_.before_launch(call.clock, call.stream);
+    const gpu::Status status = enqueue(call);
+    if (status != 0 && sequence != 0) sequence_.take_back(sequence);  // it will never end
+    driver_.check(status, "launching a kernel");
+    if (sequence != 0) sequence_.enqueued(sequence);
+  }
+  tuner_.after_launch(call.clock, call.stream);
+  order_.enqueued(call.stream, call.capture);
+}
+
+gpu::Status DeviceLauncher::enqueue(PreparedCall& call) {
+  gpu::Status status = 0;
+  if (call.upload.bytes != 0)
+    status = driver_.copy_to_device(call.upload.to, call.upload.from, call.upload.bytes, call.stream);
+  if (status != 0) return status;
+  void* parameters[] = {call.one_sided ? static_cast<void*>(call.one_sided.get()) : &call.call};
+  const PreparedCall::KernelShape& kernel = call.kernel;
+  return driver_.launch(kernel.function, kernel.blocks, 1, 1, kernel.threads, 1, 1,
+                        static_cast<unsigned>(kernel.shared_bytes), call.stream, parameters, nullptr);
+}
+
+void DeviceLauncher::launch_in_stream(PreparedCall& call) {
+  const gpu::CaptureState capture = gpu::capture_of(driver_, call.stream);
+  const u64 sequence = sequence_.next(capture);
+  const auto launching = gate_.launching();
+  watch_.launching_in_stream(sequence);
+  try {
+    order_.order_after_last(call.stream, capture);
+    if (capture.id != 0) graphs_.keep(capture);
+    call.in_stream(sequence);
+    order_.enqueued(call.stream, capture);
+    if (sequence != 0) sequence_.enqueued(sequence);
+  } catch (const Error&) {
+    watch_.not_launched(sequence);
+    throw;
+  }
+}
+
+}  // namespace sccl::runtime

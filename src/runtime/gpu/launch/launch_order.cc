@@ -1,0 +1,61 @@
+#include "runtime/gpu/launch/launch_order.h"
+
+#include <chrono>
+#include <thread>
+
+namespace sccl::runtime {
+
+LaunchOrder::LaunchOrder(DeviceResources& resources, const DeviceWatch& watch, const KernelSequence& sequence,
+                         HardwareQueues queues)
+    : resources_(resources),
+      watch_(watch),
+      sequence_(sequence),
+      queues_(queues),
+      last_(resources.membership().device),
+      last_captured_(resources.membership().device) {}
+
+void LaunchOrder::enqueued(gpu::Stream stream, const gpu::CaptureState& capture) {
+  Last& last = last_of(capture);
+  last.stream = stream;
+  last.capture = capture.id;
+  last.recorded = false;
+  last.pending = true;
+}
+
+// The record stands in its hardware queue until the kernel has ended. Where a kernel of this process that it waits for
+// may stand behind it, the record comes when it is needed: with the next call on another stream.
+void LaunchOrder::finish_launch() {
+  if (last_captured_.pending) record(last_captured_);
+  if (last_.pending && queues_ == HardwareQueues::own) record(last_);
+}
+
+void LaunchOrder::drop_pending() noexcept {
+  last_captured_.pending = false;
+  if (queues_ == HardwareQueues::own) last_.pending = false;
+}
+
+void LaunchOrder::record(Last& last) {
+  last.pending = false;
+  const bool is_late = &last == &last_ && queues_ == HardwareQueues::shared;
+  if (is_late && resources_.has_finished(sequence_.last_enqueued())) return;
+  const gpu::Device& device = resources_.membership().device;
+  const gpu::Current current(device);
+  const gpu::Status status = device.driver->event_record(last.event.handle(), last.stream);
+  last.recorded = status == 0;
+  if (!is_late) device.driver->check(status, "recording an event");
+  // The program has destroyed the stream, whose work goes on.
+  while (status != 0 && !resources_.has_finished(sequence_.last_enqueued())) {
+    watch_.check();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+void LaunchOrder::order_after_last(gpu::Stream stream, const gpu::CaptureState& capture) {
+  Last& last = last_of(capture);
+  if (last.pending && stream != last.stream && capture.id == last.capture) record(last);
+  if (!last.recorded || stream == last.stream || capture.id != last.capture) return;
+  const gpu::Driver& driver = *resources_.membership().device.driver;
+  driver.check(driver.stream_wait_event(stream, last.event.handle(), 0), "ordering two streams");
+}
+
+}  // namespace sccl::runtime

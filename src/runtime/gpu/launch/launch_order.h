@@ -1,0 +1,56 @@
+// Calls of one communicator run one after another, also on several streams; captured calls likewise. What is captured
+// and what is not cannot be ordered here: a program that replays beside other calls orders its streams itself, and
+// kernels find out where it does not (kernels/gpu/ticket.h).
+#pragma once
+
+#include "platform/gpu/device.h"
+#include "runtime/gpu/launch/device_event.h"
+#include "runtime/gpu/launch/kernel_sequence.h"
+#include "runtime/gpu/resources/device_resources.h"
+#include "runtime/gpu/watch/device_watch.h"
+
+namespace sccl::runtime {
+
+// Whether other ranks of this process launch kernels on this device (launch_pace.h).
+enum class HardwareQueues : std::uint8_t { own, shared };
+
+class LaunchOrder {
+ public:
+  // All must outlive it.
+  LaunchOrder(DeviceResources& resources, const DeviceWatch& watch, const KernelSequence& sequence,
+              HardwareQueues queues);
+
+  // What is enqueued next on the stream comes after the last call.
+  void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
+  // A call was enqueued.
+  void enqueued(gpu::Stream stream, const gpu::CaptureState& capture);
+  // The kernels that it waits for have been launched, too. Until then nothing stands behind it in its hardware queue.
+  void finish_launch();
+  // The kernels that the last call waits for will not be launched.
+  void drop_pending() noexcept;
+
+  // Behind the last call that was not captured.
+  void* event() const { return last_.event.handle(); }
+
+ private:
+  // The last call of a kind: what is captured and what is not cannot be ordered by one another's events.
+  struct Last {
+    explicit Last(const gpu::Device& device) : event(device) {}
+    DeviceEvent event;  // behind the call
+    gpu::Stream stream = nullptr;
+    unsigned long long capture = 0;  // 0: of none
+    bool recorded = false;
+    bool pending = false;  // the call is enqueued, the event not recorded
+  };
+  Last& last_of(const gpu::CaptureState& capture) { return capture.id == 0 ? last_ : last_captured_; }
+  void record(Last& last);
+
+  DeviceResources& resources_;
+  const DeviceWatch& watch_;
+  const KernelSequence& sequence_;
+  HardwareQueues queues_;
+  Last last_;
+  Last last_captured_;
+};
+
+}  // namespace sccl::runtime

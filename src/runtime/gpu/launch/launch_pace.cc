@@ -1,0 +1,54 @@
+#include "runtime/gpu/launch/launch_pace.h"
+
+#include <chrono>
+#include <thread>
+
+#include "base/settings/log.h"
+
+namespace sccl::runtime {
+namespace {
+
+// A rank whose host is later than that is probably called by the same thread.
+constexpr std::chrono::milliseconds kPaceLimit{500};
+
+}  // namespace
+
+LaunchPace::LaunchPace(Membership& membership, const CallsInFlight& in_flight)
+    : membership_(membership), in_flight_(in_flight) {
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) shares_queues_ = shares_queues_ || shares_queues_with(rank);
+  keeps_pace_ = shares_queues_;
+}
+
+// Another rank of this process on this device.
+bool LaunchPace::shares_queues_with(Rank rank) const {
+  return rank != membership_.rank && peer(rank).neighbour != nullptr && peer(rank).same_device;
+}
+
+// Pairs with keep().
+void LaunchPace::count_collective() {
+  peer(membership_.rank).words->collectives.fetch_add(1, std::memory_order_release);
+}
+
+// Pairs with count_collective().
+void LaunchPace::keep() {
+  if (!keeps_pace_) return;
+  const auto limit = std::chrono::steady_clock::now() + kPaceLimit;
+  const std::uint64_t own = peer(membership_.rank).words->collectives.load(std::memory_order_relaxed);
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    if (!shares_queues_with(rank)) continue;
+    const auto& calls = peer(rank).words->collectives;
+    while (calls.load(std::memory_order_acquire) < own && !in_flight_.stopping()) {
+      if (std::chrono::steady_clock::now() > limit) {
+        keeps_pace_ = false;
+        return log::warn(
+            "rank {} is {} calls ahead of rank {} of the same process and device: hardware queues may hold up kernels "
+            "that wait for each other: put the calls of both between ncclGroupStart and ncclGroupEnd, or set "
+            "CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts",
+            membership_.rank, own + 1 - calls.load(std::memory_order_relaxed), rank);
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
+}  // namespace sccl::runtime

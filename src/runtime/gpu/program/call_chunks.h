@@ -1,0 +1,31 @@
+// Where the chunks of a collective lie in its buffers.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "kernels/device/program.h"
+#include "runtime/choice/plan_cache.h"
+#include "schedule/layout.h"
+
+namespace sccl::runtime {
+
+class CallChunks {
+ public:
+  // Valid until the next call of this.
+  const std::vector<device::Chunk>& place(const Plan& plan, std::size_t count, std::size_t element_bytes) {
+    places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
+    schedule::place_chunks(plan.schedule, count, element_bytes, places_);
+    chunks_.clear();
+    for (const schedule::ChunkPlace& place : places_)
+      chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
+    return chunks_;
+  }
+
+ private:
+  std::vector<schedule::ChunkPlace> places_;
+  std::vector<device::Chunk> chunks_;
+};
+
+}  // namespace sccl::runtime

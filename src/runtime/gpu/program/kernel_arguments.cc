@@ -1,0 +1,118 @@
+#include "runtime/gpu/program/kernel_arguments.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace sccl::runtime {
+namespace {
+
+using device::u32;
+using device::u64;
+using device::gpu::CallArguments;
+
+constexpr std::size_t kSmallPartBytes = 4 * 1024;
+constexpr u32 kFewThreads = 128;
+constexpr u32 kLineThreads = 256;  // half a slot's lines at once
+
+u32 threads_for(const device::Call& call) {
+  if (call.protocol == device::Protocol::ll128) return kLineThreads;
+  const bool small =
+      call.slice_elements * call.element_bytes <= kSmallPartBytes || call.protocol == device::Protocol::ll;
+  return small ? kFewThreads : device::gpu::kMostThreads;
+}
+
+// Transfers that take fewer channels have longer parts than the longest one's.
+u64 most_elements_of_a_part(const CallArguments& arguments, const KernelArguments::Geometry& geometry) {
+  const device::Chunk longest{0, 0, geometry.longest_bytes / arguments.call.element_bytes, 0, 0};
+  const u64 part = device::part_of(longest, arguments.call.element_bytes, arguments.channels, 0).elements;
+  return geometry.parts_by_chunk ? std::max<u64>(part, 2 * geometry.least_part_bytes) : part;
+}
+
+}  // namespace
+
+KernelArguments::KernelArguments(const Membership& membership, DeviceResources& resources, PackageLoans& loans,
+                                 KernelSequence& sequence)
+    : membership_(membership), resources_(resources), loans_(loans), sequence_(sequence) {}
+
+void KernelArguments::reset(CallArguments& arguments) {
+  std::memset(static_cast<void*>(&arguments), 0, offsetof(CallArguments, chunks));
+}
+
+void KernelArguments::fill(CallArguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry) {
+  set_split(arguments, flat, geometry);
+  device::Call& call = arguments.call;
+  const u64 most = most_elements_of_a_part(arguments, geometry);
+  call.slice_count = std::max<u64>(1, (most + call.slice_elements - 1) / call.slice_elements);
+  set_memory(arguments, flat, most);
+  arguments.connections = resources_.tables().connections();
+  arguments.connections_per_channel = resources_.tables().connections_per_channel();
+  arguments.control = resources_.control();
+  arguments.peer_controls = resources_.tables().peer_controls();
+  arguments.ranks = static_cast<u32>(membership_.ranks);
+  arguments.rank = static_cast<u32>(membership_.rank);
+  arguments.host = resources_.device_words();
+}
+
+void KernelArguments::set_split(CallArguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry) {
+  const DeviceMembership& devices = *membership_.on_device;
+  arguments.split = {static_cast<u32>(devices.layout.channels()), geometry.least_part_bytes};
+  arguments.parts_by_chunk = geometry.parts_by_chunk;
+  arguments.channels = device::parts_of(arguments.split, geometry.longest_bytes);
+  const u32 room = static_cast<u32>(devices.blocks) / arguments.channels;
+  arguments.blocks_per_channel = std::clamp(static_cast<u32>(flat.lane_count()), 1u, std::max(1u, room));
+}
+
+void KernelArguments::set_memory(CallArguments& arguments, const kernels::FlatProgram& flat, u64 most_elements) {
+  device::Call& call = arguments.call;
+  WorkingMemory& working = resources_.working();
+  const auto lanes = static_cast<std::size_t>(flat.lane_count());
+  const auto slots = static_cast<u64>(flat.scratch_slots());
+  const u64 slot_bytes = membership_.on_device->layout.slot_bytes();
+  call.scratch_slot_bytes =
+      slots == 0 ? 0 : std::min<u64>(slot_bytes, (most_elements * call.element_bytes + 63) / 64 * 64);
+  arguments.scratch_channel_bytes = slots * call.scratch_slot_bytes;
+  call.scratch = working.scratch(arguments.scratch_channel_bytes * arguments.channels);
+  arguments.most_operands = static_cast<u32>(flat.most_operands());
+  arguments.most_destinations = static_cast<u32>(flat.most_destinations());
+  if (call.protocol != device::Protocol::simple) {
+    arguments.bounce_bytes =
+        call.protocol == device::Protocol::ll ? device::kLlPayloadBytes : device::kLineMessageBytes;
+    arguments.bounce_buffers = arguments.most_operands + 1;
+    arguments.bounce = working.bounce(arguments.channels * lanes * arguments.bounce_buffers * arguments.bounce_bytes);
+  }
+  arguments.lanes = working.lanes(arguments.channels * lanes);
+}
+
+// Into the kernel's parameters, or cut for every channel into memory of its own.
+void KernelArguments::set_chunks(CallArguments& arguments, std::span<const device::Chunk> chunks) {
+  arguments.chunk_count = static_cast<u32>(chunks.size());
+  if (chunks.size() <= device::gpu::kInlineChunks) {
+    std::copy(chunks.begin(), chunks.end(), arguments.chunks);
+    return;
+  }
+  const CallPackages::Loan loan =
+      loans_.lend(chunks.size() * arguments.channels * sizeof(device::Chunk), arguments.sequence);
+  auto* const table = reinterpret_cast<device::Chunk*>(loan.data);
+  for (u32 channel = 0; channel < arguments.channels; ++channel)
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      const u64 bytes = chunks[i].elements * arguments.call.element_bytes;
+      const u32 parts = arguments.parts_by_chunk ? device::parts_of(arguments.split, bytes) : arguments.channels;
+      table[channel * chunks.size() + i] = device::part_of(chunks[i], arguments.call.element_bytes, parts, channel);
+    }
+  arguments.call.chunks = reinterpret_cast<const device::Chunk*>(loan.address);
+}
+
+void KernelArguments::complete(PreparedCall& prepared, const kernels::Instance& instance,
+                               std::span<const device::Chunk> chunks) {
+  CallArguments& arguments = prepared.call;
+  arguments.sequence = prepared.sequence;
+  arguments.ticket = sequence_.next_ticket();
+  set_chunks(arguments, chunks);
+  arguments.staging =
+      device::gpu::staging_for(arguments.program, arguments.call.chunks == nullptr ? 0 : arguments.chunk_count);
+  prepared.kernel = {resources_.kernels().function(instance), arguments.channels * arguments.blocks_per_channel,
+                     threads_for(arguments.call), device::gpu::shared_bytes(arguments)};
+}
+
+}  // namespace sccl::runtime

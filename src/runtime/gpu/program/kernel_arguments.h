@@ -1,0 +1,49 @@
+// The arguments of a kernel that runs a program, and its shape: how many channels and blocks a call gets, and which
+// memory its lanes work in.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "kernels/instantiate/device_kernels.h"
+#include "kernels/program/flat_program.h"
+#include "runtime/call/requests.h"
+#include "runtime/gpu/launch/kernel_sequence.h"
+#include "runtime/gpu/launch/prepared_calls.h"
+#include "runtime/gpu/program/package_loans.h"
+#include "runtime/gpu/resources/device_resources.h"
+#include "runtime/membership/membership.h"
+
+namespace sccl::runtime {
+
+class KernelArguments {
+ public:
+  // All must outlive it.
+  KernelArguments(const Membership& membership, DeviceResources& resources, PackageLoans& loans,
+                  KernelSequence& sequence);
+
+  // What a call moves, and from where on another channel pays.
+  struct Geometry {
+    std::size_t longest_bytes = 0;  // of a chunk
+    std::size_t least_part_bytes = 0;
+    bool parts_by_chunk = false;  // every chunk has its own number of parts
+  };
+  // Everything is zero but the table of chunks, which is filled as far as it is used.
+  static void reset(device::gpu::CallArguments& arguments);
+  // Fills in what follows from the call (type, protocol and slices are set), its program and its geometry.
+  void fill(device::gpu::CallArguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry);
+  // The last step, once the call has its sequence number and its program: chunks, the kernel and its shape.
+  void complete(PreparedCall& prepared, const kernels::Instance& instance, std::span<const device::Chunk> chunks);
+
+ private:
+  void set_split(device::gpu::CallArguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry);
+  void set_memory(device::gpu::CallArguments& arguments, const kernels::FlatProgram& flat, device::u64 most_elements);
+  void set_chunks(device::gpu::CallArguments& arguments, std::span<const device::Chunk> chunks);
+
+  const Membership& membership_;
+  DeviceResources& resources_;
+  PackageLoans& loans_;
+  KernelSequence& sequence_;
+};
+
+}  // namespace sccl::runtime
