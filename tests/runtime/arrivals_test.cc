@@ -158,6 +158,32 @@ TEST_CASE("of a rank that is too far ahead calls are left out, and counting goes
   CHECK(world.report().hosts[0].straggler == 1);
 }
 
+TEST_CASE("over hosts the rank is named that waits for the shortest time, if it is last on its host") {
+  const auto report_of = [](const std::vector<std::uint64_t>& in_call_ns, std::uint64_t last_of_three) {
+    std::vector<std::unique_ptr<SharedState>> states;
+    std::vector<Member> members;
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      SharedState& state = *states.emplace_back(std::make_unique<SharedState>());
+      state.arrival_sums.calls = 100;
+      state.arrival_sums.in_calls_ns = 100 * in_call_ns[rank];
+      members.emplace_back().state = &state;
+      members.back().host = rank < 2 ? "n1" : "n2";
+      members.back().locality = rank < 2 ? Locality::host : Locality::remote;
+    }
+    states[3]->arrival_sums.last = last_of_three;
+    states[2]->arrival_sums.last = 100 - last_of_three;
+    return arrival_report(Members(0, std::move(members)));
+  };
+  const ArrivalReport late = report_of({9000, 9000, 9000, 1000}, 95);
+  CHECK(late.straggler == 3);
+  CHECK(late.text ==
+        "rank 3 was last in 95 % of 100 calls, 0.0 us after the median; host n2; it waits 8.0 us less in a call than "
+        "the median of all hosts' ranks");
+  CHECK(report_of({9000, 9000, 9000, 1000}, 50).straggler == -1);  // its host's ranks take turns
+  CHECK(report_of({9000, 9000, 9000, 8000}, 95).straggler == -1);  // all wait for something else
+  CHECK(report_of({9000, 9000, 9000, 8000}, 95).hosts[1].straggler == 3);
+}
+
 TEST_CASE("more kinds of calls than there is room for are summed by rank all the same") {
   World world(2);
   for (std::uint64_t call = 1; call <= 101; ++call)

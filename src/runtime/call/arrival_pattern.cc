@@ -8,13 +8,6 @@
 namespace sccl::runtime {
 namespace {
 
-constexpr std::uint64_t kFewCalls = 20;
-
-std::string duration_text(double us) {
-  if (us < 1e3) return fmt::format("{:.1f} us", us);
-  return us < 1e6 ? fmt::format("{:.1f} ms", us * 1e-3) : fmt::format("{:.1f} s", us * 1e-6);
-}
-
 std::uint64_t calls_of(std::span<const LastArrivals> by_rank) {
   return std::accumulate(by_rank.begin(), by_rank.end(), std::uint64_t{0},
                          [](std::uint64_t sum, const LastArrivals& one) { return sum + one.calls; });
@@ -61,6 +54,11 @@ std::optional<std::size_t> straggler_of(std::span<const LastArrivals> by_rank) {
                                      [](const LastArrivals& a, const LastArrivals& b) { return a.calls < b.calls; });
   if (2 * by_rank.size() * most->calls <= (by_rank.size() + 1) * calls) return std::nullopt;
   return static_cast<std::size_t>(most - by_rank.begin());
+}
+
+std::string duration_text(double us) {
+  if (us < 1e3) return fmt::format("{:.1f} us", us);
+  return us < 1e6 ? fmt::format("{:.1f} ms", us * 1e-3) : fmt::format("{:.1f} s", us * 1e-6);
 }
 
 std::string straggler_text(int rank, const LastArrivals& its, std::uint64_t calls) {

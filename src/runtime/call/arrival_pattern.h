@@ -32,8 +32,12 @@ struct LastArrivals {
 };
 
 // The index of the one that is last in most calls, where that is no accident: of n arrivals in more than 1/2 + 1/2n of
-// at least 20 calls.
+// at least kFewCalls.
+inline constexpr std::uint64_t kFewCalls = 20;
 std::optional<std::size_t> straggler_of(std::span<const LastArrivals> by_rank);
+
+// "3.1 ms"
+std::string duration_text(double us);
 
 // "rank 5 was last in 93 % of 1200 calls, 3.1 ms after the median"
 std::string straggler_text(int rank, const LastArrivals& its, std::uint64_t calls);

@@ -187,24 +187,31 @@ std::vector<ArrivalReport::Kind> kinds_of(const ArrivalSums& sums) {
   return kinds;
 }
 
-// All leave a call together that needs something of everyone: who is in it for the shortest time has come last.
+// All leave a call together that needs something of everyone: who is in it for the shortest time has come last. It is
+// named where it waits for less than half as long as others, and on a host with other ranks only if it is last there.
 void compare_hosts(const Members& members, ArrivalReport& report) {
   std::vector<std::pair<double, Rank>> in_calls_us;
+  std::uint64_t least_calls = ~std::uint64_t{0};
   for (Rank rank = 0; rank < members.ranks(); ++rank) {
     const ArrivalSums& sums = members.state(rank).arrival_sums;
     const std::uint64_t calls = sums.calls.load(std::memory_order_relaxed);
-    if (calls == 0) return;  // one host only, or not all ranks have told
+    least_calls = std::min(least_calls, calls);
     const auto ns = static_cast<double>(sums.in_calls_ns.load(std::memory_order_relaxed));
-    in_calls_us.emplace_back(ns / static_cast<double>(calls) * 1e-3, rank);
+    in_calls_us.emplace_back(ns / static_cast<double>(std::max<std::uint64_t>(calls, 1)) * 1e-3, rank);
   }
   std::sort(in_calls_us.begin(), in_calls_us.end());
   const auto [least_us, rank] = in_calls_us.front();
-  for (const ArrivalReport::Host& host : report.hosts) {
-    if (host.straggler != rank) continue;
-    report.straggler = rank;
-    report.text = fmt::format("{}; it waits {:.1f} us less in a call than the median of all hosts' ranks", host.text,
-                              in_calls_us[in_calls_us.size() / 2].first - least_us);
-  }
+  const double median_us = in_calls_us[in_calls_us.size() / 2].first;
+  if (least_calls < kFewCalls || 2 * least_us > median_us) return;
+  const auto host = std::find_if(report.hosts.begin(), report.hosts.end(),
+                                 [&](const auto& one) { return one.name == members.of(rank).host; });
+  if (host->ranks.size() > 1 && host->straggler != rank) return;
+  report.straggler = rank;
+  report.text = host->ranks.size() > 1 ? fmt::format("{}; it", host->text)
+                                       : fmt::format("rank {} on host {} comes last in the mean of {} calls: it", rank,
+                                                     host->name, least_calls);
+  report.text +=
+      fmt::format(" waits {} less in a call than the median of all hosts' ranks", duration_text(median_us - least_us));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void StateChanges::collect(Bytes& to) {
   const bool is_active = look_at_activity(activity);
   if (is_active || calls_incomplete_) collect_calls(activity.entered, to);
   if (is_active) append_value(ItemKind::activity, rank_, 0, activity, to);
-  if (is_active) collect_arrivals(to);
+  collect_arrivals(to);
   wire::append(to, notices);
   if (gathering != gathering_) append_value(ItemKind::gathering, rank_, 0, gathering_ = gathering, to);
   if (presence != presence_) append_value(ItemKind::presence, rank_, 0, presence_ = presence, to);
