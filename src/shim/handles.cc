@@ -71,7 +71,7 @@ Pin::Pin(ncclComm_t handle) : handle_(handle) {
   handle->calls.store(handle->calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   host::light_fence_within_process();
   if (!handle->retired.load(std::memory_order_acquire)) {
-    operation_ = handle->operations++;
+    ++handle->operations;
     return;
   }
   leave();

@@ -56,13 +56,12 @@ class Pin {
   const std::shared_ptr<runtime::Communicator>& communicator() const { return handle_->communicator; }
   ncclComm_t handle() const { return handle_; }
   // The number of the pinned call, from 0.
-  std::uint64_t operation() const { return operation_; }
+  std::uint64_t operation() const { return handle_->operations - 1; }
 
  private:
   void leave();
 
   ncclComm_t handle_;
-  std::uint64_t operation_ = 0;
 };
 
 // In a forked child: makes a parent's handle stale and returns true. Everything behind the handle stays unchanged: the

@@ -50,10 +50,9 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
       [&] { return stall_cause(communicator.membership(), executor.awaited()); });
 }
 
-void finish(Communicator& communicator) {
+// A call that has not ended in its first step.
+[[gnu::noinline]] void wait_for_end(Communicator& communicator, Executor::Progress progress) {
   Executor& executor = *communicator.on_host();
-  Executor::Progress progress = executor.step();
-  if (progress == Executor::Progress::done) return;
   const NoCancellation uncancelled;
   Waiter& waiter = executor.waiter();
   waiter.reset();
@@ -84,6 +83,11 @@ void finish(Communicator& communicator) {
     }
     progress = executor.step();
   }
+}
+
+void finish(Communicator& communicator) {
+  const Executor::Progress progress = communicator.on_host()->step();
+  if (progress != Executor::Progress::done) wait_for_end(communicator, progress);
 }
 
 ProfilerPlugin::Served served_by(const Executor& executor) {
@@ -349,21 +353,24 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   return first;
 }
 
+[[gnu::noinline]] void drive_on_device(Communicator& communicator, const CollectiveRequest& request) {
+  DeviceExecutor& device = *communicator.on_device();
+  const NoCancellation uncancelled;
+  device.check(request);
+  std::optional<ProfiledWork> profiled;
+  if (communicator.profiler() != nullptr) begin_profiled(profiled, communicator, {&request, 1}, {}, request.stream);
+  guarded(communicator, [&] {
+    device.prepare(request);
+    device.keep_pace();
+    device.launch_all();
+  });
+}
+
 }  // namespace
 
 void drive(Communicator& communicator, const CollectiveRequest& request) {
   const Communicator::RunningCall running(communicator);
-  if (DeviceExecutor* const device = communicator.on_device()) {
-    const NoCancellation uncancelled;
-    device->check(request);
-    std::optional<ProfiledWork> profiled;
-    if (communicator.profiler() != nullptr) begin_profiled(profiled, communicator, {&request, 1}, {}, request.stream);
-    return guarded(communicator, [&] {
-      device->prepare(request);
-      device->keep_pace();
-      device->launch_all();
-    });
-  }
+  if (communicator.on_device() != nullptr) return drive_on_device(communicator, request);
   const Executor::EngineTurn engine(*communicator.on_host());
   guarded(communicator, [&] {
     if (communicator.profiler() != nullptr) return run_profiled(communicator, request);

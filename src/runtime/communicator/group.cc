@@ -23,8 +23,11 @@ struct Setup {
   std::function<void()> run;
 };
 
+// Of this thread: how many groups are open, one within another. It stands outside of Group because every call looks at
+// it, and a Group is made when a thread first uses one.
+constinit thread_local int depth = 0;
+
 struct Group {
-  int depth = 0;
   ProcessMark made_by;
   std::optional<Error> error;
   std::vector<Setup> setups;
@@ -157,10 +160,9 @@ void check_rank(const Communicator& communicator, Rank rank, const char* what) {
 
 // What the outermost end has to do; nothing at an inner one.
 std::optional<Group> close_group() {
-  Group& mine = group();
-  if (mine.depth == 0) fail(ErrorCode::invalid_usage, "ncclGroupEnd without ncclGroupStart: pair the calls");
-  if (--mine.depth > 0) return std::nullopt;
-  Group closed = std::exchange(mine, Group{});
+  if (depth == 0) fail(ErrorCode::invalid_usage, "ncclGroupEnd without ncclGroupStart: pair the calls");
+  if (--depth > 0) return std::nullopt;
+  Group closed = std::exchange(group(), Group{});
   if (!closed.made_by.is_this_process())
     fail(ErrorCode::invalid_usage,
          "the group was begun before this process was forked (fork) and belongs to its parent: begin one here");
@@ -173,11 +175,10 @@ std::optional<Group> close_group() {
 }  // namespace
 
 void group_start() {
-  Group& mine = group();
-  if (mine.depth++ == 0) mine.made_by = ProcessMark::of_this_process();
+  if (depth++ == 0) group().made_by = ProcessMark::of_this_process();
 }
 
-bool in_group() { return group().depth > 0; }
+bool in_group() { return depth > 0; }
 
 void group_fail(const Error& error) {
   if (in_group() && !group().error) group().error = error;

@@ -37,10 +37,6 @@ void Lifecycle::end_failure() {
   enter(State::created, State::failed);
 }
 
-void Lifecycle::check_usable() const {
-  if (now() != State::ready || background_.running()) fail_unusable();
-}
-
 void Lifecycle::check_parent() const {
   const State state = now();
   const bool possible = state == State::ready || state == State::revoked || state == State::failed;

@@ -32,12 +32,15 @@ class Lifecycle {
   int async_error() const;
 
   // Throw unless the communicator is ready: what is wrong with it, and why.
-  void check_usable() const;
+  void check_usable() const {
+    if (now() != State::ready || background_.running()) [[unlikely]]
+      fail_unusable();
+  }
   // The same for making communicators from this one, which a revoked or failed one still allows.
   void check_parent() const;
   // And for resume().
   void check_suspended() const;
-  [[noreturn]] void fail_unusable() const;
+  [[noreturn, gnu::cold]] void fail_unusable() const;
 
   // No effect in another state than `from`. False then.
   bool enter(State from, State to);

@@ -5,16 +5,10 @@
 #include "base/error.h"
 
 namespace sccl::runtime {
-namespace {
-
-constexpr int kFirstUserOp = 5;
-
-// Handles are unique in the process, so that one communicator's is unknown to every other.
-std::atomic<int> next_handle{kFirstUserOp};
-
-}  // namespace
 
 int UserReductions::create(DataType type, std::uint64_t scalar_bits, const void* scalar_pointer) {
+  // Handles are unique in the process, so that one communicator's is unknown to every other.
+  static std::atomic<int> next_handle{kFirstUserOp};
   const int handle = next_handle.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   entries_[handle] = {type, {ReduceOp::premul_sum, scalar_bits, scalar_pointer}};
@@ -28,8 +22,7 @@ void UserReductions::destroy(int handle) {
          handle);
 }
 
-Reduction UserReductions::resolve(int handle, DataType type) const {
-  if (handle >= 0 && handle < kFirstUserOp) return {static_cast<ReduceOp>(handle), 0, nullptr};
+Reduction UserReductions::find(int handle, DataType type) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(handle);
   if (found == entries_.end())

@@ -17,9 +17,17 @@ class UserReductions {
   int create(DataType type, std::uint64_t scalar_bits, const void* scalar_pointer);
   void destroy(int handle);
   // What a caller's op handle stands for; invalid_argument for a handle that was not made here or for another type.
-  Reduction resolve(int handle, DataType type) const;
+  Reduction resolve(int handle, DataType type) const {
+    if (handle >= 0 && handle < kFirstUserOp) [[likely]]
+      return {static_cast<ReduceOp>(handle), 0, nullptr};
+    return find(handle, type);
+  }
 
  private:
+  static constexpr int kFirstUserOp = 5;
+
+  Reduction find(int handle, DataType type) const;
+
   struct Entry {
     DataType type;
     Reduction reduction;

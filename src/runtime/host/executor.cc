@@ -37,7 +37,8 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       geometry_(membership),
       lanes_(membership),
       waiter_(membership.ranks_on_this_host()),
-      trace_(CallTrace::of_rank(membership.title(), membership.identity_text(), membership.rank, membership.ranks)) {}
+      trace_(CallTrace::of_rank(membership.title(), membership.identity_text(), membership.rank, membership.ranks)),
+      is_plain_(net_ == nullptr && !trace_) {}
 
 void Executor::begin(const CollectiveRequest& request) {
   if (repeats(request)) return begin_again(request);
@@ -127,7 +128,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   if (net_ != nullptr) use_peers(transfers_.program(), connections_.all());
 }
 
-Executor::Progress Executor::step() {
+Executor::Progress Executor::step_observed() {
   if (comparing_ && !compare_buffers()) {
     lanes_.awaits_anything();
     if (trace_) trace_progress(Progress::idle);
@@ -136,9 +137,7 @@ Executor::Progress Executor::step() {
   const Progress progress = net_ == nullptr ? lanes_.step() : step_lanes();
   if (lanes_.ended()) fail_ended();
   if (trace_) trace_progress(progress);
-  if (progress != Progress::idle) calls_.note_motion();
-  if (progress == Progress::done) complete();
-  return progress;
+  return note(progress);
 }
 
 void Executor::measure_arrival() {

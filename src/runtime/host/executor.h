@@ -44,7 +44,11 @@ class Executor final : private WaitingCall {
   using Progress = runtime::Progress;
   // One turn of every lane. Throws invalid_usage on a mismatch among ranks and remote_error when a peer's memory can
   // no longer be reached.
-  Progress step();
+  Progress step() {
+    if (!is_plain_ || comparing_) [[unlikely]]
+      return step_observed();
+    return note(lanes_.step());
+  }
 
   // After Progress::idle: false while another step would be in vain for certain.
   bool may_go_on() const { return net_ != nullptr || lanes_.may_go_on(); }
@@ -104,6 +108,14 @@ class Executor final : private WaitingCall {
   void serve(const CollectiveRequest& request, Chooser::Buffers buffers);
   bool repeats(const CollectiveRequest& request) const;
   void begin_again(const CollectiveRequest& request);
+  Progress step_observed();
+  Progress note(Progress progress) {
+    if (lanes_.ended()) [[unlikely]]
+      fail_ended();
+    if (progress != Progress::idle) calls_.note_motion();
+    if (progress == Progress::done) complete();
+    return progress;
+  }
   bool compare_buffers();
   void use_peers(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections);
   Progress step_lanes();
@@ -113,7 +125,7 @@ class Executor final : private WaitingCall {
   [[gnu::cold]] void trace_begin();
   [[gnu::cold]] void trace_choice(const Choice& choice);
   [[gnu::cold]] void trace_progress(Progress progress);
-  [[noreturn]] void fail_ended() const;
+  [[noreturn, gnu::cold]] void fail_ended() const;
 
   const Membership& membership_;
   Calls calls_;
@@ -128,6 +140,7 @@ class Executor final : private WaitingCall {
   TransferBatch transfers_;
   Waiter waiter_;
   const std::unique_ptr<CallTrace> trace_;  // null without SCCL_TRACE
+  const bool is_plain_;                     // no trace, and no engine between hosts: one test in every step
 
   // The call in progress, or the last one.
   struct Current {
