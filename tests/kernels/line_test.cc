@@ -32,7 +32,7 @@ class Line {
 
   void send(const u8* from, u64 bytes, u32 threads = 16) {
     gpu::on_grid(1, threads, [&](u32, u32) { PlayedLines::pack(sender, from, bytes, kSignature); });
-    PlayedLines::sent(sender);
+    PlayedLines::publish(sender, kSignature, bytes);
   }
   void send(const std::vector<u8>& data) { send(data.data(), data.size()); }
 
@@ -41,7 +41,7 @@ class Line {
     to.assign((bytes + 7) / 8 * 8 + 8, 0xee);
     std::atomic<u32> missing{0};
     gpu::on_grid(1, threads,
-                 [&](u32, u32) { missing += PlayedLines::take(receiver, to.data(), bytes, kSignature) ? 0 : 1; });
+                 [&](u32, u32) { missing += PlayedLines::whole(receiver, to.data(), bytes, kSignature) ? 0 : 1; });
     return missing == 0;
   }
   void consume() { PlayedLines::consume(receiver); }
@@ -54,7 +54,7 @@ class Line {
   }
 
   // As the leader sees it, of this call.
-  bool begun() { return *PlayedLines::flag_word(receiver) == PlayedLines::flag(receiver, kSignature); }
+  bool begun() { return *PlayedLines::word(receiver) == PlayedLines::flag(receiver, kSignature); }
 
   gpu::DeviceConnection sender{}, receiver{};
 

@@ -16,7 +16,8 @@
 
 namespace sccl::device {
 
-template <class Target>
+// `Binding`: OneProtocol or AnyProtocol (lines.h).
+template <class Target, class Binding = AnyProtocol<Target>>
 class Interpreter {
  public:
   using Begun = device::Begun;
@@ -83,9 +84,8 @@ class Interpreter {
   }
 
  private:
+  // Descriptors of buffers always travel through slots.
   using Simple = Slots<Target>;
-  using Ll = typename Target::Ll;
-  using InLines = Lines<Target>;
 
   Turn turn_of(const Lane& lane, const LaneState& state) const {
     const Op& op = program_.ops[lane.op_begin + state.op];
@@ -109,7 +109,7 @@ class Interpreter {
   // How far the results of an operation must be visible before the operation is reported as done.
   Scope reach(const Begun& begun) const {
     const Op& op = *begun.turn.op;
-    const bool told = op.kind != OpKind::move || op.receives || (op.sends && call_.protocol == Protocol::simple);
+    const bool told = op.kind != OpKind::move || op.receives || (op.sends && is_fenced());
     return told ? Scope::system : program_.lane_count > 1 ? Scope::device : Scope::none;
   }
 
@@ -180,19 +180,15 @@ class Interpreter {
     return blocked(state, connection);
   }
 
-  // The lower half of the flag counts messages; the upper half is the signature.
-  Outcome looked_at(const u64* word, u64 wanted, LaneState& state, const Connection& connection) {
-    const u64 seen = Target::load_polled(word);
-    if (static_cast<u32>(seen) != static_cast<u32>(wanted)) return blocked_at(word, seen, state, connection);
-    if (seen != wanted) return mismatch(state, connection.peer);
-    return Outcome::progressed;
-  }
-
   Outcome messages_ready(const Op& op, LaneState& state, u64 elements) {
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via == Via::local) continue;
-      const Outcome arrival = arrived(op, operand, state, elements);
+      Connection& connection = connections_[operand.connection];
+      const Outcome arrival =
+          op.kind == OpKind::move && operand.via == Via::slot
+              ? with_protocol([&](auto wire) { return arrived<decltype(wire)>(op, connection, state); })
+              : arrived<Simple>(op, connection, state);
       if (arrival != Outcome::progressed) return arrival;
     }
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
@@ -200,18 +196,18 @@ class Interpreter {
       if (destination.via == Via::local) continue;
       Connection& connection = connections_[destination.connection];
       if (destination.via == Via::remote) {
-        const Outcome arrival = arrived(op, destination, state, elements);
+        const Outcome arrival = arrived<Simple>(op, connection, state);
         if (arrival != Outcome::progressed) return arrival;
       } else if (op.kind == OpKind::drain) {
         owe(Scope::system);
         if (!Simple::drained(connection))
-          return blocked_at(&connection.ring->tail.value, connection.seen_tail, state, connection);
-      } else if (const Outcome room = has_room(op, connection, elements * call_.element_bytes, state);
+          return blocked_at(&Simple::tail(connection).value, Simple::seen_tail(connection), state, connection);
+      } else if (const Outcome room = room_for(op, connection, elements * call_.element_bytes, state);
                  room != Outcome::progressed) {
         return room;
       } else if constexpr (Target::kLendsSlots) {
-        const bool fills_slot = op.kind == OpKind::move && call_.protocol == Protocol::simple;
-        if (const Connection* reader = fills_slot ? target_.still_read(connection) : nullptr)
+        const bool lends = op.kind == OpKind::move && with_protocol([](auto wire) { return wire.kLends; });
+        if (const Connection* reader = lends ? target_.still_read(connection) : nullptr)
           return blocked(state, reader->peer);
       }
     }
@@ -220,43 +216,31 @@ class Interpreter {
 
   u32 signature(const Op& op) const { return call_.signature ^ call_.chunks[op.chunk].tag; }
 
-  // One relaxed load for each operand. `ll` words and lines carry flags of their own, so they need no fence.
-  Outcome arrived_signed(const Op& op, const Access& access, Connection& connection, LaneState& state) {
-    const u32 expected = signature(op);
-    if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
-      const u64* const word = Ll::word(connection);
-      const u64 seen = Target::load_polled(word);
-      if (seen >> Ll::kFlagShift != Ll::flag(connection)) return blocked_at(word, seen, state, connection);
-      return static_cast<u32>(seen) == expected ? Outcome::progressed : mismatch(state, connection.peer);
-    }
-    if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll128)
-      return looked_at(InLines::flag_word(connection), InLines::flag(connection, expected), state, connection);
-    owe(Scope::system);
-    return looked_at(Simple::flag_word(connection), Simple::flag(connection, expected), state, connection);
+  // Calls f with an object of the protocol's type.
+  template <typename Function>
+  decltype(auto) with_protocol(Function&& function) const {
+    return Binding::with(call_, function);
   }
 
-  // Descriptors always travel through the slots of the simple protocol.
-  Outcome arrived(const Op& op, const Access& access, LaneState& state, u64 elements) {
-    Connection& connection = connections_[access.connection];
-    if constexpr (Target::kSignedFlags) return arrived_signed(op, access, connection, state);
-    if (op.kind == OpKind::move && access.via == Via::slot && call_.protocol == Protocol::ll) {
-      if (!Ll::begun(connection)) {
-        target_.awaits(Ll::word(connection), Ll::kFlagShift, Ll::flag(connection), Ll::word(connection));
-        return blocked(state, connection);
-      }
-      if (Ll::signature(connection) != signature(op)) return mismatch(state, connection.peer);
-      const bool whole = !Target::kAlone || Ll::arrived(connection, elements * call_.element_bytes);
-      return whole ? Outcome::progressed : blocked(state, connection);
-    }
-    if (!Simple::arrived(connection)) {
-      target_.awaits(Simple::flag_word(connection), 0, connection.position + 1, Simple::payload(connection));
-      return blocked(state, connection);
-    }
-    if (Simple::header(connection).signature != signature(op)) return mismatch(state, connection.peer);
-    return Outcome::progressed;
+  bool is_fenced() const {
+    return with_protocol([](auto wire) { return wire.kFenced; });
   }
 
-  bool is_flagged(const Op& op) const { return op.kind == OpKind::move && call_.protocol != Protocol::simple; }
+  // One load for each operand. Words with flags and lines carry their own order, so they need no fence.
+  template <class Wire>
+  Outcome arrived(const Op& op, Connection& connection, LaneState& state) {
+    if constexpr (Wire::kFenced) owe(Scope::system);
+    const u64* const word = Wire::word(connection);
+    const u64 seen = Target::load_polled(word);
+    const Sight sight = Wire::sight(connection, seen, signature(op));
+    if (sight == Sight::ours) return Outcome::progressed;
+    if (sight == Sight::of_another_call) return mismatch(state, connection.peer);
+    if constexpr (!Target::kSignedFlags)
+      target_.awaits(word, Wire::kFlagShift, Wire::flag(connection, signature(op)), Wire::payload(connection, 0));
+    return blocked_at(word, seen, state, connection);
+  }
+
+  bool is_flagged(const Op& op) const { return op.kind == OpKind::move && !is_fenced(); }
 
   // Tests all words of the messages that have begun; each thread tests its share. Lines are copied into the bounce
   // buffers and stay there until all lines have arrived.
@@ -266,12 +250,8 @@ class Interpreter {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via != Via::slot) continue;
       Connection& connection = connections_[operand.connection];
-      if constexpr (Target::kKeepsLines)
-        if (call_.protocol == Protocol::ll128) {
-          if (!InLines::take(connection, target_.bounce(i), bytes, signature(op))) return false;
-          continue;
-        }
-      if (!Ll::arrived(connection, bytes)) return false;
+      if (!with_protocol([&](auto wire) { return wire.whole(connection, target_.bounce(i), bytes, signature(op)); }))
+        return false;
     }
     return true;
   }
@@ -283,23 +263,17 @@ class Interpreter {
   }
 
   // The tail is read again only when the ring looks full. A new tail allows stores into slots, so a fence is owed.
-  Outcome has_room(const Op& op, Connection& connection, u64 bytes, LaneState& state) {
-    if (op.kind == OpKind::post || call_.protocol == Protocol::simple)
-      return room_by(connection.seen_tail, connection.ring->tail, connection, state,
-                     [&] { return Simple::has_room(connection); });
-    if constexpr (Target::kKeepsLines)
-      if (call_.protocol == Protocol::ll128)
-        return room_by(connection.line_seen_tail, connection.ring->line_tail, connection, state,
-                       [&] { return InLines::has_room(connection); });
-    return room_by(connection.ll_seen_tail, connection.ring->ll_tail, connection, state,
-                   [&] { return Ll::has_room(connection, bytes); });
+  Outcome room_for(const Op& op, Connection& connection, u64 bytes, LaneState& state) {
+    if (op.kind == OpKind::post) return room_by<Simple>(connection, bytes, state);
+    return with_protocol([&](auto wire) { return room_by<decltype(wire)>(connection, bytes, state); });
   }
-  template <typename Function>
-  Outcome room_by(u64& seen, const Tail& tail, const Connection& connection, LaneState& state, Function&& has_room) {
-    const u64 before = seen;
-    const bool room = has_room();
+  template <class Wire>
+  Outcome room_by(Connection& connection, u64 bytes, LaneState& state) {
+    const u64 before = Wire::seen_tail(connection);
+    const bool room = Wire::has_room(connection, bytes);
+    const u64 seen = Wire::seen_tail(connection);
     if (seen != before) owe(Scope::system);
-    return room ? Outcome::progressed : blocked_at(&tail.value, seen, state, connection);
+    return room ? Outcome::progressed : blocked_at(&Wire::tail(connection).value, seen, state, connection);
   }
 
   void hold_nothing() {
@@ -443,32 +417,34 @@ class Interpreter {
 
   // Null when the peer's memory cannot be reached.
   const u8* arrived_data(const Access& operand, Connection& connection, u32 index, u64 slice, u64 bytes) {
-    if (operand.via == Via::slot && lies_in_place()) return arrived_payload(connection, bytes);
-    if (operand.via == Via::remote && connection.maps_buffers)
-      return reinterpret_cast<const u8*>(remote_address(operand, slice));
-    u8* bounce = target_.bounce(index);
-    if (Target::kKeepsLines && operand.via == Via::slot && call_.protocol == Protocol::ll128) return bounce;
-    if (operand.via == Via::slot) {
-      if constexpr (!Ll::kInPlace) Ll::unpack(connection, bounce, bytes);
-    } else if (!target_.fetch(connection, bounce, remote_address(operand, slice), bytes)) {
-      return nullptr;
+    if (operand.via == Via::slot)
+      return with_protocol(
+          [&](auto wire) { return arrived_payload<decltype(wire)>(connection, target_.bounce(index), bytes); });
+    if (connection.maps_buffers) return reinterpret_cast<const u8*>(remote_address(operand, slice));
+    u8* const bounce = target_.bounce(index);
+    return target_.fetch(connection, bounce, remote_address(operand, slice), bytes) ? bounce : nullptr;
+  }
+  template <class Wire>
+  const u8* arrived_payload(Connection& connection, u8* bounce, u64 bytes) const {
+    if constexpr (Target::kLendsSlots && Wire::kLends)
+      if (const u64 lent = Wire::header(connection).lent; lent != 0) return target_.lent_payload(lent);
+    if constexpr (Wire::kInPlace) {
+      return Wire::payload(connection, bytes);
+    } else {
+      Wire::unpack(connection, bounce, bytes);
+      return bounce;
     }
-    return bounce;
   }
 
   // Whether messages are read and written in their slots.
   bool lies_in_place() const {
-    return call_.protocol == Protocol::simple || (Ll::kInPlace && call_.protocol == Protocol::ll);
+    return with_protocol([](auto wire) { return wire.kInPlace; });
   }
   u8* slot_payload(Connection& connection, u64 bytes) const {
-    return Ll::kInPlace && call_.protocol == Protocol::ll ? Ll::payload(connection, bytes)
-                                                          : Simple::payload(connection);
-  }
-  u8* arrived_payload(Connection& connection, u64 bytes) const {
-    if constexpr (Target::kLendsSlots)
-      if (call_.protocol == Protocol::simple)
-        if (const u64 lent = Simple::header(connection).lent; lent != 0) return target_.lent_payload(lent);
-    return slot_payload(connection, bytes);
+    return with_protocol([&](auto wire) -> u8* {
+      if constexpr (decltype(wire)::kInPlace) return wire.payload(connection, bytes);
+      return nullptr;
+    });
   }
 
   bool needs_delivery(const Access& destination) const {
@@ -522,31 +498,13 @@ class Interpreter {
       result_seen = true;
       const u8* result = target_.sinks()[0];
       if (destination.via == Via::slot)
-        pack(connection, result, bytes, signature(op));
+        with_protocol([&](auto wire) {
+          if constexpr (!decltype(wire)::kInPlace) wire.pack(connection, result, bytes, signature(op));
+        });
       else if (!target_.put(connection, remote_address(destination, slice), result, bytes))
         return false;
     }
     return true;
-  }
-
-  void pack(Connection& connection, const u8* from, u64 bytes, u32 signature) {
-    if constexpr (Target::kKeepsLines)
-      if (call_.protocol == Protocol::ll128) return InLines::pack(connection, from, bytes, signature);
-    if constexpr (!Ll::kInPlace) Ll::pack(connection, from, bytes, signature);
-  }
-
-  void sent(Connection& connection, u64 bytes, u32 signature) {
-    if (call_.protocol == Protocol::simple) return Simple::publish(connection, signature, bytes);
-    if constexpr (Target::kKeepsLines)
-      if (call_.protocol == Protocol::ll128) return InLines::sent(connection);
-    Ll::sent(connection, bytes, signature);
-  }
-
-  void consume(Connection& connection, u64 bytes) {
-    if (call_.protocol == Protocol::simple) return Simple::consume(connection);
-    if constexpr (Target::kKeepsLines)
-      if (call_.protocol == Protocol::ll128) return InLines::consume(connection);
-    Ll::consume(connection, bytes);
   }
 
   // Called before the headers are published: each header says where its payload lies.
@@ -564,14 +522,18 @@ class Interpreter {
 
   void finish_messages(const Op& op, u64 bytes) {
     if constexpr (Target::kLendsSlots)
-      if (call_.protocol == Protocol::simple) address_slots(op);
+      if (with_protocol([](auto wire) { return wire.kLends; })) address_slots(op);
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
-      if (destination.via == Via::slot) sent(connections_[destination.connection], bytes, signature(op));
+      if (destination.via != Via::slot) continue;
+      Connection& connection = connections_[destination.connection];
+      with_protocol([&](auto wire) { wire.publish(connection, signature(op), bytes); });
     }
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
-      if (operand.via == Via::slot) consume(connections_[operand.connection], bytes);
+      if (operand.via != Via::slot) continue;
+      Connection& connection = connections_[operand.connection];
+      with_protocol([&](auto wire) { wire.consume(connection, bytes); });
     }
     wake_peers(op);
   }

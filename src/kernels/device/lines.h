@@ -13,7 +13,7 @@
 // load. So
 // - flag and payload need no order between them: they are one store and one load. There is no fence. Lines of a message
 //   may arrive in any order, because each line is judged by its own flag only.
-// - pack() pairs with take(): every line by its flag. The leader tests only the flag of the first line. Without any
+// - pack() pairs with whole(): every line by its flag. The leader tests only the flag of the first line. Without any
 //   order this flag tells whether a message has begun and whether the message belongs to this call.
 // - has_room() pairs with consume(), as in `simple`: the sender stores a line again only after its reader's loads.
 // - a flag is never reset, and no payload ever lies at the place of a flag: these slots hold nothing but lines. What an
@@ -43,6 +43,12 @@ template <class Target>
 struct Lines {
   using Connection = typename Target::Connection;
 
+  static constexpr bool kFenced = false;
+  static constexpr bool kInPlace = false;
+  static constexpr bool kLends = false;
+  static constexpr u32 kFlagShift = 0;
+
+  static constexpr u64 longest(const Connection&) { return kLineMessageBytes; }
   static u64* slot(Connection& connection) {
     return connection.lines + connection.line_position % kLineSlotCount * (kLineSlotBytes / 8);
   }
@@ -52,17 +58,22 @@ struct Lines {
   static u64 line_count(u64 bytes) { return (bytes + kLinePayloadBytes - 1) / kLinePayloadBytes; }
 
   // The flag of the first line: enough to tell that the peer is in another call.
-  static u64* flag_word(Connection& connection) { return slot(connection) + kFlagWord; }
+  static u64* word(Connection& connection) { return slot(connection) + kFlagWord; }
+  static Sight sight(Connection& connection, u64 seen, u32 signature) {
+    return sight_of_signed(seen, flag(connection, signature));
+  }
 
-  static bool has_room(Connection& connection) {
+  static bool has_room(Connection& connection, u64 = 0) {
     if (connection.line_position - connection.line_seen_tail < kLineSlotCount) return true;
     connection.line_seen_tail = Target::load_polled(&connection.ring->line_tail.value);
     return connection.line_position - connection.line_seen_tail < kLineSlotCount;
   }
+  static u64& seen_tail(Connection& connection) { return connection.line_seen_tail; }
+  static const Tail& tail(const Connection& connection) { return connection.ring->line_tail; }
 
   // Every warp copies the payload of its lines to `to` once they have arrived. `to` is aligned to 8 bytes and has room
   // for a whole last word. False when a line of this warp is missing: nothing is lost, and the call may be repeated.
-  static bool take(Connection& connection, u8* to, u64 bytes, u32 signature) {
+  static bool whole(Connection& connection, u8* to, u64 bytes, u32 signature) {
     const u64 awaited = flag(connection, signature);
     const u64* const from = slot(connection);
     const u64 lines = line_count(bytes);
@@ -96,10 +107,14 @@ struct Lines {
     }
   }
 
-  static void sent(Connection& connection) { ++connection.line_position; }
+  // whole() has copied the message already.
+  static constexpr void unpack(Connection&, u8*, u64) {}
+
+  // Every line has been published by its own flag.
+  static void publish(Connection& connection, u32, u64) { ++connection.line_position; }
 
   // Pairs with has_room() of the peer.
-  static void consume(Connection& connection) {
+  static void consume(Connection& connection, u64 = 0) {
     ++connection.line_position;
     Target::store_published(&connection.ring->line_tail.value, connection.line_position);
   }
@@ -138,6 +153,29 @@ struct Lines {
     u64 word = 0;
     SCCL_ROLLED for (u32 i = 0; i < 8 && at + i < bytes; ++i) word |= static_cast<u64>(source[i]) << (8 * i);
     return word;
+  }
+};
+
+// How the interpreter comes to the type of a call's protocol: with(call, f) calls f with an object of that type.
+//
+// One type for the whole call: the choice costs nothing while the call runs.
+template <class Wire>
+struct OneProtocol {
+  template <typename Function>
+  static decltype(auto) with(const Call&, Function&& function) {
+    return function(Wire{});
+  }
+};
+
+// The types of all protocols that the target has, in one piece of code.
+template <class Target>
+struct AnyProtocol {
+  template <typename Function>
+  static decltype(auto) with(const Call& call, Function&& function) {
+    if (call.protocol == Protocol::simple) return function(Slots<Target>{});
+    if constexpr (Target::kKeepsLines)
+      if (call.protocol == Protocol::ll128) return function(Lines<Target>{});
+    return function(typename Target::Ll{});
   }
 };
 

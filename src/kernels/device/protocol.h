@@ -1,5 +1,28 @@
 // Sends and receives one message: the protocols that every target can use, written against the target's vocabulary
-// (lines.h has a protocol for devices only).
+// (lines.h has a protocol for devices only, kernels/host/inline_messages.h the host's form of `ll`).
+//
+// A protocol is one type. Interpreter asks it for everything that differs between protocols; no other code compares
+// protocols while data moves. Its members are static:
+//   kFenced                    the order of payload and flag needs fences; else every word or line has a flag
+//   kInPlace                   messages are read and written in their slots; else they are packed and unpacked
+//   kLends                     the payload of one slot may serve several messages, where the target has that
+//   kFlagShift                 a word of flags holds the flag above this bit
+//   longest(connection)        bytes of the longest message
+//   word(connection)           the word that tells of the next message
+//   sight(connection, seen, signature)
+//                              what a load of that word shows. Enough to tell that the peer is in another call
+//   whole(connection, to, bytes, signature)
+//                              all threads: the whole message that has begun is there; may copy it to `to`
+//   has_room(connection, bytes), seen_tail(connection), tail(connection)
+//                              whether the next message may be written, by the tail that was read last
+//   payload(connection, bytes) of the next message, in place
+//   unpack(connection, to, bytes), pack(connection, from, bytes, signature)
+//                              all threads: where messages are not in place
+//   publish(connection, signature, bytes), consume(connection, bytes)
+//                              leader: sends the message; gives the slot of an arrived one back
+// What a message costs is in schedule/simulation/cost.h, by which the runtime chooses the protocol of a call.
+// OneProtocol binds a type for a whole call (the host); AnyProtocol calls the type of the call in progress (a kernel,
+// whose code serves all of them).
 //
 // Target offers Connection (its type of end, derived from device::Connection); load_polled, store_published,
 // load_relaxed, store_relaxed on u64 in memory shared with the peer; the depth of a connection (depth); and the index
@@ -42,34 +65,60 @@ inline u64 signed_flag(u32 signature, u64 position) {
   return static_cast<u64>(signature) << 32 | static_cast<u32>(position + 1);
 }
 
+// What the word of the next message shows: nothing yet, a message of this call, or one of another call.
+enum class Sight : u8 { absent, ours, of_another_call };
+
+// Of a word whose upper half is the flag and whose lower half is the signature.
+inline Sight sight_of(u64 seen, u64 flag, u32 signature) {
+  if (seen >> 32 != flag) return Sight::absent;
+  return static_cast<u32>(seen) == signature ? Sight::ours : Sight::of_another_call;
+}
+// Of a signed flag: the lower half counts messages, the upper half is the signature.
+inline Sight sight_of_signed(u64 seen, u64 flag) {
+  if (static_cast<u32>(seen) != static_cast<u32>(flag)) return Sight::absent;
+  return seen == flag ? Sight::ours : Sight::of_another_call;
+}
+
 template <class Target>
 struct Slots {
   using Connection = typename Target::Connection;
 
+  static constexpr bool kFenced = true;
+  static constexpr bool kInPlace = true;
+  static constexpr bool kLends = true;
+  static constexpr u32 kFlagShift = 0;
+
+  static u64 longest(const Connection& connection) { return connection.slot_bytes; }
   static SlotHeader& header(Connection& connection) {
     return connection.ring->headers[connection.position % kMostDepth];
   }
-  static u8* payload(Connection& connection) {
+  static u8* payload(Connection& connection, u64 = 0) {
     return connection.payload + (connection.position & (Target::depth(connection) - 1)) * connection.slot_bytes;
   }
 
-  static u64* flag_word(Connection& connection) { return &header(connection).flag; }
+  static u64* word(Connection& connection) { return &header(connection).flag; }
   static u64 flag(const Connection& connection, u32 signature) {
     if constexpr (Target::kSignedFlags) return signed_flag(signature, connection.position);
     return connection.position + 1;
   }
 
-  // Pairs with publish() of the peer.
-  static bool arrived(Connection& connection) {
-    return Target::load_polled(flag_word(connection)) == connection.position + 1;
+  // `seen` was loaded by load_polled; pairs with publish() of the peer.
+  static Sight sight(Connection& connection, u64 seen, u32 signature) {
+    if constexpr (Target::kSignedFlags) return sight_of_signed(seen, flag(connection, signature));
+    if (seen != connection.position + 1) return Sight::absent;
+    return header(connection).signature == signature ? Sight::ours : Sight::of_another_call;
   }
+  static constexpr bool whole(Connection&, u8*, u64, u32) { return true; }
 
   // A slot may be overwritten once the receiver has consumed its message; pairs with consume() of the peer.
-  static bool has_room(Connection& connection) {
+  static bool has_room(Connection& connection, u64 = 0) {
     if (connection.position - connection.seen_tail < Target::depth(connection)) return true;
     connection.seen_tail = Target::load_polled(&connection.ring->tail.value);
     return connection.position - connection.seen_tail < Target::depth(connection);
   }
+
+  static u64& seen_tail(Connection& connection) { return connection.seen_tail; }
+  static const Tail& tail(const Connection& connection) { return connection.ring->tail; }
 
   // The peer has consumed all messages; pairs with consume() of the peer.
   static bool drained(Connection& connection) {
@@ -88,7 +137,7 @@ struct Slots {
     ++connection.position;
   }
 
-  static void consume(Connection& connection) {
+  static void consume(Connection& connection, u64 = 0) {
     ++connection.position;
     Target::store_published(&connection.ring->tail.value, connection.position);
   }
@@ -98,18 +147,24 @@ template <class Target>
 struct LowLatency {
   using Connection = typename Target::Connection;
 
-  static constexpr bool kInPlace = false;  // words are unpacked and packed
+  static constexpr bool kFenced = false;
+  static constexpr bool kInPlace = false;
+  static constexpr bool kLends = false;
   static constexpr u32 kFlagShift = 32;
 
-  static u64 flag(const Connection& connection) { return connection.ll_position % 0xfffffffeull + 1; }
+  static constexpr u64 longest(const Connection&) { return kLlPayloadBytes; }
+  static u64 flag(const Connection& connection, u32 = 0) { return connection.ll_position % 0xfffffffeull + 1; }
   static u64* word(Connection& connection) { return words(connection); }
-  static u8* payload(Connection&, u64) { return nullptr; }
 
   static u64* words(Connection& connection) { return connection.ring->ll[connection.ll_position % kLlSlotCount]; }
 
   static u64 word_count(u64 bytes) { return 1 + (bytes + 3) / 4; }
 
-  static bool arrived(Connection& connection, u64 bytes) {
+  static Sight sight(Connection& connection, u64 seen, u32 signature) {
+    return sight_of(seen, flag(connection), signature);
+  }
+
+  static bool whole(Connection& connection, u8*, u64 bytes, u32) {
     const u64 expected = flag(connection);
     u64* slot = words(connection);
     const u64 count = word_count(bytes);
@@ -118,17 +173,13 @@ struct LowLatency {
     return true;
   }
 
-  // Tests the first word only: enough to tell that the peer is in another call.
-  static bool begun(Connection& connection) {
-    return Target::load_relaxed(&words(connection)[0]) >> kFlagShift == flag(connection);
-  }
-  static u32 signature(Connection& connection) { return static_cast<u32>(Target::load_relaxed(&words(connection)[0])); }
-
   static bool has_room(Connection& connection, u64) {
     if (connection.ll_position - connection.ll_seen_tail < kLlSlotCount) return true;
     connection.ll_seen_tail = Target::load_polled(&connection.ring->ll_tail.value);
     return connection.ll_position - connection.ll_seen_tail < kLlSlotCount;
   }
+  static u64& seen_tail(Connection& connection) { return connection.ll_seen_tail; }
+  static const Tail& tail(const Connection& connection) { return connection.ring->ll_tail; }
 
   static void unpack(Connection& connection, u8* to, u64 bytes) {
     const u64* slot = words(connection) + 1;
@@ -150,7 +201,8 @@ struct LowLatency {
     }
   }
 
-  static void sent(Connection& connection, u64, u32) { ++connection.ll_position; }
+  // Every word has been published by its own flag.
+  static void publish(Connection& connection, u32, u64) { ++connection.ll_position; }
 
   // Pairs with has_room() of the peer: the peer stores into the slot after it sees this tail; our loads from the slot
   // come before the tail.

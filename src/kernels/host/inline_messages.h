@@ -19,7 +19,7 @@
 // meanwhile and takes the zeroed line back: short exchanges took a fifth to a third more time.
 #pragma once
 
-#include "kernels/device/connection.h"
+#include "kernels/device/protocol.h"
 #include "kernels/host/slot_stores.h"
 #include "platform/host/prefetch.h"
 
@@ -32,7 +32,9 @@ struct InlineMessages {
   using u64 = device::u64;
   using Connection = typename Target::Connection;
 
+  static constexpr bool kFenced = false;
   static constexpr bool kInPlace = true;
+  static constexpr bool kLends = false;
   static constexpr u32 kFlagShift = 32;
 
   // Both ends count lines. A message that ends behind the last line consumes the rest of the ring.
@@ -42,18 +44,22 @@ struct InlineMessages {
     return connection.ll_position + (lines < left ? lines : left);
   }
 
-  static u64 flag(const Connection& connection) { return connection.ll_position % 0xfffffffeull + 1; }
+  static u64 longest(const Connection& connection) {
+    return connection.inline_lines == device::kInlineLines ? device::kInlineMessageBytes
+                                                           : device::kDeepInlineMessageBytes;
+  }
+
+  static u64 flag(const Connection& connection, u32 = 0) { return connection.ll_position % 0xfffffffeull + 1; }
   static u64* word(Connection& connection) { return header(connection, connection.ll_position); }
   static u8* payload(Connection& connection, u64 bytes) {
     return reinterpret_cast<u8*>(word(connection)) + before_payload(bytes);
   }
 
-  // Pairs with sent() of the peer.
-  static bool begun(Connection& connection) {
-    return Target::load_acquire(word(connection)) >> kFlagShift == flag(connection);
+  // `seen` was loaded with acquire; pairs with publish() of the peer.
+  static device::Sight sight(Connection& connection, u64 seen, u32 signature) {
+    return device::sight_of(seen, flag(connection), signature);
   }
-  static bool arrived(Connection&, u64) { return true; }  // a message arrives as a whole
-  static u32 signature(Connection& connection) { return static_cast<u32>(Target::load_relaxed(word(connection))); }
+  static constexpr bool whole(Connection&, u8*, u64, u32) { return true; }
 
   // Room for the message and for the header behind it; pairs with consume() of the peer.
   static bool has_room(Connection& connection, u64 bytes) {
@@ -63,7 +69,10 @@ struct InlineMessages {
     return next - connection.ll_seen_tail < connection.inline_lines;
   }
 
-  static void sent(Connection& connection, u64 bytes, u32 signature) {
+  static u64& seen_tail(Connection& connection) { return connection.ll_seen_tail; }
+  static const device::Tail& tail(const Connection& connection) { return connection.ring->ll_tail; }
+
+  static void publish(Connection& connection, u32 signature, u64 bytes) {
     const u64 next = after(connection, bytes);
     take_lines_behind(connection, next);
     make_stale(connection, place(connection, connection.ll_position) + 1, next - connection.ll_position - 1);

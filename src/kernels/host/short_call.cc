@@ -104,8 +104,8 @@ ShortCall::Move ShortCall::move_of(const device::Program& program, const Op& op,
   return move;
 }
 
-Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states, LaneState& state, u32 signature,
-                             HostTarget& target) const {
+inline Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states, LaneState& state,
+                                    u32 signature, HostTarget& target) {
   for (const Wait& wait : move.waits)
     if (states[wait.lane].finished < wait.operations) {
       state.blocked_on_peer = -1;
@@ -114,13 +114,14 @@ Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states
   for (const Place& place : move.operands) {
     if (place.connection == nullptr) continue;
     HostConnection& connection = *place.connection;
-    if (!Messages::begun(connection)) {
-      target.awaits(Messages::word(connection), Messages::kFlagShift, Messages::flag(connection),
-                    Messages::word(connection));
+    const device::u64* const word = Messages::word(connection);
+    const device::Sight sight = Messages::sight(connection, HostTarget::load_polled(word), signature);
+    if (sight == device::Sight::absent) {
+      target.awaits(word, Messages::kFlagShift, Messages::flag(connection), word);
       state.blocked_on_peer = connection.peer;
       return Outcome::blocked;
     }
-    if (Messages::signature(connection) != signature) {
+    if (sight == device::Sight::of_another_call) {
       state.blocked_on_peer = connection.peer;
       return Outcome::mismatch;
     }
@@ -134,7 +135,7 @@ Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states
 }
 
 // A copy onto its own source is left out: other lanes read the data there.
-void ShortCall::carry_out(const Move& move, const device::Call& call, HostTarget& target) {
+inline void ShortCall::carry_out(const Move& move, const device::Call& call, HostTarget& target) {
   const auto address = [&](const Place& place) -> u8* {
     if (place.connection != nullptr) return Messages::payload(*place.connection, move.bytes);
     const u8* const base = place.buffer == Buffer::input    ? call.input
@@ -159,9 +160,9 @@ void ShortCall::carry_out(const Move& move, const device::Call& call, HostTarget
   target.reduce_copy(call, target.sources(), count, false, target.sinks(), sinks, move.elements, 1);
 }
 
-void ShortCall::tell_peers(const Move& move, u32 signature, HostTarget& target) {
+inline void ShortCall::tell_peers(const Move& move, u32 signature, HostTarget& target) {
   for (const Place& place : move.destinations)
-    if (place.connection != nullptr) Messages::sent(*place.connection, move.bytes, signature);
+    if (place.connection != nullptr) Messages::publish(*place.connection, signature, move.bytes);
   for (const Place& place : move.operands)
     if (place.connection != nullptr) Messages::consume(*place.connection, move.bytes);
   target.fence();
@@ -171,25 +172,33 @@ void ShortCall::tell_peers(const Move& move, u32 signature, HostTarget& target) 
     if (place.connection != nullptr) target.ring_after_fence(*place.connection);
 }
 
-Outcome ShortCall::run(std::size_t lane, std::span<LaneState> states, const device::Call& call, HostTarget& target,
-                       std::size_t& operations) const {
-  const std::span<const Move> moves = lanes_[lane];
-  LaneState& state = states[lane];
-  while (state.op < moves.size()) {
-    const Move& move = moves[state.op];
-    const u32 signature = call.signature ^ move.tag;
-    if (const Outcome ready = readiness(move, states, state, signature, target); ready != Outcome::progressed)
-      return ready;
-    if (move.elements > 0) {
-      carry_out(move, call, target);
-      tell_peers(move, signature, target);
+ShortCall::Turn ShortCall::run(std::span<LaneState> states, const device::Call& call, HostTarget& target) const {
+  Turn turn;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    LaneState& state = states[lane];
+    const std::span<const Move> moves = lanes_[lane];
+    while (state.op < moves.size()) {
+      const Move& move = moves[state.op];
+      const u32 signature = call.signature ^ move.tag;
+      if (const Outcome ready = readiness(move, states, state, signature, target); ready != Outcome::progressed) {
+        ++turn.unfinished;
+        turn.last_lane = lane;
+        turn.mismatch = ready == Outcome::mismatch;
+        break;
+      }
+      if (move.elements > 0) {
+        carry_out(move, call, target);
+        tell_peers(move, signature, target);
+      }
+      state.blocked_on_peer = -1;
+      ++state.op;
+      ++state.finished;
+      ++turn.operations;
     }
-    state.blocked_on_peer = -1;
-    ++state.op;
-    ++state.finished;
-    ++operations;
+    if (turn.mismatch) [[unlikely]]
+      break;
   }
-  return Outcome::finished;
+  return turn;
 }
 
 }  // namespace sccl::kernels

@@ -18,10 +18,15 @@ class ShortCall {
   bool prepare(const device::Program& program, const device::Call& call, std::span<HostConnection> connections);
   bool ready() const { return ready_; }
 
-  // Like the interpreter's step(), but runs until the lane ends or is blocked: never returns `progressed`. Adds the
-  // finished operations to `operations`.
-  device::Outcome run(std::size_t lane, std::span<device::LaneState> states, const device::Call& call,
-                      HostTarget& target, std::size_t& operations) const;
+  // One turn of all lanes, up to the first lane that finds a message of another call.
+  struct Turn {
+    std::size_t operations = 0;  // finished in this turn
+    std::size_t unfinished = 0;  // lanes
+    bool mismatch = false;       // the last lane of this turn ended with Outcome::mismatch
+    std::size_t last_lane = 0;
+  };
+  // Every lane runs until it ends or is blocked. One call for all lanes: lanes have only two or three operations each.
+  Turn run(std::span<device::LaneState> states, const device::Call& call, HostTarget& target) const;
 
  private:
   using u8 = device::u8;
@@ -51,8 +56,8 @@ class ShortCall {
   void make_room(const device::Program& program);
   Move move_of(const device::Program& program, const device::Op& op, const device::Call& call,
                std::span<HostConnection> connections);
-  device::Outcome readiness(const Move& move, std::span<const device::LaneState> states, device::LaneState& state,
-                            u32 signature, HostTarget& target) const;
+  static device::Outcome readiness(const Move& move, std::span<const device::LaneState> states,
+                                   device::LaneState& state, u32 signature, HostTarget& target);
   static void carry_out(const Move& move, const device::Call& call, HostTarget& target);
   static void tell_peers(const Move& move, u32 signature, HostTarget& target);
 

@@ -11,12 +11,13 @@ using device::Outcome;
 using device::u32;
 using device::u64;
 using device::u8;
+using SlotMessages = device::Slots<kernels::HostTarget>;
+using InlineMessages = kernels::HostTarget::Ll;
 
 // Slices by which a lane may be ahead of another of its rank where lanes move together. That ends, as every lane waits
 // in the end for operations of its own slice or of earlier ones (lanes go slice by slice, shared slots too:
 // shared_slots.h), and no rank holds back a lane at the earliest slice of all.
 constexpr u64 kMostLead = 1;
-constexpr device::LaneState kFirstStep{0, 0, 0, -1, 0};
 
 }  // namespace
 
@@ -44,41 +45,48 @@ void LaneProgress::start(const Start& start) {
     target_.stream_everything();
   else
     target_.stream_between(start.output, static_cast<const u8*>(start.output) + shape.streamed_bytes);
-  runs_short_ = start.may_be_short && short_call_.ready() && !start.call.scaled && start.call.divisor <= 1;
+  const bool runs_short = start.may_be_short && short_call_.ready() && !start.call.scaled && start.call.divisor <= 1;
+  step_ = runs_short                                        ? &LaneProgress::step_short
+          : start.call.protocol == device::Protocol::simple ? &LaneProgress::step_interpreted<SlotMessages>
+                                                            : &LaneProgress::step_interpreted<InlineMessages>;
   target_.drop_held();
   lanes_.assign(start.program.lane_count(), kFirstStep);
   unfinished_lanes_ = lanes_.size();
   ended_.reset();
 }
 
-void LaneProgress::restart() {
-  std::fill(lanes_.begin(), lanes_.end(), kFirstStep);
-  unfinished_lanes_ = lanes_.size();
+Progress LaneProgress::step_short() {
+  target_.awaits_anything();
+  const kernels::ShortCall::Turn turn = short_call_.run(lanes_, *call_, target_);
+  if (turn.mismatch) [[unlikely]]
+    ends(Outcome::mismatch, turn.last_lane);
+  return note({turn.operations, turn.unfinished});
 }
 
-Progress LaneProgress::step() {
-  Interpreter interpreter(program_, *call_, connections_.data(), lanes_.data(), target_);
-  const auto [operations, unfinished] = shape_->moves_together ? step_together(interpreter) : step_lanes(interpreter);
-  const bool moved = operations > 0 || unfinished < unfinished_lanes_;
-  unfinished_lanes_ = unfinished;
-  if (unfinished > 1) target_.awaits_anything();
-  if (unfinished == 0) return Progress::done;
+template <class Wire>
+Progress LaneProgress::step_interpreted() {
+  InterpreterOf<Wire> interpreter(program_, *call_, connections_.data(), lanes_.data(), target_);
+  return note(shape_->moves_together ? step_together(interpreter) : step_lanes(interpreter));
+}
+
+inline Progress LaneProgress::note(Turn turn) {
+  const bool moved = turn.operations > 0 || turn.unfinished < unfinished_lanes_;
+  unfinished_lanes_ = turn.unfinished;
+  if (turn.unfinished == 0) return Progress::done;
+  if (turn.unfinished > 1) target_.awaits_anything();
   return moved ? Progress::moved : Progress::idle;
 }
 
+template <class Interpreter>
 LaneProgress::Turn LaneProgress::step_lanes(Interpreter& interpreter) {
   Turn turn;
   for (u32 lane = 0; lane < lanes_.size(); ++lane) {
     target_.awaits_anything();
     Outcome outcome;
-    if (runs_short_) {
-      outcome = short_call_.run(lane, lanes_, *call_, target_, turn.operations);
-    } else {
-      do {
-        outcome = step_lane(interpreter, lane);
-        if (outcome == Outcome::progressed) ++turn.operations;
-      } while (outcome == Outcome::progressed && !shape_->lanes_in_turn);
-    }
+    do {
+      outcome = step_lane(interpreter, lane);
+      if (outcome == Outcome::progressed) ++turn.operations;
+    } while (outcome == Outcome::progressed && !shape_->lanes_in_turn);
     if (outcome != Outcome::finished) ++turn.unfinished;
     if (ends(outcome, lane)) break;
   }
@@ -87,9 +95,10 @@ LaneProgress::Turn LaneProgress::step_lanes(Interpreter& interpreter) {
 
 // One operation of each lane that can go on; what they move, they move together. A lane that is ahead goes only with
 // the slowest one: alone it would just fill slots, as its peer would, and both would move everything by themselves.
+template <class Interpreter>
 LaneProgress::Turn LaneProgress::step_together(Interpreter& interpreter) {
   Turn turn;
-  std::array<std::pair<u32, Interpreter::Begun>, kernels::HostTarget::kMostHeld> begun;
+  std::array<std::pair<u32, device::Begun>, kernels::HostTarget::kMostHeld> begun;
   std::size_t count = 0;
   const u64 slowest = slice_of_slowest_lane();
   const u64 slices = call_->slice_count;
@@ -135,12 +144,13 @@ bool LaneProgress::ends(Outcome outcome, std::size_t lane) {
   return ended_.has_value();
 }
 
+template <class Interpreter>
 Outcome LaneProgress::step_lane(Interpreter& interpreter, std::size_t lane) {
   if (!shape_->touches_peers) return interpreter.step(static_cast<u32>(lane));
   Rank gone = withdrawal_.touch();
   Outcome outcome = Outcome::blocked;
   if (gone < 0) {
-    Interpreter::Begun begun{};
+    device::Begun begun{};
     outcome = interpreter.begin(static_cast<u32>(lane), begun);
     if (outcome == Outcome::progressed) {
       // What was read may be what its owner wrote after it withdrew: then nobody is to hear that this is done.

@@ -31,10 +31,13 @@ class LaneProgress {
     bool may_be_short = false;
   };
   void start(const Start& start);
-  void restart();
+  void restart() {
+    for (device::LaneState& lane : lanes_) lane = kFirstStep;
+    unfinished_lanes_ = lanes_.size();
+  }
 
   // One turn of every lane. An outcome that ends the call is kept for the caller: see ended().
-  Progress step();
+  Progress step() { return (this->*step_)(); }
   // After idle: false while another step would be in vain for certain. Costs one load.
   bool may_go_on() const { return target_.may_go_on(); }
   // Nothing is stepped for a while that could tell.
@@ -56,15 +59,25 @@ class LaneProgress {
   std::span<const device::LaneState> lanes() const { return lanes_; }
 
  private:
-  using Interpreter = device::Interpreter<kernels::HostTarget>;
+  template <class Wire>
+  using InterpreterOf = device::Interpreter<kernels::HostTarget, device::OneProtocol<Wire>>;
   // Of one turn. size_t avoids a store-forwarding stall.
   struct Turn {
     std::size_t operations = 0;
     std::size_t unfinished = 0;  // lanes
   };
 
+  static constexpr device::LaneState kFirstStep{0, 0, 0, -1, 0};
+
+  Progress step_short();
+  template <class Wire>
+  Progress step_interpreted();
+  Progress note(Turn turn);
+  template <class Interpreter>
   Turn step_lanes(Interpreter& interpreter);
+  template <class Interpreter>
   Turn step_together(Interpreter& interpreter);
+  template <class Interpreter>
   device::Outcome step_lane(Interpreter& interpreter, std::size_t lane);
   device::u64 slice_of_slowest_lane() const;
   bool ends(device::Outcome outcome, std::size_t lane);
@@ -75,7 +88,7 @@ class LaneProgress {
   PeerHealth health_;
   kernels::HostTarget target_;
   kernels::ShortCall short_call_;
-  bool runs_short_ = false;  // by short_call_
+  Progress (LaneProgress::*step_)() = nullptr;  // of the call's protocol, chosen when the call starts
   device::Program program_{};
   const device::Call* call_ = nullptr;
   const HostShape* shape_ = nullptr;
