@@ -32,8 +32,9 @@ def folder_of(path):
 
 
 # Device code and what it may include.
-DEVICE_CODE = {"kernels/device/": ("kernels/device/", "base/scalar_types.h"),
-               "kernels/gpu/": ("kernels/gpu/", "kernels/device/", "base/scalar_types.h")}
+OF_DEVICES_TOO = ("base/scalar_types.h", "base/lane_order.h")
+DEVICE_CODE = {"kernels/device/": ("kernels/device/", *OF_DEVICES_TOO),
+               "kernels/gpu/": ("kernels/gpu/", "kernels/device/", *OF_DEVICES_TOO)}
 
 
 def check_includes(relative, text):

@@ -10,6 +10,7 @@
 // operation.h lists what a target offers; protocol.h has the memory vocabulary.
 #pragma once
 
+#include "base/lane_order.h"
 #include "kernels/device/lines.h"
 #include "kernels/device/operation.h"
 #include "kernels/device/protocol.h"
@@ -95,8 +96,7 @@ class Interpreter {
   }
 
   bool is_finished(const Lane& lane, const LaneState& state) const {
-    if (lane.order == LaneOrder::op_major) return state.op == lane.op_count;
-    return lane.op_count == 0 || state.slice == call_.slice_count;
+    return is_lane_through(state, lane.order == LaneOrder::slice_major, lane.op_count, call_.slice_count);
   }
 
   u64 slice_elements(const Op& op, u64 slice) const {
@@ -114,28 +114,20 @@ class Interpreter {
   }
 
   void advance(const Lane& lane, const Op& op, LaneState& state, u64* told) {
-    Target::store_lane(told, ++state.finished);
+    // An operation of an op-major lane runs only over the slices of its own chunk.
+    pass_operation(state, lane.order == LaneOrder::slice_major, lane.op_count, [&] {
+      return op.kind != OpKind::move || (state.slice + 1) * call_.slice_elements >= call_.chunks[op.chunk].elements;
+    });
     state.blocked_on_peer = -1;
-    if (lane.order == LaneOrder::slice_major) {
-      if (++state.op == lane.op_count) {
-        state.op = 0;
-        ++state.slice;
-      }
-      return;
-    }
-    // An operation of this lane runs only over the slices of its own chunk.
-    ++state.slice;
-    if (op.kind != OpKind::move || state.slice * call_.slice_elements >= call_.chunks[op.chunk].elements) {
-      state.slice = 0;
-      ++state.op;
-    }
+    Target::store_lane(told, state.finished);
   }
 
   bool dependencies_met(const Op& op, const LaneState& state) {
     SCCL_ROLLED for (u32 i = 0; i < op.dependency_count; ++i) {
       const Dependency& wait = program_.dependencies[op.dependency_begin + i];
-      if (state.slice < wait.distance) continue;
-      const u64 needed = (state.slice - wait.distance) * program_.lanes[wait.lane].op_count + wait.op + 1;
+      const u64 needed =
+          operations_awaited<u64>(state.slice, wait.distance, program_.lanes[wait.lane].op_count, wait.op);
+      if (needed == 0) continue;
       u64* const word = target_.lane_word(lanes_, wait.lane);
       const u64 finished = Target::load_lane(word);
       owe(Scope::device);

@@ -95,7 +95,9 @@ ShortCall::Move ShortCall::move_of(const device::Program& program, const Op& op,
   move.copies = op.operand_count == 1;
   const std::size_t first_wait = waits_.size();
   for (const device::Dependency& wait : std::span(program.dependencies + op.dependency_begin, op.dependency_count))
-    if (wait.distance == 0) waits_.push_back({wait.lane, wait.op + 1});
+    if (const u32 awaited = operations_awaited<u32>(0, wait.distance, program.lanes[wait.lane].op_count, wait.op);
+        awaited > 0)
+      waits_.push_back({wait.lane, awaited});
   move.waits = {waits_.data() + first_wait, waits_.size() - first_wait};
   // An operation without elements only takes its place in the order.
   if (move.elements == 0) return move;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/lane_order.h"
 
 namespace sccl::schedule {
 namespace {
@@ -101,8 +102,7 @@ class Machine {
   bool done(Rank rank, int lane) {
     const LaneState& at = state(rank, lane);
     const Lane& ops = lane_of(rank, lane);
-    if (ops.order == LaneOrder::slice_major) return ops.ops.empty() || at.slice == check_.slices;
-    return at.op == ops.ops.size();
+    return is_lane_through(at, ops.order == LaneOrder::slice_major, ops.ops.size(), check_.slices);
   }
 
   Link& link(Rank rank, int index) {
@@ -134,13 +134,11 @@ class Machine {
   }
 
   bool ready(Rank rank, int lane, const Op& op) {
-    for (const Dependency& wait : op.dependencies) {
-      const int slice = state(rank, lane).slice - wait.distance;
-      if (slice < 0) continue;
-      const std::size_t ops = lane_of(rank, wait.lane).ops.size();
-      if (state(rank, wait.lane).finished <= static_cast<std::size_t>(slice) * ops + static_cast<std::size_t>(wait.op))
+    for (const Dependency& wait : op.dependencies)
+      if (state(rank, wait.lane).finished <
+          operations_awaited(static_cast<std::size_t>(state(rank, lane).slice), static_cast<std::size_t>(wait.distance),
+                             lane_of(rank, wait.lane).ops.size(), static_cast<std::size_t>(wait.op)))
         return false;
-    }
     for (const Access& operand : op.operands) {
       if (operand.via == Via::slot && op.kind == OpKind::move && link(rank, operand.connection).slots.empty())
         return false;
@@ -186,18 +184,8 @@ class Machine {
   }
 
   void advance(const Lane& ops, const Op& op, LaneState& at) {
-    ++at.finished;
-    if (ops.order == LaneOrder::slice_major) {
-      if (++at.op == ops.ops.size()) {
-        at.op = 0;
-        ++at.slice;
-      }
-      return;
-    }
-    if (op.kind != OpKind::move || ++at.slice == check_.slices) {
-      at.slice = 0;
-      ++at.op;
-    }
+    pass_operation(at, ops.order == LaneOrder::slice_major, ops.ops.size(),
+                   [&] { return op.kind != OpKind::move || at.slice + 1 == check_.slices; });
   }
 
   void move(Rank rank, const Op& op, int slice) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/lane_order.h"
 #include "schedule/simulation/cost.h"
 
 namespace sccl::schedule {
@@ -16,7 +17,7 @@ namespace {
 constexpr double kMostOperations = 1 << 26;
 
 // Times at which the other side sees the messages not yet received and the slots that are free again.
-struct Channel {
+struct ConnectionState {
   Rank src = 0, dst = 0;
   std::deque<double> messages, slots;
 };
@@ -29,7 +30,7 @@ struct LaneState {
 
 struct RankState {
   std::vector<LaneState> lanes;
-  std::vector<int> channels;  // by connection
+  std::vector<int> connections;  // of all; by the rank's own number of a connection
   std::size_t next_lane = 0;
 };
 
@@ -95,11 +96,11 @@ class Machine {
       state.lanes.resize(program.lanes.size());
       for (const Connection& end : program.connections) {
         const auto ends = end.direction == Direction::outgoing ? std::pair(rank, end.peer) : std::pair(end.peer, rank);
-        const auto [at, is_new] = known.emplace(ends, static_cast<int>(channels_.size()));
+        const auto [at, is_new] = known.emplace(ends, static_cast<int>(connections_.size()));
         if (is_new)
-          channels_.push_back(
+          connections_.push_back(
               {ends.first, ends.second, {}, std::deque<double>(static_cast<std::size_t>(run_.slots), 0.0)});
-        state.channels.push_back(at->second);
+        state.connections.push_back(at->second);
       }
       for (const Lane& lane : program.lanes) {
         operations += static_cast<double>(lane.ops.size()) * slices_;
@@ -119,8 +120,8 @@ class Machine {
     return program_.ranks[static_cast<std::size_t>(rank)].lanes[lane];
   }
   RankState& state_of(Rank rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  Channel& channel(Rank rank, int connection) {
-    return channels_[static_cast<std::size_t>(state_of(rank).channels[static_cast<std::size_t>(connection)])];
+  ConnectionState& connection(Rank rank, int number) {
+    return connections_[static_cast<std::size_t>(state_of(rank).connections[static_cast<std::size_t>(number)])];
   }
 
   double slice_bytes(const Op& op, int slice) const {
@@ -131,27 +132,27 @@ class Machine {
   bool done(Rank rank, std::size_t lane) {
     const LaneState& at = state_of(rank).lanes[lane];
     const Lane& ops = lane_of(rank, lane);
-    return ops.order == LaneOrder::slice_major ? ops.ops.empty() || at.slice == slices_ : at.op == ops.ops.size();
+    return is_lane_through(at, ops.order == LaneOrder::slice_major, ops.ops.size(), slices_);
   }
 
   bool ready(Rank rank, std::size_t lane) {
     const LaneState& at = state_of(rank).lanes[lane];
     const Op& op = lane_of(rank, lane).ops[at.op];
     for (const Dependency& wait : op.dependencies) {
-      if (at.slice < wait.distance) continue;
       const auto of = static_cast<std::size_t>(wait.lane);
-      const std::size_t needed = static_cast<std::size_t>(at.slice - wait.distance) * lane_of(rank, of).ops.size() +
-                                 static_cast<std::size_t>(wait.op) + 1;
-      if (state_of(rank).lanes[of].finished < needed) return false;
+      if (state_of(rank).lanes[of].finished <
+          operations_awaited(static_cast<std::size_t>(at.slice), static_cast<std::size_t>(wait.distance),
+                             lane_of(rank, of).ops.size(), static_cast<std::size_t>(wait.op)))
+        return false;
     }
     if (slice_bytes(op, at.slice) == 0) return true;
     const auto here = [&](const std::deque<double>& queue) { return !queue.empty() && queue.front() <= now_; };
     return std::all_of(op.operands.begin(), op.operands.end(),
                        [&](const Access& operand) {
-                         return operand.via != Via::slot || here(channel(rank, operand.connection).messages);
+                         return operand.via != Via::slot || here(connection(rank, operand.connection).messages);
                        }) &&
            std::all_of(op.destinations.begin(), op.destinations.end(), [&](const Access& destination) {
-             return destination.via != Via::slot || here(channel(rank, destination.connection).slots);
+             return destination.via != Via::slot || here(connection(rank, destination.connection).slots);
            });
   }
 
@@ -216,13 +217,13 @@ class Machine {
     const Op& op = lane_of(rank, lane).ops[state_of(rank).lanes[lane].op];
     for (const Access& operand : op.operands) {
       if (operand.via != Via::slot) continue;
-      Channel& from = channel(rank, operand.connection);
+      ConnectionState& from = connection(rank, operand.connection);
       from.messages.pop_front();
       from.slots.push_back(seen_by(from.src, rank));
     }
     for (const Access& destination : op.destinations) {
       if (destination.via != Via::slot) continue;
-      Channel& to = channel(rank, destination.connection);
+      ConnectionState& to = connection(rank, destination.connection);
       to.slots.pop_front();
       to.messages.push_back(seen_by(to.dst, rank));
     }
@@ -241,16 +242,7 @@ class Machine {
   void advance(Rank rank, std::size_t lane) {
     LaneState& at = state_of(rank).lanes[lane];
     const Lane& ops = lane_of(rank, lane);
-    ++at.finished;
-    if (ops.order == LaneOrder::slice_major) {
-      if (++at.op == ops.ops.size()) {
-        at.op = 0;
-        ++at.slice;
-      }
-    } else if (++at.slice == slices_) {
-      at.slice = 0;
-      ++at.op;
-    }
+    pass_operation(at, ops.order == LaneOrder::slice_major, ops.ops.size(), [&] { return at.slice + 1 == slices_; });
   }
 
   void check_finished() {
@@ -269,7 +261,7 @@ class Machine {
   int slices_ = 1;
   std::vector<Core> cores_;
   std::vector<RankState> ranks_;
-  std::vector<Channel> channels_;
+  std::vector<ConnectionState> connections_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::int64_t order_ = 0;
   double now_ = 0;

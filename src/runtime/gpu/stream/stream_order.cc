@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/lane_order.h"
 
 namespace sccl::runtime {
 namespace {
@@ -47,7 +48,7 @@ class Play {
 
   const schedule::Lane& lane_of(std::size_t rank, std::size_t lane) const { return program_.ranks[rank].lanes[lane]; }
   bool ended(std::size_t rank, std::size_t lane) const {
-    return lane_of(rank, lane).ops.empty() || lanes_[rank][lane].slice == slices_;
+    return is_lane_through(lanes_[rank][lane], true, lane_of(rank, lane).ops.size(), slices_);
   }
   std::size_t peer_of(std::size_t rank, const Access& access) const {
     return static_cast<std::size_t>(program_.ranks[rank].connections[static_cast<std::size_t>(access.connection)].peer);
@@ -56,12 +57,11 @@ class Play {
 
   bool ready(std::size_t rank, const schedule::Op& op, std::uint64_t slice) const {
     for (const schedule::Dependency& wait : op.dependencies) {
-      const auto distance = static_cast<std::uint64_t>(wait.distance);
-      if (slice < distance) continue;
       const auto lane = static_cast<std::size_t>(wait.lane);
-      const std::uint64_t needed =
-          (slice - distance) * lane_of(rank, lane).ops.size() + static_cast<std::uint64_t>(wait.op) + 1;
-      if (lanes_[rank][lane].finished < needed) return false;
+      if (lanes_[rank][lane].finished <
+          operations_awaited<std::uint64_t>(slice, static_cast<std::uint64_t>(wait.distance),
+                                            lane_of(rank, lane).ops.size(), static_cast<std::uint64_t>(wait.op)))
+        return false;
     }
     for (const Access& operand : op.operands)
       if (operand.via == Via::slot &&
@@ -85,11 +85,7 @@ class Play {
       if (destination.via == Via::slot) ++sent_[link(rank, peer_of(rank, destination))];
     if (rank == static_cast<std::size_t>(observed_))
       order_.push_back({static_cast<std::uint32_t>(index), place.op, place.slice});
-    ++place.finished;
-    if (++place.op == lane.ops.size()) {
-      place.op = 0;
-      ++place.slice;
-    }
+    pass_operation(place, true, lane.ops.size(), [] { return false; });
     return true;
   }
 
