@@ -4,9 +4,12 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <sstream>
+#include <string_view>
 
 #include "base/settings/log.h"
+#include "planners/planners.h"
 #include "runtime/choice/dispatcher.h"
 #include "schedule/simulation/cost.h"
 
@@ -14,6 +17,7 @@ namespace sccl::runtime {
 namespace {
 
 using namespace tuner_abi;
+using planners::Family;
 
 constexpr int kMostClass = 81;  // 2^40 bytes
 constexpr std::size_t kLeastSliceBytes = 4096;
@@ -30,12 +34,22 @@ bool shares(Collective collective) {
   return collective == Collective::allgather || collective == Collective::reducescatter;
 }
 
-// "" where NCCL's algorithm has no counterpart for the collective.
+// The family whose schedules go the way of NCCL's algorithm; none where the collective has no such way.
+std::optional<Family> family_of(Algorithm algorithm, Collective collective) {
+  if (algorithm == Algorithm::ring) return Family::ring;
+  if (algorithm == Algorithm::tree && !shares(collective)) return Family::tree;
+  if (algorithm == Algorithm::pat && shares(collective)) return Family::doubling;
+  return std::nullopt;
+}
+
+// On links that are named, the planners of trees and of doubling distances have no schedules; packings of trees do.
+constexpr std::string_view kTreesOfNamedLinks = "trees";
+
+// "" where nothing serves.
 std::string planner_of(Algorithm algorithm, Collective collective, bool named_links) {
-  if (algorithm == Algorithm::ring) return "ring";
-  if (algorithm == Algorithm::tree && !shares(collective)) return named_links ? "trees" : "binomial";
-  if (algorithm == Algorithm::pat && shares(collective) && !named_links) return "recursive";
-  return "";
+  const std::optional<Family> family = family_of(algorithm, collective);
+  if (!family || (named_links && *family == Family::doubling)) return "";
+  return std::string(named_links && *family == Family::tree ? kTreesOfNamedLinks : planners::first_of(*family).name);
 }
 
 // Of one way through the ranks: how many messages one after another, and how often the busiest link carries the larger

@@ -9,11 +9,13 @@
 
 #include "base/error.h"
 #include "base/settings/log.h"
+#include "planners/planners.h"
 
 namespace sccl::runtime {
 namespace {
 
 using namespace profiler_abi;
+using planners::Family;
 
 constexpr int kNewest = 6;
 constexpr int kOldest = 1;
@@ -38,15 +40,31 @@ const char* kept(const std::string& text) {
   return texts->insert(text).first->c_str();
 }
 
-// NCCL's word where there is one; else our own.
+// NCCL's word and number where its algorithm goes the same way; else our own word, and the number of a ring.
+struct NcclAlgorithm {
+  Family family;
+  const char* name;
+  std::uint8_t number;
+};
+constexpr std::array<NcclAlgorithm, 3> kAlgorithms{
+    {{Family::ring, "RING", 1}, {Family::tree, "TREE", 0}, {Family::doubling, "PAT", 6}}};
+
+const NcclAlgorithm* counterpart_of(const std::string& planner) {
+  const auto* const found = std::find_if(kAlgorithms.begin(), kAlgorithms.end(), [&](const NcclAlgorithm& algorithm) {
+    return planners::belongs(planner, algorithm.family);
+  });
+  return found == kAlgorithms.end() ? nullptr : found;
+}
 const char* algorithm_name(const std::string& planner) {
-  return planner == "ring" ? "RING" : planner == "binomial" ? "TREE" : planner == "recursive" ? "PAT" : kept(planner);
+  const NcclAlgorithm* const algorithm = counterpart_of(planner);
+  return algorithm == nullptr ? kept(planner) : algorithm->name;
 }
 const char* protocol_name(const std::string& protocol) {
   return protocol == "ll" ? "LL" : protocol == "ll128" ? "LL128" : protocol == "simple" ? "SIMPLE" : kept(protocol);
 }
 std::uint8_t algorithm_number(const std::string& planner) {
-  return planner == "binomial" ? 0 : planner == "recursive" ? 6 : 1;
+  const NcclAlgorithm* const algorithm = counterpart_of(planner);
+  return algorithm == nullptr ? 1 : algorithm->number;
 }
 std::uint8_t protocol_number(const std::string& protocol) { return protocol == "ll" ? 0 : protocol == "ll128" ? 1 : 2; }
 
