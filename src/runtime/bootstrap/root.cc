@@ -60,6 +60,20 @@ Root::Root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chr
       succession_(std::move(succession)),
       most_strangers_(stranger_limit()) {}
 
+void Root::Link::send() {
+  while (!out.empty()) {
+    const ssize_t sent = ::send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      out.erase(out.begin(), out.begin() + sent);
+      continue;
+    }
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    broken = true;
+    return;
+  }
+}
+
 void Root::serve() {
   last_activity_ = Clock::now();
   while (!finished()) {
@@ -84,7 +98,7 @@ void Root::make_way() {
   if (!succession_ || listeners_.empty() || ranks_ == 0 || static_cast<int>(members()) < ranks_) return;
   listeners_.clear();
   for (Link& link : links_)
-    if (is_stranger(link)) refuse(link, "it came when all ranks had come");
+    if (link.is_stranger()) refuse(link, "it came when all ranks had come");
   drop_broken();
 }
 
@@ -140,19 +154,18 @@ void Root::accept_all(const FileDescriptor& listener) {
   }
 }
 
-bool Root::is_stranger(const Link& link) { return link.stage == Stage::hello || link.stage == Stage::join; }
-
 std::size_t Root::strangers() const {
-  return static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(), is_stranger));
+  return static_cast<std::size_t>(
+      std::count_if(links_.begin(), links_.end(), [](const Link& link) { return link.is_stranger(); }));
 }
 
 // What has arrived is looked at first: a rank that has introduced itself is no stranger any more, and would wait for
 // ever among those that it takes itself to have joined.
 void Root::drop_oldest_stranger(const char* why) {
   for (auto link = links_.begin(); link != links_.end(); ++link) {
-    if (!is_stranger(*link)) continue;
+    if (!link->is_stranger()) continue;
     pump(*link);
-    if (!is_stranger(*link)) continue;
+    if (!link->is_stranger()) continue;
     if (!link->broken) refuse(*link, why);
     links_.erase(link);
     return;
@@ -168,17 +181,16 @@ void Root::pump(Link& link) {
   read(link);
   bool progress = true;
   while (progress && !link.broken) progress = advance(link);
-  if ((link.stage == Stage::hello || link.stage == Stage::join) && !link.broken &&
-      Clock::now() - link.since > kHandshakeLimit)
+  if (link.is_stranger() && !link.broken && Clock::now() - link.since > kHandshakeLimit)
     refuse(link, "it did not introduce itself in time");
-  write(link);
+  link.send();
 }
 
 void Root::read(Link& link) {
   std::array<std::byte, kReadBytes> buffer;
   while (!link.broken) {
     // A stranger may send no more than an introduction.
-    const bool stranger = is_stranger(link);
+    const bool stranger = link.is_stranger();
     const std::size_t room = stranger ? sizeof(Hello) + sizeof(Join) - link.in.size() : buffer.size();
     if (room == 0 || room > buffer.size()) return;
     const ssize_t count = ::recv(link.socket.get(), buffer.data(), room, 0);
@@ -314,7 +326,7 @@ void Root::finish_round() {
   const Bytes message = frame(Kind::gathered, all);
   for (Link* link : by_rank) {
     append(link->out, message);
-    write(*link);
+    link->send();
   }
 }
 
@@ -329,7 +341,7 @@ void Root::fail_all(ErrorCode code, const std::string& text) {
   for (Link& link : links_) {
     if (link.stage != Stage::member) continue;
     append(link.out, *failed_);
-    write(link);
+    link.send();
   }
 }
 
@@ -348,20 +360,6 @@ std::string Root::missing_text() const {
       "SCCL_INIT_TIMEOUT_MS)",
       fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(named), ", "),
       named == missing.size() ? "" : fmt::format(" and {} more", missing.size() - named));
-}
-
-void Root::write(Link& link) {
-  while (!link.out.empty()) {
-    const ssize_t sent = ::send(link.socket.get(), link.out.data(), link.out.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      link.out.erase(link.out.begin(), link.out.begin() + sent);
-      continue;
-    }
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    link.broken = true;
-    return;
-  }
 }
 
 void Root::drop_broken() {
@@ -387,7 +385,7 @@ void Root::flush_rest() {
     while (!link.out.empty() && !link.broken && Clock::now() < until) {
       pollfd entry{link.socket.get(), POLLOUT, 0};
       ::poll(&entry, 1, 50);
-      write(link);
+      link.send();
     }
 }
 

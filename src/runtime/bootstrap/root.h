@@ -56,13 +56,17 @@ class Root {
     Bytes in;
     Bytes out;
     bool broken = false;
+
+    // It has not shown yet that it is a rank.
+    bool is_stranger() const { return stage == Stage::hello || stage == Stage::join; }
+    // Sends of `out` what the peer takes now.
+    void send();
   };
 
   void wait();
   void make_way();
   bool is_succeeded() const;
   void accept_all(const FileDescriptor& listener);
-  static bool is_stranger(const Link& link);
   std::size_t strangers() const;
   void drop_oldest_stranger(const char* why);
   void refuse(Link& link, const char* why);
@@ -74,7 +78,6 @@ class Root {
   bool take_join(Link& link);
   bool take_frame(Link& link);
   void handle(Link& link, wire::Kind kind, const Bytes& payload);
-  void write(Link& link);
   void drop_broken();
 
   std::size_t members() const;

@@ -1,17 +1,11 @@
 #include "runtime/transport/mapped/mapped_buffers.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/settings/log.h"
 
 namespace sccl::runtime {
-namespace {
-
-constexpr std::uint64_t kMostInterval = 64;
-
-}  // namespace
 
 MappedBuffers::MappedBuffers(const ControlPlane& control, std::span<const Peer> peers, Scope scope)
     : control_(control), peers_(peers), scope_(std::move(scope)) {
@@ -174,8 +168,7 @@ void MappedBuffers::check_kept() const {
 }
 
 MappedBuffers::Comparison MappedBuffers::answer(Comparison result) {
-  interval_ = result == Comparison::mapped ? 1 : std::min(2 * interval_, kMostInterval);
-  next_ = calls_ + interval_;
+  turns_.ended(result == Comparison::mapped ? ComparisonTurns::Result::useful : ComparisonTurns::Result::in_vain);
   return result;
 }
 

@@ -8,8 +8,7 @@
 //   every rank reads all records
 //   when somebody shows a buffer for the first time: every rank maps it, and shows whether it could
 //
-// A comparison costs a line's way there and back. Programs that use other memory are spared it: while comparisons end
-// in vain, they take place at the 1st, 2nd, 4th ... of the calls in question only, then at each 64th.
+// A comparison costs a line's way there and back; comparison_turns.h says at which calls there is one.
 //
 // BufferRecord n lies on board n mod 2. Nobody shows record n+2 before all have shown record n+1, which each does after
 // it has read all records n: no record is overwritten while somebody reads it.
@@ -27,6 +26,7 @@
 #include "platform/host/exported_memory.h"
 #include "runtime/call/requests.h"
 #include "runtime/control/control_plane.h"
+#include "runtime/transport/mapped/comparison_turns.h"
 #include "runtime/transport/shm/peer.h"
 
 namespace sccl::runtime {
@@ -44,7 +44,7 @@ class MappedBuffers {
   // Whether the ranks compare at this collective; counts it. The same at every rank.
   bool due(const CollectiveRequest& request) {
     const std::size_t bytes = request.count * size_bytes(request.type);
-    return may_concern(bytes) && scope_.pays(request.collective, bytes) && ++calls_ >= next_;
+    return may_concern(bytes) && scope_.pays(request.collective, bytes) && turns_.due();
   }
 
   bool may_concern(std::size_t bytes) const { return bytes >= scope_.least_bytes; }
@@ -101,9 +101,7 @@ class MappedBuffers {
   const ControlPlane& control_;
   const std::span<const Peer> peers_;
   const Scope scope_;
-  std::uint64_t calls_ = 0;  // in question
-  std::uint64_t next_ = 1;
-  std::uint64_t interval_ = 1;
+  ComparisonTurns turns_;
   std::uint64_t number_ = 0;  // of comparisons
   enum class Stage : std::uint8_t { records, verdicts } stage_ = Stage::records;
   std::vector<BufferRecord> records_;
