@@ -56,6 +56,8 @@ class Rank {
     if (verb == "abort") return outcome(ncclCommAbort(std::exchange(comm_, nullptr)));
     if (verb == "destroy") return outcome(ncclCommDestroy(std::exchange(comm_, nullptr)));
     if (verb == "async") return asynchronous_error();
+    if (verb == "fork") return leave_a_child();
+    if (verb == "two") return receive_from_two(words);
     return "unknown command " + verb;
   }
 
@@ -137,6 +139,36 @@ class Rank {
     if (const ncclResult_t result = ncclMemAlloc(&memory, 1 << 20); result != ncclSuccess) return outcome(result);
     ncclWindow_t made = nullptr;
     return outcome(ncclCommWindowRegister(comm_, memory, 1 << 20, &made, 0));
+  }
+
+  // A process that has this one's descriptors, until the test closes its standard input.
+  static std::string leave_a_child() {
+    const pid_t child = ::fork();
+    if (child != 0) return child > 0 ? "ok" : "no child";
+    ::close(3);
+    char byte;
+    while (::read(0, &byte, 1) > 0) {
+    }
+    ::_exit(0);
+  }
+
+  // Much from one rank and little from another one, which may never come; ranks that are neither send it, when told to.
+  std::string receive_from_two(std::istringstream& words) {
+    std::size_t count = 0;
+    int much_from = 0;
+    int little_from = 0;
+    int to = 0;
+    words >> count >> much_from >> little_from >> to;
+    std::vector<float> much(count);
+    std::vector<float> little(1);
+    ncclGroupStart();
+    if (rank_ == much_from) ncclSend(much.data(), count, ncclFloat32, to, comm_, nullptr);
+    if (rank_ == little_from) ncclSend(little.data(), 1, ncclFloat32, to, comm_, nullptr);
+    if (rank_ == to) {
+      ncclRecv(much.data(), count, ncclFloat32, much_from, comm_, nullptr);
+      ncclRecv(little.data(), 1, ncclFloat32, little_from, comm_, nullptr);
+    }
+    return outcome(ncclGroupEnd());
   }
 
   std::string asynchronous_error() {

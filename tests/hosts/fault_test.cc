@@ -45,6 +45,62 @@ TEST_CASE("a killed rank is named by every survivor of every host", "[processes]
   }
 }
 
+// The link is slow enough that the transfer would go on for half a minute.
+TEST_CASE("a rank that is killed is told of while data still moves from another one", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  hosts.set_rate(1, "20mbit");
+  Job job(hosts, {0, 1, 1});
+  check_all_ok(job.init());
+  job.tell("two 20000000 1 2 0", {2});
+  CHECK(job.rank(0).answer(1) == "(no answer)");
+  job.rank(2).signal(SIGKILL);
+  CHECK_THAT(job.rank(0).answer(10),
+             Catch::StartsWith("error") && Catch::Contains("rank 2") && Catch::Contains("ended"));
+  CHECK_THAT(job.rank(1).answer(10), Catch::StartsWith("error") && Catch::Contains("rank 2"));
+}
+
+TEST_CASE("a host is not lost while some of its processes are stopped", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("allreduce 100"));
+  job.rank(2).signal(SIGSTOP);
+  job.tell("allreduce 100");
+  CHECK(job.rank(0).answer(3) == "(no answer)");  // longer than a lost host takes
+  SECTION("it goes on") {
+    job.rank(2).signal(SIGCONT);
+    check_all_ok(job.answers());
+    for (int round = 0; round < 3; ++round) check_all_ok(job.ask("allreduce 100"));
+    job.tell("allreduce 100", {3});
+    job.rank(3).signal(SIGKILL);
+    check_all_say(job.answers({3}), {"error", "rank 3", "ended"});
+  }
+  SECTION("it is killed") {
+    job.rank(2).signal(SIGKILL);
+    check_all_say(job.answers({2}), {"error", "rank 2", "beta", "ended"});
+  }
+  SECTION("another one is killed, too") {
+    job.rank(3).signal(SIGKILL);
+    job.rank(2).signal(SIGCONT);
+    job.answers({3});  // what the others needed from it may have come before
+    check_all_say(job.ask("allreduce 100", {3}), {"error", "rank 3", "ended"});
+  }
+}
+
+TEST_CASE("a child that a rank leaves behind does not hide the rank's end", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 1}, {{"SCCL_HOST_TIMEOUT_MS", "60000"}});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("allreduce 100"));
+  CHECK(job.rank(1).ask("fork") == "ok");
+  job.rank(0).tell("allreduce 100");
+  job.rank(1).signal(SIGKILL);
+  CHECK_THAT(job.rank(0).answer(), Catch::StartsWith("error") && Catch::Contains("rank 1") && Catch::Contains("ended"));
+}
+
 TEST_CASE("a lost host is named with its ranks", "[processes]") {
   if (is_skipped()) return;
   Waiting waiting({2, 3}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});

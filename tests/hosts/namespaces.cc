@@ -89,6 +89,10 @@ void Hosts::block(int from, int to) const {
             (family_ == Family::ipv6 ? "/128" : "/32"));
 }
 
+void Hosts::set_rate(int host, const std::string& rate) const {
+  run(host, "tc qdisc add dev eth0 root tbf rate " + rate + " burst 64kb latency 50ms");
+}
+
 void Hosts::enter(int host) const {
   const int space_file = ::open(("/var/run/netns/" + space(host)).c_str(), O_RDONLY | O_CLOEXEC);
   if (space_file < 0 || ::setns(space_file, CLONE_NEWNET) != 0 || ::unshare(CLONE_NEWUTS | CLONE_NEWIPC) != 0 ||

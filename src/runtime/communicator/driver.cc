@@ -62,7 +62,7 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
     if (progress == Executor::Progress::moved) {
       waiter.reset();
       watch.reset();
-      if (executor.is_stopped()) executor.check_health();  // a call that never waits ends, too
+      if (executor.look_up() == Executor::Progress::done) return;
     } else {
       const auto poll = [&] {
         progress = executor.step();
@@ -137,8 +137,7 @@ class GroupProgress {
     }
     return note(guarded(communicator(), [&] {
       const Executor::Progress progress = executor().step();
-      if (progress == Executor::Progress::moved && executor().is_stopped()) return executor().check_health();
-      return progress;
+      return progress == Executor::Progress::moved ? executor().look_up() : progress;
     }));
   }
 

@@ -29,6 +29,8 @@ class PeerHealth {
   bool has_ended(Rank rank) const;
   // Its host was not heard of for too long.
   bool is_lost(Rank rank) const;
+  // Over hosts: another number than before means that some rank has failed, left or ended since.
+  std::uint32_t news() const { return members_.agent_bell->mirrors.news().load(std::memory_order_acquire); }
   bool is_gone(Rank rank) const { return presence(rank) != Presence::present || has_ended(rank); }
 
   // "rank 3 (process 12 on node1)"

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/deadline.h"
 #include "base/error.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr double kLateMessagesSeconds = 2.0;
 // The same of a process that has ended in the middle of a call: what it had sent lies in this host's buffers.
 constexpr double kLastMessagesSeconds = 0.02;
+constexpr std::chrono::milliseconds kLastMessages{20};
 // So long the news of a peer's call may come after its message.
 constexpr std::chrono::milliseconds kLateNews{300};
 
@@ -40,7 +42,7 @@ std::vector<Rank> CallHealth::awaited(const WaitingCall& call) {
   return {peers.begin(), peers.end()};
 }
 
-Progress CallHealth::check(WaitingCall& call) const {
+Progress CallHealth::check(WaitingCall& call, LateMessages late) const {
   if (stop_.abort.load(std::memory_order_acquire))  // pairs with Communicator::abort
     fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", own(), text(call));
   if (stop_.revoked.load(std::memory_order_acquire))  // pairs with Communicator::revoke
@@ -49,14 +51,14 @@ Progress CallHealth::check(WaitingCall& call) const {
   control_.calls().note_waits(call.waits());
   bool moved = false;
   for (Rank rank = 0; rank < control_.members().ranks(); ++rank) {
-    const Progress progress = rank == own() ? Progress::idle : check_peer(call, rank);
+    const Progress progress = rank == own() ? Progress::idle : check_peer(call, rank, late);
     if (progress == Progress::done) return progress;
     moved = moved || progress == Progress::moved;
   }
   return moved ? Progress::moved : Progress::idle;
 }
 
-Progress CallHealth::check_peer(WaitingCall& call, Rank rank) const {
+Progress CallHealth::check_peer(WaitingCall& call, Rank rank, LateMessages late) const {
   const PeerHealth health = control_.health();
   health.check_fault(rank);
   if (const CallSignature* const mine = call.signature()) {
@@ -66,18 +68,34 @@ Progress CallHealth::check_peer(WaitingCall& call, Rank rank) const {
   }
   // What the peer sent before it left may have arrived since the lanes were last stepped.
   if (!health.is_gone(rank) || !waits_for(call, rank)) return Progress::idle;
-  if (const Progress progress = call.advance(); progress != Progress::idle || !waits_for(call, rank)) return progress;
-  if (may_be_on_its_way(call, rank)) return Progress::idle;
+  const Progress progress = call.advance();
+  if (progress == Progress::done || !waits_for(call, rank)) return progress;
+  // Motion may be that of others.
+  if (progress == Progress::moved && late == LateMessages::by_waiting_time) return progress;
+  if (may_be_on_its_way(call, rank, late)) return progress;
   health.fail_departed(rank, health.presence(rank), text(call));
 }
 
-bool CallHealth::may_be_on_its_way(const WaitingCall& call, Rank rank) const {
+bool CallHealth::may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessages late) const {
   const PeerHealth health = control_.health();
   if (control_.members().of(rank).locality != Locality::remote || health.is_lost(rank)) return false;
   const CallSignature* const mine = call.signature();
   const bool has_sent_all = mine != nullptr ? control_.calls().completed(rank) >= mine->sequence
                                             : health.presence(rank) == Presence::destroyed;
+  if (late == LateMessages::have_come && !has_sent_all) return false;
   return control_.calls().waits_seconds(own()) < (has_sent_all ? kLateMessagesSeconds : kLastMessagesSeconds);
+}
+
+NewsWatch::News NewsWatch::look_at_clock() {
+  const auto now = std::chrono::steady_clock::now();
+  if (const std::uint32_t news = health_.news(); std::exchange(seen_, news) != news) {
+    unsettled_ = true;
+    since_ = now;
+    return News::fresh;
+  }
+  if (now - since_ < kLastMessages) return News::none;
+  unsettled_ = false;
+  return News::settled;
 }
 
 // A rank that only sends may be so many calls ahead that its record of this one is gone. If it has completed this call,
@@ -86,7 +104,7 @@ Progress CallHealth::check_completed(WaitingCall& call, const CallSignature& min
   if (!waits_for(call, rank) || control_.calls().completed(rank) < mine.sequence) return Progress::idle;
   if (const Progress progress = call.advance(); progress != Progress::idle || !waits_for(call, rank)) return progress;
   compare_past(mine, rank);
-  if (may_be_on_its_way(call, rank)) return Progress::idle;
+  if (may_be_on_its_way(call, rank, LateMessages::by_waiting_time)) return Progress::idle;
   fail(ErrorCode::invalid_usage,
        "rank {} called {} as call {} of this communicator and waits for rank {}, which has completed another call as "
        "that one and gone on to call {}: make the ranks' calls equal, in the same order",

@@ -2,6 +2,8 @@
 // throws when this rank was aborted, when a peer failed, left or died, and when ranks are in different calls.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,9 +30,11 @@ class CallHealth {
   // Both must outlive it.
   CallHealth(const ControlPlane& control, const StopFlags& stop) : control_(control), stop_(stop) {}
 
-  // Called when nothing has moved for a while. What had arrived from a peer that left is taken meanwhile, which may
-  // complete the call: the answer is advance()'s.
-  Progress check(WaitingCall& call) const;
+  // Whether messages of a rank of another host may still come after the news that it is gone.
+  enum class LateMessages : std::uint8_t { by_waiting_time, have_come };
+  // Called when nothing has moved for a while, or NewsWatch says so. What had arrived from a peer that left is taken
+  // meanwhile, which may complete the call: the answer is advance()'s.
+  Progress check(WaitingCall& call, LateMessages late = LateMessages::by_waiting_time) const;
   // Somebody else wants the call to end: check() says who.
   bool is_stopped() const {
     return stop_.abort.load(std::memory_order_relaxed) || stop_.revoked.load(std::memory_order_relaxed);
@@ -45,16 +49,38 @@ class CallHealth {
   static std::vector<Rank> awaited(const WaitingCall& call);
 
  private:
-  Progress check_peer(WaitingCall& call, Rank rank) const;
+  Progress check_peer(WaitingCall& call, Rank rank, LateMessages late) const;
   Progress check_completed(WaitingCall& call, const CallSignature& mine, Rank rank) const;
   void check_gathering(const CallSignature& mine, Rank rank) const;
   void compare_past(const CallSignature& mine, Rank rank) const;
   // What a rank of another host sent may arrive after the news of what it did then: whether it is too early to judge.
-  bool may_be_on_its_way(const WaitingCall& call, Rank rank) const;
+  bool may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessages late) const;
   Rank own() const { return control_.members().rank; }
 
   const ControlPlane& control_;
   const StopFlags& stop_;
+};
+
+// Over hosts a call may move data with some ranks for seconds while another one, for which it waits, is gone: whoever
+// moves asks here.
+class NewsWatch {
+ public:
+  explicit NewsWatch(const PeerHealth& health) : health_(health) {}
+
+  // settled: so long after the news that what a rank had sent before its end has come.
+  enum class News : std::uint8_t { none, fresh, settled };
+  News look() {
+    if (!unsettled_ && health_.news() == seen_) return News::none;
+    return look_at_clock();
+  }
+
+ private:
+  News look_at_clock();
+
+  PeerHealth health_;
+  std::uint32_t seen_ = 0;
+  bool unsettled_ = false;
+  std::chrono::steady_clock::time_point since_;
 };
 
 }  // namespace sccl::runtime

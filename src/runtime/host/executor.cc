@@ -33,6 +33,7 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       chooser_(membership),
       connections_(membership),
       net_(connections_.between_hosts()),
+      news_(membership.control.health()),
       mapped_(membership.control, membership.peers, mapped_scope(membership)),
       geometry_(membership),
       lanes_(membership),
@@ -188,12 +189,29 @@ void Executor::use_peers(const kernels::FlatProgram& program, std::span<const ke
 Executor::Progress Executor::check_health() {
   const Progress progress = health_.check(*this);
   if (net_ == nullptr || progress != Progress::idle) return progress;
-  for (const Rank rank : awaited())
-    if (const auto* const failure = net_->failure(rank);
-        failure != nullptr && std::chrono::steady_clock::now() - failure->since > kReasonTime)
+  const PeerHealth health = membership_.control.health();
+  for (const Rank rank : awaited()) {
+    const auto* const failure = net_->failure(rank);
+    if (failure == nullptr) continue;
+    if (health.is_gone(rank)) health.fail_departed(rank, health.presence(rank), waiting_text());
+    if (std::chrono::steady_clock::now() - failure->since > kReasonTime)
       fail(ErrorCode::remote_error, "{} in {}: look at that rank's output, and at the network between the hosts",
            failure->text, waiting_text());
+  }
   return progress;
+}
+
+Executor::Progress Executor::look_at_news() {
+  if (health_.is_stopped()) return health_.check(*this);
+  switch (news_.look()) {
+    case NewsWatch::News::none:
+      return Progress::moved;
+    case NewsWatch::News::fresh:
+      return health_.check(*this);
+    case NewsWatch::News::settled:
+      return health_.check(*this, CallHealth::LateMessages::have_come);
+  }
+  return Progress::moved;
 }
 
 void Executor::drain() {

@@ -78,8 +78,9 @@ class Executor final : private WaitingCall {
   }
   // What serves the collective in progress; null while the ranks compare their buffers.
   const Choice* served() const { return comparing_ ? nullptr : chooser_.served(); }
-  // Somebody else wants the call to end: check_health() says who.
-  bool is_stopped() const { return health_.is_stopped(); }
+  // After a turn that moved something: a call that never waits ends, too, when somebody wants that, or when a rank of a
+  // communicator over hosts is gone.
+  Progress look_up() { return health_.is_stopped() || net_ != nullptr ? look_at_news() : Progress::moved; }
 
   // See CallHealth::check.
   Progress check_health();
@@ -119,6 +120,7 @@ class Executor final : private WaitingCall {
   bool compare_buffers();
   void use_peers(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections);
   Progress step_lanes();
+  Progress look_at_news();
   void complete();
   [[gnu::cold]] void measure_arrival();
   // For the trace; out of the way of calls without one.
@@ -134,6 +136,7 @@ class Executor final : private WaitingCall {
   Chooser chooser_;
   HostConnections connections_;
   NetTransport* const net_;  // of connections_; null: no rank is remote
+  NewsWatch news_;           // where one is
   MappedBuffers mapped_;
   CallGeometry geometry_;
   LaneProgress lanes_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/error.h"
 #include "base/os/thread.h"
@@ -60,13 +61,17 @@ HostAgent::~HostAgent() {
 void HostAgent::run() {
   try {
     while (!stopping_.load(std::memory_order_acquire)) {  // pairs with the destructor
-      if (!leads_ && is_first()) take_over();
+      if (!leads_ && may_take_over()) take_over();
       if (!leads_) {
-        sleep_until_first();
+        sleep_until_due();
         continue;
       }
       wait();
-      turn();
+      // Another agent takes this one's place when this process was stopped.
+      if (mirrors().leader().load(std::memory_order_relaxed) != setup_.own.rank)
+        step_down();
+      else
+        turn();
     }
     retire();
   } catch (const std::exception& error) {
@@ -97,14 +102,56 @@ bool HostAgent::is_alone() const {
   });
 }
 
-void HostAgent::sleep_until_first() const {
+// Higher ranks, too, may go on for one that is stopped: whoever looks first.
+bool HostAgent::is_due(Rank seen) const {
+  if (seen < 0) return is_first();
+  if (seen == setup_.own.rank) return false;
+  const bool has_left = mirrors().retired(seen).load(std::memory_order_seq_cst) != 0 || has_ended(seen);
+  if (has_left && is_first()) return true;
+  const std::uint64_t beat = mirrors().beat().load(std::memory_order_relaxed);
+  const std::uint64_t now = monotonic_us();
+  const auto silence = std::chrono::microseconds(now > beat ? now - beat : 0);
+  return beat != 0 && silence > setup_.timeout / 4;
+}
+
+bool HostAgent::may_take_over() {
+  Rank seen = mirrors().leader().load(std::memory_order_relaxed);
+  if (!is_due(seen)) return false;
+  if (seen >= 0 && mirrors().retired(seen).load(std::memory_order_relaxed) == 0 && !has_ended(seen))
+    log::info(log::Subsystem::net, "agent of rank {}: that of rank {} stands still: is its process stopped?",
+              setup_.own.rank, seen);
+  // Of several that are due, one.
+  return mirrors().leader().compare_exchange_strong(seen, setup_.own.rank, std::memory_order_relaxed);
+}
+
+void HostAgent::step_down() {
+  leads_ = false;
+  for (Host& host : hosts_) {
+    host.out.close();
+    host.in.reset();
+    host.needs_snapshot = true;
+  }
+  introductions_.clear();
+  mirrors().doubts().fetch_add(1, std::memory_order_release);  // pairs with heed_doubts()
+  setup_.bell.ring();
+  log::info(log::Subsystem::net, "agent of rank {}: another one has taken its place", setup_.own.rank);
+}
+
+// A host whose connection ends makes a new one and sends all values on it.
+void HostAgent::heed_doubts() {
+  const std::uint32_t doubts = mirrors().doubts().load(std::memory_order_acquire);  // pairs with step_down()
+  if (std::exchange(doubts_, doubts) == doubts) return;
+  for (Host& host : hosts_) host.in.reset();
+}
+
+void HostAgent::sleep_until_due() const {
   std::vector<pollfd> entries{{wake_descriptor(), POLLIN, 0}};
   for (const Rank rank : local_) {
     const auto& life = setup_.members[static_cast<std::size_t>(rank)].life;
     if (rank >= setup_.own.rank || !life || life->look() != host::PeerLife::State::runs) continue;
     for (const int descriptor : life->descriptors()) entries.push_back({descriptor, POLLIN, 0});
   }
-  ::poll(entries.data(), entries.size(), 1000);
+  ::poll(entries.data(), entries.size(), static_cast<int>(std::min<std::int64_t>(setup_.timeout.count() / 16, 1000)));
   drain_wake();
 }
 
@@ -115,7 +162,7 @@ void HostAgent::drain_wake() const {
 
 void HostAgent::take_over() {
   leads_ = true;
-  mirrors().leader().store(setup_.own.rank, std::memory_order_relaxed);
+  doubts_ = mirrors().doubts().load(std::memory_order_acquire);  // pairs with step_down()
   for (Host& host : hosts_) {
     host.heard = host.next_dial = Clock::now();
     // What a predecessor knew of a host lies in its mirrors.
@@ -140,7 +187,7 @@ std::chrono::milliseconds HostAgent::heartbeat() const {
 
 void HostAgent::wait() {
   std::vector<pollfd> entries{{wake_descriptor(), POLLIN, 0}};
-  for (const FileDescriptor& listener : setup_.listeners) entries.push_back({listener.get(), POLLIN, 0});
+  for (const host::UnforkedDescriptor& listener : setup_.listeners) entries.push_back({listener.get(), POLLIN, 0});
   for (const hosts::InLink& link : introductions_) entries.push_back({link.descriptor(), POLLIN, 0});
   for (const Host& host : hosts_) {
     if (host.in) entries.push_back({host.in->descriptor(), POLLIN, 0});
@@ -156,7 +203,12 @@ void HostAgent::wait() {
 }
 
 void HostAgent::turn() {
+  // A process that is stopped in the middle of a turn has not missed the others, either.
+  turn_began_ = Clock::now();
   drain_wake();
+  if (mirrors().beat().load(std::memory_order_relaxed) != 0 || links_complete_)
+    mirrors().beat().store(monotonic_us(), std::memory_order_relaxed);
+  heed_doubts();
   accept_all();
   take_introductions();
   for (std::size_t number = 0; number < hosts_.size(); ++number) {
@@ -173,12 +225,13 @@ void HostAgent::turn() {
 }
 
 void HostAgent::accept_all() {
-  for (const FileDescriptor& listener : setup_.listeners)
+  for (const host::UnforkedDescriptor& listener : setup_.listeners)
     while (true) {
       Address address;
       address.length = sizeof address.storage;
-      FileDescriptor socket(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length,
-                                      SOCK_NONBLOCK | SOCK_CLOEXEC));
+      host::UnforkedDescriptor socket(
+          FileDescriptor(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length,
+                                   SOCK_NONBLOCK | SOCK_CLOEXEC)));
       if (!socket.valid()) break;
       if (introductions_.size() >= kMostIntroductions) introductions_.pop_front();
       introductions_.emplace_back(std::move(socket), address.text());
@@ -189,9 +242,7 @@ void HostAgent::take_introductions() {
   const auto may_come = [&](const hosts::Hello& hello) {
     const auto ranks = static_cast<std::int32_t>(setup_.members.size());
     if (hello.rank < 0 || hello.rank >= ranks || hello.from == setup_.own.host) return false;
-    if (setup_.members[static_cast<std::size_t>(hello.rank)].host != hello.from) return false;
-    const Host& host = hosts_[static_cast<std::size_t>(hello.from)];
-    return !host.in || hello.rank >= host.in->hello().rank;
+    return setup_.members[static_cast<std::size_t>(hello.rank)].host == hello.from;  // the last that came counts
   };
   for (auto link = introductions_.begin(); link != introductions_.end();) {
     const auto on_frame = [&](FrameKind kind, std::span<const std::byte> payload) {
@@ -205,6 +256,11 @@ void HostAgent::take_introductions() {
         Host& host = hosts_[static_cast<std::size_t>(link->hello().from)];
         host.heard = Clock::now();
         host.was_heard = true;
+        // Another one speaks for that host now, also where the process of the former one keeps its connection open.
+        if (host.out.state() == hosts::OutLink::State::open && host.out.good_rank() != link->hello().rank) {
+          host.out.close();
+          host.next_dial = Clock::now();
+        }
         host.in.reset();
         if (!link->is_broken()) host.in.emplace(std::move(*link));
       }
@@ -240,7 +296,7 @@ bool HostAgent::take_frame(int number, FrameKind kind, std::span<const std::byte
     return is_its ? &mirrors().mirror(rank) : nullptr;
   };
   const bool understood = apply_changes(payload, mirror_of, urgent);
-  if (urgent) ring_all();
+  if (urgent) tell_news();
   return understood;
 }
 
@@ -287,7 +343,7 @@ void HostAgent::mark_ended(Rank rank, RemoteEnd end) {
   Mirror& mirror = mirrors().mirror(rank);
   if (mirror.ended() != RemoteEnd::none) return;
   mirror.end.store(static_cast<std::uint32_t>(end), std::memory_order_release);  // pairs with Mirror::ended
-  ring_all();
+  tell_news();
   Host& host = hosts_[static_cast<std::size_t>(setup_.members[static_cast<std::size_t>(rank)].host)];
   host.left = host.left || std::all_of(host.ranks.begin(), host.ranks.end(),
                                        [&](Rank other) { return mirrors().mirror(other).ended() != RemoteEnd::none; });
@@ -307,6 +363,7 @@ void HostAgent::look_at_processes() {
   if (ends.empty()) return;
   for (Host& host : hosts_)
     if (!host.needs_snapshot) host.out.send(FrameKind::changes, ends);
+  tell_news();
 }
 
 void HostAgent::send_changes() {
@@ -338,7 +395,7 @@ void HostAgent::send_snapshot(Host& host) {
 }
 
 void HostAgent::check_silence(Host& host, int number) {
-  if (host.left || host.lost || Clock::now() - host.heard < setup_.timeout) return;
+  if (host.left || host.lost || turn_began_ - host.heard < setup_.timeout) return;
   if (!host.was_heard && setup_.own.rank == local_.front()) return;  // await_links tells
   host.lost = true;
   log::info(log::Subsystem::net, "agent of rank {}: host {} was not heard of for {} ms: its ranks are lost",
@@ -346,7 +403,8 @@ void HostAgent::check_silence(Host& host, int number) {
   for (const Rank rank : host.ranks) mark_ended(rank, RemoteEnd::lost);
 }
 
-void HostAgent::ring_all() const {
+void HostAgent::tell_news() const {
+  mirrors().news().fetch_add(1, std::memory_order_release);  // pairs with NewsWatch
   host::full_fence();
   for (const Rank rank : local_) setup_.members[static_cast<std::size_t>(rank)].state->bell.ring();
 }
@@ -391,10 +449,14 @@ std::vector<Address> HostAgent::own_addresses() {
 // The store before the looks: of two ranks that retire at a time, one at least sees the other's and speaks for both.
 void HostAgent::retire() {
   mirrors().retired(setup_.own.rank).store(1, std::memory_order_seq_cst);  // pairs with is_first(), is_alone()
+  if (leads_ && mirrors().leader().load(std::memory_order_relaxed) != setup_.own.rank) step_down();
   const auto limit = Clock::now() + kLastWordsLimit;
   // It may have just taken over, and have reached nobody yet.
   if ((leads_ || is_first()) && is_alone()) {
-    if (!leads_) take_over();
+    if (!leads_) {
+      mirrors().leader().store(setup_.own.rank, std::memory_order_relaxed);
+      take_over();
+    }
     const auto is_missing = [](const Host& host) {
       return !host.left && !host.lost && (host.out.state() != hosts::OutLink::State::open || host.needs_snapshot);
     };

@@ -1,8 +1,11 @@
 // Keeps the mirrors of other hosts' ranks up to date, for all ranks of this host.
 //
 // Every rank of a communicator over hosts has an agent, a thread. That of the host's lowest rank works, the others
-// sleep; when the working one retires, or its process ends, the next one goes on. The mirrors lie in memory that all
-// share, so it finds what its predecessor left. Nothing of this exists where all ranks run on one host.
+// sleep; when the working one retires, when its process ends, or when it has made no turn for a quarter of `timeout`
+// (its process is stopped), another one goes on. The mirrors lie in memory that all share, so it finds what its
+// predecessor left. An agent that finds another one at work gives up its connections. It may have written old values
+// since the other one began, so the other one asks for all values again. Nothing of this exists where all ranks run on
+// one host.
 //
 //   ranks of this host --store--> their states --looked at--> agent ==TCP==> agent --stores--> mirrors --> ranks there
 //
@@ -30,6 +33,7 @@
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "platform/host/process_life.h"
+#include "platform/host/unforked_descriptor.h"
 #include "runtime/control/hosts/host_link.h"
 #include "runtime/control/hosts/state_changes.h"
 #include "runtime/control/state/mirror.h"
@@ -49,7 +53,7 @@ struct AgentSetup {
   hosts::Credentials own;
   std::vector<Member> members;          // by rank
   std::vector<std::string> host_names;  // by host
-  std::vector<FileDescriptor> listeners;
+  std::vector<host::UnforkedDescriptor> listeners;
   AgentBell bell;
   std::chrono::milliseconds timeout{4500};
 };
@@ -98,8 +102,13 @@ class HostAgent {
   // Whether every lower rank of this host has retired or ended.
   bool is_first() const;
   bool is_alone() const;
+  // Whether nobody works any more, or ever did, and this agent is to: `seen` is who was the last.
+  bool is_due(Rank seen) const;
+  bool may_take_over();
+  void step_down();
+  void heed_doubts();
   bool has_ended(Rank rank) const;
-  void sleep_until_first() const;
+  void sleep_until_due() const;
   void take_over();
   void wait();
   void turn();
@@ -118,7 +127,8 @@ class HostAgent {
   void send_snapshot(Host& host);
   void check_silence(Host& host, int number);
   void mark_ended(Rank rank, RemoteEnd end);
-  void ring_all() const;
+  // Something has happened that ends calls.
+  void tell_news() const;
   void report_links();
   void retire();
   std::chrono::milliseconds heartbeat() const;
@@ -130,7 +140,9 @@ class HostAgent {
   std::vector<Host> hosts_;            // by number; that of this host is not used
   std::list<hosts::InLink> introductions_;
   bool leads_ = false;
+  std::uint32_t doubts_ = 0;  // as of the last turn
   Clock::time_point last_change_ = Clock::now();
+  Clock::time_point turn_began_ = Clock::now();
 
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;

@@ -50,8 +50,8 @@ void OutLink::dial(const std::vector<Candidate>& candidates, std::chrono::millis
   for (const Candidate& candidate : candidates) {
     Attempt attempt;
     attempt.candidate = candidate;
-    attempt.socket =
-        FileDescriptor(::socket(candidate.address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    attempt.socket = host::UnforkedDescriptor(
+        FileDescriptor(::socket(candidate.address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
     const int result = attempt.socket.valid() ? ::connect(attempt.socket.get(),
                                                           reinterpret_cast<const sockaddr*>(&candidate.address.storage),
                                                           candidate.address.length)
@@ -114,6 +114,7 @@ bool OutLink::take_welcome(Attempt& attempt) {
   keep_alive(attempt.socket.get(), user_timeout_);
   socket_ = std::move(attempt.socket);
   good_index_ = attempt.candidate.index;
+  good_rank_ = attempt.candidate.rank;
   own_address_.length = sizeof own_address_.storage;
   ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&own_address_.storage), &own_address_.length);
   key_ = frame_key(own_.secret, attempt.hello.nonce, welcome.nonce);

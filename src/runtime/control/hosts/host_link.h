@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
+#include "platform/host/unforked_descriptor.h"
 #include "runtime/bootstrap/sockets/address.h"
 #include "runtime/control/hosts/host_wire.h"
 
@@ -54,6 +54,8 @@ class OutLink {
 
   // Of the address over which the last connection was made.
   std::size_t good_index() const { return good_index_; }
+  // Whose agent that is.
+  Rank good_rank() const { return good_rank_; }
   // Its end on this host.
   const Address& own_address() const { return own_address_; }
   // Addresses where nobody listened, since the last call.
@@ -64,7 +66,7 @@ class OutLink {
  private:
   enum class Stage : std::uint8_t { connecting, greeting };
   struct Attempt {
-    FileDescriptor socket;
+    host::UnforkedDescriptor socket;
     Candidate candidate;
     Stage stage = Stage::connecting;
     Hello hello;
@@ -88,8 +90,9 @@ class OutLink {
   std::vector<Attempt> attempts_;
   std::vector<Outcome> outcomes_;
   std::vector<Refusal> refusals_;
-  FileDescriptor socket_;
+  host::UnforkedDescriptor socket_;
   std::size_t good_index_ = 0;
+  Rank good_rank_ = -1;
   Address own_address_;
   Secret key_;
   std::uint64_t frames_ = 0;
@@ -101,7 +104,7 @@ class InLink {
  public:
   using OnFrame = std::function<bool(FrameKind, std::span<const std::byte>)>;
 
-  InLink(FileDescriptor socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {}
+  InLink(host::UnforkedDescriptor socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {}
 
   // Takes what has come. `may_come`: whether such an introduction is believed. `on_frame`: false where it makes no
   // sense.
@@ -125,7 +128,7 @@ class InLink {
   bool take_proof(const Credentials& own);
   bool take_frame(const OnFrame& on_frame);
 
-  FileDescriptor socket_;
+  host::UnforkedDescriptor socket_;
   std::string peer_;
   Stage stage_ = Stage::hello;
   bool ended_ = false;  // the other side has closed it; what came before is still looked at

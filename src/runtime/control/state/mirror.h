@@ -53,17 +53,27 @@ class MirrorTable {
   // Of a rank of this host: its agent has come to its end. Stored with release, loaded with acquire.
   std::atomic<std::uint32_t>& retired(Rank rank) const { return entry(rank).retired; }
   // The rank of this host whose agent works, -1: none yet. Stands for itself.
-  std::atomic<std::int32_t>& leader() const { return reinterpret_cast<Head*>(segment_->data())->leader; }
+  std::atomic<std::int32_t>& leader() const { return head().leader; }
+  // When the working agent last made a turn, of monotonic_us(); 0 before it has met all other hosts. Stands for itself.
+  std::atomic<std::uint64_t>& beat() const { return head().beat; }
+  // Grows after a rank of any host has failed, left or ended: stored with release, loaded with acquire.
+  std::atomic<std::uint32_t>& news() const { return head().news; }
+  // Grows when an agent works no more that may have written here after its successor began.
+  std::atomic<std::uint32_t>& doubts() const { return head().doubts; }
 
  private:
   struct alignas(64) Head {
     std::atomic<std::int32_t> leader{-1};
+    std::atomic<std::uint32_t> doubts{0};
+    std::atomic<std::uint64_t> beat{0};
+    alignas(64) std::atomic<std::uint32_t> news{0};
   };
   struct alignas(64) Entry {
     Mirror mirror;
     std::atomic<std::uint32_t> retired{0};
   };
 
+  Head& head() const { return *reinterpret_cast<Head*>(segment_->data()); }
   Entry& entry(Rank rank) const {
     return reinterpret_cast<Entry*>(segment_->data() + sizeof(Head))[static_cast<std::size_t>(rank)];
   }

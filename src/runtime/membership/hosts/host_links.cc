@@ -69,7 +69,7 @@ StartedAgent start_agent(AgentRequest request, Bootstrap& bootstrap, Deadline de
   AgentRecord mine;
   mine.timeout_ms = env::number("SCCL_HOST_TIMEOUT_MS", kDefaultTimeoutMs, 100, 3600000);
   for (Address& address : agent_addresses(bootstrap)) {
-    setup.listeners.push_back(listen_on(address));
+    setup.listeners.emplace_back(listen_on(address));
     mine.addresses[mine.count++] = address;
   }
   const auto records = gather_values(mine, "agent", bootstrap, deadline);
