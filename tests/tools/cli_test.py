@@ -154,6 +154,56 @@ def test_run():
     expect_code(run("run", "-n", "2"), 2, "run without a program")
 
 
+# Called as ssh is, this starts the command here and notes the host.
+SHELL = """#!/bin/sh
+host=$1
+shift
+[ "$host" = unreachable ] && exit 255
+exec env AT=$host sh -c "$*"
+"""
+
+
+def test_run_on_hosts():
+    with tempfile.TemporaryDirectory() as folder:
+        shell = os.path.join(folder, "shell")
+        with open(shell, "w") as file:
+            file.write(SHELL)
+        os.chmod(shell, 0o755)
+        start = ["run", "--rsh", shell, "--hosts"]
+        script = 'echo "$AT $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $1 $SCCL_STATUS"'
+        result = run(*start, "a:2,b", "--", "sh", "-c", script, "sh", "it's", env={"SCCL_STATUS": "1"})
+        expect_code(result, 0, "run --hosts")
+        expected = ["a 0/3 0/2 0 a it's 1", "a 1/3 1/2 0 a it's 1", "b 2/3 0/1 1 a it's 1"]
+        expect(sorted(result.stdout.split("\n")[:-1]) == expected, f"run --hosts said {result.stdout}")
+        failing = 'test "$RANK" = 2 && exit 9; exec sleep 60'
+        result = run(*start, "a:2,b:2", "--", "sh", "-c", failing)
+        expect_code(result, 9, "run --hosts of a rank that fails")
+        expect("rank 2 ended with status 9" in result.stderr, f"the rank is not named: {result.stderr}")
+        result = run(*start, "a:2,unreachable:2", "--", "sleep", "60")
+        expect_code(result, 255, "run on a host that is not reached")
+        expect("host unreachable ended with status 255" in result.stderr, f"the host is not named: {result.stderr}")
+        for wrong in "a:x", "a:0", "a:", ",a", "a,", "-oProxyCommand=x", "[::1", "":
+            expect_code(run(*start, wrong, "--", "true"), 2, f"run --hosts '{wrong}'")
+        expect_code(run(*start, "a:2", "-n", "3", "--", "true"), 2, "run -n against --hosts")
+
+
+def test_run_started():
+    script = 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE"'
+    starters = [
+        {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"},
+        {"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+         "OMPI_COMM_WORLD_LOCAL_SIZE": "4"},
+        {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"},
+        {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
+         "SLURM_STEP_TASKS_PER_NODE": "4(x2)"},
+    ]
+    for variables in starters:
+        result = run("run", "--", "sh", "-c", script, env=variables)
+        expect_code(result, 0, f"run with {variables}")
+        expect(result.stdout == "5/8 1/4\n", f"run with {variables} said {result.stdout}")
+    expect_code(run("run", "--", "true"), 2, "run without ranks")
+
+
 def good_schedule():
     links = [{"src": a, "dst": b} for a in range(2) for b in range(2) if a != b]
     return {"version": 1, "collective": "allgather", "ranks": 2, "root": 0, "chunks": 2, "chunks_per_rank": 1, "steps": 1,
@@ -355,7 +405,8 @@ def test_explain():
         expect_code(run("explain", *wrong), 2, f"explain {wrong}")
 
 
-{"perf": test_perf, "arrival": test_arrival, "tune": test_tune, "explain": test_explain, "run": test_run, "verify": test_verify, "tables": test_tables,
+{"perf": test_perf, "arrival": test_arrival, "tune": test_tune, "explain": test_explain, "run": test_run, "run_on_hosts": test_run_on_hosts, "run_started": test_run_started,
+ "verify": test_verify, "tables": test_tables,
  "topo": test_topo, "schedules": test_schedules, "simulate": test_simulate}[group]()
 for failure in failures:
     print(failure)

@@ -30,8 +30,8 @@ constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;  // a longer line 
 // One stream of a process; whole lines are forwarded with the process's index in front.
 class TaggedStream {
  public:
-  TaggedStream(FileDescriptor from, int to, std::size_t index)
-      : from_(std::move(from)), to_(to), tag_("[" + std::to_string(index) + "] ") {
+  TaggedStream(FileDescriptor from, int to, const std::string& tag)
+      : from_(std::move(from)), to_(to), tag_("[" + tag + "] ") {
     ::fcntl(from_.get(), F_SETFL, O_NONBLOCK);
   }
 
@@ -96,7 +96,7 @@ Pipe make_pipe() {
 
 class Job {
  public:
-  explicit Job(Output output) : output_(output) {
+  Job(Output output, Leash leash) : output_(output), leash_(leash) {
     sigemptyset(&watched_);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched_, signal);
     // Blocked signals stay pending in the descriptor, so that none is lost between a check and a sleep.
@@ -114,23 +114,24 @@ class Job {
     ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   }
 
-  void start(const std::vector<std::string>& program, const Environment& environment) {
-    Pipe out, err;
+  void start(const JobProcess& process) {
+    Pipe in, out, err;
+    if (leash_ == Leash::held) in = make_pipe();
     if (output_ == Output::tagged) {
       out = make_pipe();
       err = make_pipe();
     }
     const pid_t parent = ::getpid();
     const pid_t child = ::fork();
-    if (child < 0)
-      throw std::runtime_error("process " + std::to_string(processes_.size()) +
-                               " cannot be started: " + std::strerror(errno));
-    if (child == 0) become(program, environment, parent, out.write.get(), err.write.get());
+    if (child < 0) throw std::runtime_error(process.name + " cannot be started: " + std::strerror(errno));
+    if (child == 0) become(process, parent, {in.read.get(), out.write.get(), err.write.get()});
     if (output_ == Output::tagged) {
-      streams_.emplace_back(std::move(out.read), STDOUT_FILENO, processes_.size());
-      streams_.emplace_back(std::move(err.read), STDERR_FILENO, processes_.size());
+      streams_.emplace_back(std::move(out.read), STDOUT_FILENO, process.tag);
+      streams_.emplace_back(std::move(err.read), STDERR_FILENO, process.tag);
     }
+    if (in.write.valid()) leashes_.push_back(std::move(in.write));
     processes_.push_back(child);
+    names_.push_back(process.name);
   }
 
   int wait() {
@@ -147,16 +148,20 @@ class Job {
   }
 
  private:
-  [[noreturn]] void become(const std::vector<std::string>& program, const Environment& environment, pid_t parent,
-                           int out, int err) const {
+  struct Streams {
+    int in, out, err;  // -1: this process's
+  };
+  [[noreturn]] void become(const JobProcess& process, pid_t parent, Streams streams) const {
     ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(kCannotStart);  // the parent ended before the call
-    if (out >= 0) ::dup2(out, STDOUT_FILENO);
-    if (err >= 0) ::dup2(err, STDERR_FILENO);
-    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    if (leash_ == Leash::worn) streams.in = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (streams.in >= 0) ::dup2(streams.in, STDIN_FILENO);
+    if (streams.out >= 0) ::dup2(streams.out, STDOUT_FILENO);
+    if (streams.err >= 0) ::dup2(streams.err, STDERR_FILENO);
+    for (const auto& [name, value] : process.environment) ::setenv(name.c_str(), value.c_str(), 1);
     std::vector<char*> arguments;
-    for (const std::string& word : program) arguments.push_back(const_cast<char*>(word.c_str()));
+    for (const std::string& word : process.program) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
     ::execvp(arguments[0], arguments.data());
     std::fprintf(stderr, "%s cannot be started: %s\n", arguments[0], std::strerror(errno));
@@ -180,7 +185,8 @@ class Job {
   }
 
   void wait_for_event() {
-    std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
+    // poll passes over -1.
+    std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}, {leash_ == Leash::worn ? STDIN_FILENO : -1, POLLIN, 0}};
     std::vector<TaggedStream*> whose;
     for (TaggedStream& stream : streams_) {
       if (!stream.open()) continue;
@@ -194,8 +200,18 @@ class Job {
       timeout_ms = left > 0 ? static_cast<int>(left) : 100;
     }
     if (::poll(watched.data(), watched.size(), timeout_ms) <= 0) return;
+    if (watched[1].revents != 0) look_at_leash();
     for (std::size_t i = 0; i < whose.size(); ++i)
-      if (watched[i + 1].revents != 0) whose[i]->pass_on();
+      if (watched[i + 2].revents != 0) whose[i]->pass_on();
+  }
+
+  void look_at_leash() {
+    char dropped[256];
+    const ssize_t count = ::read(STDIN_FILENO, dropped, sizeof dropped);
+    if (count > 0 || (count < 0 && errno == EINTR)) return;
+    leash_ = Leash::none;
+    if (code_ == 0) code_ = 128 + SIGHUP;
+    end_all_soon(SIGTERM);
   }
 
   void take_signals() {
@@ -216,7 +232,7 @@ class Job {
       const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (code == 0 || code_ != 0) continue;
       code_ = code;
-      std::fprintf(stderr, "rank %zu %s %d%s\n", index,
+      std::fprintf(stderr, "%s %s %d%s\n", names_[index].c_str(),
                    WIFSIGNALED(status) ? "was ended by signal" : "ended with status",
                    WIFSIGNALED(status) ? WTERMSIG(status) : code, running() ? "; ending the others" : "");
       end_all_soon(SIGTERM);
@@ -224,10 +240,13 @@ class Job {
   }
 
   Output output_;
+  Leash leash_;
   sigset_t watched_{};
   sigset_t mask_before_{};
   FileDescriptor signals_;
   std::vector<pid_t> processes_;  // -1 once the process has ended
+  std::vector<std::string> names_;
+  std::vector<FileDescriptor> leashes_;
   std::vector<TaggedStream> streams_;
   std::optional<Clock::time_point> kill_at_;
   int code_ = 0;
@@ -235,10 +254,10 @@ class Job {
 
 }  // namespace
 
-int run_job(const std::vector<std::string>& program, const std::vector<Environment>& environments, Output output) {
+int run_job(const std::vector<JobProcess>& processes, Output output, Leash leash) {
   std::fflush(nullptr);
-  Job job(output);
-  for (const Environment& environment : environments) job.start(program, environment);
+  Job job(output, leash);
+  for (const JobProcess& process : processes) job.start(process);
   return job.wait();
 }
 
