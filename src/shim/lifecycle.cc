@@ -76,7 +76,8 @@ ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId 
   return queued("ncclCommInitRankConfig", [&] { return init_rank(comm, nranks, commId, rank, 0, config); });
 }
 
-// One root is enough for the ranks of up to 64 hosts, so all ranks use the first of several ids.
+// One root is enough for the ranks of up to 64 hosts, so all ranks use the first of several ids: docs/multihost.md. The
+// roots of the others end when nobody has come.
 ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
                                        ncclConfig_t* config) {
   return queued("ncclCommInitRankScalable", [&] {

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,10 @@ class Rank {
     if (verb == "destroy") return outcome(ncclCommDestroy(std::exchange(comm_, nullptr)));
     if (verb == "async") return asynchronous_error();
     if (verb == "fork") return leave_a_child();
+    if (verb == "threads") return threads(words);
+    if (verb == "patient") return init_without_blocking(words);
+    if (verb == "growid") return make_grow_id();
+    if (verb == "grow") return grow(words);
     if (verb == "two") return receive_from_two(words);
     return "unknown command " + verb;
   }
@@ -139,6 +144,80 @@ class Rank {
     if (const ncclResult_t result = ncclMemAlloc(&memory, 1 << 20); result != ncclSuccess) return outcome(result);
     ncclWindow_t made = nullptr;
     return outcome(ncclCommWindowRegister(comm_, memory, 1 << 20, &made, 0));
+  }
+
+  // Several ranks of this process: they meet, sum up once, and leave.
+  static std::string threads(std::istringstream& words) {
+    std::string hex;
+    int ranks = 0;
+    int first = 0;
+    int count = 0;
+    words >> hex >> ranks >> first >> count;
+    std::vector<std::string> answers(static_cast<std::size_t>(count));
+    std::vector<std::thread> all;
+    for (int local = 0; local < count; ++local)
+      all.emplace_back([&, local] {
+        Rank rank;
+        std::string& answer = answers[static_cast<std::size_t>(local)];
+        for (const std::string& line :
+             {"init " + hex + " " + std::to_string(ranks) + " " + std::to_string(first + local),
+              std::string("data 5000"), std::string("destroy")}) {
+          std::istringstream command(line);
+          answer = rank.obey(command);
+          if (answer != "ok") return;
+        }
+      });
+    for (std::thread& one : all) one.join();
+    for (const std::string& answer : answers)
+      if (answer != "ok") return answer;
+    return "ok";
+  }
+
+  // Of a communicator that does not block: how the last call ended.
+  std::string end_of_work() {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) {
+      const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state);
+      if (asked != ncclSuccess) return outcome(asked);
+      ::usleep(200);
+    }
+    return outcome(state);
+  }
+
+  std::string init_without_blocking(std::istringstream& words) {
+    std::string hex;
+    words >> hex >> ranks_ >> rank_;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclResult_t result = ncclCommInitRankConfig(&comm_, ranks_, id_of(hex), rank_, &config);
+    if (result != ncclSuccess && result != ncclInProgress) return outcome(result);
+    if (const std::string met = end_of_work(); met != "ok") return met;
+    std::vector<float> data(100000, 1.0f);
+    result = ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm_, nullptr);
+    if (result != ncclSuccess && result != ncclInProgress) return outcome(result);
+    if (const std::string done = end_of_work(); done != "ok") return done;
+    for (const float value : data)
+      if (value != static_cast<float>(ranks_)) return "wrong data";
+    return "ok";
+  }
+
+  std::string make_grow_id() {
+    ncclUniqueId id;
+    const ncclResult_t result = ncclCommGetUniqueId(comm_, &id);
+    return result == ncclSuccess ? hex_of(id) : outcome(result);
+  }
+
+  // "grow RANKS [ID RANK]": with an id and a rank, a new one; with an id alone, the one that has made it.
+  std::string grow(std::istringstream& words) {
+    int ranks = 0;
+    std::string hex;
+    int rank = -1;
+    words >> ranks >> hex;
+    if (!(words >> rank)) rank = -1;
+    const ncclUniqueId id = id_of(hex);
+    ncclComm_t grown = nullptr;
+    const ncclResult_t result = ncclCommGrow(comm_, ranks, hex.empty() ? nullptr : &id, rank, &grown, nullptr);
+    return result == ncclSuccess ? become(grown) : outcome(result);
   }
 
   // A process that has this one's descriptors, until the test closes its standard input.

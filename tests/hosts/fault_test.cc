@@ -45,6 +45,29 @@ TEST_CASE("a killed rank is named by every survivor of every host", "[processes]
   }
 }
 
+TEST_CASE("the death of the rank that made the id is told like any other one's", "[processes]") {
+  if (is_skipped()) return;
+  Waiting waiting({0});
+  waiting.job.rank(0).signal(SIGKILL);
+  check_all_say(waiting.job.answers({0}), {"error", "rank 0", "alpha", "ended"});
+}
+
+TEST_CASE("connections that are reset in the middle of a call end it at all ranks", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  hosts.set_rate(0, "50mbit");
+  hosts.set_rate(1, "50mbit");
+  Job job(hosts, {0, 0, 1});
+  check_all_ok(job.init());
+  job.tell("allreduce 50000000");
+  CHECK(job.rank(0).answer(3) == "(no answer)");
+  hosts.run(0, "ss -K dst " + hosts.address(1));
+  check_all_say(job.answers(), {"error", "rank"});
+  // The agents have made new connections.
+  CHECK(job.rank(2).ask("abort") == "ok");
+  CHECK_THAT(job.rank(0).ask("allreduce 10"), Catch::StartsWith("error"));
+}
+
 // The link is slow enough that the transfer would go on for half a minute.
 TEST_CASE("a rank that is killed is told of while data still moves from another one", "[processes]") {
   if (is_skipped()) return;

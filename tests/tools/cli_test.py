@@ -154,6 +154,32 @@ def test_run():
     expect_code(run("run", "-n", "2"), 2, "run without a program")
 
 
+def test_doctor():
+    for engine, wanted in (("none", "SCCL_NET"), ("ucx", "UCX"), ("auto", "")):
+        result = run("doctor", "--json", env={"SCCL_NET": engine})
+        expect(result.returncode in (0, 1), f"doctor ended with {result.returncode}: {result.stderr}")
+        found = [entry for entry in json.loads(result.stdout) if entry["check"] == "between hosts"]
+        expect(len(found) == 1 and wanted.lower() in (found[0]["text"] + found[0]["remedy"]).lower(), f"doctor with {engine}: {found}")
+
+
+def test_perf_hosts():
+    for wrong in (["--hosts", "3"], ["--delay", "1ms"], ["--hosts", "2", "--delay", "5"], ["--hosts", "2", "--rate", "fast"],
+                  ["--hosts", "2", "--loss", "100%"], ["--hosts", "2", "--threads"]):
+        expect_code(run("perf", "all_reduce", "-n", "2", *wrong), 2, f"perf {wrong}")
+    small = ["perf", "all_reduce", "-n", "4", "--hosts", "2", "-b", "8", "-e", "64K", "-f", "64", "-i", "2", "-w", "1"]
+    if os.geteuid() != 0:
+        result = run(*small)
+        expect(result.returncode != 0 and "root" in result.stderr, f"perf --hosts without root said {result.stderr}")
+        return
+    for shape in ([], ["--rate", "1gbit"], ["--delay", "100us", "--loss", "0.1%", "--rate", "1gbit"]):
+        result = run(*small, *shape)
+        expect_code(result, 0, f"perf --hosts 2 {shape}")
+        rows = [line.split("|") for line in result.stdout.splitlines() if line and not line.startswith("#")]
+        expect(len(rows) == 3 and all(row[1].split()[3] == "0" for row in rows), f"perf --hosts 2 {shape}: {result.stdout}")
+    result = run(*small, env={"NCCL_DEBUG": "INFO"})
+    expect("between hosts: " in result.stdout + result.stderr, "perf --hosts: no engine is named")
+
+
 # Called as ssh is, this starts the command here and notes the host.
 SHELL = """#!/bin/sh
 host=$1
@@ -405,7 +431,7 @@ def test_explain():
         expect_code(run("explain", *wrong), 2, f"explain {wrong}")
 
 
-{"perf": test_perf, "arrival": test_arrival, "tune": test_tune, "explain": test_explain, "run": test_run, "run_on_hosts": test_run_on_hosts, "run_started": test_run_started,
+{"perf": test_perf, "doctor": test_doctor, "perf_hosts": test_perf_hosts, "arrival": test_arrival, "tune": test_tune, "explain": test_explain, "run": test_run, "run_on_hosts": test_run_on_hosts, "run_started": test_run_started,
  "verify": test_verify, "tables": test_tables,
  "topo": test_topo, "schedules": test_schedules, "simulate": test_simulate}[group]()
 for failure in failures:

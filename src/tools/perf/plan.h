@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "tools/launch/slow_link.h"
 #include "tools/perf/arrival.h"
 
 namespace sccl::tools {
@@ -41,6 +42,8 @@ struct PerfOptions {
   int iterations = 20;
   bool check = true;
   bool threads = false;
+  int hosts = 1;            // network namespaces; ranks are dealt out in blocks
+  LinkShape shape;          // of what joins them
   bool registered = false;  // buffers of ncclMemAlloc
   // A barrier after every rooted call. Other collectives tell the ranks each other's times, which tuning needs.
   bool join_rooted_calls = false;

@@ -10,10 +10,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <type_traits>
 
 #include "base/fd.h"
+#include "tools/launch/practice_hosts.h"
 #include "tools/perf/launch.h"
 #include "tools/perf/rank.h"
 
@@ -52,8 +54,9 @@ bool read_all(int descriptor, void* data, std::size_t bytes) {
 }
 
 // A rank's output: rank 0 sends the id that it has made, then every rank sends its measurement of each row.
-int rank_main(const PerfOptions& options, int rank, int down, int up) {
+int rank_main(const PerfOptions& options, const PracticeHosts* hosts, int rank, int down, int up) {
   try {
+    if (hosts != nullptr) hosts->enter(rank * hosts->count() / options.ranks);
     ncclUniqueId id;
     if (rank == 0) {
       if (ncclGetUniqueId(&id) != ncclSuccess) throw std::runtime_error(ncclGetLastError(nullptr));
@@ -92,6 +95,7 @@ struct RankProcess {
 class RankProcesses {
  public:
   RankProcesses(const PerfOptions& options, PerfReport& report) : rows_(perf_rows(options)), report_(report) {
+    if (options.hosts > 1) hosts_.emplace(options.hosts, options.shape);
     for (int rank = 0; rank < options.ranks; ++rank) start(options, rank);
   }
   RankProcesses(const RankProcesses&) = delete;
@@ -130,7 +134,7 @@ class RankProcesses {
       ranks_.clear();                         // the other ranks' pipes
       down_write.reset();
       up_read.reset();
-      ::_exit(rank_main(options, rank, down_read.get(), up_write.get()));
+      ::_exit(rank_main(options, hosts_ ? &*hosts_ : nullptr, rank, down_read.get(), up_write.get()));
     }
     ranks_.push_back({child, std::move(down_write), std::move(up_read), {}, 0});
   }
@@ -215,6 +219,7 @@ class RankProcesses {
     }
   }
 
+  std::optional<PracticeHosts> hosts_;
   std::vector<Row> rows_;
   PerfReport& report_;
   std::vector<RankProcess> ranks_;

@@ -1,5 +1,6 @@
 // sccl doctor: what on this machine helps or hinders the library, each with its remedy.
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -20,6 +22,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "net/choose.h"
+#include "runtime/bootstrap/sockets/interfaces.h"
+#include "runtime/membership/hosts/engine_agreement.h"
 #include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
@@ -165,6 +170,47 @@ Finding network() {
   return {"network", State::ok, names, ""};
 }
 
+// Those over which ranks of other hosts come.
+std::vector<std::string> interfaces_between_hosts() {
+  std::vector<std::string> names;
+  for (const runtime::Address& address : runtime::listening_addresses())
+    if (const std::string name = runtime::interface_of(address);
+        !name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  if (names.size() > 1) std::erase(names, "lo");
+  return names;
+}
+
+// "eth0 at 10 Gbit/s", as the driver says.
+std::string with_speed(const std::string& interface) {
+  std::ifstream file("/sys/class/net/" + interface + "/speed");
+  int mbits_per_s = 0;
+  if (!(file >> mbits_per_s) || mbits_per_s <= 0) return interface + " (speed unknown)";
+  return fmt::format("{} at {} Gbit/s", interface, mbits_per_s / 1000.0);
+}
+
+// What a communicator over hosts would use here, if the other hosts have it, too.
+Finding between_hosts() {
+  const char* const title = "between hosts";
+  const std::string remedy =
+      "install UCX (package libucx0) or a net plugin (NCCL_NET_PLUGIN); ranks of one host need neither";
+  try {
+    const std::vector<std::string> interfaces = interfaces_between_hosts();
+    runtime::EngineQuestion question;
+    question.devices = fmt::format("{}", fmt::join(interfaces, ","));
+    const net::Offer offer = net::offer(runtime::engine_settings(question));
+    std::string speeds;
+    for (const std::string& interface : interfaces) speeds += (speeds.empty() ? "" : ", ") + with_speed(interface);
+    if (!offer.engines.empty())
+      return {title, State::ok, offer.engines.front().description + "; interfaces: " + speeds, ""};
+    std::string reasons;
+    for (const std::string& refusal : offer.refusals) reasons += (reasons.empty() ? "" : "; ") + refusal;
+    return {title, State::warn, "no engine: " + reasons, remedy};
+  } catch (const std::exception& error) {
+    return {title, State::warn, error.what(), remedy};
+  }
+}
+
 std::vector<Finding> examine() {
   return {cores(),
           shared_memory(),
@@ -172,6 +218,7 @@ std::vector<Finding> examine() {
           ptrace_scope(),
           seccomp(),
           network(),
+          between_hosts(),
           open_files(),
           locked_memory(),
           dev_shm(),

@@ -38,6 +38,7 @@ struct CommandLine {
   std::string algorithm;
   std::string protocol;
   std::string csv_path;
+  std::string delay, rate, loss;
   std::string arrival;
   bool trace_tuning = false;
   bool as_json = false;
@@ -116,7 +117,29 @@ void add_options(CLI::App& app, CommandLine& line) {
       "make ranks late: mif=20 (all, by chance), one=20, one=RANK:3ms, half=20 (messages or a time), file=PATH");
   app.add_flag("--trace-tuning", line.trace_tuning,
                "tune while measuring (SCCL_TUNE=online) and print the course of it");
+  app.add_option("--hosts", options.hosts, "network namespaces, for ranks of several hosts on this machine (root)")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--delay", line.delay, "between them, one way: 500us");
+  app.add_option("--rate", line.rate, "of each of them, outwards: 1gbit");
+  app.add_option("--loss", line.loss, "of packets between them: 0.1%");
   app.add_flag("--json", line.as_json, "print JSON");
+}
+
+void read_hosts(CommandLine& line) {
+  PerfOptions& options = line.options;
+  try {
+    if (!line.delay.empty()) options.shape.delay_us = parse_delay_us(line.delay);
+    if (!line.rate.empty()) options.shape.bits_per_s = parse_rate(line.rate);
+    if (!line.loss.empty()) options.shape.loss = parse_loss(line.loss);
+  } catch (const std::invalid_argument& error) {
+    throw CLI::ValidationError(error.what());
+  }
+  if (options.hosts > options.ranks) throw CLI::ValidationError("--hosts: every host needs a rank: raise -n");
+  if (options.hosts > 1 && options.threads)
+    throw CLI::ValidationError("--threads: threads of one process are on one host: leave --hosts out");
+  if (options.hosts == 1 && !options.shape.plain())
+    throw CLI::ValidationError("--delay, --rate and --loss are of the network between hosts: give --hosts");
 }
 
 CommandLine parse_command_line(CLI::App& app, int argc, char** argv) {
@@ -142,6 +165,7 @@ CommandLine parse_command_line(CLI::App& app, int argc, char** argv) {
   if (line.options.collective->reduces) line.options.ops = ops;
   if (!line.arrival.empty()) line.options.arrival = ArrivalPattern::parse(line.arrival, line.options.ranks);
   check_algorithm(line.algorithm, line.options);
+  read_hosts(line);
   return line;
 }
 

@@ -58,7 +58,16 @@ bool has_rdma_devices() {
   return !error && entries != std::filesystem::directory_iterator{};
 }
 
-net::Settings settings_of(const EngineQuestion& question) {
+// The first rank's error, the same text everywhere.
+void check_errors(const std::vector<Told>& all, const std::vector<std::string>& hosts) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].code != 0)
+      fail(static_cast<ErrorCode>(all[rank].code), "rank {} on host {}: {}", rank, hosts[rank], all[rank].error);
+}
+
+}  // namespace
+
+net::Settings engine_settings(const EngineQuestion& question) {
   net::Settings settings;
   settings.engine = env::text("SCCL_NET").value_or("auto");
   settings.plugin_list = env::text("NCCL_NET_PLUGIN").value_or("");
@@ -70,20 +79,11 @@ net::Settings settings_of(const EngineQuestion& question) {
   return settings;
 }
 
-// The first rank's error, the same text everywhere.
-void check_errors(const std::vector<Told>& all, const std::vector<std::string>& hosts) {
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank].code != 0)
-      fail(static_cast<ErrorCode>(all[rank].code), "rank {} on host {}: {}", rank, hosts[rank], all[rank].error);
-}
-
-}  // namespace
-
 AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstrap, Deadline deadline) {
   Told mine;
   net::Offer offer;
   try {
-    offer = net::offer(settings_of(question));
+    offer = net::offer(engine_settings(question));
     for (const net::Engine& engine : offer.engines) mine.keys.push_back(engine.key);
     mine.refusals = offer.refusals;
   } catch (const Error& error) {

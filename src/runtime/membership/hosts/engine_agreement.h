@@ -8,6 +8,7 @@
 
 #include "base/deadline.h"
 #include "base/types.h"
+#include "net/choose.h"
 #include "net/net.h"
 #include "runtime/bootstrap/bootstrap.h"
 
@@ -25,6 +26,9 @@ struct EngineQuestion {
   std::string configured;   // ncclConfig_t.netName
   std::uint64_t nonce = 0;  // stands in every message
 };
+
+// The settings of this host's engines, by SCCL_NET, NCCL_NET and NCCL_NET_PLUGIN.
+net::Settings engine_settings(const EngineQuestion& question);
 
 // Collective. By SCCL_NET, NCCL_NET, NCCL_NET_PLUGIN and the configuration of each rank. Throws the same error at all
 // ranks when one of them cannot use what it was told to use, or when no engine is common to all.

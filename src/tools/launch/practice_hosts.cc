@@ -1,0 +1,116 @@
+#include "tools/launch/practice_hosts.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+namespace sccl::tools {
+namespace {
+
+std::string address(int host) { return "10.77.0." + std::to_string(host + 1); }
+
+std::string path_of(const FileDescriptor& space) {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(space.get());
+}
+
+bool was_well(pid_t child) {
+  int status = -1;
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// A child makes it and shows it until this process has it open.
+FileDescriptor make_space() {
+  int shown[2];
+  int taken[2];
+  if (::pipe2(shown, O_CLOEXEC) != 0) throw std::runtime_error("no pipe can be opened: raise ulimit -n");
+  const FileDescriptor shown_read(shown[0]);
+  FileDescriptor shown_write(shown[1]);
+  if (::pipe2(taken, O_CLOEXEC) != 0) throw std::runtime_error("no pipe can be opened: raise ulimit -n");
+  const FileDescriptor taken_read(taken[0]);
+  FileDescriptor taken_write(taken[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    taken_write.reset();
+    if (::unshare(CLONE_NEWNET) != 0) ::_exit(1);
+    char mark = 0;
+    if (::write(shown_write.get(), "x", 1) == 1) [[maybe_unused]]
+      const ssize_t end = ::read(taken_read.get(), &mark, 1);
+    ::_exit(0);
+  }
+  shown_write.reset();
+  char mark = 0;
+  const bool is_there = child > 0 && ::read(shown_read.get(), &mark, 1) == 1;
+  FileDescriptor space;
+  if (is_there)
+    space = FileDescriptor(::open(("/proc/" + std::to_string(child) + "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
+  taken_write.reset();
+  was_well(child);
+  if (!space.valid()) throw std::runtime_error("--hosts: no network namespace can be made here: run as root");
+  return space;
+}
+
+void run_in(const FileDescriptor& space, const std::string& commands) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setns(space.get(), CLONE_NEWNET) != 0) ::_exit(1);
+    ::execl("/bin/sh", "sh", "-ec", commands.c_str(), nullptr);
+    ::_exit(127);
+  }
+  if (!was_well(child))
+    throw std::runtime_error("--hosts: the network of a host cannot be made (" + commands +
+                             "): install iproute2, or look at the message before this one");
+}
+
+}  // namespace
+
+PracticeHosts::PracticeHosts(int hosts, const LinkShape& shape) {
+  if (::geteuid() != 0)
+    throw std::runtime_error("--hosts: only root can make network namespaces: run as root, or leave --hosts out");
+  for (int host = 0; host < hosts; ++host) spaces_.push_back(make_space());
+  if (shape.delay_us > 0 || shape.loss > 0)
+    join_by_slow_link(shape);
+  else
+    join_by_switch(shape);
+}
+
+// The kernel's own way, at its speed or at a rate.
+void PracticeHosts::join_by_switch(const LinkShape& shape) {
+  switch_ = make_space();
+  run_in(switch_, "ip link add name hub type bridge; ip link set hub up");
+  for (int host = 0; host < count(); ++host) {
+    const FileDescriptor& space = spaces_[static_cast<std::size_t>(host)];
+    const std::string port = "p" + std::to_string(host);
+    run_in(switch_, "ip link add name " + port + " type veth peer name eth0 netns " + path_of(space) +
+                        "; ip link set " + port + " master hub up");
+    std::string commands = "ip link set lo up; ip addr add " + address(host) + "/24 dev eth0; ip link set eth0 up";
+    if (shape.bits_per_s > 0)
+      commands += "; tc qdisc add dev eth0 root tbf rate " + std::to_string(static_cast<long long>(shape.bits_per_s)) +
+                  "bit burst 64kb latency 20ms";
+    run_in(space, commands);
+  }
+}
+
+void PracticeHosts::join_by_slow_link(const LinkShape& shape) {
+  std::vector<int> spaces;
+  for (const FileDescriptor& space : spaces_) spaces.push_back(space.get());
+  link_.emplace_back(spaces, shape);
+  for (int host = 0; host < count(); ++host)
+    run_in(spaces_[static_cast<std::size_t>(host)],
+           "ip link set lo up; ip addr add " + address(host) + "/24 dev eth0; ip link set eth0 up");
+}
+
+void PracticeHosts::enter(int host) const {
+  const std::string name = "host" + std::to_string(host);
+  if (::setns(spaces_[static_cast<std::size_t>(host)].get(), CLONE_NEWNET) != 0 ||
+      ::unshare(CLONE_NEWUTS | CLONE_NEWIPC) != 0 || ::sethostname(name.data(), name.size()) != 0)
+    throw std::runtime_error("--hosts: " + name + " cannot be entered: " + std::strerror(errno));
+}
+
+}  // namespace sccl::tools
