@@ -63,6 +63,8 @@ class Loads {
     between_hosts();
     on_hosts();
     phases();
+    for (const double bytes : out_)
+      cost_.messages_between_hosts = std::max(cost_.messages_between_hosts, bytes / cost_.chunk_per_byte);
     return cost_;
   }
 
@@ -186,11 +188,11 @@ class Loads {
 
   void load_network() {
     // Positions of one host share links. Equal hosts with equal loads are examined once.
-    std::set<std::tuple<int, double, double>> seen;
+    std::set<std::tuple<int, double, double, double>> seen;
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
       const bool alike = composite_.kinds.size() == 1 && uniform_ports();
-      if (alike && !seen.emplace(one.kind, out_[at(host)], in_[at(host)]).second) continue;
+      if (alike && !seen.emplace(one.kind, slowest_way(one), out_[at(host)], in_[at(host)]).second) continue;
       const std::vector<double> share = shares(host);
       for (std::size_t local = 0; local < share.size(); ++local) {
         const topology::Attachment& way = model_.cluster().attachments[at(one.ranks[local])];
@@ -211,6 +213,15 @@ class Loads {
       for (const Edge& edge : model_.ways_.way(leaves.first, leaves.second)) add(edge, bytes);
     for (const auto& [edge, bytes] : loads_)
       cost_.network_us_per_byte = std::max(cost_.network_us_per_byte, bytes * bandwidth_us_per_byte(edge));
+  }
+
+  // Over all ports, to the network: hosts with equal links between their devices may have other NICs.
+  double slowest_way(const Host& host) const {
+    double us_per_byte = 0;
+    for (const int port : host.ports)
+      for (const Edge& edge : model_.cluster().attachments[at(host.ranks[at(port)])].up)
+        us_per_byte = std::max(us_per_byte, bandwidth_us_per_byte(edge));
+    return us_per_byte;
   }
 
   bool uniform_ports() const {
@@ -337,6 +348,9 @@ class Loads {
   void take_busiest(int host, const std::map<Edge, double>& sum) {
     const auto& nodes = model_.cluster().nodes[at(host)];
     std::map<int, double> sets;
+    double messages = 0;
+    for (const auto& [edge, bytes] : sum) messages += bytes / cost_.chunk_per_byte;
+    cost_.messages_on_host = std::max(cost_.messages_on_host, messages);
     for (const auto& [edge, bytes] : sum) {
       const Edge there{nodes[at(edge.first)], nodes[at(edge.second)]};
       double all = bytes;

@@ -36,6 +36,9 @@ struct Cost {
   bool one_depth = false;  // all chunks pass a connection at the same depth of their path
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
+  // Of one call, in chunks, at the host that has most: what leaves it, and what passes from rank to rank there.
+  double messages_between_hosts = 0;
+  double messages_on_host = 0;
 
   double busy_us(double bytes) const;
   // Slices are at most `slice_bytes` long, and at most as long as a chunk.

@@ -1,6 +1,7 @@
 #include "runtime/choice/schedule_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 
 #include "base/error.h"
@@ -35,10 +36,23 @@ SharedCandidates& shared_candidates() {
   return *instance;
 }
 
+// What a message costs the processors of a host where ranks wait for one another's turns: by an engine over TCP, with
+// its answer, and from rank to rank.
+constexpr double kRemoteMessageUs = 10;
+constexpr double kLocalMessageUs = 2;
+
+double processor_us(const compose::Cost& cost, double bytes, double slice_bytes) {
+  const double slices = std::max(1.0, std::ceil(cost.chunk_per_byte * bytes / slice_bytes));
+  return slices * (kRemoteMessageUs * cost.messages_between_hosts + kLocalMessageUs * cost.messages_on_host);
+}
+
 }  // namespace
 
-ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline)
-    : topology_(std::move(topology)), pipeline_(pipeline), by_levels_(portfolio::by_levels_alone(topology_)) {}
+ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy)
+    : topology_(std::move(topology)),
+      pipeline_(pipeline),
+      by_levels_(candidacy == Candidacy::hosts || portfolio::by_levels_alone(topology_)),
+      counts_messages_(candidacy == Candidacy::hosts) {}
 
 const ScheduleModel::Composites& ScheduleModel::composites(Collective collective, Rank root) {
   const auto [found, inserted] = composites_.try_emplace({collective, root});
@@ -53,12 +67,14 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective c
                                                                     const std::string& asked) {
   const Composites& all = composites(collective, root);
   std::vector<Ranked> ranked;
-  for (const std::size_t index : portfolio::by_time(all, bytes, pipeline_.slice_bytes)) {
-    const portfolio::CompositeCandidate& one = all[index];
+  for (const portfolio::CompositeCandidate& one : all) {
     const double slice = one.cost.good_slice(bytes, pipeline_.slice_bytes);
-    ranked.push_back({one.composite.name, one.cost.time_us(bytes, slice),
+    const double messages_us = counts_messages_ ? processor_us(one.cost, bytes, pipeline_.slice_bytes) : 0;
+    ranked.push_back({one.composite.name, one.cost.time_us(bytes, slice) + messages_us,
                       !asked.empty() && portfolio::answers_to(one.composite.name, asked)});
   }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.predicted_us < b.predicted_us; });
   return ranked;
 }
 

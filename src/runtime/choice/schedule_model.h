@@ -17,7 +17,10 @@ namespace sccl::runtime {
 // Pure functions of the topology and the call, so that all ranks choose alike. Results that take long are kept.
 class ScheduleModel {
  public:
-  ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline);
+  // `hosts`: links between hosts whose processors move every message. Composites alone serve, which cost no search, and
+  // what a message costs a processor counts.
+  enum class Candidacy : std::uint8_t { all, hosts };
+  ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy = Candidacy::all);
 
   struct Ranked {
     std::string name;
@@ -48,6 +51,7 @@ class ScheduleModel {
   std::map<std::pair<Collective, Rank>, std::shared_ptr<const Candidates>> candidates_;
   // Of large clusters, which composites alone serve; flat forms are made of those that are chosen.
   bool by_levels_;
+  bool counts_messages_;
   std::optional<portfolio::CompositePlanner> planner_;
   std::map<std::pair<Collective, Rank>, Composites> composites_;
   std::map<std::tuple<Collective, Rank, std::string>, schedule::Schedule> flat_;

@@ -36,6 +36,12 @@ std::uint64_t packed(const TuningKey& key) {
 
 constexpr std::uint64_t kMappedBit = 1u << 15;  // between the size class and the collective
 
+// Two hosts of one rank have one link: thresholds of two ranks serve.
+bool serves_links(const Membership& membership) {
+  if (!membership.topology || membership.ranks < 2) return false;
+  return membership.names_links || membership.ranks > 2;
+}
+
 SharedPlans::Host plans_of_host(const Membership& membership) {
   const auto peer = [&membership](Rank rank) -> const Peer& {
     return membership.peers.at(static_cast<std::size_t>(rank));
@@ -59,10 +65,11 @@ Chooser::Chooser(const Membership& membership)
       shared_plans_(plans_of_host(membership)),
       plans_(membership.rank, membership.ranks, &shared_plans_),
       tracing_(membership.rank == 0 && trace_path().has_value()) {
-  if (membership_.topology && membership_.ranks > 1) {
+  if (serves_links(membership_)) {
     const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
     schedule_model_ = std::make_unique<ScheduleModel>(
-        *membership_.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
+        *membership_.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)},
+        membership_.names_links ? ScheduleModel::Candidacy::all : ScheduleModel::Candidacy::hosts);
     if (membership_.control.updates() != nullptr)
       background_synthesis_ = std::make_unique<BackgroundSynthesis>(
           *membership_.topology, *membership_.control.updates(),

@@ -132,6 +132,14 @@ std::optional<File> file_of_nccl(const LinkQuestion& question) {
   if (!asked && (question.vendor != gpu::Vendor::cuda || !std::filesystem::exists(kVirtualTopology, error)))
     return std::nullopt;
   const std::string path = asked.value_or(kVirtualTopology);
+  if (question.hosts > 1) {
+    log::warn(
+        "NCCL_TOPO_FILE={}: it describes one host, and the ranks run on {}: continuing without it; SCCL_TOPO names "
+        "links "
+        "of several",
+        path, question.hosts);
+    return std::nullopt;
+  }
   try {
     // A name without a slash is a file all the same, never a preset.
     const Machine machine = topology::load(std::filesystem::path(path).is_absolute() ? path : "./" + path);

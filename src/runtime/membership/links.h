@@ -20,6 +20,7 @@ struct LinkQuestion {
   std::vector<std::string> busids;    // of those, by rank; "" where the driver does not tell
   std::vector<int> places;            // by rank, in a machine that is rehearsed; negative where it is not known
   bool describe = false;              // some rank writes the description
+  int hosts = 1;                      // on which the ranks run
 };
 
 struct Links {

@@ -25,6 +25,7 @@
 #include "runtime/control/schedule_updates.h"
 #include "runtime/membership/hosts/engine_agreement.h"
 #include "runtime/membership/hosts/host_links.h"
+#include "runtime/membership/hosts/host_topology.h"
 #include "runtime/membership/links.h"
 #include "runtime/membership/shared_memory.h"
 #include "runtime/membership/tuner_situation.h"
@@ -241,7 +242,8 @@ class InitExchange {
 
   // Costs nothing where no links are named, no device is used and nobody asks for the description.
   void agree_on_topology() {
-    LinkQuestion question{membership_.ranks, membership_.settings.topology, std::nullopt, {}, {}, false};
+    LinkQuestion question{membership_.ranks,        membership_.settings.topology, std::nullopt, {}, {}, false,
+                          membership_.hosts.count()};
     std::vector<DeviceRecord> devices;
     for (const PeerRecord& record : records_) {
       devices.push_back(record.device);
@@ -256,6 +258,7 @@ class InitExchange {
     Links links = agree_on_links(membership_.rank, question, bootstrap_, deadline_);
     if (!links.places.empty()) membership_.place = links.places[static_cast<std::size_t>(membership_.rank)];
     membership_.topology = std::move(links.topology);
+    membership_.names_links = membership_.topology.has_value();
   }
 
   // What rank 0's cache holds of measured times and of what was learned. One exchange for each, only when there may be
@@ -391,6 +394,11 @@ class InitExchange {
     for (const Member& member : members.all)
       between.hosts.push_back(member.locality == Locality::remote ? member.host : "");
     between.addresses = exchange_addresses(*engine.net, membership_.rank, membership_.hosts.of, bootstrap_, deadline_);
+    const int device = between.addresses->device();
+    const NetFigures figures =
+        figures_of(engine.net->devices()[static_cast<std::size_t>(device)], device, started.interfaces);
+    topology::Topology links = agree_on_host_links(membership_.hosts, figures, bootstrap_, deadline_);
+    if (!membership_.names_links) membership_.topology = std::move(links);
     membership_.between_hosts = std::move(between);
   }
 

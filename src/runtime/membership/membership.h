@@ -48,9 +48,10 @@ struct Membership {
   std::shared_ptr<host::OwnLife> life;  // of this process, as the others watch it
   bool heavy_fences = false;            // reach every rank (host::let_others_fence)
   Reach reach = Reach::none;            // how ranks get at one another's buffers, the same on all ranks
-  // The links that rank 0's SCCL_TOPO allows; none: the host's own, every rank to every other.
+  // The links that rank 0's SCCL_TOPO allows, or those between hosts; none: the host's own, every rank to every other.
   std::optional<topology::Topology> topology;
-  int place = -1;  // of this rank in the machine that SCCL_TOPO names
+  bool names_links = false;  // the topology was named or is the devices'; else it is that of hosts
+  int place = -1;            // of this rank in the machine that SCCL_TOPO names
   MeasuredChoices measured;
   TunerChoices tuner;                          // rank 0's plugin's, the same on all ranks
   std::shared_ptr<TunerPlugin> tuner_plugin;   // of rank 0

@@ -1,0 +1,110 @@
+// The links of a communicator over hosts, and which schedules they lead to.
+#include "runtime/membership/hosts/host_topology.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "portfolio/composites.h"
+#include "runtime/choice/schedule_model.h"
+#include "topology/cluster.h"
+
+using namespace sccl;
+using namespace sccl::runtime;
+
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                       Collective::broadcast, Collective::reduce,    Collective::alltoall,
+                                       Collective::gather,    Collective::scatter};
+
+HostGroups groups_of(const std::vector<int>& host_of) {
+  std::vector<std::uint64_t> hosts;
+  std::vector<std::string> names;
+  for (const int host : host_of) {
+    hosts.push_back(static_cast<std::uint64_t>(host) + 7);
+    names.push_back("host" + std::to_string(host));
+  }
+  return group_by_host(hosts, names);
+}
+
+topology::Topology links_of(const std::vector<int>& host_of, std::int32_t mbits_per_s = 10000) {
+  return topology_of_hosts(groups_of(host_of), std::vector<NetFigures>(host_of.size(), {0, mbits_per_s, 5}));
+}
+
+ScheduleModel model_of(const std::vector<int>& host_of) {
+  return {links_of(host_of), {}, ScheduleModel::Candidacy::hosts};
+}
+
+int sends_between_hosts(const schedule::Schedule& schedule, const std::vector<int>& host_of) {
+  return static_cast<int>(std::count_if(schedule.sends.begin(), schedule.sends.end(), [&](const schedule::Send& send) {
+    return host_of[static_cast<std::size_t>(send.src)] != host_of[static_cast<std::size_t>(send.dst)];
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("ranks in any order, unevenly many, are found again as hosts that a network joins") {
+  const topology::Topology links = links_of({0, 1, 2, 1, 2, 2});
+  const topology::Cluster cluster = topology::cluster_of(links);
+  CHECK(cluster.hosts == std::vector<std::vector<Rank>>{{0}, {1, 3}, {2, 4, 5}});
+  CHECK_NOTHROW(topology::require_network(links, cluster));
+  for (const topology::Attachment& one : cluster.attachments) CHECK(one.attached());
+}
+
+TEST_CASE("every collective has a verified schedule over hosts of any shape") {
+  for (const std::vector<int>& host_of : std::vector<std::vector<int>>{
+           {0, 0, 1}, {0, 1, 1, 0}, {0, 1, 2}, {0, 1, 1, 2, 2, 2}, {0, 0, 0, 0, 1, 1, 1, 1}}) {
+    portfolio::CompositePlanner planner(links_of(host_of));
+    const Rank last = static_cast<Rank>(host_of.size()) - 1;
+    for (const Collective collective : kCollectives) {
+      INFO(info(collective).name << ", " << host_of.size() << " ranks");
+      CHECK_FALSE(planner.candidates(collective, info(collective).rooted ? last : 0).empty());
+    }
+  }
+}
+
+TEST_CASE("a short AllReduce sends one message from each of two hosts, a long one shares the work among ranks") {
+  const std::vector<int> host_of{0, 0, 0, 0, 1, 1, 1, 1};
+  ScheduleModel model = model_of(host_of);
+  const auto first = [&](std::size_t bytes) { return model.ranking(Collective::allreduce, 0, bytes, {}).front().name; };
+  CHECK(first(8) == "levels/leaders+one-hop");
+  CHECK(sends_between_hosts(model.schedule(Collective::allreduce, 0, first(8)), host_of) == 2);
+  CHECK(first(4096) == first(8));
+  const std::string large = first(64 << 20);
+  CHECK(large.starts_with("levels/"));
+  CHECK(sends_between_hosts(model.schedule(Collective::allreduce, 0, large), host_of) >= 8);
+}
+
+TEST_CASE("what is asked for goes before what is predicted to be fastest over hosts") {
+  ScheduleModel model = model_of({0, 0, 1, 1});
+  Settings settings;
+  settings.algorithms = "levels/doubling";
+  CHECK(model.ranking(Collective::allreduce, 0, 8, settings).front().name.starts_with("levels/doubling"));
+}
+
+TEST_CASE("the engine's figures count before those of the interface, and what nobody knows is assumed") {
+  net::Device device;
+  CHECK(figures_of(device, 1, "no-such-interface").mbits_per_s == 10000);
+  CHECK(figures_of(device, 1, "").latency_us == 5);
+  CHECK(figures_of(device, 1, "").device == 1);
+  device.speed_mbits_per_s = 400000;
+  device.latency_us = 1.5F;
+  CHECK(figures_of(device, 0, "").mbits_per_s == 400000);
+  CHECK(figures_of(device, 0, "").latency_us == 1.5F);
+  device.speed_mbits_per_s = -1;
+  device.latency_us = -3;
+  CHECK(figures_of(device, 0, "").mbits_per_s == 10000);
+  CHECK(figures_of(device, 0, "").latency_us == 5);
+}
+
+TEST_CASE("the slowest host bounds what is predicted") {
+  const auto predicted_us = [](std::int32_t second_mbits_per_s) {
+    const std::vector<NetFigures> figures{
+        {0, 100000, 5}, {0, 100000, 5}, {0, second_mbits_per_s, 5}, {0, second_mbits_per_s, 5}};
+    ScheduleModel model(topology_of_hosts(groups_of({0, 0, 1, 1}), figures), {}, ScheduleModel::Candidacy::hosts);
+    return model.ranking(Collective::allreduce, 0, 64 << 20, {}).front().predicted_us;
+  };
+  CHECK(predicted_us(1000) > 10 * predicted_us(100000));
+}
