@@ -142,6 +142,7 @@ class UcxNet final : public Net {
     return std::make_unique<UcxConnector>(worker_, handle);
   }
   bool accepts_many() const override { return true; }
+  std::size_t most_copied_bytes() const override { return worker_->most_eager_bytes(); }
   void progress() override { worker_->progress(); }
   int wake_descriptor() const override { return worker_->wake_descriptor(); }
   bool arm() override { return worker_->arm(); }

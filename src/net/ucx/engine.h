@@ -1,8 +1,8 @@
 // UCX as an engine: active messages between workers, one worker for each Net.
 //
-// Messages up to some KiB are sent eagerly and copied once at the receiver; longer messages are announced first and
-// move straight into the posted buffer (rendezvous). Addresses name network devices only; otherwise UCX would try
-// shared memory between network namespaces of one machine.
+// Messages up to some KiB, over TCP up to 256 KiB, are sent eagerly and copied once at the receiver; longer messages
+// are announced first and move straight into the posted buffer (rendezvous). Addresses name network devices only;
+// otherwise UCX would try shared memory between network namespaces of one machine.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace sccl::net::ucx {
 struct Options {
   // Part of the header of every message; a message with another nonce is dropped.
   std::uint64_t nonce = 0;
-  // UCX's names of the devices to use ("eth0", "mlx5_0:1"), separated by commas; empty: UCX chooses.
+  // Interfaces for TCP ("eth0"), separated by commas; empty: UCX chooses among all it has.
   std::string devices;
 };
 

@@ -11,8 +11,10 @@
 namespace sccl::net::ucx {
 namespace {
 
-// Up to this size a copy at the receiver costs less than announcing the message and waiting for the answer.
-constexpr std::size_t kMostEagerBytes = 8192;
+// Up to this size a copy at the receiver costs less than announcing the message and waiting for the answer. Over TCP
+// the kernel copies anyway, and the answer takes longest.
+constexpr std::size_t kMostEagerBytes = 8 * 1024;
+constexpr std::size_t kMostEagerTcpBytes = 256 * 1024;
 constexpr std::chrono::milliseconds kCloseLimit{1000};
 constexpr std::chrono::milliseconds kUnsettledCloseLimit{100};
 
@@ -84,7 +86,10 @@ bool all_done(const Slots& slots) {
   return true;
 }
 
-Worker::Worker(const Options& options) : ucp_(library()), nonce_(options.nonce) {
+Worker::Worker(const Options& options)
+    : ucp_(library()),
+      nonce_(options.nonce),
+      most_eager_bytes_(options.devices.empty() ? kMostEagerBytes : kMostEagerTcpBytes) {
   try {
     create(options);
   } catch (...) {
@@ -255,7 +260,7 @@ Slot* Worker::send(SenderCore& sender, const void* data, std::size_t bytes) {
   slot->head = {nonce_, sender.receiver, sender.position++};
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  params.flags = bytes <= kMostEagerBytes ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+  params.flags = bytes <= most_eager_bytes_ ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
   params.cb.send = sent;
   params.user_data = slot;
   begin(*slot,

@@ -88,6 +88,7 @@ class Worker {
 
   const std::vector<std::byte>& address() const { return address_; }
   bool cuda_memory() const { return cuda_memory_; }
+  std::size_t most_eager_bytes() const { return most_eager_bytes_; }
 
   std::uint64_t add_listener();
   void remove_listener(std::uint64_t listener) { hellos_.erase(listener); }
@@ -133,6 +134,7 @@ class Worker {
 
   const Library& ucp_;
   std::uint64_t nonce_;
+  std::size_t most_eager_bytes_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int wake_descriptor_ = -1;

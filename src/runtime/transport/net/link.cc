@@ -30,7 +30,8 @@ Link::Link(const Setup& setup)
       rings_out_(setup.kinds, setup.layout),
       rings_in_(setup.kinds, setup.layout),
       out_(static_cast<std::size_t>(setup.kinds), Outgoing{.end = &unused_}),
-      in_(static_cast<std::size_t>(setup.kinds)) {}
+      in_(static_cast<std::size_t>(setup.kinds)),
+      most_framed_bytes_(std::min(setup.net.most_copied_bytes(), FrameWriter::most_payload_bytes(kFrameBytes))) {}
 
 void Link::attach(const EndRequest& request, kernels::HostConnection& end) {
   const bool sends = request.direction == schedule::Direction::outgoing;
@@ -264,7 +265,7 @@ bool Link::append_slots(FrameWriter& frame, int kind) {
   const RemoteRings::One& ring = rings_out_.of(kind);
   while (outgoing.slots != outgoing.end->position) {
     const device::SlotHeader& from = ring.ring->headers[outgoing.slots % device::kMostDepth];
-    const bool framed = from.bytes <= kMostFramedBytes;
+    const bool framed = from.bytes <= most_framed_bytes_;
     RecordHead head;
     head.type = framed ? RecordType::slot : RecordType::announcement;
     head.kind = static_cast<std::uint8_t>(kind);

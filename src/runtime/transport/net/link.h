@@ -26,9 +26,6 @@
 
 namespace sccl::runtime {
 
-// Longer payloads go through the bulk connection.
-inline constexpr std::size_t kMostFramedBytes = 8 * 1024;
-
 class Link {
  public:
   struct Setup {
@@ -116,6 +113,7 @@ class Link {
   kernels::HostConnection unused_{};  // of kinds that nobody attached
   std::vector<Outgoing> out_;
   std::vector<Incoming> in_;
+  const std::size_t most_framed_bytes_;  // longer payloads go through the bulk connection
   std::unique_ptr<FrameSender> frames_out_;
   std::unique_ptr<FrameReceiver> frames_in_;
   std::unique_ptr<BulkSender> bulk_out_;

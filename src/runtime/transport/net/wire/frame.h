@@ -51,6 +51,10 @@ class FrameWriter {
 
   // Payload that a record of this frame may still have; 0 also where not even a record fits.
   std::size_t room() const;
+  // Of one record alone in a frame of so many bytes.
+  static constexpr std::size_t most_payload_bytes(std::size_t frame_bytes) {
+    return frame_bytes - sizeof(FrameHead) - sizeof(RecordHead);
+  }
   bool empty() const { return used_ == sizeof(FrameHead); }
   // Where the payload of `head.bytes` (at most room()) goes.
   std::byte* append(const RecordHead& head);

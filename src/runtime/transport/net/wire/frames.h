@@ -14,14 +14,15 @@
 
 namespace sccl::runtime {
 
-inline constexpr std::size_t kFrameBytes = 32 * 1024;
+// A slot of the usual size and what goes with it.
+inline constexpr std::size_t kFrameBytes = 144 * 1024;
 
 // Buffers of the frames that one connection may have under way, with the requests in the order of the frames.
 class FrameBuffers {
  public:
   static constexpr std::size_t kCount = net::kMostRequests;
 
-  FrameBuffers() : memory_(std::make_unique<std::byte[]>(kCount * kFrameBytes)) {}
+  FrameBuffers() : memory_(std::make_unique_for_overwrite<std::byte[]>(kCount * kFrameBytes)) {}
   void register_with(net::Connection& connection);
   net::Registration& registration() { return *registration_; }
   void drop_registration() { registration_.reset(); }
