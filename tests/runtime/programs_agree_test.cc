@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "kernels/host/messages_in_flight.h"
 #include "kernels/host/short_call.h"
 #include "kernels/program/flat_program.h"
 #include "planners/planners.h"
@@ -63,9 +64,14 @@ struct TestRank {
 // All ranks of one call, on one thread.
 class World {
  public:
+  // The longest chunk has `slices` slices of `slice_bytes`.
   World(const schedule::Schedule& schedule, const schedule::Program& program, device::Protocol protocol,
-        std::size_t slices)
-      : schedule_(schedule), program_(program), slices_(slices), ranks_(program.ranks.size()) {
+        std::size_t slices, std::size_t slice_bytes = kSliceBytes)
+      : schedule_(schedule),
+        program_(program),
+        slices_(slices),
+        wanted_bytes_(slices * slice_bytes),
+        ranks_(program.ranks.size()) {
     place_chunks();
     wires_.resize(ranks_.size() * ranks_.size());
     for (Wire& wire : wires_) wire.payload.resize(device::kSlotCount * slice_bytes_);
@@ -166,7 +172,6 @@ class World {
     mine.target.reserve(mine.program.most_operands(), mine.program.most_destinations(), 0);
   }
 
-  // Every chunk has the wanted number of slices of `kSliceBytes`.
   void place_chunks() {
     const auto blocks = static_cast<std::size_t>(schedule_.chunks);
     std::vector<schedule::ChunkPlace> places(blocks);
@@ -177,9 +182,9 @@ class World {
       for (const schedule::ChunkPlace& one : places) longest = std::max(longest, one.elements);
       return longest * sizeof(u32);
     };
-    const std::size_t wanted = slices_ * kSliceBytes;
-    const std::size_t longest = place(blocks * wanted / sizeof(u32));  // where a block is cut into fewer chunks: more
-    slice_bytes_ = (place(blocks * wanted / sizeof(u32) * wanted / longest) + slices_ - 1) / slices_;
+    const std::size_t most = blocks * wanted_bytes_ / sizeof(u32);
+    const std::size_t longest = place(most);  // more than wanted where a block is cut into fewer chunks
+    slice_bytes_ = (place(most * wanted_bytes_ / longest) + slices_ - 1) / slices_;
     for (const schedule::ChunkPlace& one : places)
       elements_ = std::max({elements_, one.input_offset + one.elements, one.output_offset + one.elements});
   }
@@ -221,6 +226,7 @@ class World {
   const schedule::Schedule& schedule_;
   const schedule::Program& program_;
   const std::size_t slices_;
+  const std::size_t wanted_bytes_;  // of the longest chunk
   std::size_t count_ = 0;
   std::size_t elements_ = 0;  // of a buffer
   std::size_t slice_bytes_ = 0;
@@ -230,7 +236,7 @@ class World {
 };
 
 void check_agreement(const schedule::Schedule& schedule) {
-  const schedule::Program program = schedule::prepare(schedule, device::kSlotCount);
+  const schedule::Program program = schedule::prepare(schedule, kernels::kMessagesInFlight);
   CHECK_NOTHROW(schedule::check_program(
       schedule, program, {device::kSlotCount, static_cast<int>(kSlices), schedule::Placement::out_of_place, 1}));
 
@@ -272,10 +278,9 @@ std::vector<topology::Topology> machines() {
   return found;
 }
 
-}  // namespace
-
-TEST_CASE("all that run or play programs agree on what operations wait for and when they are done") {
-  std::size_t programs = 0;
+template <typename Check>
+std::size_t for_every_schedule(Check&& check) {
+  std::size_t schedules = 0;
   for (const topology::Topology& machine : machines())
     for (const planners::Planner& planner : planners::table())
       for (int kind = 0; kind < kCollectiveCount; ++kind)
@@ -285,8 +290,27 @@ TEST_CASE("all that run or play programs agree on what operations wait for and w
           const auto schedule = planner.plan(machine, collective, root);
           if (!schedule) continue;
           INFO(planner.name << " " << info(collective).name << " ranks " << schedule->ranks << " root " << root);
-          check_agreement(*schedule);
-          ++programs;
+          check(*schedule);
+          ++schedules;
         }
-  CHECK(programs > 300);
+  return schedules;
+}
+
+}  // namespace
+
+TEST_CASE("all that run or play programs agree on what operations wait for and when they are done") {
+  CHECK(for_every_schedule(check_agreement) > 300);
+}
+
+// Of its longest messages the host's ring for short ones holds fewer than there are slots.
+TEST_CASE("no program needs more of the longest short messages in flight than a ring holds") {
+  for_every_schedule([](const schedule::Schedule& schedule) {
+    const schedule::Program program = schedule::prepare(schedule, kernels::kMessagesInFlight);
+    World interpreted(schedule, program, device::Protocol::ll, 1, device::kInlineMessageBytes);
+    interpreted.interpret<OneInline>();
+    interpreted.check_end();
+    World short_calls(schedule, program, device::Protocol::ll, 1, device::kInlineMessageBytes);
+    short_calls.run_short();
+    short_calls.check_end();
+  });
 }

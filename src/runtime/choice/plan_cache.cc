@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/settings/log.h"
-#include "kernels/device/connection.h"
+#include "kernels/host/messages_in_flight.h"
 #include "planners/planners.h"
 #include "runtime/program/connections.h"
 #include "schedule/lowering/lower.h"
@@ -60,7 +60,7 @@ PreparedPlan PlanCache::prepare(Collective collective, Rank root, const Choice& 
     program = *std::move(direct);
     schedule::check_program(schedule, program, {1, 2, schedule::Placement::in_place, 0});
   } else {
-    program = schedule::prepare(schedule, device::kSlotCount);
+    program = schedule::prepare(schedule, kernels::kMessagesInFlight);
   }
   return {std::move(schedule), [ranks = ranks_, program = std::move(program)](Rank rank) {
             schedule::RankProgram part = program.ranks[static_cast<std::size_t>(rank)];
