@@ -87,7 +87,7 @@ DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& us
   return *(known = std::move(entry));
 }
 
-// A choice of the cache must be one that this communicator could have made itself.
+// A choice from the cache serves only if this communicator could have made it itself.
 bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
   const Settings& settings = membership_.settings;
   const auto found = membership_.measured.table.find(entry.key);
@@ -115,8 +115,8 @@ bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
   return true;
 }
 
-// Numbers of trials are the same at all ranks; where no clock is free, or its events cannot be had, this one goes
-// untold.
+// All ranks number trials alike, so a trial is counted even if no clock is free or the driver has no event for it: then
+// this rank publishes no time.
 void DeviceTuner::arm(Entry& entry, int entrant) {
   ++trials_;
   read_clocks();
@@ -158,7 +158,7 @@ void DeviceTuner::read_clocks() {
   }
 }
 
-// Overwrites what rank 0 has had the time of many trials to read.
+// Overwrites the time of a much earlier trial, which rank 0 has read by now.
 void DeviceTuner::tell(std::uint64_t trial, std::uint64_t ns) {
   membership_.control.trials().publish_duration(trial, ns);
 }

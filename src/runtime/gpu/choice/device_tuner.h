@@ -1,19 +1,19 @@
-// Measured choices for calls on devices: those that another communicator has kept, and with SCCL_TUNE=online measuring
-// for the next one.
+// Measured choices for calls on devices: loads those that an earlier communicator has stored, and with SCCL_TUNE=online
+// measures for the next communicator.
 //
-// A device is given calls long before they run, so no rank knows at a call what an earlier one took, and ranks could
-// not agree on when to change their choice without waiting for one another. So what is tried follows from the number of
-// the call alone, on every rank alike: of each size class, one call in Autotuner::kPeriod runs another entrant, in
-// turn, and one between two of these times the usual one, until each has run kRunsOfEntrant times. The usual choice
-// serves all along.
+// A device is given calls long before they run. So at a call no rank knows how long an earlier call took, and ranks
+// could not agree on a new choice without waiting for one another. Therefore the number of the call alone says what is
+// tried, on every rank alike. In each size class, one call in Autotuner::kPeriod runs another entrant, in turn;
+// half-way between two of them the usual entrant is timed; until each has run kRunsOfEntrant times. The usual choice
+// serves all other calls.
 //
 //   call of the size class    1 ... 10 ...... 20 ... 30 ...... 40 ...      (not those inside captures)
 //   entrant                   0     0 timed   1      0 timed   2
 //
-// Each rank's stream times a call by two events, looked at when a later call is made, and tells it in shared memory. A
-// rank's time holds what it waited for the others; the least of all ranks' is that of the rank that came last, and is
-// what counts. Rank 0 gathers what has arrived; when the communicator ends, the fastest of each size class goes into
-// the cache (tuning_file.h).
+// Two events on each rank's stream time a call. A rank reads them when it makes a later call, and publishes the time. A
+// rank's time includes its wait for the other ranks. The rank that came last did not wait, so the least time of all
+// ranks counts. Rank 0 gathers the times; when the communicator ends, the fastest entrant of each size class goes into
+// the cache (runtime/choice/tuning/tuning_file.h).
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ namespace sccl::runtime {
 
 inline constexpr int kRunsOfEntrant = 6;
 
-// Who runs in a size class's call, counted from 1.
+// Which entrant runs in a call of a size class. Calls are counted from 1.
 struct ExplorationTurn {
   int entrant = 0;
   bool timed = false;
@@ -46,16 +46,16 @@ class DeviceTuner {
  public:
   // All must outlive it.
   DeviceTuner(Membership& membership, PlanCache& plans, ScheduleModel* schedule_model);
-  // Rank 0 keeps what was measured. Nothing runs any more.
+  // Rank 0 stores what was measured. No kernel is in flight any more.
   ~DeviceTuner();
   DeviceTuner(const DeviceTuner&) = delete;
   DeviceTuner& operator=(const DeviceTuner&) = delete;
 
   enum class Captured : std::uint8_t { no, yes };
-  // Of the next collective of `bytes` > 0; `usual` is what serves where nothing was measured. All ranks ask alike.
+  // For the next collective, of `bytes` > 0. `usual` serves where nothing was measured. All ranks ask alike.
   Choice choose(const CollectiveRequest& request, std::size_t bytes, const Choice& usual, Captured captured);
 
-  // The clock of the call that was chosen last; null: it is not timed.
+  // The clock of the call for which choose() was asked last; null: the call is not timed.
   struct Clock {
     void* begin = nullptr;
     void* end = nullptr;

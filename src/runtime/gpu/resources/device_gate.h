@@ -1,11 +1,11 @@
-// When calls of the driver are made that wait for a whole context.
+// When memory of a device is freed: while no kernel of a communicator is in flight in the context.
 //
-// Freeing, unmapping and unloading wait for all that runs in a context, and so may allocating and loading. A kernel may
-// wait there for a rank whose host has not come to its call yet, perhaps because it is just about to free something
-// itself. So calls allocate and load nothing, and what is to be freed is kept until no kernel of a communicator is in
-// flight in the context; launches wait while it is freed.
+// In the driver, freeing, unmapping and unloading wait for everything that runs in a context; allocating and loading
+// may do so, too. A kernel there may wait for another rank of this process, whose thread may be the one that frees:
+// neither would ever end. So calls allocate and load nothing, memory is kept until no kernel is in flight, and
+// launches wait while it is freed.
 //
-// Kernels of replayed graphs are in flight without the host's knowledge until they begin.
+// The host does not see kernels of replayed graphs until they begin.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,10 @@ namespace sccl::runtime {
 
 class DeviceGate {
  public:
-  // The one of the device's context in this process.
+  // The gate of the device's context in this process.
   static DeviceGate& of(const gpu::Device& device);
 
-  // What may have kernels in flight, by a function that tells whether it has none. The key removes it.
+  // Adds an owner of kernels. `idle` tells whether none of them is in flight; `key` removes the owner.
   using Idle = std::function<bool()>;
   void add(const void* key, Idle idle);
   void remove(const void* key);
@@ -30,7 +30,7 @@ class DeviceGate {
   // Held from when a kernel is announced until it is enqueued.
   std::shared_lock<std::shared_mutex> launching() { return std::shared_lock(launches_); }
 
-  // Runs the action and returns true when nothing is in flight; else false.
+  // Runs the action if nothing is in flight. Returns whether it ran.
   bool when_quiet(const std::function<void()>& action);
 
  private:

@@ -5,7 +5,7 @@
 namespace sccl::runtime {
 namespace {
 
-// How many times the call's count a buffer holds.
+// A buffer's length, in counts of the call.
 struct Extent {
   std::size_t input = 0;
   std::size_t output = 0;
@@ -52,7 +52,7 @@ std::optional<SymmetricWindows::Pair> SymmetricWindows::find(const CollectiveReq
   return output ? std::optional(Pair{*input, *output}) : std::nullopt;
 }
 
-// Of several windows around a buffer the one that was registered first, on all ranks.
+// Where several windows contain a buffer, all ranks take the one that was registered first.
 std::optional<SymmetricWindows::Found> SymmetricWindows::find(const void* buffer, std::size_t bytes) const {
   for (const Entry& entry : windows_) {
     const std::uint64_t offset = reinterpret_cast<std::uint64_t>(buffer) - entry.begin;

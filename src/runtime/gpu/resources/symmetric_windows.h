@@ -4,11 +4,13 @@
 //   rank 1 posts 0x7f10...40 of its window   rank 0's kernel reads 0x7f10...40 + shift of rank 1 in the same window,
 //   at 0x7f10...00                           which rank 0 has mapped at 0x7ea0...00: shift = 0x7ea0...00 - 0x7f10...00
 //
-// Registration is collective, so windows have the same numbers on all ranks, and by the contract of symmetric windows
-// all ranks' buffers lie in the same ones: every rank decides alike without asking. Those that lie elsewhere have
-// another signature (runtime/call/signature.h). Places within the windows may differ, since they are posted.
+// Registration is collective, so a window has the same number on all ranks. By the contract of symmetric windows all
+// ranks' buffers of a call lie in the same windows, so every rank decides alike without asking. A call whose buffers
+// lie in other windows has another signature (runtime/call/signature.h). The buffers' offsets in the windows may
+// differ: ranks post them.
 //
-// Only calls to which all ranks' buffers matter alike: what the root alone has, nobody else can judge.
+// Only collectives that use a send and a receive buffer on every rank: no other rank could judge a buffer that the root
+// alone has.
 #pragma once
 
 #include <mutex>

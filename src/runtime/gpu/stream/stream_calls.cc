@@ -146,8 +146,8 @@ class Emission {
     move.divisor = op.completes ? call.divisor : 1;
     const bool plain = move.source_count == 1 && !move.scaled && move.divisor <= 1;
     const u64 bytes = elements * call.element_bytes;
-    // Where ranks share a device a copy to several places is one pass through its memory; between devices the engines
-    // leave the multiprocessors to others.
+    // Ranks of one device: a kernel that copies to several places reads its memory once. Between devices, copy engines
+    // leave the multiprocessors to the program.
     if (plain && (move.sink_count == 1 || !path_.all_calls)) {
       for (u32 i = 0; i < move.sink_count; ++i)
         if (move.sinks[i] != move.sources[0].data)

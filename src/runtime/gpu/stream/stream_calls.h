@@ -1,5 +1,5 @@
-// Translates a rank's share of a call to operations of a stream (stream_path.h has the protocol, stream_order.h the
-// order).
+// Translates a rank's share of a call to operations of a stream. The protocol is in transport/stream/stream_path.h, the
+// order of operations in stream_order.h.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace sccl::runtime {
 
 class StreamCalls {
  public:
-  // What both kinds of calls have.
+  // What collectives and transfers have alike.
   struct Shape {
     device::Call call{};  // chunks, scratch and slices are filled in here
     const device::u64* scale_pointer = nullptr;
@@ -32,7 +32,7 @@ class StreamCalls {
   // Whether streams order this call. `captured`: it is being recorded into a graph.
   bool serve(bool reduces, std::size_t bytes, bool captured) const;
 
-  // What enqueue() needs and might wait for.
+  // Makes the order and the memory that enqueue() needs: making them might wait for the device.
   void prepare(const Plan& plan, std::span<const device::Chunk> chunks, Shape shape);
   void enqueue(const Plan& plan, std::span<const device::Chunk> chunks, Shape shape);
   void enqueue(const kernels::FlatProgram& transfers, std::span<const device::Chunk> chunks, Shape shape);
@@ -46,7 +46,7 @@ class StreamCalls {
 
   DeviceResources& resources_;
   StreamPath& path_;
-  // By slices, a power of two. Plans live as long as their cache.
+  // By plan and number of slices, a power of two. Plans live as long as their cache.
   std::map<std::pair<const Plan*, device::u64>, Order> orders_;
 };
 

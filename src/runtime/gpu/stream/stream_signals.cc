@@ -23,7 +23,7 @@ u64 number_of(const SignalAddress& address) {
   return 1 + static_cast<u64>(address.signal * MemoryLayout::kContexts + address.context);
 }
 
-// Gates are one for each peer: of what is waited for, the largest part without a peer twice.
+// One gate per peer: at most one wait per peer and round.
 std::vector<SignalWait> take_round(std::vector<SignalWait>& waits) {
   std::vector<SignalWait> round, rest;
   for (const SignalWait& wait : waits) {
@@ -74,7 +74,7 @@ class StreamSignals::Pass {
   StreamPath& path_;
   gpu::StreamOperations stream_;
   u64 sequence_;
-  u32 call_ = 0;  // of the log; 0: waits for nothing
+  u32 call_ = 0;  // its number in the log; 0: this call waits for nothing
 };
 
 StreamSignals::Arguments StreamSignals::arguments(SignalStep step) const {

@@ -1,6 +1,7 @@
-// PutSignal, Signal and WaitSignal ordered by a stream: a put is a copy, a signal a short kernel, and a wait two waits
-// of the stream at a gate that signals open (kernels/gpu/signal_kernel.h). Counters are those of the kernels that wait,
-// so that a rank whose driver cannot capture stream waits may use these in captured calls.
+// PutSignal, Signal and WaitSignal ordered by a stream. A put is a copy, a signal is a short kernel, and a wait is two
+// waits of the stream at a gate that signals open (kernels/gpu/signal_kernel.h). Signals are counted as in
+// kernel/one_sided_kernels.h, so that a rank whose driver cannot capture waits of streams may use those kernels in
+// captured calls.
 #pragma once
 
 #include <span>
@@ -23,7 +24,7 @@ class StreamSignals {
 
   // `sequence` is 0 for captured calls.
   void put(const PutRequest& request, gpu::Stream stream, device::u64 sequence);
-  // At most one of each signal.
+  // At most one wait for each signal.
   void wait(std::span<const SignalWait> waits, gpu::Stream stream, device::u64 sequence);
 
  private:

@@ -42,7 +42,7 @@ bool StreamWatch::awaits_signal() const {
   return at && at->what == AwaitedThing::signal;
 }
 
-// The receiver's own stream is the only one to clear the flag, so whatever is there stays while it waits.
+// Only the receiver's own stream clears the flag, so its value stays while the stream waits.
 Rank StreamWatch::mismatch() const {
   const auto at = wait();
   if (!at) return -1;
@@ -58,8 +58,8 @@ Rank StreamWatch::stopping_peer() const {
   return -1;
 }
 
-// A rank that stops stores before it looks whether we are busy, and we store before we look: one of the two sees the
-// other.
+// Pairs with stop() and may_take_data() of another rank: that rank stores `stopping` before it looks whether we are
+// busy, and we store `launched` before we look whether it is stopping. One of the two sees the other's store.
 bool StreamWatch::begin(std::uint32_t sequence) {
   StreamProgress& own = path_.progress();
   launched_before_ = load(own.launched);

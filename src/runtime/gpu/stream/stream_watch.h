@@ -1,22 +1,23 @@
-// What the host sees of calls that streams order, and how it ends them when what they wait for will not come.
+// What the host sees of calls that streams order, and how the host ends them when their messages will not come.
 //
-// A stream that waits cannot be asked to give up; the host sets the flags it waits for, one after another, until the
-// stream has nothing left. What it copies then is not what the call was to bring, here and at whoever receives it from
-// here: the call is reported as failed, and before any flag is set, no rank may take such data for good. So:
+// A stream cannot be told to stop waiting. Instead the host sets the flags for which the stream waits, one after
+// another, until the stream has nothing left to do. The stream then copies wrong data, here and to the ranks that
+// receive from here. So the call is reported as failed, and before any flag is set, every rank must know that the data
+// is wrong:
 //
-//   1. This rank says that it is stopping, beside its fault or its presence (shared_state.h).
-//   2. It waits until every other rank is stopping too, has gone, or has no call under way. A rank with a call under
-//   way
-//      sees the fault at its next look, within 10 ms, and stops; a rank without one looks before it begins its next.
+//   1. This rank says that it is stopping, beside its fault or its presence (control/state/shared_state.h).
+//   2. It waits until every other rank is stopping too, is gone, or has no call in flight. A rank with a call in flight
+//      sees the fault at its next look, within 10 ms, and stops. A rank without one looks before it begins its next.
 //   3. It sets its own flags until its stream is at rest.
-//   4. It takes back what its stream may have told the others meanwhile, so that no later call of theirs, a replayed
-//   graph
-//      say, finds a message from here. Signals, which are counted, are not sent any more after the first step.
+//   4. It takes back the flags that its stream may have set at other ranks meanwhile. Otherwise a later call there, of
+//   a
+//      replayed graph for example, would find a message from here. Signals are counted, so they cannot be taken back:
+//      none is sent after step 1.
 //
-// Only then does the caller learn of the failure, and may free the buffers into which the stream copied
+// Only then does the caller learn of the failure. It may free the buffers into which the stream copied
 // (DeviceWatch::settle_streams).
 //
-// A rank that neither stops nor ends its calls for a second (stopped by a debugger, say) is not waited for longer.
+// Step 2 ends after a second at the latest: a rank may be stopped by a debugger.
 #pragma once
 
 #include <chrono>
@@ -33,29 +34,29 @@ class StreamWatch {
  public:
   StreamWatch(const Membership& membership, StreamPath& path) : membership_(membership), path_(path) {}
 
-  // A call is under way, or a graph's.
+  // A call of this rank is in flight, perhaps one of a replayed graph.
   bool busy() const { return busy(path_.rank); }
-  // Changes whenever a stream goes on.
+  // A number that changes whenever the stream goes on.
   std::uint64_t progress() const;
-  // A peer that lives has a call under way.
+  // A peer that has not ended has a call in flight.
   bool others_busy() const;
-  // Whom the stream waits for, -1: nobody.
+  // The rank for which the stream waits; -1: none.
   Rank awaited() const;
-  // It waits for a signal, not for a message of a call.
+  // The stream waits for a signal, not for a message of a call.
   bool awaits_signal() const;
-  // A rank whose message is there but belongs to another call, -1: none. For calls that do not go on.
+  // A rank whose message has arrived and belongs to another call; -1: none. For calls that do not go on.
   Rank mismatch() const;
-  // A rank that is stopping, -1: none.
+  // A rank that is stopping; -1: none.
   Rank stopping_peer() const;
 
   // The call of this number is about to be enqueued. False, and nothing is noted, when this rank or a peer is stopping.
   bool begin(std::uint32_t sequence);
-  // It was not enqueued, or not as a whole: then only its stage tells that it is under way.
+  // That call was not enqueued, or only a part of it: then its stage alone tells that it is in flight.
   void take_back(std::uint32_t sequence);
 
-  // This rank's calls will not end as they should.
+  // Step 1.
   void stop();
-  // A turn at steps 2 to 4; false when there is nothing to do: until a graph is replayed, for instance.
+  // A turn at steps 2 to 4. False when there is nothing to do now; a replayed graph may change that.
   bool release();
 
  private:
