@@ -178,16 +178,28 @@ typedef struct ncclConfig_v23100 {
   int nvlsHostMode;
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER                                                                            \
-  {                                                                                                        \
-    sizeof(ncclConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT,        \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
-        NCCL_CONFIG_UNDEF_INT                                                                              \
-  }
+#define SCCL_CONFIG_FIELDS_(bytes)                                                                               \
+  bytes, NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, \
+      NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                \
+      NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                \
+      NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                \
+      NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                \
+      NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT
+
+#define NCCL_CONFIG_INITIALIZER \
+  { SCCL_CONFIG_FIELDS_(sizeof(ncclConfig_t)) }
+
+/* What this library adds: start from SCCL_CONFIG_INITIALIZER and pass &config.nccl. Another library reads that part.
+ * timeoutMs: as SCCL_TIMEOUT_MS, for the calls of this communicator; 0 is none, and each rank may have its own. */
+#define SCCL_CONFIG_MAGIC 0x7363636cu
+typedef struct scclConfig {
+  ncclConfig_t nccl;
+  unsigned int scclMagic;
+  int timeoutMs;
+} scclConfig_t;
+
+#define SCCL_CONFIG_INITIALIZER \
+  { {SCCL_CONFIG_FIELDS_(sizeof(scclConfig_t))}, SCCL_CONFIG_MAGIC, NCCL_CONFIG_UNDEF_INT }
 
 /* An option for one vendor's library, in a list without cycles or duplicate keys. Those of others are passed over. */
 typedef struct ncclConfigExt {
@@ -203,10 +215,21 @@ typedef struct ncclConfigExt {
   } val;
 } ncclConfigExt_t;
 
-/* What one call may ask for. Start from NCCL_COLLCONFIG_INITIALIZER; the same on every rank.
+/* Options of this library in such a list. The first three are to be the same on every rank: val.s is a schedule as in
+ * SCCL_ALGO, which must serve the call; val.s is a protocol as in SCCL_PROTO; val.i is the bytes of a slice as in
+ * SCCL_CHUNK. The last one is the rank's own: val.i milliseconds as in SCCL_TIMEOUT_MS. */
+#define SCCL_CONFIG_VENDOR 0x5343434c
+#define SCCL_CONFIG_SCHEDULE 1
+#define SCCL_CONFIG_PROTOCOL 2
+#define SCCL_CONFIG_SLICE_BYTES 3
+#define SCCL_CONFIG_TIMEOUT_MS 4
+
+/* What one call may ask for. Start from NCCL_COLLCONFIG_INITIALIZER.
  *
- * The number of blocks and the cluster size are checked and have no effect. `algSelection` names algorithms as
- * NCCL_ALGO does; a call cannot choose its own here, so that a name is ncclInvalidUsage unless forceAlgSelection is 0.
+ * `algSelection`, the same on every rank, names an algorithm as NCCL_ALGO or SCCL_ALGO does. Where it cannot be had the
+ * call is ncclInvalidUsage, or served as usual if forceAlgSelection is 0. `maxCTAs` bounds the blocks of the call's
+ * kernel on a device; the other numbers of blocks are checked and have no effect. `userProfilerTag` is written into the
+ * trace (SCCL_TRACE). `launchCompletionEvent` is for devices, with CUDA 12.3 and later.
  */
 typedef struct ncclCollConfig_v23200 {
   size_t size;

@@ -1,12 +1,16 @@
 #include "shim/coll_config.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
-#include "base/settings/log.h"
+#include "runtime/settings/protocols.h"
 
 namespace sccl::shim {
 namespace {
@@ -17,6 +21,8 @@ constexpr std::size_t kLeastBytes = offsetof(ncclCollConfig_t, launchCompletionE
 constexpr unsigned kCompletionEventSince = 23200;
 // A longer list is treated as a cycle.
 constexpr std::size_t kMostOptions = 1024;
+// As SCCL_CHUNK.
+constexpr int kLeastSliceBytes = 4096, kMostSliceBytes = 16777216;
 
 void check_range(const char* name, int value, int low, int high) {
   if (value != kUndefined && (value < low || value > high))
@@ -24,7 +30,7 @@ void check_range(const char* name, int value, int low, int high) {
          low, high);
 }
 
-// Options of other vendors are ignored; this library has none of its own.
+// Of all vendors.
 void check_options(const ncclConfigExt_t* first) {
   std::set<std::pair<int, int>> keys;
   for (const ncclConfigExt_t* option = first; option; option = option->next) {
@@ -37,18 +43,79 @@ void check_options(const ncclConfigExt_t* first) {
   }
 }
 
-void check_selection(const ncclCollConfig_t& config) {
-  check_range("forceAlgSelection", config.forceAlgSelection, 0, 1);
-  if (config.algSelection == nullptr || *config.algSelection == '\0') return;
-  if (config.forceAlgSelection == 0) {
-    log::info(log::Subsystem::tuning, "config.algSelection={} is not used: algorithms are chosen for all calls alike",
-              config.algSelection);
-    return;
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char letter : text)
+    if (letter == separator)
+      parts.emplace_back();
+    else if (letter != ' ')
+      parts.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return parts;
+}
+
+// Of "allreduce:tree,ring;broadcast:ring", what is said of this collective; "" where nothing is.
+std::string list_for(const std::string& text, Collective collective) {
+  std::string found;
+  for (const std::string& part : split(text, ';')) {
+    const std::size_t colon = part.find(':');
+    if (colon == std::string::npos) found = part;
+    if (colon != std::string::npos && collective_from_name(part.substr(0, colon)) == collective)
+      return part.substr(colon + 1);
   }
-  fail(ErrorCode::invalid_usage,
-       "config.algSelection={} cannot be had for a single call: choose for the process with SCCL_ALGO, or set "
-       "forceAlgSelection to 0",
-       config.algSelection);
+  return found;
+}
+
+// One name as it is. Of several, or of all but some, ring or trees where one of the two is left; "" where both are, so
+// that the choice is open; the text, which is no algorithm, where neither is.
+std::string selected(const std::string& text, Collective collective) {
+  std::string list = list_for(text, collective);
+  const bool negated = list.starts_with('^');
+  const std::vector<std::string> names = split(negated ? list.substr(1) : list, ',');
+  if (list == "auto") return "";
+  if (!negated && names.size() == 1) return list;
+  const auto leaves = [&](const char* name) {
+    return (std::find(names.begin(), names.end(), name) != names.end()) != negated;
+  };
+  if (leaves("ring") && leaves("tree")) return "";
+  return leaves("ring") ? "ring" : leaves("tree") ? "tree" : list;
+}
+
+runtime::ProtocolChoice protocol_from(const char* name) {
+  const std::string_view text = name == nullptr ? "" : name;
+  for (const runtime::ProtocolWord& word : runtime::kProtocolWords)
+    if (word.text == text) return word.value;
+  fail(ErrorCode::invalid_argument,
+       "config.ext option SCCL_CONFIG_PROTOCOL is \"{}\": give auto, simple, ll, ll128 or direct", text);
+}
+
+void take_option(const ncclConfigExt_t& option, runtime::CallOptions& options) {
+  switch (option.key.optionId) {
+    case SCCL_CONFIG_SCHEDULE:
+      if (option.val.s == nullptr || *option.val.s == '\0')
+        fail(ErrorCode::invalid_argument, "config.ext option SCCL_CONFIG_SCHEDULE is NULL or empty: name a schedule");
+      options.wish.algorithm = option.val.s;
+      options.must = true;
+      return;
+    case SCCL_CONFIG_PROTOCOL:
+      options.wish.protocol = protocol_from(option.val.s);
+      return;
+    case SCCL_CONFIG_SLICE_BYTES:
+      if (option.val.i < kLeastSliceBytes || option.val.i > kMostSliceBytes)
+        fail(ErrorCode::invalid_argument, "config.ext option SCCL_CONFIG_SLICE_BYTES is {}: give {}..{}", option.val.i,
+             kLeastSliceBytes, kMostSliceBytes);
+      options.wish.slice_bytes = static_cast<std::size_t>(option.val.i);
+      return;
+    case SCCL_CONFIG_TIMEOUT_MS:
+      if (option.val.i < 0)
+        fail(ErrorCode::invalid_argument,
+             "config.ext option SCCL_CONFIG_TIMEOUT_MS is {}: give milliseconds, 0 for none", option.val.i);
+      options.timeout_ms = option.val.i;
+      return;
+    default:
+      fail(ErrorCode::invalid_argument,
+           "config.ext has option {} of this library (SCCL_CONFIG_VENDOR), which does not exist: leave it out",
+           option.key.optionId);
+  }
 }
 
 }  // namespace
@@ -72,11 +139,22 @@ ncclCollConfig_t read_coll_config(const ncclCollConfig_t* given) {
     fail(ErrorCode::invalid_argument, "config.minCTAs {} exceeds config.maxCTAs {}: exchange them", config.minCTAs,
          config.maxCTAs);
   check_options(config.ext);
-  check_selection(config);
-  if (config.launchCompletionEvent != nullptr)
-    fail(ErrorCode::invalid_usage,
-         "config.launchCompletionEvent is not served: leave it NULL, and record an event on the stream after the call");
+  check_range("forceAlgSelection", config.forceAlgSelection, 0, 1);
   return config;
+}
+
+runtime::CallOptions options_of(const ncclCollConfig_t& read, Collective collective) {
+  runtime::CallOptions options;
+  if (read.algSelection != nullptr && *read.algSelection != '\0') {
+    options.wish.algorithm = selected(read.algSelection, collective);
+    options.must = read.forceAlgSelection != 0;
+  }
+  if (read.maxCTAs != kUndefined) options.most_blocks = read.maxCTAs;
+  options.tag = read.userProfilerTag;
+  options.launched = read.launchCompletionEvent;
+  for (const ncclConfigExt_t* option = read.ext; option != nullptr; option = option->next)
+    if (option->key.vendorId == SCCL_CONFIG_VENDOR) take_option(*option, options);
+  return options;
 }
 
 }  // namespace sccl::shim

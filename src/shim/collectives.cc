@@ -3,6 +3,8 @@
 #include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/call_lines.h"
+#include "shim/coll_config.h"
+#include "shim/collective_call.h"
 #include "shim/handles.h"
 
 using namespace sccl;
@@ -45,15 +47,9 @@ void check_buffer(const runtime::Communicator& communicator, const void* buffer,
          communicator.rank(), name, bytes);
 }
 
-struct Buffers {
-  const void* send;
-  void* recv;
-  size_t count;
-  ncclDataType_t type;
-};
-
-runtime::Completion collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm,
-                               cudaStream_t stream) {
+template <typename Submit>
+runtime::Completion checked_collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm,
+                                       cudaStream_t stream, Submit&& submit) {
   const Pin pin(comm);
   const auto& communicator = pin.communicator();
   communicator->lifecycle().check_usable();
@@ -69,7 +65,14 @@ runtime::Completion collective(Collective kind, const Buffers& buffers, int op, 
     check_buffer(*communicator, buffers.send, used.input, "sendbuff");
     check_buffer(*communicator, buffers.recv, used.output, "recvbuff");
   }
-  return runtime::submit(communicator, request);
+  return submit(communicator, request);
+}
+
+runtime::Completion collective(Collective kind, const Buffers& buffers, int op, int root, ncclComm_t comm,
+                               cudaStream_t stream) {
+  return checked_collective(kind, buffers, op, root, comm, stream, [](const auto& communicator, const auto& request) {
+    return runtime::submit(communicator, request);
+  });
 }
 
 runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t count, ncclDataType_t type, int peer,
@@ -88,6 +91,15 @@ runtime::Completion transfer(runtime::Direction direction, void* buffer, size_t 
 }
 
 }  // namespace
+
+runtime::Completion sccl::shim::submit_configured(Collective kind, const Buffers& buffers, int op, int root,
+                                                  ncclComm_t comm, cudaStream_t stream,
+                                                  const ncclCollConfig_t& config) {
+  const runtime::CallOptions options = options_of(config, kind);
+  return checked_collective(kind, buffers, op, root, comm, stream, [&](const auto& communicator, const auto& request) {
+    return runtime::submit(communicator, request, options);
+  });
+}
 
 extern "C" {
 

@@ -88,6 +88,17 @@ ncclConfig_t read_config(const ncclConfig_t* given) {
 
 bool is_blocking(const ncclConfig_t& read) { return env::flag("NCCL_COMM_BLOCKING", read.blocking != 0); }
 
+// A longer structure of a newer NCCL may have anything in these places, hence the magic.
+std::int64_t timeout_ms(const ncclConfig_t* given) {
+  if (given == nullptr || given->magic != NCCL_API_MAGIC || given->size < sizeof(scclConfig_t)) return -1;
+  scclConfig_t config;
+  std::memcpy(&config, given, sizeof config);
+  if (config.scclMagic != SCCL_CONFIG_MAGIC || config.timeoutMs == kUndefined) return -1;
+  if (config.timeoutMs < 0)
+    fail(ErrorCode::invalid_argument, "config.timeoutMs is {}: give milliseconds, 0 for none", config.timeoutMs);
+  return config.timeoutMs;
+}
+
 runtime::BlockWishes block_wishes(const ncclConfig_t& read) {
   const auto given = [](int value) { return value == kUndefined ? 0 : value; };
   return {given(read.minCTAs), given(read.maxCTAs), given(read.CTAPolicy)};

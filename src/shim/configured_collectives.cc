@@ -1,19 +1,26 @@
-// Collectives with a configuration for the call: check the configuration, then make the plain call.
+// Collectives with a configuration for the call; without one they are the plain calls.
 #include "shim/boundary.h"
 #include "shim/coll_config.h"
+#include "shim/collective_call.h"
 
 using namespace sccl;
 using namespace sccl::shim;
 
 namespace {
 
-template <typename Plain>
-ncclResult_t configured(const char* call, const ncclCollConfig_t* config, Plain&& plain) {
-  const ncclResult_t checked = queued(call, [&] {
-    read_coll_config(config);
-    return runtime::Completion::done;
+struct Call {
+  const char* name;
+  Collective kind;
+  int op;
+  int root;
+};
+
+// NULL is a configuration that says nothing.
+ncclResult_t configured(const Call& call, const Buffers& buffers, ncclComm_t comm, cudaStream_t stream,
+                        const ncclCollConfig_t* config) {
+  return queued(call.name, [&] {
+    return submit_configured(call.kind, buffers, call.op, call.root, comm, stream, read_coll_config(config));
   });
-  return checked == ncclSuccess ? plain() : checked;
 }
 
 }  // namespace
@@ -23,52 +30,52 @@ extern "C" {
 ncclResult_t pncclAllReduceConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
                                   const ncclCollConfig_t* config) {
-  return configured("ncclAllReduceConfig", config,
-                    [&] { return pncclAllReduce(sendbuff, recvbuff, count, datatype, op, comm, stream); });
+  return configured({"ncclAllReduceConfig", Collective::allreduce, op, 0}, {sendbuff, recvbuff, count, datatype}, comm,
+                    stream, config);
 }
 
 ncclResult_t pncclReduceConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
                                const ncclCollConfig_t* config) {
-  return configured("ncclReduceConfig", config,
-                    [&] { return pncclReduce(sendbuff, recvbuff, count, datatype, op, root, comm, stream); });
+  return configured({"ncclReduceConfig", Collective::reduce, op, root}, {sendbuff, recvbuff, count, datatype}, comm,
+                    stream, config);
 }
 
 ncclResult_t pncclReduceScatterConfig(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
                                       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
                                       const ncclCollConfig_t* config) {
-  return configured("ncclReduceScatterConfig", config,
-                    [&] { return pncclReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream); });
+  return configured({"ncclReduceScatterConfig", Collective::reducescatter, op, 0},
+                    {sendbuff, recvbuff, recvcount, datatype}, comm, stream, config);
 }
 
 ncclResult_t pncclAllGatherConfig(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                                   ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
-  return configured("ncclAllGatherConfig", config,
-                    [&] { return pncclAllGather(sendbuff, recvbuff, sendcount, datatype, comm, stream); });
+  return configured({"ncclAllGatherConfig", Collective::allgather, 0, 0}, {sendbuff, recvbuff, sendcount, datatype},
+                    comm, stream, config);
 }
 
 ncclResult_t pncclBroadcastConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                                   ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
-  return configured("ncclBroadcastConfig", config,
-                    [&] { return pncclBroadcast(sendbuff, recvbuff, count, datatype, root, comm, stream); });
+  return configured({"ncclBroadcastConfig", Collective::broadcast, 0, root}, {sendbuff, recvbuff, count, datatype},
+                    comm, stream, config);
 }
 
 ncclResult_t pncclAlltoAllConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
-  return configured("ncclAlltoAllConfig", config,
-                    [&] { return pncclAlltoAll(sendbuff, recvbuff, count, datatype, comm, stream); });
+  return configured({"ncclAlltoAllConfig", Collective::alltoall, 0, 0}, {sendbuff, recvbuff, count, datatype}, comm,
+                    stream, config);
 }
 
 ncclResult_t pncclGatherConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                                ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
-  return configured("ncclGatherConfig", config,
-                    [&] { return pncclGather(sendbuff, recvbuff, count, datatype, root, comm, stream); });
+  return configured({"ncclGatherConfig", Collective::gather, 0, root}, {sendbuff, recvbuff, count, datatype}, comm,
+                    stream, config);
 }
 
 ncclResult_t pncclScatterConfig(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                                 ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
-  return configured("ncclScatterConfig", config,
-                    [&] { return pncclScatter(sendbuff, recvbuff, count, datatype, root, comm, stream); });
+  return configured({"ncclScatterConfig", Collective::scatter, 0, root}, {sendbuff, recvbuff, count, datatype}, comm,
+                    stream, config);
 }
 
 ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t* config) {

@@ -22,12 +22,15 @@ using Parent = std::shared_ptr<runtime::Communicator>;
 // NULL: the child inherits the parent's configuration.
 runtime::ChildOptions child_options(const runtime::Communicator* parent, const ncclConfig_t* config) {
   runtime::ChildOptions options;
-  if (parent != nullptr) options = {parent->options().name, parent->options().blocking, parent->options().blocks};
+  if (parent != nullptr)
+    options = {parent->options().name, parent->options().blocking, parent->options().blocks,
+               parent->options().timeout_ms};
   if (config == nullptr) return options;
   const ncclConfig_t read = read_config(config);
   if (read.commName != nullptr) options.name = read.commName;
   options.blocking = is_blocking(read);
   options.blocks = block_wishes(read);
+  options.timeout_ms = timeout_ms(config);
   return options;
 }
 
@@ -73,6 +76,7 @@ runtime::Completion join_grown(int ranks, const ncclUniqueId* id, int rank, nccl
   const auto options = child_options(nullptr, config);
   runtime::CommunicatorOptions made{to_runtime(*id), rank, ranks, 0, -1, options.name, options.blocking};
   made.blocks = options.blocks;
+  made.timeout_ms = options.timeout_ms;
   return join(newcomm, std::move(made));
 }
 

@@ -35,6 +35,7 @@ runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& i
   const ncclConfig_t read = read_config(config);
   runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", is_blocking(read)};
   options.blocks = block_wishes(read);
+  options.timeout_ms = timeout_ms(config);
   if (read.commName != nullptr) options.name = read.commName;
   if (read.netName != nullptr) options.net_name = read.netName;
   return join(comm, std::move(options));

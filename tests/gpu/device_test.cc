@@ -202,3 +202,52 @@ TEST_CASE("without virtual memory calls, handles carry memory between processes"
           })) == "");
   fake_cuda_set_vmm(1);
 }
+
+TEST_CASE("a call's configuration chooses its algorithm on a device and has its launch told by an event") {
+  for (const char* const order : {"kernels", "streams"}) {
+    INFO(order);
+    const Setting engines("SCCL_COPY_ENGINE_BYTES", order[0] == 's' ? "1" : "0");
+    CHECK(failures(
+              run_device_world(Mode::threads, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+                void* event = nullptr;
+                cuEventCreate(&event, 2);
+                ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+                config.launchCompletionEvent = static_cast<cudaEvent_t>(event);
+                config.maxCTAs = 1;
+                std::vector<float> values(1000, static_cast<float>(rank + 1));
+                for (const char* const algorithm : {"Ring", "tree", "one-hop"}) {
+                  config.algSelection = algorithm;
+                  std::fill(values.begin(), values.end(), static_cast<float>(rank + 1));
+                  if (ncclAllReduceConfig(values.data(), values.data(), values.size(), ncclFloat, ncclSum, comm,
+                                          device.stream(), &config) != ncclSuccess)
+                    return ncclGetLastError(comm);
+                  device.synchronize();
+                  if (cuEventQuery(event) != 0) return "the event was not recorded";
+                  if (values != std::vector<float>(1000, 3)) return std::string("wrong sums by ") + algorithm;
+                }
+                config.algSelection = "NVLS";
+                if (ncclAllReduceConfig(values.data(), values.data(), values.size(), ncclFloat, ncclSum, comm,
+                                        device.stream(), &config) != ncclInvalidUsage)
+                  return "an algorithm that is not there was not refused";
+                cuEventDestroy_v2(event);
+                return "";
+              })) == "");
+  }
+}
+
+TEST_CASE("ranks that give a call on a device different options are told so") {
+  const auto results =
+      run_device_world(Mode::threads, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+        ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+        if (rank == 0) config.algSelection = "ring";
+        std::vector<float> values(1000, 1);
+        ncclAllReduceConfig(values.data(), values.data(), values.size(), ncclFloat, ncclSum, comm, device.stream(),
+                            &config);
+        device.synchronize();
+        ncclResult_t error = ncclSuccess;
+        ncclCommGetAsyncError(comm, &error);
+        const std::string text = ncclGetLastError(comm);
+        return error == ncclInvalidUsage && text.find("with options") != std::string::npos ? "" : text + " none";
+      });
+  CHECK(failures(results) == "");
+}

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "gpu/fake_cuda_state.h"
+#include "platform/gpu/driver.h"
 
 using namespace fake;
 using sccl::device::gpu::CallArguments;
@@ -408,6 +409,17 @@ int cuLaunchKernel(void* handle, unsigned grid, unsigned, unsigned, unsigned thr
                    },
                    WorkKind::kernel, name, 0});
   return kSuccess;
+}
+// Of attributes, the event that tells that the kernel has begun: here that all before it on its stream has ended.
+int cuLaunchKernelEx(const sccl::gpu::LaunchConfig* config, void* handle, void** parameters, void** extra) {
+  if (const int code = enter("cuLaunchKernelEx")) return code;
+  for (unsigned i = 0; i < config->attribute_count; ++i) {
+    if (config->attributes[i].kind != 12) return kInvalidValue;
+    if (const int code = cuEventRecord(config->attributes[i].event, config->stream)) return code;
+  }
+  return cuLaunchKernel(handle, config->blocks[0], config->blocks[1], config->blocks[2], config->threads[0],
+                        config->threads[1], config->threads[2], config->shared_bytes, config->stream, parameters,
+                        extra);
 }
 
 }  // extern "C"

@@ -25,6 +25,7 @@ const Change kChanges[] = {
     {"root", [](CallSignature& call) { call.root = 2; }},
     {"input window", [](CallSignature& call) { call.input_window = 3; }},
     {"output window", [](CallSignature& call) { call.output_window = 3; }},
+    {"options", [](CallSignature& call) { call.options = 3; }},
 };
 
 constexpr CallSignature kCall{7, Collective::reduce, 4096, DataType::float32, ReduceOp::sum, 1, 0, 0};

@@ -1,6 +1,7 @@
 // Configurations of every NCCL version, functions that are not served, and stale handles.
 #include "shim/config.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstring>
@@ -58,6 +59,25 @@ TEST_CASE("padding that later became a field is not read as one") {
   CHECK(shim::read_config(&given).trafficClass == NCCL_CONFIG_UNDEF_INT);
   given.version = 22500;
   CHECK(shim::read_config(&given).trafficClass == 12345);
+}
+
+TEST_CASE("a configuration of any size is read or refused, with garbage where its fields end") {
+  for (const History& history : kHistory)
+    for (std::size_t size = 0; size <= sizeof(ncclConfig_t); ++size) {
+      CAPTURE(history.version, size);
+      ncclConfig_t given = config_of({history.version, std::max(size, offsetof(ncclConfig_t, blocking))});
+      given.size = size;
+      if (size < offsetof(ncclConfig_t, blocking))
+        CHECK_THROWS_AS(shim::read_config(&given), Error);
+      else if (size % 8 == 0)
+        CHECK(shim::read_config(&given).size == sizeof given);
+      else  // a field that is cut off is garbage in its rest: read or named, never more
+        try {
+          shim::read_config(&given);
+        } catch (const Error& error) {
+          CHECK(error.code() == ErrorCode::invalid_argument);
+        }
+    }
 }
 
 TEST_CASE("a longer configuration of a newer program is accepted") {

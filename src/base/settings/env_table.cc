@@ -197,7 +197,9 @@ constexpr auto kTable = std::to_array<Variable>({
      "Calls whose buffers, of all ranks together, have so many or more write their results past the caches."},
     {"SCCL_SYNTH_MS", "milliseconds, 0: never", "20000", kHonoured,
      "Longest search for better schedules in the background of calls on named links (SCCL_TOPO)."},
-    {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured, "A call that waits longer ends with an error."},
+    {"SCCL_TIMEOUT_MS", "milliseconds, 0: none", "none", kHonoured,
+     "A call that waits longer ends with an error. Configurations of communicators and calls go before it "
+     "(docs/call_options.md)."},
     {"SCCL_TOPO", "preset, preset:devices, JSON file, NCCL XML file", "unset", kHonoured,
      "The links that calls may use, to rehearse another machine or a part of it (dgx1v:0,1,4); goes before "
      "NCCL_TOPO_FILE "

@@ -123,6 +123,7 @@ void fill_work(Table& table, Driver& d) {
   table.want(d.function_load, {"cuFuncLoad", nullptr});
   table.need(d.function_attribute, {"cuFuncGetAttribute", "hipFuncGetAttribute"});
   table.need(d.launch, {"cuLaunchKernel", "hipModuleLaunchKernel"});
+  table.want(d.launch_with, {"cuLaunchKernelEx", nullptr});
 }
 
 // The number of objects that the loader has added to this process since its start.

@@ -70,6 +70,26 @@ struct FlagOperation {
 };
 static_assert(sizeof(FlagOperation) == 48);
 
+// CUDA's layouts, of which one attribute is used: an event that is recorded when all blocks of the kernel have begun.
+inline constexpr int kLaunchEventsSince = 12030;
+struct LaunchAttribute {
+  int kind = 12;
+  int padding = 0;
+  void* event = nullptr;
+  int flags = 0;
+  char rest[52]{};
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+struct LaunchConfig {
+  unsigned blocks[3];
+  unsigned threads[3];
+  unsigned shared_bytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+static_assert(sizeof(LaunchConfig) == 56);
+
 enum class Capture : int { none = 0, active = 1, invalidated = 2 };
 inline constexpr int kNotReady = 600;         // same number for both vendors, as the following ones
 inline constexpr int kCaptureImplicit = 906;  // the legacy stream beside a capture that it would have to wait for
@@ -170,6 +190,7 @@ struct Driver {
   Status (*function_attribute)(int* value, int attribute, void* function);
   Status (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared_bytes,
                    Stream, void** parameters, void** extra);
+  Status (*launch_with)(const LaunchConfig*, void* function, void** parameters, void** extra);  // may be null
 
   Status (*cuda_error_text)(Status, const char**);
   const char* (*hip_error_text)(Status);

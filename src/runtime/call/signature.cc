@@ -7,7 +7,7 @@ std::uint64_t CallSignature::call_hash() const {
   std::uint64_t state = mix(count + 0x9e3779b97f4a7c15ull);
   state = mix(state ^ (static_cast<std::uint64_t>(collective) << 48 | static_cast<std::uint64_t>(type) << 40 |
                        static_cast<std::uint64_t>(op) << 32 | static_cast<std::uint32_t>(root)));
-  return mix(state ^ (static_cast<std::uint64_t>(input_window) << 32 | output_window));
+  return mix(state ^ extras());
 }
 
 std::string CallSignature::text() const {
@@ -17,6 +17,7 @@ std::string CallSignature::text() const {
   if (about.rooted) text += fmt::format(", root={}", root);
   text += ")";
   if (input_window != 0) text += fmt::format(" from window {} to window {}", input_window, output_window);
+  if (options != 0) text += fmt::format(" with options {:08x}", options);
   return text;
 }
 
@@ -28,10 +29,13 @@ std::string mismatch_text(Rank mine, const CallSignature& my_call, Rank theirs, 
   CallSignature same_windows = their_call;
   same_windows.input_window = my_call.input_window;
   same_windows.output_window = my_call.output_window;
+  CallSignature same_options = their_call;
+  same_options.options = my_call.options;
   const char* const remedy =
-      same_windows == my_call ? "buffers in windows with NCCL_WIN_COLL_SYMMETRIC must lie in the same windows on all "
-                                "ranks: give every rank's buffers their place there, or none's"
-                              : "make the ranks' calls equal, in the same order";
+      same_options == my_call   ? "give the call the same configuration (ncclCollConfig_t) on all ranks"
+      : same_windows == my_call ? "buffers in windows with NCCL_WIN_COLL_SYMMETRIC must lie in the same windows on all "
+                                  "ranks: give every rank's buffers their place there, or none's"
+                                : "make the ranks' calls equal, in the same order";
   return fmt::format("rank {} called {} while rank {} called {} as call {} of this communicator: {}", mine,
                      my_call.text(), theirs, their_call.text(), my_call.sequence, remedy);
 }

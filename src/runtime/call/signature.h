@@ -25,8 +25,10 @@ struct CallSignature {
   Rank root = 0;
   // Of buffers that peers use in place where processes share windows (gpu/resources/symmetric_windows.h): their
   // numbers, else 0.
-  std::uint32_t input_window = 0;
-  std::uint32_t output_window = 0;
+  std::uint16_t input_window = 0;
+  std::uint16_t output_window = 0;
+  // CallOptions::digest(); 0: the call has none. These three lie together, so that they are published by one store.
+  std::uint32_t options = 0;
 
   bool operator==(const CallSignature&) const = default;
   // What its messages carry: hash(sequence, call_hash()), where call_hash() is of everything but the number.
@@ -37,6 +39,14 @@ struct CallSignature {
   }
   // "AllReduce(count=4096, float, sum)", and the windows if there are any
   std::string text() const;
+  std::uint64_t extras() const {
+    return input_window | static_cast<std::uint64_t>(output_window) << 16 | static_cast<std::uint64_t>(options) << 32;
+  }
+  void set_extras(std::uint64_t bits) {
+    input_window = static_cast<std::uint16_t>(bits);
+    output_window = static_cast<std::uint16_t>(bits >> 16);
+    options = static_cast<std::uint32_t>(bits >> 32);
+  }
 };
 
 // Both ends of a point-to-point transfer must agree on its size only.

@@ -135,6 +135,7 @@ void Communicator::connect() {
     kernels.wait();
     options_.watch = nullptr;
     membership.name = options_.name;
+    membership.timeout_ms = options_.timeout_ms;
     log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, up to {} bytes of memory, {}",
               options_.rank, options_.ranks, platform_text(membership), membership.layout.slot_bytes() / 1024,
               membership.layout.total_bytes(), membership.reaches_buffers() ? "single copy" : "no single copy");

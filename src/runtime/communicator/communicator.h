@@ -32,6 +32,7 @@ struct CommunicatorOptions {
   BlockWishes blocks{};                      // of kernels on devices
   std::function<void()> watch{};             // called while init waits; throws when the ranks cannot all come any more
   std::string net_name{};                    // netName of the configuration: which engine moves data between hosts
+  std::int64_t timeout_ms = -1;              // of its calls, before SCCL_TIMEOUT_MS; 0: none, negative: not said
 };
 
 class ControlAllGather;

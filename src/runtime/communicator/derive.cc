@@ -87,6 +87,7 @@ std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::s
                            options.blocking,
                            parent.options().accelerator,
                            options.blocks};
+  made.timeout_ms = options.timeout_ms;
   if (own == members.begin()) {
     made.id = create_private_id();
     parent.control_all_gather().announce(board, tag, made.id.bytes);
@@ -191,6 +192,7 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
                            options.blocking,
                            parent.options().accelerator,
                            options.blocks};
+  made.timeout_ms = options.timeout_ms;
   std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
   std::iota(all.begin(), all.end(), 0);
   if (id) {

@@ -16,6 +16,7 @@ struct ChildOptions {
   std::string name;
   bool blocking = true;
   BlockWishes blocks{};
+  std::int64_t timeout_ms = -1;
 };
 
 inline constexpr int kNoColor = -1;

@@ -43,11 +43,15 @@ Waiter& waiter_for(int ranks) {
   return kept->second;
 }
 
-void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::milliseconds waited) {
+// `options`: of the call, or null.
+void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::milliseconds waited,
+                const CallOptions* options = nullptr) {
   const Executor& executor = *communicator.on_host();
+  const bool has_own = options != nullptr && options->timeout_ms >= 0;
   watch.check(
       communicator.rank(), waited, [&] { return executor.waiting_text(); },
-      [&] { return stall_cause(communicator.membership(), executor.awaited()); });
+      [&] { return stall_cause(communicator.membership(), executor.awaited()); },
+      has_own ? options->timeout_ms : communicator.membership().timeout_ms);
 }
 
 // A call that has not ended in its first step.
@@ -144,7 +148,7 @@ class GroupProgress {
   void check_health(std::chrono::milliseconds waited) {
     if (finished_ || !running_) return;
     guarded(communicator(), [&] {
-      if (!note(executor().check_health())) watch_wait(watch_, communicator(), waited);
+      if (!note(executor().check_health())) watch_wait(watch_, communicator(), waited, options_);
     });
   }
 
@@ -185,10 +189,13 @@ class GroupProgress {
     return guarded(communicator(), [&] {
       Executor& executor = *communicator().on_host();
       if (next_ < work_.collectives.size()) {
-        executor.begin(work_.collectives[next_++]);
+        options_ = work_.options_of(next_);
+        const CollectiveRequest& request = work_.collectives[next_++];
+        options_ != nullptr ? executor.begin(request, *options_) : executor.begin(request);
         if (profiled_) profiled_->begin_collective(served_by(executor), ProfiledWork::On::host);
       } else if (!transfers_begun_ && !work_.transfers.empty()) {
         transfers_begun_ = true;
+        options_ = nullptr;
         executor.begin(work_.transfers);
         if (profiled_) profiled_->begin_transfers(ProfiledWork::On::host);
       } else {
@@ -204,6 +211,7 @@ class GroupProgress {
   Executor::EngineTurn engine_;
   std::optional<ProfiledWork> profiled_;
   StallWatch watch_;
+  const CallOptions* options_ = nullptr;  // of the call in progress
   std::size_t next_ = 0;
   bool transfers_begun_ = false;
   bool running_ = false;
@@ -306,7 +314,10 @@ bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
 void prepare(Workload& work) {
   DeviceExecutor& device = *work.communicator->on_device();
   for (const PutRequest& put : work.puts) device.prepare(put);
-  for (const CollectiveRequest& request : work.collectives) device.prepare(request);
+  for (std::size_t i = 0; i < work.collectives.size(); ++i) {
+    const CallOptions* const options = work.options_of(i);
+    options != nullptr ? device.prepare(work.collectives[i], *options) : device.prepare(work.collectives[i]);
+  }
   if (!work.transfers.empty()) device.prepare(work.transfers);
   if (!work.waits.empty()) device.prepare(work.waits, work.wait_stream);
 }

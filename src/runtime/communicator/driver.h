@@ -5,21 +5,35 @@
 #include <vector>
 
 #include "runtime/call/requests.h"
+#include "runtime/settings/call_wish.h"
 #include "runtime/windows/one_sided.h"
 
 namespace sccl::runtime {
 
 class Communicator;
 
+struct AskedCall {
+  std::size_t index;  // of its collective
+  CallOptions options;
+};
+
 // What one communicator has to do, in NCCL's order within a group: collectives one after another, then all transfers
 // together. One-sided work goes round both.
 struct Workload {
   std::shared_ptr<Communicator> communicator;
   std::vector<CollectiveRequest> collectives;
+  std::vector<AskedCall> asked;  // collectives with options, in the same order
   std::vector<PointToPointRequest> transfers;
   std::vector<PutRequest> puts;   // before the others
   std::vector<SignalWait> waits;  // after the others
   StreamHandle wait_stream = nullptr;
+
+  // Null where the collective has none.
+  const CallOptions* options_of(std::size_t index) const {
+    for (const AskedCall& one : asked)
+      if (one.index == index) return &one.options;
+    return nullptr;
+  }
 };
 
 // Returns when everything is done. A communicator that fails is marked so and its work dropped; the others' work still

@@ -10,8 +10,12 @@
 
 #include "base/os/process.h"
 #include "base/os/thread.h"
+#include "base/settings/log.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/communicator/driver.h"
+#include "runtime/gpu/kernel/device_executor.h"
+#include "runtime/host/executor.h"
+#include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
 namespace {
@@ -158,6 +162,61 @@ void check_rank(const Communicator& communicator, Rank rank, const char* what) {
          communicator.ranks() - 1);
 }
 
+// NCCL's names of families whose members depend on the links.
+void name_planner(std::string& algorithm, bool named_links) {
+  if (algorithm == "tree" || algorithm == "trees") algorithm = named_links ? "trees" : "binomial";
+  if (algorithm == "pat" && !named_links) algorithm = "recursive";
+}
+
+bool can_serve(Communicator& communicator, const CollectiveRequest& request, const std::string& algorithm) {
+  if (communicator.on_host() != nullptr)
+    return communicator.on_host()->can_serve(algorithm, request.collective, request.root);
+  return communicator.on_device()->can_serve(algorithm, request.collective, request.root);
+}
+
+void settle_algorithm(Communicator& communicator, const CollectiveRequest& request, CallOptions& options) {
+  std::string& algorithm = options.wish.algorithm;
+  if (algorithm.empty()) return;
+  const std::string asked = algorithm;
+  name_planner(algorithm, communicator.membership().names_links);
+  if (can_serve(communicator, request, algorithm)) return;
+  if (options.must)
+    fail(
+        ErrorCode::invalid_usage,
+        "rank {}: {} by algorithm {} cannot be had on these links: name another (sccl explain lists those that serve), "
+        "or set forceAlgSelection to 0",
+        communicator.rank(), info(request.collective).call_name, asked);
+  log::info(log::Subsystem::tuning, "rank {}: {} by algorithm {} cannot be had on these links; the usual choice serves",
+            communicator.rank(), info(request.collective).call_name, asked);
+  algorithm.clear();
+}
+
+// What the tuner plugin wishes for such calls stands where the call itself says nothing.
+void add_usual_wish(const CallWish& usual, CallWish& wish) {
+  if (wish.algorithm.empty()) wish.algorithm = usual.algorithm;
+  if (wish.protocol == ProtocolChoice::automatic) wish.protocol = usual.protocol;
+  if (wish.slice_bytes == 0) wish.slice_bytes = usual.slice_bytes;
+}
+
+// The options with which the request can be served. Throws where an algorithm that must serve, or an event, cannot be
+// had; no rank has been told of the call by then, and ranks that ask alike get the same answer.
+CallOptions settled(Communicator& communicator, const CollectiveRequest& request, CallOptions options) {
+  if (options.launched != nullptr) {
+    if (communicator.on_device() == nullptr)
+      fail(ErrorCode::invalid_usage,
+           "rank {}: config.launchCompletionEvent needs a device, and this communicator is one of the host platform, "
+           "where nothing is launched: leave it NULL",
+           communicator.rank());
+    communicator.on_device()->check_launch_events();
+  }
+  if (communicator.ranks() == 1) options.wish = {};
+  settle_algorithm(communicator, request, options);
+  if (const CallWish* const usual = communicator.membership().wish_of(request);
+      usual != nullptr && !options.wish.empty())
+    add_usual_wish(*usual, options.wish);
+  return options;
+}
+
 // What the outermost end has to do; nothing at an inner one.
 std::optional<Group> close_group() {
   if (depth == 0) fail(ErrorCode::invalid_usage, "ncclGroupEnd without ncclGroupStart: pair the calls");
@@ -228,6 +287,27 @@ Completion submit(const Subject& communicator, const CollectiveRequest& request)
     return run_calls({communicator}, [communicator, request] { drive(*communicator, request); });
   drive(*communicator, request);
   return Completion::done;
+}
+
+Completion submit(const Subject& communicator, const CollectiveRequest& request, const CallOptions& options) {
+  communicator->lifecycle().check_usable();
+  if (info(request.collective).rooted) check_rank(*communicator, request.root, "root");
+  check_stream(*communicator, request.stream);
+  AskedCall asked{0, settled(*communicator, request, options)};
+  if (in_group()) {
+    Workload& queued = group().of(communicator);
+    asked.index = queued.collectives.size();
+    queued.collectives.push_back(request);
+    queued.asked.push_back(std::move(asked));
+    return Completion::done;
+  }
+  return run_calls({communicator}, [communicator, request, asked = std::move(asked)] {
+    std::vector<Workload> work(1);
+    work.front().communicator = communicator;
+    work.front().collectives.push_back(request);
+    work.front().asked.push_back(asked);
+    drive(work);
+  });
 }
 
 Completion submit(const Subject& communicator, const PointToPointRequest& request) {

@@ -37,6 +37,10 @@ void group_fail(const Error& error);
 // communicators and enum ranges; rank, root and peer ranges are checked here.
 Completion submit_init(const std::shared_ptr<Communicator>& communicator);
 Completion submit(const std::shared_ptr<Communicator>& communicator, const CollectiveRequest& request);
+// With what a program asks for with this call. Throws invalid_usage, before any rank is told, where an algorithm that
+// must serve cannot.
+Completion submit(const std::shared_ptr<Communicator>& communicator, const CollectiveRequest& request,
+                  const CallOptions& options);
 Completion submit(const std::shared_ptr<Communicator>& communicator, const PointToPointRequest& request);
 
 // One-sided work: writing into a peer's window or signalling, and waiting for signals.

@@ -87,10 +87,11 @@ Chooser::~Chooser() {
   }
 }
 
-const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes, Buffers buffers) {
+const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes, Buffers buffers,
+                                      const CallWish* wish) {
   if (!pending_.empty()) collect(call.sequence);
   if (background_synthesis_ && background_synthesis_->due(call.sequence)) take_up_update();
-  Entry& entry = entry_of(call, bytes, buffers);
+  Entry& entry = wish != nullptr ? entry_with(call, bytes, *wish) : entry_of(call, bytes, buffers);
   if (joins_all(call.collective)) {
     last_joining_call_ = call.sequence;
     if (background_synthesis_ && membership_.rank == 0) background_synthesis_->announce(call.sequence);
@@ -106,6 +107,22 @@ Chooser::Entry& Chooser::entry_of(const CallSignature& call, std::size_t bytes, 
   auto& entry = entries_[number];
   if (!entry) entry = mapped ? make_mapped_entry(key) : make_entry(key);
   last_key_ = number;
+  last_entry_ = entry.get();
+  return *entry;
+}
+
+// Settled from the beginning; in a map of their own, so that calls without a wish look nothing more up.
+Chooser::Entry& Chooser::entry_with(const CallSignature& call, std::size_t bytes, const CallWish& wish) {
+  const TuningKey key{call.collective, call.root, SizeClass::of(bytes), !order_matters(call)};
+  auto& entry = wished_[{packed(key), wish}];
+  if (!entry) {
+    auto made = std::make_unique<Entry>();
+    made->key = key;
+    made->question = {key.collective, key.root, membership_.ranks, key.size};
+    serve_wish(*made, wish, "asked for with the call");
+    entry = std::move(made);
+  }
+  last_key_ = ~std::uint64_t{0};
   last_entry_ = entry.get();
   return *entry;
 }

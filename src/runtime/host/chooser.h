@@ -18,12 +18,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "runtime/call/signature.h"
+#include "runtime/choice/asked_schedules.h"
 #include "runtime/choice/plan_cache.h"
 #include "runtime/choice/schedule_model.h"
 #include "runtime/choice/tuning/autotuner.h"
@@ -53,7 +55,14 @@ class Chooser {
   enum class Buffers : std::uint8_t { any, mapped };
 
   // The next collective, numbered one after the other, of `bytes` > 0. Throws as PlanCache::find.
-  const Served& begin(const CallSignature& call, std::size_t bytes, Buffers buffers = Buffers::any);
+  // `wish`: of this call alone, or null.
+  const Served& begin(const CallSignature& call, std::size_t bytes, Buffers buffers = Buffers::any,
+                      const CallWish* wish = nullptr);
+  // Whether there is a schedule by that algorithm.
+  bool can_serve(const std::string& algorithm, Collective collective, Rank root) {
+    return asked_.can_serve(algorithm, collective, root, membership_.ranks, membership_.settings,
+                            schedule_model_.get());
+  }
   // Whether the call that began last, made again, would be served the same way, and nobody be asked or told anything.
   bool at_rest() const {
     return !background_synthesis_ && pending_.empty() && last_entry_ != nullptr && last_entry_->settled;
@@ -90,6 +99,7 @@ class Chooser {
   };
 
   Entry& entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers);
+  Entry& entry_with(const CallSignature& call, std::size_t bytes, const CallWish& wish);
   std::unique_ptr<Entry> make_entry(const TuningKey& key);
   std::vector<Ranked> ranking(const Question& question, const Settings& settings);
   void serve_wish(Entry& entry, const CallWish& wish, const char* why);
@@ -117,6 +127,8 @@ class Chooser {
   std::unique_ptr<ScheduleModel> schedule_model_;              // when the user has named the links
   std::unique_ptr<BackgroundSynthesis> background_synthesis_;  // likewise
   std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> entries_;
+  std::map<std::pair<std::uint64_t, CallWish>, std::unique_ptr<Entry>> wished_;  // with single calls
+  AskedSchedules asked_;
   std::uint64_t last_key_ = ~std::uint64_t{0};
   Entry* last_entry_ = nullptr;
 

@@ -41,6 +41,17 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       trace_(CallTrace::of_rank(membership.title(), membership.identity_text(), membership.rank, membership.ranks)),
       is_plain_(net_ == nullptr && !trace_) {}
 
+// Out of the way of plain calls, which ask for no options: what repeats is a plain call.
+void Executor::begin(const CollectiveRequest& request, const CallOptions& options) {
+  struct Asked {
+    const CallOptions*& place;
+    ~Asked() { place = nullptr; }
+  };
+  const Asked asked{asked_ = &options};
+  current_.repeatable = false;
+  begin(request);
+}
+
 void Executor::begin(const CollectiveRequest& request) {
   if (repeats(request)) return begin_again(request);
   const NoCancellation uncancelled;  // plans are made, buffers mapped, lines logged
@@ -49,13 +60,15 @@ void Executor::begin(const CollectiveRequest& request) {
   current_.signature = {++count_, request.collective, request.count, request.type, request.reduction.op, request.root};
   if (!about.reduces) current_.signature.op = ReduceOp::sum;
   if (!about.rooted) current_.signature.root = 0;
+  if (asked_ != nullptr) current_.signature.options = asked_->digest();
   current_.collective = true;
   calls_.enter(current_.signature);
   measure_arrival();
   if (trace_) trace_begin();
 
   // What is asked for goes before buffers in place.
-  if (membership_.wish_of(request) != nullptr || !mapped_.due(request)) return serve(request, Chooser::Buffers::any);
+  if (own_wish() != nullptr || membership_.wish_of(request) != nullptr || !mapped_.due(request))
+    return serve(request, Chooser::Buffers::any);
   mapped_.begin(request);
   comparing_ = request;
 }
@@ -67,7 +80,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
     connections_.unmap_buffers();
   const CollectiveInfo& about = info(request.collective);
   const std::size_t bytes = request.count * size_bytes(request.type);
-  const Chooser::Served& served = chooser_.begin(current_.signature, bytes, buffers);
+  const Chooser::Served& served = chooser_.begin(current_.signature, bytes, buffers, own_wish());
   if (trace_) trace_choice(served.choice);
   const bool fresh = geometry_.fit(request, served.choice, *served.plan, connections_.sees_peers_buffers());
   current_.hash = current_.signature.call_hash();
@@ -83,7 +96,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
   if (net_ != nullptr && fresh) use_peers(served.plan->program, connections_.of(shape.kind));
   current_.compares = about.rooted;
   current_.repeatable = !call.scaled && call.divisor <= 1 && shape.streamed_bytes == 0 && chooser_.at_rest() &&
-                        !mapped_.may_concern(bytes);
+                        !mapped_.may_concern(bytes) && own_wish() == nullptr;
 }
 
 // Programs make the same call again and again. Then the choice and the geometry stand, and only the buffers and the
@@ -148,7 +161,10 @@ void Executor::measure_arrival() {
   arrivals_.enter(count_, {call.collective, SizeClass::of(bytes).number}, bytes);
 }
 
-void Executor::trace_begin() { current_.collective ? trace_->begin(current_.signature) : trace_->begin_transfers(); }
+void Executor::trace_begin() {
+  if (!current_.collective) return trace_->begin_transfers();
+  trace_->begin(current_.signature, asked_ == nullptr ? 0 : asked_->tag);
+}
 
 void Executor::trace_choice(const Choice& choice) { trace_->note_choice(text(choice)); }
 

@@ -39,6 +39,7 @@ class Executor final : private WaitingCall {
 
   // Begins a collective (count > 0, more than one rank), or a batch of point-to-point transfers. One at a time.
   void begin(const CollectiveRequest& request);
+  void begin(const CollectiveRequest& request, const CallOptions& options);
   void begin(std::span<const PointToPointRequest> batch);
 
   using Progress = runtime::Progress;
@@ -81,6 +82,12 @@ class Executor final : private WaitingCall {
   // After a turn that moved something: a call that never waits ends, too, when somebody wants that, or when a rank of a
   // communicator over hosts is gone.
   Progress look_up() { return health_.is_stopped() || net_ != nullptr ? look_at_news() : Progress::moved; }
+  // See Chooser.
+  bool can_serve(const std::string& algorithm, Collective collective, Rank root) {
+    return chooser_.can_serve(algorithm, collective, root);
+  }
+  // Somebody else wants the call to end: check_health() says who.
+  bool is_stopped() const { return health_.is_stopped(); }
 
   // See CallHealth::check.
   Progress check_health();
@@ -107,6 +114,8 @@ class Executor final : private WaitingCall {
   Progress advance() override { return step(); }
 
   void serve(const CollectiveRequest& request, Chooser::Buffers buffers);
+  // Of the call that begins; null where it asks for nothing.
+  const CallWish* own_wish() const { return asked_ != nullptr && !asked_->wish.empty() ? &asked_->wish : nullptr; }
   bool repeats(const CollectiveRequest& request) const;
   void begin_again(const CollectiveRequest& request);
   Progress step_observed();
@@ -154,6 +163,7 @@ class Executor final : private WaitingCall {
     bool compares = false;    // with all ranks', at its end
   };
   Current current_;
+  const CallOptions* asked_ = nullptr;          // while a call with options begins
   std::atomic<bool> ended_early_{false};        // some call; set by whichever thread ends it
   std::uint64_t count_ = 0;                     // of collectives
   std::optional<CollectiveRequest> comparing_;  // begins when the ranks have compared their buffers

@@ -37,8 +37,9 @@ struct MeasuredChoices {
 };
 
 struct Membership {
-  std::string name;            // of the communicator, may be empty
-  std::uint64_t identity = 0;  // the same at all ranks, another one at every communicator
+  std::string name;              // of the communicator, may be empty
+  std::int64_t timeout_ms = -1;  // CommunicatorOptions::timeout_ms
+  std::uint64_t identity = 0;    // the same at all ranks, another one at every communicator
   Rank rank = 0;
   int ranks = 1;
   Settings settings;        // rank 0's

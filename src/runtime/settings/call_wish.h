@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -15,7 +16,20 @@ struct CallWish {
   ProtocolChoice protocol = ProtocolChoice::automatic;
   std::size_t slice_bytes = 0;  // 0: no wish
 
-  bool operator==(const CallWish&) const = default;
+  auto operator<=>(const CallWish&) const = default;
+  bool empty() const { return *this == CallWish{}; }
+};
+
+// What a program asks for with a single call. The wish is the same at all ranks, the rest is each rank's own.
+struct CallOptions {
+  CallWish wish;
+  bool must = false;             // the algorithm, or an error
+  std::int64_t timeout_ms = -1;  // as SCCL_TIMEOUT_MS; negative: the communicator's
+  int most_blocks = 0;           // of its kernel; 0: the communicator's
+  std::uint64_t tag = 0;         // for the trace; 0: none
+  void* launched = nullptr;      // an event of the device, recorded when the call's kernel has been launched
+  // Of what ranks must agree on; 0: nothing is wished.
+  std::uint32_t digest() const;
 };
 
 // The settings by which such a call is served. Nothing is measured for it: who asks for a schedule gets that one.

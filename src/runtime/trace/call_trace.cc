@@ -34,12 +34,13 @@ CallTrace::~CallTrace() {
   file_->flush();
 }
 
-void CallTrace::begin(const CallSignature& call) {
+void CallTrace::begin(const CallSignature& call, std::uint64_t tag) {
   const CollectiveInfo& about = info(call.collective);
   std::string args = fmt::format(R"("number":{},"communicator":{},"count":{},"type":{})", call.sequence,
                                  trace::quoted(identity_), call.count, trace::quoted(info(call.type).name));
   if (about.reduces) args += fmt::format(R"(,"op":{})", trace::quoted(sccl::name(call.op)));
   if (about.rooted) args += fmt::format(R"(,"root":{})", call.root);
+  if (tag != 0) args += fmt::format(R"(,"tag":{})", tag);
   begin_at(std::string(about.call_name), std::move(args));
 }
 

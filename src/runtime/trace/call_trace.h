@@ -33,7 +33,8 @@ class CallTrace {
 
   // A call that has not ended failed before this one. A collective is served as the last one was until note_choice()
   // says otherwise.
-  void begin(const CallSignature& call);
+  // `tag`: the program's own, of this call; 0: none.
+  void begin(const CallSignature& call, std::uint64_t tag = 0);
   void begin_transfers();
   // What serves the call, in words.
   void note_choice(std::string choice) { choice_ = std::move(choice); }

@@ -17,13 +17,15 @@ StallLimits stall_limits() {
 }
 
 void StallWatch::check(Rank rank, std::chrono::milliseconds waited, const std::function<std::string()>& text,
-                       const Cause& cause) {
+                       const Cause& cause, std::int64_t timeout_ms) {
   if (waited.count() < next_ms_) return;
   if (!limits_) limits_ = stall_limits();
-  if (limits_->timeout_ms > 0 && waited.count() >= limits_->timeout_ms) {
+  const std::int64_t limit_ms = timeout_ms < 0 ? limits_->timeout_ms : timeout_ms;
+  if (limit_ms > 0 && waited.count() >= limit_ms) {
     const auto known = cause ? cause() : std::nullopt;
-    fail(ErrorCode::remote_error, "rank {} gave up after {} ms in {}: {}SCCL_TIMEOUT_MS={} allows no more", rank,
-         waited.count(), text(), known ? *known + "; " : "", limits_->timeout_ms);
+    fail(ErrorCode::remote_error, "rank {} gave up after {} ms in {}: {}{}={} allows no more", rank, waited.count(),
+         text(), known ? *known + "; " : "", timeout_ms < 0 ? "SCCL_TIMEOUT_MS" : "the configuration's timeout",
+         limit_ms);
   }
   if (next_notice_ms_ == 0) next_notice_ms_ = limits_->notice_ms;
   if (waited.count() >= next_notice_ms_) {

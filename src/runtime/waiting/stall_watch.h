@@ -21,10 +21,10 @@ StallLimits stall_limits();
 class StallWatch {
  public:
   // `waited` without any progress; `text` says in what, and `cause`, when it is known, why that may never end. Throws
-  // remote_error after SCCL_TIMEOUT_MS.
+  // remote_error after timeout_ms, which goes before SCCL_TIMEOUT_MS unless it is negative; 0 is none.
   using Cause = std::function<std::optional<std::string>()>;
   void check(Rank rank, std::chrono::milliseconds waited, const std::function<std::string()>& text,
-             const Cause& cause = nullptr);
+             const Cause& cause = nullptr, std::int64_t timeout_ms = -1);
   // Something moved.
   void reset() { next_ms_ = next_notice_ms_ = 0; }
 

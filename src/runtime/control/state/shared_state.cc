@@ -31,7 +31,7 @@ void CallRecord::publish(const CallSignature& call) {
   sequence.store(0, std::memory_order_relaxed);
   count.store(call.count, std::memory_order_release);
   packed.store(pack(call), std::memory_order_release);
-  windows.store(static_cast<std::uint64_t>(call.input_window) << 32 | call.output_window, std::memory_order_release);
+  extras.store(call.extras(), std::memory_order_release);
   sequence.store(call.sequence, std::memory_order_release);  // pairs with read()
 }
 
@@ -44,9 +44,7 @@ bool CallRecord::read(std::uint64_t wanted, CallSignature& call) const {
   call.type = static_cast<DataType>(bits >> 40 & 0xff);
   call.op = static_cast<ReduceOp>(bits >> 32 & 0xff);
   call.root = static_cast<Rank>(static_cast<std::uint32_t>(bits));
-  const std::uint64_t both = windows.load(std::memory_order_acquire);
-  call.input_window = static_cast<std::uint32_t>(both >> 32);
-  call.output_window = static_cast<std::uint32_t>(both);
+  call.set_extras(extras.load(std::memory_order_acquire));
   return sequence.load(std::memory_order_acquire) == wanted;
 }
 

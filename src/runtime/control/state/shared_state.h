@@ -24,7 +24,7 @@ struct CallRecord {
   std::atomic<std::uint64_t> sequence{0};
   std::atomic<std::uint64_t> count{0};
   std::atomic<std::uint64_t> packed{0};
-  std::atomic<std::uint64_t> windows{0};
+  std::atomic<std::uint64_t> extras{0};  // windows and options
 
   void publish(const CallSignature& call);
   // False when the record holds another call, or is being written.

@@ -34,7 +34,7 @@ const Plan& DeviceChooser::plan(const CollectiveRequest& request, const Choice& 
 
 Choice DeviceChooser::choose(const CollectiveRequest& request, const Windows& windows, gpu::Stream stream) {
   // Calls in place are one pass, and a wish is granted as it is: other forms need not be tried.
-  if (windows || membership_.wish_of(request) != nullptr) return usual_choice(request, windows);
+  if (windows || wish_of(request) != nullptr) return usual_choice(request, windows);
   // Only exploration needs to know.
   const bool captured = membership_.settings.tune == TuneMode::online &&
                         gpu::capture_of(*membership_.on_device->device.driver, stream).id != 0;
@@ -47,15 +47,18 @@ Choice DeviceChooser::usual_choice(const CollectiveRequest& request, const Windo
   const CallShape shape{request.collective, bytes_of(request), membership_.ranks};
   DeviceReach usable = reach();
   usable.direct = usable.direct || windows;
-  return choose_on_device(shape, WishedSettings(membership_.settings, membership_.wish_of(request)).get(), usable);
+  return choose_on_device(shape, WishedSettings(membership_.settings, wish_of(request)).get(), usable);
 }
 
 Choice DeviceChooser::choose_on_links(const CollectiveRequest& request, const Windows& windows) {
   const Rank root = root_of(request);
   const Question question{request.collective, root, membership_.ranks, SizeClass::of(bytes_of(request))};
-  Choice& known = modelled_[{question.collective, root, question.size.typical_bytes(), windows.has_value()}];
+  Choice once;
+  Choice& known = own_ != nullptr
+                      ? once
+                      : modelled_[{question.collective, root, question.size.typical_bytes(), windows.has_value()}];
   if (!known.planner.empty()) return known;
-  const WishedSettings settings(membership_.settings, membership_.wish_of(request));
+  const WishedSettings settings(membership_.settings, wish_of(request));
   const auto direct = windows ? direct_on_links(question, settings.get(), *schedule_model_) : std::nullopt;
   known = direct ? *direct : rank_on_device_links(question, settings.get(), *schedule_model_, reach()).front().choice;
   return known;
@@ -68,7 +71,7 @@ Choice DeviceChooser::choose_for_stream(const CollectiveRequest& request) {
   if (schedule_model_) {
     choice = usual_choice(request, {});
   } else {
-    Settings settings = WishedSettings(membership_.settings, membership_.wish_of(request)).get();
+    Settings settings = WishedSettings(membership_.settings, wish_of(request)).get();
     settings.protocol = ProtocolChoice::simple;
     choice = choose_on_device({request.collective, bytes_of(request), membership_.ranks}, settings, {true, false});
   }

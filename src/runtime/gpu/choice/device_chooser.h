@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "runtime/call/requests.h"
+#include "runtime/choice/asked_schedules.h"
 #include "runtime/choice/plan_cache.h"
 #include "runtime/choice/schedule_model.h"
 #include "runtime/gpu/choice/device_tuner.h"
@@ -29,6 +30,14 @@ class DeviceChooser {
   // The choice's plan. Plans live as long as this.
   const Plan& plan(const CollectiveRequest& request, const Choice& choice);
 
+  // What the calls that come wish, before what the tuner plugin wishes; null: nothing.
+  void set_wish(const CallWish* own) { own_ = own; }
+  // Whether there is a schedule by that algorithm.
+  bool can_serve(const std::string& algorithm, Collective collective, Rank root) {
+    return asked_.can_serve(algorithm, collective, root, membership_.ranks, membership_.settings,
+                            schedule_model_.get());
+  }
+
   // Times calls; asked after choose(), see DeviceTuner::take_clock.
   DeviceTuner& tuner() { return tuner_; }
 
@@ -36,6 +45,9 @@ class DeviceChooser {
   Choice usual_choice(const CollectiveRequest& request, const Windows& windows);
   Choice choose_on_links(const CollectiveRequest& request, const Windows& windows);
   DeviceReach reach() const;
+  const CallWish* wish_of(const CollectiveRequest& request) const {
+    return own_ != nullptr ? own_ : membership_.wish_of(request);
+  }
 
   Membership& membership_;
   PlanCache plans_;
@@ -43,6 +55,8 @@ class DeviceChooser {
   // By size class, and whether in windows.
   std::map<std::tuple<Collective, Rank, std::size_t, bool>, Choice> modelled_;
   DeviceTuner tuner_;
+  AskedSchedules asked_;
+  const CallWish* own_ = nullptr;
 };
 
 }  // namespace sccl::runtime

@@ -4,15 +4,17 @@
 
 namespace sccl::runtime {
 
-void CollectiveRecords::enter(const CollectiveRequest& request, const std::optional<SymmetricWindows::Pair>& used) {
+void CollectiveRecords::enter(const CollectiveRequest& request, const std::optional<SymmetricWindows::Pair>& used,
+                              std::uint32_t options) {
   CallSignature signature{++calls_,     request.collective,   request.count,
                           request.type, request.reduction.op, request.root};
   if (!info(request.collective).reduces) signature.op = ReduceOp::sum;
   if (!info(request.collective).rooted) signature.root = 0;
   if (used) {
-    signature.input_window = used->input.number;
-    signature.output_window = used->output.number;
+    signature.input_window = static_cast<std::uint16_t>(used->input.number);
+    signature.output_window = static_cast<std::uint16_t>(used->output.number);
   }
+  signature.options = options;
   membership_.control.calls().enter(signature);
 }
 

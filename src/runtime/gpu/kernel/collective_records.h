@@ -20,7 +20,9 @@ class CollectiveRecords {
   explicit CollectiveRecords(Membership& membership) : membership_(membership) {}
 
   // The next collective. `used`: the windows in which its buffers are used in place.
-  void enter(const CollectiveRequest& request, const std::optional<SymmetricWindows::Pair>& used);
+  // `options`: CallOptions::digest(), 0 where the call has none.
+  void enter(const CollectiveRequest& request, const std::optional<SymmetricWindows::Pair>& used,
+             std::uint32_t options);
   // Fills in what is the same however the collective that was entered last is run.
   void describe(device::Call& call, const CollectiveRequest& request) const;
   // Whether log_choice() has a reader, and the line of the log: what serves the collective that was entered last.

@@ -69,12 +69,53 @@ void DeviceExecutor::prepare(const CollectiveRequest& request) {
                                                : prepare_in_kernel(request, stream);
 }
 
+void DeviceExecutor::prepare(const CollectiveRequest& request, const CallOptions& options) {
+  struct Asked {
+    DeviceExecutor& executor;
+    ~Asked() {
+      executor.asked_ = nullptr;
+      executor.chooser_.set_wish(nullptr);
+    }
+  };
+  const Asked asked{*this};
+  asked_ = &options;
+  chooser_.set_wish(options.wish.empty() ? nullptr : &options.wish);
+  prepare(request);
+  apply(options, prepared_.last());
+}
+
+// A call that its stream orders has its number when it is enqueued, and is no one kernel: its event comes at its end.
+void DeviceExecutor::apply(const CallOptions& options, PreparedCall& prepared) {
+  if (!prepared.in_stream) {
+    prepared.launched = options.launched;
+    if (options.timeout_ms >= 0) watch_.in_flight().limit_waits(prepared.sequence, options.timeout_ms);
+    return;
+  }
+  const gpu::Driver& driver = *membership_.on_device->device.driver;
+  prepared.in_stream = [this, &driver, enqueue = std::move(prepared.in_stream), event = options.launched,
+                        timeout_ms = options.timeout_ms, stream = prepared.stream](device::u64 sequence) {
+    if (timeout_ms >= 0) watch_.in_flight().limit_waits(sequence, timeout_ms);
+    enqueue(sequence);
+    if (event == nullptr) return;
+    driver.check(driver.event_record(event, stream), "recording the event of config.launchCompletionEvent");
+  };
+}
+
+void DeviceExecutor::check_launch_events() const {
+  const gpu::Driver& driver = *membership_.on_device->device.driver;
+  if (driver.launch_with != nullptr && driver.version >= gpu::kLaunchEventsSince) return;
+  fail(ErrorCode::invalid_usage,
+       "rank {}: config.launchCompletionEvent needs a CUDA driver of 12.3 or later: leave it NULL, and record an event "
+       "on the stream after the call",
+       membership_.rank);
+}
+
 void DeviceExecutor::prepare_in_kernel(const CollectiveRequest& request, gpu::Stream stream) {
   const DeviceChooser::Windows windows =
       membership_.on_device->direct ? std::nullopt : windows_.find(request, membership_.ranks);
   const Choice choice = chooser_.choose(request, windows, stream);
   const DeviceChooser::Windows used = choice.form == Form::direct ? windows : std::nullopt;
-  records_.enter(request, used);
+  records_.enter(request, used, options_digest());
   const Plan& plan = chooser_.plan(request, choice);
   if (used) withdrawal_.lend_buffers();
   PreparedCall& prepared = prepared_.add(stream);
@@ -82,14 +123,14 @@ void DeviceExecutor::prepare_in_kernel(const CollectiveRequest& request, gpu::St
   prepared.clock = chooser_.tuner().take_clock();
   KernelCalls::reset_arguments(prepared);
   records_.describe(prepared.call.call, request);
-  kernels_.prepare(prepared, request, {plan, choice, used});
+  kernels_.prepare(prepared, request, {plan, choice, used, asked_ == nullptr ? 0 : asked_->most_blocks});
   if (CollectiveRecords::logs_choices())
     records_.log_choice(
         choice, fmt::format("{} channels of {} blocks", prepared.call.channels, prepared.call.blocks_per_channel));
 }
 
 void DeviceExecutor::prepare_in_stream(const CollectiveRequest& request, gpu::Stream stream) {
-  records_.enter(request, std::nullopt);
+  records_.enter(request, std::nullopt, options_digest());
   const Choice choice = chooser_.choose_for_stream(request);
   device::Call call{};
   records_.describe(call, request);

@@ -46,6 +46,7 @@ class DeviceExecutor {
   // wait for that of another. Legal while the stream is being captured. Throw the error of an earlier call that could
   // not end.
   void prepare(const CollectiveRequest& request);
+  void prepare(const CollectiveRequest& request, const CallOptions& options);
   void prepare(std::span<const PointToPointRequest> batch);
   void prepare(const PutRequest& request);
   void prepare(std::span<const SignalWait> waits, StreamHandle stream);
@@ -57,6 +58,12 @@ class DeviceExecutor {
   // All of them. Also when something is thrown: then nothing stays prepared.
   void launch_all();
   void drop_prepared() noexcept;
+  // See DeviceChooser.
+  bool can_serve(const std::string& algorithm, Collective collective, Rank root) {
+    return chooser_.can_serve(algorithm, collective, root);
+  }
+  // Throws invalid_usage where the driver does not tell when a kernel has been launched.
+  void check_launch_events() const;
   // Between prepare() and launching: see LaunchPace::keep.
   void keep_pace();
 
@@ -77,6 +84,8 @@ class DeviceExecutor {
   void stop() noexcept { watch_.in_flight().stop_kernels(); }
 
  private:
+  void apply(const CallOptions& options, PreparedCall& prepared);
+  std::uint32_t options_digest() const { return asked_ == nullptr ? 0 : asked_->digest(); }
   void prepare_in_kernel(const CollectiveRequest& request, gpu::Stream stream);
   void prepare_in_stream(const CollectiveRequest& request, gpu::Stream stream);
 
@@ -93,6 +102,8 @@ class DeviceExecutor {
   KernelCalls kernels_;
   OneSidedKernels one_sided_;
   std::optional<StreamedCalls> streams_;  // where some calls are ordered by streams
+
+  const CallOptions* asked_ = nullptr;  // while a call with options is prepared
 
   // The last member: a turn of the watch reports failures to the owner, who comes back to withdraw(). So the thread
   // starts when every member has been made, and has ended before any of them goes.

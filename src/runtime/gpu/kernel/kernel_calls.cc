@@ -73,7 +73,7 @@ void KernelCalls::prepare(PreparedCall& prepared, const CollectiveRequest& reque
   // In place there is nothing to wait for between slices.
   call.slice_elements = direct ? longest : slot_bytes / element_bytes;
   arguments_.fill(arguments, service.plan.program,
-                  {longest * element_bytes, least_part_bytes(direct, call.protocol), false});
+                  {longest * element_bytes, least_part_bytes(direct, call.protocol), false, service.most_blocks});
   prepared.sequence = sequence_.next(prepared.capture);
   programs_.place(prepared, service.plan);
   const bool computes = (reduces && membership_.ranks > 1) || call.scaled;

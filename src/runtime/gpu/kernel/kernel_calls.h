@@ -28,6 +28,7 @@ class KernelCalls {
     const Plan& plan;
     const Choice& choice;
     std::optional<SymmetricWindows::Pair> windows;  // in which both buffers lie
+    int most_blocks = 0;                            // 0: as many as the rank has
   };
   // `prepared` is a new call, described (CollectiveRecords::describe) after reset_arguments().
   void prepare(PreparedCall& prepared, const CollectiveRequest& request, const Service& service);

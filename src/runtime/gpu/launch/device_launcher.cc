@@ -46,8 +46,14 @@ gpu::Status DeviceLauncher::enqueue(PreparedCall& call) {
   if (status != 0) return status;
   void* parameters[] = {call.one_sided ? static_cast<void*>(call.one_sided.get()) : &call.call};
   const PreparedCall::KernelShape& kernel = call.kernel;
-  return driver_.launch(kernel.function, kernel.blocks, 1, 1, kernel.threads, 1, 1,
-                        static_cast<unsigned>(kernel.shared_bytes), call.stream, parameters, nullptr);
+  const auto shared_bytes = static_cast<unsigned>(kernel.shared_bytes);
+  if (call.launched == nullptr)
+    return driver_.launch(kernel.function, kernel.blocks, 1, 1, kernel.threads, 1, 1, shared_bytes, call.stream,
+                          parameters, nullptr);
+  gpu::LaunchAttribute tells;
+  tells.event = call.launched;
+  const gpu::LaunchConfig config{{kernel.blocks, 1, 1}, {kernel.threads, 1, 1}, shared_bytes, call.stream, &tells, 1};
+  return driver_.launch_with(&config, kernel.function, parameters, nullptr);
 }
 
 void DeviceLauncher::launch_in_stream(PreparedCall& call) {

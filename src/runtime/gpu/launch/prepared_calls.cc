@@ -13,6 +13,7 @@ PreparedCall& PreparedCalls::add(gpu::Stream stream) {
   call.sequence = 0;
   call.upload = {};
   call.clock = nullptr;
+  call.launched = nullptr;
   call.one_sided = nullptr;
   ++count_;
   return call;

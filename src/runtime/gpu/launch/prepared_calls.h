@@ -35,6 +35,7 @@ struct PreparedCall {
   device::u64 sequence = 0;  // 0: captured
   KernelShape kernel;
   Upload upload;
+  void* launched = nullptr;             // an event of the program, recorded when the kernel has begun
   DeviceTuner::Clock* clock = nullptr;  // null: the call is not timed
   device::gpu::CallArguments call;
   std::unique_ptr<device::gpu::OneSidedArguments> one_sided;  // instead of `call`
@@ -50,6 +51,8 @@ class PreparedCalls {
   // The first that has not been taken; null: there is none. take() takes it.
   const PreparedCall* first() const { return taken_ == count_ ? nullptr : calls_[taken_].get(); }
   PreparedCall* take();
+  // The one that was added last.
+  PreparedCall& last() { return *calls_[count_ - 1]; }
   void drop() noexcept { taken_ = count_ = 0; }
 
  private:

@@ -59,7 +59,8 @@ void KernelArguments::set_split(CallArguments& arguments, const kernels::FlatPro
   arguments.split = {static_cast<u32>(devices.layout.channels()), geometry.least_part_bytes};
   arguments.parts_by_chunk = geometry.parts_by_chunk;
   arguments.channels = device::parts_of(arguments.split, geometry.longest_bytes);
-  const u32 room = static_cast<u32>(devices.blocks) / arguments.channels;
+  const int blocks = geometry.most_blocks > 0 ? std::min(geometry.most_blocks, devices.blocks) : devices.blocks;
+  const u32 room = static_cast<u32>(blocks) / arguments.channels;
   arguments.blocks_per_channel = std::clamp(static_cast<u32>(flat.lane_count()), 1u, std::max(1u, room));
 }
 

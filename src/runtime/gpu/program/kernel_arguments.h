@@ -27,6 +27,7 @@ class KernelArguments {
     std::size_t longest_bytes = 0;  // of a chunk
     std::size_t least_part_bytes = 0;
     bool parts_by_chunk = false;  // every chunk has its own number of parts
+    int most_blocks = 0;          // 0: as many as the rank has
   };
   // Everything is zero but the table of chunks, which is filled as far as it is used.
   static void reset(device::gpu::CallArguments& arguments);

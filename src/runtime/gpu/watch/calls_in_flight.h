@@ -24,6 +24,17 @@ class CallsInFlight {
   // The kernel of this number is one of PutSignal, Signal or WaitSignal; 0: captured.
   void launched_one_sided(device::u64 sequence) { one_sided_.store(sequence, std::memory_order_relaxed); }
 
+  // Until the call of this number has ended, its time limit stands instead of the communicator's.
+  void limit_waits(device::u64 sequence, std::int64_t timeout_ms) {
+    limit_ms_.store(timeout_ms, std::memory_order_relaxed);
+    limited_.store(sequence, std::memory_order_release);  // pairs with timeout_ms()
+  }
+  // As StallWatch::check takes it.
+  std::int64_t timeout_ms() const {
+    const device::u64 limited = limited_.load(std::memory_order_acquire);  // pairs with limit_waits()
+    return finished() < limited ? limit_ms_.load(std::memory_order_relaxed) : membership_.timeout_ms;
+  }
+
   // Everything that was enqueued has ended, as far as the host knows.
   bool idle() const;
   // Kernels end soon, whatever they wait for.
@@ -58,6 +69,8 @@ class CallsInFlight {
   device::gpu::HostWords& words_;
   std::optional<StreamWatch> streams_;
   std::atomic<device::u64> launched_{0};
+  std::atomic<device::u64> limited_{0};
+  std::atomic<std::int64_t> limit_ms_{0};
   std::atomic<device::u64> one_sided_{0};  // the number of the last kernel that was one, for texts
   Rank asked_about_ = -1;                  // see still_awaits
 };

@@ -69,8 +69,9 @@ void DeviceWatch::look() {
   check_device();
   calls.note_waits(in_flight_.take_waits());
   health_.check(waited());
-  stall_.check(membership_.rank, std::chrono::duration_cast<std::chrono::milliseconds>(waited()),
-               [&] { return in_flight_.text(); });
+  stall_.check(
+      membership_.rank, std::chrono::duration_cast<std::chrono::milliseconds>(waited()),
+      [&] { return in_flight_.text(); }, nullptr, in_flight_.timeout_ms());
 }
 
 // Also true when nothing is in flight.
