@@ -130,6 +130,17 @@ int cuStreamSynchronize(void* stream) {
   found->drain();
   return enter_unsafe("cuStreamSynchronize");  // a kernel may have faulted meanwhile
 }
+int cuStreamQuery(void* stream) {
+  if (const int code = enter_unsafe("cuStreamQuery")) return code;
+  const auto found = stream_of(stream);
+  if (!found) return kInvalidHandle;
+  if (found->capture) {
+    ++state().violations;
+    return kCaptureUnsupported;
+  }
+  const std::lock_guard lock(found->mutex);
+  return found->completed == found->pushed ? kSuccess : kNotReady;
+}
 int cuStreamIsCapturing(void* stream, int* status) {
   if (const int code = enter("cuStreamIsCapturing")) return code;
   if (capture_beside_legacy(stream)) return kCaptureImplicit;

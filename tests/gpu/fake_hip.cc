@@ -53,6 +53,7 @@ int cuStreamDestroy_v2(void* s);
 int cuStreamSynchronize(void* s);
 int cuStreamWaitEvent(void* s, void* e, unsigned f);
 int cuStreamIsCapturing(void* s, int* c);
+int cuStreamQuery(void* s);
 int cuStreamGetCaptureInfo_v2(void* s, int* c, u64* id, void** g, const void*** n, unsigned long* k);
 int cuThreadExchangeStreamCaptureMode(int* m);
 int cuEventCreate(void** e, unsigned f);
@@ -165,6 +166,7 @@ int hipStreamCreateWithFlags(void** s, unsigned f) { return cuStreamCreate(s, f)
 int hipStreamDestroy(void* s) { return cuStreamDestroy_v2(s); }
 int hipStreamSynchronize(void* s) { return cuStreamSynchronize(s); }
 int hipStreamWaitEvent(void* s, void* e, unsigned f) { return cuStreamWaitEvent(s, e, f); }
+int hipStreamQuery(void* s) { return cuStreamQuery(s); }
 int hipStreamIsCapturing(void* s, int* c) { return cuStreamIsCapturing(s, c); }
 int hipStreamGetCaptureInfo_v2(void* s, int* c, u64* id, void** g, const void*** n, unsigned long* k) {
   return cuStreamGetCaptureInfo_v2(s, c, id, g, n, k);

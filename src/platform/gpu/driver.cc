@@ -103,6 +103,7 @@ void fill_work(Table& table, Driver& d) {
   table.need(d.stream_create, {"cuStreamCreate", "hipStreamCreateWithFlags"});
   table.need(d.stream_destroy, {"cuStreamDestroy_v2", "hipStreamDestroy"});
   table.need(d.stream_synchronize, {"cuStreamSynchronize", "hipStreamSynchronize"});
+  table.want(d.stream_query, {"cuStreamQuery", "hipStreamQuery"});
   table.need(d.stream_wait_event, {"cuStreamWaitEvent", "hipStreamWaitEvent"});
   table.want(d.stream_wait_value, {"cuStreamWaitValue32_v2", nullptr});
   table.want(d.stream_write_value, {"cuStreamWriteValue32_v2", nullptr});

@@ -164,6 +164,7 @@ struct Driver {
   Status (*stream_create)(Stream*, unsigned flags);
   Status (*stream_destroy)(Stream);
   Status (*stream_synchronize)(Stream);
+  Status (*stream_query)(Stream);  // may be null
   Status (*stream_wait_event)(Stream, void* event, unsigned);
   // CUDA only: HIP's flags lie in special memory that processes cannot share.
   Status (*stream_wait_value)(Stream, Address, std::uint32_t, unsigned flags);     // may be null

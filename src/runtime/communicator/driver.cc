@@ -1,9 +1,11 @@
 #include "runtime/communicator/driver.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <new>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/cancellation.h"
@@ -19,6 +21,9 @@
 
 namespace sccl::runtime {
 namespace {
+
+// Between two looks at a stream of the program.
+constexpr std::chrono::microseconds kStreamPause{20};
 
 // Steps one executor; a failure is published to the peers before it is passed on.
 template <typename Action>
@@ -157,6 +162,14 @@ class GroupProgress {
     end();
   }
 
+  // Nothing of this work can be what the streams wait for: it comes after what is on them.
+  void await_streams() {
+    if (work_.behind.empty()) return;
+    guarded(communicator(), [&] {
+      for (const gpu::ForeignStream& stream : work_.behind) await(stream);
+    });
+  }
+
   // What is one-sided waits for nobody, so that it comes before everything that does.
   void put() {
     guarded(communicator(), [&] {
@@ -170,6 +183,20 @@ class GroupProgress {
   }
 
  private:
+  void await(const gpu::ForeignStream& stream) {
+    StallWatch watch;
+    const auto begun = std::chrono::steady_clock::now();
+    const auto text = [&] { return fmt::format("a call that comes after the work on stream {}", stream.handle()); };
+    while (!stream.has_ended()) {
+      if (executor().is_stopped())
+        fail(ErrorCode::invalid_usage, "rank {} was aborted or revoked while in {}", communicator().rank(), text());
+      std::this_thread::sleep_for(kStreamPause);
+      const auto waited = std::chrono::steady_clock::now() - begun;
+      watch.check(communicator().rank(), std::chrono::duration_cast<std::chrono::milliseconds>(waited), text, nullptr,
+                  communicator().membership().timeout_ms);
+    }
+  }
+
   // The others of this thread may go on for long, and sleep.
   void end() {
     finished_ = true;
@@ -229,7 +256,9 @@ class GroupRun {
   }
 
   void run() {
-    for (GroupProgress& progress : progress_) attempt(progress, [&] { progress.put(); });
+    for (GroupProgress& progress : progress_) attempt(progress, [&] { progress.await_streams(); });
+    for (GroupProgress& progress : progress_)
+      if (!progress.finished()) attempt(progress, [&] { progress.put(); });
     move_data();
     for (GroupProgress& progress : progress_) attempt(progress, [&] { progress.wait_for_signals(); });
     if (first_error_) throw Error(*first_error_);

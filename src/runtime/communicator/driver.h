@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "platform/gpu/foreign_stream.h"
 #include "runtime/call/requests.h"
 #include "runtime/settings/call_wish.h"
 #include "runtime/windows/one_sided.h"
@@ -27,6 +28,7 @@ struct Workload {
   std::vector<PutRequest> puts;   // before the others
   std::vector<SignalWait> waits;  // after the others
   StreamHandle wait_stream = nullptr;
+  std::vector<gpu::ForeignStream> behind;  // on the host: everything comes after what is on them
 
   // Null where the collective has none.
   const CallOptions* options_of(std::size_t index) const {

@@ -147,13 +147,31 @@ Completion run_calls(const std::vector<Subject>& subjects, std::function<void()>
   return Completion::done;
 }
 
-void check_stream(Communicator& communicator, StreamHandle stream) {
-  const auto value = reinterpret_cast<std::uintptr_t>(stream);
+// Of a device, whose work a call on the host has to come after.
+bool is_foreign(Communicator& communicator, StreamHandle stream) {
   constexpr std::uintptr_t kPerThreadDefault = 2;
-  if (value > kPerThreadDefault && communicator.on_device() == nullptr)
-    fail(ErrorCode::invalid_argument,
-         "stream {} is no stream of the host platform, where work is complete when its call returns: pass NULL",
-         stream);
+  return reinterpret_cast<std::uintptr_t>(stream) > kPerThreadDefault && communicator.on_device() == nullptr;
+}
+
+// `add` puts the request into what its communicator has to do: of the open group, or at once.
+template <typename Add>
+[[gnu::cold]] Completion submit_work(const Subject& communicator, StreamHandle stream, Add add) {
+  std::optional<gpu::ForeignStream> behind;
+  if (is_foreign(*communicator, stream)) behind.emplace(stream);
+  const auto fill = [behind, add = std::move(add)](Workload& work) {
+    if (behind) work.behind.push_back(*behind);
+    add(work);
+  };
+  if (in_group()) {
+    fill(group().of(communicator));
+    return Completion::done;
+  }
+  return run_calls({communicator}, [communicator, fill] {
+    std::vector<Workload> work(1);
+    work.front().communicator = communicator;
+    fill(work.front());
+    drive(work);
+  });
 }
 
 void check_rank(const Communicator& communicator, Rank rank, const char* what) {
@@ -278,7 +296,9 @@ Completion submit_init(const Subject& communicator) {
 Completion submit(const Subject& communicator, const CollectiveRequest& request) {
   communicator->lifecycle().check_usable();
   if (info(request.collective).rooted) check_rank(*communicator, request.root, "root");
-  check_stream(*communicator, request.stream);
+  if (is_foreign(*communicator, request.stream))
+    return submit_work(communicator, request.stream,
+                       [request](Workload& work) { work.collectives.push_back(request); });
   if (in_group()) {
     group().of(communicator).collectives.push_back(request);
     return Completion::done;
@@ -292,28 +312,18 @@ Completion submit(const Subject& communicator, const CollectiveRequest& request)
 Completion submit(const Subject& communicator, const CollectiveRequest& request, const CallOptions& options) {
   communicator->lifecycle().check_usable();
   if (info(request.collective).rooted) check_rank(*communicator, request.root, "root");
-  check_stream(*communicator, request.stream);
-  AskedCall asked{0, settled(*communicator, request, options)};
-  if (in_group()) {
-    Workload& queued = group().of(communicator);
-    asked.index = queued.collectives.size();
-    queued.collectives.push_back(request);
-    queued.asked.push_back(std::move(asked));
-    return Completion::done;
-  }
-  return run_calls({communicator}, [communicator, request, asked = std::move(asked)] {
-    std::vector<Workload> work(1);
-    work.front().communicator = communicator;
-    work.front().collectives.push_back(request);
-    work.front().asked.push_back(asked);
-    drive(work);
-  });
+  return submit_work(communicator, request.stream,
+                     [request, options = settled(*communicator, request, options)](Workload& work) {
+                       work.asked.push_back({work.collectives.size(), options});
+                       work.collectives.push_back(request);
+                     });
 }
 
 Completion submit(const Subject& communicator, const PointToPointRequest& request) {
   communicator->lifecycle().check_usable();
   check_rank(*communicator, request.peer, "peer");
-  check_stream(*communicator, request.stream);
+  if (is_foreign(*communicator, request.stream))
+    return submit_work(communicator, request.stream, [request](Workload& work) { work.transfers.push_back(request); });
   if (in_group()) {
     group().of(communicator).transfers.push_back(request);
     return Completion::done;

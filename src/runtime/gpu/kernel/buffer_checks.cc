@@ -35,7 +35,7 @@ void check_buffer(const Membership& membership, const void* buffer, const char* 
   if (type == 0)
     fail(ErrorCode::invalid_argument,
          "rank {}: {} {} is memory that device {} cannot use (of the host, or freed): allocate it with cudaMalloc or "
-         "cudaMallocHost",
+         "cudaMallocHost, or work on host memory with SCCL_PLATFORM=host",
          membership.rank, which, buffer, device.ordinal);
   if (type == kDeviceMemory && managed == 0 && static_cast<int>(ordinal) != device.ordinal)
     fail(ErrorCode::invalid_argument,
