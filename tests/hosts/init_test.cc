@@ -1,6 +1,11 @@
 // Ranks of several hosts meet, tell one another what they do, and make communicators from communicators.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "checks.h"
 
@@ -116,4 +121,16 @@ TEST_CASE("engines that cannot serve are refused by all ranks with the same text
     Job job(hosts, {0, 1, 1}, {{"NCCL_NET_PLUGIN", "/nowhere/libnccl-net.so"}});
     check_all_say(job.init(), {"error", "rank 0 on host alpha", "/nowhere/libnccl-net.so"});
   }
+}
+
+TEST_CASE("a tuner plugin is told on how many hosts the ranks are", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  const auto told = std::filesystem::temp_directory_path() / ("sccl-tuner-told-" + std::to_string(::getpid()));
+  Job job(hosts, {0, 1, 1}, {{"NCCL_TUNER_PLUGIN", TUNER_PLUGIN}, {"TEST_PLUGIN_LOG", told}});
+  check_all_ok(job.init());
+  std::stringstream text;
+  text << std::ifstream(told).rdbuf();
+  std::filesystem::remove(told);
+  CHECK_THAT(text.str(), Catch::Contains("init 3 2\n"));
 }

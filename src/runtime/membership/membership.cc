@@ -179,9 +179,8 @@ class InitExchange {
     if (device_) record.device = record_of(*device_, most_blocks_);
     ::gethostname(record.host_name.data(), record.host_name.size() - 1);
     record.lets_others_fence = host::let_others_fence() ? 1 : 0;
-    if (membership_.rank == 0 && membership_.ranks > 1)
-      membership_.tuner_plugin = TunerPlugin::open({membership_.identity, membership_.ranks, 1});
-    record.has_tuner_plugin = membership_.tuner_plugin != nullptr ? 1 : 0;
+    if (membership_.rank == 0 && membership_.ranks > 1) tuner_library_ = PluginLibrary::open(kTunerPlugin);
+    record.has_tuner_plugin = tuner_library_ != nullptr ? 1 : 0;
     records_ = exchange(record);
     check_records(mine);
     membership_.heavy_fences =
@@ -287,11 +286,17 @@ class InitExchange {
     }
   }
 
-  // Rank 0 asks its plugin for all ranks. One exchange, only when there is a plugin.
+  // Rank 0 asks its plugin for all ranks. One exchange, only when there is a plugin, which learns on how many hosts the
+  // ranks are; of one that cannot be used the text is empty.
   void share_tuner_choices() {
     if (records_.front().has_tuner_plugin == 0) return;
-    const std::string text = from_rank_0(
-        [&] { return TunerChoices::ask(*membership_.tuner_plugin, tuner_situation(membership_)).to_text(); });
+    const std::string text = from_rank_0([&]() -> std::string {
+      const int hosts = std::max(1, membership_.hosts.count());
+      membership_.tuner_plugin =
+          TunerPlugin::open(std::move(tuner_library_), {membership_.identity, membership_.ranks, hosts});
+      if (!membership_.tuner_plugin) return "";
+      return TunerChoices::ask(*membership_.tuner_plugin, tuner_situation(membership_)).to_text();
+    });
     membership_.tuner = TunerChoices::from_text(text);
   }
 
@@ -518,6 +523,7 @@ class InitExchange {
   std::vector<PeerRecord> records_;
   std::optional<gpu::Device> device_;
   int most_blocks_ = 1;
+  std::shared_ptr<PluginLibrary> tuner_library_;  // rank 0's
   ProbeMemories probe_memory_{1};
   SharingOutcome shared_;
   std::string net_name_;  // ncclConfig_t.netName

@@ -100,7 +100,11 @@ bool TunerPlugin::init(const Communicator& communicator) {
 }
 
 std::unique_ptr<TunerPlugin> TunerPlugin::open(const Communicator& communicator) {
-  std::shared_ptr<PluginLibrary> library = PluginLibrary::open(kTunerPlugin);
+  return open(PluginLibrary::open(kTunerPlugin), communicator);
+}
+
+std::unique_ptr<TunerPlugin> TunerPlugin::open(std::shared_ptr<PluginLibrary> library,
+                                               const Communicator& communicator) {
   if (!library) return nullptr;
   for (int version = kNewest; version >= kOldest; --version) {
     const void* const symbol = library->find(fmt::format("ncclTunerPlugin_v{}", version));

@@ -24,6 +24,8 @@ class TunerPlugin {
   };
   // Null when there is no plugin, or it cannot be used: one line says why.
   static std::unique_ptr<TunerPlugin> open(const Communicator& communicator);
+  // The same of a library that was opened before, which may be null.
+  static std::unique_ptr<TunerPlugin> open(std::shared_ptr<PluginLibrary> library, const Communicator& communicator);
   ~TunerPlugin();
   TunerPlugin(const TunerPlugin&) = delete;
   TunerPlugin& operator=(const TunerPlugin&) = delete;
