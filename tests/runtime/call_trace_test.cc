@@ -71,7 +71,7 @@ TEST_CASE("a call, its waits and its slices become events that nest") {
   const Folder folder;
   {
     CallTrace trace(std::make_shared<TraceFile>(folder.file()), "tensor \"parallel\"", "c1", 1, 4);
-    trace.begin(all_reduce(7));
+    trace.begin(all_reduce(7), 4711);
     trace.note_choice("ring, simple");
     trace.note_slice(0, 0);
     wait_for_rank_3(trace);
@@ -90,6 +90,7 @@ TEST_CASE("a call, its waits and its slices become events that nest") {
                                  {"count", 4096},
                                  {"type", "float"},
                                  {"op", "sum"},
+                                 {"tag", 4711},
                                  {"schedule", "ring, simple"},
                                  {"outcome", "done"}});
   CHECK(calls[1]["name"] == "Send and Recv");
