@@ -32,7 +32,7 @@ constexpr IntField kIntFields[] = {
     {&ncclConfig_t::minCTAs, "minCTAs", version_code(17), 1, INT_MAX},
     {&ncclConfig_t::maxCTAs, "maxCTAs", version_code(17), 1, INT_MAX},
     {&ncclConfig_t::splitShare, "splitShare", version_code(18), 0, 1},
-    {&ncclConfig_t::trafficClass, "trafficClass", version_code(25), INT_MIN, INT_MAX},
+    {&ncclConfig_t::trafficClass, "trafficClass", version_code(26), INT_MIN, INT_MAX},
     {&ncclConfig_t::collnetEnable, "collnetEnable", version_code(27), 0, 1},
     {&ncclConfig_t::CTAPolicy, "CTAPolicy", version_code(27), 0, NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO},
     {&ncclConfig_t::shrinkShare, "shrinkShare", version_code(27), 0, 1},

@@ -20,7 +20,7 @@ struct History {
 };
 
 // The sizes of ncclConfig_t in the headers of ten generations.
-constexpr History kHistory[] = {{21400, 24}, {21700, 40}, {21800, 48}, {22500, 48},  {22700, 72},
+constexpr History kHistory[] = {{21400, 24}, {21700, 40}, {21800, 48}, {22600, 48},  {22700, 72},
                                 {22800, 80}, {22900, 88}, {23007, 96}, {23102, 112}, {23203, 120}};
 
 // As a program compiled against `history` passes it: unset fields undefined, everything beyond them garbage.
@@ -57,7 +57,9 @@ TEST_CASE("padding that later became a field is not read as one") {
   ncclConfig_t given = config_of({21800, 48});
   given.trafficClass = 12345;
   CHECK(shim::read_config(&given).trafficClass == NCCL_CONFIG_UNDEF_INT);
-  given.version = 22500;
+  given.version = 22501;
+  CHECK(shim::read_config(&given).trafficClass == NCCL_CONFIG_UNDEF_INT);
+  given.version = 22602;
   CHECK(shim::read_config(&given).trafficClass == 12345);
 }
 
