@@ -453,7 +453,7 @@ class Interpreter {
     const u8* const copied = copies && first.via == Via::local ? local(first, slice) : nullptr;
     u32 count = 0;
     bool deliveries = false;
-    bool written = false;  // a slot is among the sinks
+    bool written = false;  // a slot that several ranks read is among the sinks
     const auto place = [&](u8* sink) {
       if (Target::leads()) target_.sinks()[count] = sink;
       ++count;
@@ -467,9 +467,10 @@ class Interpreter {
       else if (destination.via == Via::local)
         place(local(destination, slice));
       else if (destination.via == Via::slot) {
-        if (Target::kLendsSlots && written && call_.lends_slots) continue;
-        written = true;
         Connection& connection = connections_[destination.connection];
+        const bool shares = Target::shares_slots(call_, connection);
+        if (shares && written) continue;
+        written = written || shares;
         target_.fills_slot(count, connection);
         place(slot_payload(connection, bytes));
       } else
@@ -506,9 +507,9 @@ class Interpreter {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via != Via::slot) continue;
       Connection& connection = connections_[destination.connection];
-      const bool borrows = call_.lends_slots && lender != nullptr;
-      Simple::header(connection).lent = borrows ? target_.lend(*lender, connection) : 0;
-      if (lender == nullptr) lender = &connection;
+      const bool shares = Target::shares_slots(call_, connection);
+      Simple::header(connection).lent = shares && lender != nullptr ? target_.lend(*lender, connection) : 0;
+      if (shares && lender == nullptr) lender = &connection;
     }
   }
 

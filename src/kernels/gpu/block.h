@@ -70,6 +70,7 @@ class Block {
   static constexpr bool kAlone = false;
   using Ll = LowLatency<Block>;
   static constexpr bool kLendsSlots = false;
+  static constexpr bool shares_slots(const Call&, const Connection&) { return false; }
   static constexpr u32 depth(const Connection&) { return kSlotCount; }
   static constexpr bool kKeepsLines = true;  // the runtime decides which links carry lines
 

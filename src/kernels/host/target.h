@@ -151,6 +151,10 @@ class HostTarget {
   // By rank: where the rank's slots lie in this process; ranks tell one another places relative to this address.
   void set_shared_memory(std::vector<u8*> bases) { bases_ = std::move(bases); }
 
+  // A slot of a message to another host is not seen by others: its payload goes there.
+  static bool shares_slots(const device::Call& call, const Connection& connection) {
+    return call.lends_slots && connection.shared_slots != nullptr;
+  }
   u64 lend(Connection& lender, Connection& borrower) {
     lender.shared_slots->lend(lender, borrower);
     const u8* const payload = device::Slots<HostTarget>::payload(lender);

@@ -102,8 +102,7 @@ void CallGeometry::make(const CollectiveRequest& request, const Choice& choice, 
   call_.type = request.type;
   call_.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
   call_.element_bytes = static_cast<u32>(element_bytes);
-  // Of a message to another host the payload goes there, not its place.
-  call_.lends_slots = !ll && plan.may_lend && !membership_.between_hosts;
+  call_.lends_slots = !ll && plan.may_lend;
   call_.slice_elements = slice / element_bytes;
   call_.slice_count = (extent.longest + call_.slice_elements - 1) / call_.slice_elements;
   call_.scratch_slot_bytes = std::min(slice, up_to_line(longest_bytes));

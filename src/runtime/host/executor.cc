@@ -93,7 +93,8 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
   if (about.reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call);
   const HostShape& shape = geometry_.shape();
   lanes_.start({served.plan->program, call, shape, connections_.of(shape.kind), request.recv, fresh, true});
-  if (net_ != nullptr && fresh) use_peers(served.plan->program, connections_.of(shape.kind));
+  if (net_ != nullptr && fresh) leaves_host_ = use_remote_peers(served.plan->program, connections_.of(shape.kind));
+  if (leaves_host_) enter_engine();
   current_.compares = about.rooted;
   current_.repeatable = !call.scaled && call.divisor <= 1 && shape.streamed_bytes == 0 && chooser_.at_rest() &&
                         !mapped_.may_concern(bytes) && own_wish() == nullptr;
@@ -119,6 +120,7 @@ void Executor::begin_again(const CollectiveRequest& request) {
   call.output = static_cast<device::u8*>(request.recv);
   call.signature = CallSignature::hash(count_, current_.hash);
   current_.compares = false;
+  if (leaves_host_) enter_engine();
   lanes_.restart();
 }
 
@@ -139,7 +141,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.reaches_buffers());
   geometry_.fit(transfers_);
   lanes_.start({transfers_.program(), geometry_.call(), geometry_.shape(), connections_.all()});
-  if (net_ != nullptr) use_peers(transfers_.program(), connections_.all());
+  leaves_host_ = net_ != nullptr && use_remote_peers(transfers_.program(), connections_.all());
 }
 
 Executor::Progress Executor::step_observed() {
@@ -148,7 +150,7 @@ Executor::Progress Executor::step_observed() {
     if (trace_) trace_progress(Progress::idle);
     return Progress::idle;
   }
-  const Progress progress = net_ == nullptr ? lanes_.step() : step_lanes();
+  const Progress progress = has_engine_ ? step_lanes() : lanes_.step();
   if (lanes_.ended()) fail_ended();
   if (trace_) trace_progress(progress);
   return note(progress);
@@ -187,24 +189,40 @@ Executor::Progress Executor::step_lanes() {
   return progress == Progress::idle && (came || left) ? Progress::moved : progress;
 }
 
-// Connections between hosts are made for programs that need them.
-void Executor::use_peers(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections) {
+void Executor::enter_engine() {
+  if (has_engine_) return;
+  net_->enter();
+  has_engine_ = true;
+  waiter_.expect(Waiter::Polls::engine);
+}
+
+// Connections between hosts are made for programs that need them. False: this one needs none.
+bool Executor::use_remote_peers(const kernels::FlatProgram& program,
+                                std::span<const kernels::HostConnection> connections) {
   const device::Program view = program.view();
+  bool any = false;
   const auto use = [&](const device::Access* accesses, device::u32 count) {
-    for (const device::Access& access : std::span(accesses, count))
-      if (access.via != device::Via::local) net_->use(connections[static_cast<std::size_t>(access.connection)].peer);
+    for (const device::Access& access : std::span(accesses, count)) {
+      if (access.via == device::Via::local) continue;
+      const Rank peer = connections[static_cast<std::size_t>(access.connection)].peer;
+      if (!net_->reaches(peer)) continue;
+      enter_engine();
+      net_->use(peer);
+      any = true;
+    }
   };
   for (const device::Lane& lane : std::span(view.lanes, view.lane_count))
     for (const device::Op& op : std::span(view.ops + lane.op_begin, lane.op_count)) {
       use(view.operands + op.operand_begin, op.operand_count);
       use(view.destinations + op.destination_begin, op.destination_count);
     }
+  return any;
 }
 
 // The control plane knows why a connection ended, a moment later: its text comes first.
 Executor::Progress Executor::check_health() {
   const Progress progress = health_.check(*this);
-  if (net_ == nullptr || progress != Progress::idle) return progress;
+  if (!has_engine_ || progress != Progress::idle) return progress;
   const PeerHealth health = membership_.control.health();
   for (const Rank rank : awaited()) {
     const auto* const failure = net_->failure(rank);

@@ -52,30 +52,27 @@ class Executor final : private WaitingCall {
   }
 
   // After Progress::idle: false while another step would be in vain for certain.
-  bool may_go_on() const { return net_ != nullptr || lanes_.may_go_on(); }
+  bool may_go_on() const { return has_engine_ || lanes_.may_go_on(); }
 
-  // The engine between hosts is this thread's from beginning to end of a call, but for the time that it sleeps. Nothing
-  // of it exists where all ranks are on one host.
+  // The engine between hosts is this thread's while it makes calls whose messages go to other hosts, but for the time
+  // that it sleeps: from the first such call on until the turn ends. Nothing of it exists where all ranks are on one
+  // host, and calls among those of one host leave it to the engine's own thread.
   class EngineTurn {
    public:
-    explicit EngineTurn(Executor& executor) : net_(executor.net_) {
-      if (net_ != nullptr) net_->enter();
-    }
+    explicit EngineTurn(Executor& executor) : executor_(executor) {}
     ~EngineTurn() { end(); }
     EngineTurn(const EngineTurn&) = delete;
     EngineTurn& operator=(const EngineTurn&) = delete;
-    void end() {
-      if (net_ != nullptr) std::exchange(net_, nullptr)->leave();
-    }
+    void end() { executor_.leave_engine(); }
 
    private:
-    NetTransport* net_;
+    Executor& executor_;
   };
   void before_sleep() {
-    if (net_ != nullptr) net_->before_sleep();
+    if (has_engine_) net_->before_sleep();
   }
   void after_sleep() {
-    if (net_ != nullptr) net_->after_sleep();
+    if (has_engine_) net_->after_sleep();
   }
   // What serves the collective in progress; null while the ranks compare their buffers.
   const Choice* served() const { return comparing_ ? nullptr : chooser_.served(); }
@@ -127,7 +124,13 @@ class Executor final : private WaitingCall {
     return progress;
   }
   bool compare_buffers();
-  void use_peers(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections);
+  bool use_remote_peers(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections);
+  void enter_engine();
+  void leave_engine() {
+    if (!std::exchange(has_engine_, false)) return;
+    waiter_.expect(Waiter::Polls::memory);
+    net_->leave();
+  }
   Progress step_lanes();
   Progress look_at_news();
   void complete();
@@ -144,8 +147,10 @@ class Executor final : private WaitingCall {
   ArrivalMeter arrivals_;
   Chooser chooser_;
   HostConnections connections_;
-  NetTransport* const net_;  // of connections_; null: no rank is remote
-  NewsWatch news_;           // where one is
+  NetTransport* const net_;   // of connections_; null: no rank is remote
+  bool has_engine_ = false;   // between enter and leave of net_
+  bool leaves_host_ = false;  // the geometry's program has messages for other hosts
+  NewsWatch news_;            // where one is
   MappedBuffers mapped_;
   CallGeometry geometry_;
   LaneProgress lanes_;

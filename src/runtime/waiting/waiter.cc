@@ -32,9 +32,10 @@ Waiter::Waiter(int ranks_on_host) {
   const bool crowded = ranks_on_host > cores();
   const std::int64_t asked_us = env::number("SCCL_SPIN_US", -1, -1, 1000000);
   if (asked_us >= 0)
-    spin_polls_ = static_cast<int>(asked_us * kPollsPerMicrosecond) + 1;
+    memory_spin_polls_ = static_cast<int>(asked_us * kPollsPerMicrosecond) + 1;
   else
-    spin_polls_ = static_cast<int>(crowded ? kCrowdedSpinPolls : kSpinUs * kPollsPerMicrosecond);
+    memory_spin_polls_ = static_cast<int>(crowded ? kCrowdedSpinPolls : kSpinUs * kPollsPerMicrosecond);
+  spin_polls_ = memory_spin_polls_;
 }
 
 void Waiter::yield() { ::sched_yield(); }

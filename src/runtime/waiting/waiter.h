@@ -1,6 +1,7 @@
 // How a thread waits when no lane can go on: it spins, then yields the core, then sleeps until a peer rings.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -14,6 +15,15 @@ class Waiter {
 
   // `ranks_on_host` against the processor's cores decides how long spinning pays.
   explicit Waiter(int ranks_on_host);
+
+  // What a poll asks: words in memory, or an engine between hosts, too, which asks the system. Such a poll takes many
+  // times as long, and a sleeper is woken through another thread: it spins fewer times and yields more often.
+  enum class Polls : std::uint8_t { memory, engine };
+  void expect(Polls polls) {
+    const bool engine = polls == Polls::engine;
+    spin_polls_ = engine ? std::max(1, memory_spin_polls_ / kEngineSpinPart) : memory_spin_polls_;
+    yields_ = engine ? kEngineYields : kYields;
+  }
 
   // Something moved: the next pause spins again.
   void reset() { polls_ = 0; }
@@ -33,7 +43,7 @@ class Waiter {
     }
     ++polls_;
     if (polls_ == spin_polls_) began_ = Clock::now();
-    if (polls_ < spin_polls_ + kYields) {
+    if (polls_ < spin_polls_ + yields_) {
       yield();
       return Next::poll;
     }
@@ -71,13 +81,17 @@ class Waiter {
   }
 
   static constexpr int kYields = 64;
+  static constexpr int kEngineYields = 1024;
+  static constexpr int kEngineSpinPart = 8;
   // Death and abort of a peer ring no bell, so sleep ends to look for them.
   static constexpr std::chrono::microseconds kSleep{20000};
 
   static void yield();
   static void nap();
 
+  int memory_spin_polls_;
   int spin_polls_;
+  int yields_ = kYields;
   int polls_ = 0;
   Clock::time_point began_ = Clock::now();
 };
