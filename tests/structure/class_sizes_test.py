@@ -6,7 +6,8 @@ import sys
 
 MOST_DATA = 15
 MOST_FUNCTIONS = 25
-# Larger ones, with what they have: (data members, member functions). Lower the numbers when one shrinks, and remove it when it is small.
+# Larger ones, with what they have: (data members, member functions). Lower the numbers when one shrinks, and remove it
+# when it is small.
 KNOWN = {
     "Chooser": (18, 29),
     "Communicator": (10, 31),
@@ -14,7 +15,7 @@ KNOWN = {
     "DeviceExecutor": (15, 28),
     "HostAgent": (17, 36),
     "Link": (17, 33),
-    "Membership": (22, 25),
+    "Membership": (22, 9),
 }
 
 COMMENT_OR_LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
@@ -131,7 +132,8 @@ def sizes(root):
 
 def check(root):
     for path, name, data, functions in sizes(root):
-        most_data, most_functions = KNOWN.get(name, (MOST_DATA, MOST_FUNCTIONS))
+        known_data, known_functions = KNOWN.get(name, (0, 0))
+        most_data, most_functions = max(MOST_DATA, known_data), max(MOST_FUNCTIONS, known_functions)
         # A record, which only holds values, may have as many as it needs.
         if functions > 0 and (data > most_data or functions > most_functions):
             yield f"{path}: {name} has {data} data members and {functions} functions: split it"
