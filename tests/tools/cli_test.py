@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as xml_tree
 
 sccl, group, source = sys.argv[1:4]
@@ -189,6 +190,18 @@ exec env AT=$host sh -c "$*"
 """
 
 
+def ends(process):
+    for _ in range(100):
+        try:
+            with open(f"/proc/{process}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] == "Z":
+                    return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def test_run_on_hosts():
     with tempfile.TemporaryDirectory() as folder:
         shell = os.path.join(folder, "shell")
@@ -208,6 +221,13 @@ def test_run_on_hosts():
         result = run(*start, "a:2,unreachable:2", "--", "sleep", "60")
         expect_code(result, 255, "run on a host that is not reached")
         expect("host unreachable ended with status 255" in result.stderr, f"the host is not named: {result.stderr}")
+        # All that a rank's host knows of the command is the connection.
+        job = subprocess.Popen([sccl, *start, "a:2,b", "--", "sh", "-c", "echo $$; exec sleep 60"], stdout=subprocess.PIPE, text=True)
+        ranks = [int(job.stdout.readline()) for _ in range(3)]
+        job.kill()
+        job.wait()
+        left = [rank for rank in ranks if not ends(rank)]
+        expect(not left, f"the command was killed, and ranks {left} go on")
         for wrong in "a:x", "a:0", "a:", ",a", "a,", "-oProxyCommand=x", "[::1", "":
             expect_code(run(*start, wrong, "--", "true"), 2, f"run --hosts '{wrong}'")
         expect_code(run(*start, "a:2", "-n", "3", "--", "true"), 2, "run -n against --hosts")

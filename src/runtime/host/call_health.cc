@@ -86,6 +86,19 @@ bool CallHealth::may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessa
   return control_.calls().waits_seconds(own()) < (has_sent_all ? kLateMessagesSeconds : kLastMessagesSeconds);
 }
 
+Progress CallHealth::look_at_news(WaitingCall& call) {
+  if (is_stopped()) return check(call);
+  switch (news_.look()) {
+    case NewsWatch::News::none:
+      break;
+    case NewsWatch::News::fresh:
+      return check(call);
+    case NewsWatch::News::settled:
+      return check(call, LateMessages::have_come);
+  }
+  return Progress::moved;
+}
+
 NewsWatch::News NewsWatch::look_at_clock() {
   const auto now = std::chrono::steady_clock::now();
   if (const std::uint32_t news = health_.news(); std::exchange(seen_, news) != news) {

@@ -25,42 +25,6 @@ class WaitingCall {
   virtual Progress advance() = 0;
 };
 
-class CallHealth {
- public:
-  // Both must outlive it.
-  CallHealth(const ControlPlane& control, const StopFlags& stop) : control_(control), stop_(stop) {}
-
-  // Whether messages of a rank of another host may still come after the news that it is gone.
-  enum class LateMessages : std::uint8_t { by_waiting_time, have_come };
-  // Called when nothing has moved for a while, or NewsWatch says so. What had arrived from a peer that left is taken
-  // meanwhile, which may complete the call: the answer is advance()'s.
-  Progress check(WaitingCall& call, LateMessages late = LateMessages::by_waiting_time) const;
-  // Somebody else wants the call to end: check() says who.
-  bool is_stopped() const {
-    return stop_.abort.load(std::memory_order_relaxed) || stop_.revoked.load(std::memory_order_relaxed);
-  }
-  // A collective whose ranks may finish without each other has ended here.
-  void compare_all(const CallSignature& mine) const;
-  [[noreturn]] void fail_mismatch(const WaitingCall& call, Rank peer) const;
-  [[noreturn]] void fail_transfer(const WaitingCall& call, Rank peer, int error) const;
-  // "AllReduce(count=4, float, sum) as call 7, waiting for rank 3"
-  static std::string text(const WaitingCall& call);
-  // In ascending order, each once.
-  static std::vector<Rank> awaited(const WaitingCall& call);
-
- private:
-  Progress check_peer(WaitingCall& call, Rank rank, LateMessages late) const;
-  Progress check_completed(WaitingCall& call, const CallSignature& mine, Rank rank) const;
-  void check_gathering(const CallSignature& mine, Rank rank) const;
-  void compare_past(const CallSignature& mine, Rank rank) const;
-  // What a rank of another host sent may arrive after the news of what it did then: whether it is too early to judge.
-  bool may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessages late) const;
-  Rank own() const { return control_.members().rank; }
-
-  const ControlPlane& control_;
-  const StopFlags& stop_;
-};
-
 // Over hosts a call may move data with some ranks for seconds while another one, for which it waits, is gone: whoever
 // moves asks here.
 class NewsWatch {
@@ -81,6 +45,49 @@ class NewsWatch {
   std::uint32_t seen_ = 0;
   bool unsettled_ = false;
   std::chrono::steady_clock::time_point since_;
+};
+
+class CallHealth {
+ public:
+  // Both must outlive it.
+  CallHealth(const ControlPlane& control, const StopFlags& stop)
+      : control_(control), stop_(stop), news_(control.health()) {}
+
+  // Whether messages of a rank of another host may still come after the news that it is gone.
+  enum class LateMessages : std::uint8_t { by_waiting_time, have_come };
+  // Called when nothing has moved for a while, or NewsWatch says so. What had arrived from a peer that left is taken
+  // meanwhile, which may complete the call: the answer is advance()'s.
+  Progress check(WaitingCall& call, LateMessages late = LateMessages::by_waiting_time) const;
+  // The same after a turn that moved something; cheap where nothing has happened.
+  Progress look_up(WaitingCall& call) {
+    return is_stopped() || control_.members().agent_bell ? look_at_news(call) : Progress::moved;
+  }
+  // Somebody else wants the call to end: check() says who.
+  bool is_stopped() const {
+    return stop_.abort.load(std::memory_order_relaxed) || stop_.revoked.load(std::memory_order_relaxed);
+  }
+  // A collective whose ranks may finish without each other has ended here.
+  void compare_all(const CallSignature& mine) const;
+  [[noreturn]] void fail_mismatch(const WaitingCall& call, Rank peer) const;
+  [[noreturn]] void fail_transfer(const WaitingCall& call, Rank peer, int error) const;
+  // "AllReduce(count=4, float, sum) as call 7, waiting for rank 3"
+  static std::string text(const WaitingCall& call);
+  // In ascending order, each once.
+  static std::vector<Rank> awaited(const WaitingCall& call);
+
+ private:
+  Progress check_peer(WaitingCall& call, Rank rank, LateMessages late) const;
+  Progress check_completed(WaitingCall& call, const CallSignature& mine, Rank rank) const;
+  void check_gathering(const CallSignature& mine, Rank rank) const;
+  Progress look_at_news(WaitingCall& call);
+  void compare_past(const CallSignature& mine, Rank rank) const;
+  // What a rank of another host sent may arrive after the news of what it did then: whether it is too early to judge.
+  bool may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessages late) const;
+  Rank own() const { return control_.members().rank; }
+
+  const ControlPlane& control_;
+  const StopFlags& stop_;
+  NewsWatch news_;
 };
 
 }  // namespace sccl::runtime

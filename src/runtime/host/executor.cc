@@ -33,7 +33,6 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       chooser_(membership),
       connections_(membership),
       net_(connections_.between_hosts()),
-      news_(membership.control.health()),
       mapped_(membership.control, membership.peers, mapped_scope(membership)),
       geometry_(membership),
       lanes_(membership),
@@ -233,19 +232,6 @@ Executor::Progress Executor::check_health() {
            failure->text, waiting_text());
   }
   return progress;
-}
-
-Executor::Progress Executor::look_at_news() {
-  if (health_.is_stopped()) return health_.check(*this);
-  switch (news_.look()) {
-    case NewsWatch::News::none:
-      return Progress::moved;
-    case NewsWatch::News::fresh:
-      return health_.check(*this);
-    case NewsWatch::News::settled:
-      return health_.check(*this, CallHealth::LateMessages::have_come);
-  }
-  return Progress::moved;
 }
 
 void Executor::drain() {

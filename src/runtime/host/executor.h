@@ -78,7 +78,7 @@ class Executor final : private WaitingCall {
   const Choice* served() const { return comparing_ ? nullptr : chooser_.served(); }
   // After a turn that moved something: a call that never waits ends, too, when somebody wants that, or when a rank of a
   // communicator over hosts is gone.
-  Progress look_up() { return health_.is_stopped() || net_ != nullptr ? look_at_news() : Progress::moved; }
+  Progress look_up() { return health_.look_up(*this); }
   // See Chooser.
   bool can_serve(const std::string& algorithm, Collective collective, Rank root) {
     return chooser_.can_serve(algorithm, collective, root);
@@ -132,7 +132,6 @@ class Executor final : private WaitingCall {
     net_->leave();
   }
   Progress step_lanes();
-  Progress look_at_news();
   void complete();
   [[gnu::cold]] void measure_arrival();
   // For the trace; out of the way of calls without one.
@@ -150,7 +149,6 @@ class Executor final : private WaitingCall {
   NetTransport* const net_;   // of connections_; null: no rank is remote
   bool has_engine_ = false;   // between enter and leave of net_
   bool leaves_host_ = false;  // the geometry's program has messages for other hosts
-  NewsWatch news_;            // where one is
   MappedBuffers mapped_;
   CallGeometry geometry_;
   LaneProgress lanes_;

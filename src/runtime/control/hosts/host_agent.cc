@@ -38,7 +38,18 @@ FileDescriptor HostAgent::make_wake() {
   return made;
 }
 
-HostAgent::HostAgent(AgentSetup setup) : setup_(std::move(setup)) {
+namespace {
+
+hosts::Succession succession_of(const AgentSetup& setup) {
+  std::vector<hosts::Succession::Candidate> all;
+  for (std::size_t rank = 0; rank < setup.members.size(); ++rank)
+    if (setup.members[rank].host == setup.own.host) all.push_back({static_cast<Rank>(rank), setup.members[rank].life});
+  return {setup.own.rank, std::move(all), setup.bell.mirrors, setup.timeout / 4};
+}
+
+}  // namespace
+
+HostAgent::HostAgent(AgentSetup setup) : setup_(std::move(setup)), succession_(succession_of(setup_)) {
   for (std::size_t number = 0; number < setup_.host_names.size(); ++number)
     hosts_.emplace_back(setup_.own, static_cast<int>(number));
   for (Rank rank = 0; rank < static_cast<int>(setup_.members.size()); ++rank) {
@@ -61,14 +72,14 @@ HostAgent::~HostAgent() {
 void HostAgent::run() {
   try {
     while (!stopping_.load(std::memory_order_acquire)) {  // pairs with the destructor
-      if (!leads_ && may_take_over()) take_over();
-      if (!leads_) {
+      if (succession_.try_to_lead()) take_over();
+      if (!succession_.leads()) {
         sleep_until_due();
         continue;
       }
       wait();
       // Another agent takes this one's place when this process was stopped.
-      if (mirrors().leader().load(std::memory_order_relaxed) != setup_.own.rank)
+      if (succession_.was_replaced())
         step_down();
       else
         turn();
@@ -81,67 +92,15 @@ void HostAgent::run() {
   }
 }
 
-bool HostAgent::has_ended(Rank rank) const {
-  const auto& life = setup_.members[static_cast<std::size_t>(rank)].life;
-  return life && life->look() != host::PeerLife::State::runs;
-}
-
-bool HostAgent::is_first() const {
-  return std::all_of(local_.begin(), local_.end(), [&](Rank rank) {
-    return rank >= setup_.own.rank ||
-           mirrors().retired(rank).load(std::memory_order_seq_cst) != 0 ||  // pairs with retire()
-           has_ended(rank);
-  });
-}
-
-bool HostAgent::is_alone() const {
-  return std::all_of(local_.begin(), local_.end(), [&](Rank rank) {
-    return rank == setup_.own.rank ||
-           mirrors().retired(rank).load(std::memory_order_seq_cst) != 0 ||  // pairs with retire()
-           has_ended(rank);
-  });
-}
-
-// Higher ranks, too, may go on for one that is stopped: whoever looks first.
-bool HostAgent::is_due(Rank seen) const {
-  if (seen < 0) return is_first();
-  if (seen == setup_.own.rank) return false;
-  const bool has_left = mirrors().retired(seen).load(std::memory_order_seq_cst) != 0 || has_ended(seen);
-  if (has_left && is_first()) return true;
-  const std::uint64_t beat = mirrors().beat().load(std::memory_order_relaxed);
-  const std::uint64_t now = monotonic_us();
-  const auto silence = std::chrono::microseconds(now > beat ? now - beat : 0);
-  return beat != 0 && silence > setup_.timeout / 4;
-}
-
-bool HostAgent::may_take_over() {
-  Rank seen = mirrors().leader().load(std::memory_order_relaxed);
-  if (!is_due(seen)) return false;
-  if (seen >= 0 && mirrors().retired(seen).load(std::memory_order_relaxed) == 0 && !has_ended(seen))
-    log::info(log::Subsystem::net, "agent of rank {}: that of rank {} stands still: is its process stopped?",
-              setup_.own.rank, seen);
-  // Of several that are due, one.
-  return mirrors().leader().compare_exchange_strong(seen, setup_.own.rank, std::memory_order_relaxed);
-}
-
 void HostAgent::step_down() {
-  leads_ = false;
   for (Host& host : hosts_) {
     host.out.close();
     host.in.reset();
     host.needs_snapshot = true;
   }
   introductions_.clear();
-  mirrors().doubts().fetch_add(1, std::memory_order_release);  // pairs with heed_doubts()
+  succession_.step_down();
   setup_.bell.ring();
-  log::info(log::Subsystem::net, "agent of rank {}: another one has taken its place", setup_.own.rank);
-}
-
-// A host whose connection ends makes a new one and sends all values on it.
-void HostAgent::heed_doubts() {
-  const std::uint32_t doubts = mirrors().doubts().load(std::memory_order_acquire);  // pairs with step_down()
-  if (std::exchange(doubts_, doubts) == doubts) return;
-  for (Host& host : hosts_) host.in.reset();
 }
 
 void HostAgent::sleep_until_due() const {
@@ -161,8 +120,6 @@ void HostAgent::drain_wake() const {
 }
 
 void HostAgent::take_over() {
-  leads_ = true;
-  doubts_ = mirrors().doubts().load(std::memory_order_acquire);  // pairs with step_down()
   for (Host& host : hosts_) {
     host.heard = host.next_dial = Clock::now();
     // What a predecessor knew of a host lies in its mirrors.
@@ -176,9 +133,6 @@ void HostAgent::take_over() {
                             [&](Rank rank) { return mirrors().mirror(rank).ended() == RemoteEnd::lost; });
   }
   hosts_[static_cast<std::size_t>(setup_.own.host)].left = true;  // not another one
-  if (setup_.own.rank != local_.front())
-    log::info(log::Subsystem::net, "agent of rank {}: goes on for host {}", setup_.own.rank,
-              setup_.host_names[static_cast<std::size_t>(setup_.own.host)]);
 }
 
 std::chrono::milliseconds HostAgent::heartbeat() const {
@@ -204,11 +158,12 @@ void HostAgent::wait() {
 
 void HostAgent::turn() {
   // A process that is stopped in the middle of a turn has not missed the others, either.
-  turn_began_ = Clock::now();
+  const auto began = Clock::now();
   drain_wake();
-  if (mirrors().beat().load(std::memory_order_relaxed) != 0 || links_complete_)
-    mirrors().beat().store(monotonic_us(), std::memory_order_relaxed);
-  heed_doubts();
+  if (links_complete_ || setup_.own.rank != local_.front()) succession_.beat();
+  // A host whose connection ends makes a new one and sends all values on it.
+  if (succession_.has_doubts())
+    for (Host& host : hosts_) host.in.reset();
   accept_all();
   take_introductions();
   for (std::size_t number = 0; number < hosts_.size(); ++number) {
@@ -220,7 +175,7 @@ void HostAgent::turn() {
   send_changes();
   // After everything that has come was taken: a host that was stopped itself has not missed the others.
   for (std::size_t number = 0; number < hosts_.size(); ++number)
-    if (static_cast<int>(number) != setup_.own.host) check_silence(hosts_[number], static_cast<int>(number));
+    if (static_cast<int>(number) != setup_.own.host) check_silence(hosts_[number], static_cast<int>(number), began);
   report_links();
 }
 
@@ -394,8 +349,8 @@ void HostAgent::send_snapshot(Host& host) {
   host.needs_snapshot = false;
 }
 
-void HostAgent::check_silence(Host& host, int number) {
-  if (host.left || host.lost || turn_began_ - host.heard < setup_.timeout) return;
+void HostAgent::check_silence(Host& host, int number, Clock::time_point turn_began) {
+  if (host.left || host.lost || turn_began - host.heard < setup_.timeout) return;
   if (!host.was_heard && setup_.own.rank == local_.front()) return;  // await_links tells
   host.lost = true;
   log::info(log::Subsystem::net, "agent of rank {}: host {} was not heard of for {} ms: its ranks are lost",
@@ -448,13 +403,13 @@ std::vector<Address> HostAgent::own_addresses() {
 
 // The store before the looks: of two ranks that retire at a time, one at least sees the other's and speaks for both.
 void HostAgent::retire() {
-  mirrors().retired(setup_.own.rank).store(1, std::memory_order_seq_cst);  // pairs with is_first(), is_alone()
-  if (leads_ && mirrors().leader().load(std::memory_order_relaxed) != setup_.own.rank) step_down();
+  mirrors().retired(setup_.own.rank).store(1, std::memory_order_seq_cst);  // pairs with Succession::has_left
+  if (succession_.was_replaced()) step_down();
   const auto limit = Clock::now() + kLastWordsLimit;
   // It may have just taken over, and have reached nobody yet.
-  if ((leads_ || is_first()) && is_alone()) {
-    if (!leads_) {
-      mirrors().leader().store(setup_.own.rank, std::memory_order_relaxed);
+  if ((succession_.leads() || succession_.is_first()) && succession_.is_alone()) {
+    if (!succession_.leads()) {
+      succession_.lead();
       take_over();
     }
     const auto is_missing = [](const Host& host) {
@@ -465,10 +420,10 @@ void HostAgent::retire() {
       turn();
     }
   }
-  if (leads_) {
+  if (succession_.leads()) {
     look_at_processes();
     send_changes();
-    const FrameKind last = is_alone() ? FrameKind::farewell : FrameKind::handover;
+    const FrameKind last = succession_.is_alone() ? FrameKind::farewell : FrameKind::handover;
     for (Host& host : hosts_) {
       host.out.send(last, {});
     }

@@ -35,6 +35,7 @@
 #include "platform/host/process_life.h"
 #include "platform/host/unforked_descriptor.h"
 #include "runtime/control/hosts/host_link.h"
+#include "runtime/control/hosts/host_succession.h"
 #include "runtime/control/hosts/state_changes.h"
 #include "runtime/control/state/mirror.h"
 
@@ -99,15 +100,7 @@ class HostAgent {
   };
 
   void run();
-  // Whether every lower rank of this host has retired or ended.
-  bool is_first() const;
-  bool is_alone() const;
-  // Whether nobody works any more, or ever did, and this agent is to: `seen` is who was the last.
-  bool is_due(Rank seen) const;
-  bool may_take_over();
   void step_down();
-  void heed_doubts();
-  bool has_ended(Rank rank) const;
   void sleep_until_due() const;
   void take_over();
   void wait();
@@ -125,7 +118,7 @@ class HostAgent {
   void look_at_processes();
   void send_changes();
   void send_snapshot(Host& host);
-  void check_silence(Host& host, int number);
+  void check_silence(Host& host, int number, Clock::time_point turn_began);
   void mark_ended(Rank rank, RemoteEnd end);
   // Something has happened that ends calls.
   void tell_news() const;
@@ -134,15 +127,13 @@ class HostAgent {
   std::chrono::milliseconds heartbeat() const;
 
   AgentSetup setup_;
+  hosts::Succession succession_;
   std::vector<Rank> local_;
   std::vector<StateChanges> changes_;  // of local_
   std::vector<RemoteEnd> local_ends_;  // of local_
   std::vector<Host> hosts_;            // by number; that of this host is not used
   std::list<hosts::InLink> introductions_;
-  bool leads_ = false;
-  std::uint32_t doubts_ = 0;  // as of the last turn
   Clock::time_point last_change_ = Clock::now();
-  Clock::time_point turn_began_ = Clock::now();
 
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
