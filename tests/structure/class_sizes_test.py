@@ -11,9 +11,9 @@ MOST_FUNCTIONS = 25
 KNOWN = {
     "Chooser": (18, 29),
     "Communicator": (10, 31),
-    "Executor": (20, 40),
+    "Executor": (21, 41),
     "DeviceExecutor": (15, 28),
-    "HostAgent": (17, 36),
+    "HostAgent": (15, 30),
     "Link": (17, 33),
     "Membership": (22, 9),
 }
