@@ -12,7 +12,6 @@ KNOWN = {
     "Chooser": (18, 29),
     "Communicator": (10, 31),
     "Executor": (21, 41),
-    "DeviceExecutor": (15, 28),
     "HostAgent": (15, 30),
     "Link": (17, 33),
     "Membership": (22, 9),

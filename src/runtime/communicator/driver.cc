@@ -343,10 +343,7 @@ bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
 void prepare(Workload& work) {
   DeviceExecutor& device = *work.communicator->on_device();
   for (const PutRequest& put : work.puts) device.prepare(put);
-  for (std::size_t i = 0; i < work.collectives.size(); ++i) {
-    const CallOptions* const options = work.options_of(i);
-    options != nullptr ? device.prepare(work.collectives[i], *options) : device.prepare(work.collectives[i]);
-  }
+  for (std::size_t i = 0; i < work.collectives.size(); ++i) device.prepare(work.collectives[i], work.options_of(i));
   if (!work.transfers.empty()) device.prepare(work.transfers);
   if (!work.waits.empty()) device.prepare(work.waits, work.wait_stream);
 }

@@ -15,6 +15,36 @@ namespace {
 
 constexpr std::chrono::milliseconds kAbortLimit{2000};
 
+// The chooser knows what a call wishes while the call is prepared.
+class WishScope {
+ public:
+  WishScope(DeviceChooser& chooser, const CallOptions& options) : chooser_(chooser) {
+    chooser_.set_wish(options.wish.empty() ? nullptr : &options.wish);
+  }
+  ~WishScope() { chooser_.set_wish(nullptr); }
+  WishScope(const WishScope&) = delete;
+  WishScope& operator=(const WishScope&) = delete;
+
+ private:
+  DeviceChooser& chooser_;
+};
+
+// A call that its stream orders has its number when it is enqueued, and is no one kernel: its event comes at its end.
+void apply(const CallOptions& options, PreparedCall& prepared, CallsInFlight& in_flight, const gpu::Driver& driver) {
+  if (!prepared.in_stream) {
+    prepared.launched = options.launched;
+    if (options.timeout_ms >= 0) in_flight.limit_waits(prepared.sequence, options.timeout_ms);
+    return;
+  }
+  prepared.in_stream = [&in_flight, &driver, enqueue = std::move(prepared.in_stream), event = options.launched,
+                        timeout_ms = options.timeout_ms, stream = prepared.stream](device::u64 sequence) {
+    if (timeout_ms >= 0) in_flight.limit_waits(sequence, timeout_ms);
+    enqueue(sequence);
+    if (event == nullptr) return;
+    driver.check(driver.event_record(event, stream), "recording the event of config.launchCompletionEvent");
+  };
+}
+
 }  // namespace
 
 DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
@@ -61,44 +91,17 @@ void DeviceExecutor::check(const CollectiveRequest& request) const { check_buffe
 void DeviceExecutor::check(std::span<const PointToPointRequest> batch) const { check_buffers(membership_, batch); }
 void DeviceExecutor::check(const PutRequest& request) const { check_buffers(membership_, request); }
 
-void DeviceExecutor::prepare(const CollectiveRequest& request) {
+void DeviceExecutor::prepare(const CollectiveRequest& request, const CallOptions* given) {
   watch_.check();
-  const gpu::Current current(membership_.on_device->device);
+  const gpu::Device& device = membership_.on_device->device;
+  const gpu::Current current(device);
   const gpu::Stream stream = side_stream_.stream_for(request.stream);
-  streams_ && streams_->serve(request, stream) ? prepare_in_stream(request, stream)
-                                               : prepare_in_kernel(request, stream);
-}
-
-void DeviceExecutor::prepare(const CollectiveRequest& request, const CallOptions& options) {
-  struct Asked {
-    DeviceExecutor& executor;
-    ~Asked() {
-      executor.asked_ = nullptr;
-      executor.chooser_.set_wish(nullptr);
-    }
-  };
-  const Asked asked{*this};
-  asked_ = &options;
-  chooser_.set_wish(options.wish.empty() ? nullptr : &options.wish);
-  prepare(request);
-  apply(options, prepared_.last());
-}
-
-// A call that its stream orders has its number when it is enqueued, and is no one kernel: its event comes at its end.
-void DeviceExecutor::apply(const CallOptions& options, PreparedCall& prepared) {
-  if (!prepared.in_stream) {
-    prepared.launched = options.launched;
-    if (options.timeout_ms >= 0) watch_.in_flight().limit_waits(prepared.sequence, options.timeout_ms);
-    return;
-  }
-  const gpu::Driver& driver = *membership_.on_device->device.driver;
-  prepared.in_stream = [this, &driver, enqueue = std::move(prepared.in_stream), event = options.launched,
-                        timeout_ms = options.timeout_ms, stream = prepared.stream](device::u64 sequence) {
-    if (timeout_ms >= 0) watch_.in_flight().limit_waits(sequence, timeout_ms);
-    enqueue(sequence);
-    if (event == nullptr) return;
-    driver.check(driver.event_record(event, stream), "recording the event of config.launchCompletionEvent");
-  };
+  const CallOptions none;
+  const CallOptions& options = given == nullptr ? none : *given;
+  const WishScope wished(chooser_, options);
+  streams_ && streams_->serve(request, stream) ? prepare_in_stream(request, stream, options)
+                                               : prepare_in_kernel(request, stream, options);
+  if (given != nullptr) apply(options, prepared_.last(), watch_.in_flight(), *device.driver);
 }
 
 void DeviceExecutor::check_launch_events() const {
@@ -110,12 +113,13 @@ void DeviceExecutor::check_launch_events() const {
        membership_.rank);
 }
 
-void DeviceExecutor::prepare_in_kernel(const CollectiveRequest& request, gpu::Stream stream) {
+void DeviceExecutor::prepare_in_kernel(const CollectiveRequest& request, gpu::Stream stream,
+                                       const CallOptions& options) {
   const DeviceChooser::Windows windows =
       membership_.on_device->direct ? std::nullopt : windows_.find(request, membership_.ranks);
   const Choice choice = chooser_.choose(request, windows, stream);
   const DeviceChooser::Windows used = choice.form == Form::direct ? windows : std::nullopt;
-  records_.enter(request, used, options_digest());
+  records_.enter(request, used, options.digest());
   const Plan& plan = chooser_.plan(request, choice);
   if (used) withdrawal_.lend_buffers();
   PreparedCall& prepared = prepared_.add(stream);
@@ -123,14 +127,15 @@ void DeviceExecutor::prepare_in_kernel(const CollectiveRequest& request, gpu::St
   prepared.clock = chooser_.tuner().take_clock();
   KernelCalls::reset_arguments(prepared);
   records_.describe(prepared.call.call, request);
-  kernels_.prepare(prepared, request, {plan, choice, used, asked_ == nullptr ? 0 : asked_->most_blocks});
+  kernels_.prepare(prepared, request, {plan, choice, used, options.most_blocks});
   if (CollectiveRecords::logs_choices())
     records_.log_choice(
         choice, fmt::format("{} channels of {} blocks", prepared.call.channels, prepared.call.blocks_per_channel));
 }
 
-void DeviceExecutor::prepare_in_stream(const CollectiveRequest& request, gpu::Stream stream) {
-  records_.enter(request, std::nullopt, options_digest());
+void DeviceExecutor::prepare_in_stream(const CollectiveRequest& request, gpu::Stream stream,
+                                       const CallOptions& options) {
+  records_.enter(request, std::nullopt, options.digest());
   const Choice choice = chooser_.choose_for_stream(request);
   device::Call call{};
   records_.describe(call, request);

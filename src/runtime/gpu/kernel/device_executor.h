@@ -45,8 +45,8 @@ class DeviceExecutor {
   // that a thread with calls of several ranks prepares all of them before it launches the first: the kernel of one may
   // wait for that of another. Legal while the stream is being captured. Throw the error of an earlier call that could
   // not end.
-  void prepare(const CollectiveRequest& request);
-  void prepare(const CollectiveRequest& request, const CallOptions& options);
+  // `options`: of this call alone; null: none.
+  void prepare(const CollectiveRequest& request, const CallOptions* options = nullptr);
   void prepare(std::span<const PointToPointRequest> batch);
   void prepare(const PutRequest& request);
   void prepare(std::span<const SignalWait> waits, StreamHandle stream);
@@ -84,10 +84,8 @@ class DeviceExecutor {
   void stop() noexcept { watch_.in_flight().stop_kernels(); }
 
  private:
-  void apply(const CallOptions& options, PreparedCall& prepared);
-  std::uint32_t options_digest() const { return asked_ == nullptr ? 0 : asked_->digest(); }
-  void prepare_in_kernel(const CollectiveRequest& request, gpu::Stream stream);
-  void prepare_in_stream(const CollectiveRequest& request, gpu::Stream stream);
+  void prepare_in_kernel(const CollectiveRequest& request, gpu::Stream stream, const CallOptions& options);
+  void prepare_in_stream(const CollectiveRequest& request, gpu::Stream stream, const CallOptions& options);
 
   Membership& membership_;
   HeldResources resources_;
@@ -102,8 +100,6 @@ class DeviceExecutor {
   KernelCalls kernels_;
   OneSidedKernels one_sided_;
   std::optional<StreamedCalls> streams_;  // where some calls are ordered by streams
-
-  const CallOptions* asked_ = nullptr;  // while a call with options is prepared
 
   // The last member: a turn of the watch reports failures to the owner, who comes back to withdraw(). So the thread
   // starts when every member has been made, and has ended before any of them goes.
