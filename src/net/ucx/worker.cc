@@ -58,14 +58,17 @@ std::shared_ptr<std::vector<std::byte>> bytes_of(const Head& head) {
 
 // UCX (1.13 at least) ends the program by an assertion when a worker is destroyed whose answer to a new connection has
 // not left yet, and there is no way to ask it. Workers that were not settled are left behind here.
+// What it may still touch stays, too: endpoints that its error handler writes to, and buffers of messages.
 struct LeftBehind {
-  std::mutex mutex;
-  std::vector<std::pair<ucp_context_h, ucp_worker_h>> workers;
+  ucp_context_h context;
+  ucp_worker_h worker;
+  std::vector<std::shared_ptr<void>> touched;
 };
-void leave_behind(ucp_context_h context, ucp_worker_h worker) {
-  static LeftBehind* const left = new LeftBehind;  // also while the process ends
-  const std::lock_guard lock(left->mutex);
-  left->workers.emplace_back(context, worker);
+void leave_behind(LeftBehind one) {
+  static auto* const mutex = new std::mutex;  // also while the process ends
+  static auto* const all = new std::vector<LeftBehind>;
+  const std::lock_guard lock(*mutex);
+  all->push_back(std::move(one));
 }
 
 }  // namespace
@@ -155,7 +158,9 @@ Worker::~Worker() {
   const Deadline limit = Deadline::in(stays ? kUnsettledCloseLimit : kCloseLimit);
   while (!closing_.empty() && !limit.passed()) progress();
   if (stays) {
-    leave_behind(context_, worker_);
+    LeftBehind left{context_, worker_, {}};
+    for (Closing& one : closing_) left.touched.push_back(std::move(one.core));
+    leave_behind(std::move(left));
     return;
   }
   for (const Closing& one : closing_) ucp_.request_free(one.request);  // no callback follows
