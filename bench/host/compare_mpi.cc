@@ -36,6 +36,7 @@ struct Options {
   std::vector<std::size_t> sizes;
   int most_pairs = 15;
   bool registered = false;  // buffers of ncclMemAlloc, for both libraries
+  bool beside = true;       // loops over memory, too
 };
 
 double since(Clock::time_point begin) {
@@ -181,7 +182,9 @@ class Comparison {
 
 [[noreturn]] void usage(const World& world, const char* wrong) {
   if (world.first())
-    std::fprintf(stderr, "%s: use --collectives NAME,... --sizes BYTES,... --memory malloc|nccl --pairs N\n", wrong);
+    std::fprintf(stderr,
+                 "%s: use --collectives NAME,... --sizes BYTES,... --memory malloc|nccl --beside yes|no --pairs N\n",
+                 wrong);
   MPI_Finalize();
   std::exit(2);
 }
@@ -204,6 +207,8 @@ Options parse(const World& world, int argc, char** argv) {
     } else if (name == "--memory") {
       options.registered = std::string(argv[i + 1]) == "nccl";
       if (!options.registered && std::string(argv[i + 1]) != "malloc") usage(world, "--memory is malloc or nccl");
+    } else if (name == "--beside") {
+      options.beside = std::string(argv[i + 1]) == "yes";
     } else if (name == "--sizes") {
       options.sizes.clear();
       for (const std::string& item : items(argv[i + 1]))
@@ -239,6 +244,7 @@ void compare_all(const World& world, const Options& options) {
       if (workload.bytes() == before) continue;
       before = workload.bytes();
       comparison.run(workload, kind);
+      if (!options.beside) continue;
       if (kind == Kind::all_reduce && world.ranks <= world.cores && bytes >= kLeastMemoryBytes) {
         comparison.memory(send.data(), recv.data(), bytes / 256 * 256);
         if (bytes % 256 == 0) comparison.beside_memory(workload, send.data(), recv.data());

@@ -79,19 +79,21 @@ class Buffer {
 
 // Broadcasts from one root may overlap: it runs ahead of the others. With a root that moves on from call to call, as in
 // the Intel MPI Benchmarks, they cannot.
-enum class Kind { all_reduce, all_gather, reduce_scatter, broadcast, broadcast_moving };
-inline constexpr const char* kKindNames[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                             "broadcast_moving"};
+// sendrecv: every rank exchanges with the one half of the ranks further, which is on the other one of two hosts.
+enum class Kind { all_reduce, all_gather, reduce_scatter, broadcast, broadcast_moving, alltoall, sendrecv };
+inline constexpr const char* kKindNames[] = {"all_reduce",       "all_gather", "reduce_scatter", "broadcast",
+                                             "broadcast_moving", "alltoall",   "sendrecv"};
 
 class Workload {
  public:
   // `bytes` is rounded down to whole elements for each rank, but not to none.
   Workload(const World& world, Kind kind, std::size_t bytes, float* send, float* recv)
       : world_(world), kind_(kind), send_(send), recv_(recv) {
-    shares_ = kind == Kind::all_gather || kind == Kind::reduce_scatter ? static_cast<std::size_t>(world.ranks) : 1;
+    const bool is_divided = kind == Kind::all_gather || kind == Kind::reduce_scatter || kind == Kind::alltoall;
+    shares_ = is_divided ? static_cast<std::size_t>(world.ranks) : 1;
     count_ = std::max<std::size_t>(1, bytes / sizeof(float) / shares_);
-    sent_ = kind == Kind::reduce_scatter ? count_ * shares_ : count_;
-    received_ = kind == Kind::all_gather ? count_ * shares_ : count_;
+    sent_ = kind == Kind::reduce_scatter || kind == Kind::alltoall ? count_ * shares_ : count_;
+    received_ = kind == Kind::all_gather || kind == Kind::alltoall ? count_ * shares_ : count_;
     clear();
   }
 
@@ -113,6 +115,13 @@ class Workload {
       case Kind::broadcast_moving:
         MPI_Bcast(send_, count, MPI_FLOAT, next_root(), MPI_COMM_WORLD);
         break;
+      case Kind::alltoall:
+        MPI_Alltoall(send_, count, MPI_FLOAT, recv_, count, MPI_FLOAT, MPI_COMM_WORLD);
+        break;
+      case Kind::sendrecv:
+        MPI_Sendrecv(send_, count, MPI_FLOAT, partner(1), 0, recv_, count, MPI_FLOAT, partner(-1), 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        break;
     }
   }
 
@@ -130,6 +139,13 @@ class Workload {
       case Kind::broadcast_moving:  // in place, as MPI's is
         return require(ncclBroadcast(send_, send_, count_, ncclFloat32, next_root(), world_.comm, nullptr),
                        "ncclBroadcast");
+      case Kind::alltoall:
+        return require(ncclAlltoAll(send_, recv_, count_, ncclFloat32, world_.comm, nullptr), "ncclAlltoAll");
+      case Kind::sendrecv:
+        require(ncclGroupStart(), "ncclGroupStart");
+        require(ncclSend(send_, count_, ncclFloat32, partner(1), world_.comm, nullptr), "ncclSend");
+        require(ncclRecv(recv_, count_, ncclFloat32, partner(-1), world_.comm, nullptr), "ncclRecv");
+        return require(ncclGroupEnd(), "ncclGroupEnd");
     }
   }
 
@@ -153,6 +169,10 @@ class Workload {
   static constexpr std::size_t kCheckedWhole = std::size_t{1} << 18;
 
   bool broadcasts() const { return kind_ == Kind::broadcast || kind_ == Kind::broadcast_moving; }
+
+  int partner(int direction) const {
+    return (world_.rank + direction * std::max(1, world_.ranks / 2) + world_.ranks) % world_.ranks;
+  }
 
   int next_root() {
     const int root = root_;
@@ -182,6 +202,10 @@ class Workload {
       case Kind::broadcast:
       case Kind::broadcast_moving:
         return value(0, at);
+      case Kind::alltoall:
+        return value(static_cast<int>(at / count_), static_cast<std::size_t>(world_.rank) * count_ + at % count_);
+      case Kind::sendrecv:
+        return value(partner(-1), at);
     }
     return 0;
   }

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Markdown of what bench/hosts/run.sh has measured. Usage: report.py [--command TEXT] COUNT.MPI.csv...
+
+A file has lines "mpi,VERSION" and "case,COLLECTIVE,RANKS,BYTES,CALLS,CALLS,PAIRS,MPI_US,SCCL_US,RATIO,LOW,HIGH".
+"""
+import argparse
+import collections
+import csv
+import math
+import os
+import pathlib
+import platform
+import sys
+
+LABEL = {"all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "broadcast": "Broadcast",
+         "alltoall": "AlltoAll", "sendrecv": "Send/Recv"}
+PEER = {"ob1": "Open MPI, ob1", "ucx": "Open MPI, ucx", "mpich": "MPICH"}
+
+
+def size_text(size):
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def time_text(us):
+    return f"{us / 1000:.1f} ms" if us >= 10000 else f"{us:.1f}" if us < 100 else f"{us:.0f}"
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def busy_text(load):
+    return (f"**The machine was busy with other programs: load {load:.0f}, the mean of 15 minutes.** Who spins then loses a whole turn of the scheduler now "
+            "and then, and who sleeps waits for a core: single rows say little, least of all below 1 MiB. Measure again on idle cores before you "
+            "conclude anything from them.\n")
+
+
+def read(paths):
+    """cases[ranks of a host][collective][bytes][mpi] = (the MPI's us, libsccl's us, ratio); versions[mpi]."""
+    cases = collections.defaultdict(lambda: collections.defaultdict(lambda: collections.defaultdict(dict)))
+    versions = {}
+    for path in map(pathlib.Path, paths):
+        count, mpi = path.name.split(".")[:2]
+        with open(path, newline="") as file:
+            for row in csv.reader(file):
+                if row[:1] == ["mpi"]:
+                    versions[mpi] = row[1].replace("MPICH Version:", "MPICH ").replace("\t", "").strip()
+                elif row[:1] == ["case"] and len(row) == 12:
+                    cases[int(count)][row[1]][int(row[3])][mpi] = (float(row[7]), float(row[8]), float(row[9]))
+    return cases, versions
+
+
+def table(cases, mpis):
+    print("| call | size | libsccl, us |", *(f"{PEER[mpi]}, us | ratio |" for mpi in mpis))
+    print("|---|---|---|" + "---|---|" * len(mpis))
+    least = []
+    for collective in (name for name in LABEL if name in cases):
+        for size, by_mpi in sorted(cases[collective].items()):
+            ours = sorted(ours for _, ours, _ in by_mpi.values())
+            cells = []
+            for mpi in mpis:
+                theirs, _, ratio = by_mpi.get(mpi, (None, None, None))
+                cells += ["-", "-"] if theirs is None else [time_text(theirs), f"{ratio:.2f}"]
+            least.append(min(ratio for _, _, ratio in by_mpi.values()))
+            print("|", " | ".join([LABEL[collective], size_text(size), time_text(ours[len(ours) // 2]), *cells]), "|")
+    below = sum(ratio < 0.95 for ratio in least)
+    print(f"\nAgainst the fastest of them in each row: geometric mean {geometric_mean(least):.2f}, least {min(least):.2f}; "
+          f"below 0.95 in {below} of {len(least)} rows.\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--command", default="bench/hosts/run.sh")
+    parser.add_argument("files", nargs="+")
+    arguments = parser.parse_args()
+    cases, versions = read(arguments.files)
+    if not cases:
+        sys.exit("nothing was measured")
+    print("# Two hosts\n")
+    print(f"`{arguments.command.strip()}`\n")
+    print(f"Two network namespaces of one machine with {os.cpu_count()} cores, joined by a pair of virtual interfaces ({platform.machine()}, Linux "
+          f"{platform.release()}); libsccl over UCX on TCP. Both hosts share these cores and the kernel moves every byte with them, so the figures "
+          "say how the libraries compare, not what two machines reach. Blocks of calls of libsccl and of the MPI alternate in the same "
+          "processes; times are medians, a ratio is the MPI's time by libsccl's, the median over neighbouring blocks: above 1 libsccl is faster. "
+          "libsccl's time is the median of its runs beside each MPI.\n")
+    load = os.getloadavg()[2]
+    if load > 1.5 * (os.cpu_count() or 1):
+        print(busy_text(load))
+    print("Versions: " + "; ".join(f"{PEER[mpi]}: {text}" for mpi, text in sorted(versions.items())) + "\n")
+    for count in sorted(cases):
+        mpis = [mpi for mpi in PEER if any(mpi in by_mpi for sizes in cases[count].values() for by_mpi in sizes.values())]
+        print(f"## {'One rank' if count == 1 else f'{count} ranks'} on each host\n")
+        table(cases[count], mpis)
+
+
+main()

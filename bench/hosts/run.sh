@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# libsccl against the MPI libraries installed here over two hosts, which are network namespaces joined by a pair of
+# virtual interfaces (root; scripts/setup.sh --bench installs the MPI libraries). Blocks of calls of both libraries
+# alternate in the same processes (bench/host/compare_mpi.cc). Writes Markdown to standard output.
+# Usage: bench/hosts/run.sh [BUILD_DIR] [--collectives LIST] [--sizes LIST] [--ranks LIST] [--mpi LIST] [--pairs N] [--limit SECONDS]
+#   BUILD_DIR holds libsccl.so (default build/release); lists are separated by commas.
+#   ranks: of each host. mpi: ob1 and ucx (Open MPI's ways over TCP), mpich. limit: of each of ranks and mpi.
+set -euo pipefail
+[ "$(id -u)" = 0 ] || { echo "bench/hosts/run.sh makes network namespaces: run as root" >&2; exit 2; }
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$root/build/release
+collectives=all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv
+sizes=8,1024,65536,1048576,67108864
+ranks=1,4
+mpis=ob1,ucx,mpich
+pairs=5
+limit=300
+
+[ $# -eq 0 ] || [ "${1#--}" != "$1" ] || { build=$1; shift; }
+command="bench/hosts/run.sh $*"
+while [ $# -gt 0 ]; do
+  [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
+  case $1 in
+    --collectives) collectives=$2 ;;
+    --sizes) sizes=$2 ;;
+    --ranks) ranks=$2 ;;
+    --mpi) mpis=$2 ;;
+    --pairs) pairs=$2 ;;
+    --limit) limit=$2 ;;
+    *) echo "unknown option $1: see the head of $0" >&2; exit 2 ;;
+  esac
+  shift 2
+done
+library=$(realpath "$build")/src/shim/libsccl.so
+[ -f "$library" ] || { echo "$library is missing: build the release preset first" >&2; exit 2; }
+
+work=$(mktemp -d)
+space=sccl$$
+cleanup() {
+  for host in 1 2; do ip netns del "${space}h$host" 2>/dev/null || true; done
+  rm -rf "$work"
+}
+trap cleanup EXIT
+for host in 1 2; do ip netns add "${space}h$host"; ip -n "${space}h$host" link set lo up; done
+ip -n "${space}h1" link add name eth0 type veth peer name eth0 netns "${space}h2"
+for host in 1 2; do
+  ip -n "${space}h$host" addr add "10.78.0.$host/24" dev eth0
+  ip -n "${space}h$host" link set eth0 up
+done
+# Starts a command on a host, as rsh does. A host has a name and System V objects of its own.
+cat >"$work/shell" <<EOF
+#!/bin/sh
+while [ "\${1#-}" != "\$1" ]; do shift; done
+host=\${1##*.}
+shift
+exec ip netns exec "${space}h\$host" unshare --uts --ipc sh -c "hostname host\$host; \$*"
+EOF
+chmod +x "$work/shell"
+ln -s "$library" "$work/libnccl.so.2"
+for kind in openmpi mpich; do
+  command -v "mpicxx.$kind" >/dev/null || { echo "$kind is not installed: scripts/setup.sh --bench" >&2; continue; }
+  "mpicxx.$kind" -std=c++17 -O3 -march=native -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$root/include" \
+    "$root/bench/host/compare_mpi.cc" -o "$work/compare.$kind" -L"$work" -l:libnccl.so.2 -Wl,-rpath,"$work"
+done
+
+open_mpi=(mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent "$work/shell" --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle 1
+  --bind-to none --mca hwloc_base_binding_policy none)
+arguments=(--collectives "$collectives" --sizes "$sizes" --pairs "$pairs" --beside no)
+for count in ${ranks//,/ }; do
+  both=10.78.0.1:$count,10.78.0.2:$count
+  for mpi in ${mpis//,/ }; do
+    kind=openmpi
+    case $mpi in
+      ob1) start=("${open_mpi[@]}" --host "$both" -n $((2 * count)) --mca pml ob1 --mca btl self,vader,tcp --mca btl_tcp_if_include eth0) ;;
+      ucx) start=("${open_mpi[@]}" --host "$both" -n $((2 * count)) --mca pml ucx --mca opal_common_ucx_devices any
+        --mca opal_common_ucx_tls any -x UCX_TLS=tcp,self,sysv,posix -x UCX_NET_DEVICES=eth0) ;;
+      mpich) kind=mpich
+        start=(env UCX_TLS=tcp,self,sysv,posix UCX_NET_DEVICES=eth0 mpiexec.hydra -launcher rsh -launcher-exec "$work/shell" -iface eth0
+          -hosts "$both" -n $((2 * count))) ;;
+      *) echo "unknown mpi $mpi: ob1, ucx or mpich" >&2; exit 2 ;;
+    esac
+    [ -x "$work/compare.$kind" ] || continue
+    echo "$mpi, 2 hosts of $count" >&2
+    printf -v line '%q ' env -u NCCL_DEBUG timeout -k 5 "$limit" "${start[@]}" "$work/compare.$kind" "${arguments[@]}"
+    { "$work/shell" 10.78.0.1 "$line" >"$work/$count.$mpi.csv" 2>"$work/error"; } ||
+      { echo "$mpi, 2 hosts of $count: ended early, what it measured counts:" >&2; tail -3 "$work/error" >&2; }
+  done
+done
+python3 "$root/bench/hosts/report.py" --command "$command" "$work"/*.csv
