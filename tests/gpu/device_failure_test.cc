@@ -92,6 +92,33 @@ TEST_CASE("a killed rank is named by the survivors", "[processes]") {
   }
 }
 
+TEST_CASE("a call's own time limit ends with that call, and the next call may wait for longer") {
+  for (const char* const path : {"kernels", "streams"}) {
+    INFO(path);
+    const Setting by("SCCL_DEVICE_PATH", path);
+    CHECK(failures(
+              run_device_world(Mode::threads, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+                ncclConfigExt_t limit{};
+                limit.key.vendorId = SCCL_CONFIG_VENDOR;
+                limit.key.optionId = SCCL_CONFIG_TIMEOUT_MS;
+                limit.val.i = 100;
+                ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+                config.ext = &limit;
+                std::vector<float> data(1000, 1);
+                if (ncclAllReduceConfig(data.data(), data.data(), data.size(), ncclFloat, ncclSum, comm,
+                                        device.stream(), &config) != ncclSuccess)
+                  return told();
+                device.synchronize();
+                if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+                if (std::string wrong = reduce(comm, device.stream(), data, data.size()); !wrong.empty()) return wrong;
+                device.synchronize();
+                ncclResult_t state = ncclSuccess;
+                ncclCommGetAsyncError(comm, &state);
+                return state == ncclSuccess ? "" : ncclGetLastError(comm);
+              })) == "");
+  }
+}
+
 TEST_CASE("a call after a failure throws its reason") {
   const auto told = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;

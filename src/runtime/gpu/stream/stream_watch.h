@@ -38,6 +38,8 @@ class StreamWatch {
   bool busy() const { return busy(path_.rank); }
   // A number that changes whenever the stream goes on.
   std::uint64_t progress() const;
+  // The number of the last call of this rank that has ended, but for graphs' calls; its low half.
+  std::uint32_t finished() const { return load(path_.progress().finished); }
   // A peer that has not ended has a call in flight.
   bool others_busy() const;
   // The rank for which the stream waits; -1: none.

@@ -23,6 +23,12 @@ bool CallsInFlight::idle() const {
          (overlapped || read(words_.finished_sequence) >= launched_.load(std::memory_order_acquire));
 }
 
+// Calls end in the order of their numbers, whether kernels or streams run them. Streams keep the number's low half.
+bool CallsInFlight::has_ended(u64 sequence) const {
+  if (read(words_.finished_sequence) >= sequence) return true;
+  return streams_ && static_cast<std::int32_t>(streams_->finished() - static_cast<std::uint32_t>(sequence)) >= 0;
+}
+
 // Pairs with the look of kernels/gpu/block.h.
 void CallsInFlight::stop_kernels() noexcept { __atomic_store_n(&words_.stop, 1, __ATOMIC_RELEASE); }
 

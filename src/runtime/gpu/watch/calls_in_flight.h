@@ -32,7 +32,7 @@ class CallsInFlight {
   // As StallWatch::check takes it.
   std::int64_t timeout_ms() const {
     const device::u64 limited = limited_.load(std::memory_order_acquire);  // pairs with limit_waits()
-    return finished() < limited ? limit_ms_.load(std::memory_order_relaxed) : membership_.timeout_ms;
+    return has_ended(limited) ? membership_.timeout_ms : limit_ms_.load(std::memory_order_relaxed);
   }
 
   // Everything that was enqueued has ended, as far as the host knows.
@@ -63,6 +63,7 @@ class CallsInFlight {
 
  private:
   static device::u64 read(const device::u64& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
+  bool has_ended(device::u64 sequence) const;
   std::string call_text() const;
 
   Membership& membership_;
