@@ -82,7 +82,7 @@ class World {
       setup.members.push_back(std::move(member));
     }
     for (int host = 0; host < hosts_; ++host) setup.host_names.push_back("host" + std::to_string(host));
-    setup.listeners.push_back(std::move(listeners_[static_cast<std::size_t>(rank)]));
+    setup.listeners.emplace_back(std::move(listeners_[static_cast<std::size_t>(rank)]));
     setup.timeout = timeout_;
     agent(rank) = std::make_unique<HostAgent>(std::move(setup));
   }

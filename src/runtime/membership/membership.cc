@@ -291,9 +291,12 @@ class InitExchange {
   void share_tuner_choices() {
     if (records_.front().has_tuner_plugin == 0) return;
     const std::string text = from_rank_0([&]() -> std::string {
-      const int hosts = std::max(1, membership_.hosts.count());
-      membership_.tuner_plugin =
-          TunerPlugin::open(std::move(tuner_library_), {membership_.identity, membership_.ranks, hosts});
+      std::vector<int> ranks_by_host;
+      for (const std::vector<Rank>& ranks : membership_.hosts.ranks)
+        ranks_by_host.push_back(static_cast<int>(ranks.size()));
+      if (ranks_by_host.empty()) ranks_by_host = {membership_.ranks};
+      membership_.tuner_plugin = TunerPlugin::open(std::move(tuner_library_),
+                                                   {membership_.identity, membership_.ranks, std::move(ranks_by_host)});
       if (!membership_.tuner_plugin) return "";
       return TunerChoices::ask(*membership_.tuner_plugin, tuner_situation(membership_)).to_text();
     });

@@ -1,5 +1,6 @@
 #include "runtime/plugins/tuner.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -50,11 +51,12 @@ int ask_v2(const V2& table, void* context, int function, std::size_t bytes, Cost
 template <typename Table>
 int init_table(const Table& table, const TunerPlugin::Communicator& communicator, void** context) {
   const auto ranks = static_cast<std::size_t>(communicator.ranks);
-  const auto hosts = static_cast<std::size_t>(communicator.hosts);
+  const auto hosts = communicator.ranks_by_host.size();
   if constexpr (std::is_same_v<Table, V5> || std::is_same_v<Table, V6>) {
     // What the plugin writes into the constants is of NCCL's model, which is not ours.
-    const int share = communicator.ranks / communicator.hosts;
-    NvlDomains domains{communicator.hosts, share, (communicator.ranks + communicator.hosts - 1) / communicator.hosts};
+    const auto [least, most] =
+        std::minmax_element(communicator.ranks_by_host.begin(), communicator.ranks_by_host.end());
+    NvlDomains domains{static_cast<int>(hosts), *least, *most};
     auto constants = std::make_unique<Constants>();
     return table.init(context, communicator.identity, ranks, hosts, plugin_logger(), &domains, constants.get());
   } else {

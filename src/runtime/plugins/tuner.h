@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/types.h"
 #include "runtime/plugins/plugin_library.h"
@@ -20,7 +21,7 @@ class TunerPlugin {
   struct Communicator {
     std::uint64_t identity = 0;
     int ranks = 1;
-    int hosts = 1;
+    std::vector<int> ranks_by_host = {1};
   };
   // Null when there is no plugin, or it cannot be used: one line says why.
   static std::unique_ptr<TunerPlugin> open(const Communicator& communicator);
