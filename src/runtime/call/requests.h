@@ -8,12 +8,12 @@
 
 namespace sccl::runtime {
 
-// A caller's stream handle. The host platform completes work before the call (or the outermost group) returns and
-// accepts only NULL and the two handles that name the default streams.
+// A caller's stream handle. The host platform accepts only NULL and the two handles that name the default streams.
+// There, work is complete when the call (or the outermost group) returns.
 using StreamHandle = void*;
 
-// The reduction of a request with its operand resolved. `scalar` is read when the request is submitted, in the
-// element type's bits (low bytes); with `scalar_pointer` it is read when the data is.
+// The reduction of a request. `scalar_bits` holds the scalar as it was at submission, in the element type's bits (low
+// bytes). If `scalar_pointer` is set, the scalar is read from there, at the time when the data is read.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   std::uint64_t scalar_bits = 0;
@@ -31,7 +31,7 @@ struct CollectiveRequest {
   StreamHandle stream = nullptr;
 };
 
-// How long the buffers are that a rank passes; 0 where the call uses none of this rank's.
+// The sizes of the buffers that a rank passes; 0 if the call does not use that buffer of this rank.
 struct BufferBytes {
   std::size_t input = 0;
   std::size_t output = 0;

@@ -1,4 +1,4 @@
-// What all ranks of a communicator must agree on for one call, and how a disagreement is told.
+// The values on which all ranks of a communicator must agree for one call, and the error message if they disagree.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +31,13 @@ struct CallSignature {
   std::uint32_t options = 0;
 
   bool operator==(const CallSignature&) const = default;
-  // What its messages carry: hash(sequence, call_hash()), where call_hash() is of everything but the number.
+  // The signature in the call's messages. call_hash() covers every value except the sequence number.
   std::uint32_t hash() const { return hash(sequence, call_hash()); }
   std::uint64_t call_hash() const;
   static std::uint32_t hash(std::uint64_t sequence, std::uint64_t call_hash) {
     return static_cast<std::uint32_t>(mix(call_hash ^ sequence));
   }
-  // "AllReduce(count=4096, float, sum)", and the windows if there are any
+  // For example "AllReduce(count=4096, float, sum)"; windows follow if there are any.
   std::string text() const;
   std::uint64_t extras() const {
     return input_window | static_cast<std::uint64_t>(output_window) << 16 | static_cast<std::uint64_t>(options) << 32;
@@ -49,7 +49,7 @@ struct CallSignature {
   }
 };
 
-// Both ends of a point-to-point transfer must agree on its size only.
+// The signature of a point-to-point transfer: both ends must agree only on its size.
 std::uint32_t transfer_hash(std::uint64_t bytes);
 
 // The error of a mismatch: names both calls and the remedy.

@@ -1,14 +1,14 @@
-// Why running work of a communicator must end.
+// The flags that end the running work of a communicator.
 #pragma once
 
 #include <atomic>
 
 namespace sccl::runtime {
 
-// Stored (release) by Communicator::abort and Communicator::revoke, loaded (acquire) by everything that waits.
+// Communicator::abort and Communicator::revoke store these flags (release); every wait loads them (acquire).
 struct StopFlags {
-  std::atomic<bool> abort{false};    // nothing of this communicator may wait any longer
-  std::atomic<bool> revoked{false};  // communication ends, making communicators from this one goes on
+  std::atomic<bool> abort{false};    // every wait of this communicator ends
+  std::atomic<bool> revoked{false};  // communication ends; new communicators can still be made from this one
 };
 
 }  // namespace sccl::runtime

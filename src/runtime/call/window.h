@@ -1,4 +1,4 @@
-// Windows, and what one-sided calls ask for.
+// Windows, and the requests of one-sided calls.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@
 
 namespace sccl::runtime {
 
-// A buffer of every rank, known to all of them.
+// One buffer per rank, known to all ranks.
 struct Window {
   void* base = nullptr;  // this rank's
   std::size_t bytes = 0;
-  std::vector<std::uint64_t> bases;  // by rank; on a device as this rank's kernels see them
-  std::shared_ptr<void> mappings;    // which make them so
-  std::uint32_t number = 0;          // on devices, the same on all ranks
-  bool in_place = false;             // collectives may use it so (gpu/resources/symmetric_windows.h)
-  std::uint64_t shifts =
-      0;  // table on the device, part of the mappings; 0: every rank's kernels see the same addresses
+  std::vector<std::uint64_t> bases;  // by rank; on a device: the address at which this rank's kernels see the buffer
+  std::shared_ptr<void> mappings;    // keep `bases` mapped
+  std::uint32_t number = 0;          // devices only; the same on all ranks
+  bool in_place = false;             // collectives may use buffers in place (gpu/resources/symmetric_windows.h)
+  // Address of a table on the device, which `mappings` owns. 0: every rank's kernels see the same addresses.
+  std::uint64_t shifts = 0;
 };
 
-// `symmetric`: with NCCL_WIN_COLL_SYMMETRIC.
+// `symmetric`: registered with NCCL_WIN_COLL_SYMMETRIC.
 enum class WindowUse : std::uint8_t { one_sided, symmetric };
 
 struct SignalAddress {
@@ -32,7 +32,7 @@ struct SignalAddress {
   int context = 0;
 };
 
-// Data for a peer's window and a signal, or the signal alone.
+// Writes data into a peer's window, then signals the peer. Without a window: only the signal.
 struct PutRequest {
   std::span<const std::byte> data;
   const Window* window = nullptr;
