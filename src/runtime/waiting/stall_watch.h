@@ -1,4 +1,4 @@
-// Tells who is missing when a wait lasts, and ends it when the user set a limit.
+// Reports the cause of a long wait. If the user set a time limit, ends the wait at the limit.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ struct StallLimits {
   std::int64_t notice_ms;
   std::int64_t timeout_ms;
 };
-// SCCL_STALL_NOTICE_MS and SCCL_TIMEOUT_MS; values that are no such numbers are named once.
+// SCCL_STALL_NOTICE_MS and SCCL_TIMEOUT_MS. One warning names each invalid value.
 StallLimits stall_limits();
 
 class StallWatch {

@@ -14,11 +14,12 @@ namespace {
 // A poll of a few lanes and its pause take some 50 ns.
 constexpr std::int64_t kPollsPerMicrosecond = 20;
 constexpr std::int64_t kSpinUs = 50;
-// Where ranks outnumber cores, what a rank waits for mostly comes from one that waits for its core.
+// With more ranks than cores, the awaited peer mostly has no core. So a rank gives up its own core at once.
 constexpr std::int64_t kCrowdedSpinPolls = 1;
 constexpr long kNapNs = 50000;
 
-// Cores that the ranks of this host share. A mask of a single core is a launcher's: it gave every rank one of its own.
+// The cores that the ranks of this host share. If this process may use a single core only, a launcher has probably
+// given every rank a core of its own; then all cores of the host count.
 int cores() {
   cpu_set_t set;
   CPU_ZERO(&set);

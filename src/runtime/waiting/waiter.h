@@ -13,7 +13,7 @@ class Waiter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `ranks_on_host` against the processor's cores decides how long spinning pays.
+  // With more ranks on this host than cores, the thread spins for a shorter time.
   explicit Waiter(int ranks_on_host);
 
   // What a poll asks: words in memory, or an engine between hosts, too, which asks the system. Such a poll takes many
@@ -29,9 +29,10 @@ class Waiter {
   void reset() { polls_ = 0; }
 
   enum class Next : std::uint8_t { poll, check_health };
-  // Passes time between two polls. `bell`: the bell to sleep on; null when several ranks wait on this thread, which
-  // then sleeps briefly instead. `ready` is cheap and tells whether a poll may find something; spinning ends with it.
-  // `poll` is called once more after sleep was announced and tells whether to sleep.
+  // Passes time between two polls. `bell`: the doorbell to sleep on. Null when several ranks wait on this thread: the
+  // thread then sleeps briefly without a doorbell. `ready` is cheap; when it returns true, a poll may find work and
+  // spinning ends. `poll` is called once more after the thread has announced its sleep; if it returns true, the thread
+  // does not sleep.
   template <typename Ready, typename Poll>
   Next pause(host::Doorbell* bell, Ready&& ready, Poll&& poll) {
     if (polls_ + 1 < spin_polls_) {
@@ -59,14 +60,14 @@ class Waiter {
     return Next::check_health;
   }
 
-  // Where no one word tells whether to poll.
+  // For waits without a cheap `ready`.
   template <typename Poll>
   Next pause(host::Doorbell* bell, Poll&& poll) {
     return pause(
         bell, [] { return true; }, poll);
   }
 
-  // Since the thread stopped spinning without success.
+  // The time since the thread stopped spinning.
   std::chrono::milliseconds waited() const {
     return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began_);
   }
