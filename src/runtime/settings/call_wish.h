@@ -1,5 +1,5 @@
-// What is asked for some calls only, by a tuner plugin or with the call itself. It goes before the settings of the
-// communicator.
+// Settings for single calls. They come from a tuner plugin or with the call itself, and override the communicator's
+// settings.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace sccl::runtime {
 
 struct CallWish {
-  std::string algorithm;  // as in SCCL_ALGO, of one collective; "": no wish
+  std::string algorithm;  // as in SCCL_ALGO, for one collective; "": no wish
   ProtocolChoice protocol = ProtocolChoice::automatic;
   std::size_t slice_bytes = 0;  // 0: no wish
 
@@ -32,7 +32,7 @@ struct CallOptions {
   std::uint32_t digest() const;
 };
 
-// The settings by which such a call is served. Nothing is measured for it: who asks for a schedule gets that one.
+// The settings with the wish applied. Such a call is not measured: a schedule that was asked for is used.
 inline Settings settings_with(const Settings& settings, const CallWish& wish) {
   Settings result = settings;
   if (!wish.algorithm.empty()) result.algorithms = wish.algorithm;
@@ -42,10 +42,10 @@ inline Settings settings_with(const Settings& settings, const CallWish& wish) {
   return result;
 }
 
-// Either, without a copy where there is no wish.
+// The settings of one call. Without a wish no copy is made.
 class WishedSettings {
  public:
-  // `usual` must outlive it; `wish` may be null.
+  // `usual` must outlive this object; `wish` may be null.
   WishedSettings(const Settings& usual, const CallWish* wish) : usual_(usual) {
     if (wish != nullptr) wished_ = settings_with(usual, *wish);
   }

@@ -9,7 +9,7 @@ namespace sccl::runtime {
 namespace {
 
 constexpr int kUsual = 24;
-constexpr int kFew = 8;  // more than half of a device's links need
+constexpr int kFew = 8;  // enough for more than half of a device's link bandwidth
 constexpr int kMost = 64;
 
 int asked(const char* name, const char* older_name, int configured) {

@@ -1,24 +1,24 @@
 // How many blocks a communicator's kernels take on a device.
 //
-// A kernel that waits holds its multiprocessors. Kernels of several communicators, which their ranks may start in
-// different orders, must fit on a device together, and programs want most of it for themselves: so a kernel takes few
-// blocks, though some more where the program says so.
+// A waiting kernel occupies its multiprocessors. Ranks may start the kernels of several communicators in different
+// orders, so all these kernels must fit on a device together. Programs also need most of the device for their own
+// kernels. So a kernel takes few blocks by default; the program can ask for more.
 #pragma once
 
 namespace sccl::runtime {
 
-// What the configuration says; 0: nothing.
+// The values in the communicator's configuration; 0: not set.
 struct BlockWishes {
   int least = 0;   // minCTAs
   int most = 0;    // maxCTAs
   int policy = 0;  // CTAPolicy: 1 efficiency, 2 zero, or both
 };
 
-// With NCCL_MIN_CTAS, NCCL_MAX_CTAS and NCCL_CTA_POLICY, which count before the configuration; 1 to 64.
+// NCCL_MIN_CTAS, NCCL_MAX_CTAS and NCCL_CTA_POLICY override the configuration. Returns 1 to 64.
 int most_blocks(const BlockWishes& wishes);
 
-// Of a rank on a device that `ranks` of the communicator share. All their blocks fit on it together, each on a
-// multiprocessor of its own, and a rank that is alone leaves half of it to others.
+// The blocks of one rank, if `ranks` ranks of the communicator share the device. Each block has its own multiprocessor,
+// and all blocks of these ranks fit on the device together. A single rank leaves half of the device free.
 int blocks_of_rank(int multiprocessors, int ranks, int most);
 
 }  // namespace sccl::runtime

@@ -29,11 +29,11 @@ std::vector<std::string> items(std::string_view text, char separator) {
 
 using Words = std::span<const std::string_view>;
 
-// NCCL's own spellings, up to 2.32. What the two lists do not have, NCCL does not know either.
+// NCCL's own spellings, up to 2.32. NCCL knows no names but these.
 constexpr std::array<std::string_view, 7> kAlgorithms{"Tree",     "Ring", "CollnetDirect", "CollnetChain", "NVLS",
                                                       "NVLSTree", "PAT"};
 constexpr std::array<std::string_view, 3> kProtocols{"LL", "LL128", "Simple"};
-// NCCL lets both lists begin with a function; ours of the other collectives are taken, too.
+// In NCCL both lists may begin with a function. Here the functions of other collectives are accepted, too.
 constexpr std::array<std::string_view, 8> kFunctions{"broadcast", "reduce",   "allgather", "reducescatter",
                                                      "allreduce", "alltoall", "gather",    "scatter"};
 

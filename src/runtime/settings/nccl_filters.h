@@ -1,5 +1,6 @@
-// NCCL_ALGO and NCCL_PROTO as NCCL reads them, and what is made of them here. A name that NCCL does not know is named
-// at WARN together with the nearest one it knows, and never fails: other versions know other ones.
+// Parses NCCL_ALGO and NCCL_PROTO as NCCL does, and translates them to this library's settings. A name that NCCL does
+// not know is reported at WARN together with the nearest known name. It is no error, because other versions of NCCL
+// know other names.
 #pragma once
 
 #include <string>
@@ -9,13 +10,13 @@
 
 namespace sccl::runtime {
 
-// "Ring", "^NVLS", "allreduce:tree,ring;broadcast:ring": where exactly one of Ring and Tree is left to a function, the
-// planner of that family, in the form of SCCL_ALGO; "" where the choice is left open.
+// Reads lists such as "Ring", "^NVLS" or "allreduce:tree,ring;broadcast:ring". If a list leaves exactly one of Ring and
+// Tree to a function, the result names the planner of that family, in the form of SCCL_ALGO. "": the choice stays open.
 std::string nccl_algorithms(std::string_view text);
 
-// A choice where one of LL and Simple is left, or LL128 without Simple; and whether LL128 is left in what stays open. A
-// list that begins with a function's name is not taken, because a protocol is chosen for all functions: only where it
-// takes LL128 from somebody, that is for all.
+// `choice`: set if the list leaves exactly one of LL and Simple, or LL128 without Simple. `lines`: whether an open
+// choice may be LL128. A list that begins with a function's name makes no choice, because one protocol serves all
+// functions. But if such a list excludes LL128, LL128 is excluded for all functions.
 struct NcclProtocols {
   ProtocolChoice choice = ProtocolChoice::automatic;
   bool lines = true;

@@ -1,4 +1,4 @@
-// The names of protocols, as SCCL_PROTO, files and log lines have them.
+// The names of protocols in SCCL_PROTO, in files and in log lines.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ constexpr std::string_view name_of(ProtocolChoice protocol) {
   return "";
 }
 
-// Of messages; `simple` for every other name.
+// The protocol of messages that has this name; `simple` for every other name.
 constexpr ProtocolChoice protocol_of(std::string_view name) {
   for (const ProtocolChoice protocol : {ProtocolChoice::ll, ProtocolChoice::ll128})
     if (name_of(protocol) == name) return protocol;

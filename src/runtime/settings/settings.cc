@@ -25,7 +25,7 @@ constexpr std::int64_t kDefaultSlotBytes = 128 * 1024;
 constexpr std::int64_t kLeastSlotBytes = 4096;
 constexpr std::int64_t kMostSlotBytes = 16 * 1024 * 1024;
 constexpr std::int64_t kDefaultMemoryLimit = 32000000;
-// Of the limit, for what a rank allocates for itself: bounce buffers, scratch, plans.
+// The part of the limit for a rank's private memory: bounce buffers, scratch, plans.
 constexpr std::int64_t kPrivateBytes = 4000000;
 
 template <typename T>
@@ -67,7 +67,7 @@ void for_each_item(std::string_view list, char separator, Visit&& visit) {
   }
 }
 
-// "trees", or one of them by its figures, as the log tells it: "trees/32", "synth 6/3/7".
+// A planner, a kind of schedules ("trees"), or a kind with numbers as in the log ("trees/32", "synth 6/3/7").
 bool known_algorithm(std::string_view name) {
   const std::string_view kind = name.substr(0, name.find_first_of(" /"));
   const auto kinds = portfolio::kinds();
@@ -91,7 +91,7 @@ bool valid_algorithms(std::string_view list) {
 
 namespace {
 
-// NCCL_BUFFSIZE bounds what a connection holds.
+// NCCL_BUFFSIZE limits the bytes of all slots of a connection together.
 std::int64_t asked_slot_bytes() {
   const auto asked = env::number("SCCL_SLOT_BYTES", kDefaultSlotBytes, kLeastSlotBytes, kMostSlotBytes) / 4096 * 4096;
   const auto buffer = env::number("NCCL_BUFFSIZE", 0, 0, std::int64_t{1} << 40);
@@ -138,7 +138,7 @@ NcclProtocols protocols_from_environment() {
   return nccl_protocols(env::text("NCCL_PROTO").value_or(""));
 }
 
-// What two settings cannot both have; the one that is safe for the program's data and memory wins.
+// If two settings contradict each other, the setting that is safe for the program's data and memory wins.
 void resolve_contradictions(Settings& settings) {
   if (settings.protocol == ProtocolChoice::direct && !settings.direct_allowed) {
     log::warn("SCCL_PROTO=direct contradicts SCCL_DIRECT=0: continuing with shared slots");
@@ -173,7 +173,8 @@ void resolve_contradictions(Settings& settings) {
               settings.algorithms);
 }
 
-// Who names a mode of tuning allows what it may do; other programs get the same bits run after run.
+// A user who sets SCCL_TUNE or SCCL_DISPATCH accepts that tuning may change the order of sums. Otherwise all runs give
+// the same bits.
 SumOrder sum_order_from_environment() {
   if (must_be_deterministic()) return SumOrder::fixed;
   const bool asked = env::text("SCCL_TUNE").has_value() || env::text("SCCL_DISPATCH").has_value();
@@ -213,7 +214,7 @@ Settings settings_from_environment(int ranks) {
   settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);
   settings.sum_order = sum_order_from_environment();
   resolve_contradictions(settings);
-  stall_limits();  // what is wrong with them is said now, not when a call waits
+  stall_limits();  // invalid values are reported now, not when a call waits
   return settings;
 }
 

@@ -1,4 +1,5 @@
-// The settings that decide which schedule serves a call. All ranks use rank 0's, so that all choose alike.
+// The settings that decide which schedule serves a call. All ranks use the settings of rank 0, so that all ranks make
+// the same choice.
 #pragma once
 
 #include <array>
@@ -16,22 +17,23 @@ namespace sccl::runtime {
 // Where the choice among schedules comes from (SCCL_DISPATCH).
 enum class Dispatch : std::uint8_t { measured, model, learned };
 
-// What is done with measured times (SCCL_TUNE): nothing, those of the cache are used, or new ones are taken, too.
+// How measured times are used (SCCL_TUNE). off: not at all. load: times from the cache are used. online: calls are
+// measured, too.
 enum class TuneMode : std::uint8_t { off, load, online };
 
-// Whether a choice may change the order of a summation, and thereby bits from run to run.
+// Whether a choice may change the order of a summation. The bits of a result can then differ from run to run.
 enum class SumOrder : std::uint8_t { fixed, free };
 
 struct Settings {
   std::string topology;    // SCCL_TOPO as given; empty: the host's own links
   std::string algorithms;  // SCCL_ALGO as given; empty: automatic
   ProtocolChoice protocol = ProtocolChoice::automatic;
-  bool lines_allowed = true;  // ll128 may be chosen, where links keep lines whole
+  bool lines_allowed = true;  // ll128 may be chosen if the links keep lines whole
   std::size_t slot_bytes = 0;
   bool direct_allowed = true;
   std::size_t chunk_bytes = 0;  // of one slice (SCCL_CHUNK); 0: automatic
-  // Calls whose buffers, all ranks' together, have as many bytes or more leave no results in caches
-  // (SCCL_STREAM_BYTES).
+  // SCCL_STREAM_BYTES: if the buffers of all ranks together have at least this size, a call leaves no results in
+  // caches.
   std::size_t stream_bytes = 20 * 1024 * 1024;
   Dispatch dispatch = Dispatch::measured;
   TuneMode tune = TuneMode::load;
@@ -39,18 +41,18 @@ struct Settings {
 
   bool operator==(const Settings&) const = default;
 
-  // The planner asked for by SCCL_ALGO for this collective, "" for automatic.
+  // The planner that SCCL_ALGO names for this collective, "" for automatic.
   std::string algorithm(Collective collective) const;
 };
 
-// What SCCL_ALGO may be: "ring" or "allreduce:ring;broadcast:binomial".
+// Whether SCCL_ALGO may have this value. Examples: "ring", "allreduce:ring;broadcast:binomial".
 bool valid_algorithms(std::string_view list);
 
-// From the environment, for a communicator of `ranks`; a value that is not understood is named in one warning and
-// ignored. Slots shrink until SCCL_MEM_LIMIT holds them; system_error when not even the smallest fit.
+// For a communicator of `ranks`. Ignores invalid values, with one warning for each. Slots shrink until they fit into
+// SCCL_MEM_LIMIT; throws system_error when even the smallest slots do not fit.
 Settings settings_from_environment(int ranks);
 
-// What a rank tells of its settings during init, as plain bytes; the topology is agreed upon in a step of its own.
+// A rank's settings as plain bytes, for the exchange during init. Ranks agree on the topology in a separate step.
 struct SettingsRecord {
   static constexpr std::size_t kAlgorithmTextBytes = 256;
 
@@ -68,7 +70,7 @@ struct SettingsRecord {
 SettingsRecord to_record(const Settings& settings);
 Settings from_record(const SettingsRecord& record);
 
-// By setting that differs, "SCCL_PROTO=ll instead of simple".
+// One text for each setting that differs, such as "SCCL_PROTO=ll instead of simple".
 std::vector<std::string> differences(const Settings& mine, const Settings& theirs);
 
 }  // namespace sccl::runtime
