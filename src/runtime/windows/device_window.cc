@@ -21,7 +21,7 @@ constexpr const char* kPurpose = "ncclCommWindowRegister";
 struct WindowRecord {
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t offset = 0;  // behind the begin of what the ticket is for
+  std::uint64_t offset = 0;  // from the start of the ticket's memory to `base`
   gpu::Ticket ticket;
   std::uint32_t number = 0;
   std::uint8_t exported = 0;
@@ -29,7 +29,7 @@ struct WindowRecord {
 };
 static_assert(sizeof(WindowRecord) <= ControlAllGather::kMostBytes);
 
-// What keeps the peers' buffers mapped.
+// Keeps the peers' buffers mapped.
 using Mappings = std::vector<std::shared_ptr<gpu::DeviceMemory>>;
 
 class WindowExchange {
@@ -64,7 +64,7 @@ class WindowExchange {
   }
 
  private:
-  // The offer costs nothing where all ranks are of this process.
+  // If all ranks are in this process, the buffer is not exported.
   std::vector<WindowRecord> show_records(const WindowOffer& offer) {
     const std::size_t bytes = offer.bytes;
     WindowRecord mine;
@@ -105,7 +105,8 @@ class WindowExchange {
     }
   }
 
-  // Descriptors pass through a exchange of their own, to which rank 0 invites; there is one only when some are needed.
+  // Descriptors pass through a separate exchange, whose id rank 0 creates. If no rank's ticket needs a descriptor,
+  // there is no such exchange.
   std::vector<FileDescriptor> exchange_descriptors(const std::vector<WindowRecord>& records) {
     std::vector<FileDescriptor> received(records.size());
     const auto needs = [](const WindowRecord& record) { return record.exported != 0 && record.ticket.descriptor; };
@@ -129,7 +130,8 @@ class WindowExchange {
     return received;
   }
 
-  // Where this rank's kernels find the peer's buffer; 0, with the obstacle noted, where they do not.
+  // The address at which this rank's kernels reach the peer's buffer. If they cannot reach it: 0, and obstacle_ says
+  // why.
   std::uint64_t reach(Rank rank, const WindowRecord& record, const FileDescriptor& descriptor, Mappings& mappings) {
     const DevicePeer& peer = on_device_.peers[static_cast<std::size_t>(rank)];
     if (rank == membership_.rank) return record.base;
@@ -155,7 +157,7 @@ class WindowExchange {
     }
   }
 
-  // The same at all ranks; empty where there is none.
+  // Why collectives cannot use buffers in the window in place; empty if they can. Equal on all ranks.
   std::string hindrance_in_place(const std::vector<WindowRecord>& records) const {
     for (std::size_t rank = 0; rank < records.size(); ++rank)
       if (records[rank].use != WindowUse::symmetric)
@@ -165,7 +167,7 @@ class WindowExchange {
     return on_device_.no_windows_in_place;
   }
 
-  // By rank: what leads from its address of a place in its window to this rank's.
+  // Table by rank: the distance from the rank's own address of its window to this rank's address of the same memory.
   std::uint64_t keep_shifts(const Window& window, const std::vector<WindowRecord>& records, Mappings& mappings) {
     std::vector<std::uint64_t> shifts;
     for (std::size_t rank = 0; rank < records.size(); ++rank) shifts.push_back(window.bases[rank] - records[rank].base);

@@ -1,4 +1,4 @@
-// Windows on devices: at registration every rank's buffer is mapped into the others' devices.
+// Windows on devices: registration maps every rank's buffer into the other ranks' devices.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@ struct WindowOffer {
   void* base = nullptr;
   std::size_t bytes = 0;
   WindowUse use = WindowUse::one_sided;
-  std::uint32_t number = 0;  // the least that is free on this rank
+  std::uint32_t number = 0;  // the least free number on this rank
 };
 
-// Collective. Null, with one line that says why, on all ranks when some rank's device does not reach some rank's
-// buffer. Throws invalid_argument when the ranks' sizes differ, and as ControlAllGather does.
+// Collective. If any rank's device does not reach any rank's buffer, all ranks return null, and one line of the log
+// says why. Throws invalid_argument when the ranks' sizes differ, and the errors of ControlAllGather.
 std::unique_ptr<Window> map_window(const Membership& membership, ControlAllGather& control_all_gather,
                                    const std::atomic<bool>& abort, const WindowOffer& offer);
 

@@ -112,7 +112,7 @@ void OneSided::put(const PutRequest& request) {
   check(to);
   if (request.window == nullptr) return signal(to);
   const std::span<const std::byte> data = request.data;
-  // The boundary has seen that the data lie within the window, which is as long on every rank.
+  // The C boundary has checked that the data fit into the window. The window has the same size on every rank.
   const std::uint64_t address = request.window->bases[static_cast<std::size_t>(to.peer)] + request.offset;
   if (const int error = write(to.peer, address, data); error == ECANCELED)
     fail_left(to.peer);
@@ -122,8 +122,8 @@ void OneSided::put(const PutRequest& request) {
   signal(to);
 }
 
-// ECANCELED when the peer's communicator has failed or ended: its window is the program's own memory again. Either that
-// is seen here, or the peer sees that this rank is at work and waits (runtime/control/withdrawal.h).
+// ECANCELED when the peer's communicator has failed or ended: its window is then the program's own memory again. Either
+// this rank sees that, or the peer sees that this rank is writing and waits (runtime/control/withdrawal.h).
 int OneSided::write(Rank rank, std::uint64_t address, std::span<const std::byte> data) const {
   const Peer& peer = membership_.peer(rank);
   Withdrawal withdrawal = membership_.control.withdrawal();
@@ -147,7 +147,7 @@ void OneSided::fail_left(Rank rank) const {
 
 void OneSided::signal(const SignalAddress& to) {
   const Peer& peer = membership_.peers[static_cast<std::size_t>(to.peer)];
-  // The kernel's copy, or this thread's, is complete before the count is seen; pairs with arrived() at the peer.
+  // The copy, by the system or by this thread, is complete before the peer sees the count; pairs with arrived() there.
   membership_.layout.signal(peer.segment->data(), membership_.rank, to.signal, to.context)
       .fetch_add(1, std::memory_order_release);
   membership_.control.bells().wake(to.peer);
@@ -156,7 +156,7 @@ void OneSided::signal(const SignalAddress& to) {
 void OneSided::wait(std::span<const SignalWait> waits) {
   struct Wanted {
     SignalAddress from;
-    std::uint64_t count = 0;  // in all, of this signal
+    std::uint64_t count = 0;  // total of this signal
   };
   std::map<std::size_t, Wanted> wanted;
   for (const SignalWait& wait : waits) {

@@ -1,4 +1,4 @@
-// Windows, and transfers in which only one side takes part: data written into a peer's window, and signals.
+// Windows and one-sided transfers: data written into a peer's window, and signals.
 #pragma once
 
 #include <atomic>
@@ -18,27 +18,32 @@ namespace sccl::runtime {
 
 class DeviceExecutor;
 
-// One rank's. Windows and registrations may be looked up by any thread, the rest is for the thread that makes calls.
+// The windows and signals of one rank. Any thread may look up windows and registrations. The other functions are for
+// the thread that makes calls.
 class OneSided {
  public:
-  // All must outlive it. `device` is null on the host platform; `abort` ends the exchange of ranks there.
+  // All arguments must outlive this object. `device` is null on the host platform. On devices `abort` ends the exchange
+  // of descriptors.
   OneSided(const Membership& membership, ControlAllGather& control_all_gather, DeviceExecutor* device,
            const std::atomic<bool>& abort);
 
-  // Collective; null, with one line that says why, where ranks, or their kernels, cannot write into one another's
-  // memory. Throws invalid_argument when the ranks' sizes differ.
+  // Collective. Null if ranks, or their kernels, cannot write into one another's memory; one line of the log says why.
+  // Throws invalid_argument when the ranks' sizes differ.
   const Window* register_window(void* base, std::size_t bytes, WindowUse use);
-  void deregister_window(const Window* window);      // invalid_usage for one that is not registered
-  const Window& window(const Window* handle) const;  // the same
+  // Both throw invalid_usage for a window that is not registered.
+  void deregister_window(const Window* window);
+  const Window& window(const Window* handle) const;
 
-  // Registration of a buffer gains nothing on the host platform; the handles are kept so that a wrong one is noticed.
+  // Registered buffers are no faster on the host platform. The handles are kept to detect a wrong handle.
   void* register_buffer(void* base, std::size_t bytes);
   void deregister_buffer(void* handle);
 
-  // Complete when it returns: the peer can read the data, and sees the signal after it. Of the host platform.
+  // Host platform only. The transfer is complete when put() returns: the peer can read the data, and sees the signal
+  // after the data.
   void put(const PutRequest& request);
 
-  // Returns when all signals have come; they are used up then. Throws as ControlAllGather does. Of the host platform.
+  // Host platform only. Returns when all signals have arrived, and consumes them. Throws the errors of
+  // ControlAllGather.
   void wait(std::span<const SignalWait> waits);
 
   void check(const SignalAddress& address) const;
@@ -59,8 +64,8 @@ class OneSided {
   const std::atomic<bool>& abort_;
   std::uint32_t next_window_ = 1;
   std::atomic<bool> had_windows_{false};  // orders nothing else
-  std::vector<std::uint64_t> used_;       // signals that wait() has used up, by peer, signal and context
-  mutable std::mutex mutex_;              // guards what follows
+  std::vector<std::uint64_t> used_;       // how many signals wait() has consumed, by peer, signal and context
+  mutable std::mutex mutex_;              // guards windows_ and buffers_
   std::map<const Window*, std::unique_ptr<Window>> windows_;
   std::map<void*, std::unique_ptr<std::pair<void*, std::size_t>>> buffers_;
 };
