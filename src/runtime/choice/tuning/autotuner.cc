@@ -7,9 +7,9 @@ namespace {
 
 constexpr int kRuns = 6;  // of each entrant
 constexpr int kRunsToJudge = 3;
-// An entrant that is slower by half after these is not going to win.
+// After kRunsToJudge runs, an entrant that takes 1.5 times as long as the first drops out.
 constexpr std::uint64_t kHopelessPercent = 150;
-// What another entrant must be faster by to replace the first.
+// To replace the first entrant, another one must take less than this part of the first entrant's time.
 constexpr std::uint64_t kClearPercent = 97;
 
 }  // namespace
@@ -63,7 +63,7 @@ void Autotuner::review() {
   const Entrant& first = entrants_.front();
   for (std::size_t i = 1; i < entrants_.size(); ++i) {
     Entrant& one = entrants_[i];
-    const bool grown = one.miad.phase() != Miad::Phase::increase;  // its first slices were small
+    const bool grown = one.miad.phase() != Miad::Phase::increase;  // the first slices are small, hence slow
     const bool hopeless = grown && one.measured >= kRunsToJudge && first.least_ns != 0 &&
                           one.least_ns * 100 > first.least_ns * kHopelessPercent;
     if (hopeless || (one.measured >= kRuns && one.miad.steady())) one.finished = true;

@@ -1,10 +1,10 @@
-// Which of a few entrants serves the calls of one size class: a pure state machine that all ranks step alike.
+// Chooses the entrant that serves the calls of one size class: a pure state machine. All ranks take the same steps.
 //
-// The first entrant is the one predicted to be best. First its slices are tuned, on the calls themselves (miad.h).
-// Then in every kPeriod-th call another one runs, in turn, and in the middle between these calls the first one is
-// timed. Whoever is far behind drops out early. When all have run often enough the race is settled for good: the
-// least time decides, because a disturbance only ever adds to a call; the first entrant stays unless another one is
-// clearly faster.
+// The first entrant is predicted to be the fastest. First its slices are tuned, on real calls (miad.h). Then every
+// kPeriod-th call runs one of the other entrants, in turn, and half a period later a call of the first entrant is
+// timed. An entrant that is much slower drops out early. When all entrants have run often enough, the choice is final.
+// The least time of each entrant counts, because a disturbance only makes a call slower. The first entrant stays unless
+// another entrant is clearly faster.
 #pragma once
 
 #include <cstddef>
@@ -18,23 +18,23 @@ namespace sccl::runtime {
 
 class Autotuner {
  public:
-  // Another entrant runs in one of so many calls: at most 5%.
+  // One call in kPeriod runs another entrant than the first: at most 5% of calls.
   static constexpr int kPeriod = 20;
 
-  // `slices`, by entrant: what may be tuned; not tunable() where slices make no difference.
+  // `slices`: for each entrant the range to tune; not tunable() if the entrant has no choice of slices.
   explicit Autotuner(const std::vector<SliceRange>& slices);
 
   enum class Timing : std::uint8_t { possible, impossible };
   struct Turn {
     int entrant = 0;
-    std::size_t slice = 0;  // 0: the usual one
+    std::size_t slice = 0;  // 0: the default slice
     bool timed = false;
   };
-  // Of the next call. Where timing is impossible (inside a capture, or too many times are still to be exchanged) the
-  // best so far serves.
+  // The turn of the next call. If timing is impossible (inside a capture, or too many times are not exchanged yet),
+  // winner() serves the call.
   Turn next(Timing timing);
 
-  // What the oldest timed turn without an answer took, in nanoseconds.
+  // Reports the time of the oldest timed turn that has no time yet, in nanoseconds.
   void measured(std::uint64_t ns);
 
   bool settled() const { return settled_; }

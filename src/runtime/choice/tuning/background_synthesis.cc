@@ -23,7 +23,7 @@ constexpr std::int64_t kDefaultBudgetMs = 20000;
 constexpr std::int64_t kMostBudgetMs = 3600 * 1000;
 constexpr std::int64_t kMostLiterals = 4'000'000;  // of one formula: about 50 megabytes
 
-// Searches of several communicators come one after the other: together they would take more memory and no less time.
+// Searches of several communicators run one after another. In parallel they would need more memory and no less time.
 std::mutex& one_search() {
   static std::mutex* const mutex = new std::mutex;
   return *mutex;
@@ -31,7 +31,7 @@ std::mutex& one_search() {
 
 void take_lowest_priority() {
   const sched_param none{};
-  ::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none);  // where it is refused, the search only takes more
+  ::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none);  // if refused, the search only uses more of the cores
 }
 
 std::string text_of(const synth::Frontier& frontier, Collective collective, Rank root, const std::string& origin) {
@@ -53,7 +53,7 @@ BackgroundSynthesis::~BackgroundSynthesis() {
   }
   wanted_changed_.notify_all();
   if (!thread_.joinable()) return;
-  // It must see that before whoever keeps the cores busy is done.
+  // At the lowest priority the thread would end only when other work leaves it a core. So its priority is raised.
   const sched_param none{};
   ::pthread_setschedparam(thread_.native_handle(), SCHED_OTHER, &none);
   thread_.join();
@@ -86,7 +86,7 @@ void BackgroundSynthesis::work() {
     }
     try {
       perform(task);
-    } catch (const std::exception& error) {  // also out of memory: calls go on with what there is
+    } catch (const std::exception& error) {  // also bad_alloc: calls go on with the known schedules
       log::info(log::Subsystem::tuning, "{}: no better schedules: {}", info(task.first).call_name, error.what());
     }
   }

@@ -1,9 +1,9 @@
-// Better schedules while calls go on: rank 0 looks them up or synthesizes them in a thread of lowest priority, and all
-// ranks take them up at the same call (schedule_updates.h).
+// Finds better schedules while calls go on. Rank 0 looks them up or synthesizes them, in a thread of lowest priority.
+// All ranks take them up at the same call (schedule_updates.h).
 //
-// Looked for are, in this order, the user's cache, the catalogue that was installed with the library, and a search
-// (synth/pareto.h) within limits of time and memory, whose result goes into the cache. One search runs in a process at
-// a time. It ends at once when the communicator is aborted or destroyed.
+// Rank 0 looks first in the user's cache, then in the catalogue that was installed with the library. If both have no
+// schedules, it runs a search (synth/pareto.h) within limits of time and memory, and stores the result in the cache.
+// One search runs in a process at a time. A search ends at once when its communicator is aborted or destroyed.
 #pragma once
 
 #include <atomic>
@@ -27,21 +27,21 @@ class BackgroundSynthesis {
  public:
   enum class Part : std::uint8_t { searches, listens };
 
-  // `board` is rank 0's and must outlive it; rank 0 searches, the others listen.
+  // `board` is rank 0's and must outlive this object. Rank 0 searches, the other ranks listen.
   BackgroundSynthesis(topology::Topology topology, ScheduleUpdates& board, Part part);
   ~BackgroundSynthesis();
   BackgroundSynthesis(const BackgroundSynthesis&) = delete;
   BackgroundSynthesis& operator=(const BackgroundSynthesis&) = delete;
 
-  // Asks for better schedules; once for each is enough.
+  // Asks for better schedules. Repeated requests have no effect.
   void want(Collective collective, Rank root);
 
-  // Rank 0, when it begins call number `call`, in which every rank needs something of every other.
+  // For rank 0, when it begins call number `call`. In this call every rank must need data of every other rank.
   void announce(std::uint64_t call) {
     if (finished_.load(std::memory_order_acquire) != announced_) announce_finished(call);  // pairs with publish
   }
 
-  // Whether there is something to take up when call number `call` begins.
+  // Whether there are schedules to take up when call number `call` begins.
   bool due(std::uint64_t call) const { return board_.due(taken_, call); }
   struct Result {
     Collective collective = Collective::allreduce;
@@ -51,7 +51,7 @@ class BackgroundSynthesis {
   };
   Result take();
 
-  // From any thread: the search ends.
+  // Ends the search. For any thread.
   void interrupt() { stop_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -67,7 +67,7 @@ class BackgroundSynthesis {
   std::uint32_t taken_ = 0;
   std::uint32_t announced_ = 0;
 
-  // Between the thread that makes calls and the one that searches.
+  // Shared by the thread that makes calls and the thread that searches.
   std::atomic<bool> stop_{false};
   std::atomic<std::uint32_t> finished_{0};
   std::mutex mutex_;

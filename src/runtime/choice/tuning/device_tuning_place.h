@@ -1,4 +1,4 @@
-// What times on a device depend on.
+// Everything on which times measured on a device depend.
 #pragma once
 
 #include <string>

@@ -78,7 +78,7 @@ Features LearnedMachine::scaled(std::size_t bytes, int ranks) const {
   Features x{std::log2(static_cast<double>(bytes)), std::log2(static_cast<double>(ranks))};
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double width = highest[i] - lowest[i];
-    // What lies outside of what was measured is taken for its edge.
+    // A value outside the measured range counts as the nearest end of the range.
     x[i] = width > 0 ? std::clamp((x[i] - lowest[i]) / width, 0.0, 1.0) : 0;
   }
   return x;

@@ -5,13 +5,13 @@
 namespace sccl::runtime {
 namespace {
 
-// A time within this much of the best counts as no slower: what a quiet machine's calls differ by.
+// The times of equal calls on a quiet machine differ by about this much. A time within this range counts as no slower.
 constexpr std::uint64_t kTolerancePercent = 3;
 constexpr int kDecreaseParts = 8;
 constexpr std::size_t kSliceUnit = 4096;
 constexpr int kMostProposals = 19;
 constexpr std::size_t kReviewed = 3;  // slices that run again
-constexpr int kReviewedRuns = 5;      // altogether
+constexpr int kReviewedRuns = 5;      // of each of these slices, earlier runs included
 
 }  // namespace
 
@@ -51,14 +51,14 @@ bool Miad::worse(const Point& point) const {
   return point.measured > 0 && point.least_ns * 100 > best_ns() * (100 + kTolerancePercent);
 }
 
-// One slow call is an accident until it is slow again.
+// A slice that was slow once is measured once more, because a disturbance may have slowed the call.
 std::optional<std::size_t> Miad::next_in_increase() {
   std::size_t last = 0;
   for (std::size_t slice = range_.least; slice <= range_.most; slice *= 2) {
     Point& here = point(slice);
     last = slice;
     if (here.asked == 0) return slice;
-    // Slower than a smaller slice; slower than a larger one is what the increase is for.
+    // The increase ends only if a smaller slice is faster. If a larger one is faster, it goes on.
     if (!worse(here) || best_slice() > slice) continue;
     if (here.asked < 2) return slice;
     if (here.measured < 2) return std::nullopt;
@@ -96,7 +96,8 @@ std::optional<std::size_t> Miad::next_in_review() {
     return a->least_ns != b->least_ns ? a->least_ns < b->least_ns : a->slice < b->slice;
   });
   order.resize(std::min(order.size(), kReviewed));
-  // A program's first calls get faster from one to the next, which favours whoever runs last: there and back again.
+  // A program's first calls become faster from call to call, which favours the slice that runs last. So every second
+  // pass has the reverse order.
   const auto less_often = [](const Point* a, const Point* b) { return a->asked < b->asked; };
   std::sort(order.begin(), order.end(), [](const Point* a, const Point* b) { return a->slice < b->slice; });
   if (!order.empty() && (*std::min_element(order.begin(), order.end(), less_often))->asked % 2 != 0)
@@ -113,7 +114,7 @@ std::size_t Miad::propose() {
   if (phase_ == Phase::increase) slice = next_in_increase();
   if (phase_ == Phase::decrease) slice = next_in_decrease();
   if (phase_ == Phase::review) slice = next_in_review();
-  const std::size_t proposed = slice.value_or(best_slice());  // once more, while nothing else is to be done
+  const std::size_t proposed = slice.value_or(best_slice());  // without a new slice the best one runs again
   ++point(proposed).asked;
   ++proposals_;
   unanswered_.push_back(proposed);

@@ -1,13 +1,13 @@
 // The size of slices by multiplicative increase and additive decrease (Blink 4.2.1), as a pure state machine.
 //
-//   time |  *                             doubled until it takes longer than the best so far, twice in a row;
-//        |      *               o         then down again in steps of an eighth of that size,
-//        |          *      + +            as long as it gets no slower. The three best are then run again, so that
-//        |              *                 a disturbed call does not decide. Steady: the least time measured.
+//   time |  *                             increase: doubled until a size is slower than the best, twice in a row;
+//        |      *               o         decrease: down again in steps of an eighth of that size,
+//        |          *      + +            as long as the time does not grow; review: the three best run again, so that
+//        |              *                 no disturbed call decides; steady: the size with the least time.
 //        +------------------------- slice (* increase, o too far, + decrease)
 //
-// Times of a call are known some calls later, when the ranks have exchanged them, so propose() runs ahead of
-// measured(): the next doubling is proposed while the last one's time is still missing.
+// The time of a call is known only some calls later, when the ranks have exchanged their times. So propose() runs ahead
+// of measured(): it proposes the next size while the time of the previous size is still missing.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct SliceRange {
   std::size_t least = 0;
   std::size_t most = 0;
 
-  // Nothing to tune where slices of the least size are the only ones.
+  // False if only slices of the least size are possible.
   bool tunable() const { return least > 0 && most >= 2 * least; }
   bool operator==(const SliceRange&) const = default;
 };
@@ -32,16 +32,16 @@ class Miad {
 
   explicit Miad(SliceRange range);
 
-  // The slice of the next call that is timed. Each proposal is answered by one measured() in the same order, which
-  // may come some proposals later.
+  // The slice of the next timed call. One measured() answers each proposal, in the same order, perhaps some proposals
+  // later.
   std::size_t propose();
   void measured(std::uint64_t ns);
 
   Phase phase() const { return phase_; }
   bool steady() const { return phase_ == Phase::steady; }
-  // Of least time so far; the least slice before anything was measured.
+  // The slice with the least time so far; the least slice before the first measured().
   std::size_t best_slice() const;
-  std::uint64_t best_ns() const;  // 0: nothing was measured yet
+  std::uint64_t best_ns() const;  // 0 before the first measured()
 
  private:
   struct Point {
@@ -62,7 +62,7 @@ class Miad {
   Phase phase_ = Phase::increase;
   std::vector<Point> points_;  // few
   std::vector<std::size_t> unanswered_;
-  std::size_t turning_ = 0;  // where the increase ended
+  std::size_t turning_ = 0;  // the slice at which the increase ended
   int proposals_ = 0;
 };
 

@@ -16,12 +16,13 @@ namespace {
 using planners::Family;
 
 constexpr std::size_t kLeastSlicedBytes = 16 * 1024;
-constexpr std::size_t kSlotParts = 4;  // the least slice is such a part of a slot
+constexpr std::size_t kSlotParts = 4;  // the least slice is a slot divided by this
 constexpr std::size_t kMostDirectSlice = 1024 * 1024;
 constexpr std::size_t kLeastDirectBytes = 16 * 1024;
-// What goes through slots is written and read once more on its way.
+// Data that goes through slots is written and read once more, so a form without slots may be twice as slow by the
+// simulator.
 constexpr double kMostBehind = 2;
-// Long enough to tell planners apart; the time a simulation takes grows with the bytes.
+// Enough bytes to distinguish the planners. More bytes would make the simulation slower.
 constexpr std::size_t kMostSimulatedBytes = 4 << 20;
 
 std::size_t longest_chunk(const schedule::Schedule& schedule, std::size_t bytes) {
@@ -32,7 +33,7 @@ std::size_t longest_chunk(const schedule::Schedule& schedule, std::size_t bytes)
   return longest;
 }
 
-// Besides the first.
+// Adds entrants after the first.
 void add_others(std::vector<Ranked>& ranked, const Question& question, const Settings& settings, Reach reach) {
   const std::size_t bytes = question.size.typical_bytes();
   const topology::Topology links = topology::host(question.ranks);
@@ -117,7 +118,7 @@ std::vector<Ranked> rank_on_links(const Question& question, const Settings& sett
   std::vector<Ranked> ranked;
   for (const ScheduleModel::Ranked& one : schedule_model.ranking(question.collective, question.root, bytes, settings)) {
     if (ranked.size() == kMostEntrants) break;
-    // Who was asked for does not race with who was not.
+    // If the first schedule was asked for, only schedules that were asked for are compared.
     if (!ranked.empty() && ranked.front().why.starts_with("asked") && !one.asked) break;
     const Choice choice{one.name, Form::slots, ll ? ProtocolChoice::ll : ProtocolChoice::simple, settings.chunk_bytes};
     ranked.push_back({choice, one.predicted_us, one.asked ? "asked for by SCCL_ALGO" : "predicted fastest"});
@@ -148,7 +149,7 @@ std::vector<Ranked> rank_on_device_links(const Question& question, const Setting
         schedule_model.schedule(question.collective, question.root, one.choice.planner);
     const std::size_t longest = longest_chunk(schedule, bytes);
     const int steps = schedule::stepped_cost(schedule).steps;
-    // Links without figures: nothing says what more bytes cost.
+    // 0 if the links have no times: the cost of the bytes is then unknown.
     const double busiest_us = one.predicted_us > 0 ? schedule::linear_cost(schedule).us_per_byte *
                                                          schedule::buffer_bytes(schedule, static_cast<double>(bytes), 1)
                                                    : 0;

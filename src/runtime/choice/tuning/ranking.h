@@ -1,4 +1,4 @@
-// Who may serve the calls of a size class, best first as far as can be told without measuring.
+// The choices that can serve the calls of a size class, best first as far as predicted without measurement.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace sccl::runtime {
 
 struct Ranked {
   Choice choice;
-  double predicted_us = 0;  // 0: nothing is predicted
+  double predicted_us = 0;  // 0: no prediction
   std::string why;
 };
 
@@ -27,32 +27,33 @@ struct Question {
   SizeClass size;
 };
 
-// How many may take part in a race, the first included.
+// The most entrants of an autotuner, the first included.
 inline constexpr std::size_t kMostEntrants = 5;
 
-// On the host's own links: first what was learned (SCCL_DISPATCH=learned), else what choose() says, then the other
-// planners and protocols by the simulator, as many as a race has. What the settings ask for bounds them.
+// On the host's own links. The first is the learned choice (SCCL_DISPATCH=learned), or else the result of choose().
+// Other planners and protocols follow in the simulator's order, up to kMostEntrants. All comply with the settings.
 std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach,
                                  const LearnedDispatcher& learned = {});
 
-// On links that the user has named: as the simulator says.
+// On links that the user has named: in the simulator's order.
 std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, ScheduleModel& schedule_model);
 
-// On devices: what choose_on_device says, then as rank_on_host.
+// On devices. The first is the result of choose_on_device; the others follow as in rank_on_host.
 std::vector<Ranked> rank_on_device(const Question& question, const Settings& settings, DeviceReach reach);
 
-// Those whose results have other bits than the first one's leave.
+// Removes every choice that sums in another order than the first choice, and so may give other bits.
 void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanCache& plans,
                     ScheduleModel* schedule_model);
-// One hop between kernels that use one another's buffers in place, where the links join all ranks and the simulator
-// does not see it far behind; it knows links only, and not the copies that are spared.
+// A schedule of one hop between kernels that use one another's buffers in place. Requires links between all ranks, and
+// a predicted time not far behind the best. It may be behind, because the simulator models only links, not the copies
+// that this form avoids.
 std::optional<Choice> direct_on_links(const Question& question, const Settings& settings,
                                       ScheduleModel& schedule_model);
-// The same where kernels of devices move the data: with the protocol that costs least for each.
+// As rank_on_links, for kernels on devices: each choice has the protocol with the least cost.
 std::vector<Ranked> rank_on_device_links(const Question& question, const Settings& settings,
                                          ScheduleModel& schedule_model, DeviceReach reach);
 
-// What MIAD may try for a plan's slices; not tunable() where a chunk is one slice anyway.
+// The range in which Miad may tune a plan's slices; not tunable() if each chunk is a single slice.
 SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,
                      std::size_t slot_bytes);
 

@@ -1,4 +1,4 @@
-// Calls of one size class are served alike: a power of two, or what lies between two of them.
+// One choice serves all calls of a size class. A size class is a power of two, or all sizes between two powers of two.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ struct SizeClass {
   }
   bool exact() const { return number % 2 == 1; }
   std::size_t power() const { return std::size_t{1} << (number / 2); }
-  // For whom predictions are made.
+  // The size for which times are predicted.
   std::size_t typical_bytes() const { return exact() || power() < 4 ? power() : power() / 4 * 3; }
   std::string text() const {
     return exact() ? fmt::format("{} bytes", power()) : fmt::format("{}..{} bytes", power() / 2 + 1, power() - 1);

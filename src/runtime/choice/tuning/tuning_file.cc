@@ -121,7 +121,7 @@ TuningTable load_tuning(const std::filesystem::path& folder, const TuningPlace& 
 
 bool store_tuning(const std::filesystem::path& folder, const TuningPlace& place, const TuningTable& table) {
   TuningTable all = table;
-  all.merge(load_tuning(folder, place));  // what is new wins
+  all.merge(load_tuning(folder, place));  // new entries replace old ones
   return write_sealed(tuning_path(folder, place), kKind, to_text(place, all));
 }
 

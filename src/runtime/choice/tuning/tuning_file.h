@@ -1,8 +1,8 @@
 // Measured choices, kept per machine in SCCL_CACHE_DIR for the next job.
 //
-// Beside the machine (processor, cores this process may use), an entry depends on the links and the number of ranks;
-// all of this is in the file and makes its name. A file that is damaged, or of another machine or version, is ignored
-// and said so in one line. In base/os/sealed_file.h's form.
+// Measured times depend on the machine (processor, cores this process may use), the links and the number of ranks. The
+// file contains all of these, and its name is their hash. A file that is damaged, or of another machine or version, is
+// ignored; one line of the log says so. The format is that of base/os/sealed_file.h.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace sccl::runtime {
 
-// What a choice was measured for.
+// The calls for which a choice was measured.
 struct TuningKey {
   Collective collective = Collective::allreduce;
   Rank root = 0;
@@ -36,7 +36,7 @@ struct TunedChoice {
 
 using TuningTable = std::map<TuningKey, TunedChoice>;
 
-// What measured times depend on; `links` is SCCL_TOPO's topology as text, or "" for the host's own.
+// Everything on which measured times depend. `links` is SCCL_TOPO's topology as text, or "" for the host's own links.
 struct TuningPlace {
   std::string machine;
   std::string links;
@@ -47,12 +47,13 @@ TuningPlace tuning_place(const std::string& links, int ranks, Reach reach);
 std::filesystem::path tuning_path(const std::filesystem::path& folder, const TuningPlace& place);
 
 std::string to_text(const TuningPlace& place, const TuningTable& table);
-// Nothing when the text belongs to another place (null: any will do) or is not understood; `why` then says so.
+// Nothing when the text belongs to another place or is not understood; `why` then holds the reason. Null as `place`
+// accepts every place.
 std::optional<TuningTable> from_text(const std::string& text, const TuningPlace* place, std::string& why);
 
-// Empty when there is no file; one that cannot be used is named in one line of the log.
+// Empty when there is no usable file. One line of the log names an unusable file.
 TuningTable load_tuning(const std::filesystem::path& folder, const TuningPlace& place);
-// Adds to what is there. False when the folder cannot be written.
+// Adds the entries to those of the file. False when the folder cannot be written.
 bool store_tuning(const std::filesystem::path& folder, const TuningPlace& place, const TuningTable& table);
 
 }  // namespace sccl::runtime
