@@ -1,8 +1,8 @@
-// What one rank of one communicator adds to the trace of its process: its calls, the waits in them and the slices of
-// their lanes.
+// The events that one rank of one communicator adds to the trace of its process: its calls, their waits and the slices
+// of their lanes.
 //
-// A call is one event on the rank's track, from its beginning to its end; within it lie its waits. A lane has a track
-// of its own where calls have several slices.
+// A call is one event on the rank's track, from the call's beginning to its end. The waits of a call lie within this
+// event. A lane has a separate track if calls have several slices.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,16 @@ namespace sccl::runtime {
 
 class CallTrace {
  public:
-  // Waits that are shorter are left out: every message is waited for a little.
+  // Shorter waits are left out, because almost every message needs a short wait.
   static constexpr std::uint64_t kLeastWaitNs = 2000;
 
-  // Null where this process writes no trace. `communicator` names it to the user, `identity` to the merger.
+  // Null if this process writes no trace. `communicator` is the communicator's name for users, `identity` its name for
+  // the tool that merges traces.
   static std::unique_ptr<CallTrace> of_rank(const std::string& communicator, const std::string& identity, Rank rank,
                                             int ranks);
   CallTrace(std::shared_ptr<TraceFile> file, const std::string& communicator, std::string identity, Rank rank,
             int ranks);
-  // A call that has not ended has failed.
+  // A call that has not ended is recorded as failed.
   ~CallTrace();
   CallTrace(const CallTrace&) = delete;
   CallTrace& operator=(const CallTrace&) = delete;
@@ -36,15 +37,16 @@ class CallTrace {
   // `tag`: the program's own, of this call; 0: none.
   void begin(const CallSignature& call, std::uint64_t tag = 0);
   void begin_transfers();
-  // What serves the call, in words.
+  // The schedule that serves the call, as text.
   void note_choice(std::string choice) { choice_ = std::move(choice); }
-  // Nothing moves; `awaited()` tells for whom, and is asked once a wait.
+  // Call while there is no progress. `awaited()` returns the awaited ranks; it is called once per wait.
   template <typename Awaited>
   void note_wait(Awaited&& awaited) {
     if (wait_begin_ns_ != 0) return;
     wait_begin_ns_ = trace_clock_ns();
     awaited_ = awaited();
   }
+  // Call after progress: ends the wait.
   void note_motion();
   // The lane works on this slice from now on.
   void note_slice(std::size_t lane, std::uint64_t slice);
@@ -70,7 +72,7 @@ class CallTrace {
   std::string args_;
   std::string choice_;
   std::uint64_t begin_ns_ = 0;
-  std::uint64_t wait_begin_ns_ = 0;  // 0: does not wait
+  std::uint64_t wait_begin_ns_ = 0;  // 0: no wait in progress
   std::vector<Rank> awaited_;
 };
 

@@ -26,7 +26,7 @@ std::uint64_t clock_ns(clockid_t clock) {
   return static_cast<std::uint64_t>(now.tv_sec) * 1000000000u + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Processes with the same one share a monotonic clock.
+// Processes with the same clock name share a monotonic clock.
 std::string clock_name() {
   const std::string boot = boot_id();
   return boot.empty() ? short_host_name() : boot;
@@ -45,7 +45,7 @@ std::shared_ptr<TraceFile> open_from_environment() {
   }
 }
 
-// Never destroyed: ranks may end after everything else of the process.
+// Never destroyed, because ranks may end after the static objects of the process.
 struct OfProcess {
   std::mutex mutex;
   ProcessMark made_by;
@@ -122,12 +122,12 @@ void TraceFile::flush() noexcept {
   try {
     const std::lock_guard lock(mutex_);
     write_kept();
-  } catch (const std::exception&) {  // no memory for the line that tells a failure
+  } catch (const std::exception&) {  // no memory for the warning
     file_.reset();
   }
 }
 
-// Whole lines always, so that a process that is killed leaves a file that can be read.
+// Writes whole lines only, so that the file of a killed process is readable.
 void TraceFile::write_kept() {
   std::string_view rest = kept_;
   while (!rest.empty() && file_.get() >= 0) {

@@ -1,5 +1,5 @@
-// The trace of this process (SCCL_TRACE), to which its ranks add: trace events in lines, kept in memory and written
-// when much has come together, when a communicator goes and when the process ends.
+// The trace of this process (SCCL_TRACE). All ranks of the process add events to it, one event per line. The events are
+// kept in memory. They are written when there are many, when a communicator is destroyed and when the process ends.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace sccl::runtime {
 
 class TraceFile {
  public:
-  // Null where SCCL_TRACE is not set or the file cannot be made, which is told in one line at WARN. A child of fork()
-  // has a file of its own.
+  // Null if SCCL_TRACE is not set, or if the file cannot be created: one line at WARN then says so. A child of fork()
+  // has a separate file.
   static std::shared_ptr<TraceFile> of_process();
 
   // Creates the file. Throws system_error.
@@ -26,12 +26,13 @@ class TraceFile {
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // All may be called by several threads.
+  // Thread-safe: add_track(), add_slice() and flush().
   trace::Track add_track(std::string_view name);
-  // From and to points of CLOCK_MONOTONIC.
+  // `begin_ns` and `end_ns` are times of CLOCK_MONOTONIC.
   void add_slice(trace::Track track, std::string_view name, std::string_view category, std::uint64_t begin_ns,
                  std::uint64_t end_ns, std::string_view args = "");
-  // Writes what is kept. After a failure, as on a full disk, one line at WARN tells it and nothing more is kept.
+  // Writes the events kept in memory. After a failure (such as a full disk) there is one line at WARN, and no more
+  // events are recorded.
   void flush() noexcept;
 
   bool is_of_this_process() const { return made_by_.is_this_process(); }
@@ -47,11 +48,11 @@ class TraceFile {
   std::int64_t tracks_ = 0;
 };
 
-// Of CLOCK_MONOTONIC.
+// The time of CLOCK_MONOTONIC.
 std::uint64_t trace_clock_ns();
 
-// The path with the host and the process in its name: those that the pattern holds, or "trace.json" becomes
-// "trace-node1-4711.json".
+// The path of the trace. The host replaces %h and the process replaces %p. A pattern without %p gets the missing marks
+// first: "trace.json" becomes "trace-node1-4711.json".
 std::string trace_path(std::string_view pattern);
 
 }  // namespace sccl::runtime
