@@ -1,4 +1,4 @@
-// What a reduction means for the kernel.
+// Translates a reduction into the kernel's parameters.
 #pragma once
 
 #include "kernels/device/program.h"
@@ -6,7 +6,7 @@
 
 namespace sccl::runtime {
 
-// Sets which operation runs, by which factor operands are multiplied and by what results are divided.
+// Sets the operation, the factor of the operands and the divisor of the results.
 void apply_reduction(const Reduction& reduction, DataType type, int ranks, device::Call& call);
 
 }  // namespace sccl::runtime

@@ -17,12 +17,13 @@ using schedule::Op;
 using schedule::OpKind;
 using schedule::Via;
 
-// From here on a rendezvous costs less than the second copy through a slot. Both ends decide by the size alone.
+// From this size on a rendezvous costs less than the second copy through a slot. Both ends decide by the size alone.
 constexpr std::size_t kDirectTransferBytes = 32 * 1024;
 
 std::size_t bytes_of(const PointToPointRequest& request) { return request.count * size_bytes(request.type); }
 
-// The one connection of a lane is index 0 of its peer; real indices are bound when the lane is made.
+// An operation that moves no data: post, drain or release. Connection indices count transfers_.connections until
+// bind_connections().
 Op control(OpKind kind, Access access, ChunkId chunk, bool incoming) {
   Op op;
   op.kind = kind;
@@ -71,13 +72,13 @@ void TransferBatch::append(const PointToPointRequest& request, bool direct) {
   const auto chunk = static_cast<ChunkId>(chunks_.size());
   const auto address = reinterpret_cast<device::u64>(request.buffer);
   most_bytes_ = std::max(most_bytes_, bytes);
-  // What has no bytes still meets its twin: the sender posts and the receiver releases.
+  // A transfer of no bytes also synchronizes both ranks: the sender posts and the receiver releases.
   const bool rendezvous = bytes == 0 || (direct && bytes >= kDirectTransferBytes);
   if (request.direction == Direction::send) {
     chunks_.push_back({address, 0, bytes, transfer_hash(bytes), 0});
     append_sending(lane_of(schedule::Direction::outgoing, request.peer), chunk, rendezvous);
   } else {
-    // The sender posts the address of this very transfer, so the receiver reads from its beginning.
+    // The sender posts the address of each part of this transfer, so the receiver's input offset is 0.
     chunks_.push_back({0, address, bytes, transfer_hash(bytes), device::kPostedPart});
     append_receiving(lane_of(schedule::Direction::incoming, request.peer), chunk, rendezvous);
   }

@@ -1,4 +1,5 @@
-// Point-to-point transfers of one group as a program: a lane for each peer and direction, in the order of the calls.
+// The point-to-point transfers of one group as a program: one lane for each peer and direction, in the order of the
+// calls.
 #pragma once
 
 #include <span>
@@ -10,15 +11,15 @@
 
 namespace sccl::runtime {
 
-// Lowered anew for each group, into memory that is kept.
+// lower() is called for each group and reuses the memory of the previous group.
 class TransferBatch {
  public:
-  // `direct`: large transfers are fetched from the sender's buffer. Throws invalid_usage when a transfer to self has no
-  // twin of the same size in the batch.
+  // `direct`: the receiver reads large transfers from the sender's buffer. Throws invalid_usage when a transfer to self
+  // has no counterpart of the same size in the batch.
   void lower(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct);
 
   const kernels::FlatProgram& program() const { return flat_; }
-  // Buffer addresses as offsets from zero, in bytes; by transfer.
+  // One chunk per transfer; offsets in bytes from address 0, so each offset is the buffer's address.
   std::span<const device::Chunk> chunks() const { return chunks_; }
   std::size_t most_bytes() const { return most_bytes_; }
 
