@@ -7,9 +7,9 @@ namespace {
 
 constexpr std::size_t kPageBytes = 4096;
 
-// Long buffers mostly begin shortly after the beginning of a page (the C library's 16 bytes after it), and processors
-// tell loads from earlier stores by their place within a page alone: a load waits for a store that is still under way
-// to such a place. Slots lie half a page away from that.
+// Avoids 4K aliasing. Processors compare a load with earlier stores by the offset within a page only: a load waits for
+// an unfinished store to the same offset, even in another page. Long buffers mostly begin near the start of a page (the
+// C library's 16 bytes after it), so slots are shifted by half a page.
 constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
 
 constexpr std::size_t kDeepInlineBytes =

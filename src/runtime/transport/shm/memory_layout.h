@@ -1,5 +1,5 @@
-// How a rank's shared memory is laid out, the same at every rank: what it shows its peers (control/shared_state.h), a
-// page for ranks on devices, the rings and slots that it receives through, counters of signals, and the text of news.
+// The layout of a rank's shared memory: the state that peers read (control/state/shared_state.h), a page for ranks on
+// devices, the rings and slots through which the rank receives, counters of signals, and the schedule updates.
 #pragma once
 
 #include <atomic>
@@ -12,24 +12,25 @@
 
 namespace sccl::runtime {
 
-// Offsets within a rank's shared memory, the same at every rank.
+// Offsets within a rank's shared memory. They are the same at every rank.
 class MemoryLayout {
  public:
-  // Short messages of rooted calls have deep connections of their own: a rank that only sends runs ahead of the others
-  // by as many. Where all wait for all, messages are only spread over more memory, which two ranks alone gain by.
+  // Short messages of rooted calls use separate deep rings, so a rank that only sends can run ahead by more messages.
+  // If all ranks wait for all, a deep ring only spreads the messages over more memory; this is faster for two ranks
+  // only.
   enum class RingKind : int { collective = 0, point_to_point = 1, deep = 2 };
-  // The last is there for few ranks only, for it takes the most memory.
+  // Deep rings take the most memory, so only communicators of few ranks have them.
   static constexpr bool has_deep(int ranks) { return ranks <= 8; }
   static constexpr int ring_kinds(int ranks) { return has_deep(ranks) ? 3 : 2; }
-  static constexpr std::size_t kDeepPart = 4;  // of a slot is one of its slots
-  static constexpr int kSignals = 16;          // one-sided signals a rank can get from each other rank, by index
+  static constexpr std::size_t kDeepPart = 4;  // a slot of a deep ring has slot_bytes / kDeepPart
+  static constexpr int kSignals = 16;          // one-sided signals that a rank can get from each other rank, by index
   static constexpr int kContexts = 4;
   static constexpr std::size_t kDevicePageBytes = 4096;
 
-  // How many times slot_bytes a rank's slots take.
+  // The size of all slots of a rank, in units of slot_bytes.
   static std::size_t slots(int ranks);
 
-  // `schedule_updates_bytes`: 0, or ScheduleUpdates::kBytes where there will be news.
+  // `schedule_updates_bytes`: ScheduleUpdates::kBytes if there can be schedule updates, else 0.
   MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedule_updates_bytes = 0);
 
   std::size_t total_bytes() const { return total_bytes_; }
@@ -44,17 +45,17 @@ class MemoryLayout {
     return kind == RingKind::deep ? device::kDeepInlineMessageBytes : device::kInlineMessageBytes;
   }
   SharedState& state(std::byte* base) const { return *reinterpret_cast<SharedState*>(base); }
-  // A page of its own for what ranks on devices show one another (transport/p2p/device_neighbour.h).
+  // A separate page for the exchange between ranks on devices (transport/p2p/device_neighbour.h).
   std::byte* device_page(std::byte* base) const { return base + device_page_offset_; }
   // The ring through which the owner of `base` receives from `source`.
   device::Ring& ring(std::byte* base, RingKind kind, Rank source) const;
   device::u8* payload(std::byte* base, RingKind kind, Rank source) const;
   device::u8* inline_messages(std::byte* base, RingKind kind, Rank source) const;
-  // Counts the signals that `source` has sent to the owner of `base`: added to (release) after the data they announce,
-  // loaded (acquire) by who waits for them.
+  // Counts the signals that `source` has sent to the owner of `base`. The sender increments the counter (release) after
+  // the data; the waiting owner loads the counter (acquire).
   std::atomic<std::uint64_t>& signal(std::byte* base, Rank source, int signal, int context) const;
 
-  // The part that holds no state between calls.
+  // The payloads hold no state between calls.
   std::size_t payloads_offset() const { return payloads_offset_; }
   std::size_t payloads_bytes() const { return schedule_updates_offset_ - payloads_offset_; }
 

@@ -1,5 +1,4 @@
-// A peer as transports of the host see it: where it is, and the memory through which it receives, where this process
-// can reach that.
+// A peer, for transports of the host: its locality, and the memory through which it receives messages.
 #pragma once
 
 #include <memory>
@@ -12,10 +11,10 @@ namespace sccl::runtime {
 
 struct Peer {
   Locality locality = Locality::host;
-  int process = 0;                         // for copies by the system
+  int process = 0;                         // process id, for copies by the system
   std::shared_ptr<host::Segment> segment;  // laid out by MemoryLayout; null for a rank of another host
 
-  // Its buffers have the same addresses here.
+  // The peer's buffers have the same addresses in this process.
   bool shares_address_space() const { return locality == Locality::process; }
 };
 

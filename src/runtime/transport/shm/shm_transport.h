@@ -15,7 +15,7 @@ namespace sccl::runtime {
 
 class ShmTransport final : public HostTransport {
  public:
-  // All must outlive it.
+  // All arguments must outlive this object.
   ShmTransport(const MemoryLayout& layout, std::span<const Peer> peers, Rank rank, const Bells& bells);
 
   const char* name() const override { return "shm"; }
@@ -28,7 +28,7 @@ class ShmTransport final : public HostTransport {
   std::span<const Peer> peers_;
   Rank rank_;
   Bells bells_;
-  // Of outgoing ends, by kind and peer.
+  // For outgoing ends, by ring kind and peer.
   std::vector<kernels::SharedSlots> shared_slots_;
   std::vector<std::vector<device::u64>> stale_lines_;
 };
