@@ -15,7 +15,7 @@ MappedBuffers::MappedBuffers(const ControlPlane& control, std::span<const Peer> 
   shifts_.resize(peers.size());
 }
 
-// Without a lock while the program passes what it passed before.
+// Takes no lock if the program passes the same buffer as in the previous call.
 bool MappedBuffers::locate(const void* address, std::size_t bytes, host::ExportedBuffer& buffer) const {
   if (buffer.holds(address, bytes)) return true;
   const auto found = host::find_exported(address, bytes);
