@@ -1,9 +1,9 @@
-// The states of ranks of other hosts, as the ranks of this host read them. One segment per communicator and host holds
-// them, shared by all ranks of the host; the agent of one of these (hosts/host_agent.h) keeps them up to date, and
-// whoever succeeds it goes on in the same memory.
+// The states of ranks of other hosts, for the ranks of this host. One segment per communicator and host holds them, and
+// all ranks of the host share the segment. The agent of one rank (hosts/host_agent.h) keeps the mirrors up to date. If
+// the agent ends, another rank's agent goes on in the same memory.
 //
-// A value of a mirror is an older value of the rank's own state, never one that was not there. What the owner stores
-// with release after other values is stored here after them, too.
+// Every value of a mirror is an earlier value of the rank's own state. If the owner stores a value with release after
+// other values, the agent stores it after those values, too.
 #pragma once
 
 #include <unistd.h>
@@ -22,12 +22,13 @@
 
 namespace sccl::runtime {
 
-// How a rank of another host came to an end without a word of its own. lost: its host was not heard of for too long.
+// How a rank of another host ended without announcing its end. ended: its process ended. replaced: exec replaced its
+// program. lost: its host sent nothing for too long.
 enum class RemoteEnd : std::uint32_t { none = 0, ended = 1, replaced = 2, lost = 3 };
 
 struct Mirror {
   SharedState state;
-  // RemoteEnd; stored (release) after the state's last values, loaded (acquire) by waiting ranks.
+  // A RemoteEnd. Stored (release) after the state's last values, loaded (acquire) by waiting ranks.
   std::atomic<std::uint32_t> end{0};
 
   RemoteEnd ended() const { return static_cast<RemoteEnd>(end.load(std::memory_order_acquire)); }
@@ -35,8 +36,8 @@ struct Mirror {
 
 class MirrorTable {
  public:
-  // The memory of a new segment, which reads as zeros, becomes a table.
   static std::size_t bytes(int ranks) { return sizeof(Head) + sizeof(Entry) * static_cast<std::size_t>(ranks); }
+  // Makes a table in a new segment of bytes(ranks) zeros.
   static void construct(host::Segment& segment, int ranks) {
     new (segment.data()) Head;
     for (int rank = 0; rank < ranks; ++rank)
@@ -48,9 +49,9 @@ class MirrorTable {
 
   bool valid() const { return segment_ != nullptr; }
   const std::shared_ptr<host::Segment>& segment() const { return segment_; }
-  // Of a rank of another host.
+  // For a rank of another host.
   Mirror& mirror(Rank rank) const { return entry(rank).mirror; }
-  // Of a rank of this host: its agent has come to its end. Stored with release, loaded with acquire.
+  // For a rank of this host: 1 once its agent has ended. Stored with release at least, loaded with acquire at least.
   std::atomic<std::uint32_t>& retired(Rank rank) const { return entry(rank).retired; }
   // The rank of this host whose agent works, -1: none yet. Stands for itself.
   std::atomic<std::int32_t>& leader() const { return head().leader; }
@@ -81,8 +82,8 @@ class MirrorTable {
   std::shared_ptr<host::Segment> segment_;
 };
 
-// Wakes the working agent of this host, so that it looks at the states at once. Every rank of the host has the
-// descriptors of all, since the agent of any may be the working one.
+// Wakes the active agent of this host, so that the agent reads the states at once. Any rank's agent may be the active
+// one, so every rank of the host has the descriptors of all agents.
 struct AgentBell {
   MirrorTable mirrors;
   std::vector<std::shared_ptr<const FileDescriptor>> wakes;  // eventfds, by rank; null for ranks of other hosts
@@ -91,7 +92,7 @@ struct AgentBell {
   void ring(Rank rank) const {
     if (rank < 0 || !wakes[static_cast<std::size_t>(rank)]) return;
     const std::uint64_t one = 1;
-    // Full means that the agent has been woken often already.
+    // The write fails only if the counter is full; then the agent is to wake anyway.
     [[maybe_unused]] const ssize_t written = ::write(wakes[static_cast<std::size_t>(rank)]->get(), &one, sizeof one);
   }
 };

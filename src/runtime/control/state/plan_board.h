@@ -1,5 +1,5 @@
-// Where the ranks of a host tell one another of plans that one of them has made for all (choice/shared_plans.h). Lies
-// in the shared memory of the first of them.
+// Announces plans that one rank has made for all ranks of its host (choice/shared_plans.h). The board lies in the
+// shared memory of the host's first rank.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@ struct PlanBoard {
   enum class State : std::uint32_t { making, made, failed };
   struct Entry {
     std::atomic<std::uint64_t> key{0};    // 0: free
-    std::atomic<std::int32_t> maker{-1};  // rank; stands for itself
-    std::atomic<std::uint32_t> state{0};  // stored (release) after what follows, loaded (acquire) before it
+    std::atomic<std::int32_t> maker{-1};  // rank; orders no other data
+    std::atomic<std::uint32_t> state{0};  // stored (release) after the members below, loaded (acquire) before them
     std::int32_t descriptor = -1;         // in the maker's process
     std::uint64_t bytes = 0;
     std::uint64_t inode = 0;

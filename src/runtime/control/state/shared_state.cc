@@ -26,8 +26,8 @@ std::uint64_t monotonic_ns() {
 }
 
 void CallRecord::publish(const CallSignature& call) {
-  // The stores after it must not be seen before the zero: release on each of them pairs with the acquire loads of
-  // read(), whose last load of `sequence` then meets the zero or the new number.
+  // No reader may see a later store before the zero. So each later store is a release, which pairs with the acquire
+  // loads of read(): a reader that sees a new field then loads the zero or the new number last.
   sequence.store(0, std::memory_order_relaxed);
   count.store(call.count, std::memory_order_release);
   packed.store(pack(call), std::memory_order_release);

@@ -1,6 +1,7 @@
-// What a rank shows its peers: the bell it sleeps on, the calls it has entered, why it failed, whether it left. For the
-// other files of this room, which say what it means; for ranks of one host it lies at the beginning of the rank's
-// shared memory (transport/shm/memory_layout.h).
+// The state that a rank's peers read: the doorbell on which the rank sleeps, the calls it has entered, its fault and
+// its presence. Other files of runtime/control explain and use the members. For ranks of one host the state lies at the
+// beginning of the rank's shared memory (transport/shm/memory_layout.h); ranks of other hosts read a mirror of the
+// state (mirror.h).
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@
 
 namespace sccl::runtime {
 
-// One entered call, readable by peers while the owner may already be overwriting it: `sequence` is zero while the
-// fields change and is stored last (release); a reader loads it before (acquire) and after the fields.
+// One entered call. Peers can read the record even while the owner overwrites it: `sequence` is zero while the fields
+// change and is stored last (release); a reader loads `sequence` before the fields (acquire) and again after them.
 struct CallRecord {
   std::atomic<std::uint64_t> sequence{0};
   std::atomic<std::uint64_t> count{0};
@@ -27,7 +28,7 @@ struct CallRecord {
   std::atomic<std::uint64_t> extras{0};  // windows and options
 
   void publish(const CallSignature& call);
-  // False when the record holds another call, or is being written.
+  // False when the record holds another call or is just being written.
   bool read(std::uint64_t sequence, CallSignature& call) const;
 };
 
@@ -42,8 +43,8 @@ struct Notice {
   std::array<std::byte, kBytes> read() const;
 };
 
-// What messages of their own are about: the records of control_all_gather.h, in turn; ids of communicators made from
-// this one; records and verdicts of transport/mapped/mapped_buffers.h, in turn.
+// One board per kind of message: the records of control_all_gather.h (two boards, in turn); the ids of communicators
+// made from this one; the records and verdicts of transport/mapped/mapped_buffers.h (two boards each, in turn).
 enum class Board : std::uint8_t {
   even,
   odd,
@@ -57,28 +58,28 @@ enum class Board : std::uint8_t {
 };
 inline constexpr std::size_t kBoards = 9;
 
-// revoked: takes part in making new communicators, but in no call any more.
+// revoked: the rank takes part in no more calls, but can still take part in making new communicators.
 enum class Presence : std::uint32_t { present = 0, revoked = 1, destroyed = 2, aborted = 3 };
 
-// Of the clock that all processes of a host share.
+// The time of the clock that all processes of a host share.
 std::uint64_t monotonic_us();
 std::uint64_t monotonic_ns();
 
 using LaneWait = device::WaitRecord;
 
-// What `sccl status` shows of a rank. Each value stands for itself; `completed` alone is ordered, after the call's
+// The values that `sccl status` shows of a rank. Only `completed` is ordered: stored (release) after the call's
 // messages.
 struct Activity {
   static constexpr std::size_t kMostWaits = 32;
 
   std::atomic<std::uint64_t> entered{0};                       // collectives begun
-  std::atomic<std::uint64_t> completed{0};                     // number of the last one that was completed
-  std::atomic<std::uint32_t> transfers{0};                     // 1 while a batch of Send and Recv is under way
-  std::atomic<std::uint64_t> waits_since_us{0};                // 0: does not wait
+  std::atomic<std::uint64_t> completed{0};                     // number of the last completed collective
+  std::atomic<std::uint32_t> transfers{0};                     // 1 while a batch of Send and Recv is running
+  std::atomic<std::uint64_t> waits_since_us{0};                // 0: no wait in progress
   std::array<std::atomic<std::uint64_t>, kMostWaits> waits{};  // LaneWait, then zeros
 };
 
-// When a rank began and ended a call that is timed (control_plane.h, Trials).
+// The times at which a rank began and ended a timed call (control_plane.h, Trials).
 struct TrialRecord {
   std::atomic<std::uint64_t> number{0};
   std::atomic<std::uint64_t> begin_ns{0};
@@ -129,7 +130,7 @@ struct SharedState {
   // ErrorCode of the rank's first failure; stored (release) after the text, loaded (acquire) before it.
   std::atomic<int> fault{0};
   std::array<char, kFaultTextBytes> fault_text{};
-  // How a failed rank gets its buffers back from its peers (withdrawal.h).
+  // A failed rank takes its buffers back by these flags (withdrawal.h).
   std::atomic<std::uint32_t> touching{0};
   std::atomic<std::uint32_t> withdrawn{0};
   Activity activity;
