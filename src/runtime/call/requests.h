@@ -1,4 +1,4 @@
-// What a caller asks of a communicator: one collective, or one half of a point-to-point transfer.
+// The requests of a caller to a communicator: one collective, or one half of a point-to-point transfer.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct CollectiveRequest {
   Collective collective;
   const void* send = nullptr;
   void* recv = nullptr;
-  std::size_t count = 0;  // elements, as the C call of this collective counts them
+  std::size_t count = 0;  // elements, counted as in the C call of this collective
   DataType type = DataType::int8;
   Reduction reduction;
   Rank root = 0;

@@ -14,7 +14,7 @@
 
 namespace sccl::runtime {
 
-// Where the choice among schedules comes from (SCCL_DISPATCH).
+// The source of the choice among schedules (SCCL_DISPATCH).
 enum class Dispatch : std::uint8_t { measured, model, learned };
 
 // How measured times are used (SCCL_TUNE). off: not at all. load: times from the cache are used. online: calls are

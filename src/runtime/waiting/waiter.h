@@ -1,4 +1,4 @@
-// How a thread waits when no lane can go on: it spins, then yields the core, then sleeps until a peer rings.
+// How a thread waits when no lane can go on: the thread spins, then yields the core, then sleeps until a peer rings.
 #pragma once
 
 #include <algorithm>

@@ -9,7 +9,7 @@ constexpr int kRuns = 6;  // of each entrant
 constexpr int kRunsToJudge = 3;
 // After kRunsToJudge runs, an entrant that takes 1.5 times as long as the first drops out.
 constexpr std::uint64_t kHopelessPercent = 150;
-// To replace the first entrant, another one must take less than this part of the first entrant's time.
+// To replace the first entrant, another entrant must take less than this percentage of the first entrant's time.
 constexpr std::uint64_t kClearPercent = 97;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Finds better schedules while calls go on. Rank 0 looks them up or synthesizes them, in a thread of lowest priority.
-// All ranks take them up at the same call (schedule_updates.h).
+// Finds better schedules while calls go on. Rank 0 looks up or synthesizes schedules, in a thread of lowest priority.
+// All ranks take up new schedules at the same call (schedule_updates.h).
 //
 // Rank 0 looks first in the user's cache, then in the catalogue that was installed with the library. If both have no
 // schedules, it runs a search (synth/pareto.h) within limits of time and memory, and stores the result in the cache.
