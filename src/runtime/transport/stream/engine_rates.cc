@@ -21,7 +21,7 @@ using device::gpu::MoveArguments;
 
 constexpr std::string_view kKind = "sccl-engines 1";
 constexpr std::array<std::size_t, 5> kSizes{256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
-constexpr int kRounds = 3;             // after one that is not counted
+constexpr int kRounds = 3;             // after one round that is not counted
 constexpr double kBudgetUs = 100'000;  // of all measured times of a pair
 constexpr double kClearly = 0.9;       // noise shall not decide
 constexpr std::size_t kBlockBytes = 64 * 1024;

@@ -1,17 +1,16 @@
-// Whether copy engines move large data faster than kernels do, measured where nobody has told
-// (SCCL_COPY_ENGINE_BYTES=auto).
+// Measures whether copy engines move large data faster than kernels (SCCL_COPY_ENGINE_BYTES=auto).
 //
-// Rank 0 measures when a communicator is made, before any call, between its own device's memory and that of one peer of
-// each kind there is; all ranks take its result. Zeros are copied onto zeros, in memory that the ranks share anyway and
-// nobody uses yet. What is compared is what a call would do: through slots engines copy twice, kernels once in place or
-// twice too.
+// Rank 0 measures while the communicator is made, before any call. It copies between the memory of its own device and
+// the memory of one peer of each kind; all ranks take the result. The measurement copies zeros onto zeros, in memory
+// that the ranks share anyway and do not use yet. It compares the copies that a call would make: engines copy into the
+// peer's slots and out of them; kernels do the same, or copy once in place.
 //
-//              into the peer's slots        out of them
-//   engines    copy of all                  all where both are one device's, else the last slice: the rest overlaps
-//   kernels    launch of all                all through slots of one device; nothing in place
+//              into the peer's slots     out of the slots
+//   engines    all bytes, copied         all bytes on one device, else the last slice: the other slices overlap
+//   kernels    all bytes, one launch     all bytes through slots of one device; nothing in place
 //
-// Times are events' of the device. The budget is measured time too, so a slow machine measures fewer sizes, not
-// wrongly.
+// The device's events measure the times. The budget is measured time, too: a slow machine measures fewer sizes, but
+// each of them as well as a fast machine.
 #pragma once
 
 #include <cstdint>
@@ -31,26 +30,27 @@ struct EngineTimes {
   double kernel_us = 0;
 };
 
-// From so many bytes on engines are clearly faster, at this size and all larger ones measured; 0: they are not.
+// The least measured size from which engines are clearly faster, at that size and all larger ones; 0: there is none.
 std::size_t engines_pay_from(std::span<const EngineTimes> ascending);
 
 struct EnginePair {
   PairKind kind = PairKind::same_device;
   Rank peer = 0;
-  std::string text;  // what the times depend on
+  std::string text;  // names all that the times depend on
 };
 
-// In ascending order of sizes; fewer, or none, where memory or the budget ends. Throws device_error.
+// In ascending order of sizes. Few or no sizes if the memory or the budget is small. Throws device_error.
 std::vector<EngineTimes> measure_engines(const DeviceMembership& devices, Rank rank, const EnginePair& pair);
 
-// Of all pairs: kept in SCCL_CACHE_DIR, or measured now and kept. For one rank, which tells the result in one line.
+// The result for all pairs. Reads times from SCCL_CACHE_DIR, or measures and keeps them there. Called by one rank,
+// which logs the result in one line.
 std::size_t engines_pay_from(const DeviceMembership& devices, Rank rank, std::span<const EnginePair> pairs);
 
 // A pair of each kind between `rank` and its peers. `ids`: by rank.
 std::vector<EnginePair> engine_pairs(const DeviceMembership& devices, Rank rank,
                                      std::span<const gpu::UniqueDeviceId> ids);
 
-// What a file of measured times holds; nothing where the text is of another pair or not understood.
+// The content of a file of measured times. engine_times_from() returns nothing for a malformed text or another pair's.
 std::string to_text(const EnginePair& pair, std::span<const EngineTimes> times);
 std::vector<EngineTimes> engine_times_from(const EnginePair& pair, const std::string& text);
 

@@ -4,7 +4,7 @@ namespace sccl::runtime {
 
 std::uint32_t StreamLog::begin(std::uint32_t sequence, std::uint32_t finished) {
   const std::lock_guard lock(mutex_);
-  // Sequences wrap; calls that are under way are few beside that.
+  // Sequences wrap around; the signed difference is right because few calls are in flight.
   std::erase_if(entries_, [&](const auto& known) {
     return known.second.sequence != 0 && static_cast<std::int32_t>(finished - known.second.sequence) >= 0;
   });

@@ -1,5 +1,6 @@
-// What streams of a rank wait for, in which call and at which stage: for the thread that tells who is missing and ends
-// waits. Entries of captured calls stay, because they may be replayed at any time.
+// The waits of a rank's streams, by call and stage. The watching thread (stream_watch.h) finds here which peer a stream
+// waits for, and which word ends the wait. Entries of captured calls stay, because the calls may be replayed at any
+// time.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +17,21 @@ enum class AwaitedThing : std::uint8_t { message, signal };
 
 struct StreamWait {
   std::uint32_t* word = nullptr;
-  std::uint32_t value = 0;  // ends the wait
-  Rank peer = 0;            // who sets it
+  std::uint32_t value = 0;  // the wait ends when the word has this value
+  Rank peer = 0;            // sets the word
   AwaitedThing what = AwaitedThing::message;
 };
 
 class StreamLog {
  public:
-  // A number for a call about to be enqueued, never 0. `sequence` is 0 for captured calls. Forgets calls up to
-  // `finished`.
+  // Returns a number, never 0, for a call that will be enqueued next. `sequence` is 0 for captured calls. Forgets the
+  // calls with sequences up to `finished`.
   std::uint32_t begin(std::uint32_t sequence, std::uint32_t finished);
 
-  // The next wait of a call, before it is enqueued. Its stage.
+  // Adds the next wait of a call and returns its stage. Called before the wait is enqueued.
   std::uint32_t append(std::uint32_t call, const StreamWait& wait);
 
-  // The wait at which a stream is that says `call` and `stage` (StreamProgress).
+  // The wait of a stream whose StreamProgress holds `call` and `stage`.
   std::optional<StreamWait> find(std::uint32_t call, std::uint32_t stage) const;
 
  private:

@@ -19,7 +19,7 @@
 namespace sccl::runtime {
 namespace {
 
-constexpr std::size_t kSharedPart = 4;  // slots of streams take a quarter of the limit beside those of kernels
+constexpr std::size_t kSharedPart = 4;  // slots of streams take a quarter of the limit, besides the slots of kernels
 constexpr std::size_t kLeastSlotBytes = 64 * 1024;
 constexpr std::size_t kMostSlotBytes = 16 * 1024 * 1024;
 constexpr std::size_t kPageBytes = 4096;
@@ -47,7 +47,8 @@ std::uint64_t engine_bytes_of_environment() {
   return static_cast<std::uint64_t>(env::number(kName, 0, 0, std::int64_t{1} << 50));
 }
 
-// Process numbers repeat among containers, and a forked child has its parent's memory.
+// Containers repeat process numbers, so a random number is added. A forked child inherits the random number, so the
+// process number is needed, too.
 std::uint64_t own_process() {
   static const std::uint64_t drawn = std::uint64_t{std::random_device{}()} << 32;
   return drawn ^ static_cast<std::uint64_t>(::getpid());
@@ -75,7 +76,7 @@ StreamRecord record_of(const DeviceMembership& devices, std::string& why_not) {
 struct Decision {
   bool all_calls = false;
   std::size_t engine_bytes = 0;
-  bool measure = false;  // engine_bytes is to be found out
+  bool measure = false;  // engine_bytes must be measured
   bool wanted() const { return all_calls || engine_bytes > 0 || measure; }
 };
 
@@ -95,7 +96,7 @@ Decision decide(std::span<const StreamRecord> records) {
   return decision;
 }
 
-// All ranks take what rank 0 has found.
+// Rank 0 measures, and all ranks take its result.
 std::size_t agree_on_engines(Rank rank, const DeviceMembership& devices, std::span<const StreamRecord> records,
                              Bootstrap& bootstrap, Deadline deadline) {
   std::uint64_t from = 0;
@@ -124,7 +125,7 @@ std::size_t flag_bytes(std::size_t ranks) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// This rank's own half of the path; the peers' follows when all have told where theirs is.
+// Makes this rank's part of the path. reach_peers() adds the peers' parts after the exchange of offers.
 void make_own(StreamPath& path, const gpu::Device& device, Offer& offer, FileDescriptor& descriptor) {
   const auto own = static_cast<std::size_t>(path.rank);
   path.slots[own] = gpu::DeviceMemory::allocate(device, path.pages.size() * kStreamSlots * path.slot_bytes);
@@ -214,7 +215,7 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
       obstacle = error.what();
     }
   };
-  // Whoever fails says so before anybody waits for its descriptors.
+  // A rank that fails reports the failure before any rank waits for its descriptors.
   attempt([&] { make_own(*path, devices.device, offer, memory_descriptor); });
   const auto offers = gather_values(offer, "streams", bootstrap, deadline);
   if (!std::all_of(offers.begin(), offers.end(), [](const Offer& other) { return other.made; }))

@@ -1,10 +1,11 @@
-// Calls without kernels that wait: a rank's call is a list of copies, short kernels, and flags that its stream waits
-// for and writes. For ranks of several processes on one device without a process service, where a kernel that waits
-// burns the time slice in which its peer would run; and, when asked for, for large moves that do not reduce, by copy
-// engines.
+// Calls without waiting kernels. A rank's call is a list of copies, short kernels, and flags that the rank's stream
+// waits for and writes. There are two uses:
+// - Ranks of several processes share a device without a process service: a waiting kernel would burn the time slice in
+//   which its peer should run.
+// - On request, copy engines serve large moves that do not reduce.
 //
-// A connection has four slots in the receiver's device memory and two flags a slot, each in the memory of the rank that
-// waits for it, so that streams only ever wait for words of their own rank:
+// A connection has four slots in the receiver's device memory, and two flags per slot. A flag lies in the memory of the
+// rank that waits for it, so streams wait only for words of their own rank:
 //
 //   sender's stream                                  receiver's stream
 //   wait  empty == 1, then write empty = 0
@@ -13,13 +14,13 @@
 //                                                    copy or reduce out of the slot
 //                           <----------------------  write empty = 1
 //
-// A flag is set by one side and cleared by the other, in turns: a word is 0 when its setter sets it, because the
-// clearing came before the message, or the credit, in whose wake the setter acts. So no set is lost, and no wait sees a
-// set twice. When a call has ended everywhere all flags are as before it, with nothing counted: a captured call can be
-// replayed with the same values. Message k of a call takes slot k % 4, at both ends.
+// One side sets a flag and the other side clears it, in turns. A word is 0 when its setter sets it: the clearing
+// happened before the other side sent the message, or the credit, for which the setter waited. So no set is lost, and
+// no wait sees a set twice. After a call has ended on all ranks, all flags are as before the call, and nothing is
+// counted: a captured call can be replayed with the same values. Message k of a call uses slot k % 4, at both ends.
 //
-// Flags lie in host memory that all processes map and register with their driver, so that the host can read them, and
-// set them where a wait must end although nothing comes (stream_watch.h).
+// Flags lie in host memory that all processes map and register with their drivers. So the host can read the flags, and
+// can set a flag to end a wait whose message does not come (stream_watch.h).
 #pragma once
 
 #include <atomic>
@@ -39,25 +40,26 @@
 
 namespace sccl::runtime {
 
-// As rings have: programs are made for so many.
+// As many as a ring has: programs are made for this number.
 inline constexpr int kStreamSlots = device::kSlotCount;
-inline constexpr std::uint32_t kFree = 1;  // of `empty`
-// An operation's operands and destinations are a kernel's arguments.
+inline constexpr std::uint32_t kFree = 1;  // value of the flag `empty`
+// An operation's operands and destinations must fit into a kernel's arguments.
 inline constexpr int kMostStreamRanks = 64;
 
-// Slices so small that the copies of two hops overlap; larger ones where all ranks share a device and nothing overlaps.
+// Slices are small, so that the copies of two hops overlap. They are larger if all ranks share a device, because then
+// nothing overlaps.
 inline constexpr std::size_t kSlicesOfMove = 8;
 inline constexpr std::size_t kLeastSliceBytes = 1 << 20;
 
-// Of one rank: what it tells of itself, then its flags.
+// The head of a rank's page: the progress of the rank. The rank's flags follow.
 struct StreamProgress {
-  // By its stream:
-  std::uint32_t call;      // of StreamLog
-  std::uint32_t stage;     // 1 + the number of the wait it is at; 0 between calls
-  std::uint32_t finished;  // the last call that is not of a graph, its number's low half
-  // By its host:
-  alignas(64) std::uint32_t launched;  // what `finished` will become
-  std::uint64_t stopping;  // 1: this rank's calls will not end as they should, and its kernels send no signals
+  // Written by the rank's stream:
+  std::uint32_t call;      // number in StreamLog
+  std::uint32_t stage;     // 1 + the number of the current wait; 0 between calls
+  std::uint32_t finished;  // low half of the number of the last finished call that is not of a graph
+  // Written by the rank's host:
+  alignas(64) std::uint32_t launched;  // the value that `finished` will have after the launched calls
+  std::uint64_t stopping;              // 1: calls of this rank fail, and its kernels send no signals
 };
 
 // One rank's page, mapped and registered in this process.
@@ -71,17 +73,17 @@ struct FlagPage {
   StreamProgress& progress() const { return *reinterpret_cast<StreamProgress*>(segment->data()); }
 };
 
-// What kind of flag, by which peer, in which slot: an index of words after StreamProgress. Gates come behind them.
+// Kind of flag, peer and slot are the index of a flag after StreamProgress. Gates follow the flags.
 enum class Flag : std::uint8_t { full, empty };
 
 struct StreamPath {
-  bool all_calls = false;        // else large moves only
-  std::size_t engine_bytes = 0;  // from so many on a move is large; 0: none is
+  bool all_calls = false;        // false: only large moves
+  std::size_t engine_bytes = 0;  // moves of at least this size are large; 0: no move is large
   bool capturable = false;
   std::size_t slot_bytes = 0;
   Rank rank = 0;
   std::vector<std::shared_ptr<FlagPage>> pages;           // by rank
-  std::vector<gpu::Address> page_addresses;               // for this rank's device
+  std::vector<gpu::Address> page_addresses;               // by rank, as this rank's device addresses the pages
   std::vector<std::shared_ptr<gpu::DeviceMemory>> slots;  // by rank
   StreamLog log;
 
@@ -89,14 +91,15 @@ struct StreamPath {
   FlagPage& page(Rank of) const { return *pages[static_cast<std::size_t>(of)]; }
   StreamProgress& progress() const { return page(rank).progress(); }
 
-  // The flag of `owner` that `peer` sets, for the host and for streams of this process.
+  // The flag with which `peer` and `owner` hand over a slot, in the page of `owner`: as the host and as streams of this
+  // process address it.
   std::uint32_t* flag(Rank owner, Flag which, Rank peer, int slot) const {
     return reinterpret_cast<std::uint32_t*>(page(owner).segment->data() + offset(which, peer, slot));
   }
   gpu::Address flag_address(Rank owner, Flag which, Rank peer, int slot) const {
     return page_addresses[static_cast<std::size_t>(owner)] + offset(which, peer, slot);
   }
-  // Where `owner` waits for signals of `peer`.
+  // The gate at which `owner` waits for signals of `peer`.
   device::gpu::SignalGate* gate(Rank owner, Rank peer) const {
     return reinterpret_cast<device::gpu::SignalGate*>(page(owner).segment->data() + gate_offset(peer));
   }
@@ -107,7 +110,7 @@ struct StreamPath {
     return slots[static_cast<std::size_t>(owner)]->address() +
            static_cast<std::size_t>(source * kStreamSlots + number) * slot_bytes;
   }
-  // Words of StreamProgress of this rank.
+  // The address of a word in this rank's StreamProgress.
   gpu::Address progress_address(std::size_t offset_bytes) const {
     return page_addresses[static_cast<std::size_t>(rank)] + offset_bytes;
   }
@@ -123,7 +126,7 @@ struct StreamPath {
   }
 };
 
-// What every rank knows of every rank when they decide.
+// All ranks exchange these records before they decide.
 struct StreamRecord {
   static constexpr std::uint64_t kMeasured = ~0ull;
 
@@ -137,11 +140,11 @@ struct StreamRecord {
   gpu::UniqueDeviceId device{};
 };
 
-// Whether two of the ranks must not wait for each other in kernels.
+// Whether kernels of two ranks must not wait for each other: the ranks share a device in time slices.
 bool shares_time(std::span<const StreamRecord> records);
 
-// All ranks call it in step after share_device_memory; all get a path, or none does, which is told in one line where
-// there is a reason to want one.
+// Collective, after share_device_memory. Returns a path on all ranks, or null on all ranks. Rank 0 logs a missing path
+// in one line if there is a reason to want a path.
 std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership& devices, Bootstrap& bootstrap,
                                               Deadline deadline);
 
