@@ -15,18 +15,17 @@
 namespace sccl::runtime {
 namespace {
 
-// 16 blocks of a device fill a bus; a rank pins no more host memory than this.
+// 16 blocks of a device fill a bus.
 constexpr int kMostStagedChannels = 16;
-constexpr std::size_t kMostStagedBytes = 64u << 20;
+constexpr std::size_t kMostStagedBytes = 64u << 20;  // of pinned host memory per rank
 
-// How a rank's memory is reached: in this process by the token, elsewhere by the ticket.
+// How peers reach a rank's memory: by the token in the same process, by the ticket in other processes.
 struct Offer {
   std::uint64_t token = 0;
   std::uint64_t neighbour_token = 0;
   gpu::Ticket ticket;
 };
 
-// The lowest of all ranks' limits.
 std::size_t agreed_limit(Bootstrap& bootstrap, Deadline deadline) {
   const auto limits = gather_values(device_memory_limit_bytes(), "device", bootstrap, deadline);
   return *std::min_element(limits.begin(), limits.end());
@@ -37,7 +36,7 @@ int ranks_of_device(std::span<const DeviceRecord> records, const gpu::UniqueDevi
       std::count_if(records.begin(), records.end(), [&](const DeviceRecord& record) { return record.id == id; }));
 }
 
-// Of the rank with the fewest: every rank must have the same channels.
+// The least number of blocks of any rank: all ranks must have the same channels.
 int fewest_blocks(std::span<const DeviceRecord> records) {
   int fewest = records.front().multiprocessors;
   for (const DeviceRecord& record : records)
@@ -89,7 +88,7 @@ class DeviceExchange {
     membership_.device = device;
     membership_.neighbours = ranks_of_device(records, device.id);
     membership_.blocks = fewest_blocks(records);
-    // Passed on as descriptors only where every rank can.
+    // Memory is passed as descriptors only if every rank can do so.
     for (const DeviceRecord& record : records) membership_.device.vmm = membership_.device.vmm && record.vmm != 0;
     membership_.lines = agree_on_lines(settings);
     membership_.layout =
@@ -115,7 +114,7 @@ class DeviceExchange {
     return record(rank).busid[0] == '\0' ? std::string("a device") : std::string(record(rank).busid.data());
   }
 
-  // Before there is memory to share, since lines take some of it.
+  // Called before the memory is allocated, because lines take a part of it.
   LineVerdict agree_on_lines(const Settings& settings) {
     const bool wanted = settings.protocol == ProtocolChoice::ll128 ||
                         (settings.protocol == ProtocolChoice::automatic && settings.lines_allowed);
@@ -151,7 +150,7 @@ class DeviceExchange {
     }
   }
 
-  // -1: no rank has one.
+  // -1 for `mine` means that no rank has a descriptor.
   std::vector<FileDescriptor> exchange_descriptor(int mine) {
     std::vector<FileDescriptor> first(records_.size());
     if (mine < 0) return first;
@@ -204,7 +203,7 @@ class DeviceExchange {
     membership_.paths = gather_verdicts();
   }
 
-  // What goes over the buses of the host needs fewer channels, and pinned memory is dear.
+  // Traffic over the host's buses needs fewer channels, and pinned memory is expensive.
   void stage() {
     const PathTable& paths = membership_.paths;
     if (env::flag("NCCL_SHM_DISABLE", false))
@@ -231,12 +230,12 @@ class DeviceExchange {
       entry.staged = other == rank_ ? own : find_shared<StagedMemory>(offers[at].token);
       if (!entry.staged) entry.staged = StagedMemory::map(membership_.device, descriptors[at], bytes_of(other));
       entry.staged_address = entry.staged->address_for(membership_.device);
-      if (other != rank_) entry.memory = nullptr;  // out of reach also for the peer's kernels, or wrong
+      if (other != rank_) entry.memory = nullptr;  // one of the two devices cannot reach the other, or data was wrong
     }
   }
 
-  // Kernels use the buffers of all ranks in place: those of other processes are mapped only in windows, those of other
-  // devices only there, or where the program did it.
+  // Kernels may use the buffers of all ranks in place if all ranks share a process and a device. Buffers of other
+  // processes are mapped only in windows. Buffers of other devices are mapped only in windows or by the program.
   void agree_on_direct() {
     struct Verdict {
       bool all_buffers;
@@ -254,14 +253,14 @@ class DeviceExchange {
     }
   }
 
-  // Kernels of ranks that share a process and a device wait for each other, and each needs a hardware queue in which
-  // nothing stands before it.
+  // Kernels of ranks that share a process and a device wait for each other. Each kernel needs a hardware queue of its
+  // own, so that no other work delays its start.
   void tell_of_queues() const {
     int beside = 1;
     for (Rank other = 0; other < ranks(); ++other)
       if (other != rank_ && membership_.peers[static_cast<std::size_t>(other)].neighbour &&
           record(other).id == record(rank_).id) {
-        if (other < rank_) return;  // its to say
+        if (other < rank_) return;  // the lower rank logs the warning
         ++beside;
       }
     const auto queues = gpu::hardware_queues();
@@ -273,7 +272,7 @@ class DeviceExchange {
         beside, membership_.device.ordinal, queues);
   }
 
-  // One line for each pair, by the lower of its ranks.
+  // The lower rank of each pair logs one line.
   void tell() const {
     tell_of_queues();
     for (Rank other = rank_ + 1; other < ranks(); ++other) {

@@ -1,4 +1,4 @@
-// How ranks come to see one another's device memory at init.
+// At init, ranks share their device memory and agree on the paths between their devices.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace sccl::runtime {
 
-// What a rank tells of its device.
+// What a rank tells the others of its device.
 struct DeviceRecord {
   std::uint8_t present = 0;
   std::uint8_t vendor = 0;
@@ -19,15 +19,15 @@ struct DeviceRecord {
   std::int32_t multiprocessors = 0;
   std::int32_t most_blocks = 0;  // device_blocks.h
   gpu::UniqueDeviceId id{};
-  std::array<char, 32> busid{};  // text; empty where it is not known
+  std::array<char, 32> busid{};  // text; empty if not known
 };
 
 DeviceRecord record_of(const gpu::Device& device, int most_blocks);
 
-// Throws invalid_usage when some have and others have not, or when the vendors differ.
+// Throws invalid_usage when only some ranks have a device, or when the vendors differ.
 bool all_have_devices(std::span<const DeviceRecord> records);
 
-// All ranks call it in step, with the same `settings`. Throws device_error when memory cannot be had or reached.
+// Collective, with the same `settings` on all ranks. Throws device_error when memory cannot be allocated or reached.
 DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceRecord> records,
                                      const Settings& settings, Bootstrap& bootstrap, Deadline deadline);
 

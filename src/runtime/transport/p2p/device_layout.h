@@ -1,6 +1,6 @@
-// Offsets within the memory that a rank shares on its device, the same at every rank: the words that stop its kernels,
-// the counters of one-sided signals, then for every channel, kind of call and sender a ring and its slots, and where
-// links keep them whole, for every channel and sender slots of lines.
+// Offsets within the memory that a rank shares on its device, the same at every rank. In this order: the words that
+// stop the rank's kernels; the counters of one-sided signals; a ring for every channel, kind of call and sender; the
+// slots of these rings; and, if all links keep lines whole, slots of lines for every channel and sender.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class DeviceLayout {
   gpu::Address signal(gpu::Address base, Rank source, int signal, int context) const;
   gpu::Address ring(gpu::Address base, int channel, int kind, Rank source) const;
   gpu::Address payload(gpu::Address base, int channel, int kind, Rank source) const;
-  // 0 where there are none.
+  // 0 if the ring has no slots of lines.
   gpu::Address lines(gpu::Address base, int channel, int kind, Rank source) const;
 
  private:
@@ -50,10 +50,11 @@ class DeviceLayout {
   std::size_t total_bytes_;
 };
 
-// SCCL_DEVICE_MEM_LIMIT: what a rank may share on its device.
+// SCCL_DEVICE_MEM_LIMIT: how much memory a rank may share on its device.
 std::size_t device_memory_limit_bytes();
 
-// As many channels as the blocks of all ranks of a device can run at once, and slots that fit the memory.
+// One channel for each of `blocks`, which all ranks of a device can run at once. To fit the memory, slots shrink first,
+// then the number of channels.
 DeviceLayout fit_layout(int ranks, int blocks, std::size_t memory_limit, LineSlots lines = LineSlots::none);
 
 }  // namespace sccl::runtime

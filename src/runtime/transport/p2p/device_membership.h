@@ -1,4 +1,4 @@
-// What ranks of a communicator share on their devices.
+// The device memory that the ranks of a communicator share, and how each pair of ranks reaches it.
 #pragma once
 
 #include <memory>
@@ -16,13 +16,13 @@
 namespace sccl::runtime {
 
 struct DevicePeer {
-  std::shared_ptr<gpu::DeviceMemory> memory;  // laid out by DeviceLayout; null where this device does not reach it
+  std::shared_ptr<gpu::DeviceMemory> memory;  // laid out by DeviceLayout; null if this device does not reach it
   bool same_process = false;
   bool same_device = false;
-  std::shared_ptr<DeviceNeighbour> neighbour;  // in this process; else null
-  std::shared_ptr<NeighbourWords> words;       // keeps the rank's shared memory
-  // What it receives through host memory: laid out for its staged sources, in their order. Null where this rank is none
-  // of them.
+  std::shared_ptr<DeviceNeighbour> neighbour;  // null for ranks of other processes
+  std::shared_ptr<NeighbourWords> words;       // keeps the rank's shared memory alive
+  // Host memory through which the peer receives, laid out for its staged sources in their order. Null if this rank is
+  // not a staged source of the peer.
   std::shared_ptr<StagedMemory> staged;
   gpu::Address staged_address = 0;
 };
@@ -32,31 +32,31 @@ struct StreamPath;
 struct DeviceMembership {
   gpu::Device device;
   DeviceLayout layout{1, 1, 0};
-  int blocks = 1;       // that this rank may have running, so that all ranks of its device fit beside one another
-  int neighbours = 1;   // ranks of this device, this one included
-  bool direct = false;  // kernels can use every rank's buffers: all are this process's and of one device
-  std::string no_windows_in_place;  // why collectives may not use windows of every rank in place; empty: they may
+  int blocks = 1;                   // most running blocks of this rank, so that all ranks fit on the device together
+  int neighbours = 1;               // ranks of this device, this rank included
+  bool direct = false;              // kernels can use every rank's buffers: all ranks share a process and a device
+  std::string no_windows_in_place;  // why collectives may not use windows in place; empty: they may
   PathTable paths;
-  // Whether all ranks' links keep lines of 128 bytes whole (then `layout` has slots of lines), or why not.
+  // Whether the links of all ranks keep lines of 128 bytes whole, or why not. If so, `layout` has slots of lines.
   LineVerdict lines = LineVerdict::not_wanted;
   std::vector<DevicePeer> peers;
-  std::shared_ptr<StreamPath> streams;  // null where kernels serve all calls
+  std::shared_ptr<StreamPath> streams;  // null: kernels serve all calls
 
   struct RingPlace {
     gpu::Address ring;
     gpu::Address payload;
     gpu::Address lines;  // 0: none
   };
-  // Of the ring through which `receiver` hears from `sender`; one of the two is this rank.
+  // The ring through which `receiver` receives from `sender`. One of the two must be this rank.
   RingPlace ring(Rank receiver, Rank sender, int channel, int kind) const;
-  // The counter of the signals that `sender` has sent to `receiver`; likewise.
+  // The counter of the signals that `sender` has sent to `receiver`. One of the two must be this rank.
   gpu::Address signal(Rank receiver, Rank sender, int signal, int context) const;
 
  private:
   struct Inbox {
     DeviceLayout layout;
     gpu::Address base;
-    Rank sender;  // its number in the layout
+    Rank sender;  // the sender's number in the layout
   };
   Inbox inbox(Rank receiver, Rank sender) const;
 };

@@ -1,17 +1,18 @@
-// What ranks know of one another's kernels without asking a device: words in host memory that all of them see, whether
-// they are threads of one process or processes.
+// The state of a rank's kernels, in words of host memory that all ranks see, of this process and of others. Reading the
+// words needs no device.
 //
-// Where kernels use peers' buffers in place, a rank that gives up takes its buffers back before its caller learns of
-// it:
+// Kernels may use peers' buffers in place. So a rank that gives up withdraws its buffers before its caller gets the
+// error:
 //
 //   the rank that gives up                       a peer that launches
 //   withdrawn = true                             launched = number of the kernel
 //   ------------- fence -------------            ------------- fence -------------
-//   waits until each peer's kernels have ended   refuses when somebody has withdrawn
-//   or its process has
+//   waits until each peer's kernels or           refuses to launch if a rank has withdrawn
+//   its process have ended
 //
-// One of the two sees the other: no kernel begins after the wait that could use the buffers. Kernels of replayed graphs
-// are launched by nobody who could look; only those that run at the time are waited for.
+// At least one of the two sees the other's store, so no kernel that could use the buffers begins after the wait. No
+// host code launches the kernels of a replayed graph, so they cannot be refused: the wait covers only those that run at
+// that time.
 #pragma once
 
 #include <atomic>
@@ -27,17 +28,17 @@
 
 namespace sccl::runtime {
 
-// One rank's, in the page that its shared memory has for it.
+// The words of one rank, in the device page of its shared memory.
 struct NeighbourWords {
-  device::gpu::HostWords kernels;  // written by its kernels, through a mapping of this page, and by its own host
-  alignas(64) std::atomic<device::u64> launched{0};  // number of its last kernel
+  device::gpu::HostWords kernels;  // written by the rank's kernels, which map this page, and by the rank's host
+  alignas(64) std::atomic<device::u64> launched{0};  // number of the rank's last kernel
   std::atomic<std::uint64_t> withdrawn{0};
-  std::atomic<std::uint64_t> collectives{0};  // enqueued, or captured
-  std::atomic<std::uint64_t> lost{0};         // 1: its device runs nothing any more
+  std::atomic<std::uint64_t> collectives{0};  // number of collectives enqueued or captured
+  std::atomic<std::uint64_t> lost{0};         // 1: the rank's device has failed and runs no kernels any more
 
   // The number of the last kernel that ended.
   device::u64 finished() const;
-  // No kernel runs, and none of those launched will, if not because the device is lost.
+  // No kernel runs, and every launched kernel has ended; or the device is lost.
   bool idle() const;
 };
 static_assert(sizeof(NeighbourWords) <= MemoryLayout::kDevicePageBytes);
@@ -46,7 +47,8 @@ static_assert(std::atomic<device::u64>::is_always_lock_free);
 // Another rank of this process.
 class DeviceNeighbour {
  public:
-  // Its kernel was put behind one of this rank on the same stream: it cannot begin before that one has ended.
+  // Another rank's kernel follows a kernel of this rank on the same stream, so it cannot begin before this rank's
+  // kernel has ended.
   struct Follower {
     Rank rank = 0;
     device::u64 own_kernel = 0;
@@ -66,8 +68,8 @@ class DeviceNeighbour {
   std::optional<Follower> follower_;
 };
 
-// A kernel that is to be launched on a stream of a context. Returns the one that was before, of any communicator of
-// this process.
+// Records the kernel that will be launched next on a stream of a context. Returns the previous kernel of the stream, of
+// any communicator of this process.
 struct StreamUse {
   std::shared_ptr<DeviceNeighbour> by;
   device::u64 kernel = 0;

@@ -14,20 +14,20 @@ namespace {
 
 using device::u64;
 
-constexpr std::size_t kPatternBytes = 16 * 1024;  // as the least slots hold
+constexpr std::size_t kPatternBytes = 16 * 1024;  // the size of the smallest slots
 constexpr unsigned kNonBlockingStream = 1;
 constexpr unsigned kEventWithoutTiming = 2;
 constexpr unsigned kThreads = 128;
 constexpr std::chrono::milliseconds kStopLimit{500};
 
-// Of the kinds of DeviceLayout the first two name the slots that hold them.
+// The first two are also the kinds of DeviceLayout whose slots hold the pattern.
 enum Kind : int { written = 0, fetched = 1, exchanged = 2 };
 
-// In so many messages; more than there are slots, so that tails must be seen, too.
+// More messages than slots, so that the sender must see tails, too.
 constexpr std::size_t kMessages = 4 * device::kSlotCount;
 constexpr std::size_t kMessageBytes = kPatternBytes / kMessages;
 
-// Differs by sender, receiver and direction, and from word to word.
+// A pattern that differs by sender, receiver and kind, and from word to word.
 std::vector<u64> pattern(Rank sender, Rank receiver, Kind kind) {
   std::vector<u64> words(kPatternBytes / sizeof(u64));
   u64 state = 0x9e3779b97f4a7c15ull * static_cast<u64>(sender * 65536 + receiver * 3 + kind + 1);
@@ -38,7 +38,7 @@ std::vector<u64> pattern(Rank sender, Rank receiver, Kind kind) {
   return words;
 }
 
-// All that the kernels use; kept for good when one of them does not end.
+// All resources of the kernels. Never freed if a kernel does not end.
 class Check {
  public:
   Check(const gpu::Device& device, std::shared_ptr<DeviceKernels> kernels, std::size_t peers)
@@ -70,8 +70,8 @@ class Check {
     sent_->write(index * kPatternBytes, data.data(), kPatternBytes);
   }
 
-  // `target`: where to write, `origin`: where to fetch, both in the peer's memory. The copy is a transfer to self:
-  // nobody has to take part.
+  // Writes to `target` and fetches from `origin`, both in the peer's memory. The copies are transfers to self, so the
+  // peer's kernel does not take part.
   void launch(std::size_t index, gpu::Address target, gpu::Address origin) {
     const auto at = [](gpu::Address address) { return reinterpret_cast<void*>(address); };
     const std::array<PointToPointRequest, 4> copies{{
@@ -90,8 +90,8 @@ class Check {
     enqueue(arguments, runs_[index]);
   }
 
-  // Sends to the peer through its ring and takes from this rank's own; the peer's kernel has to run meanwhile. All that
-  // may wait for kernels is done here, before any of them waits for another.
+  // Prepares a kernel that sends through the peer's ring and receives through this rank's ring, while the peer's kernel
+  // runs. Allocations and copies may wait for kernels, so they are made here, before any kernel waits for another.
   void prepare_exchange(std::size_t index, const device::gpu::DeviceConnection& to_peer,
                         const device::gpu::DeviceConnection& from_peer) {
     using schedule::Access;
@@ -120,7 +120,7 @@ class Check {
   }
   void launch_exchange(std::size_t index) { enqueue(runs_[index].exchange, runs_[index]); }
 
-  // Kernels that wait for a peer end.
+  // Ends the kernels that wait for a peer.
   void stop() { reinterpret_cast<device::gpu::HostWords*>(words_.data())->stop = 1; }
 
  private:
@@ -164,7 +164,7 @@ class Check {
  private:
   std::shared_ptr<gpu::DeviceMemory> allocate(std::size_t bytes) const {
     gpu::Device own = device_;
-    own.vmm = false;  // nothing that others map
+    own.vmm = false;  // no other process maps this memory
     return gpu::DeviceMemory::allocate(own, bytes);
   }
 
@@ -199,7 +199,7 @@ class Check {
   std::vector<Run> runs_;
 };
 
-// False: some kernel has not ended. Pairs that were found good until now are looked at.
+// Waits for the kernels of all pairs that are good so far. Returns false if a kernel has not ended.
 bool wait_for_all(const Check& check, std::vector<PathVerdict>& verdicts, PathVerdict overdue,
                   std::chrono::milliseconds most) {
   const auto limit = std::chrono::steady_clock::now() + most;
@@ -217,7 +217,7 @@ bool wait_for_all(const Check& check, std::vector<PathVerdict>& verdicts, PathVe
   return all;
 }
 
-// Without kernels nothing will ever run, and the first call says why: there is nothing to be checked.
+// Null if the kernels cannot be loaded. The check is then skipped, and the first call fails and names the reason.
 std::shared_ptr<DeviceKernels> loaded_kernels(const gpu::Device& device) {
   try {
     auto kernels = DeviceKernels::of(device);

@@ -1,25 +1,26 @@
-// Peer access is believed after data went both ways: a driver may claim it where an IOMMU or PCIe's access control
-// sends writes elsewhere.
+// Checks peer access by moving data both ways. A driver may report access although an IOMMU or PCIe's access control
+// sends the writes elsewhere.
 //
 //   rank a                                              rank b
-//   puts a pattern for b into its own memory            puts one for a into its own
-//   ------------------------------- all ranks are here -------------------------------
+//   puts a pattern for b into its own memory            puts a pattern for a into its own memory
+//   ------------------------------------- barrier -------------------------------------
 //   kernel: writes a pattern into b's memory,           kernel: the same with a's memory
 //           fetches b's pattern for a
-//   ------------------------------- all ranks are here -------------------------------
-//   compares what b wrote and what it fetched           compares
+//   ------------------------------------- barrier -------------------------------------
+//   compares the written and the fetched pattern        compares
 //
-//   ------------------------------- all ranks are here -------------------------------
-//   kernel: sends 16 messages through four slots in b's memory, and takes as many from b: the same there
-//   ------------------------------- all ranks are here -------------------------------
-//   compares what came; clears its rings
+//   ------------------------------------- barrier -------------------------------------
+//   kernel: sends 16 messages through four slots        kernel: the same with a
+//           in b's memory, receives 16 from b
+//   ------------------------------------- barrier -------------------------------------
+//   compares the received data; clears its rings        compares and clears
 //
-// The second part is what messages of a call are: flags and tails that two kernels see of each other while both run.
-// Memory that shows a kernel only what was there when it began (coarse-grained memory of AMD's devices, some buses)
-// passes the first part and not this one.
+// The second part tests the messages of a call: two running kernels must see each other's flags and tails. Some memory
+// shows a kernel only the data from before the kernel began (coarse-grained memory of AMD's devices, some buses). Such
+// memory passes the first part and fails the second.
 //
-// One kernel for each peer and part, all at once, each of them that which moves data later; one that has not ended in
-// time counts against its pair only. Kernels of the second part are told to stop then.
+// Each part launches one kernel per peer, all at the same time. They are the kernels that move data in calls. A kernel
+// that has not ended in time makes only its own pair fail. In the second part all kernels are then told to stop.
 #pragma once
 
 #include <chrono>
@@ -31,11 +32,12 @@
 
 namespace sccl::runtime {
 
-// A sound path takes a few milliseconds. One that hangs is given up after this, on each rank at the same time.
+// A good path takes a few milliseconds. All ranks stop waiting for a hanging path after this time.
 inline constexpr std::chrono::milliseconds kPeerCheckLimit{1000};
 
-// The verdicts of this rank about `peers`, in their order. `memory` and `layout` as in DeviceMembership: slots of the
-// first channel are written. `barrier` returns when all ranks have called it, and throws what another rank failed with.
+// Returns this rank's verdicts in the order of `peers`. `all` and `layout` are those of DeviceMembership; the check
+// writes into slots of the first channel. `barrier` returns when all ranks have called it, and throws the error of a
+// rank that failed.
 std::vector<PathVerdict> check_peers(const gpu::Device& device, const DeviceLayout& layout, Rank rank,
                                      std::span<const Rank> peers, const std::vector<DevicePeer>& all,
                                      const std::function<void()>& barrier);

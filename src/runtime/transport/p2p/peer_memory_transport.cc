@@ -28,7 +28,7 @@ void PeerMemoryTransport::connect(const EndRequest& request, device::gpu::Device
   end.lines = at<device::u64>(place.lines);
   end.slot_bytes = devices_.layout.slot_bytes();
   end.peer = request.peer;
-  end.maps_buffers = true;  // of use only to programs that use buffers in place
+  end.maps_buffers = true;  // read only by programs that use buffers in place
 }
 
 }  // namespace sccl::runtime

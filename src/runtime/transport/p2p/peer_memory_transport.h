@@ -1,5 +1,5 @@
-// Messages between devices through slots in the receiver's device memory, which the sender's device has mapped, or
-// where the two do not reach each other, in pinned host memory of the receiver (transport/staged).
+// Messages between devices. The slots lie in the receiver's device memory, which the sender's device has mapped. If the
+// two devices do not reach each other, the slots lie in pinned host memory of the receiver (transport/staged).
 #pragma once
 
 #include "runtime/transport/p2p/device_membership.h"
