@@ -27,16 +27,16 @@ using topology::Element;
 using topology::Machine;
 namespace probe = topology::probe;
 
-// Where the daemon of NVIDIA's virtual machines puts their topology; NCCL reads it unasked.
+// The daemon of NVIDIA's virtual machines writes their topology to this file. NCCL reads the file by default.
 constexpr const char* kVirtualTopology = "/var/run/nvidia-topologyd/virtualTopology.xml";
 
 struct Answer {
   Links links;
-  std::string description;        // NCCL's XML; "" when it was not asked for or cannot be had
-  bool others_must_look = false;  // this process is shown some of the devices only
+  std::string description;        // NCCL's XML; "" when not asked for or not available
+  bool others_must_look = false;  // this process sees only some of the devices
 };
 
-// Only libraries that the program has started already: a driver that it does not use stays asleep.
+// Only the libraries of the vendor in use: the probe must not start a driver that the program does not use.
 probe::Sources sources_for(std::optional<gpu::Vendor> vendor) {
   probe::Sources sources;
   if (vendor != gpu::Vendor::cuda) sources.cuda.clear();
@@ -46,7 +46,7 @@ probe::Sources sources_for(std::optional<gpu::Vendor> vendor) {
   return sources;
 }
 
-// Once per process: communicators are many, and the machine stays as it is.
+// Detects once per process and keeps the result, because the machine does not change.
 const probe::Found& found_here(gpu::Vendor vendor) {
   static std::mutex mutex;
   static auto* const views = new std::map<gpu::Vendor, probe::Found>;  // never destroyed: threads may outlive main
@@ -85,7 +85,7 @@ std::string described(const Machine& machine) {
   }
 }
 
-// What of a machine the ranks take; nothing when no devices of it serve them.
+// The part of a machine that the ranks rehearse; nothing if no devices of the machine serve them.
 std::optional<Answer> rehearsed(const Machine& whole, const std::string& origin, const LinkQuestion& question) {
   if (whole.topology.ranks < question.ranks) {
     log::warn("{} has {} devices and the communicator {} ranks: continuing without it", origin, whole.topology.ranks,
@@ -125,7 +125,8 @@ struct File {
   Element system;
 };
 
-// NCCL goes on without a file that it cannot open, and so does this library without one that it cannot read.
+// NCCL continues without a file that it cannot open. Likewise, this library continues without a file that it cannot
+// read.
 std::optional<File> file_of_nccl(const LinkQuestion& question) {
   const std::optional<std::string> asked = topology::named_system_file();
   std::error_code error;
@@ -141,7 +142,7 @@ std::optional<File> file_of_nccl(const LinkQuestion& question) {
     return std::nullopt;
   }
   try {
-    // A name without a slash is a file all the same, never a preset.
+    // A name without a slash is a file, too, never a preset.
     const Machine machine = topology::load(std::filesystem::path(path).is_absolute() ? path : "./" + path);
     if (!machine.system)
       fail(ErrorCode::invalid_argument, "{}: this is JSON, not NCCL's XML: give it to SCCL_TOPO", path);
@@ -215,7 +216,7 @@ Answer on_devices(LinkQuestion question, std::optional<File> file, const std::ve
   return answer;
 }
 
-// Where no device of this job stands on the machine's bus, the file is another machine's.
+// For the host platform: no device of this job is on a bus, so the file describes another machine.
 std::optional<Answer> of_other_machine(const File& file, const LinkQuestion& question) {
   const std::string origin = "NCCL_TOPO_FILE=" + file.path;
   try {
@@ -240,7 +241,7 @@ Answer find_links(const LinkQuestion& question, const std::vector<std::string>& 
 
 std::optional<std::string> description_path() { return env::text("NCCL_TOPO_DUMP_FILE"); }
 
-// Whole or not at all: tools may read it at any time.
+// Replaces the file atomically, because tools may read the file at any time.
 void write_description(const std::string& text) {
   const std::string path = description_path().value_or("");
   if (text.empty()) {
@@ -303,7 +304,7 @@ Links agree_on_links(Rank rank, const LinkQuestion& question, Bootstrap& bootstr
   };
   Answer answer = from_rank_0({});
   if (answer.others_must_look) {
-    // In containers with a device each; together they see all, as NCCL's ranks do.
+    // Ranks in containers may each see one device; together they see all devices. NCCL joins the views, too.
     std::vector<std::string> views;
     for (const Bytes& view : gather(topology::system_to_xml(found_here(*question.vendor).system)))
       views.emplace_back(reinterpret_cast<const char*>(view.data()), view.size());

@@ -1,5 +1,5 @@
-// Where a communicator's links come from, in this order: named (SCCL_TOPO); NCCL's XML (NCCL_TOPO_FILE), completed by
-// what is found; found on the machine, when ranks use devices. Rank 0 answers for all.
+// Finds the links of a communicator. The sources, in this order: links that SCCL_TOPO names; NCCL's XML
+// (NCCL_TOPO_FILE), completed by detection; detection on the machine, if ranks use devices. Rank 0 decides for all.
 #pragma once
 
 #include <optional>
@@ -25,17 +25,17 @@ struct LinkQuestion {
 
 struct Links {
   std::optional<topology::Topology> topology;  // none: every rank to every other, without figures
-  std::vector<int> places;  // the ranks' devices in the machine that is rehearsed; empty where none is
+  std::vector<int> places;                     // the ranks' devices in the rehearsed machine; empty: no such machine
 };
 
-// All ranks call it in step, with the same question but for `named`. Rank 0 says in one line at INFO where the links
-// come from, and names what cannot be used in one line at WARN before it takes the next source. Ranks for which
-// writes_description() is true write it.
+// Collective, with the same question on all ranks except `named`. Rank 0 logs the source of the links in one line at
+// INFO. If a source cannot be used, rank 0 logs that in one line at WARN and takes the next source. The ranks for which
+// writes_description() is true write the description.
 Links agree_on_links(Rank rank, const LinkQuestion& question, Bootstrap& bootstrap, Deadline deadline);
 
-// Whether this process's settings name links; rank 0's count.
+// Whether the settings of this process name links. Only rank 0's answer counts.
 bool names_links();
-// NCCL_TOPO_DUMP_FILE, at the rank of NCCL_TOPO_DUMP_FILE_RANK.
+// Whether `rank` writes NCCL_TOPO_DUMP_FILE: it must be the rank that NCCL_TOPO_DUMP_FILE_RANK names.
 bool writes_description(Rank rank);
 
 }  // namespace sccl::runtime

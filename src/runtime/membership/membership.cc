@@ -36,7 +36,8 @@
 namespace sccl::runtime {
 namespace {
 
-// What every rank tells the others, as plain bytes: all ranks run the same library version on the same machine type.
+// What every rank tells the others. Sent as plain bytes: all ranks run the same library version on the same machine
+// type.
 constexpr std::uint32_t kProtocolVersion = 8;
 constexpr std::size_t kHostNameBytes = 64;
 
@@ -48,18 +49,19 @@ struct PeerRecord {
   std::uint64_t probe_address = 0;  // of a Probe in this rank's private memory
   std::uint64_t probe_pattern = 0;
   std::int32_t place = -1;
-  std::uint8_t has_tuning = 0;   // measured times lie in the cache
-  std::uint8_t names_links = 0;  // the settings name links; rank 0's count
+  std::uint8_t has_tuning = 0;   // the cache holds measured times
+  std::uint8_t names_links = 0;  // the settings name links; only rank 0's value counts
   std::uint8_t writes_description = 0;
   std::uint8_t lets_others_fence = 0;
-  std::uint8_t has_tuner_plugin = 0;  // rank 0's counts
+  std::uint8_t has_tuner_plugin = 0;  // only rank 0's value counts
   SettingsRecord settings;
   std::array<char, kHostNameBytes> host_name{};
   DeviceRecord device;
 };
 static_assert(std::is_trivially_copyable_v<PeerRecord>);
 
-// Private memory that peers read and write to find out whether they can: a pattern, and a cell for every peer.
+// Private memory with a pattern and a cell for every peer. Peers read the pattern and write their cell, to test whether
+// the system lets them.
 struct Probe {
   std::uint64_t pattern = 0;
   std::uint64_t cells_address = 0;
@@ -68,13 +70,13 @@ struct ProbeMemory {
   Probe probe;
   std::vector<std::uint64_t> cells;  // by writing rank
 };
-using ProbeMemories = std::list<ProbeMemory>;  // may change hands without an allocation
+using ProbeMemories = std::list<ProbeMemory>;  // a list's elements move to another list without an allocation
 
-// Of ranks whose init failed: their peers learn of that in a moment, and may read and write until then.
+// Keeps the probe memory of ranks whose init failed. Peers may read and write it until they learn of the failure.
 class KeptProbes {
  public:
   static KeptProbes& of_process() {
-    static KeptProbes* const kept = new KeptProbes;  // also while the process ends
+    static KeptProbes* const kept = new KeptProbes;  // never destroyed: peers may write while the process ends
     return *kept;
   }
   void keep(ProbeMemories& memory) noexcept {
@@ -155,10 +157,10 @@ class InitExchange {
  private:
   Peer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
 
-  // Settings first: the size of the shared memory depends on rank 0's.
+  // Exchanges settings first: the size of the shared memory depends on rank 0's settings.
   void introduce() {
     const Settings mine = settings_from_environment(membership_.ranks);
-    KeptProbes::of_process();  // is there when it is needed
+    KeptProbes::of_process();  // allocates now, so that keep() needs no memory
     auto& [probe, cells] = probe_memory_.front();
     cells.assign(static_cast<std::size_t>(membership_.ranks), 0);
     probe.cells_address = reinterpret_cast<std::uint64_t>(cells.data());
@@ -204,8 +206,8 @@ class InitExchange {
              rank, record.version, membership_.rank, kProtocolVersion);
     }
     membership_.settings = from_record(records_.front().settings);
-    membership_.settings.topology = mine.topology;  // agreed upon in a step of its own
-    for (const PeerRecord& record : records_)       // as large as every rank's memory limit allows
+    membership_.settings.topology = mine.topology;  // agree_on_topology() settles the topology
+    for (const PeerRecord& record : records_)       // slots must fit every rank's memory limit
       membership_.settings.slot_bytes =
           std::min<std::size_t>(membership_.settings.slot_bytes, record.settings.slot_bytes);
     for (const std::string& difference : differences(mine, from_record(records_.front().settings)))
@@ -239,7 +241,7 @@ class InitExchange {
     settings.direct_allowed = false;
   }
 
-  // Costs nothing where no links are named, no device is used and nobody asks for the description.
+  // Makes no exchange if no links are named, no device is used and no rank writes the description.
   void agree_on_topology() {
     LinkQuestion question{membership_.ranks,        membership_.settings.topology, std::nullopt, {}, {}, false,
                           membership_.hosts.count()};
@@ -260,8 +262,8 @@ class InitExchange {
     membership_.names_links = membership_.topology.has_value();
   }
 
-  // What rank 0's cache holds of measured times and of what was learned. One exchange for each, only when there may be
-  // some.
+  // Rank 0 sends the measured times and the learned choices of its cache. One exchange for each, made only if rank 0
+  // may have some.
   void share_tuning() {
     const Settings& settings = membership_.settings;
     const bool first = membership_.rank == 0;
@@ -310,7 +312,7 @@ class InitExchange {
     return {reinterpret_cast<const char*>(text.data()), text.size()};
   }
 
-  // What was learned with ranks as processes, the usual case, serves all.
+  // The choices learned with one process per rank (the usual case) serve every arrangement of ranks.
   std::string learned_text() const {
     const auto folder = cache_folder();
     const std::string machine = tuning_place("", membership_.ranks, Reach::through_system).machine;
@@ -353,7 +355,7 @@ class InitExchange {
     if (are_several) join_hosts(mirrors);
   }
 
-  // Fills in the peer, too.
+  // Makes the control plane's entry for a rank, and fills in the rank's Peer.
   Member member_of(Rank rank, const MirrorTable& mirrors) {
     const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
     const SharedByRank& shared = shared_.ranks[static_cast<std::size_t>(rank)];
@@ -379,7 +381,7 @@ class InitExchange {
     return member;
   }
 
-  // From now on what this rank shows is seen on other hosts, and an engine moves data to them.
+  // Starts the agent, which shows this rank's state to other hosts, and the engine that moves data between hosts.
   void join_hosts(const MirrorTable& mirrors) {
     AgentRequest request{membership_.rank, membership_.hosts, {}, {mirrors, {}}};
     for (Rank rank = 0; rank < membership_.ranks; ++rank) {
@@ -391,7 +393,7 @@ class InitExchange {
     membership_.control.set_agent_bell(std::make_shared<const AgentBell>(request.bell));
     StartedAgent started = start_agent(std::move(request), bootstrap_, deadline_, abort_);
     membership_.agent = std::move(started.agent);
-    // The same at all ranks, unknown to others.
+    // The nonce is the same at all ranks and unknown to all other processes.
     const std::array<std::uint64_t, 2> seed{membership_.identity, 0x6e6f6e6365};
     const std::uint64_t nonce = siphash(bootstrap_.secret(), std::as_bytes(std::span(seed)));
     const Members& members = membership_.control.members();
@@ -427,7 +429,7 @@ class InitExchange {
     membership_.on_device->streams = share_stream_path(membership_.rank, *membership_.on_device, bootstrap_, deadline_);
   }
 
-  // Where lines cannot be had, flagged words are nearest. One line, rank 0's.
+  // Replaces ll128 by ll if lines are not possible: ll is the most similar protocol. Rank 0 logs one line.
   void settle_protocol() {
     const bool possible = membership_.on_device && membership_.on_device->lines == LineVerdict::whole;
     if (membership_.settings.protocol != ProtocolChoice::ll128 || possible || membership_.ranks == 1) return;
@@ -440,13 +442,14 @@ class InitExchange {
               : std::string("this communicator is of the host platform, whose stores hold no lines of 128 bytes"));
   }
 
-  // Believed only after data went both ways: permission, seccomp filters and process namespaces all decide.
+  // Tests direct access by moving data both ways, because permissions, seccomp filters and process namespaces may all
+  // forbid it.
   void probe_direct_access() {
     if (membership_.hosts.are_several()) return;
     std::string obstacle = membership_.settings.direct_allowed ? "" : "SCCL_DIRECT=0";
     for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
       if (!peer(rank).shares_address_space()) obstacle = probe(rank);
-    // This exchange ends all writes into the cells, the next one all reads of the verdicts.
+    // After this exchange no rank writes into cells any more. After the next exchange no rank reads probe memory.
     bootstrap_.all_gather({}, deadline_);
     for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
       if (!peer(rank).shares_address_space() && probe_cell(rank) != cell_value(rank, membership_.rank))
@@ -463,18 +466,18 @@ class InitExchange {
                 obstacle);
   }
 
-  // The same at all ranks.
+  // Returns the same at all ranks.
   Reach reach_of(const std::vector<DirectVerdict>& verdicts) const {
     if (!std::all_of(verdicts.begin(), verdicts.end(), [](const DirectVerdict& one) { return one.possible != 0; }))
       return Reach::none;
-    // One process holds all ranks or does not.
+    // Equal at all ranks: either one process holds all ranks, or no rank shares an address space with all others.
     const auto& peers = membership_.peers;
     if (std::all_of(peers.begin(), peers.end(), [](const Peer& one) { return one.shares_address_space(); }))
       return Reach::shared_space;
     return system_pays(verdicts.front().times, verdicts.back().times) ? Reach::system_preferred : Reach::through_system;
   }
 
-  // Two processes that move their data themselves and may choose how.
+  // Whether there are two processes on the host platform, and the settings leave the choice of the protocol open.
   bool may_prefer_system() {
     return membership_.ranks == 2 && !peer(1 - membership_.rank).shares_address_space() && !device_ &&
            !membership_.topology && membership_.settings.protocol == ProtocolChoice::automatic &&
@@ -495,7 +498,7 @@ class InitExchange {
   }
 
   std::uint64_t probe_cell(Rank rank) const {
-    // Written by another process through the kernel.
+    // Volatile, because another process writes the cell through the kernel.
     return *const_cast<const volatile std::uint64_t*>(&probe_memory_.front().cells[static_cast<std::size_t>(rank)]);
   }
 
@@ -504,7 +507,7 @@ class InitExchange {
            records_[static_cast<std::size_t>(reader)].probe_pattern;
   }
 
-  // "" when this rank can read the peer's pattern and write its cell there.
+  // Reads the peer's pattern and writes this rank's cell there. Returns "" on success, else the obstacle.
   std::string probe(Rank rank) {
     const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
     Probe read;

@@ -1,4 +1,4 @@
-// The outcome of init: who the peers are, their shared memory, and what this set of ranks can do together.
+// The outcome of init: the peers, their shared memory, and the abilities that all ranks have in common.
 #pragma once
 
 #include <atomic>
@@ -29,11 +29,11 @@
 
 namespace sccl::runtime {
 
-// What rank 0's cache holds, the same on all ranks.
+// The content of rank 0's cache, the same on all ranks.
 struct MeasuredChoices {
   TuningTable table;
   LearnedDispatcher learned;  // with SCCL_DISPATCH=learned
-  TuningPlace place;          // rank 0's, which keeps what is measured
+  TuningPlace place;          // only at rank 0, which keeps the measured times
 };
 
 struct Membership {
@@ -42,8 +42,8 @@ struct Membership {
   std::uint64_t identity = 0;    // the same at all ranks, another one at every communicator
   Rank rank = 0;
   int ranks = 1;
-  Settings settings;        // rank 0's
-  ControlPlane control;     // what ranks tell each other outside of messages
+  Settings settings;  // rank 0's
+  ControlPlane control;
   std::vector<Peer> peers;  // by rank, this rank included
   MemoryLayout layout{1, 0};
   std::shared_ptr<host::OwnLife> life;  // of this process, as the others watch it
@@ -54,12 +54,12 @@ struct Membership {
   bool names_links = false;  // the topology was named or is the devices'; else it is that of hosts
   int place = -1;            // of this rank in the machine that SCCL_TOPO names
   MeasuredChoices measured;
-  TunerChoices tuner;                          // rank 0's plugin's, the same on all ranks
-  std::shared_ptr<TunerPlugin> tuner_plugin;   // of rank 0
-  std::optional<DeviceMembership> on_device;   // all ranks have one, or none has
+  TunerChoices tuner;                          // from rank 0's plugin, the same on all ranks
+  std::shared_ptr<TunerPlugin> tuner_plugin;   // only at rank 0
+  std::optional<DeviceMembership> on_device;   // on all ranks or on none
   std::optional<NetMembership> between_hosts;  // none: all ranks are on this host
   HostGroups hosts;
-  std::unique_ptr<HostAgent> agent;  // tells other hosts of this one's ranks; null where all ranks are on this host
+  std::unique_ptr<HostAgent> agent;  // tells other hosts about this host's ranks; null: all ranks are on this host
 
   Membership() = default;
   Membership(Membership&&) = default;
@@ -69,7 +69,7 @@ struct Membership {
   std::string title() const;          // for messages: "tensor parallel" (1f2e3d4c)
   // Every rank can read and write every other rank's buffers.
   bool reaches_buffers() const { return reach != Reach::none; }
-  // What is asked for a call beside the settings; null: nothing.
+  // The tuner plugin's wish for a call; null: no wish.
   const CallWish* wish_of(const CollectiveRequest& request) const {
     return tuner.empty() ? nullptr
                          : tuner.find(request.collective, SizeClass::of(request.count * size_bytes(request.type)));

@@ -12,7 +12,7 @@ struct List {
   std::size_t last = 0;
 };
 
-// Never destroyed: threads that read it may outlive static destruction.
+// Never destroyed: threads that read the list may outlive static destruction.
 List& list() {
   static auto* const instance = new List;
   return *instance;

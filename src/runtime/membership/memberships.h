@@ -1,4 +1,4 @@
-// The communicators of this process: what `sccl status` shows, and where a rank looks when it waits for long.
+// The communicators of this process. `sccl status` shows them, and a rank that waits for long looks through them.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ class ListedMembership {
   std::size_t number_;
 };
 
-// In the order in which they were made, with their numbers from 1. None is destroyed meanwhile.
+// Visits the memberships in the order in which they were made, with their numbers from 1. No membership is destroyed
+// during the visit.
 void for_each_membership(const std::function<void(std::size_t number, const Membership&)>& visit);
 
 }  // namespace sccl::runtime

@@ -9,7 +9,7 @@
 namespace sccl::runtime {
 namespace {
 
-// Numbers in the registry of the giving process; 0: not given.
+// Numbers in the registry of the process that shares; 0: not shared.
 struct Tokens {
   std::uint64_t memory = 0;
   std::uint64_t wake = 0;
@@ -40,7 +40,7 @@ class Sharing {
   static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank); }
   std::uint64_t process(Rank rank) const { return request_.process_tokens[index(rank)]; }
 
-  // By lowest rank.
+  // The processes of `ranks`, ordered by their lowest ranks.
   std::vector<Process> processes_of(const std::vector<Rank>& ranks) const {
     std::vector<Process> processes;
     std::map<std::uint64_t, std::size_t> positions;
@@ -61,14 +61,14 @@ class Sharing {
     return count;
   }
 
-  // All ranks make the same two steps, whatever their host has to exchange.
+  // Every rank takes part in two all-gathers, even if its host has nothing to exchange.
   void exchange() {
     const std::vector<Process> processes = processes_of(request_.groups.beside(request_.rank));
     const auto own = std::find_if(processes.begin(), processes.end(), [&](const Process& ranks) {
       return std::find(ranks.begin(), ranks.end(), request_.rank) != ranks.end();
     });
     if (own->front() != request_.rank || processes.size() == 1) {
-      bootstrap_.all_gather({}, deadline_);  // that of the exchange
+      bootstrap_.all_gather({}, deadline_);  // exchange_descriptors() of the leaders makes this all-gather
     } else {
       std::vector<Rank> leaders;
       std::vector<std::size_t> counts;
@@ -80,7 +80,7 @@ class Sharing {
       for (std::size_t i = 0; i < processes.size(); ++i)
         if (processes[i].front() != request_.rank) take(processes[i], std::move(descriptors[i]));
     }
-    bootstrap_.all_gather({}, deadline_);  // the leaders have mapped what their neighbours look for
+    bootstrap_.all_gather({}, deadline_);  // barrier: the leaders have mapped all that their neighbours look for
   }
 
   template <typename T>

@@ -1,7 +1,7 @@
-// What ranks of one host share: each rank's memory, and where ranks run on several hosts the mirrors of the others'
-// states and what wakes each rank's agent. One rank of each process gives and takes all descriptors of its process; its
-// neighbours find in the registry what it has mapped: neither descriptors nor mappings grow with the ranks of a process
-// squared.
+// The ranks of one host share the memory of each rank. If there are several hosts, they also share the mirrors of the
+// other hosts' ranks, and the descriptors that wake each rank's agent. In each process one rank, the leader, exchanges
+// and maps all descriptors of the process. The other ranks of the process find the leader's mappings in the registry.
+// So the numbers of descriptors and mappings do not grow with the square of the ranks per process.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,29 @@
 
 namespace sccl::runtime {
 
-// Of one rank. The latter two only over several hosts.
+// What one rank shares. `wake` and `mirrors` exist only if there are several hosts.
 struct SharedByRank {
   std::shared_ptr<host::Segment> memory;
   std::shared_ptr<const FileDescriptor> wake;
-  std::shared_ptr<host::Segment> mirrors;      // given by the lowest rank of a host
-  std::shared_ptr<const host::PeerLife> life;  // of another process; not given but found
+  std::shared_ptr<host::Segment> mirrors;      // shared by the lowest rank of a host
+  std::shared_ptr<const host::PeerLife> life;  // only in the outcome, for ranks of other processes
 };
 
 struct SharingRequest {
   Rank rank = 0;
   const HostGroups& groups;
-  std::vector<std::uint64_t> process_tokens;  // by rank, of host::OwnLife
+  std::vector<std::uint64_t> process_tokens;  // by rank, from host::OwnLife
   const host::OwnLife& life;
   SharedByRank mine;
   std::size_t mirror_bytes = 0;
 };
 
 struct SharingOutcome {
-  std::vector<SharedByRank> ranks;                // those of other hosts are empty
-  std::vector<std::shared_ptr<const void>> kept;  // until all ranks of this process have found what they look for
+  std::vector<SharedByRank> ranks;                // by rank; entries of other hosts' ranks are empty
+  std::vector<std::shared_ptr<const void>> kept;  // keeps mappings alive until all ranks of this process found them
 };
 
-// Collective. Every rank's memory is as long as this one's. Throws remote_error when a rank of this process is gone.
+// Collective. The memory must have the same size at all ranks. Throws remote_error when a rank of this process is gone.
 SharingOutcome share_within_hosts(const SharingRequest& request, Bootstrap& bootstrap, Deadline deadline);
 
 }  // namespace sccl::runtime

@@ -1,5 +1,5 @@
-// Everything shown lies in the ranks' shared memory as atomics (SharedState::Activity), so that any process of a
-// communicator can show all of its ranks, and nothing is asked of the threads that communicate.
+// Everything shown lies in the ranks' shared memory as atomics (SharedState::Activity). So any process of a
+// communicator can show all ranks, without help from the threads that communicate.
 #include "runtime/membership/status.h"
 
 #include <poll.h>
@@ -132,7 +132,7 @@ bool may_ask(const FileDescriptor& caller) {
 
 void answer(const FileDescriptor& caller) {
   if (!may_ask(caller)) return;
-  const timeval limit{1, 0};  // for who asks and does not listen
+  const timeval limit{1, 0};  // for a client that asks and does not read
   ::setsockopt(caller.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   const std::string text = status_text();
   for (std::size_t sent = 0; sent < text.size();) {
@@ -153,12 +153,12 @@ void serve(int listener) {
       else
         ::usleep(10000);  // no descriptor is free
     } catch (const std::exception&) {
-      // Out of memory: who asked gets half an answer, and may ask again.
+      // Out of memory: the client gets an incomplete answer, and may ask again.
     }
   }
 }
 
-// Once a process. A status that cannot be shown is no reason to fail.
+// Takes effect once per process. If the status cannot be shown, the process goes on without it.
 void start_serving() {
   static std::atomic<pid_t> serving{0};
   if (serving.exchange(::getpid(), std::memory_order_relaxed) == ::getpid()) return;

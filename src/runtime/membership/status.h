@@ -1,5 +1,5 @@
-// What a running process tells `sccl status` about its communicators: who is in which call, who waits for whom. Opened
-// only with SCCL_STATUS=1.
+// A running process tells `sccl status` about its communicators: the call of each rank, and the peers for which the
+// rank waits. Only with SCCL_STATUS=1.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace sccl::runtime {
 
-// The abstract Unix socket of a process, without the NUL in front. Whoever connects as the same user, or as root, is
-// sent one JSON text.
+// The name of a process's abstract Unix socket, without the NUL in front. A client of the same user, or root, receives
+// one JSON text when it connects.
 inline std::string status_socket_name(long process) { return "sccl-status-" + std::to_string(process); }
 
-// Starts the thread that serves, once a process, if SCCL_STATUS asks for it.
+// Starts the serving thread, once per process, if SCCL_STATUS asks for it.
 void serve_status();
 
 // The JSON text.

@@ -52,11 +52,10 @@ std::string planner_of(Algorithm algorithm, Collective collective, bool named_li
   return std::string(named_links && *family == Family::tree ? kTreesOfNamedLinks : planners::first_of(*family).name);
 }
 
-// Of one way through the ranks: how many messages one after another, and how often the busiest link carries the larger
-// of a rank's buffers.
+// The cost of an algorithm in two numbers.
 struct Way {
-  int steps;
-  double loads;
+  int steps;     // messages one after another
+  double loads;  // how often the busiest link carries the larger of a rank's buffers
 };
 Way way_of(Algorithm algorithm, Collective collective, int ranks) {
   const int levels = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
@@ -94,7 +93,7 @@ class Questions {
       ++failed_;
       return std::nullopt;
     }
-    for (int i = 0; i < kAlgorithms * kProtocols; ++i)  // what cannot serve stays so
+    for (int i = 0; i < kAlgorithms * kProtocols; ++i)  // the plugin cannot make an unavailable entry available
       if ((&before[0][0])[i] < 0) (&costs[0][0])[i] = kUnavailable;
     const auto [algorithm, protocol] = least(costs);
     if (algorithm < 0) {
@@ -125,7 +124,7 @@ class Questions {
             0};
   }
 
-  // What the user's own settings ask for stays.
+  // Whether the user's settings allow the wish: settings take precedence over the plugin.
   bool allowed(const CallWish& wish, Collective collective) const {
     const Settings& settings = situation_.settings;
     const std::string asked = settings.algorithm(collective);
@@ -134,7 +133,7 @@ class Questions {
     return wish.protocol != ProtocolChoice::ll128 || settings.lines_allowed;
   }
 
-  // False when nothing is left to ask about.
+  // Fills in the estimates. False if no entry can serve the call.
   bool fill(CostTable& costs, Collective collective, std::size_t bytes) const {
     for (auto& row : costs)
       for (float& cost : row) cost = kUnavailable;
@@ -153,7 +152,7 @@ class Questions {
     return any;
   }
 
-  // The first of equal ones. NaN is never less.
+  // The least cost, of equal costs the first. NaN is never less.
   static std::pair<int, int> least(const CostTable& costs) {
     std::pair<int, int> found{-1, -1};
     float lowest = 0;
@@ -167,7 +166,7 @@ class Questions {
     return found;
   }
 
-  // Flagged words travel in messages of their own size.
+  // 0 for `ll` and `ll128`, whose messages have their own sizes.
   std::size_t slice_of(Collective collective, std::size_t larger, int algorithm, int protocol) {
     if (protocol != Protocol::simple || situation_.settings.chunk_bytes != 0) return 0;
     const auto wanted = plugin_.chunk_bytes(collective, larger, algorithm, protocol, situation_.slot_bytes);

@@ -1,12 +1,12 @@
-// What a tuner plugin (NCCL_TUNER_PLUGIN) wants to serve calls, by collective and size class.
+// The wishes of a tuner plugin (NCCL_TUNER_PLUGIN), by collective and size class.
 //
-// NCCL asks its plugin at every call and every rank, and hopes for equal answers. Here rank 0 alone asks, once for
-// every size class when the communicator is made, and all ranks use its answers: they cannot choose differently,
-// whatever the plugin says, and a call costs nothing more.
+// NCCL asks its plugin at every call and every rank, and relies on equal answers. Here only rank 0 asks, once for every
+// size class when the communicator is made, and all ranks use rank 0's answers. So ranks cannot choose differently,
+// whatever the plugin answers, and calls do not become slower.
 //
 // The plugin sees NCCL's cost table with this library's estimates: Ring is the planner ring, Tree is binomial (trees on
-// named links), PAT is recursive; what cannot serve the call is unavailable. Where the plugin changes the table, the
-// least entry serves. Where it leaves the table as it is, the library's own choice stands.
+// named links), PAT is recursive; entries that cannot serve the call are unavailable. If the plugin changes the table,
+// the least entry serves the call. If not, the library's own choice stands.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ namespace sccl::runtime {
 
 class TunerChoices {
  public:
-  // What the questions depend on.
+  // All that the questions to the plugin depend on.
   struct Situation {
     int ranks = 2;
     bool named_links = false;
@@ -32,7 +32,7 @@ class TunerChoices {
     double gbytes_per_s = 1;
     std::size_t slot_bytes = 0;
     Settings settings;
-    // Whether calls of so many bytes, counted as the C call does, could be served so.
+    // Whether the library could serve a call of `bytes` in this way. `bytes` is counted as in the C interface.
     std::function<bool(Collective, std::size_t bytes, const CallWish&)> possible;
   };
   static TunerChoices ask(TunerPlugin& plugin, const Situation& situation);
@@ -45,7 +45,7 @@ class TunerChoices {
     return found == wishes_.end() ? nullptr : &found->second;
   }
 
-  // For the other ranks. What is not understood gives no wish.
+  // The form in which rank 0 sends the wishes. from_text() stops at text that it does not understand.
   std::string to_text() const;
   static TunerChoices from_text(const std::string& text);
 

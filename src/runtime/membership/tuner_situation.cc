@@ -9,11 +9,11 @@
 namespace sccl::runtime {
 namespace {
 
-// Between ranks of one device or over its links; no device has been measured yet.
+// Assumed for ranks of one device and for links between devices; no device has been measured yet.
 constexpr double kDeviceAlphaUs = 2;
 constexpr double kDeviceGbytesPerS = 200;
 
-// On links that are named the portfolio replaces what it does not have.
+// On named links, the portfolio replaces an algorithm that it does not have.
 bool possible_on_links(const Membership& membership, const CallWish& wish) {
   const bool lines = membership.on_device && membership.on_device->lines == LineVerdict::whole;
   return wish.protocol != ProtocolChoice::ll128 || lines;
@@ -29,7 +29,7 @@ bool chosen_as_wished(const Membership& membership, const CallShape& shape, cons
   return choice.planner == wish.algorithm && choice.protocol == wish.protocol && choice.form == Form::slots;
 }
 
-// Planning takes long where ranks are many: once for each.
+// Plans each algorithm once and keeps the result, because planning for many ranks takes long.
 class Planned {
  public:
   explicit Planned(int ranks) : links_(topology::host(ranks)) {}

@@ -1,4 +1,4 @@
-// What a tuner plugin's questions depend on: the communicator that has just been made.
+// Describes a new communicator to the tuner choices: the questions to a plugin depend on this description.
 #pragma once
 
 #include "runtime/membership/tuner_choices.h"
