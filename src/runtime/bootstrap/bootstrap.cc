@@ -1,4 +1,4 @@
-// A rank's side of the bootstrap, and the making of unique ids.
+// A rank's side of the bootstrap, and the functions that make unique ids.
 #include "runtime/bootstrap/bootstrap.h"
 
 #include <poll.h>
@@ -62,7 +62,7 @@ constexpr std::chrono::milliseconds kGreetingLimit{2000};
 constexpr std::chrono::milliseconds kRootsWordLimit{1000};
 constexpr std::chrono::milliseconds kRootsEndLimit{10000};
 constexpr std::chrono::milliseconds kFarewellLimit{1000};
-// After a failure: so long its cause is told to ranks that come late.
+// After a failure, this rank waits this long for the root, which tells late ranks the cause.
 constexpr std::chrono::milliseconds kRootsLastWordsLimit{2000};
 
 std::string host_name() {
@@ -111,10 +111,10 @@ struct Bootstrap::Impl {
   std::function<void()> watch;
   FileDescriptor socket;
   std::uint64_t roots_instance = 0;
-  bool searched = false;      // for the root, everywhere and in vain
-  bool over = false;          // left or failed: nothing more is to be said
-  bool left = false;          // the root was told
-  bool root_is_here = false;  // in this process
+  bool searched = false;      // searched for the root at all addresses, without success
+  bool over = false;          // left or failed: this rank sends no more messages
+  bool left = false;          // the root knows that this rank leaves
+  bool root_is_here = false;  // the root runs in this process
 
   void wait_for_roots_end(std::chrono::milliseconds limit) const;
 
@@ -137,7 +137,7 @@ bool Bootstrap::Impl::try_addresses(RootSearch& search, Deadline deadline) {
   const WaitPolicy policy = until(Deadline::in(limit));
   const std::string address = id.fixed ? id.addresses.front().text() : "";
   try {
-    // One that this rank has left is the last communicator's: the next root is still to come.
+    // A root that this rank has joined before belongs to the last communicator; the next root is not open yet.
     auto found = search.find(
         policy, [&](const Proof& proof) { return !id.fixed || !has_joined(address, rank, proof.instance); });
     if (!found) return false;
@@ -158,7 +158,7 @@ void Bootstrap::Impl::join(Deadline deadline) {
   constexpr const char* kAttempts = "NCCL_SOCKET_RETRY_CNT";
   const auto attempts = env::number(kAttempts, 34, 0, 1000000);
   const auto pause_ms = env::number("NCCL_SOCKET_RETRY_SLEEP_MSEC", 100, 0, 100000);
-  // The root at a fixed address is opened by rank 0, which may come later than this rank.
+  // Rank 0 opens the root at a fixed address, and may come later than this rank.
   const bool until_deadline = id.fixed && !env::text(kAttempts);
   RootSearch search(id.addresses, id.secret);
   for (std::int64_t attempt = 0; until_deadline || attempt <= attempts; ++attempt) {
@@ -203,7 +203,7 @@ void Bootstrap::Impl::fail_with(const Bytes& error) {
               std::string(reinterpret_cast<const char*>(error.data()) + sizeof code, error.size() - sizeof code));
 }
 
-// A rank of this host hung up: if it died, the root knows it, or will in a moment.
+// Called when another rank of this host has closed its connection. If that rank died, the root knows or will soon know.
 void Bootstrap::Impl::tell_roots_reason(const char* during) {
   Kind kind = Kind::gathered;
   Bytes payload;
@@ -278,16 +278,17 @@ Bootstrap::~Bootstrap() {
   if (!impl_->socket.valid()) return;
   try {
     if (impl_->over && !impl_->root_is_here) return;
-    // The root ends when all ranks have left, those that were told of a failure, too.
+    // The root ends when all ranks have left, including those that received an error.
     if (!impl_->left)
       send_all(impl_->socket.get(), frame(Kind::leave, {}), {Deadline::in(std::chrono::seconds(1)), nullptr});
     if (impl_->root_is_here) impl_->wait_for_roots_end(impl_->over ? kRootsLastWordsLimit : kRootsEndLimit);
   } catch (...) {
-    // The root is gone, and with it whoever could have been told.
+    // The root is gone, so there is no process to tell.
   }
 }
 
-// The process may end as soon as this rank is done, and would take the root's last words to other ranks with it.
+// Waits because the process may end as soon as this rank is done. The root's last messages to other ranks would then
+// be lost.
 void Bootstrap::Impl::wait_for_roots_end(std::chrono::milliseconds limit) const {
   std::array<std::byte, 64> rest;
   const WaitPolicy policy{Deadline::in(limit), abort};
@@ -313,7 +314,7 @@ std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadli
       payload = impl_->receive_frame(kind, policy);
     } catch (SocketFailure failure) {
       if (failure != SocketFailure::timed_out) throw;
-      // The root knows who is missing.
+      // The root knows which ranks are missing.
       const WaitPolicy last{Deadline::in(std::chrono::seconds(1)), impl_->abort};
       send_all(impl_->socket.get(), frame(Kind::missing, {}), last);
       payload = impl_->receive_frame(kind, last);
@@ -338,14 +339,14 @@ void Bootstrap::fail(const std::string& reason) noexcept {
   try {
     impl_->tell_failure(reason);
   } catch (...) {
-    // The root is gone; the others notice that themselves.
+    // The root is gone; the other ranks notice that themselves.
   }
 }
 
 namespace {
 
-// A thread may have a table of descriptors of its own, with room for a socket when the process's has none. It gets none
-// where the system forbids that (a seccomp filter).
+// Gives this thread a table of descriptors of its own, which has room for a socket even if the process's table is full.
+// Has no effect if the system forbids that (a seccomp filter).
 void empty_table_of_this_thread() {
   if (::unshare(CLONE_FILES) == 0) ::syscall(SYS_close_range, 0u, ~0u, 0u);
 }
@@ -364,7 +365,7 @@ void Bootstrap::fail_early(const UniqueId& id, Rank rank, int ranks, const std::
       RootSearch search(impl.id.addresses, impl.id.secret);
       if (impl.try_addresses(search, Deadline::in(kFarewellLimit))) impl.tell_failure(reason);
     } catch (...) {
-      // No root, or no way to it.
+      // There is no root, or it cannot be reached.
     }
   };
   std::thread teller;
@@ -374,7 +375,7 @@ void Bootstrap::fail_early(const UniqueId& id, Rank rank, int ranks, const std::
       tell();
     });
   } catch (...) {
-    tell();  // without a thread there may still be a descriptor
+    tell();  // no thread could be started, but a descriptor may be free
   }
   if (teller.joinable()) teller.join();
 }
@@ -387,7 +388,7 @@ std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::sp
 std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::span<const Rank> ranks,
                                                                          std::span<const std::size_t> counts,
                                                                          std::span<const int> mine, Deadline deadline) {
-  // While it goes on, the root speaks only to say that a rank failed or died.
+  // During the exchange, the root sends a message only if a rank failed or died.
   const WaitPolicy policy{deadline, impl_->abort, impl_->socket.get(), &impl_->watch};
   constexpr const char* kDuring = "the exchange of shared memory";
   try {
@@ -406,11 +407,11 @@ std::uint64_t host_hash() {
     identity = *given;
   } else {
     const std::string boot = boot_id();
-    // Without it this rank would seem to run on another host.
+    // Without the boot id this rank would seem to run on another host.
     if (boot.empty() && (errno == EMFILE || errno == ENFILE))
       fail_errno(errno, "reading the host's boot id", "raise the limit on open files (ulimit -n)");
     identity = host_name() + boot;
-    // Abstract Unix sockets reach no further than the network namespace.
+    // Abstract Unix sockets work only within one network namespace.
     struct stat space {};
     if (::stat("/proc/self/ns/net", &space) == 0) identity += std::to_string(space.st_ino);
   }

@@ -1,5 +1,6 @@
-// The first rank collects everyone's descriptors and hands each rank all of them. It waits for a rank's acknowledgement
-// before it serves the next, because descriptors in flight count against the limit on open files.
+// The first rank, the server, collects all descriptors and sends all of them to each rank. The server waits for a
+// rank's acknowledgement before it serves the next rank, because descriptors in flight count against the limit on open
+// files.
 #include "runtime/bootstrap/descriptors.h"
 
 #include <fcntl.h>
@@ -21,14 +22,14 @@
 namespace sccl::runtime {
 namespace {
 
-// The kernel passes at most 253 in one message.
+// Linux passes at most 253 descriptors in one message.
 constexpr std::size_t kMostPassed = 240;
 
 struct Message {
   std::uint64_t mac = 0;
   wire::Nonce nonce{};
   std::int32_t rank = 0;   // of the sender
-  std::int32_t first = 0;  // how many descriptors came before these
+  std::int32_t first = 0;  // number of descriptors in earlier messages
 };
 
 struct SocketName {
@@ -58,7 +59,7 @@ Bytes random_name() {
 
 enum class Side : std::uint64_t { server = 1, client = 2 };
 
-// `rank`: of the client.
+// `rank` is the client's, for both sides.
 std::uint64_t proof_of(const Secret& secret, const wire::Nonce& nonce, Rank rank, Side side) {
   const std::array<std::uint64_t, 5> message{nonce[0], nonce[1], static_cast<std::uint64_t>(wire::Role::descriptors),
                                              static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(side)};
@@ -131,7 +132,7 @@ std::vector<FileDescriptor> passed_descriptors(msghdr& header) {
   return descriptors;
 }
 
-// Nothing while no message is there. Throws SocketFailure::closed for what is no message of ours.
+// Returns nothing if no message has arrived. Throws SocketFailure::closed if the packet is not a Message.
 std::optional<Received> try_receive(int socket) {
   Received received;
   iovec data{&received.message, sizeof received.message};
@@ -168,7 +169,7 @@ FileDescriptor duplicate(int descriptor) {
 
 using Table = std::vector<std::vector<FileDescriptor>>;
 
-// What one message may carry of `descriptors` from `first` on.
+// The descriptors from `first` on that fit into one message.
 std::span<const int> batch(std::span<const int> descriptors, std::size_t first) {
   return descriptors.subspan(first, std::min(kMostPassed, descriptors.size() - first));
 }
@@ -203,11 +204,12 @@ class Server {
   }
 
  private:
-  // Who connected and has not shown that it is a rank. The socket's name can be read by every process of the host, so
-  // there may be strangers, and they may stay silent: they wait beside each other, and the oldest makes room.
+  // A connection that has not yet proved that it is a rank. Every process of the host can read the socket's name, so
+  // strangers may connect and stay silent. All callers are therefore served side by side, and if there are too many,
+  // the oldest is dropped.
   struct Caller {
     FileDescriptor socket;
-    wire::Nonce nonce{};  // that it was greeted with
+    wire::Nonce nonce{};  // sent in the greeting
     bool greeted = false;
     bool readable = false;
     bool refused = false;
@@ -229,7 +231,7 @@ class Server {
           caller.refused = !(caller.greeted ? admit(caller, std::move(*received)) : greet(caller, received->message));
       } catch (SocketFailure failure) {
         if (failure != SocketFailure::closed) throw;
-        caller.refused = true;  // a stranger, or a rank that died: the root tells of those
+        caller.refused = true;  // a stranger, or a rank that died, which the root reports
       }
     }
     std::erase_if(callers_, [](const Caller& caller) { return caller.refused || !caller.socket.valid(); });
@@ -246,13 +248,13 @@ class Server {
   bool greet(Caller& caller, const Message& hello) {
     caller.nonce = wire::make_nonce();
     caller.greeted = true;
-    // A new connection has room for it; one that has none belongs to a stranger.
+    // A new connection has room for the greeting. A connection without room belongs to a stranger.
     const Message greeting{proof_of(exchange_.secret, hello.nonce, hello.rank, Side::server), caller.nonce,
                            exchange_.rank, 0};
     return ::send(caller.socket.get(), &greeting, sizeof greeting, MSG_NOSIGNAL) == sizeof greeting;
   }
 
-  // Takes the caller's socket over when it is a rank that was awaited.
+  // Takes over the caller's socket if the caller is an expected rank.
   bool admit(Caller& caller, Received received) {
     const Rank rank = received.message.rank;
     const auto position = std::find(exchange_.ranks.begin(), exchange_.ranks.end(), rank);
@@ -303,7 +305,7 @@ class Server {
   std::vector<Caller> callers_;
 };
 
-// Throws when it comes, when the call is aborted or its deadline passes; else returns after `span`.
+// Throws when the alarm comes, when the call is aborted or when its deadline passes; else returns after `span`.
 void wait_for_alarm(const DescriptorExchange& exchange, std::chrono::milliseconds span) {
   const WaitPolicy brief{Deadline::in(span), exchange.policy.abort, exchange.policy.alarm, exchange.policy.watch};
   try {
@@ -325,17 +327,17 @@ FileDescriptor connect_to_server(const DescriptorExchange& exchange, const Socke
     }
     const int error = errno;
     if (error == EAGAIN || error == EINTR) {
-      wait_for_alarm(exchange, std::chrono::milliseconds(1));  // its queue is full: a moment later there is room
+      wait_for_alarm(exchange, std::chrono::milliseconds(1));  // the server's queue is full for a moment
       continue;
     }
-    // It died? Then the root says so in a moment.
+    // If the server has died, the root reports that soon.
     wait_for_alarm(exchange, std::chrono::milliseconds(500));
     fail_errno(error, fmt::format("reaching rank {} through a Unix socket", exchange.ranks.front()),
                "run the ranks in one network namespace, or give them different NCCL_HOSTID");
   }
 }
 
-// Sends this rank's descriptors to the server, once that has shown that it is no stranger.
+// Sends this rank's descriptors, after the server has proved that it knows the secret.
 void introduce(int socket, const DescriptorExchange& exchange) {
   const Message hello{0, wire::make_nonce(), exchange.rank, 0};
   send_message(socket, hello, {}, exchange.policy);

@@ -7,8 +7,8 @@
 //   more descriptors, each answered      <------>
 //                                        <------>  everybody's descriptors, each message answered
 //
-// Both sides ask the system who is at the other end (SO_PEERCRED): descriptors go to processes of the same user only.
-// The socket's name is drawn at random and told by way of the root, so that nobody can take it before.
+// Both sides ask the system for the user at the other end (SO_PEERCRED): descriptors go only to processes of the same
+// user. The socket's name is random and sent through the root, so no other process can take the name before.
 #pragma once
 
 #include <functional>
@@ -26,14 +26,14 @@ namespace sccl::runtime {
 struct DescriptorExchange {
   Secret secret;  // of the unique id; authenticates connections
   Rank rank = 0;
-  std::span<const Rank> ranks;          // who takes part, ascending; the first serves
-  std::span<const std::size_t> counts;  // how many descriptors each of them gives
+  std::span<const Rank> ranks;          // the participants, ascending; the first is the server
+  std::span<const std::size_t> counts;  // the number of descriptors that each participant gives
   std::span<const int> mine;
   WaitPolicy policy;
 };
 
-// `meet` returns when every rank has called it, with what the first of `ranks` gave it; the server listens before, the
-// others connect after. Throws SocketFailure and sccl::Error.
+// `meet` is an all-gather: it returns the argument of the first of `ranks` after every rank has called it. The server
+// listens before the call, the clients connect after the call. Throws SocketFailure and sccl::Error.
 std::vector<std::vector<FileDescriptor>> exchange(const DescriptorExchange& exchange,
                                                   const std::function<Bytes(const Bytes&)>& meet);
 

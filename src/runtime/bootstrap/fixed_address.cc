@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kLeastSecretBytes = 16;
 constexpr std::size_t kMostSecretBytes = 4096;
-// So long rank 0 waits for the port: a root of before that failed, or a process that is just ending, may hold it.
+// Rank 0 waits this long for the port. A previous root that failed, or a process that is just ending, may hold it.
 constexpr std::chrono::seconds kTakenLimit{3};
 
 std::string read_secret(const std::string& path) {
@@ -57,11 +57,11 @@ std::string given_secret() {
   return secret;
 }
 
-// Of this process, at fixed addresses.
+// The roots at fixed addresses in this process.
 struct FixedRoots {
   std::mutex mutex;
   std::map<std::string, std::vector<std::weak_ptr<std::atomic<bool>>>> by_address;
-  std::map<std::pair<std::string, Rank>, std::uint64_t> instances;  // that a rank was at last
+  std::map<std::pair<std::string, Rank>, std::uint64_t> instances;  // the root that the rank joined last
 
   void succeed(const std::string& address) {
     const std::lock_guard lock(mutex);
@@ -85,7 +85,7 @@ FixedRoots& fixed_roots() {
 
 }  // namespace
 
-// Without a secret of the user's everyone who was told the address can derive it.
+// If the user gives no secret, every process that knows the address can derive the result.
 Secret fixed_secret(const std::string& comm_id) {
   const std::string text = given_secret() + '\0' + comm_id;
   const auto bytes = std::as_bytes(std::span(text));

@@ -26,7 +26,7 @@ struct Format {
   std::uint8_t fixed = 0;
   std::array<std::uint8_t, 7> reserved{};
   std::array<Entry, kMostAddresses> entries{};
-  std::uint64_t checksum = 0;  // of what stands before it
+  std::uint64_t checksum = 0;  // of all bytes before it
 };
 static_assert(sizeof(Format) == 120 && std::is_trivially_copyable_v<Format>);
 

@@ -1,4 +1,4 @@
-// What stands in the 128 bytes of a unique id.
+// The content of the 128 bytes of a unique id.
 #pragma once
 
 #include <vector>

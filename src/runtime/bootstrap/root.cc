@@ -1,5 +1,5 @@
-// One poll loop over the listening sockets and all connections. Nothing blocks on a single connection: what a stranger
-// sends or does not send costs the ranks nothing but one entry of the loop until its deadline.
+// One poll loop over the listening sockets and all connections. No step blocks on a single connection, so a stranger
+// that sends anything, or nothing, costs only one entry of the loop until the stranger's deadline.
 #include "runtime/bootstrap/root.h"
 
 #include <arpa/inet.h>
@@ -23,19 +23,20 @@ namespace {
 using namespace wire;
 
 constexpr std::chrono::seconds kHandshakeLimit{5};
-// So long a root tells ranks that come late why init failed.
+// After a failure, the root tells late ranks the reason for this long.
 constexpr std::chrono::seconds kAfterFailure{10};
-// The oldest stranger makes room for a new one, so that a flood cannot keep ranks out for longer than it lasts.
+// The oldest stranger is dropped for a new one, so that a flood of connections keeps ranks out only while it lasts.
 constexpr std::size_t kMostStrangers = 512;
-// A flood of connections shares the loop with the ranks that have come.
+// A limit per turn, so that a flood of connections leaves time for the ranks that have come.
 constexpr int kMostAcceptedATurn = 64;
 constexpr int kBriefPauseMs = 20;
 constexpr std::size_t kReadBytes = 64 * 1024;
-// Who knows the secret may still lie about the number of ranks, which costs the root memory and time.
+// A process that knows the secret may still announce a wrong number of ranks, which would cost the root memory and
+// time.
 constexpr int kMostRanks = 1 << 20;
 constexpr std::size_t kMostNamed = 32;
 
-// Strangers may take a quarter of the descriptors that this process may have.
+// Strangers may use a quarter of the descriptors that this process may have.
 std::size_t stranger_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMostStrangers;
@@ -87,13 +88,13 @@ void Root::serve() {
       break;
     }
   }
-  // Before any rank learns that this root ends: the next one may be opened at this address then.
+  // Close the listeners before any rank learns that this root ends: the next root may then open at this address.
   listeners_.clear();
   flush_rest();
 }
 
-// At a fixed address a rank that comes when all have come is early for the next communicator: it is to find nobody, and
-// tries again.
+// At a fixed address, a rank that connects after all ranks have come is early for the next communicator. The rank must
+// find no root here, so that it tries again.
 void Root::make_way() {
   if (!succession_ || listeners_.empty() || ranks_ == 0 || static_cast<int>(members()) < ranks_) return;
   listeners_.clear();
@@ -103,7 +104,7 @@ void Root::make_way() {
 }
 
 bool Root::is_succeeded() const {
-  return succession_ && succession_->load(std::memory_order_relaxed);  // stands for itself; set by FixedRoots
+  return succession_ && succession_->load(std::memory_order_relaxed);  // orders nothing; set by FixedRoots
 }
 
 void Root::adopt(FileDescriptor socket, std::string peer) {
@@ -127,7 +128,7 @@ std::size_t Root::members() const {
 
 void Root::wait() {
   std::vector<pollfd> entries;
-  // Without a free descriptor the listeners would be ready for ever, and the loop would turn in vain.
+  // Without a free descriptor the listeners would always be ready, and the loop would spin.
   if (!starved_)
     for (const FileDescriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
   for (const Link& link : links_)
@@ -159,8 +160,8 @@ std::size_t Root::strangers() const {
       std::count_if(links_.begin(), links_.end(), [](const Link& link) { return link.is_stranger(); }));
 }
 
-// What has arrived is looked at first: a rank that has introduced itself is no stranger any more, and would wait for
-// ever among those that it takes itself to have joined.
+// Reads the data that has arrived before it drops a link: a rank whose introduction has arrived is no stranger. If it
+// were dropped, it would believe that it has joined, and would wait for ever.
 void Root::drop_oldest_stranger(const char* why) {
   for (auto link = links_.begin(); link != links_.end(); ++link) {
     if (!link->is_stranger()) continue;
@@ -202,7 +203,7 @@ void Root::read(Link& link) {
     }
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    link.broken = true;  // what arrived before the end is still looked at
+    link.broken = true;  // messages that arrived before the end are still handled
     bool progress = true;
     while (progress) progress = advance(link);
   }
@@ -322,7 +323,7 @@ void Root::finish_round() {
     append(all, link->blob);
     link->gathered = false;
   }
-  // Blobs of many ranks together may exceed what one rank may send; the header's length is not bounded this way.
+  // kMostFrameBytes bounds the frame of one rank; the blobs of many ranks together may exceed it.
   const Bytes message = frame(Kind::gathered, all);
   for (Link* link : by_rank) {
     append(link->out, message);
@@ -364,7 +365,8 @@ std::string Root::missing_text() const {
 
 void Root::drop_broken() {
   for (auto link = links_.begin(); link != links_.end();) {
-    // Who left may be waiting for the others to leave, too: the end of the connection tells it (~Bootstrap).
+    // Keep the links of ranks that left: they may wait until the others have left, too, which the end of the connection
+    // shows (~Bootstrap).
     if (!link->broken) {
       ++link;
       continue;

@@ -1,4 +1,5 @@
-// The root of one unique id: lets its ranks find one another, relays their all-gathers, tells all why one gave up.
+// The root of one unique id. All ranks of the id connect to the root. It relays their all-gathers, and tells all ranks
+// the reason if one rank gives up.
 #pragma once
 
 #include <atomic>
@@ -17,15 +18,16 @@
 
 namespace sccl::runtime {
 
-// Of a root at the fixed address of NCCL_COMM_ID, where communicators follow one another: the next root is to come.
+// For a root at the fixed address of NCCL_COMM_ID, where one communicator's root follows another. True: the next root
+// wants the address.
 using Succession = std::shared_ptr<std::atomic<bool>>;
 
-// Serves in a thread of its own until all ranks have left, or nothing has happened for `idle_limit`. With a
-// `succession` it stops listening when all ranks have come, and ends when it has failed and is succeeded.
+// Starts a thread that serves until all ranks have left, or nothing has happened for `idle_limit`. With a `succession`
+// the root stops listening when all ranks have come; a root that has failed ends when the next root wants the address.
 void start_root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit,
                 Succession succession = {});
 
-// What that thread does. Used by one thread at a time.
+// The work of that thread. Used by one thread at a time.
 class Root {
  public:
   Root(std::vector<FileDescriptor> listeners, const Secret& secret, std::chrono::milliseconds idle_limit,
@@ -33,7 +35,7 @@ class Root {
 
   void serve();
 
-  // A connection that was not accepted here. Non-blocking; `peer` is its name in messages.
+  // Adds a connection that was accepted elsewhere. It must be non-blocking; `peer` is its name in messages.
   void adopt(FileDescriptor socket, std::string peer);
   // Handles what has arrived on all connections, without waiting.
   void turn();
@@ -73,7 +75,7 @@ class Root {
 
   void pump(Link& link);
   void read(Link& link);
-  bool advance(Link& link);  // true when a message was taken
+  bool advance(Link& link);  // true: handled one message
   bool take_hello(Link& link);
   bool take_join(Link& link);
   bool take_frame(Link& link);
@@ -84,7 +86,7 @@ class Root {
   void finish_round();
   void fail_all(ErrorCode code, const std::string& text);
   std::string missing_text() const;
-  // The last messages (an error, say) get a moment to be taken.
+  // Gives ranks up to a second to receive the last messages, such as an error.
   void flush_rest();
 
   std::vector<FileDescriptor> listeners_;
@@ -93,7 +95,7 @@ class Root {
   Succession succession_;
   const std::uint64_t instance_ = wire::make_nonce()[0];
   std::list<Link> links_;
-  bool starved_ = false;  // of descriptors
+  bool starved_ = false;  // no descriptor is free
   const std::size_t most_strangers_;
   int ranks_ = 0;
   int left_ = 0;

@@ -13,10 +13,10 @@
 namespace sccl::runtime {
 namespace {
 
-// So long an address is tried alone.
+// The next attempt starts this long after the previous attempt began.
 constexpr std::chrono::milliseconds kHeadStart{30};
-// The same once somebody has taken the connection: with many ranks a root takes its time to answer, and a second
-// connection of each of them would double its work and its descriptors.
+// The delay after an address has accepted the connection. With many ranks a root answers slowly, and a second
+// connection of each rank would double the root's work and descriptors.
 constexpr std::chrono::milliseconds kConnectedStart{500};
 
 }  // namespace
@@ -81,7 +81,7 @@ bool RootSearch::step(Attempt& attempt, const std::function<bool(const wire::Pro
     socklen_t length = sizeof error;
     ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
     attempt.hello = {wire::kTag, wire::make_nonce()};
-    // It fits into the socket's buffer.
+    // The hello fits into the socket's buffer.
     if (error == 0 && ::send(socket, &attempt.hello, sizeof attempt.hello, MSG_NOSIGNAL) != sizeof attempt.hello)
       error = errno;
     if (error != 0) give_up(attempt, std::strerror(error));

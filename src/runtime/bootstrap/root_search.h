@@ -1,5 +1,6 @@
-// Finds the root among the addresses that a unique id names. They are tried one after another, but none waits for long
-// for those before it: an interface that swallows packets delays nobody by more than a moment.
+// Finds the root among the addresses that a unique id names. The search tries the addresses in order, and starts the
+// next attempt after a short time even if earlier attempts have no answer yet. So an interface that drops packets costs
+// only this short time.
 #pragma once
 
 #include <chrono>
@@ -23,19 +24,19 @@ class RootSearch {
     FileDescriptor socket;
     wire::Proof proof;
   };
-  // The first that proves to know the secret and is `wanted`; nothing when none does before the policy's deadline.
-  // Throws SocketFailure::aborted, and what the policy's watch throws.
+  // Returns the first root that proves that it knows the secret and is `wanted`; nothing if there is none before the
+  // policy's deadline. Throws SocketFailure::aborted, and the exceptions of the policy's watch.
   std::optional<Found> find(const WaitPolicy& policy, const std::function<bool(const wire::Proof&)>& wanted);
 
-  // Somebody answered who does not know the secret.
+  // A stranger answered: a process that does not know the secret.
   bool met_stranger() const { return met_stranger_; }
-  // What became of each address at the last try: "10.0.0.1:4711 (no answer), ..."
+  // The outcome for each address in the last search: "10.0.0.1:4711 (no answer), ..."
   std::string outcome_text() const;
 
  private:
   enum class Stage { connecting, greeting };
   struct Attempt {
-    std::size_t index = 0;  // of the address
+    std::size_t index = 0;  // in addresses_
     FileDescriptor socket;
     Stage stage = Stage::connecting;
     wire::Hello hello;
@@ -43,7 +44,7 @@ class RootSearch {
   };
 
   void begin(std::size_t index);
-  // True when it found a root.
+  // Makes progress without waiting. Returns true when the attempt has found a wanted root.
   bool step(Attempt& attempt, const std::function<bool(const wire::Proof&)>& wanted);
   void give_up(Attempt& attempt, const std::string& why);
 

@@ -11,15 +11,15 @@ struct UniqueId {
   std::array<std::byte, 128> bytes{};
 };
 
-// Opens the root's listening socket and starts the thread that lets the ranks of one communicator meet; the thread
-// ends when all have met, or SCCL_INIT_TIMEOUT_MS after the last activity. With NCCL_COMM_ID set the id is made from
+// Opens the root's listening socket and starts the thread of the root. The thread ends when the ranks of the
+// communicator have met, or SCCL_INIT_TIMEOUT_MS after the last activity. If NCCL_COMM_ID is set, the id is made from
 // that address, and rank 0 opens the root when it connects. Throws system_error when no socket can be opened.
 UniqueId create_unique_id();
 
-// The same whatever NCCL_COMM_ID says, for communicators that are made from another one.
+// The same, but ignores NCCL_COMM_ID. For communicators that are made from another communicator.
 UniqueId create_private_id();
 
-// SCCL_INIT_TIMEOUT_MS: how long ranks wait for one another while a communicator is made.
+// SCCL_INIT_TIMEOUT_MS: how long ranks wait for each other while a communicator is made.
 std::chrono::milliseconds init_timeout();
 
 }  // namespace sccl::runtime

@@ -6,8 +6,8 @@
 //   Join {MAC(secret, nonce', "rank"), rank, ranks}  ---->
 //   frames, both ways: Header {kind, length} and `length` bytes
 //
-// Neither side sends anything of value before the other has proved that it knows the secret of the unique id. All
-// ranks of this version run on machines of one byte order.
+// Neither side sends anything of value before the other side has proved that it knows the secret of the unique id. All
+// ranks run this library version on machines of one byte order.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct Proof {
   std::uint64_t mac = 0;
   Nonce nonce{};
   std::uint64_t process = 0;   // the root's
-  std::uint64_t instance = 0;  // tells this root from others at the same address
+  std::uint64_t instance = 0;  // distinguishes this root from other roots at the same address
 };
 struct Join {
   std::uint64_t mac = 0;
@@ -43,16 +43,16 @@ struct Join {
 
 enum class Kind : std::uint32_t {
   gather,    // rank -> root: this rank's blob
-  gathered,  // root -> rank: all blobs, each with its length before it
-  failed,    // rank -> root: why this rank gives up
+  gathered,  // root -> rank: all blobs, each preceded by its length
+  failed,    // rank -> root: the reason why this rank gives up
   leave,     // rank -> root: init is over for this rank
-  missing,   // rank -> root: the deadline has passed, who is missing?
+  missing,   // rank -> root: the deadline has passed; asks which ranks are missing
   error,     // root -> rank: ErrorCode and text
 };
 struct Header {
   Kind kind = Kind::gather;
   std::uint32_t reserved = 0;
-  std::uint64_t length = 0;  // all ranks' blobs together may exceed 4 GiB
+  std::uint64_t length = 0;  // 64 bits: all ranks' blobs together may exceed 4 GiB
 };
 
 enum class Role : std::uint64_t { root = 1, rank = 2, descriptors = 3 };
@@ -87,7 +87,7 @@ inline Bytes frame(Kind kind, std::span<const std::byte> payload) {
   return bytes;
 }
 
-// Random; throws system_error.
+// Random values. Throw system_error.
 Nonce make_nonce();
 Secret make_secret();
 

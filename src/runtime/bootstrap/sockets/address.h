@@ -1,4 +1,4 @@
-// An address of IPv4 or IPv6 with a port.
+// An IPv4 or IPv6 address with a port.
 #pragma once
 
 #include <netinet/in.h>
@@ -18,7 +18,7 @@ struct Address {
   int family() const { return storage.ss_family; }
 };
 
-// So many of one host are told to others.
+// A host tells others at most this many of its addresses.
 inline constexpr std::size_t kMostAddresses = 4;
 
 Address make_address(const in_addr& address, std::uint16_t port);

@@ -44,7 +44,7 @@ bool shares_subnet(const ifaddrs& entry, const Address& with) {
   if (entry.ifa_netmask == nullptr || other->sa_family != entry.ifa_addr->sa_family) return false;
   const auto own = address_bytes(entry.ifa_addr);
   const auto theirs = address_bytes(other);
-  // The mask's family may be left out.
+  // The system may leave the mask's family empty.
   sockaddr_storage mask{};
   std::memcpy(&mask, entry.ifa_netmask, own.size() == 4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
   mask.ss_family = entry.ifa_addr->sa_family;
@@ -72,7 +72,7 @@ bool usable(const ifaddrs& entry, int family) {
   const int own = entry.ifa_addr->sa_family;
   if (own != AF_INET && own != AF_INET6) return false;
   if (family != AF_UNSPEC && own != family) return false;
-  // A link-local address means nothing without the interface it belongs to.
+  // A link-local address is valid only together with its interface, which an Address does not hold.
   return own == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<sockaddr_in6*>(entry.ifa_addr)->sin6_addr);
 }
 
@@ -134,10 +134,10 @@ std::vector<Address> listening_addresses(const std::optional<Address>& root) {
          pattern.value_or("(unset)"), env::text("NCCL_SOCKET_FAMILY").value_or("(unset)"));
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.preference < b.preference; });
-  // Every host has bridges of the same addresses: a rank of another host would meet its own.
+  // Bridges have the same addresses on every host: a rank of another host would connect to its own host's bridge.
   if (!pattern && candidates.front().preference < Preference::bridge)
     std::erase_if(candidates, [](const Candidate& one) { return one.preference == Preference::bridge; });
-  // Loopback keeps its place even where the host has many addresses: ranks of this host always reach it.
+  // Loopback stays in the list even if the host has many addresses, because ranks of this host always reach loopback.
   if (candidates.size() > kMostAddresses) candidates[kMostAddresses - 1] = candidates.back();
   std::vector<Address> addresses;
   for (const Candidate& candidate : candidates)
@@ -147,7 +147,7 @@ std::vector<Address> listening_addresses(const std::optional<Address>& root) {
 
 namespace {
 
-// Names of services are looked up later.
+// True also for names of services, which getaddrinfo checks later.
 bool is_port(const std::string& text) {
   if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return !text.empty();
   unsigned value = 0;

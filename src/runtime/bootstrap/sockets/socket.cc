@@ -20,7 +20,8 @@ constexpr int kBacklog = 1024;
 FileDescriptor make_socket(int family) {
   FileDescriptor made(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!made.valid()) fail_errno(errno, "opening a socket", "raise the limit on open files (ulimit -n)");
-  // A connection that ended keeps its port for a minute (TIME_WAIT); a listener gets it only if both have said this.
+  // A closed connection keeps its port for a minute (TIME_WAIT). A listener gets this port only if both sockets have
+  // SO_REUSEADDR.
   const int on = 1;
   ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   return made;
@@ -31,7 +32,7 @@ in_port_t& port_of(Address& address) {
                                      : reinterpret_cast<sockaddr_in6&>(address.storage).sin6_port;
 }
 
-// Invalid, with the reason in errno, when the address is not to be had.
+// Invalid, with the reason in errno, when the address is not available.
 FileDescriptor try_to_listen(const Address& address) {
   FileDescriptor made = make_socket(address.family());
   if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0 ||
@@ -40,13 +41,13 @@ FileDescriptor try_to_listen(const Address& address) {
   return made;
 }
 
-// Asked for any port, the system gives none that a connection had within the last minute: who makes communicators
-// quickly runs out of them (4 ranks: 7000 a minute). Asked for a certain one, it gives it.
+// For port 0 the system gives no port that a connection used within the last minute. A program that makes communicators
+// quickly would run out of ports (4 ranks: 7000 a minute). The system does give such a port if asked for its number.
 FileDescriptor listen_on_lingering_port(Address& address) {
   unsigned first = 0, last = 0;
   if (std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
       !(range >> first >> last) || first > last || last > 65535)
-    first = 32768, last = 60999;  // Linux's own
+    first = 32768, last = 60999;  // Linux's default
   const unsigned count = last - first + 1;
   const unsigned begin = std::random_device()() % count;
   for (unsigned tried = 0; tried < count; ++tried) {
@@ -90,7 +91,7 @@ FileDescriptor listen_on(Address& address) {
 
 void wait_for_any(std::span<pollfd> entries, const WaitPolicy& policy) {
   std::vector<pollfd> all(entries.begin(), entries.end());
-  all.push_back({policy.alarm, POLLIN, 0});  // poll passes over -1
+  all.push_back({policy.alarm, POLLIN, 0});  // poll ignores -1
   while (true) {
     if (policy.abort != nullptr && policy.abort->load(std::memory_order_acquire))  // pairs with Communicator::abort
       throw SocketFailure::aborted;
@@ -138,7 +139,8 @@ ssize_t receive_packet(int socket, msghdr& header) {
   const msghdr asked = header;
   const ssize_t count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   if (count != 0) return count;
-  // Linux looks for packets first and then for the end: a packet may have come in between, just before the end did.
+  // Linux looks for packets first and then for the end of the connection. A packet may have arrived in between, just
+  // before the end, so look once more.
   header = asked;
   return ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
 }
