@@ -1,5 +1,5 @@
-// Which calls the ranks are in: every rank publishes the calls it enters and completes and, while it waits, what each
-// of its lanes waits for. Peers read that to tell a mismatch, and `sccl status` shows it.
+// The calls that the ranks are in. Every rank publishes the calls that it enters and completes and, while it waits, a
+// wait record for each lane. Peers read the calls to find mismatches; `sccl status` shows calls and wait records.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class Calls {
  public:
   explicit Calls(const Members& members) : members_(members) {}
 
-  // Of this rank, whose calls are numbered from 1.
+  // For this rank's own calls, numbered from 1.
   void enter(const CallSignature& call) {
     SharedState& own = members_.own();
     own.records[call.sequence % SharedState::kRecords].publish(call);
@@ -28,17 +28,17 @@ class Calls {
   void enter_transfers() { members_.own().activity.transfers.store(1, std::memory_order_relaxed); }
   void complete_transfers() { members_.own().activity.transfers.store(0, std::memory_order_relaxed); }
 
-  // This rank waits; `waits` replaces what was noted before. The waiting time counts from the first note on.
+  // This rank waits. `waits` replaces the earlier wait records. The waiting time counts from the first note_waits().
   void note_waits(std::span<const LaneWait> waits);
   void note_motion() {
     if (members_.own().activity.waits_since_us.load(std::memory_order_relaxed) != 0) forget_waits();
   }
 
-  // Of any rank.
+  // For any rank.
   std::uint64_t entered(Rank rank) const {
     return members_.state(rank).activity.entered.load(std::memory_order_relaxed);
   }
-  // The caller sees everything that the rank did in this call.
+  // The caller sees all stores of the rank up to the end of this call.
   std::uint64_t completed(Rank rank) const {
     return members_.state(rank).activity.completed.load(std::memory_order_acquire);  // pairs with complete()
   }
@@ -47,18 +47,18 @@ class Calls {
   bool is_waiting(Rank rank) const {
     return members_.state(rank).activity.waits_since_us.load(std::memory_order_relaxed) != 0;
   }
-  // False when the rank has not entered that call, or its record has made room for a later one.
+  // False when the rank has not entered that call, or a later call has overwritten the record.
   bool read(Rank rank, std::uint64_t sequence, CallSignature& call) const {
     return members_.state(rank).records[sequence % SharedState::kRecords].read(sequence, call);
   }
-  // "AllReduce(count=4, float, sum)", "" between calls.
+  // "AllReduce(count=4, float, sum)"; "" between calls.
   std::string text(Rank rank) const;
   std::vector<LaneWait> waits(Rank rank) const;
   double waits_seconds(Rank rank) const;
 
-  // Throws invalid_usage when the rank's call of the same number is another one than `mine`.
+  // Throws invalid_usage when the rank's call of the same number differs from `mine`.
   void compare(Rank rank, const CallSignature& mine) const;
-  // The same for this rank's calls `first` to `last`, of which the older ones may be forgotten.
+  // The same for this rank's calls `first` to `last`. Calls without a record any more are not compared.
   void compare(Rank rank, std::uint64_t first, std::uint64_t last) const;
 
  private:

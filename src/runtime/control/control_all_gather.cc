@@ -30,7 +30,7 @@ ControlAllGather::Payload payload_of(const std::array<std::byte, Boards::kBytes>
   return payload;
 }
 
-// Tells ranks that are in a call that this one waits for them elsewhere.
+// While this object lives, ranks that are in a call see that this rank waits for them in a control all-gather.
 class Gathering {
  public:
   Gathering(Boards boards, std::uint64_t record) : boards_(boards) { boards_.gathers(record); }
@@ -80,7 +80,7 @@ std::vector<ControlAllGather::Payload> ControlAllGather::all_gather(const std::s
 
 void ControlAllGather::refuse(const std::string& why) {
   const std::uint64_t number = control_.boards().next_record();
-  const std::size_t length = std::min(why.size(), kMostBytes - 1);  // a zero stays behind it
+  const std::size_t length = std::min(why.size(), kMostBytes - 1);  // leaves room for a final zero
   const auto bytes = record(Status::refused, std::as_bytes(std::span(why.data(), length)));
   control_.boards().post(board_of(number), number, bytes);
   control_.bells().wake_all();
@@ -115,7 +115,7 @@ void ControlAllGather::wait_until(const std::string& purpose, const std::vector<
       try {
         check(purpose, watched, deadline);
       } catch (const Error&) {
-        // A rank may have done its part and left since `done` was last asked.
+        // A rank may have done its part and left after the last call of `done`.
         ended = done();
         if (!ended) check(purpose, watched, deadline);
       }
@@ -158,7 +158,7 @@ void ControlAllGather::check_not_in_call(const std::string& purpose, const std::
 
 void ControlAllGather::end_check() { control_.boards().gathers(0); }
 
-// All that are gone are named: the first one may be gone only because of another.
+// The error names all ranks that are gone: the first of them may be gone because of another one.
 void ControlAllGather::check_present(const std::string& purpose, const std::vector<Rank>& ranks,
                                      Presence first_bad) const {
   std::string gone;
@@ -168,7 +168,7 @@ void ControlAllGather::check_present(const std::string& purpose, const std::vect
   if (!gone.empty()) fail(ErrorCode::remote_error, "{}: {}: look at the output there", purpose, gone);
 }
 
-// "" when the rank is there. `first_bad` and what comes after it is no presence.
+// "" when the rank is present. `first_bad` and all later values of Presence count as absent.
 std::string ControlAllGather::absence(Rank rank, Presence first_bad) const {
   const PeerHealth health = control_.health();
   const Presence presence = health.presence(rank);

@@ -25,7 +25,8 @@ PlanBoard& ControlPlane::plans() const {
 
 void Trials::publish(std::uint64_t number, std::uint64_t begin_ns, std::uint64_t end_ns) {
   TrialRecord& record = members_.own().trials[number % kKept];
-  // Ordered before this rank's next messages, whose release pairs with the acquire of whoever reads this later.
+  // These stores are ordered before this rank's next messages. The messages' release pairs with the acquire of the
+  // ranks that read the record later.
   record.begin_ns.store(begin_ns, std::memory_order_relaxed);
   record.end_ns.store(end_ns, std::memory_order_relaxed);
   record.number.store(number, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
-// Everything that the ranks of a communicator tell each other outside of messages, as one rank sees and says it. All
-// of it is memory that this process reads and writes in place (members.h), so nothing here waits or makes a system
-// call but wake-ups. No code outside of this room knows how a peer's state is kept.
+// Everything that the ranks of a communicator tell each other outside of messages, from the view of one rank. All state
+// is memory that this process reads and writes in place (members.h). So no function here waits, and only wake-ups make
+// system calls. Code outside of this folder does not know how a peer's state is kept.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@
 
 namespace sccl::runtime {
 
-// The words on which ranks sleep.
+// The doorbells of the ranks.
 class Bells {
  public:
   explicit Bells(const Members& members) : members_(members) {}
 
   host::Doorbell& own() const { return members_.own().bell; }
   host::Doorbell& of(Rank rank) const { return members_.state(rank).bell; }
-  // What this rank has stored is visible to the rank, or to all, and a sleeper looks for it.
+  // Make this rank's stores visible to one rank or to all ranks, and wake sleepers, which then look for the stores.
   void wake(Rank rank) const;
   void wake_all() const;
 
@@ -34,22 +34,23 @@ class Bells {
   const Members& members_;
 };
 
-// When ranks began and ended calls that are timed. A number is reused after kKept later ones.
+// The times at which ranks began and ended measured calls (trials). A trial's record is reused after kKept later
+// trials.
 class Trials {
  public:
   static constexpr std::size_t kKept = SharedState::kTrials;
 
   explicit Trials(const Members& members) : members_(members) {}
 
-  // Points of this host's clock. No order: the ranks' calls in between make sure that the record is written before any
-  // rank asks for it.
+  // `begin_ns` and `end_ns` are times of this host's clock. The stores need no order: the ranks make calls in between,
+  // so the record is written before any rank reads it.
   void publish(std::uint64_t number, std::uint64_t begin_ns, std::uint64_t end_ns);
-  // From the last rank's beginning to the last one's end; a rank of another host counts with its own duration. Nothing
-  // where some rank's record is of another trial.
+  // The time from the last rank's begin to the last rank's end. Ranks of other hosts count with their durations only.
+  // Nothing if a rank's record belongs to another trial.
   std::optional<std::uint64_t> span_ns(std::uint64_t number) const;
 
-  // The same for ranks that come at different times, in order: a duration alone, which may be replaced while it is
-  // read.
+  // For ranks that publish at different times: only a duration, with ordered stores. A later trial may replace the
+  // duration while it is read.
   void publish_duration(std::uint64_t number, std::uint64_t ns);
   enum class Found : std::uint8_t { not_yet, complete, replaced };
   // The least of all ranks' durations.
@@ -62,7 +63,7 @@ class Trials {
 class ControlPlane {
  public:
   ControlPlane() : ControlPlane(0, {}) {}
-  // `updates`: what rank 0 writes and all ranks read, null where nothing is synthesized.
+  // Rank 0 writes `updates` and all ranks read them. Null without background synthesis.
   ControlPlane(Rank rank, std::vector<Member> members, ScheduleUpdates* updates = nullptr)
       : members_(std::make_unique<Members>(rank, std::move(members))), updates_(updates) {}
 
@@ -73,15 +74,15 @@ class ControlPlane {
   Bells bells() const { return Bells(*members_); }
   Trials trials() const { return Trials(*members_); }
   ScheduleUpdates* updates() const { return updates_; }
-  // Of all ranks of this host: in the memory of the first of them.
+  // The plan board of all ranks of this host. It lies in the memory of the host's first rank.
   PlanBoard& plans() const;
 
   const Members& members() const { return *members_; }
-  // Before anything is told over hosts.
+  // Called before any state is passed between hosts.
   void set_agent_bell(std::shared_ptr<const AgentBell> bell) { members_->agent_bell = std::move(bell); }
 
  private:
-  std::unique_ptr<Members> members_;  // stays where it is when the plane moves
+  std::unique_ptr<Members> members_;  // keeps its address when the ControlPlane moves
   ScheduleUpdates* updates_;
 };
 

@@ -1,7 +1,7 @@
-// The members of a communicator as its control plane knows them. A member's state is memory that this process can read
-// in place: the rank's own for ranks of this host. For a rank of another host it is a mirror in this host's memory,
-// which an agent keeps up to date; then values mean what they mean here, except for points of time: hosts share no
-// clock, so an agent passes on durations.
+// The members of a communicator, as the control plane knows them. A member's state is memory that this process can read
+// in place. For a rank of this host, it is the rank's own memory. For a rank of another host, it is a mirror in this
+// host's memory, which an agent keeps up to date. Values in a mirror have the same meaning, except for points of time:
+// hosts share no clock, so an agent passes on durations.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,32 @@
 
 namespace sccl::runtime {
 
-// Where a rank is, as seen from another one: in the same process, in another process of the same host, elsewhere.
+// Where a rank is, as seen from another rank: in the same process, in another process of the same host, or on another
+// host.
 enum class Locality : std::uint8_t { process, host, remote };
 
 struct Member {
   Locality locality = Locality::host;
-  int process = 0;                  // its id, on its host
-  std::uint64_t process_token = 0;  // of host::OwnLife
+  int process = 0;                  // process id on the member's host
+  std::uint64_t process_token = 0;  // from host::OwnLife
   std::string host;
-  std::shared_ptr<const host::PeerLife> life;  // none of ranks of this process, and of other hosts
+  std::shared_ptr<const host::PeerLife> life;  // only for other processes of this host, else null
   SharedState* state = nullptr;
-  const Mirror* mirror = nullptr;  // in which the state of a rank of another host lies
-  std::shared_ptr<void> memory;    // in which the state lies
+  const Mirror* mirror = nullptr;  // contains the state of a rank of another host; null for ranks of this host
+  std::shared_ptr<void> memory;    // contains the state
 };
 
-// Of one rank's view; the parts of the control plane refer to it.
+// All members from the view of one rank. The parts of the control plane refer to this.
 struct Members {
   Members(Rank viewer, std::vector<Member> members)
       : rank(viewer), all(std::move(members)), own_state(all.empty() ? nullptr : of(viewer).state) {}
 
-  Rank rank;  // whose view this is
+  Rank rank;  // the viewing rank
   std::vector<Member> all;
   SharedState* own_state;
-  std::shared_ptr<const AgentBell> agent_bell;  // null where all ranks run on one host
+  std::shared_ptr<const AgentBell> agent_bell;  // null if all ranks run on one host
 
-  // What this rank has stored is looked at on other hosts, too, and at once.
+  // Makes the agent pass this rank's stores to other hosts at once.
   void wake_agent() const {
     if (agent_bell) agent_bell->ring();
   }

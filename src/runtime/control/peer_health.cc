@@ -74,7 +74,8 @@ bool PeerHealth::is_lost(Rank rank) const {
   return mirror != nullptr && mirror->ended() == RemoteEnd::lost && presence(rank) < Presence::destroyed;
 }
 
-// Its host, and with it all of its ranks that had not come to an end before; they are marked one after another.
+// The error names the host and all its ranks that had not ended before. The agent marks lost ranks one after another,
+// so ranks that are not marked yet count, too.
 void PeerHealth::fail_lost(Rank rank, const std::string& waiting_text) const {
   const std::string& host = members_.of(rank).host;
   std::vector<Rank> lost;

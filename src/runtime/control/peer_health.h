@@ -1,4 +1,4 @@
-// Whether ranks are well: faults that they publish, whether they left, whether their processes have ended.
+// The health of ranks: the faults that they publish, whether they have left, and whether their processes have ended.
 #pragma once
 
 #include <string>
@@ -11,23 +11,24 @@ class PeerHealth {
  public:
   explicit PeerHealth(const Members& members) : members_(members) {}
 
-  // This rank's first fault; later ones are dropped. Wakes all ranks.
+  // Publishes this rank's first fault; later faults are dropped. Wakes all ranks.
   void publish_fault(int code, const std::string& text);
-  // This rank takes part no more; a weaker form than one told before is dropped. Wakes all ranks.
+  // Tells that this rank has left. A weaker form of leaving than an earlier one is dropped. Wakes all ranks.
   void leave(Presence how);
 
   bool has_failed(Rank rank) const;
   // Throws the error that the rank failed with, if it has; `prefix` goes before the text.
   void check_fault(Rank rank, const std::string& prefix = "") const;
   void check_all_faults() const;
-  // "" without one.
+  // "" if the rank has not failed.
   std::string fault_text(Rank rank) const;
   Presence presence(Rank rank) const {
     return static_cast<Presence>(members_.state(rank).presence.load(std::memory_order_acquire));  // pairs with leave()
   }
-  // Or exec replaced its program, or its host is lost. Not seen of ranks of this process.
+  // The rank's process has ended, or exec replaced its program, or its host is lost. Always false for ranks of this
+  // process.
   bool has_ended(Rank rank) const;
-  // Its host was not heard of for too long.
+  // The rank's host has been silent for too long.
   bool is_lost(Rank rank) const;
   // Over hosts: another number than before means that some rank has failed, left or ended since.
   std::uint32_t news() const { return members_.agent_bell->mirrors.news().load(std::memory_order_acquire); }
@@ -35,7 +36,8 @@ class PeerHealth {
 
   // "rank 3 (process 12 on node1)"
   std::string whereabouts(Rank rank) const;
-  // Throws: that rank, which `presence` shows or whose process has ended, left while this one waits for it.
+  // Throws the error for a rank that left while this rank waits for it. `presence` says how the rank left;
+  // Presence::present means that the rank's process ended.
   [[noreturn]] void fail_departed(Rank rank, Presence presence, const std::string& waiting_text) const;
 
  private:
