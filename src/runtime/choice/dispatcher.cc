@@ -15,29 +15,31 @@ namespace {
 
 using planners::Family;
 
-// Measured on two cores (bench/host). From here on reading the peers' buffers in place costs less than a second copy
-// through slots, if they lie in the same address space.
+// Measured on two cores (bench/host). From this size on, reading the peers' buffers in place costs less than a second
+// copy through slots, if the buffers lie in the same address space.
 constexpr std::size_t kDirectBytes = 128 * 1024;
-// Through system calls it depends on the machine: where pinning the pages costs more than a copy that stays in the
-// caches it does not at any size (reductions 3 GB/s against 13, copies 9 against 11); elsewhere two ranks gain up to a
-// half with larger buffers of so much or more, as long as results stay in the caches, AllGather a little longer.
+// The same through system calls; the gain depends on the machine. On some machines, pinning the pages costs more than a
+// copy that stays in the caches, and there is no gain at any size (reductions 3 GB/s against 13, copies 9 against 11).
+// On others, two ranks gain up to a half from this size of the larger buffer on, as long as results stay in the caches;
+// AllGather gains up to somewhat larger sizes.
 constexpr std::size_t kSystemBytes = 128 * 1024;
 static_assert(kAutomaticLlBytes <= device::kInlineMessageBytes);
-// Up to here sending everything to everyone beats sending shares twice: it is written once for all.
+// Up to this size, sending all data to all ranks costs less than sending shares twice: the data is written once for all
+// ranks.
 constexpr std::size_t kAllPairsBytes = 32 * 1024;
-// But everyone adds everything; beyond this many ranks a logarithmic exchange costs less, as long as calls are short.
+// In this exchange every rank adds all data. Beyond this many ranks, a logarithmic exchange costs less for short calls.
 constexpr int kAllPairsRanks = 8;
 constexpr std::size_t kRecursiveBytes = 8 * 1024;
 constexpr int kManyRanks = 16;
-// From here on the slots of one neighbour stay in the caches and those of all peers do not: of each rank's share, of
-// what a root gets, of all that is scattered.
+// From these sizes on, the slots of one neighbour stay in the caches and the slots of all peers do not. The sizes are,
+// in this order: each rank's share, all data that a root receives, all scattered data.
 constexpr std::size_t kRingShareBytes = 256 * 1024;
 constexpr std::size_t kRootedRingBytes = 256 * 1024;
 constexpr std::size_t kScatterRingBytes = 128 * 1024;
-// Of ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
+// Assumed for ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
 constexpr double kDeviceGbytesPerS = 200;
-// Lines are unpacked before they are added, a pass over memory that the model of links does not know: in chunks of so
-// much at most, which have few messages in every channel.
+// Lines are unpacked before they are added. The cost model does not know this pass over memory, so `ll128` serves only
+// chunks up to this size, which have few messages in every channel.
 constexpr std::size_t kMostAutomaticLineBytes = 256 * 1024;
 
 std::string name_of(Family family) { return std::string(planners::first_of(family).name); }
@@ -65,31 +67,31 @@ Family automatic_family(const CallShape& call, bool direct) {
   }
 }
 
-// Where one way's latency is dearer than twice the data in it.
+// Up to this size a second hop costs more than sending twice the data.
 constexpr std::size_t kShortAllPairsOfTwoBytes = 128 * 1024;
 
-// Of the larger of a rank's buffers.
+// The size of the larger of a rank's buffers.
 std::size_t larger_bytes(const CallShape& call) {
   const bool shares = call.collective == Collective::allgather || call.collective == Collective::reducescatter;
   return call.bytes * (shares ? static_cast<std::size_t>(call.ranks) : 1);
 }
 
-// Of all buffers that two ranks have in the calls below.
+// The size of all buffers of two ranks together, for the collectives of exchanges_all and prefers_system.
 std::size_t all_bytes_of_two(const CallShape& call) {
   const bool in_and_out = call.collective == Collective::allreduce, shares = larger_bytes(call) != call.bytes;
   return larger_bytes(call) * (in_and_out ? 4 : shares ? 3 : 2);
 }
 
-// AllReduce of two ranks whose buffers together leave the caches: both send all they have and add all they get, which
-// is one way through slots instead of two, one after the other. What the second pass over the input reads is in the
-// cache still.
+// AllReduce of two ranks, for short calls and for buffers that together exceed the caches. Each rank sends its whole
+// input and adds the other's input: one hop through slots instead of two hops one after another. The second pass over
+// the input reads data that is still in the cache.
 bool exchanges_all(const CallShape& call, const Settings& settings) {
   if (call.collective != Collective::allreduce || call.ranks != 2) return false;
   return call.bytes <= kShortAllPairsOfTwoBytes || all_bytes_of_two(call) >= settings.stream_bytes;
 }
 
-// Up a tree nobody waits for the root, and all but the root go on to their next call (a fifth of the time of short
-// calls).
+// In a tree no rank waits for the root, so all other ranks begin their next call early (saves a fifth of the time of
+// short calls).
 bool reduces_up_a_tree(const CallShape& call) {
   return call.collective == Collective::reduce && (call.ranks == 2 || call.bytes < kRootedRingBytes);
 }
@@ -101,7 +103,7 @@ Family host_family(const CallShape& call, const Settings& settings, bool direct)
                                        : automatic_family(call, direct);
 }
 
-// Of two ranks, which add in any order alike.
+// Whether two ranks copy through the system. With two ranks, the order of additions does not change results.
 bool prefers_system(const CallShape& call, const Settings& settings, Reach reach) {
   if (reach != Reach::system_preferred || call.ranks != 2 || larger_bytes(call) < kSystemBytes) return false;
   switch (call.collective) {
@@ -116,8 +118,8 @@ bool prefers_system(const CallShape& call, const Settings& settings, Reach reach
   }
 }
 
-// Header and payload together, and many under way, beat slots (8 bytes take 0.15 to 0.65 of the time). But what goes to
-// several ranks is written into a slot once, and into as many rings as there are ranks.
+// `ll` carries header and payload together and has many messages in flight, so it is faster than slots (8 bytes take
+// 0.15 to 0.65 of the time). But data for several ranks is written once into a slot, and into one `ll` ring per rank.
 constexpr std::size_t kLlBytesToAll = 32 * 1024;
 std::size_t automatic_ll_bytes(const CallShape& call) {
   const bool rooted = info(call.collective).rooted;
@@ -161,12 +163,12 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach) {
       (settings.protocol == ProtocolChoice::direct && reach != Reach::none) ||
       (settings.protocol == ProtocolChoice::automatic &&
        ((reach == Reach::shared_space && call.bytes >= kDirectBytes) || prefers_system(call, settings, reach)));
-  // Trees and synthesis belong to links that are named (SCCL_TOPO); the host's own join every rank to every other.
+  // Trees and synthesis serve only named links (SCCL_TOPO); the host's links join every rank to every other.
   std::string asked = settings.algorithm(call.collective);
   if (planners::find(asked) == nullptr) asked.clear();
   choice.planner = asked.empty() ? name_of(host_family(call, settings, direct)) : asked;
   const bool is_star = planners::belongs(choice.planner, Family::star);
-  // A tree that was asked for by name keeps its slots.
+  // A tree that the settings ask for by name keeps its slots.
   if (direct && (is_star || (asked.empty() && planners::belongs(choice.planner, Family::tree)))) {
     if (!is_star) choice.planner = name_of(Family::star);
     choice.form = Form::direct;
@@ -216,7 +218,7 @@ Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceR
     return choice;
   }
   const std::size_t longest = chunk_bytes(call, choice.planner);
-  // Every step carries a chunk, so that their number changes no comparison.
+  // Every step carries one chunk, so the number of steps does not change the comparison.
   choice.protocol =
       device_protocol({longest, 1, static_cast<double>(longest) / (1e3 * kDeviceGbytesPerS)}, settings, reach.lines);
   return choice;

@@ -50,7 +50,7 @@ PreparedPlan PlanCache::prepare(Collective collective, Rank root, const Choice& 
                                     : plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
   schedule::Program program;
   if (choice.form == Form::direct) {
-    // As many parts as ranks that move them (lower_direct).
+    // One part for each rank that moves data (lower_direct).
     if (collective == Collective::broadcast) schedule = schedule::divided(schedule, ranks_);
     schedule::verify(schedule);
     auto direct = schedule::lower_direct(schedule);

@@ -1,4 +1,4 @@
-// The verified, lowered programs of one communicator, made when a call first needs them.
+// The plans of one communicator: verified and lowered, made when a call first needs them.
 #pragma once
 
 #include <map>
@@ -17,11 +17,12 @@ namespace sccl::runtime {
 
 class PlanCache {
  public:
-  // With `shared`, which must outlive it, the ranks of a host make plans for one another.
+  // With `shared`, which must outlive this object, the ranks of a host share the plans that they make.
   PlanCache(Rank rank, int ranks, SharedPlans* shared = nullptr) : rank_(rank), ranks_(ranks), shared_(shared) {}
 
-  // The choice's plan, or where its planner has none for this collective, the ring's; a schedule model, when given,
-  // knows the schedule. Throws invalid_argument when verification refuses a schedule.
+  // Returns the choice's plan, or the ring's plan if the choice's planner has no schedule for this collective. If there
+  // is a schedule model, the schedule comes from the model. Throws invalid_argument when verification refuses a
+  // schedule.
   const Plan& find(Collective collective, Rank root, const Choice& choice, ScheduleModel* schedule_model);
 
  private:

@@ -13,13 +13,14 @@ namespace {
 
 using Candidates = std::vector<portfolio::Candidate>;
 
-// Ranks that are threads of one process search once. Never destroyed: communicators may outlive static destruction.
+// Candidates that all ranks of a process share, so that only one rank searches. Never destroyed: communicators may
+// outlive static destruction.
 class SharedCandidates {
  public:
   std::shared_ptr<const Candidates> find(const topology::Topology& topology, Collective collective, Rank root) {
     const std::string key =
         fmt::format("{} {} {}", static_cast<int>(collective), root, topology::to_json(topology).dump());
-    const std::lock_guard lock(mutex_);  // held while searching, so that the others wait instead of doing the same
+    const std::lock_guard lock(mutex_);  // held during the search, so that other ranks wait instead of searching, too
     if (auto known = entries_[key].lock()) return known;
     auto made = std::make_shared<const Candidates>(portfolio::candidates(topology, collective, root));
     entries_[key] = made;

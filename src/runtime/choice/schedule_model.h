@@ -1,4 +1,5 @@
-// Calls on links that the user has named (SCCL_TOPO): any machine's schedules run here, chosen as they would be there.
+// The candidates for calls on named links (SCCL_TOPO). The links may be those of another machine: this host then runs
+// that machine's schedules, chosen as on that machine.
 #pragma once
 
 #include <map>
@@ -14,7 +15,8 @@
 
 namespace sccl::runtime {
 
-// Pure functions of the topology and the call, so that all ranks choose alike. Results that take long are kept.
+// All results are pure functions of the topology and the call, so all ranks choose alike. Results that take long are
+// kept.
 class ScheduleModel {
  public:
   // `hosts`: links between hosts whose processors move every message. Composites alone serve, which cost no search, and
@@ -24,17 +26,17 @@ class ScheduleModel {
 
   struct Ranked {
     std::string name;
-    double predicted_us = 0;  // 0: links without figures
-    bool asked = false;       // by SCCL_ALGO
+    double predicted_us = 0;  // 0: the links have no figures
+    bool asked = false;       // SCCL_ALGO asks for this candidate
   };
-  // The candidates for a call of so many bytes, as predicted, fastest first; those that the settings ask for, when
-  // there are any, come before the others. Never empty.
+  // The candidates for a call of `bytes`, ordered by predicted time, fastest first. Candidates that the settings ask
+  // for come before the others. Never empty.
   std::vector<Ranked> ranking(Collective collective, Rank root, std::size_t bytes, const Settings& settings);
 
-  // More of them, where their names are new. True when there was one.
+  // Adds the candidates whose names are new. True if there was at least one.
   bool add(Collective collective, Rank root, std::vector<portfolio::Candidate> more);
 
-  // All that take part; searched for when asked for the first time.
+  // All candidates. The first call for a collective and root searches for them.
   const std::vector<portfolio::Candidate>& candidates(Collective collective, Rank root);
 
   const schedule::Schedule& schedule(Collective collective, Rank root, const std::string& name);
@@ -49,7 +51,7 @@ class ScheduleModel {
   topology::Topology topology_;
   portfolio::Pipeline pipeline_;
   std::map<std::pair<Collective, Rank>, std::shared_ptr<const Candidates>> candidates_;
-  // Of large clusters, which composites alone serve; flat forms are made of those that are chosen.
+  // For large clusters: only composites serve them, and flat_ holds the flat forms of the chosen composites.
   bool by_levels_;
   bool counts_messages_;
   std::optional<portfolio::CompositePlanner> planner_;

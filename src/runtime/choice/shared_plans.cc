@@ -21,13 +21,14 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Longer than any plan takes to make; a maker that was stopped is not waited for.
+// Longer than any plan takes to make. After this time a rank no longer waits for a maker, which may be stopped.
 constexpr std::chrono::seconds kMakingLimit{3};
-// Who waits looks so often whether the maker lives.
+// A waiting rank checks in this interval whether the maker lives.
 constexpr long kLookNs = 20000000;
 constexpr std::uint64_t kFormat = 0x31736e616c705301;
 
-// What is the same for all ranks, then the offsets of their programs, then the programs.
+// The packed form begins with this header, which is the same for all ranks. The offsets of the ranks' programs follow,
+// then the programs.
 struct Header {
   std::uint64_t format = kFormat;
   std::int32_t collective = 0;
@@ -127,7 +128,8 @@ std::unique_ptr<Plan> unpacked(std::span<const std::byte> bytes, Rank rank) {
                                 kernels::FlatProgram::unpacked(reader.rest().subspan(begin, ends[at] - begin)));
 }
 
-// Sealed, so that it cannot shrink under who reads it. Invalid where there is no descriptor or memory for it.
+// A memfd with these bytes. Sealed, so that it cannot shrink while another rank reads it. Invalid if no descriptor or
+// memory is free.
 FileDescriptor memory_of(const Bytes& bytes) {
   FileDescriptor made(::memfd_create("sccl-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!made.valid()) return made;
@@ -167,7 +169,7 @@ std::unique_ptr<Plan> SharedPlans::find(const std::string& name, const Make& mak
   for (std::size_t tried = 0; tried < PlanBoard::kEntries; ++tried) {
     PlanBoard::Entry& entry = board.entries[(key + tried) % PlanBoard::kEntries];
     std::uint64_t found = 0;
-    // Nothing is read under the key alone, so that it orders nothing.
+    // Relaxed: `state`, not the key, orders the reads of the entry.
     if (entry.key.compare_exchange_strong(found, key, std::memory_order_relaxed)) return make_for_all(entry, make);
     if (found != key) continue;
     if (wait_for(entry))
@@ -208,15 +210,16 @@ std::unique_ptr<Plan> SharedPlans::make_for_all(PlanBoard::Entry& entry, const M
   }
 }
 
-// True when the plan is there.
+// True when the maker has made the plan.
 bool SharedPlans::wait_for(const PlanBoard::Entry& entry) const {
   const Deadline limit = Deadline::in(kMakingLimit);
   while (!limit.passed()) {
-    const auto state = static_cast<PlanBoard::State>(entry.state.load(std::memory_order_acquire));  // make_for_all
+    // Pairs with make_for_all.
+    const auto state = static_cast<PlanBoard::State>(entry.state.load(std::memory_order_acquire));
     if (state != PlanBoard::State::making) return state == PlanBoard::State::made;
     const Rank maker = entry.maker.load(std::memory_order_relaxed);
     if (maker >= 0 && host_.has_ended(maker)) return false;
-    // Asleep until it is made: the maker needs the cores.
+    // Sleeps instead of polling, because the maker needs the cores.
     const timespec span{0, kLookNs};
     ::syscall(SYS_futex, &entry.state, FUTEX_WAIT, static_cast<std::uint32_t>(PlanBoard::State::making), &span, nullptr,
               0);
@@ -224,7 +227,7 @@ bool SharedPlans::wait_for(const PlanBoard::Entry& entry) const {
   return false;
 }
 
-// Null where the system does not let this rank open the maker's memory.
+// Null if this rank cannot open or map the maker's memory.
 std::unique_ptr<Plan> SharedPlans::take(const PlanBoard::Entry& entry) const {
   const FileDescriptor memory = host_.open(entry.maker.load(std::memory_order_relaxed), entry.descriptor);
   struct stat status {};

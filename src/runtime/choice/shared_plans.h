@@ -1,14 +1,14 @@
-// A plan is the same for all ranks but for their part of the program, and making one takes time that grows with the
-// ranks squared. So where there are many ranks, the first that needs a plan makes it for all of them, verified as ever,
-// and the others take their parts from it:
+// Plans that one rank of a host makes for all. A plan is the same for all ranks except for their parts of the program,
+// and the time to make a plan grows with the square of the ranks. So with many ranks, the first rank that needs a plan
+// makes it for all ranks, verified as always. The other ranks take their parts from it:
 //
-//   first rank that comes to an entry       others
+//   first rank at an entry                   other ranks
 //   key = the plan's (compare and swap)
-//   makes the plan                           wait, look whether the maker lives
+//   makes the plan                           wait, check whether the maker lives
 //   descriptor, bytes; state = made          read state; map the maker's descriptor, copy their part
 //
-// The maker waits for nobody, so that the others need not wait for ever. Where the entries are used up, the maker has
-// ended or the descriptor cannot be opened, a rank makes the plan for itself.
+// The maker waits for no rank, so the others do not wait for ever. If no entry is free, the maker has ended, or the
+// descriptor cannot be opened, a rank makes the plan for itself.
 #pragma once
 
 #include <functional>
@@ -28,12 +28,12 @@ struct Plan {
   Plan(schedule::Schedule made, kernels::FlatProgram part)
       : schedule(std::move(made)), program(std::move(part)), may_lend(program.may_lend()) {}
 
-  schedule::Schedule schedule;  // where another rank made the plan, without its topology
+  schedule::Schedule schedule;  // without its topology if another rank made the plan
   kernels::FlatProgram program;
   bool may_lend;  // program.may_lend()
 };
 
-// Verified and lowered.
+// A plan before it is divided among ranks: verified and lowered.
 struct PreparedPlan {
   schedule::Schedule schedule;
   std::function<kernels::FlatProgram(Rank)> part;
@@ -41,20 +41,20 @@ struct PreparedPlan {
 
 class SharedPlans {
  public:
-  // From so many ranks on. Fewer plan faster than they wait for one another.
+  // Plans are shared from this many ranks on. Fewer ranks make their plans faster than they would wait.
   static constexpr int kLeastRanks = 16;
 
   struct Host {
     PlanBoard& board;
     Rank rank;
     std::function<bool(Rank)> has_ended;
-    // Another rank's descriptor, opened here; invalid where the system does not permit that.
+    // Opens another rank's descriptor in this process. Invalid if the system does not permit that.
     std::function<FileDescriptor(Rank, int)> open;
   };
   explicit SharedPlans(Host host) : host_(std::move(host)) {}
 
   using Make = std::function<PreparedPlan()>;
-  // This rank's. `name` says which plan it is, the same at all ranks. Throws what `make` throws.
+  // Returns this rank's plan. `name` identifies the plan, equally at all ranks. Throws the exceptions of `make`.
   std::unique_ptr<Plan> find(const std::string& name, const Make& make);
 
  private:
@@ -64,7 +64,7 @@ class SharedPlans {
   std::unique_ptr<Plan> own_part(const Make& make) const;
 
   const Host host_;
-  std::vector<FileDescriptor> made_;  // the others open them through /proc
+  std::vector<FileDescriptor> made_;  // kept open, because the other ranks open them through /proc
 };
 
 }  // namespace sccl::runtime
