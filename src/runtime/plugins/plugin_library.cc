@@ -18,7 +18,7 @@ namespace {
 constexpr PluginKind kNetPlugin{"libnccl-net", "NCCL_NET_PLUGIN"};
 constexpr std::size_t kMostLineBytes = 1024;
 
-// What was not found once is not sought again, as with NCCL.
+// Remembers libraries that were not found, because NCCL does not search for them again, either.
 class Absent {
  public:
   bool holds(const std::string& key) {
@@ -58,7 +58,7 @@ __attribute__((format(printf, 5, 6))) void log_of_plugin(int level, unsigned lon
     else
       log::write(shown, text.data());
   } catch (...) {
-    // A line is lost; the plugin is C and could not go on.
+    // The line is lost: the plugin is C code, so an exception must not reach it.
   }
 }
 

@@ -1,5 +1,4 @@
-// Finding and opening the plugins that NCCL's users have: by the names, suffixes and paths that NCCL's own loader
-// tries, in its order.
+// Finds and opens plugins for NCCL. Tries the same names, suffixes and paths as NCCL's loader, in the same order.
 #pragma once
 
 #include <memory>
@@ -18,10 +17,10 @@ inline constexpr PluginKind kProfilerPlugin{"libnccl-profiler", "NCCL_PROFILER_P
 
 class PluginLibrary {
  public:
-  // The library that the variable names: nothing with "none"; the program itself with STATIC_PLUGIN; else the value as
-  // a path or name, then PREFIX-VALUE.so; without a value PREFIX.so. Where none of these is there, the library of the
-  // network plugin (NCCL_NET_PLUGIN) may hold the symbols as well. Null when there is none; one line at WARN when the
-  // user has named one.
+  // Opens the library that the variable names. "none": no library. STATIC_PLUGIN: the program itself. Other values: the
+  // value as a path or name, then PREFIX-VALUE.so. No value: PREFIX.so. If none of these exists, the library of the
+  // network plugin (NCCL_NET_PLUGIN) is opened, which may hold the symbols, too. Returns null if there is no library;
+  // logs one line at WARN if the user has named a library that is not used.
   static std::shared_ptr<PluginLibrary> open(const PluginKind& kind);
 
   ~PluginLibrary();
@@ -31,7 +30,7 @@ class PluginLibrary {
   // Null when the library has no such symbol.
   void* find(const std::string& symbol) const;
   const std::string& name() const { return name_; }
-  // The user has named it, so that what is wrong with it is told at WARN.
+  // The user has named the library, so problems with it are logged at WARN.
   bool asked_for() const { return asked_for_; }
 
  private:
@@ -44,10 +43,10 @@ class PluginLibrary {
   bool asked_for_;
 };
 
-// Says what is wrong with a plugin: at WARN where the user has named it, else at INFO.
+// Logs a problem with a plugin: at WARN if the user has named the plugin, else at INFO.
 void tell_plugin(const PluginLibrary& library, std::string_view text);
 
-// What plugins log with: NCCL's levels and subsystems, printf's format. Throws nothing.
+// The function through which plugins log, with NCCL's levels and subsystems and printf's format. Never throws.
 using PluginLogger = void (*)(int level, unsigned long subsystems, const char* file, int line, const char* format, ...);
 PluginLogger plugin_logger();
 

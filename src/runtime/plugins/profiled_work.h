@@ -1,5 +1,5 @@
-// What one communicator does between the beginning and the end of a group, or of a call outside of one, as a profiler
-// plugin is told of it. Without a plugin there is none.
+// Reports the work of one communicator to its profiler plugin, from the beginning to the end of a group, or of a call
+// outside of a group. Exists only if there is a plugin.
 #pragma once
 
 #include <span>
@@ -13,15 +13,15 @@ class ProfiledWork {
  public:
   using Handle = ProfilerPlugin::Handle;
 
-  // Tells what the program asked for; the group begins. All must outlive it.
+  // Reports the calls of the program and the beginning of the group. All arguments must outlive this object.
   ProfiledWork(ProfilerPlugin& plugin, std::span<const CollectiveRequest> collectives,
                std::span<const PointToPointRequest> transfers);
-  // What is open ends, also after an error.
+  // Ends all open events, also after an error.
   ~ProfiledWork();
   ProfiledWork(const ProfiledWork&) = delete;
   ProfiledWork& operator=(const ProfiledWork&) = delete;
 
-  // The next collective, or all transfers, have begun. `On::host`: the calling thread moves the data.
+  // Report that the next collective, or all transfers, have begun. `On::host`: the calling thread moves the data.
   enum class On : std::uint8_t { host, device };
   void begin_collective(const ProfilerPlugin::Served& served, On on);
   void begin_transfers(On on);
@@ -44,8 +44,8 @@ class ProfiledWork {
   Handle launch_ = nullptr;
   std::vector<Handle> apis_;     // of collectives, then of transfers
   std::vector<Handle> open_;     // calls in progress
-  std::vector<Handle> kernels_;  // theirs
-  std::size_t next_ = 0;         // collective
+  std::vector<Handle> kernels_;  // of the calls in progress
+  std::size_t next_ = 0;         // number of the next collective
 };
 
 }  // namespace sccl::runtime

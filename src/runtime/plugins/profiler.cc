@@ -21,7 +21,7 @@ constexpr int kNewest = 6;
 constexpr int kOldest = 1;
 constexpr std::uint8_t kChannels = 1;
 
-// NCCL's numbers and names, by ours.
+// NCCL's numbers and names, indexed by this library's numbers.
 constexpr std::array<std::uint8_t, kCollectiveCount> kFunctions{4, 2, 3, 0, 1, 8, 10, 9, 5};
 constexpr std::uint8_t kSend = 6, kRecv = 7;
 constexpr std::array<const char*, 12> kTypes{"ncclInt8",    "ncclUint8",    "ncclInt32",      "ncclUint32",
@@ -32,7 +32,7 @@ const char* type_name(DataType type) { return kTypes.at(static_cast<std::size_t>
 const char* function_name(Collective collective) { return info(collective).call_name.data(); }
 const char* function_name(Direction direction) { return direction == Direction::send ? "Send" : "Recv"; }
 
-// Plugins keep the pointers that they get.
+// A copy of `text` that is never freed, because plugins keep the pointers that they get.
 const char* kept(const std::string& text) {
   static std::mutex mutex;
   static auto* const texts = new std::set<std::string>;
@@ -73,7 +73,7 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
 }
 
-// Of `kind` or of any event below it.
+// The kinds of a call's events, and for each kind of event its own kind and all kinds below it.
 constexpr int kCallKinds = Kind::collective | Kind::transfer | Kind::proxy_operation | Kind::proxy_step |
                            Kind::kernel_channel | Kind::net_plugin;
 constexpr int kBelowCollective = kCallKinds & ~Kind::transfer;
@@ -89,7 +89,7 @@ constexpr int kSinceKernelTimes = 4;
 
 }  // namespace
 
-// One word for all communicators, as with NCCL: a plugin keeps its address and may change it.
+// One mask for all communicators, as in NCCL: a plugin keeps the mask's address and may change the mask.
 int& ProfilerPlugin::shared_mask() {
   static int mask = 0;
   return mask;

@@ -1,15 +1,16 @@
-// A profiler plugin of NCCL's users (NCCL_PROFILER_PLUGIN), whatever its version.
+// A profiler plugin for NCCL (NCCL_PROFILER_PLUGIN) of any version.
 //
-// The events of a call, as NCCL nests them (API events since version 5; before, the group is a collective's parent):
+// The events of a call, nested as in NCCL. API events exist since version 5; before, the group is a collective's
+// parent:
 //
-//   group API    (one for each communicator and outermost group, or call outside of one)
-//     collective API, transfer API        what the program asked for
+//   group API    (one for each communicator and outermost group, or for each call outside of a group)
+//     collective API, transfer API        the program's calls
 //     kernel launch                       on devices
 //   group
-//     collective, transfer                from its beginning to its end; on devices until it is enqueued
+//     collective, transfer                from the call's beginning to its end; on devices until it is enqueued
 //       kernel channel                    on the host: channel 0, while the call moves data
 //
-// Proxy, network and copy engine events are never told.
+// Proxy, network and copy engine events are never reported.
 #pragma once
 
 #include <array>
@@ -23,8 +24,7 @@
 
 namespace sccl::runtime {
 
-// The plugin as one communicator's rank uses it, from init to finalize. Calls come from the thread that makes the
-// rank's calls.
+// The plugin of one communicator's rank, from init to finalize. Used only by the thread that makes the rank's calls.
 class ProfilerPlugin {
  public:
   struct Communicator {
@@ -34,14 +34,15 @@ class ProfilerPlugin {
     int ranks = 1;
     int hosts = 1;
   };
-  // Null when there is no plugin, or it cannot be used: one line says why.
+  // Null when there is no plugin, or the plugin cannot be used; one log line says why.
   static std::unique_ptr<ProfilerPlugin> open(Communicator communicator);
   ~ProfilerPlugin();
   ProfilerPlugin(const ProfilerPlugin&) = delete;
   ProfilerPlugin& operator=(const ProfilerPlugin&) = delete;
 
   using Handle = void*;  // null: the plugin does not want the event
-  // Bits of profiler_abi::Kind; a plugin may change them at any time. What wants a child gets its parents.
+  // Whether the plugin wants one of `kinds`, which are bits of profiler_abi::Kind. The plugin may change its mask at
+  // any time. A plugin that wants a child event also gets the parent events.
   bool wants(int kinds) const { return !failed_ && (mask() & kinds) != 0; }
 
   Handle start_group_api();
@@ -49,7 +50,7 @@ class ProfilerPlugin {
   Handle start_api(const PointToPointRequest& request, Handle group_api);
   Handle start_launch(StreamHandle stream, Handle group_api);
   Handle start_group();
-  // `algorithm` and `protocol`: what serves the call, "" when that is not known.
+  // The algorithm and protocol that serve the call; "" when not known.
   struct Served {
     std::string algorithm;
     std::string protocol;

@@ -1,5 +1,5 @@
-// The structures by which NCCL tells a profiler plugin of events, of versions 1 to 6, as its public headers lay them
-// out. A plugin exports ncclProfiler_v<N>. Members that this library never fills in stand as the bytes they take.
+// The structures in which NCCL passes events to a profiler plugin, for versions 1 to 6, laid out as in NCCL's public
+// headers. A plugin exports ncclProfiler_v<N>. Members that this library never fills in are declared as plain bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace sccl::runtime::profiler_abi {
 
-// Kinds of events; a plugin's mask has the bits of those that it wants.
+// Kinds of events. A plugin's mask has the bits of the kinds that the plugin wants.
 enum Kind : int {
   group = 1 << 0,
   collective = 1 << 1,
@@ -167,7 +167,7 @@ struct KernelLaunch {
   void* stream;
 };
 
-// One descriptor for all versions that share a form: the type is a byte up to version 4.
+// The event descriptor. Versions differ in the members; `type` is one byte up to version 4.
 template <typename Type, typename Collective, typename Transfer>
 struct Descriptor {
   Type type;
@@ -198,7 +198,7 @@ static_assert(offsetof(Collective2, channels) == 80 && offsetof(Collective3, cha
 static_assert(offsetof(Collective4, protocol) == 72 && sizeof(Collective4) == 80 && sizeof(Collective5) == 88);
 static_assert(sizeof(Transfer4) == 40 && sizeof(Transfer5) == 48);
 
-// Of recordEventState; versions 1 to 3 are told of no state that has any.
+// The arguments of recordEventState. Versions 1 to 3 get only states that have no arguments.
 struct StateArguments {
   union {
     std::uint64_t kernel_time_ns;
@@ -206,7 +206,7 @@ struct StateArguments {
   };
 };
 
-// All versions' tables; only init differs.
+// The table of functions that a plugin exports. Versions differ only in init.
 template <typename Init>
 struct Table {
   const char* name;

@@ -36,7 +36,7 @@ float** as_pointer(CostTable& costs) { return reinterpret_cast<float**>(&costs[0
 
 bool is_available(float cost) { return cost >= 0; }
 
-// Version 2 names one entry instead of changing costs: that entry costs nothing then.
+// A plugin of version 2 names one entry instead of changing costs. This function sets the cost of that entry to 0.
 int ask_v2(const V2& table, void* context, int function, std::size_t bytes, CostTable& costs) {
   int algorithm = -1, protocol = -1, channels = 0;
   const int nvls = is_available(costs[Algorithm::nvls][Protocol::simple]) ? 1 : 0;

@@ -1,4 +1,4 @@
-// A tuner plugin of NCCL's users (NCCL_TUNER_PLUGIN), whatever its version: what it says of a cost table.
+// A tuner plugin for NCCL (NCCL_TUNER_PLUGIN) of any version: answers questions about a cost table.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace sccl::runtime {
 
-// The plugin as one communicator's rank uses it, from init to finalize. Not for several threads at once.
+// The plugin of one communicator's rank, from init to finalize. Not for use by several threads at once.
 class TunerPlugin {
  public:
   struct Communicator {
@@ -23,7 +23,7 @@ class TunerPlugin {
     int ranks = 1;
     std::vector<int> ranks_by_host = {1};
   };
-  // Null when there is no plugin, or it cannot be used: one line says why.
+  // Null when there is no plugin, or the plugin cannot be used; one log line says why.
   static std::unique_ptr<TunerPlugin> open(const Communicator& communicator);
   // The same of a library that was opened before, which may be null.
   static std::unique_ptr<TunerPlugin> open(std::shared_ptr<PluginLibrary> library, const Communicator& communicator);
@@ -31,13 +31,14 @@ class TunerPlugin {
   TunerPlugin(const TunerPlugin&) = delete;
   TunerPlugin& operator=(const TunerPlugin&) = delete;
 
-  // Whether plugins are asked about it: those that NCCL's tuners know.
+  // Whether plugins are asked about the collective, because NCCL's tuners know it.
   static bool knows(Collective collective);
 
-  // Hands the table to the plugin, which may change it. False when the plugin fails; the table is then as it was.
-  // `bytes`: the larger of a rank's buffers.
+  // Passes the table to the plugin, which may change the table. False when the plugin fails; the table is then
+  // unchanged. `bytes`: the size of the larger of a rank's buffers.
   bool ask(Collective collective, std::size_t bytes, tuner_abi::CostTable& costs);
-  // The chunk that the plugin wants where `usual` is the library's own (version 6); nothing when it has no wish.
+  // The chunk size that the plugin wants instead of the library's `usual` size (version 6); nothing when the plugin has
+  // no wish.
   std::optional<std::size_t> chunk_bytes(Collective collective, std::size_t bytes, int algorithm, int protocol,
                                          std::size_t usual);
 
@@ -50,7 +51,7 @@ class TunerPlugin {
   bool bind(const Table& table);
   bool init(const Communicator& communicator);
 
-  // Every version's functions in one form.
+  // The functions of all versions in one form.
   using Init = std::function<int(const Communicator&)>;
   using Ask = std::function<int(int function, std::size_t bytes, tuner_abi::CostTable& costs)>;
 

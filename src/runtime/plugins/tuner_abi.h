@@ -1,7 +1,8 @@
-// The structures by which NCCL asks a tuner plugin, of versions 2 to 6, as its public headers lay them out.
+// The structures with which NCCL asks a tuner plugin, for versions 2 to 6, laid out as in NCCL's public headers.
 //
 // A plugin exports ncclTunerPlugin_v<N>. Results are ncclResult_t, functions of NCCL are ncclFunc_t; both are C
-// enumerations, which are int here. The cost table is float[algorithms][protocols] in one piece, in spite of its type.
+// enumerations, which are int here. The cost table is one contiguous float[algorithms][protocols], although its type is
+// float**.
 #pragma once
 
 #include <cstddef>
