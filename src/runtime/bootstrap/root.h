@@ -37,7 +37,7 @@ class Root {
 
   // Adds a connection that was accepted elsewhere. It must be non-blocking; `peer` is its name in messages.
   void adopt(FileDescriptor socket, std::string peer);
-  // Handles what has arrived on all connections, without waiting.
+  // Handles the data that has arrived on all connections, without waiting.
   void turn();
   // All ranks have come and left.
   bool finished() const;

@@ -17,7 +17,7 @@ namespace sccl::runtime {
 
 class RootSearch {
  public:
-  // Refers to `addresses`.
+  // `addresses` must outlive this object.
   RootSearch(const std::vector<Address>& addresses, const Secret& secret) : addresses_(addresses), secret_(secret) {}
 
   struct Found {

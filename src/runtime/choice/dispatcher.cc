@@ -132,7 +132,7 @@ std::size_t automatic_ll_bytes(const CallShape& call) {
   return rooted ? 2048 : 1024;
 }
 
-// The largest message of one chunk: what `ll` slots must hold.
+// The largest message of one chunk, which an `ll` slot must hold.
 std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
   const auto ranks = static_cast<std::size_t>(call.ranks);
   const planners::Planner* const known = planners::find(planner);

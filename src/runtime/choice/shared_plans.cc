@@ -50,7 +50,7 @@ void append(Bytes& to, const T* values, std::size_t count) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
-// Reads what append() wrote; throws internal_error at the end of the bytes.
+// Reads values that append() wrote; throws internal_error at the end of the bytes.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}

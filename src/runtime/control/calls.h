@@ -58,7 +58,7 @@ class Calls {
 
   // Throws invalid_usage when the rank's call of the same number differs from `mine`.
   void compare(Rank rank, const CallSignature& mine) const;
-  // The same for this rank's calls `first` to `last`. Calls without a record any more are not compared.
+  // The same for this rank's calls `first` to `last`. Calls whose records were overwritten are not compared.
   void compare(Rank rank, std::uint64_t first, std::uint64_t last) const;
 
  private:

@@ -449,7 +449,7 @@ class InitExchange {
     std::string obstacle = membership_.settings.direct_allowed ? "" : "SCCL_DIRECT=0";
     for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
       if (!peer(rank).shares_address_space()) obstacle = probe(rank);
-    // After this exchange no rank writes into cells any more. After the next exchange no rank reads probe memory.
+    // After this exchange no peer writes into cells any more. The next exchange carries the verdicts.
     bootstrap_.all_gather({}, deadline_);
     for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
       if (!peer(rank).shares_address_space() && probe_cell(rank) != cell_value(rank, membership_.rank))

@@ -7,10 +7,10 @@
 //
 //              into the peer's slots     out of the slots
 //   engines    all bytes, copied         all bytes on one device, else the last slice: the other slices overlap
-//   kernels    all bytes, one launch     all bytes through slots of one device; nothing in place
+//   kernels    all bytes, one launch     all bytes on one device through slots, else nothing
 //
 // The device's events measure the times. The budget is measured time, too: a slow machine measures fewer sizes, but
-// each of them as well as a fast machine.
+// measures each size equally well.
 #pragma once
 
 #include <cstdint>

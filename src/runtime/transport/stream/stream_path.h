@@ -91,8 +91,7 @@ struct StreamPath {
   FlagPage& page(Rank of) const { return *pages[static_cast<std::size_t>(of)]; }
   StreamProgress& progress() const { return page(rank).progress(); }
 
-  // The flag with which `peer` and `owner` hand over a slot, in the page of `owner`: as the host and as streams of this
-  // process address it.
+  // The flag in the page of `owner` that `peer` sets: as the host addresses it, and as streams of this process do.
   std::uint32_t* flag(Rank owner, Flag which, Rank peer, int slot) const {
     return reinterpret_cast<std::uint32_t*>(page(owner).segment->data() + offset(which, peer, slot));
   }
