@@ -18,7 +18,7 @@
 namespace sccl::runtime {
 namespace {
 
-// Every rank shares memory with every other: a host has no room for more.
+// Every rank shares memory with every other rank; a host has no room for more ranks.
 constexpr int kMostRanks = 1 << 16;
 
 // Compiles, or finds, the first kernels while the ranks meet.
@@ -71,8 +71,8 @@ Communicator::~Communicator() = default;
 
 Communicator::Parts::Parts() = default;
 
-// Peers that wait for this rank learn that it has left when nothing on its device runs any more. What devices use is
-// freed last, when nobody refers to it.
+// First the work on the device ends; then the peers that wait for this rank learn that it has left. Memory that devices
+// use is freed last, when nothing refers to it.
 Communicator::Parts::~Parts() {
   on_device.reset();
   leave(Presence::destroyed);
@@ -112,13 +112,13 @@ void Communicator::Parts::leave(Presence how) {
   if (!membership) return;
   if (on_host && how == Presence::destroyed) on_host->drain();
   membership->control.health().leave(how);
-  // A peer that is writing into a window is waited for: the window is the program's own again.
+  // Waits for peers that are writing into a window: afterwards the window belongs to the program alone.
   if (how != Presence::revoked && on_host && one_sided && one_sided->had_windows())
     membership->control.withdrawal().await_release();
 }
 
-// What peers see of a failure of this rank, whose buffers are its own again afterwards: on the host at once, on a
-// device by take_buffers_back().
+// Shows the failure to the peers and takes the buffers back from them. On a device, take_buffers_back() takes the
+// buffers back.
 void Communicator::Parts::publish(const Error& error) const {
   membership->control.health().publish_fault(static_cast<int>(error.code()), error.what());
   if (on_host) on_host->withdraw();
@@ -140,7 +140,8 @@ void Communicator::connect() {
               options_.rank, options_.ranks, platform_text(membership), membership.layout.slot_bytes() / 1024,
               membership.layout.total_bytes(), membership.reaches_buffers() ? "single copy" : "no single copy");
     make_parts(std::move(membership));
-    // On a device nobody's first kernel may run while another rank still allocates: that would wait for the kernel.
+    // On a device no rank's first kernel may run while another rank still allocates: the allocation would wait for the
+    // kernel.
     if (parts_.on_device) parts_.control_all_gather->all_gather("init", {}, Deadline::in(init_timeout()));
     if (stop_.abort.load(std::memory_order_acquire)) {
       parts_.leave(Presence::aborted);
@@ -176,7 +177,7 @@ void Communicator::finalize() {
 }
 
 void Communicator::abort() noexcept {
-  stop_.abort.store(true, std::memory_order_release);  // pairs with every wait's look at it
+  stop_.abort.store(true, std::memory_order_release);  // pairs with the load in every wait
   lifecycle_.abort();
   std::shared_ptr<Communicator> child;
   {
@@ -204,14 +205,14 @@ void Communicator::revoke() {
     if (parts_.on_device) parts_.on_device->stop();
   }
   lifecycle_.background().settle();
-  // Whatever runs looks at the flag every 20 ms at least.
+  // Every running call reads the flag at least every 20 ms.
   while (running_calls_.load(std::memory_order_acquire) > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   lifecycle_.forget_error();
 }
 
 void Communicator::suspend() {
   const auto deadline = Deadline::in(init_timeout());
-  // After this nobody's call of before is under way; nobody begins one before all have come to resume().
+  // Barrier: no earlier call is in flight on any rank. No rank begins a new call before all ranks call resume().
   parts_.control_all_gather->all_gather("ncclCommSuspend", {}, deadline);
   const MemoryLayout& layout = parts_.membership->layout;
   parts_.membership->peer(options_.rank).segment->release(layout.payloads_offset(), layout.payloads_bytes());
@@ -247,28 +248,30 @@ OneSided& Communicator::one_sided() {
 
 void Communicator::record_failure(const Error& error) noexcept {
   if (stop_.revoked.load(std::memory_order_acquire)) {
-    // Calls that a revocation ends are no failure, but the caller's buffers are its own again.
+    // A call that a revocation ends has not failed, but its buffers are taken back from the peers.
     if (const Parts* const parts = parts_if_made(); parts != nullptr && parts->on_host) parts->on_host->withdraw();
     take_buffers_back();
     return;
   }
-  // Who sees the code may ask for the text, and may free the buffers: both must be ready by then.
+  // A caller that sees the code may ask for the text and may free the buffers: the text is set before, and the buffers
+  // are taken back before.
   try {
     log::set_last_error(error.what());
     lifecycle_.note_text(error.what());
-    // Without the lock: it may wait for peers that are using this rank's buffers, and abort() must not wait for that.
+    // Without the lock: publish() may wait for peers that use this rank's buffers, and abort() must not wait for them.
     if (const Parts* const parts = parts_if_made()) parts->publish(error);
   } catch (const std::bad_alloc&) {
     // The code is recorded; only the text is lost.
   }
-  // Streams that are released to end find the error recorded: what they copied must not pass for the call's result.
+  // The error is recorded before waiting streams are released: data that they then copy must not pass for the call's
+  // result.
   lifecycle_.begin_failure(error.code());
   take_buffers_back();
   lifecycle_.end_failure();
 }
 
-// Of the device; the host's executor does so when a failure is published. Waits for peers' kernels, so that nothing may
-// be locked meanwhile.
+// For calls on a device; the host's executor takes its buffers back when a failure is published. Waits for peers'
+// kernels, so the caller must hold no lock.
 void Communicator::take_buffers_back() noexcept {
   DeviceExecutor* device = nullptr;
   {

@@ -28,9 +28,9 @@ struct CommunicatorOptions {
   int place = -1;    // of this rank in the topology of SCCL_TOPO; negative: not known
   std::string name;  // commName of the configuration, may be empty
   bool blocking = true;
-  std::optional<gpu::Device> accelerator{};  // empty: the one that is current in the calling thread, if any
+  std::optional<gpu::Device> accelerator{};  // empty: the calling thread's current device, if any
   BlockWishes blocks{};                      // of kernels on devices
-  std::function<void()> watch{};             // called while init waits; throws when the ranks cannot all come any more
+  std::function<void()> watch{};             // called while init waits; throws when some rank can no longer come
   std::string net_name{};                    // netName of the configuration: which engine moves data between hosts
   std::int64_t timeout_ms = -1;              // of its calls, before SCCL_TIMEOUT_MS; 0: none, negative: not said
 };
@@ -44,7 +44,7 @@ class ProfilerPlugin;
 struct Membership;
 enum class Presence : std::uint32_t;
 
-// Of one rank's own memory; what peers hold is theirs.
+// One rank's own memory, without its peers' memory.
 struct MemoryUse {
   std::uint64_t suspendable_bytes = 0;
   std::uint64_t persistent_bytes = 0;
@@ -63,23 +63,24 @@ class Communicator {
   // Meets the other ranks and maps their memory. Blocks; throws when a peer is missing after the deadline
   // (SCCL_INIT_TIMEOUT_MS), when ranks disagree, or when abort() is called meanwhile.
   void connect();
-  // Where connect() cannot even be called: the other ranks are told why.
+  // Tells the other ranks why this rank failed before it could call connect().
   void fail_to_connect(const Error& error) noexcept;
 
-  // Waits for nothing: work on the host platform is complete when its call returns. Throws invalid_argument when
-  // called twice.
+  // Does not wait: work on the host platform is complete when its call returns. Throws invalid_argument if called
+  // twice.
   void finalize();
 
-  // From any thread, in any state: every wait of this communicator, and of one that is just being made from it, ends
-  // with an error soon after. Returns when its background work has ended.
+  // Allowed from any thread, in any state. Every wait of this communicator, and of a child that is being made from it,
+  // ends with an error soon after. Returns when the background work has ended.
   void abort() noexcept;
 
-  // Ends running calls, here and at the peers that wait for this rank; what remains possible is to make communicators
-  // from this one and to destroy it. Returns when no call runs any more.
+  // Ends running calls of this rank and of the peers that wait for this rank. Afterwards the communicator can only be
+  // destroyed, or be the parent of new communicators. Returns when no call runs any more.
   void revoke();
 
-  // Gives the memory that holds no state back to the system until resume(). All ranks must call it, then all the other;
-  // the caller has made sure of Lifecycle::check_usable, then of check_suspended.
+  // suspend() gives memory that holds no state back to the system until resume(). All ranks must call suspend(), and
+  // later all must call resume(). The caller has called Lifecycle::check_usable before suspend(), and check_suspended
+  // before resume().
   void suspend();
   void resume();
   MemoryUse memory_use() const;  // throws before init is over
@@ -87,25 +88,26 @@ class Communicator {
   Rank rank() const { return options_.rank; }
   int ranks() const { return options_.ranks; }
   int device() const { return options_.device; }
-  int place() const;  // after init: in the machine that SCCL_TOPO names
+  int place() const;  // after init: this rank's place in the machine that SCCL_TOPO names
   const CommunicatorOptions& options() const { return options_; }
   Lifecycle& lifecycle() { return lifecycle_; }
   const Lifecycle& lifecycle() const { return lifecycle_; }
 
-  // Work or init of this communicator failed: it can only be aborted or destroyed from now on, and its peers learn why.
+  // Records that work or init of this communicator failed. From now on the communicator can only be aborted, destroyed,
+  // or be the parent of new communicators. Its peers learn why.
   void record_failure(const Error& error) noexcept;
-  // abort() of this communicator also aborts `child`, as long as that exists and no other took its place.
+  // abort() of this communicator also aborts `child`, while `child` exists and is the child that was set last.
   void set_pending_child(const std::shared_ptr<Communicator>& child);
 
-  // The id by which new ranks come to grow(). Throws invalid_usage while the one before is unused.
+  // The id with which new ranks join grow(). Throws invalid_usage while the previous id is unused.
   UniqueId create_grow_id();
   void grow_id_was_used() { grow_id_pending_.store(false, std::memory_order_relaxed); }
 
   UserReductions& reductions() { return reductions_; }
 
-  // What follows is of a communicator that is ready.
+  // The following functions require a ready communicator.
   const Membership& membership() const { return *parts_.membership; }
-  // Calls on the host; null where calls run on a device.
+  // Runs calls on the host; null if calls run on a device.
   Executor* on_host() { return parts_.on_host.get(); }
   // Null on the host platform.
   DeviceExecutor* on_device() { return parts_.on_device.get(); }
@@ -114,8 +116,8 @@ class Communicator {
   ControlAllGather& control_all_gather() { return *parts_.control_all_gather; }
   OneSided& one_sided();  // throws before init is over
 
-  // Counts calls that run, so that revoke() can wait for their end. One thread at a time makes calls, so
-  // that the count needs no locked operation.
+  // Counts running calls, so that revoke() can wait for their end. Only one thread at a time makes calls, so the count
+  // needs no locked operation.
   class RunningCall {
    public:
     explicit RunningCall(Communicator& communicator) : running_(communicator.running_calls_) {
@@ -132,7 +134,7 @@ class Communicator {
   };
 
  private:
-  // What init makes; later parts refer to earlier ones.
+  // The objects that init makes. Later parts refer to earlier parts.
   struct Parts {
     Parts();
     ~Parts();
@@ -148,8 +150,7 @@ class Communicator {
   };
 
   void make_parts(Membership membership);
-  // The parts once init has made them, after which they stay; null before. connect() may be making them in the
-  // background.
+  // Null until init has made the parts; afterwards the parts stay. connect() may be making them in the background.
   const Parts* parts_if_made() const;
   void take_buffers_back() noexcept;
 
@@ -157,10 +158,10 @@ class Communicator {
   Lifecycle lifecycle_;
   std::atomic<int> running_calls_{0};
   std::atomic<bool> grow_id_pending_{false};  // orders nothing else
-  std::atomic<bool> meets_{false};  // connect() tells the others of a failure from then on; orders nothing else
+  std::atomic<bool> meets_{false};  // from then on connect() tells the other ranks of a failure; orders nothing else
   StopFlags stop_;
   UserReductions reductions_;
-  // Guards what follows against abort() from another thread; the thread that runs calls needs no lock.
+  // Guards the members below against abort() from another thread; the thread that runs calls needs no lock.
   mutable std::mutex mutex_;
   Parts parts_;
   std::weak_ptr<Communicator> pending_child_;

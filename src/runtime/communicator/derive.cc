@@ -41,17 +41,17 @@ class CheckEnd {
   ControlAllGather& parent_;
 };
 
-// Errors of its init number the ranks as the new communicator does; who reads them knows the parent's numbers.
+// Errors of the new communicator's init use its own rank numbers; the caller knows the parent's numbers.
 Error translated(const Error& error, const std::string& purpose, const std::vector<Rank>& members) {
   return Error(error.code(), fmt::format("{} ({}: ranks 0.. of the new communicator are ranks {} of its parent)",
                                          error.what(), purpose, fmt::join(members, ", ")));
 }
 
-// `members`: the ranks of `parent` that are to come; their death ends the wait for them.
+// `members`: the ranks of `parent` that must come. The death of a member ends the wait.
 std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::string& purpose,
                                             const std::vector<Rank>& members, CommunicatorOptions options) {
   options.watch = [&] {
-    // First: who was told of the disagreement may end because of it.
+    // This check comes first: a rank that learned of the disagreement may end because of it.
     parent.control_all_gather().check_not_in_call(purpose, members);
     parent.control_all_gather().check_alive(purpose, members);
   };
@@ -71,8 +71,8 @@ std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::str
   return child;
 }
 
-// The first of `members` makes the id, the others learn it. The board may be used again once all have met, and the
-// child's init is over for nobody before.
+// The first of `members` makes the id and announces it to the others. The board may be used again once all members have
+// met; the child's init ends on no rank before that.
 std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::string& purpose, Board board,
                                               std::uint64_t tag, const std::vector<Rank>& members,
                                               const ChildOptions& options) {
@@ -98,7 +98,7 @@ std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::s
   return connect_child(parent, purpose, members, std::move(made));
 }
 
-// Not zero, and different for lists that differ, for all that matters.
+// Not zero. Different lists practically always have different hashes.
 std::uint64_t hash_of(const std::vector<Rank>& ranks) {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const Rank rank : ranks) hash = (hash ^ static_cast<std::uint64_t>(rank)) * 0x100000001b3;
@@ -123,7 +123,7 @@ std::vector<Rank> survivors(const Communicator& parent, std::span<const int> exc
   return members;
 }
 
-// Who shares this rank's colour, by key; nobody for kNoColor. Collective over all ranks.
+// The ranks with this rank's color, ordered by key; none for kNoColor. Collective over all ranks.
 std::vector<Rank> members_of_color(Communicator& parent, int color, int key) {
   ControlAllGather& control_all_gather = parent.control_all_gather();
   if (color < 0 && color != kNoColor) {
@@ -162,8 +162,9 @@ std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, co
     control_all_gather.refuse(error.what());
     throw;
   }
-  // An allocation of another group's init may wait for all work of the device, and a kernel of this rank's next call on
-  // the parent for a rank of that group: on devices no rank goes on before all have their memory.
+  // On devices no rank goes on before all ranks have their memory. Otherwise an allocation in another child's init may
+  // wait for all work of the device, and a kernel of this rank's next call on the parent may wait for a rank of that
+  // child.
   control_all_gather.all_gather("ncclCommSplit", bytes_of(color), Deadline::in(init_timeout()));
   return child;
 }

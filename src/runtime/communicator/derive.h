@@ -1,5 +1,5 @@
-// Communicators made from another one (the caller has made sure of Lifecycle::check_parent): its ranks find one
-// another through its memory, agree on an id there, and then meet as the ranks of any communicator do.
+// Makes communicators from a parent communicator. The ranks agree on an id through the parent's shared memory, and then
+// meet like the ranks of any communicator. The caller has called Lifecycle::check_parent.
 #pragma once
 
 #include <memory>
@@ -22,16 +22,17 @@ struct ChildOptions {
 inline constexpr int kNoColor = -1;
 
 // One communicator for each color, its ranks ordered by key and then by rank in `parent`; null for kNoColor. All ranks
-// of `parent` must call it. Throws invalid_argument for another negative color, at the others invalid_usage then.
+// of `parent` must call it. Throws invalid_argument for another negative color; then the other ranks throw
+// invalid_usage.
 std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, const ChildOptions& options);
 
-// A communicator of the ranks that are not in `excluded`, in the same order; these must call it, and nobody else. Needs
-// nothing of the excluded ranks, which may be dead. Throws invalid_argument when `excluded` is empty, names a rank that
-// does not exist, or the caller.
+// A communicator of the ranks that are not in `excluded`, in the same order. Exactly these ranks must call it. The
+// excluded ranks take no part and may be dead. Throws invalid_argument if `excluded` is empty, or contains the caller
+// or a rank that does not exist.
 std::shared_ptr<Communicator> shrink(Communicator& parent, std::span<const int> excluded, const ChildOptions& options);
 
-// A communicator of `ranks` ranks, of which parent's are the first, in the same order; the new ranks init themselves
-// with `id`. All of parent's ranks must call it, at least one of them with the id.
+// A communicator of `ranks` ranks: first the parent's ranks, in the same order, then new ranks, which init with `id`.
+// All of the parent's ranks must call it, at least one of them with the id.
 std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::optional<UniqueId>& id,
                                    const ChildOptions& options);
 

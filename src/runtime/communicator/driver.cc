@@ -59,7 +59,7 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
       has_own ? options->timeout_ms : communicator.membership().timeout_ms);
 }
 
-// A call that has not ended in its first step.
+// For a call that has not ended in its first step.
 [[gnu::noinline]] void wait_for_end(Communicator& communicator, Executor::Progress progress) {
   Executor& executor = *communicator.on_host();
   const NoCancellation uncancelled;
@@ -112,7 +112,7 @@ ProfilerPlugin::Served served_by(const Executor& executor) {
   finish(communicator);
 }
 
-// On a device the host's part of a call ends when it is enqueued.
+// On a device the host's part of a call ends when the call is enqueued.
 [[gnu::cold]] std::optional<ProfiledWork>& begin_profiled(std::optional<ProfiledWork>& profiled,
                                                           Communicator& communicator,
                                                           std::span<const CollectiveRequest> collectives,
@@ -125,7 +125,7 @@ ProfilerPlugin::Served served_by(const Executor& executor) {
   return profiled;
 }
 
-// One communicator's way through its workload, when several share the thread.
+// How far one communicator has come with its workload, when several communicators share the thread.
 class GroupProgress {
  public:
   explicit GroupProgress(Workload& work)
@@ -176,7 +176,7 @@ class GroupProgress {
       for (const PutRequest& put : work_.puts) communicator().one_sided().put(put);
     });
   }
-  // No other communicator of this thread has anything left to do that the signals could depend on.
+  // Called when all other work of this thread's communicators is done: the signals may depend on that work.
   void wait_for_signals() {
     if (given_up_ || work_.waits.empty()) return;
     guarded(communicator(), [&] { communicator().one_sided().wait(work_.waits); });
@@ -202,7 +202,7 @@ class GroupProgress {
     finished_ = true;
     engine_.end();
   }
-  // True unless the call stands still.
+  // True if the call moved or is done.
   bool note(Executor::Progress progress) {
     if (progress == Executor::Progress::done) {
       running_ = false;
@@ -276,7 +276,7 @@ class GroupRun {
       bool moved = false;
       Executor* sleeper = nullptr;
       const auto poll = [&] {
-        // A turn may end the last call by its error: there is nothing left to sleep for.
+        // A turn may end the last call with an error: then there is nothing to wait for.
         moved = turn() || unfinished() == 0;
         if (!moved) (sleeper = &last().executor())->before_sleep();
         return moved;
@@ -331,7 +331,7 @@ StreamHandle stream_of(const Workload& work) {
   return work.waits.empty() ? nullptr : work.wait_stream;
 }
 
-// Another rank of the same device is given the same stream: their kernels must run side by side all the same.
+// Whether another rank of the same device uses the same stream. The kernels of both ranks must still run side by side.
 bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
   return std::any_of(all.begin(), all.end(), [&](const Workload* other) {
     return other != &work && stream_of(*other) == stream_of(work) &&
@@ -348,8 +348,8 @@ void prepare(Workload& work) {
   if (!work.waits.empty()) device.prepare(work.waits, work.wait_stream);
 }
 
-// Throws before anything is enqueued when a buffer is wrong. Of the communicators that fail later, the first one's
-// error; the others' kernels are enqueued all the same.
+// Throws before anything is enqueued if a buffer is wrong. If a communicator fails later, the other communicators'
+// kernels are still enqueued, and the first error is returned.
 std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   for (const Workload* work : all) {
     const DeviceExecutor& device = *work->communicator->on_device();
@@ -378,8 +378,8 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     running.emplace_back(*work->communicator);
     attempt(*work, [&] { prepare(*work); });
   }
-  // In turns: where hardware queues are few, a second call of one rank would stand before the first of another, and
-  // wait for it.
+  // One call of each rank in turn: with few hardware queues, a rank's second call could otherwise stand in a queue
+  // before another rank's first call, and wait for it.
   for (bool any = true; any;) {
     any = false;
     for (Workload* work : all) attempt(*work, [&] { any = work->communicator->on_device()->launch_next() || any; });
@@ -426,7 +426,7 @@ void drive(std::vector<Workload>& work) {
       on_device.push_back(&entry);
     else
       on_host.push_back(entry);
-  // Kernels first: what is enqueued runs while this thread serves the host's communicators.
+  // Kernels first: they run while this thread serves the communicators on the host.
   std::optional<Error> error = launch_all(on_device);
   try {
     if (!on_host.empty()) GroupRun(on_host).run();

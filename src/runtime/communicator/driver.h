@@ -25,8 +25,8 @@ struct Workload {
   std::vector<CollectiveRequest> collectives;
   std::vector<AskedCall> asked;  // collectives with options, in the same order
   std::vector<PointToPointRequest> transfers;
-  std::vector<PutRequest> puts;   // before the others
-  std::vector<SignalWait> waits;  // after the others
+  std::vector<PutRequest> puts;   // before collectives and transfers
+  std::vector<SignalWait> waits;  // after collectives and transfers
   StreamHandle wait_stream = nullptr;
   std::vector<gpu::ForeignStream> behind;  // on the host: everything comes after what is on them
 
@@ -38,8 +38,8 @@ struct Workload {
   }
 };
 
-// Returns when everything is done. A communicator that fails is marked so and its work dropped; the others' work still
-// ends (by data or by the failure reaching them); then the first error is thrown.
+// Returns when all work is done. If a communicator fails, it is marked as failed and its remaining work is dropped. The
+// other communicators' work still ends: it completes, or the failure reaches it. Then the first error is thrown.
 void drive(std::vector<Workload>& work);
 
 // The common case, without allocation: one call of one communicator.

@@ -32,7 +32,7 @@ double collective_us(const CollectiveRequest& request, const Membership& members
   return predictions.empty() ? 0 : predictions.front().time_us;
 }
 
-// All transfers of a group go at once; those with one peer in one direction share the way.
+// All transfers of a group run at once; transfers with the same peer in the same direction share a link.
 double transfers_us(const std::vector<PointToPointRequest>& transfers) {
   const topology::Link link = topology::host(2).links.front();
   std::map<std::pair<Direction, Rank>, double> by_way;

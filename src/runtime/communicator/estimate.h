@@ -7,8 +7,8 @@
 
 namespace sccl::runtime {
 
-// Microseconds, by the simulator on the communicators' links (the host's with assumed figures, or those of SCCL_TOPO):
-// the work of one communicator one after another, that of different ones at the same time.
+// Microseconds, simulated on the communicators' links (the host's with assumed figures, or those of SCCL_TOPO). The
+// operations of one communicator run one after another; different communicators run at the same time.
 double estimate_us(const std::vector<Workload>& work);
 
 }  // namespace sccl::runtime

@@ -27,8 +27,8 @@ struct Setup {
   std::function<void()> run;
 };
 
-// Of this thread: how many groups are open, one within another. It stands outside of Group because every call looks at
-// it, and a Group is made when a thread first uses one.
+// How many nested groups this thread has open. The depth is not a member of Group, because every call reads the depth
+// and a thread's Group is made at its first use.
 constinit thread_local int depth = 0;
 
 struct Group {
@@ -75,7 +75,7 @@ std::optional<Error> error_of(const std::function<void()>& action) {
   return std::nullopt;
 }
 
-// Every rank's setup blocks until the others have come, so each subject needs a thread of its own.
+// Every rank's setup blocks until the other ranks have come, so each subject needs a thread of its own.
 void run_setups(const std::vector<Setup>& setups, const std::vector<Subject>& subjects) {
   std::vector<std::optional<Error>> errors(subjects.size());
   const auto run_one = [&](std::size_t i) {
@@ -88,7 +88,7 @@ void run_setups(const std::vector<Setup>& setups, const std::vector<Subject>& su
   });
   if (!no_thread)
     run_one(0);
-  else  // those that have begun wait for the others
+  else  // setups that have begun wait for the other subjects
     for (const Subject& subject : subjects) subject->fail_to_connect(*no_thread);
   for (std::thread& thread : threads) thread.join();
   if (no_thread) throw Error(*no_thread);
@@ -108,21 +108,21 @@ bool any_failed(const std::vector<Subject>& subjects) {
                      [](const Subject& subject) { return subject->lifecycle().failed(); });
 }
 
-// Calls on devices are only enqueued, which waits for nobody: by the calling thread, whose default stream may be its
-// own.
+// The calling thread itself enqueues calls on devices: enqueueing waits for no rank, and the thread may have a default
+// stream of its own.
 bool all_on_devices(const std::vector<Subject>& subjects) {
   return std::all_of(subjects.begin(), subjects.end(),
                      [](const Subject& subject) { return subject->on_device() != nullptr; });
 }
 
-// Now, or in the background when the communicators are non-blocking; these learn of a failure then.
+// Runs `action` now, or in the background if the communicators are non-blocking; then a failure is recorded in them.
 Completion run(const std::vector<Subject>& subjects, std::function<void()> action) {
   check_blocking_alike(subjects);
   if (subjects.front()->options().blocking) {
     action();
     return Completion::done;
   }
-  // Known before it begins: an abort() from now on waits for its end.
+  // The communicators know the job before it begins: an abort() from now on waits for the job's end.
   const std::shared_ptr<Job> job = Job::prepare();
   for (const Subject& subject : subjects) subject->lifecycle().background().begin(job);
   const auto not_begun = error_of([&] {

@@ -1,4 +1,4 @@
-// Thread-local groups: what is submitted between start and end runs at the outermost end.
+// Thread-local groups: calls that are submitted between start and end run at the outermost end.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ namespace sccl::runtime {
 
 class Communicator;
 
-// Whether what was asked for is done when the call returns. Work of non-blocking communicators goes on after it; the
-// communicators tell when it has ended (Lifecycle::async_error).
+// Whether the work is done when the call returns. Work of non-blocking communicators continues;
+// Lifecycle::async_error tells when it has ended.
 enum class Completion : std::uint8_t { done, in_progress };
 
 void group_start();
 
-// At the outermost end: makes the communicators that were asked for (those of different subjects at the same time), or
-// runs all queued work of this thread. Throws the group's first error after discarding what was queued; invalid_usage
-// when no group is open. The group is closed in every case.
+// At the outermost end: makes the queued communicators (for different subjects at the same time), or runs all queued
+// work of this thread. If the group has an error, discards the queue and throws the first error; throws invalid_usage
+// if no group is open. The group is closed in every case.
 Completion group_end();
 
-// Closes the group as group_end() does, but runs nothing; returns what was queued.
+// Closes the group as group_end() does, but runs nothing; returns the queued work.
 std::vector<Workload> group_discard();
 
 bool in_group();
@@ -33,8 +33,8 @@ bool in_group();
 // Marks this thread's group as failed: the outermost end throws `error` and runs nothing. No effect outside a group.
 void group_fail(const Error& error);
 
-// Outside a group these act at once; inside they queue. Arguments have been checked by the caller for NULL
-// communicators and enum ranges; rank, root and peer ranges are checked here.
+// Outside a group these functions act at once; inside a group they queue. The caller has checked for NULL communicators
+// and enum ranges; these functions check the ranges of rank, root and peer.
 Completion submit_init(const std::shared_ptr<Communicator>& communicator);
 Completion submit(const std::shared_ptr<Communicator>& communicator, const CollectiveRequest& request);
 // With what a program asks for with this call. Throws invalid_usage, before any rank is told, where an algorithm that
@@ -48,8 +48,8 @@ Completion submit(const std::shared_ptr<Communicator>& communicator, const PutRe
 Completion submit(const std::shared_ptr<Communicator>& communicator, std::vector<SignalWait> waits,
                   StreamHandle stream);
 
-// Anything else that needs all ranks, such as making a communicator from `subject`. What concerns one subject happens
-// in the order of submission.
+// Other set-up that needs all ranks, such as making a communicator from `subject`. Set-ups of one subject run in the
+// order of submission.
 Completion submit_setup(const std::shared_ptr<Communicator>& subject, std::function<void()> setup);
 
 }  // namespace sccl::runtime

@@ -19,11 +19,11 @@ std::shared_ptr<Job> Job::start(std::function<void()> work) {
 
 void Job::begin(std::function<void()> work) {
   try {
-    // Detached: whoever needs its end waits for `done_`, and a process may exit before.
+    // Detached: a thread that needs the end waits for `done_`, and the process may exit before the end.
     start_thread([job = shared_from_this(), work = std::move(work)]() mutable {
       current = job.get();
       work();
-      work = nullptr;  // what it kept alive goes before anybody is told that it is over
+      work = nullptr;  // destroys what `work` kept alive before any thread learns of the end
       job->end();
     }).detach();
   } catch (...) {

@@ -1,4 +1,4 @@
-// Work that goes on after the non-blocking call that began it has returned.
+// Work that continues after the non-blocking call that began it has returned.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@ class Job : public std::enable_shared_from_this<Job> {
   // `work` must not throw. Throws system_error when no thread can be started; `work` has not begun then.
   static std::shared_ptr<Job> start(std::function<void()> work);
 
-  // The same in two steps, so that whoever may wait for the job knows it before it begins. A job that could not be
-  // started has ended.
+  // The same in two steps, so that waiting threads can know the job before it begins. A job that could not be started
+  // counts as ended.
   static std::shared_ptr<Job> prepare() { return std::make_shared<Job>(); }
   void begin(std::function<void()> work);
 
@@ -30,12 +30,12 @@ class Job : public std::enable_shared_from_this<Job> {
   bool done_ = false;
 };
 
-// The work of one non-blocking communicator that goes on. begin() comes before the job begins and end() last of all it
-// does. For any thread.
+// The background work of one non-blocking communicator. begin() is called before the job begins; end() is the last
+// action of the job. Thread-safe.
 class BackgroundWork {
  public:
   void begin(std::shared_ptr<Job> job);
-  // What the work wrote is visible to a caller that sees its end; pairs with running().
+  // A caller that sees the end of the work also sees the work's stores; pairs with running().
   void end() { running_.store(false, std::memory_order_release); }
   bool running() const { return running_.load(std::memory_order_acquire); }
   // Returns when no work is left.

@@ -1,4 +1,4 @@
-// The state of a communicator: which calls it allows now, and why it allows no more.
+// The state of a communicator: which calls it allows now, and why it refuses others.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace sccl::runtime {
 
-// What ncclCommGetAsyncError tells while work goes on in the background.
+// What ncclCommGetAsyncError returns while background work runs.
 inline constexpr int kInProgress = 7;
 
 // For any thread.
@@ -27,29 +27,29 @@ class Lifecycle {
   BackgroundWork& background() { return background_; }
 
   // The code of the first error that this communicator met, else kInProgress while background work runs, else 0.
-  // Takes no lock, but waits while the buffers of a call that failed are taken back: a caller that sees the code may
-  // free them, and a stream that has ended because of the failure finds it told.
+  // Takes no lock, but waits while the buffers of a failed call are taken back: a caller that sees the code may free
+  // them. If a stream has ended because of the failure, the code is visible already.
   int async_error() const;
 
-  // Throw unless the communicator is ready: what is wrong with it, and why.
+  // Throws unless the communicator is ready. The error tells the state and its reason.
   void check_usable() const {
     if (now() != State::ready || background_.running()) [[unlikely]]
       fail_unusable();
   }
-  // The same for making communicators from this one, which a revoked or failed one still allows.
+  // The same for making communicators from this one. A revoked or failed communicator still allows that.
   void check_parent() const;
-  // And for resume().
+  // The same for resume().
   void check_suspended() const;
   [[noreturn, gnu::cold]] void fail_unusable() const;
 
-  // No effect in another state than `from`. False then.
+  // False, without effect, if the state is not `from`.
   bool enter(State from, State to);
   void abort() { state_.store(State::aborted, std::memory_order_release); }
   void revoke() { state_.store(State::revoked, std::memory_order_release); }
-  // After a revocation: the errors of calls that it ended are none.
+  // After a revocation: calls that the revocation ended have not failed.
   void forget_error() { async_error_.store(0, std::memory_order_release); }
 
-  // A failure is recorded in three steps: its text, its code, and after the caller has taken the buffers back, the end.
+  // A failure is recorded in three steps: its text; its code; and the end, after the caller has taken the buffers back.
   void note_text(const char* text);
   void begin_failure(ErrorCode code);
   void end_failure();

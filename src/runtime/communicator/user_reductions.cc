@@ -7,7 +7,7 @@
 namespace sccl::runtime {
 
 int UserReductions::create(DataType type, std::uint64_t scalar_bits, const void* scalar_pointer) {
-  // Handles are unique in the process, so that one communicator's is unknown to every other.
+  // Handles are unique in the process, so that no communicator knows the handles of another.
   static std::atomic<int> next_handle{kFirstUserOp};
   const int handle = next_handle.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);

@@ -9,14 +9,15 @@
 
 namespace sccl::runtime {
 
-// Of one communicator; for any thread.
+// The user reductions of one communicator. Thread-safe.
 class UserReductions {
  public:
-  // Returns a handle >= 5, unknown to every other communicator. `scalar_bits` in the low bytes when `scalar_pointer` is
-  // NULL, else the scalar is read from the pointer when the data is.
+  // Returns a handle >= 5 that no other communicator knows. If `scalar_pointer` is NULL, the scalar is in the low bytes
+  // of `scalar_bits`; else the scalar is read from the pointer when the data is read.
   int create(DataType type, std::uint64_t scalar_bits, const void* scalar_pointer);
   void destroy(int handle);
-  // What a caller's op handle stands for; invalid_argument for a handle that was not made here or for another type.
+  // The reduction that a caller's op handle names. Throws invalid_argument for a handle that was not made here, or was
+  // made for another type.
   Reduction resolve(int handle, DataType type) const {
     if (handle >= 0 && handle < kFirstUserOp) [[likely]]
       return {static_cast<ReduceOp>(handle), 0, nullptr};
