@@ -117,8 +117,8 @@ void Communicator::Parts::leave(Presence how) {
     membership->control.withdrawal().await_release();
 }
 
-// Shows the failure to the peers and takes the buffers back from them. On a device, take_buffers_back() takes the
-// buffers back.
+// Shows the failure to the peers. For calls on the host, also takes the buffers back from the peers; for calls on a
+// device, take_buffers_back() does so.
 void Communicator::Parts::publish(const Error& error) const {
   membership->control.health().publish_fault(static_cast<int>(error.code()), error.what());
   if (on_host) on_host->withdraw();

@@ -12,11 +12,11 @@ constexpr std::size_t kBounceBudgetBytes = 256 * 1024;
 constexpr std::size_t kLeastDirectSliceBytes = 16 * 1024;
 constexpr std::size_t kMostDirectSliceBytes = 256 * 1024;
 constexpr std::size_t kMostBounceBytes = 2 * 1024 * 1024;  // when slices of another size are asked for
-// Lanes with slices as long take turns after every slice. One that filled all its slots first would have its peer wait
-// for the slots that another lane is to empty; for less, turns cost more than such waiting.
+// Lanes whose slices have at least this length take turns after every slice. If one lane filled all its slots first,
+// its peer would wait for slots that another lane has to empty. With shorter slices the turns cost more than that wait.
 constexpr std::size_t kLeastTurnBytes = 32 * 1024;
-// Between two ranks slots that were written longer ago cost less to take from the peer, while all of them stay in the
-// cache.
+// Between two ranks, a slot costs less to take from the peer if the slot was written longer ago, while all slots stay
+// in the cache.
 constexpr std::size_t kMostDeepBytesOfTwo = 16 * 1024;
 
 std::size_t up_to_line(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -27,7 +27,7 @@ bool CallGeometry::fit(const CollectiveRequest& request, const Choice& choice, c
   const Origin origin{&plan,         choice.form,  choice.protocol, choice.slice_bytes,
                       request.count, request.type, sees_buffers};
   if (origin == origin_) return false;
-  origin_ = {};  // until the geometry is whole
+  origin_ = {};  // until the geometry is complete
   make(request, choice, plan, sees_buffers);
   origin_ = origin;
   return true;
@@ -47,14 +47,14 @@ CallGeometry::Extent CallGeometry::place_chunks(const CollectiveRequest& request
   return extent;
 }
 
-// Data that does not stay in caches need not go there.
+// Data that will not stay in the caches is stored past them.
 bool CallGeometry::leaves_caches(const CollectiveRequest& request, const Extent& extent, bool sees_buffers) const {
   const CollectiveInfo& about = info(request.collective);
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   const auto [least, most] = std::minmax(extent.input_end, extent.output_end);
   const std::size_t all_elements = about.rooted ? most + least * (ranks - 1) : (least + most) * ranks;
-  // A copy by the system leaves its part of the result in the caches; streaming stores for the local part beside it
-  // cost a third more.
+  // A copy by the system leaves its part of the result in the caches. Streaming stores for the local part then cost a
+  // third more.
   const bool copied_by_system = shape_.touches_peers && !about.reduces && !sees_buffers;
   return all_elements * size_bytes(request.type) >= membership_.settings.stream_bytes && !copied_by_system;
 }
@@ -90,7 +90,7 @@ void CallGeometry::make(const CollectiveRequest& request, const Choice& choice, 
   const std::size_t slice = slice_bytes(choice);
   shape_.bounce_bytes = shape_.touches_peers ? slice : 0;
   shape_.streamed_bytes = leaves_caches(request, extent, sees_buffers) ? extent.output_end * element_bytes : 0;
-  // In a call in place everything that is written is some rank's result.
+  // If the peers' buffers are used in place, every store goes to some rank's result.
   shape_.streams_everything = shape_.touches_peers && sees_buffers && shape_.streamed_bytes > 0;
   const bool ll =
       choice.protocol == ProtocolChoice::ll && longest_bytes <= MemoryLayout::inline_message_bytes(shape_.kind);

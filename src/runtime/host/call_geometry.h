@@ -1,5 +1,6 @@
 // The geometry of a call: where its chunks lie, how long slices are, which kind of ring carries them, whether results
-// go past the caches. Worked out from the request and what serves it; the same geometry again costs a comparison.
+// are stored past the caches. It is computed from the request, the choice and the plan; if none has changed, fit()
+// costs one comparison.
 #pragma once
 
 #include <vector>
@@ -13,13 +14,13 @@
 
 namespace sccl::runtime {
 
-// Everything that stepping a call's lanes needs to know beside its program and connections.
+// What LaneProgress needs to know of a call besides its program and connections.
 struct HostShape {
   MemoryLayout::RingKind kind = MemoryLayout::RingKind::collective;
-  bool touches_peers = false;      // reads and writes their buffers
+  bool touches_peers = false;      // reads and writes the peers' buffers
   bool lanes_in_turn = false;      // a slice of each lane, in turn
-  bool moves_together = false;     // what lanes can move at a time is moved in one loop
-  std::size_t streamed_bytes = 0;  // of the receive buffer past the caches: all, or none
+  bool moves_together = false;     // one loop moves the data of all lanes that can go on
+  std::size_t streamed_bytes = 0;  // bytes of the receive buffer that are stored past the caches: all or none
   bool streams_everything = false;
   // Room for one operation.
   std::size_t operands = 0;
@@ -29,11 +30,11 @@ struct HostShape {
 
 class CallGeometry {
  public:
-  // `membership` must outlive it.
+  // `membership` must outlive this object.
   explicit CallGeometry(const Membership& membership) : membership_(membership) {}
 
-  // `sees_buffers`: peers' buffers are used in place where the form is direct, not through the system. True when the
-  // geometry is another one than before. The buffers and the signature are the caller's to set in call().
+  // `sees_buffers`: if the form is direct, peers' buffers are used in place and not through the system. Returns true if
+  // the geometry has changed. The caller sets the buffers and the signature in call().
   bool fit(const CollectiveRequest& request, const Choice& choice, const Plan& plan, bool sees_buffers);
   void fit(const TransferBatch& batch);
 
@@ -42,7 +43,7 @@ class CallGeometry {
   const HostShape& shape() const { return shape_; }
 
  private:
-  // What the geometry of a collective follows from.
+  // The values that determine the geometry of a collective.
   struct Origin {
     const Plan* plan = nullptr;
     Form form = Form::slots;
@@ -54,7 +55,7 @@ class CallGeometry {
     bool operator==(const Origin&) const = default;
   };
   struct Extent {
-    std::size_t longest = 1;  // chunk; all in elements
+    std::size_t longest = 1;  // of the chunks; all three in elements
     std::size_t input_end = 0;
     std::size_t output_end = 0;
   };

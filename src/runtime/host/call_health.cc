@@ -13,9 +13,9 @@
 namespace sccl::runtime {
 namespace {
 
-// So long messages of another host may take longer than the news that their sender has completed the call, or has left.
+// Messages from another host may arrive this much later than the news that their sender completed the call or left.
 constexpr double kLateMessagesSeconds = 2.0;
-// The same of a process that has ended in the middle of a call: what it had sent lies in this host's buffers.
+// The same for a process that ended in the middle of a call: its messages are already in this host's buffers.
 constexpr double kLastMessagesSeconds = 0.02;
 constexpr std::chrono::milliseconds kLastMessages{20};
 // So long the news of a peer's call may come after its message.
@@ -47,7 +47,7 @@ Progress CallHealth::check(WaitingCall& call, LateMessages late) const {
     fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", own(), text(call));
   if (stop_.revoked.load(std::memory_order_acquire))  // pairs with Communicator::revoke
     fail(ErrorCode::invalid_usage, "rank {} was revoked while in {}", own(), text(call));
-  // Peers see only waits that are long enough to come here.
+  // Only long waits reach this point, so peers see only long waits.
   control_.calls().note_waits(call.waits());
   bool moved = false;
   for (Rank rank = 0; rank < control_.members().ranks(); ++rank) {
@@ -66,7 +66,7 @@ Progress CallHealth::check_peer(WaitingCall& call, Rank rank, LateMessages late)
     if (const Progress progress = check_completed(call, *mine, rank); progress != Progress::idle) return progress;
     check_gathering(*mine, rank);
   }
-  // What the peer sent before it left may have arrived since the lanes were last stepped.
+  // Messages that the peer sent before it left may have arrived since the lanes were last stepped.
   if (!health.is_gone(rank) || !waits_for(call, rank)) return Progress::idle;
   const Progress progress = call.advance();
   if (progress == Progress::done || !waits_for(call, rank)) return progress;
@@ -124,7 +124,7 @@ Progress CallHealth::check_completed(WaitingCall& call, const CallSignature& min
        own(), mine.text(), mine.sequence, rank, control_.calls().entered(rank));
 }
 
-// A peer that waits for this rank in a Split or the like, and has not made this call, never will.
+// A peer that has not made this call, and waits for this rank in a Split or the like, will never make this call.
 void CallHealth::check_gathering(const CallSignature& mine, Rank rank) const {
   const Boards boards = control_.boards();
   const std::uint64_t record = boards.gathering(rank);
@@ -137,16 +137,16 @@ void CallHealth::check_gathering(const CallSignature& mine, Rank rank) const {
        own(), mine.text(), mine.sequence, rank);
 }
 
-// A rank that only sends in a rooted call meets no message of its peers that could disagree. Of two ranks that
-// disagree, the one that entered later finds the other's record here: both published theirs before the fence that ends
-// an operation, and read the other's after it.
+// A rank that only sends in a rooted call receives no message that could show a disagreement. Of two ranks that
+// disagree, the rank that entered later finds the other's record here: each rank publishes its record before the fence
+// that ends an operation, and reads the other's record after the fence.
 void CallHealth::compare_all(const CallSignature& mine) const {
   host::full_fence();
   for (Rank rank = 0; rank < control_.members().ranks(); ++rank)
     if (rank != own()) control_.calls().compare(rank, mine);
 }
 
-// Where both of two ranks only sent, their next message tells that they disagreed.
+// If two ranks both only sent in a call, their next message shows that they disagreed.
 void CallHealth::compare_past(const CallSignature& mine, Rank rank) const {
   if (mine.sequence > 1) control_.calls().compare(rank, 1, mine.sequence - 1);
 }

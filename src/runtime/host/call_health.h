@@ -1,5 +1,5 @@
-// The slow half of waiting on the host: what a rank finds out that waits, or that was told what it did not expect. It
-// throws when this rank was aborted, when a peer failed, left or died, and when ranks are in different calls.
+// The slow half of waiting on the host: the checks of a rank that waits, or that received an unexpected message. They
+// throw if this rank was aborted, if a peer failed, left or died, and if ranks are in different calls.
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,14 @@
 
 namespace sccl::runtime {
 
-// The call in progress, as its health is asked for.
+// The call in progress, as CallHealth sees it.
 class WaitingCall {
  public:
   virtual ~WaitingCall() = default;
   // Null for a batch of Send and Recv, which has no common signature.
   virtual const CallSignature* signature() const = 0;
   virtual std::vector<LaneWait> waits() const = 0;
-  // One more turn.
+  // One more turn of the call.
   virtual Progress advance() = 0;
 };
 
@@ -66,13 +66,13 @@ class CallHealth {
   bool is_stopped() const {
     return stop_.abort.load(std::memory_order_relaxed) || stop_.revoked.load(std::memory_order_relaxed);
   }
-  // A collective whose ranks may finish without each other has ended here.
+  // Called when this rank has ended a collective whose ranks may finish without each other.
   void compare_all(const CallSignature& mine) const;
   [[noreturn]] void fail_mismatch(const WaitingCall& call, Rank peer) const;
   [[noreturn]] void fail_transfer(const WaitingCall& call, Rank peer, int error) const;
   // "AllReduce(count=4, float, sum) as call 7, waiting for rank 3"
   static std::string text(const WaitingCall& call);
-  // In ascending order, each once.
+  // In ascending order, each rank once.
   static std::vector<Rank> awaited(const WaitingCall& call);
 
  private:

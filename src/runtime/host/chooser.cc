@@ -14,9 +14,10 @@
 namespace sccl::runtime {
 namespace {
 
-// Of the records of trials: a rank may be that many ahead of one that has not read them yet.
+// The most trials whose times have not been read. A rank may be this many trials ahead of a rank that has not read the
+// records of these trials yet.
 constexpr std::size_t kMostPending = Trials::kKept / 2;
-// Rooted calls wait for another call to make their times readable, maybe in vain.
+// The times of rooted calls become readable only after a call of another kind, which may never come.
 constexpr std::size_t kMostRootedPending = 2;
 
 std::uint64_t now_ns() {
@@ -24,7 +25,7 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
 }
 
-// Nobody completes it before everybody has begun it.
+// No rank completes such a call before all ranks have begun it.
 bool joins_all(Collective collective) { return !info(collective).rooted; }
 
 bool order_matters(const CallSignature& call) { return info(call.collective).reduces && info(call.type).floating; }
@@ -159,7 +160,7 @@ void Chooser::serve_wish(Entry& entry, const CallWish& wish, const char* why) {
   log_entry(entry, why);
 }
 
-// Nothing is measured: in place is one pass over the data, and nobody needs less.
+// Nothing is measured: a call in place makes one pass over the data, and no candidate needs less.
 std::unique_ptr<Chooser::Entry> Chooser::make_mapped_entry(const TuningKey& key) {
   auto entry = std::make_unique<Entry>();
   entry->key = key;
@@ -178,7 +179,7 @@ void Chooser::settle_at_once(Entry& entry) {
   entry.settled = true;
 }
 
-// A choice of the cache must be one that this communicator could have made itself.
+// A choice from the cache is used only if this communicator could have made it itself.
 bool Chooser::take_measured(Entry& entry) {
   const Settings& settings = membership_.settings;
   if (settings.tune == TuneMode::off || !settings.algorithm(entry.key.collective).empty() ||
@@ -207,8 +208,8 @@ bool Chooser::take_measured(Entry& entry) {
   return true;
 }
 
-// A search ends when it ends: from run to run the switch comes at another call. So where sums are concerned, only who
-// allows other orders of summation gets its result.
+// A search takes a different time in every run, so the switch to its result comes at a different call. Therefore
+// reductions use the result only if the user allows other orders of summation.
 void Chooser::want_better(const TuningKey& key) {
   const bool may_switch = !info(key.collective).reduces || membership_.settings.sum_order == SumOrder::free;
   if (background_synthesis_ && may_switch && membership_.settings.algorithm(key.collective).empty())
@@ -234,7 +235,7 @@ void Chooser::interrupt() {
   if (background_synthesis_) background_synthesis_->interrupt();
 }
 
-// Those whose results have other bits than the first one's leave, unless the user allows that.
+// Removes candidates whose results differ in bits from those of the first candidate, unless the user allows that.
 void Chooser::keep_same_sums(std::vector<Ranked>& ranked, const Question& question) {
   if (membership_.settings.sum_order == SumOrder::fixed)
     runtime::keep_same_sums(ranked, question, plans_, schedule_model_.get());

@@ -1,8 +1,8 @@
 // Which plan serves each call of a communicator. Every rank computes the same answer without asking the others.
 //
 // A call belongs to an entry: collective, root, size class, and whether the order of summation matters. An entry is
-// settled at once when there is one candidate, or a measured choice in the cache; with SCCL_TUNE=online the candidates
-// race (autotuner.h). What a race needs is times that all ranks know alike at the same call, without waiting:
+// settled at once if there is one candidate, or a measured choice in the cache. With SCCL_TUNE=online the candidates
+// race (autotuner.h). A race needs times that all ranks know at the same call, without waiting:
 //
 //   call          j            j+1                      k > j+1
 //   every rank    is timed,    a call in which every    has left call j+1, so every rank has entered it
@@ -10,8 +10,8 @@
 //                 it began     of every other           all records of j are read, and the race takes
 //                 and ended    (AllReduce, ...)         last end - last begin
 //
-// Which calls are timed, and which of them can be read, follows from the sequence of calls alone. A program that makes
-// rooted calls only gives no such moment, and stays with what was predicted.
+// Which calls are timed, and when their times can be read, follows from the sequence of calls alone. A program that
+// makes only rooted calls has no such call j+1, and keeps the predicted choice.
 //
 // The path of a settled call allocates nothing and takes no lock.
 #pragma once
@@ -38,15 +38,15 @@ namespace sccl::runtime {
 
 class Chooser {
  public:
-  // What serves a call; stays valid until the next begin().
+  // The choice and the plan that serve a call; valid until the next begin().
   struct Served {
     Choice choice;
     const Plan* plan = nullptr;
   };
 
-  // `membership` must outlive it.
+  // `membership` must outlive the chooser.
   explicit Chooser(const Membership& membership);
-  // Rank 0 keeps what was measured in the cache.
+  // Rank 0 stores the measured choices in the cache.
   ~Chooser();
   Chooser(const Chooser&) = delete;
   Chooser& operator=(const Chooser&) = delete;
@@ -67,13 +67,13 @@ class Chooser {
   bool at_rest() const {
     return !background_synthesis_ && pending_.empty() && last_entry_ != nullptr && last_entry_->settled;
   }
-  // What serves the call that began last; null before the first.
+  // The choice for the call that began last; null before the first call.
   const Choice* served() const { return last_entry_ == nullptr ? nullptr : &last_entry_->serving.choice; }
-  // It is complete on this rank.
+  // The call is complete on this rank.
   void end() {
     if (timed_) note_end();
   }
-  // From any thread: background work ends soon.
+  // Ends background work soon. For any thread.
   void interrupt();
 
  private:
@@ -82,7 +82,7 @@ class Chooser {
     Question question;
     std::vector<Ranked> ranked;
     std::vector<Served> entrants;          // plans are made when their turn comes
-    std::unique_ptr<Autotuner> autotuner;  // none when settled from the beginning
+    std::unique_ptr<Autotuner> autotuner;  // null if the entry was settled from the beginning
     Served serving;
     bool settled = false;
   };
@@ -124,7 +124,7 @@ class Chooser {
   SharedPlans shared_plans_;
   PlanCache plans_;
   const bool tracing_;
-  std::unique_ptr<ScheduleModel> schedule_model_;              // when the user has named the links
+  std::unique_ptr<ScheduleModel> schedule_model_;              // null unless the user has named the links
   std::unique_ptr<BackgroundSynthesis> background_synthesis_;  // likewise
   std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> entries_;
   std::map<std::pair<std::uint64_t, CallWish>, std::unique_ptr<Entry>> wished_;  // with single calls
@@ -132,11 +132,11 @@ class Chooser {
   std::uint64_t last_key_ = ~std::uint64_t{0};
   Entry* last_entry_ = nullptr;
 
-  bool timed_ = false;  // the call in progress
+  bool timed_ = false;  // whether the call in progress is timed
   std::uint64_t begin_ns_ = 0;
   std::uint64_t trials_ = 0;
   std::deque<Trial> pending_;
-  std::uint64_t last_joining_call_ = 0;  // in which every rank needed something of every other
+  std::uint64_t last_joining_call_ = 0;  // the last call in which every rank needed something of every other rank
   TuningTable measured_;
   std::vector<TraceLine> trace_;
 };

@@ -1,5 +1,5 @@
-// The connections of a rank on the host, made once by its transports. A program's connection numbers are places in the
-// table that belongs to its kind of ring (program/connections.h).
+// The connections of a rank on the host, made once by its transports. A program's connection numbers are indices into
+// the table of its ring kind (program/connections.h).
 #pragma once
 
 #include <memory>
@@ -15,24 +15,24 @@ namespace sccl::runtime {
 
 class HostConnections {
  public:
-  // `membership` must outlive it. Throws internal_error for a peer that no transport reaches.
+  // `membership` must outlive this object. Throws internal_error for a peer that no transport reaches.
   explicit HostConnections(const Membership& membership);
 
-  // As a program of this kind numbers them.
+  // The connections in the order in which programs of this ring kind number them.
   std::span<kernels::HostConnection> of(MemoryLayout::RingKind kind);
   std::span<kernels::HostConnection> all() { return ends_; }
 
-  // To the ranks of other hosts; null: there are none.
+  // The transport to the ranks of other hosts; null if there are none.
   NetTransport* between_hosts() const { return between_hosts_; }
 
-  // From now on peers' buffers lie where they were mapped.
+  // From now on the connections use peers' buffers at their mapped addresses.
   void map_buffers(const MappedBuffers& mapped);
   void unmap_buffers();
   bool maps_buffers() const { return maps_buffers_; }
-  // Of the peers' buffers, by rank; null where none are mapped.
+  // The address shifts of the peers' buffers, by rank; null if no buffers are mapped.
   const device::u64* input_shifts() const { return maps_buffers_ ? input_shifts_.data() : nullptr; }
   const device::u64* output_shifts() const { return maps_buffers_ ? output_shifts_.data() : nullptr; }
-  // Every peer's buffers are used in place, and not through the system.
+  // Whether every peer's buffers are used in place, and not through the system.
   bool sees_peers_buffers() const { return maps_buffers_ || membership_.reach == Reach::shared_space; }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kReasonTime{500};
 constexpr std::chrono::seconds kDrainLimit{5};
 
-// Ranks of one process have one another's addresses anyway; SCCL_TOPO's links are to be kept to.
+// No buffers are mapped if all ranks share an address space, or if SCCL_TOPO names the links to use.
 MappedBuffers::Scope mapped_scope(const Membership& membership) {
   const bool possible = membership.ranks > 1 && membership.settings.direct_allowed && !membership.topology &&
                         membership.reach != Reach::shared_space && !membership.on_device;
@@ -99,15 +99,15 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers)
                         !mapped_.may_concern(bytes) && own_wish() == nullptr;
 }
 
-// Programs make the same call again and again. Then the choice and the geometry stand, and only the buffers and the
-// number of the call are new. As this follows from the calls alone, it is so on every rank.
+// Programs often repeat the same call. Then the choice and the geometry stay, and only the buffers and the number of
+// the call are new. The answer follows from the sequence of calls alone, so it is the same on every rank.
 bool Executor::repeats(const CollectiveRequest& request) const {
   const CallSignature& last = current_.signature;
   return current_.repeatable && request.count == last.count && request.collective == last.collective &&
          request.type == last.type && request.reduction.op == last.op && request.root == last.root;
 }
 
-// Ranks that disagree are told when a message of another call arrives, or when one waits: looking at every peer's
+// A disagreement of ranks is found when a message of another call arrives, or when a rank waits: reading every peer's
 // record in every call costs more than the call.
 void Executor::begin_again(const CollectiveRequest& request) {
   current_.signature.sequence = ++count_;
@@ -179,7 +179,7 @@ void Executor::trace_progress(Progress progress) {
   if (progress == Progress::done) trace_->end();
 }
 
-// A step between what the engine has brought and what it is to take away.
+// First takes the messages that the engine received, then steps the lanes, then gives the engine messages to send.
 Executor::Progress Executor::step_lanes() {
   const bool came = net_->receive();
   const Progress progress = lanes_.step();
@@ -218,7 +218,8 @@ bool Executor::use_remote_peers(const kernels::FlatProgram& program,
   return any;
 }
 
-// The control plane knows why a connection ended, a moment later: its text comes first.
+// The control plane knows why a connection ended, but a moment later than the engine. So the engine's text is used only
+// after that moment.
 Executor::Progress Executor::check_health() {
   const Progress progress = health_.check(*this);
   if (!has_engine_ || progress != Progress::idle) return progress;

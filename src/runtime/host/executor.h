@@ -1,6 +1,5 @@
-// Runs one rank's calls on the host: asks which plan serves a call, binds it to buffers and connections, and steps its
-// lanes. A call in progress gives the thread back whenever no lane can go on, so that one thread can drive several
-// ranks.
+// Runs one rank's calls on the host: asks which plan serves a call, binds the plan to buffers and connections, and
+// steps its lanes. step() returns when no lane can go on, so that one thread can drive several ranks.
 #pragma once
 
 #include <atomic>
@@ -31,7 +30,7 @@ namespace sccl::runtime {
 
 class Executor final : private WaitingCall {
  public:
-  // Both must outlive it.
+  // Both must outlive the executor.
   Executor(const Membership& membership, const StopFlags& stop);
   ~Executor() override = default;
   Executor(const Executor&) = delete;
@@ -74,7 +73,7 @@ class Executor final : private WaitingCall {
   void after_sleep() {
     if (has_engine_) net_->after_sleep();
   }
-  // What serves the collective in progress; null while the ranks compare their buffers.
+  // The choice that serves the collective in progress; null while the ranks compare their buffers.
   const Choice* served() const { return comparing_ ? nullptr : chooser_.served(); }
   // After a turn that moved something: a call that never waits ends, too, when somebody wants that, or when a rank of a
   // communicator over hosts is gone.
@@ -93,15 +92,16 @@ class Executor final : private WaitingCall {
   // The ranks that the call in progress waits for.
   std::vector<Rank> awaited() const { return CallHealth::awaited(*this); }
 
-  // When a call ends early: returns when no peer reads or writes this rank's buffers any more. Of a peer that has been
-  // stopped in the middle of it, the pages are taken away.
+  // For a call that ends early: returns when no peer reads or writes this rank's buffers any more. If a peer has been
+  // stopped while it uses a buffer, the pages are taken back from the peer.
   void withdraw();
-  // Before this rank leaves in peace: what it has sent reaches its peers, unless a call of it has ended early.
+  // Before this rank is destroyed normally: waits until its messages have reached its peers. Does nothing if one of its
+  // calls has ended early.
   void drain();
-  // From any thread: background work ends soon.
+  // Ends background work soon. For any thread.
   void interrupt() { chooser_.interrupt(); }
 
-  // Of the thread that makes this rank's calls.
+  // The waiter of the thread that makes this rank's calls.
   Waiter& waiter() { return waiter_; }
   host::Doorbell& bell() const { return membership_.control.bells().own(); }
 
@@ -134,7 +134,7 @@ class Executor final : private WaitingCall {
   Progress step_lanes();
   void complete();
   [[gnu::cold]] void measure_arrival();
-  // For the trace; out of the way of calls without one.
+  // For the trace; cold, because calls without a trace must not pay for it.
   [[gnu::cold]] void trace_begin();
   [[gnu::cold]] void trace_choice(const Choice& choice);
   [[gnu::cold]] void trace_progress(Progress progress);
@@ -162,14 +162,14 @@ class Executor final : private WaitingCall {
     CallSignature signature;
     std::uint64_t hash = 0;  // of the signature without its number
     bool collective = false;
-    bool repeatable = false;  // the same call again is served the same way
-    bool compares = false;    // with all ranks', at its end
+    bool repeatable = false;  // a repetition of the call is served the same way
+    bool compares = false;    // at its end, the call compares its signature with all ranks' signatures
   };
   Current current_;
   const CallOptions* asked_ = nullptr;          // while a call with options begins
   std::atomic<bool> ended_early_{false};        // some call; set by whichever thread ends it
   std::uint64_t count_ = 0;                     // of collectives
-  std::optional<CollectiveRequest> comparing_;  // begins when the ranks have compared their buffers
+  std::optional<CollectiveRequest> comparing_;  // this call begins when the ranks have compared their buffers
 };
 
 }  // namespace sccl::runtime

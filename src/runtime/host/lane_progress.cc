@@ -14,9 +14,9 @@ using device::u8;
 using SlotMessages = device::Slots<kernels::HostTarget>;
 using InlineMessages = kernels::HostTarget::Ll;
 
-// Slices by which a lane may be ahead of another of its rank where lanes move together. That ends, as every lane waits
-// in the end for operations of its own slice or of earlier ones (lanes go slice by slice, shared slots too:
-// shared_slots.h), and no rank holds back a lane at the earliest slice of all.
+// If lanes move together, a lane may be at most this many slices ahead of another lane of its rank. The limit causes no
+// deadlock: every lane waits, in the end, only for operations of its own slice or of earlier slices (lanes and shared
+// slots go slice by slice: shared_slots.h), and no rank holds back a lane at the earliest slice of all.
 constexpr u64 kMostLead = 1;
 
 }  // namespace
@@ -93,8 +93,9 @@ LaneProgress::Turn LaneProgress::step_lanes(Interpreter& interpreter) {
   return turn;
 }
 
-// One operation of each lane that can go on; what they move, they move together. A lane that is ahead goes only with
-// the slowest one: alone it would just fill slots, as its peer would, and both would move everything by themselves.
+// Executes one operation of each lane that can go on, and moves the data of these lanes in one loop. A lane that is
+// ahead goes only together with the slowest lane. Alone, the lane would only fill slots, its peer would do the same,
+// and each lane would move its data separately.
 template <class Interpreter>
 LaneProgress::Turn LaneProgress::step_together(Interpreter& interpreter) {
   Turn turn;
@@ -153,7 +154,7 @@ Outcome LaneProgress::step_lane(Interpreter& interpreter, std::size_t lane) {
     device::Begun begun{};
     outcome = interpreter.begin(static_cast<u32>(lane), begun);
     if (outcome == Outcome::progressed) {
-      // What was read may be what its owner wrote after it withdrew: then nobody is to hear that this is done.
+      // The data may be what its owner wrote after it withdrew: then no rank may learn that this operation is done.
       std::atomic_thread_fence(std::memory_order_acquire);
       gone = withdrawal_.withdrawn();
       if (gone < 0) outcome = interpreter.finish(static_cast<u32>(lane), begun);
@@ -165,14 +166,14 @@ Outcome LaneProgress::step_lane(Interpreter& interpreter, std::size_t lane) {
   return Outcome::blocked;
 }
 
-// A revoked rank has no fault to tell; it shows its presence a moment before or after it withdraws.
+// A revoked rank publishes no fault. Its presence changes a moment before or after it withdraws.
 void LaneProgress::note_withdrawal(Rank peer) {
   health_.check_fault(peer);
   if (health_.presence(peer) != Presence::present) ended_ = End{Outcome::blocked, peer, 0};
 }
 
-// Where lanes move together, one that is ahead of the slowest is held back: what it was blocked by when it was tried
-// last may have come since.
+// If lanes move together, a lane ahead of the slowest lane is held back and is not listed: the message that it lacked
+// at its last try may have arrived since.
 std::vector<LaneWait> LaneProgress::waits() const {
   std::vector<LaneWait> found;
   const bool holds_back = shape_ != nullptr && shape_->moves_together;
@@ -182,7 +183,7 @@ std::vector<LaneWait> LaneProgress::waits() const {
   return found;
 }
 
-// The slot is that of the first connection with the peer in the operation at which the lane is.
+// The slot belongs to the first connection with the peer in the lane's current operation.
 LaneWait LaneProgress::wait_of(std::size_t lane) const {
   const device::LaneState& state = lanes_[lane];
   LaneWait wait{static_cast<u32>(lane), state.op, state.blocked_on_peer, 0};

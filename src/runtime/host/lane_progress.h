@@ -1,5 +1,5 @@
-// Steps the lanes of the call in progress on this thread, by the interpreter or, where every message is a short one, by
-// what ShortCall has made ready.
+// Steps the lanes of the call in progress on this thread: by the interpreter, or by ShortCall if every message is
+// short.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,11 @@ namespace sccl::runtime {
 
 class LaneProgress {
  public:
-  // `membership` must outlive it.
+  // `membership` must outlive this object.
   explicit LaneProgress(const Membership& membership);
 
-  // A call that runs with this geometry, and a program of these connections. Where only the buffers and the number of
-  // the call are new, restart() does. `call` and `shape` must stay until the call ends.
+  // A call with its geometry, its program and the program's connections. If only the buffers and the number of the call
+  // are new, restart() is enough. `call` and `shape` must stay until the call ends.
   struct Start {
     const kernels::FlatProgram& program;
     const device::Call& call;
@@ -38,12 +38,12 @@ class LaneProgress {
 
   // One turn of every lane. An outcome that ends the call is kept for the caller: see ended().
   Progress step() { return (this->*step_)(); }
-  // After idle: false while another step would be in vain for certain. Costs one load.
+  // After idle: false while another step is certain to move nothing. Costs one load.
   bool may_go_on() const { return target_.may_go_on(); }
-  // Nothing is stepped for a while that could tell.
+  // may_go_on() is true until the next step: the caller waits for something else than lanes do.
   void awaits_anything() { target_.awaits_anything(); }
 
-  // Why the call cannot go on, after a step that found so.
+  // Why the call cannot go on; set by step().
   struct End {
     // mismatch, failed, or blocked: the peer took its buffers back and left
     device::Outcome outcome = device::Outcome::progressed;
@@ -55,7 +55,7 @@ class LaneProgress {
   bool finished() const { return unfinished_lanes_ == 0; }
   // What blocked lanes wait for.
   std::vector<LaneWait> waits() const;
-  // Where each lane is; a lane that has finished is at the number of slices.
+  // The position of each lane. For a finished lane, `slice` is the number of slices.
   std::span<const device::LaneState> lanes() const { return lanes_; }
 
  private:

@@ -7,8 +7,8 @@
 namespace sccl::runtime {
 namespace {
 
-// Whether rank `waiting` waits for the viewer, which is idle in that communicator. A rank names a few awaited ranks
-// only, but one that is behind in collectives keeps all others waiting.
+// Whether rank `waiting` waits for the viewer (this process's rank), which is idle in that communicator. A rank names
+// only a few awaited ranks, but a viewer that is behind in collectives keeps all other ranks waiting.
 bool waits_for_viewer(const ControlPlane& control, Rank waiting) {
   const Calls calls = control.calls();
   const Rank viewer = control.members().rank;
@@ -40,7 +40,7 @@ std::string chain_text(const Membership& mine, const std::vector<Rank>& awaited,
       other.title(), other.rank, other.control.calls().text(waiting));
 }
 
-// Ranks that only wait for the stopped one would seem to wait for one another.
+// A stopped process is looked for first, because ranks that wait for it would seem to wait for one another.
 std::optional<std::string> stopped_text() {
   std::optional<std::string> text;
   for_each_membership([&](std::size_t, const Membership& membership) {

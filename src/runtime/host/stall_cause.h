@@ -1,9 +1,9 @@
-// Why a wait may never end, for a rank that has waited for long.
+// Why a long wait may never end.
 //
 // A process that a signal or a debugger has stopped keeps all others waiting. Two ranks that use two communicators in
-// opposite order wait for each other for ever: each is in a call of one communicator that the other will make only
-// after a call of the other communicator. Shared memory tells of every communicator of this process which ranks wait
-// there, and for whom.
+// opposite order wait for each other for ever: each rank is in a call of one communicator, and the other rank makes
+// that call only after its call of the other communicator. For every communicator of this process, shared memory tells
+// which ranks wait, and for which ranks.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@
 
 namespace sccl::runtime {
 
-// What to tell of a rank that waits for `awaited` in a call of `mine`: first the stopped process, in any communicator
-// of this process; else the crossing of communicators. Nothing where there is neither.
+// The cause for a rank that waits for `awaited` in a call of `mine`: a stopped process in any communicator of this
+// process; else two communicators that are used in opposite order; else nothing.
 std::optional<std::string> stall_cause(const Membership& mine, const std::vector<Rank>& awaited);
 
 }  // namespace sccl::runtime
