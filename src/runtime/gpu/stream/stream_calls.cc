@@ -18,13 +18,13 @@ using device::gpu::MoveArguments;
 
 constexpr u64 kSliceUnitBytes = 64 * 1024;
 
-constexpr u64 kBlockBytes = 64 * 1024;  // of a kernel's block
+constexpr u64 kBlockBytes = 64 * 1024;  // that one block of a kernel moves
 constexpr u32 kFewThreads = 128;
 constexpr u64 kSmallMoveBytes = 4 * 1024;
 
 gpu::Address address_of(const void* pointer) { return reinterpret_cast<gpu::Address>(pointer); }
 
-// One call on its way to the stream.
+// Enqueues the operations of one call.
 class Emission {
  public:
   Emission(DeviceResources& resources, StreamPath& path, const device::Program& program,
@@ -63,7 +63,7 @@ class Emission {
   }
 
  private:
-  // As the interpreter: both ends of a message compute the same size.
+  // As the interpreter computes it: both ends of a message compute the same size.
   u64 elements_of(const device::Op& op, u64 slice) const {
     if (op.kind != device::OpKind::move) return 0;
     const u64 begin = slice * shape_.call.slice_elements;

@@ -26,10 +26,10 @@ class StreamCalls {
     device::u64 sequence = 0;  // 0: captured
   };
 
-  // `resources` has a path and must outlive this.
+  // `resources` has a stream path and must outlive this object.
   explicit StreamCalls(DeviceResources& resources);
 
-  // Whether streams order this call. `captured`: it is being recorded into a graph.
+  // Whether streams order this call. `captured`: the call is being recorded into a graph.
   bool serve(bool reduces, std::size_t bytes, bool captured) const;
 
   // Makes the order and the memory that enqueue() needs: making them might wait for the device.

@@ -11,7 +11,7 @@ namespace {
 using schedule::Access;
 using schedule::Via;
 
-// All ranks' lanes, one operation of each in turn.
+// Plays the lanes of all ranks, one operation of each lane in turn.
 class Play {
  public:
   Play(const schedule::Program& program, Rank observed, std::uint64_t slices, int slots)
@@ -109,7 +109,7 @@ bool is_message(const device::Program& program, const device::Op& op) {
                       program.destinations + op.destination_begin + op.destination_count, through_slot));
 }
 
-// The lane's slices with something to do, in order.
+// The lane's turns, without operations that do nothing.
 std::vector<StreamTurn> turns_of(const device::Program& program, std::uint32_t index, const device::Chunk* chunks,
                                  std::uint64_t slice_elements) {
   std::vector<StreamTurn> turns;

@@ -1,15 +1,16 @@
-// In which order a rank's stream runs the operations of its lanes.
+// The order in which a rank's stream runs the operations of its lanes.
 //
-// A stream has one order, and where it waits everything behind waits too, so the order must not deadlock together with
-// those of the other ranks. For a collective every rank plays the programs of all ranks, with the slots that
-// connections have, and notes in which order its own operations could run: a total order of all ranks' operations in
-// which each comes after what it needs. The first operation in it that has not run finds everything before it done, its
-// own stream's and the others', so it can run; so all do. The order holds for any sizes with so many slices or fewer:
-// an operation without elements moves no message at either end, which only frees slots earlier.
+// A stream runs its operations in one order, and an operation that waits holds up all later operations. So the orders
+// of all ranks together must not deadlock. For a collective, every rank plays the programs of all ranks, with the slots
+// of their connections, and records the order in which its own operations could run. The play is a total order of all
+// ranks' operations in which each operation comes after the operations that it needs. The first operation that has not
+// run finds all earlier operations done, on its own stream and on the others, so it can run; by induction all run. The
+// order also holds for calls with fewer slices: an operation without elements moves no message at either end, which
+// only frees slots earlier.
 //
-// Of a batch of transfers a rank knows its own only. All ranks run rounds: the k-th message of every connection that
-// goes out, then the k-th of every connection that comes in. Message k needs a slot that message k - 4 has left, which
-// is received in round k - 4, and the order of rounds, sending before receiving, is the same at all ranks.
+// In a batch of transfers, a rank knows only its own transfers. All ranks run rounds: the k-th message of every
+// outgoing connection, then the k-th message of every incoming connection. Message k needs the slot of message k - 4,
+// which is received in round k - 4, and the order of rounds, sending before receiving, is the same at all ranks.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,12 @@ namespace sccl::runtime {
 
 struct StreamTurn {
   std::uint32_t lane = 0;
-  std::uint32_t op = 0;  // of the lane
+  std::uint32_t op = 0;  // index in the lane
   std::uint64_t slice = 0;
 };
 
-// Of `rank`, whose lanes are as in the program it executes. Throws internal_error for a program that needs more slots.
+// The order for `rank`. Lanes are numbered as in the program that the rank executes. Throws internal_error for a
+// program that needs more slots.
 std::vector<StreamTurn> order_collective(const schedule::Program& program, Rank rank, std::uint64_t slices, int slots);
 
 // `chunks` tell how many slices an operation has.

@@ -38,7 +38,7 @@ std::vector<SignalWait> take_round(std::vector<SignalWait>& waits) {
 
 }  // namespace
 
-// One call on its way to the stream.
+// Enqueues one call.
 class StreamSignals::Pass {
  public:
   Pass(StreamSignals& owner, gpu::Stream stream, u64 sequence)

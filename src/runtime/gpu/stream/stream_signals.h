@@ -15,10 +15,11 @@ namespace sccl::runtime {
 
 class StreamSignals {
  public:
-  // `resources` has a path and must outlive this.
+  // `resources` has a stream path and must outlive this object.
   explicit StreamSignals(DeviceResources& resources) : resources_(resources), path_(*resources.membership().streams) {}
 
-  // Whether a wait goes by a stream. Puts and signals always do where streams order all calls: they wait for nothing.
+  // Whether a stream executes a wait. Puts and signals wait for nothing: streams execute them whenever streams order
+  // all calls.
   bool serve_wait(bool captured) const { return serve() && (path_.capturable || !captured); }
   bool serve() const { return path_.all_calls; }
 

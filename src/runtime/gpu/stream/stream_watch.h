@@ -51,7 +51,7 @@ class StreamWatch {
   // A rank that is stopping; -1: none.
   Rank stopping_peer() const;
 
-  // The call of this number is about to be enqueued. False, and nothing is noted, when this rank or a peer is stopping.
+  // Call it before enqueueing the call of this number. False, and nothing is noted, if this rank or a peer is stopping.
   bool begin(std::uint32_t sequence);
   // That call was not enqueued, or only a part of it: then its stage alone tells that it is in flight.
   void take_back(std::uint32_t sequence);
