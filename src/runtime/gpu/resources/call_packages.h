@@ -14,19 +14,19 @@ namespace sccl::runtime {
 
 class CallPackages {
  public:
-  // `words` tell which of this rank's kernels have ended; they must outlive this.
+  // `words` tell which of this rank's kernels have ended; they must outlive this object.
   CallPackages(const gpu::Device& device, const NeighbourWords& words);
 
   struct Loan {
     std::byte* data = nullptr;  // for the host
     gpu::Address address = 0;   // for the device
   };
-  // The memory is free again once the kernel of this sequence number has ended. Zero: never, for a call that may be
-  // replayed. Allocates where nothing is free.
+  // The memory is free again once the kernel of this sequence number has ended; for 0 (a call that may be replayed) it
+  // is never free again. Allocates if no memory is free.
   Loan lend(std::size_t bytes, device::u64 sequence);
-  // lend() would not allocate.
+  // Whether lend() would not allocate.
   bool can_lend(std::size_t bytes) const;
-  // Some kernel up to `last_sequence` gives back what would do.
+  // Whether a kernel up to `last_sequence` will give back memory that suffices.
   bool returns_after(std::size_t bytes, device::u64 last_sequence) const;
 
  private:

@@ -27,7 +27,7 @@ class DeviceGate {
   void add(const void* key, Idle idle);
   void remove(const void* key);
 
-  // Held from when a kernel is announced until it is enqueued.
+  // The caller holds this lock from the announcement of a kernel until the kernel is enqueued.
   std::shared_lock<std::shared_mutex> launching() { return std::shared_lock(launches_); }
 
   // Runs the action if nothing is in flight. Returns whether it ran.
@@ -40,7 +40,7 @@ class DeviceGate {
   };
 
   std::shared_mutex launches_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards members_
   std::vector<Member> members_;
 };
 

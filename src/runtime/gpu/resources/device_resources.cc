@@ -37,7 +37,8 @@ void DeviceResources::bury(std::shared_ptr<DeviceResources> resources) {
 }
 
 void DeviceResources::reap() {
-  // One thread at a time: a thread that finds others in flight puts everything back before those others reap.
+  // One thread at a time: a thread that finds other communicators' work in flight puts all resources back before the
+  // threads of those communicators reap.
   static auto* const turn = new std::mutex;
   const std::lock_guard reaping(*turn);
   std::vector<std::shared_ptr<DeviceResources>> dead;

@@ -1,4 +1,4 @@
-// Everything that kernels of a communicator use, in one piece: graphs that were captured from it keep it alive.
+// Everything that kernels of a communicator use, in one object: graphs that captured such kernels keep it alive.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class DeviceResources {
   WorkingMemory& working() { return working_; }
   CallPackages& packages() { return packages_; }
 
-  // The device's words, which the host reads and writes while kernels run.
+  // The words through which the host and running kernels tell each other about calls.
   device::gpu::HostWords& words() { return own().words->kernels; }
   device::gpu::HostWords* device_words() const { return reinterpret_cast<device::gpu::HostWords*>(words_address_); }
   device::gpu::Control* control() const { return reinterpret_cast<device::gpu::Control*>(own().memory->address()); }
@@ -33,14 +33,15 @@ class DeviceResources {
   // Whether the kernel of this number has ended.
   bool has_finished(device::u64 sequence) const { return own().words->finished() >= sequence; }
 
-  // Memory that kernels may use lives until nobody else holds it when drop_unused() is called: while no kernel runs.
+  // Keeps memory that kernels may use. drop_unused() releases memory that nothing else holds; legal only while no
+  // kernel runs.
   void hold(std::shared_ptr<void> memory) { held_.push_back(std::move(memory)); }
   void drop_unused() {
     std::erase_if(held_, [](const std::shared_ptr<void>& memory) { return memory.use_count() == 1; });
   }
 
-  // Keeps what is to be destroyed until reap() can do so: callbacks of graphs must not, and freeing waits for all that
-  // runs in the context (device_gate.h). reap() is for any thread, any time.
+  // bury() keeps resources until reap() can destroy them: callbacks of graphs must not destroy them, and freeing waits
+  // for all work in the context (device_gate.h). Any thread may call reap() at any time.
   static void bury(std::shared_ptr<DeviceResources> resources);
   static void reap();
 
@@ -58,7 +59,7 @@ class DeviceResources {
   std::vector<std::shared_ptr<void>> held_;
 };
 
-// Buries the resources when nobody here uses them any more.
+// Buries the resources when it is destroyed.
 class HeldResources {
  public:
   explicit HeldResources(std::shared_ptr<DeviceResources> resources) : resources_(std::move(resources)) {}

@@ -1,4 +1,4 @@
-// What kernels of a rank look up in its device's memory: peers' controls, connections, counters of signals.
+// Tables in device memory that a rank's kernels read: peers' controls, connections, counters of signals.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,16 @@ namespace sccl::runtime {
 
 class KernelTables {
  public:
-  // Fills the tables. They stay as they are; counters are the kernels' own, and begin at zero.
+  // Fills the tables, which never change afterwards. Only kernels change the counters, which begin at zero.
   KernelTables(const DeviceMembership& membership, Rank rank);
 
-  // By rank; null where this device does not reach a peer's memory.
+  // By rank; null if this device does not reach the peer's memory.
   device::gpu::Control* const* peer_controls() const;
-  // Of all channels, those of one channel after another.
+  // The connections of all channels, one channel after another.
   device::gpu::DeviceConnection* connections() const;
   device::u32 connections_per_channel() const { return connections_per_channel_; }
 
-  // Signals sent to a rank, and signals of a rank that this one has used up.
+  // Counters of signals that were sent to `peer`, and of signals from `peer` that this rank's waits have used up.
   device::u64* sent(Rank peer, int signal, int context) const { return counter(0, peer, signal, context); }
   device::u64* used(Rank peer, int signal, int context) const { return counter(1, peer, signal, context); }
 

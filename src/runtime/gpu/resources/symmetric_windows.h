@@ -1,4 +1,4 @@
-// Which buffers of a call the ranks of several processes may use in place: those within windows that every rank
+// Which buffers of a call the ranks of several processes may use in place: buffers inside windows that every rank
 // registered with NCCL_WIN_COLL_SYMMETRIC and whose mappings reach all ranks.
 //
 //   rank 1 posts 0x7f10...40 of its window   rank 0's kernel reads 0x7f10...40 + shift of rank 1 in the same window,
@@ -26,7 +26,7 @@ class SymmetricWindows {
  public:
   struct Found {
     std::uint32_t number = 0;
-    std::uint64_t shifts = 0;  // address on the device of a table by rank; 0: none has any
+    std::uint64_t shifts = 0;  // address on the device of a table by rank; 0: no rank has a shift
   };
   struct Pair {
     Found input;
@@ -36,7 +36,7 @@ class SymmetricWindows {
   void add(const Window& window);
   void remove(const Window& window);
 
-  // Where the call's buffers lie, if both do.
+  // The windows in which the call's buffers lie, if both buffers lie in windows.
   std::optional<Pair> find(const CollectiveRequest& request, int ranks) const;
 
  private:
@@ -47,7 +47,7 @@ class SymmetricWindows {
   };
   std::optional<Found> find(const void* buffer, std::size_t bytes) const;
 
-  mutable std::mutex mutex_;    // windows may be deregistered by any thread
+  mutable std::mutex mutex_;    // any thread may deregister windows
   std::vector<Entry> windows_;  // by number
 };
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kKeptBytes = 1 << 20;
 constexpr std::size_t kLeastGrownBytes = 64 * 1024;
 constexpr std::size_t kLeastLanes = 64;  // of a channel
-constexpr std::size_t kWorkingPart = 4;  // of what the rank shares
+constexpr std::size_t kWorkingPart = 4;  // the working memory is 1/4 of the memory that the rank shares
 constexpr std::size_t kLeastWorkingBytes = 4 << 20;
 constexpr std::size_t kMostWorkingBytes = 64 << 20;
 constexpr std::size_t kSlotsOfStreams = 4;
@@ -43,7 +43,7 @@ device::u8* WorkingMemory::grown(Region& region, std::size_t bytes) {
   return reinterpret_cast<device::u8*>(region.begin);
 }
 
-// Fresh lanes are in the state that kernels leave behind.
+// New lanes are in the state in which kernels leave lanes.
 device::LaneState* WorkingMemory::lanes(std::size_t count) {
   const std::size_t bytes = std::max<std::size_t>(1, count) * sizeof(device::LaneState);
   if (lanes_.bytes < bytes) {

@@ -1,4 +1,4 @@
-// Device memory that kernels of a rank use for their own work, and programs that stay on the device.
+// Device memory that a rank's kernels use for their own work, and memory for programs that stay on the device.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,20 @@ namespace sccl::runtime {
 
 class WorkingMemory {
  public:
-  // Sets aside what built-in schedules need on so many ranks, and more.
+  // Allocates more than the built-in schedules need for this number of ranks.
   explicit WorkingMemory(const DeviceMembership& membership);
 
-  // Kernels leave this memory as they find it, so one kernel after another may use the same. Where a call needs more,
-  // the memory grows, which may wait for everything that runs on the device. What a captured kernel may use stays.
+  // Kernels leave this memory as they find it, so successive kernels can use the same memory. If a call needs more, the
+  // memory grows, which may wait for all work on the device. Memory that a captured kernel may use stays.
   device::LaneState* lanes(std::size_t count);
   device::u8* bounce(std::size_t bytes) { return grown(bounce_, bytes); }
   device::u8* scratch(std::size_t bytes) { return grown(scratch_, bytes); }
 
-  // Memory for as long as this object lives, for the caller to fill. May grow likewise.
+  // Memory for the caller to fill; it lives as long as this object. May grow in the same way.
   gpu::Address keep(std::size_t bytes);
 
  private:
-  // Memory of one use. What it was before it grew is kept with it.
+  // The current memory for one purpose. When a region grows, its earlier memory stays in memories_.
   struct Region {
     gpu::Address begin = 0;
     std::size_t bytes = 0;
