@@ -64,8 +64,8 @@ Choice DeviceChooser::choose_on_links(const CollectiveRequest& request, const Wi
   return known;
 }
 
-// Hops cost more than bytes: between processes each takes a turn of the device, and engines start slowly. So it is the
-// choice of ranks that reach one another's memory, without their protocols.
+// Hops cost more than bytes: between processes each hop takes a turn of the device, and copy engines start slowly. So
+// streams get the choice of ranks that reach one another's memory, but not its protocols.
 Choice DeviceChooser::choose_for_stream(const CollectiveRequest& request) {
   Choice choice;
   if (schedule_model_) {

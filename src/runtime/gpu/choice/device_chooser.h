@@ -1,5 +1,5 @@
-// Which plan serves a collective on a device: what the settings, named links or measurements say. Every rank chooses
-// alike without asking.
+// Which plan serves a collective on a device, according to the settings, the named links or measurements. Every rank
+// makes the same choice without asking the others.
 #pragma once
 
 #include <map>
@@ -19,15 +19,15 @@ namespace sccl::runtime {
 
 class DeviceChooser {
  public:
-  // The membership has a device and must outlive this.
+  // The membership has a device and must outlive this object.
   explicit DeviceChooser(Membership& membership);
 
-  // For a kernel on `stream`. `windows`: those in which both buffers lie.
+  // For a kernel on `stream`. `windows`: the windows in which both buffers lie.
   using Windows = std::optional<SymmetricWindows::Pair>;
   Choice choose(const CollectiveRequest& request, const Windows& windows, gpu::Stream stream);
   // For a call that streams order.
   Choice choose_for_stream(const CollectiveRequest& request);
-  // The choice's plan. Plans live as long as this.
+  // The choice's plan. Plans live as long as this object.
   const Plan& plan(const CollectiveRequest& request, const Choice& choice);
 
   // What the calls that come wish, before what the tuner plugin wishes; null: nothing.
@@ -51,8 +51,8 @@ class DeviceChooser {
 
   Membership& membership_;
   PlanCache plans_;
-  std::unique_ptr<ScheduleModel> schedule_model_;  // when the user has named the links
-  // By size class, and whether in windows.
+  std::unique_ptr<ScheduleModel> schedule_model_;  // null unless the user has named the links
+  // By collective, root, size class, and whether the buffers lie in windows.
   std::map<std::tuple<Collective, Rank, std::size_t, bool>, Choice> modelled_;
   DeviceTuner tuner_;
   AskedSchedules asked_;

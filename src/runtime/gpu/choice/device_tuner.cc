@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kEventWithTiming = 0;
 constexpr int kRunsToJudge = 3;
-constexpr std::uint64_t kClearPercent = 97;  // of the usual one's time
+constexpr std::uint64_t kClearPercent = 97;  // of the usual choice's time
 
 }  // namespace
 

@@ -44,7 +44,7 @@ ExplorationTurn exploration_turn(std::uint64_t call, int entrants);
 
 class DeviceTuner {
  public:
-  // All must outlive it.
+  // All must outlive this object.
   DeviceTuner(Membership& membership, PlanCache& plans, ScheduleModel* schedule_model);
   // Rank 0 stores what was measured. No kernel is in flight any more.
   ~DeviceTuner();
@@ -59,11 +59,11 @@ class DeviceTuner {
   struct Clock {
     void* begin = nullptr;
     void* end = nullptr;
-    std::uint64_t trial = 0;      // 0: nothing to be read
-    std::uint64_t taken_for = 0;  // a trial whose call is prepared; 0: none
+    std::uint64_t trial = 0;      // the trial whose time can be read; 0: none
+    std::uint64_t taken_for = 0;  // the trial whose call is prepared; 0: none
   };
   Clock* take_clock();
-  // Around the call's launch. Legal only outside of captures.
+  // Called before and after the call's launch. Legal only outside of captures.
   void before_launch(Clock* clock, gpu::Stream stream);
   void after_launch(Clock* clock, gpu::Stream stream);
 
@@ -74,7 +74,7 @@ class DeviceTuner {
   };
   struct Entry {
     TuningKey key;
-    std::vector<Ranked> entrants;  // the first is the usual choice; one alone where nothing is explored
+    std::vector<Ranked> entrants;  // the first is the usual choice; only one if nothing is explored
     std::vector<Samples> samples;
     bool measured_before = false;
     std::uint64_t calls = 0;
@@ -102,7 +102,7 @@ class DeviceTuner {
   std::array<Clock, 16> clocks_{};
   Clock* armed_ = nullptr;  // for the call that was chosen last
   std::uint64_t trials_ = 0;
-  std::deque<Trial> pending_;  // of rank 0
+  std::deque<Trial> pending_;  // only on rank 0
 };
 
 }  // namespace sccl::runtime

@@ -6,7 +6,7 @@
 namespace sccl::runtime {
 namespace {
 
-// The numbers by which drivers name what is asked of a pointer, and kinds of memory.
+// The drivers' numbers of pointer attributes and of memory kinds.
 constexpr int kMemoryType = 2;
 constexpr int kDeviceOrdinal = 9;
 constexpr int kIsManaged = 8;
@@ -44,7 +44,7 @@ void check_buffer(const Membership& membership, const void* buffer, const char* 
          membership.rank, which, buffer, ordinal, device.ordinal);
 }
 
-// The default stream may be out of use while another one is being captured.
+// The default stream may be forbidden while another stream is being captured; then capture_of() throws.
 void check_stream(const Membership& membership, StreamHandle stream) {
   constexpr std::uintptr_t kLegacyStream = 1;
   if (reinterpret_cast<std::uintptr_t>(stream) > kLegacyStream) return;

@@ -1,5 +1,5 @@
-// The records by which ranks compare their collectives: each is entered before it is launched, and messages of it carry
-// the hash of its signature.
+// The records by which ranks compare their collectives: each collective is entered before it is launched, and its
+// messages carry the hash of its signature.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class CollectiveRecords {
              std::uint32_t options);
   // Fills in what is the same however the collective that was entered last is run.
   void describe(device::Call& call, const CollectiveRequest& request) const;
-  // Whether log_choice() has a reader, and the line of the log: what serves the collective that was entered last.
+  // log_choice() logs which choice serves the last entered collective; logs_choices(): whether that line is wanted.
   static bool logs_choices();
   void log_choice(const Choice& choice, const std::string& how) const;
 

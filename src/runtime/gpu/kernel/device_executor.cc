@@ -82,9 +82,9 @@ DeviceExecutor::~DeviceExecutor() {
   if (!in_flight.idle() && !watch_.loss().known()) {
     log::warn("rank {}: a kernel has not ended {} ms after it was told to; its memory is kept", membership_.rank,
               kAbortLimit.count());
-    new std::shared_ptr<DeviceResources>(resources_.shared());  // for good: the kernel may still use it
+    new std::shared_ptr<DeviceResources>(resources_.shared());  // never freed: the kernel may still use it
   }
-  thread_.end();  // the members, from the last to the first, come after this
+  thread_.end();  // ends before the members are destroyed, from the last to the first
 }
 
 void DeviceExecutor::check(const CollectiveRequest& request) const { check_buffers(membership_, request); }

@@ -1,5 +1,5 @@
-// Runs one rank's calls on its device: a kernel for each, or operations that the caller's stream orders. Nothing here
-// waits for peers; a thread watches over what is in flight.
+// Runs one rank's calls on its device: one kernel for each call, or operations that the caller's stream orders. No
+// function here waits for peers; a thread watches the calls in flight.
 #pragma once
 
 #include <functional>
@@ -27,16 +27,16 @@ namespace sccl::runtime {
 
 class DeviceExecutor {
  public:
-  // `membership` has a device; it, `stop` and what `on_failure` refers to must outlive this. on_failure is called by
-  // the watching thread, once, when a call cannot end.
+  // `membership` has a device. `membership`, `stop` and the objects that `on_failure` refers to must outlive this
+  // object. The watching thread calls `on_failure`, once, when a call cannot end.
   DeviceExecutor(Membership& membership, const StopFlags& stop, std::function<void(const Error&)> on_failure);
-  // Returns when the device has done what was asked for, or has been told to stop.
+  // Returns when the device has finished its work, or has been told to stop.
   ~DeviceExecutor();
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
 
-  // Throw invalid_argument for buffers that the device cannot use. Nothing has begun by then, and the call may be made
-  // again.
+  // Throw invalid_argument for buffers that the device cannot use. Then nothing has begun, and the call may be
+  // repeated.
   void check(const CollectiveRequest& request) const;
   void check(std::span<const PointToPointRequest> batch) const;
   void check(const PutRequest& request) const;
@@ -50,12 +50,12 @@ class DeviceExecutor {
   void prepare(std::span<const PointToPointRequest> batch);
   void prepare(const PutRequest& request);
   void prepare(std::span<const SignalWait> waits, StreamHandle stream);
-  // Launches the first of the calls that are prepared; false: there is none. What other streams wait for comes with
-  // finish_launch(), when the kernels that this one waits for have been launched: a hardware queue may hold up what
-  // stands behind it.
+  // Launches the first prepared call; false if there is none. finish_launch() enqueues the event that other streams
+  // wait for. Call finish_launch() when the kernels that this kernel waits for have been launched: in a hardware queue,
+  // the event may hold up everything behind it.
   bool launch_next();
   void finish_launch() { launcher_.order().finish_launch(); }
-  // All of them. Also when something is thrown: then nothing stays prepared.
+  // Launches all prepared calls. Afterwards none stays prepared, also if launch_all() throws.
   void launch_all();
   void drop_prepared() noexcept;
   // See DeviceChooser.
@@ -67,20 +67,20 @@ class DeviceExecutor {
   // Between prepare() and launching: see LaunchPace::keep.
   void keep_pace();
 
-  // Kernels use its mappings from now on; the caller lets go of it, too, when it is no longer wanted.
+  // Kernels use the window's mappings from now on. When the window is deregistered, the caller releases it, too.
   void add_window(const Window& window);
   void remove_window(const Window& window) { windows_.remove(window); }
-  // Gives back what nobody else holds, unless a kernel may still use it.
+  // Frees memory that nothing else holds, unless a kernel may still use it.
   void drop_unused();
 
-  // Between these two, calls run on a stream of this rank's own: see SideStream.
+  // Between fork() and join(), calls run on a stream of this rank's own: see SideStream.
   void fork(StreamHandle stream) { side_stream_.fork(stream); }
   void join() { side_stream_.join(); }
 
   // Takes this rank's buffers back: see BufferWithdrawal. May be called by any thread, more than once.
   void withdraw() noexcept { withdrawal_.withdraw(); }
 
-  // Kernels end soon, whatever they wait for.
+  // Makes kernels end soon, whatever they wait for.
   void stop() noexcept { watch_.in_flight().stop_kernels(); }
 
  private:
@@ -99,10 +99,10 @@ class DeviceExecutor {
   CollectiveRecords records_;
   KernelCalls kernels_;
   OneSidedKernels one_sided_;
-  std::optional<StreamedCalls> streams_;  // where some calls are ordered by streams
+  std::optional<StreamedCalls> streams_;  // present if streams order some calls
 
-  // The last member: a turn of the watch reports failures to the owner, who comes back to withdraw(). So the thread
-  // starts when every member has been made, and has ended before any of them goes.
+  // The last member: a turn of the watch reports failures to the owner, which calls withdraw(). So the thread starts
+  // when all other members have been made, and ends before any of them is destroyed.
   PeriodicThread thread_;
 };
 

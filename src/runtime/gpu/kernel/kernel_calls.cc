@@ -11,7 +11,7 @@ namespace {
 using device::u64;
 using device::gpu::CallArguments;
 
-// What is worth a channel of its own, and a block of all threads.
+// Parts of at least this size are worth a channel of their own and a block with all threads.
 constexpr std::size_t kLeastDirectPartBytes = 32 * 1024;
 constexpr std::size_t kLeastSlotPartBytes = 32 * 1024;
 constexpr std::size_t kLeastLinePartBytes = 2 * device::kLineMessageBytes;
@@ -30,7 +30,7 @@ device::Protocol protocol_for(const Choice& choice, std::size_t longest_bytes) {
   return ll ? device::Protocol::ll : device::Protocol::simple;
 }
 
-// From how many bytes on a part is worth a channel.
+// The least size of a part that is worth a channel.
 std::size_t least_part_bytes(bool direct, device::Protocol protocol) {
   if (direct) return kLeastDirectPartBytes;
   if (protocol == device::Protocol::ll) return SIZE_MAX;
@@ -70,7 +70,7 @@ void KernelCalls::prepare(PreparedCall& prepared, const CollectiveRequest& reque
   if (reduces) set_scale(arguments, request.reduction, request.type, membership_.ranks);
   const bool lines = call.protocol == device::Protocol::ll128;
   const std::size_t slot_bytes = lines ? device::kLineMessageBytes : membership_.on_device->layout.slot_bytes();
-  // In place there is nothing to wait for between slices.
+  // A call in place waits for nothing between slices, so one slice is enough.
   call.slice_elements = direct ? longest : slot_bytes / element_bytes;
   arguments_.fill(arguments, service.plan.program,
                   {longest * element_bytes, least_part_bytes(direct, call.protocol), false, service.most_blocks});

@@ -19,11 +19,11 @@ namespace sccl::runtime {
 
 class KernelCalls {
  public:
-  // All must outlive it.
+  // All must outlive this object.
   KernelCalls(const Membership& membership, DeviceResources& resources, KernelSequence& sequence,
               const DeviceWatch& watch);
 
-  // What serves a collective.
+  // The plan, the choice and the windows that serve a collective.
   struct Service {
     const Plan& plan;
     const Choice& choice;

@@ -13,7 +13,7 @@ using device::u8;
 using device::gpu::kMostWaits;
 using device::gpu::OneSidedArguments;
 
-constexpr std::size_t kLeastPutPartBytes = 64 * 1024;  // of a block
+constexpr std::size_t kLeastPutPartBytes = 64 * 1024;  // that one block moves
 constexpr std::size_t kSmallPutBytes = 16 * 1024;
 constexpr u32 kFewThreads = 128;
 

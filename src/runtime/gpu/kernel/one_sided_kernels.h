@@ -13,17 +13,18 @@
 
 namespace sccl::runtime {
 
-// Waits for one signal are one wait.
+// Merges waits for the same signal into one wait.
 std::vector<SignalWait> merge_waits(std::span<const SignalWait> waits);
 
 class OneSidedKernels {
  public:
-  // All must outlive it.
+  // All must outlive this object.
   OneSidedKernels(const Membership& membership, DeviceResources& resources, CallsInFlight& in_flight,
                   KernelSequence& sequence, PreparedCalls& prepared);
 
   void prepare(const PutRequest& request, gpu::Stream stream);
-  // Merged waits. More than a launch holds go one after another: their order does not matter.
+  // `waits` are merged. If there are more waits than one launch holds, several launches follow one another; the order
+  // of the waits does not matter.
   void prepare(std::span<const SignalWait> waits, gpu::Stream stream);
 
  private:

@@ -21,7 +21,7 @@ StreamedCalls::StreamedCalls(const Membership& membership, DeviceResources& reso
       calls_(resources),
       signals_(resources) {}
 
-// Where a driver cannot capture what streams wait for, a captured call is a kernel, on all ranks alike.
+// If a driver cannot capture stream waits, a captured call is a kernel, on all ranks alike.
 bool StreamedCalls::serve(bool reduces, std::size_t bytes, gpu::Stream stream) {
   const bool captured = gpu::capture_of(*membership_.on_device->device.driver, stream).id != 0;
   if (calls_.serve(reduces, bytes, captured)) return true;
@@ -37,7 +37,7 @@ bool StreamedCalls::serve(const CollectiveRequest& request, gpu::Stream stream) 
   return serve(info(request.collective).reduces, request.count * size_bytes(request.type), stream);
 }
 
-// Both ends of a transfer decide by its size alone, whatever else is in their batches.
+// Both ends of a transfer decide by the transfer's size alone, because their batches may differ.
 bool StreamedCalls::serve(const PointToPointRequest& request, gpu::Stream stream) {
   return serve(false, request.count * size_bytes(request.type), stream);
 }
@@ -63,7 +63,7 @@ void StreamedCalls::prepare(const CollectiveRequest& request, const Plan& plan, 
   shape.stream = stream;
   if (info(request.collective).reduces) {
     set_scale(shape, request, membership_.ranks);
-    // Peers are not kept waiting for a kernel that cannot be had: this throws first.
+    // Throws if the kernel cannot be loaded, before any peer waits for this rank.
     resources_.kernels().function({true, request.type, shape.call.kernel, kernels::KernelForm::move});
   }
   calls_.prepare(plan, chunks, shape);
@@ -76,9 +76,10 @@ void StreamedCalls::prepare(const CollectiveRequest& request, const Plan& plan, 
 }
 
 void StreamedCalls::prepare(const PutRequest& request, gpu::Stream stream) {
-  resources_.kernels().function(kernels::kSignal);  // throws before peers wait for it
+  resources_.kernels().function(kernels::kSignal);  // may throw: before peers wait for the kernel
   prepared_.add(stream).in_stream = [this, stream, request](u64 sequence) {
-    // The window may be gone; pairs with DeviceWatch::settle_streams, which sees that this call is in flight.
+    // The peer may have taken its window back; pairs with DeviceWatch::settle_streams, which sees that this call is in
+    // flight.
     withdrawal_.refuse_after_withdrawal();
     signals_.put(request, stream, sequence);
   };

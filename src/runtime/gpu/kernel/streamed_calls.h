@@ -1,5 +1,5 @@
-// Prepares calls that streams order instead of kernels that wait (transport/stream/stream_path.h), and says which these
-// are: on all ranks alike.
+// Prepares calls that streams order, without kernels that wait (transport/stream/stream_path.h). Decides which calls
+// these are; all ranks decide alike.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ namespace sccl::runtime {
 
 class StreamedCalls {
  public:
-  // `resources` has a path of streams; all must outlive this.
+  // `resources` has a stream path; all must outlive this object.
   StreamedCalls(const Membership& membership, DeviceResources& resources, const BufferWithdrawal& withdrawal,
                 PreparedCalls& prepared);
 
@@ -29,13 +29,13 @@ class StreamedCalls {
   bool serve_puts() const { return signals_.serve(); }
   bool serve_wait(gpu::Stream stream) const;
 
-  // `described`: of the collective (CollectiveRecords::describe). The plan must outlive the call.
+  // `described` comes from CollectiveRecords::describe for this collective. The plan must outlive the call.
   void prepare(const CollectiveRequest& request, const Plan& plan, const device::Call& described, gpu::Stream stream);
   void prepare(const PutRequest& request, gpu::Stream stream);
-  // Merged waits.
+  // `waits` are merged.
   void prepare(std::span<const SignalWait> waits, gpu::Stream stream);
-  // Large transfers of a batch go by the stream; prepare_large() takes these. What kernels move comes first at all
-  // ranks, so that neither part waits for the other.
+  // Streams move the large transfers of a batch: prepare_large() selects them. Kernels move the others first, on all
+  // ranks, so neither part waits for the other.
   std::vector<PointToPointRequest> small_of(std::span<const PointToPointRequest> batch, gpu::Stream stream);
   void prepare_large(std::span<const PointToPointRequest> batch, gpu::Stream stream);
 

@@ -8,7 +8,7 @@ namespace sccl::runtime {
 
 class DeviceEvent {
  public:
-  // `device` must outlive it. Legal while a stream is being captured.
+  // `device` must outlive the event. Legal while a stream is being captured.
   explicit DeviceEvent(const gpu::Device& device) : device_(device) {
     const gpu::Current current(device_);
     const gpu::RelaxedCapture relaxed(*device_.driver);
@@ -19,7 +19,7 @@ class DeviceEvent {
       const gpu::Current current(device_);
       device_.driver->event_destroy(handle_);
     } catch (const Error&) {
-      // The driver is going down with the process.
+      // The driver is shutting down with the process.
     }
   }
   DeviceEvent(const DeviceEvent&) = delete;

@@ -31,7 +31,7 @@ void DeviceLauncher::launch_kernel(PreparedCall& call) {
     if (sequence != 0) sequence_.announce(sequence, call.stream);
     tuner_.before_launch(call.clock, call.stream);
     const gpu::Status status = enqueue(call);
-    if (status != 0 && sequence != 0) sequence_.take_back(sequence);  // it will never end
+    if (status != 0 && sequence != 0) sequence_.take_back(sequence);  // the call will never end
     driver_.check(status, "launching a kernel");
     if (sequence != 0) sequence_.enqueued(sequence);
   }

@@ -1,5 +1,5 @@
-// Puts prepared calls on their streams: each behind the one before, announced under its number, and while nothing is
-// freed on the device.
+// Puts prepared calls on their streams: each call behind the previous one, announced under its number, and only while
+// nothing is freed on the device.
 #pragma once
 
 #include "platform/gpu/device.h"
@@ -18,18 +18,18 @@ namespace sccl::runtime {
 
 class DeviceLauncher {
  public:
-  // All must outlive it.
+  // All must outlive this object.
   DeviceLauncher(Membership& membership, const HeldResources& resources, DeviceWatch& watch,
                  const BufferWithdrawal& withdrawal, DeviceTuner& tuner);
 
-  // Waits for nothing on the device. Throws what the driver says, or that a peer has withdrawn its buffers; then the
-  // call was not launched, and its number is taken back. The device is current.
+  // Waits for nothing on the device. Throws the driver's error, or an error if a peer has withdrawn its buffers; then
+  // the call was not launched, and its number is taken back. The device must be current.
   void launch(PreparedCall& call);
 
   KernelSequence& sequence() { return sequence_; }
   LaunchOrder& order() { return order_; }
   LaunchPace& pace() { return pace_; }
-  // A graph that holds kernels of this communicator may be replayed at any time.
+  // Whether some graph holds kernels of this communicator and may be replayed at any time.
   bool was_captured() const { return graphs_.holds(); }
 
  private:

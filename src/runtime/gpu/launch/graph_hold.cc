@@ -15,7 +15,7 @@ void GraphHold::keep(const gpu::CaptureState& capture) {
   if (capture.id == kept_for_ || capture.graph == nullptr || driver.user_object_create == nullptr ||
       driver.graph_retain == nullptr)
     return;
-  const auto let_go = [](void* held) {  // may not call the driver
+  const auto let_go = [](void* held) {  // must not call the driver
     auto* const resources = static_cast<std::shared_ptr<DeviceResources>*>(held);
     DeviceResources::bury(std::move(*resources));
     delete resources;

@@ -1,4 +1,4 @@
-// Keeps what captured kernels use alive for as long as their graphs live: graphs may outlive the communicator.
+// Keeps the resources of captured kernels alive as long as their graphs: graphs may outlive the communicator.
 #pragma once
 
 #include "platform/gpu/device.h"
@@ -8,12 +8,12 @@ namespace sccl::runtime {
 
 class GraphHold {
  public:
-  // `resources` must outlive it.
+  // `resources` must outlive this object.
   explicit GraphHold(const HeldResources& resources) : resources_(resources) {}
 
-  // A call was captured. Throws device_error where the graph cannot hold the resources.
+  // Called when a call was captured. Throws device_error if the graph cannot hold the resources.
   void keep(const gpu::CaptureState& capture);
-  // Some graph holds them, and may replay its kernels at any time.
+  // Whether some graph holds the resources; it may replay its kernels at any time.
   bool holds() const { return kept_for_ != 0; }
 
  private:

@@ -14,8 +14,8 @@ KernelSequence::KernelSequence(Membership& membership, CallsInFlight& in_flight,
                                 [&](const DevicePeer& other) { return other.neighbour && other.neighbour != own; });
 }
 
-// The store pairs with NeighbourWords::idle, which a peer asks that withdraws: it sees this number, or this rank sees
-// that it has withdrawn.
+// The store pairs with NeighbourWords::idle, which a withdrawing peer calls: either the peer sees this number, or this
+// rank sees that the peer has withdrawn.
 void KernelSequence::announce(device::u64 sequence, gpu::Stream stream) {
   peer(membership_.rank).words->launched.store(sequence, std::memory_order_seq_cst);
   in_flight_.launched(sequence);
@@ -28,7 +28,7 @@ void KernelSequence::announce(device::u64 sequence, gpu::Stream stream) {
   if (shares_process_) take_stream_for(sequence, stream);
 }
 
-// A kernel of another rank that is before this one on the stream learns who follows it.
+// If another rank's kernel is before this kernel on the stream, that rank learns which kernel follows.
 void KernelSequence::take_stream_for(device::u64 sequence, gpu::Stream stream) const {
   const std::shared_ptr<DeviceNeighbour>& own = peer(membership_.rank).neighbour;
   const StreamUse before = take_stream(membership_.on_device->device.context, stream, {own, sequence});

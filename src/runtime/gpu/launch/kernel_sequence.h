@@ -1,5 +1,5 @@
-// The numbers of a rank's calls on its device, and the announcement of a number to those who must know of the call
-// before it can begin: peers that may take their buffers back, the watch, and ranks that use the same stream.
+// The numbers of a rank's calls on its device, and the announcement of each number before its call can begin: to peers
+// that may take their buffers back, to the watch, and to ranks that use the same stream.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@ namespace sccl::runtime {
 
 class KernelSequence {
  public:
-  // All must outlive it.
+  // All must outlive this object.
   KernelSequence(Membership& membership, CallsInFlight& in_flight, const BufferWithdrawal& withdrawal);
 
-  // The number of the next call; 0 for one that is captured.
+  // The number of the next call; 0 for a captured call.
   device::u64 next(const gpu::CaptureState& capture) { return capture.id == 0 ? ++numbers_ : 0; }
   // The ticket of the next kernel, captured or not (kernels/gpu/ticket.h).
   device::u64 next_ticket() { return ++tickets_; }
 
-  // The kernel of this number is about to be enqueued on the stream. Throws, with the announcement taken back, when a
-  // peer has withdrawn its buffers.
+  // Call it before enqueueing the kernel of this number on the stream. If a peer has withdrawn its buffers, takes the
+  // announcement back and throws.
   void announce(device::u64 sequence, gpu::Stream stream);
-  // It was not enqueued, and its number is free again.
+  // The kernel was not enqueued, and its number is free again.
   void take_back(device::u64 sequence);
 
-  // The call of this number is with the driver: it will end, or be stopped.
+  // The driver has accepted the call of this number: the call will end, or be stopped.
   void enqueued(device::u64 sequence) { enqueued_ = sequence; }
-  // Of the last such call.
+  // The number of the last call that the driver has accepted.
   device::u64 last_enqueued() const { return enqueued_; }
 
  private:
@@ -40,7 +40,7 @@ class KernelSequence {
   Membership& membership_;
   CallsInFlight& in_flight_;
   const BufferWithdrawal& withdrawal_;
-  bool shares_process_ = false;  // with another rank
+  bool shares_process_ = false;  // another rank is in this process
   device::u64 numbers_ = 0;      // given out
   device::u64 enqueued_ = 0;
   device::u64 tickets_ = 0;

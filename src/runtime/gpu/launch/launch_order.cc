@@ -22,8 +22,9 @@ void LaunchOrder::enqueued(gpu::Stream stream, const gpu::CaptureState& capture)
   last.pending = true;
 }
 
-// The record stands in its hardware queue until the kernel has ended. Where a kernel of this process that it waits for
-// may stand behind it, the record comes when it is needed: with the next call on another stream.
+// A recorded event stands in its hardware queue until the kernel has ended. If another kernel of this process, for
+// which the kernel waits, may stand behind the event, the event is recorded only when it is needed: at the next call on
+// another stream.
 void LaunchOrder::finish_launch() {
   if (last_captured_.pending) record(last_captured_);
   if (last_.pending && queues_ == HardwareQueues::own) record(last_);
@@ -43,7 +44,7 @@ void LaunchOrder::record(Last& last) {
   const gpu::Status status = device.driver->event_record(last.event.handle(), last.stream);
   last.recorded = status == 0;
   if (!is_late) device.driver->check(status, "recording an event");
-  // The program has destroyed the stream, whose work goes on.
+  // The program has destroyed the stream, but the stream's work continues.
   while (status != 0 && !resources_.has_finished(sequence_.last_enqueued())) {
     watch_.check();
     std::this_thread::sleep_for(std::chrono::microseconds(20));

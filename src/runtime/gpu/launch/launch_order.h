@@ -1,6 +1,6 @@
-// Calls of one communicator run one after another, also on several streams; captured calls likewise. What is captured
-// and what is not cannot be ordered here: a program that replays beside other calls orders its streams itself, and
-// kernels find out where it does not (kernels/gpu/ticket.h).
+// Calls of one communicator run one after another, also on several streams; captured calls likewise. Captured calls and
+// other calls cannot be ordered here: a program that replays graphs beside other calls must order its streams itself,
+// and kernels detect if it does not (kernels/gpu/ticket.h).
 #pragma once
 
 #include "platform/gpu/device.h"
@@ -16,29 +16,30 @@ enum class HardwareQueues : std::uint8_t { own, shared };
 
 class LaunchOrder {
  public:
-  // All must outlive it.
+  // All must outlive this object.
   LaunchOrder(DeviceResources& resources, const DeviceWatch& watch, const KernelSequence& sequence,
               HardwareQueues queues);
 
-  // What is enqueued next on the stream comes after the last call.
+  // Orders the next work on the stream after the last call.
   void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
   // A call was enqueued.
   void enqueued(gpu::Stream stream, const gpu::CaptureState& capture);
-  // The kernels that it waits for have been launched, too. Until then nothing stands behind it in its hardware queue.
+  // The kernels that the last call waits for have been launched, too. Until then, nothing must stand behind the call in
+  // its hardware queue.
   void finish_launch();
   // The kernels that the last call waits for will not be launched.
   void drop_pending() noexcept;
 
-  // Behind the last call that was not captured.
+  // The event behind the last call that was not captured.
   void* event() const { return last_.event.handle(); }
 
  private:
-  // The last call of a kind: what is captured and what is not cannot be ordered by one another's events.
+  // The last call of one kind, captured or not: an event of one kind cannot order calls of the other kind.
   struct Last {
     explicit Last(const gpu::Device& device) : event(device) {}
     DeviceEvent event;  // behind the call
     gpu::Stream stream = nullptr;
-    unsigned long long capture = 0;  // 0: of none
+    unsigned long long capture = 0;  // the call's capture; 0: none
     bool recorded = false;
     bool pending = false;  // the call is enqueued, the event not recorded
   };

@@ -8,7 +8,7 @@
 namespace sccl::runtime {
 namespace {
 
-// A rank whose host is later than that is probably called by the same thread.
+// If a rank's host is later than this, the same thread probably makes the calls of both ranks.
 constexpr std::chrono::milliseconds kPaceLimit{500};
 
 }  // namespace
@@ -19,7 +19,7 @@ LaunchPace::LaunchPace(Membership& membership, const CallsInFlight& in_flight)
   keeps_pace_ = shares_queues_;
 }
 
-// Another rank of this process on this device.
+// Whether `rank` is another rank of this process on this device.
 bool LaunchPace::shares_queues_with(Rank rank) const {
   return rank != membership_.rank && peer(rank).neighbour != nullptr && peer(rank).same_device;
 }

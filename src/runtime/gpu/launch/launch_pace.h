@@ -1,5 +1,5 @@
-// Ranks of one process and device may share hardware queues: a queue may hold up their kernels behind the next one of
-// this rank, which waits for them. So a rank does not run ahead of them by more than a call.
+// Ranks of one process and device may share hardware queues. A queue may hold up the other ranks' kernels behind this
+// rank's next kernel, which waits for them. So a rank does not run ahead of the others by more than one call.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace sccl::runtime {
 
 class LaunchPace {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   LaunchPace(Membership& membership, const CallsInFlight& in_flight);
 
-  // A collective of this rank is with the driver, or captured.
+  // A collective of this rank was enqueued or captured.
   void count_collective();
-  // Waits for ranks that share queues with this one and are more than a call behind. Not for long: a rank whose thread
-  // is busy with something else is told of once, and not waited for any more.
+  // Waits for ranks that share queues with this rank and are more than one call behind. If a rank stays behind for too
+  // long (its thread is busy with other work), logs one warning and never waits again.
   void keep();
 
   bool shares_queues() const { return shares_queues_; }

@@ -1,4 +1,4 @@
-// Calls that are prepared and not launched yet, in their order.
+// Calls that are prepared but not launched yet, in order.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct PreparedCall {
     device::u32 threads = 0;
     device::u64 shared_bytes = 0;
   };
-  // A program's way to the device, in front of the first kernel that uses it.
+  // The upload of a program to the device, before the first kernel that uses the program.
   struct Upload {
     gpu::Address to = 0;
     const std::byte* from = nullptr;  // mapped memory
@@ -27,9 +27,10 @@ struct PreparedCall {
   };
 
   gpu::Stream stream = nullptr;
-  gpu::CaptureState capture;  // the stream's
+  gpu::CaptureState capture;  // of the stream
   bool collective = false;
-  // Of a call that its stream orders, the rest is unused: enqueues it, given its sequence number, 0 inside a capture.
+  // Set for a call that its stream orders; then the members below are unused. Enqueues the call, given its sequence
+  // number (0 inside a capture).
   std::function<void(device::u64)> in_stream;
 
   device::u64 sequence = 0;  // 0: captured
@@ -43,12 +44,12 @@ struct PreparedCall {
 
 class PreparedCalls {
  public:
-  // `driver` must outlive it.
+  // `driver` must outlive this object.
   explicit PreparedCalls(const gpu::Driver& driver) : driver_(driver) {}
 
-  // The next one for this stream, with `call` left as it was. Stays where it is until it has been launched.
+  // Adds a call for this stream; its member `call` has its old content. The reference is valid until the launch.
   PreparedCall& add(gpu::Stream stream);
-  // The first that has not been taken; null: there is none. take() takes it.
+  // The first call that has not been taken; null if there is none. take() also takes this call.
   const PreparedCall* first() const { return taken_ == count_ ? nullptr : calls_[taken_].get(); }
   PreparedCall* take();
   // The one that was added last.
@@ -57,7 +58,7 @@ class PreparedCalls {
 
  private:
   const gpu::Driver& driver_;
-  std::vector<std::unique_ptr<PreparedCall>> calls_;  // all that were ever needed at a time
+  std::vector<std::unique_ptr<PreparedCall>> calls_;  // reused; as many as were ever prepared at a time
   std::size_t count_ = 0;
   std::size_t taken_ = 0;
 };

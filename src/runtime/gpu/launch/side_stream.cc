@@ -22,7 +22,7 @@ SideStream::~SideStream() {
     const gpu::Current current(device_);
     device_.driver->stream_destroy(stream_);
   } catch (const Error&) {
-    // The driver is going down with the process.
+    // The driver is shutting down with the process.
   }
 }
 

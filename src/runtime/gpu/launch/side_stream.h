@@ -1,6 +1,6 @@
-// A stream of this rank's own. Several ranks of one device whose calls are given the same stream must not wait for one
-// another on it: between fork() and join(), calls run on the side stream, after what was on the program's stream before
-// and before what comes after.
+// A stream of this rank's own. If several ranks of one device are given the same stream, their calls must not wait for
+// one another on that stream. Between fork() and join(), calls run on the side stream: after all earlier work on the
+// program's stream, and before all later work.
 #pragma once
 
 #include "platform/gpu/device.h"
@@ -11,17 +11,17 @@ namespace sccl::runtime {
 
 class SideStream {
  public:
-  // `device` must outlive it.
+  // `device` must outlive this object.
   explicit SideStream(const gpu::Device& device);
   ~SideStream();
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
   void fork(StreamHandle from);
-  // Nothing to do where nothing was forked.
+  // Does nothing without an earlier fork().
   void join();
 
-  // Where a call for this stream runs now.
+  // The stream on which a call for `handle` runs now.
   gpu::Stream stream_for(StreamHandle handle) const { return forked_ ? stream_ : static_cast<gpu::Stream>(handle); }
 
  private:

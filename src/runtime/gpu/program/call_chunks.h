@@ -13,7 +13,7 @@ namespace sccl::runtime {
 
 class CallChunks {
  public:
-  // Valid until the next call of this.
+  // The result is valid until the next call of place().
   const std::vector<device::Chunk>& place(const Plan& plan, std::size_t count, std::size_t element_bytes) {
     places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
     schedule::place_chunks(plan.schedule, count, element_bytes, places_);

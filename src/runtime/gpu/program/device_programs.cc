@@ -17,8 +17,8 @@ DevicePrograms::Known& DevicePrograms::known(const Plan& plan) {
   return programs_.emplace(&plan, std::move(known)).first->second;
 }
 
-// The first kernel that is not captured brings the program to the device. A captured one, which may run before that,
-// has it in host memory.
+// The program is uploaded before the first kernel that is not captured. A captured kernel may run before that; then it
+// reads the program from host memory.
 void DevicePrograms::place(PreparedCall& call, const Plan& plan) {
   Known& known = this->known(plan);
   if (call.sequence == 0) {

@@ -1,4 +1,4 @@
-// Programs in the memory of a device: those of plans stay there once a kernel has brought them; others are in host
+// Programs for kernels. A plan's program stays in the device's memory after its upload; other programs are in host
 // memory for one call.
 #pragma once
 
@@ -16,19 +16,19 @@ namespace sccl::runtime {
 
 class DevicePrograms {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   DevicePrograms(DeviceResources& resources, PackageLoans& loans) : resources_(resources), loans_(loans) {}
 
-  // Gives the call, which has its sequence number, the program of a plan. The plan must outlive this.
+  // Gives a plan's program to the call, which has its sequence number. The plan must outlive this object.
   void place(PreparedCall& call, const Plan& plan);
-  // The same for one call.
+  // The same for a program that only this call uses.
   void lend(PreparedCall& call, const kernels::FlatProgram& flat);
 
  private:
   struct Known {
     gpu::Address address = 0;      // on the device
-    device::Program program;       // there, once the upload has ended
-    std::vector<std::byte> block;  // until it is uploaded
+    device::Program program;       // at `address`, once the upload has ended
+    std::vector<std::byte> block;  // kept until the upload
     device::u64 uploaded_by = 0;   // the kernel behind the upload; 0: none yet
   };
   Known& known(const Plan& plan);

@@ -13,7 +13,7 @@ using device::gpu::CallArguments;
 
 constexpr std::size_t kSmallPartBytes = 4 * 1024;
 constexpr u32 kFewThreads = 128;
-constexpr u32 kLineThreads = 256;  // half a slot's lines at once
+constexpr u32 kLineThreads = 256;  // they move half of a slot's lines at once
 
 u32 threads_for(const device::Call& call) {
   if (call.protocol == device::Protocol::ll128) return kLineThreads;
@@ -22,7 +22,7 @@ u32 threads_for(const device::Call& call) {
   return small ? kFewThreads : device::gpu::kMostThreads;
 }
 
-// Transfers that take fewer channels have longer parts than the longest one's.
+// A transfer that takes fewer channels may have longer parts than the longest transfer has.
 u64 most_elements_of_a_part(const CallArguments& arguments, const KernelArguments::Geometry& geometry) {
   const device::Chunk longest{0, 0, geometry.longest_bytes / arguments.call.element_bytes, 0, 0};
   const u64 part = device::part_of(longest, arguments.call.element_bytes, arguments.channels, 0).elements;
@@ -85,7 +85,7 @@ void KernelArguments::set_memory(CallArguments& arguments, const kernels::FlatPr
   arguments.lanes = working.lanes(arguments.channels * lanes);
 }
 
-// Into the kernel's parameters, or cut for every channel into memory of its own.
+// Copies few chunks into the kernel's parameters. Cuts more chunks into each channel's parts, in lent memory.
 void KernelArguments::set_chunks(CallArguments& arguments, std::span<const device::Chunk> chunks) {
   arguments.chunk_count = static_cast<u32>(chunks.size());
   if (chunks.size() <= device::gpu::kInlineChunks) {

@@ -1,5 +1,5 @@
-// The arguments of a kernel that runs a program, and its shape: how many channels and blocks a call gets, and which
-// memory its lanes work in.
+// The arguments of a kernel that runs a program, and the kernel's shape: how many channels and blocks a call gets, and
+// in which memory its lanes work.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +18,22 @@ namespace sccl::runtime {
 
 class KernelArguments {
  public:
-  // All must outlive it.
+  // All must outlive this object.
   KernelArguments(const Membership& membership, DeviceResources& resources, PackageLoans& loans,
                   KernelSequence& sequence);
 
-  // What a call moves, and from where on another channel pays.
+  // How much a call moves, and from which size on another channel pays.
   struct Geometry {
     std::size_t longest_bytes = 0;  // of a chunk
     std::size_t least_part_bytes = 0;
     bool parts_by_chunk = false;  // every chunk has its own number of parts
     int most_blocks = 0;          // 0: as many as the rank has
   };
-  // Everything is zero but the table of chunks, which is filled as far as it is used.
+  // Sets everything to zero except the table of chunks, of which only the filled part is used.
   static void reset(device::gpu::CallArguments& arguments);
-  // Fills in what follows from the call (type, protocol and slices are set), its program and its geometry.
+  // Fills in the members that follow from the call (type, protocol and slices are set), its program and its geometry.
   void fill(device::gpu::CallArguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry);
-  // The last step, once the call has its sequence number and its program: chunks, the kernel and its shape.
+  // The last step, after the call has its sequence number and its program: sets the chunks, the kernel and its shape.
   void complete(PreparedCall& prepared, const kernels::Instance& instance, std::span<const device::Chunk> chunks);
 
  private:

@@ -5,8 +5,7 @@
 
 namespace sccl::runtime {
 
-// Kernels that have been launched give their memory back when they end; calls that are only prepared, or captured, hold
-// theirs.
+// Launched kernels give their memory back when they end; calls that are only prepared, or captured, keep theirs.
 CallPackages::Loan PackageLoans::lend(std::size_t bytes, device::u64 sequence) {
   while (!packages_.can_lend(bytes) && packages_.returns_after(bytes, sequence_.last_enqueued())) {
     watch_.check();

@@ -1,5 +1,5 @@
-// Mapped host memory for calls that are being prepared (resources/call_packages.h). Where everything is lent out, the
-// caller waits for kernels that have been launched rather than allocate beside them.
+// Mapped host memory for calls that are being prepared (resources/call_packages.h). If all memory is lent out, the
+// caller waits for launched kernels: allocating while they run could wait for them, too.
 #pragma once
 
 #include "runtime/gpu/launch/kernel_sequence.h"
@@ -10,11 +10,11 @@ namespace sccl::runtime {
 
 class PackageLoans {
  public:
-  // All must outlive it.
+  // All must outlive this object.
   PackageLoans(CallPackages& packages, const KernelSequence& sequence, const DeviceWatch& watch)
       : packages_(packages), sequence_(sequence), watch_(watch) {}
 
-  // As CallPackages::lend. Throws what has gone wrong with an earlier call, whose memory will not come back.
+  // As CallPackages::lend. Throws the failure of an earlier call, whose memory will not come back.
   CallPackages::Loan lend(std::size_t bytes, device::u64 sequence);
 
  private:

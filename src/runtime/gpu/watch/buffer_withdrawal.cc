@@ -9,7 +9,7 @@
 namespace sccl::runtime {
 namespace {
 
-// A peer that waits for this rank learns within a second that it waits in vain.
+// Within a second, a peer that waits for this rank learns that the rank has failed.
 constexpr std::chrono::milliseconds kWithdrawalLimit{5000};
 
 }  // namespace
@@ -22,7 +22,7 @@ void BufferWithdrawal::refuse_after_withdrawal() const {
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
     if (rank == membership_.rank || words(rank).withdrawn.load(std::memory_order_seq_cst) == 0) continue;
     watch_.check();
-    watch_.check_fault(rank);  // says more
+    watch_.check_fault(rank);  // its error says more than the error below
     fail(ErrorCode::remote_error,
          "rank {}: rank {} has failed or was aborted, and its buffers are its own again: abort this "
          "communicator and make a new one",
@@ -30,7 +30,7 @@ void BufferWithdrawal::refuse_after_withdrawal() const {
   }
 }
 
-// Pairs with refuse_after_withdrawal(): this rank says that it withdraws before it looks for calls in flight.
+// Pairs with refuse_after_withdrawal(): this rank announces its withdrawal before it looks for calls in flight.
 void BufferWithdrawal::withdraw() noexcept {
   const bool lends_buffers = lends_buffers_.load(std::memory_order_acquire);
   const bool lends_windows = lends_windows_.load(std::memory_order_relaxed);
@@ -43,14 +43,14 @@ void BufferWithdrawal::withdraw() noexcept {
         "until they have",
         membership_.rank, kWithdrawalLimit.count());
   CallsInFlight& in_flight = watch_.in_flight();
-  // A call that has come to its end has its buffers back already.
+  // A call that has ended normally has its buffers back already.
   if (!lends_buffers || watch_.loss().ask() || (in_flight.idle() && !in_flight.kernel_was_stopped())) return;
   for (Rank rank = 0; rank < membership_.ranks; ++rank)
     if (rank != membership_.rank) await_kernel_of(rank, limit);
 }
 
 void BufferWithdrawal::await_kernel_of(Rank peer, std::chrono::steady_clock::time_point limit) const {
-  // A device gives up the kernels of a process that has ended before others can see the end.
+  // When a process ends, the device drops its kernels before other processes can see the end.
   const auto at_rest = [&] { return words(peer).idle() || membership_.control.health().has_ended(peer); };
   while (!at_rest() && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -1,4 +1,4 @@
-// Takes a rank's buffers back when it fails, and keeps kernels away from those of a peer that has done so
+// Takes a rank's buffers back when the rank fails, and keeps kernels away from buffers that a peer has taken back
 // (transport/p2p/device_neighbour.h has the protocol).
 #pragma once
 
@@ -12,20 +12,20 @@ namespace sccl::runtime {
 
 class BufferWithdrawal {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   BufferWithdrawal(Membership& membership, DeviceWatch& watch);
 
-  // From now on peers' kernels may use buffers of this rank in place; or peers write into windows of it.
-  // Both stores pair with withdraw().
+  // From now on peers' kernels may use this rank's buffers in place (lend_buffers), or peers may write into this rank's
+  // windows (lend_windows). Both stores pair with withdraw().
   void lend_buffers() { lends_buffers_.store(true, std::memory_order_release); }
   void lend_windows() { lends_windows_.store(true, std::memory_order_relaxed); }
 
-  // Throws where a peer has taken its buffers back: a kernel might still find their addresses in its rings, a put in
-  // windows. Legal to ask once the peers can see that a call of this rank is in flight.
+  // Throws if a peer has taken its buffers back: a kernel could still find their addresses in its rings, and a put
+  // could find them in windows. Legal once the peers can see that a call of this rank is in flight.
   void refuse_after_withdrawal() const;
 
-  // Takes this rank's buffers back: returns when no peer's kernel and no stream that was released uses them, or after a
-  // time that is too long for one. May be called by any thread, more than once.
+  // Takes this rank's buffers back: returns when no peer's kernel and no released stream uses them, or after a time
+  // longer than any such use. May be called by any thread, more than once.
   void withdraw() noexcept;
 
  private:

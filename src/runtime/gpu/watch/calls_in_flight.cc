@@ -17,7 +17,7 @@ CallsInFlight::CallsInFlight(Membership& membership, DeviceResources& resources)
 }
 
 bool CallsInFlight::idle() const {
-  // A kernel that found another one running is gone without having begun.
+  // A kernel that found another kernel running has ended without having begun.
   const bool overlapped = stop_reason() == StopReason::overlap;
   return read(words_.finished) == read(words_.began) && !(streams_ && streams_->busy()) &&
          (overlapped || read(words_.finished_sequence) >= launched_.load(std::memory_order_acquire));
@@ -41,8 +41,8 @@ Rank CallsInFlight::awaited() const {
   return in_stream >= 0 ? in_stream : awaited_by_kernel();
 }
 
-// The kernels' word stays when a wait is over. So it is wiped once, and only who waits all the time writes it again:
-// what had been sent before would have been found by then.
+// The kernels' word stays when a wait is over. So the first call clears the word, and only a kernel that still waits
+// writes it again: by then, the kernel would have found messages that were sent before.
 bool CallsInFlight::still_awaits(Rank rank) {
   if (streams_ && streams_->awaited() >= 0) return streams_->awaited() == rank;
   if (std::exchange(asked_about_, rank) == rank) return awaited() == rank;
@@ -50,8 +50,8 @@ bool CallsInFlight::still_awaits(Rank rank) {
   return false;
 }
 
-// A stream is one lane. The records of kernels are wiped here, so that at the next look only lanes that still wait have
-// written theirs.
+// A stream counts as one lane. Clears the records of kernels, so that at the next call only lanes that still wait have
+// records.
 std::vector<LaneWait> CallsInFlight::take_waits() {
   std::vector<LaneWait> found;
   const bool in_stream = streams_ && streams_->awaited() >= 0;

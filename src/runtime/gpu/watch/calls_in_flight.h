@@ -1,5 +1,5 @@
-// What of this rank is in flight on its device, and whom it waits for. Kernels and streams tell it in words that the
-// host reads while they run.
+// Which calls of this rank are in flight on its device, and for which ranks they wait. Kernels and streams write this
+// into words that the host reads while they run.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@ namespace sccl::runtime {
 
 class CallsInFlight {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   CallsInFlight(Membership& membership, DeviceResources& resources);
 
   // The kernel of this number is being enqueued; every kernel up to it counts as in flight until it has ended.
   void launched(device::u64 sequence) { launched_.store(sequence, std::memory_order_release); }  // pairs with idle()
-  // The kernel of this number is one of PutSignal, Signal or WaitSignal; 0: captured.
+  // The kernel of this number is a PutSignal, Signal or WaitSignal; 0: captured.
   void launched_one_sided(device::u64 sequence) { one_sided_.store(sequence, std::memory_order_relaxed); }
 
   // Until the call of this number has ended, its time limit stands instead of the communicator's.
@@ -37,9 +37,9 @@ class CallsInFlight {
 
   // Everything that was enqueued has ended, as far as the host knows.
   bool idle() const;
-  // Kernels end soon, whatever they wait for.
+  // Makes kernels end soon, whatever they wait for.
   void stop_kernels() noexcept;
-  // They were told to, or one has ended early.
+  // Whether kernels were told to stop, or a kernel has ended early.
   bool stopping() const;
   bool kernel_was_stopped() const { return stop_reason() != device::gpu::StopReason::none; }
   device::gpu::StopReason stop_reason() const;
@@ -48,17 +48,18 @@ class CallsInFlight {
   // How many kernels have ended.
   device::u64 finished() const { return read(words_.finished); }
 
-  // Whom the kernel, or the stream, waits for; -1: nobody that is known.
+  // The rank that the kernel, or the stream, waits for; -1: none known.
   Rank awaited() const;
   Rank awaited_by_kernel() const { return static_cast<Rank>(read(words_.awaited)) - 1; }
-  // Two calls in a row with the same rank are true when that rank is awaited all the time. Of one thread.
+  // If two successive calls name the same rank, the second is true if that rank was awaited all the time between them.
+  // For one thread.
   bool still_awaits(Rank rank);
-  // The records of lanes that wait. Of one thread: each call takes them away.
+  // The records of waiting lanes. Each call takes the records away. For one thread.
   std::vector<LaneWait> take_waits();
   // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
   std::string text() const;
 
-  // Of the calls that streams order; null where kernels serve all calls.
+  // The watch of calls that streams order; null if kernels serve all calls.
   StreamWatch* streams() { return streams_ ? &*streams_ : nullptr; }
 
  private:

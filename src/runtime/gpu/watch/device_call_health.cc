@@ -7,11 +7,11 @@ namespace {
 
 using device::gpu::StopReason;
 
-// A peer that has left may have sent everything before: what is in flight gets this long to arrive.
+// A peer that has left may have sent everything before: its messages in flight get this long to arrive.
 constexpr std::chrono::milliseconds kDepartedWaitLimit{1000};
-// What a kernel waits for may have been sent already.
+// The message that a kernel waits for may have been sent already; it gets this long to arrive.
 constexpr std::chrono::milliseconds kFollowerWaitLimit{300};
-// The ranks' calls are compared when nothing has moved for so long.
+// The ranks' calls are compared when nothing has moved for this long.
 constexpr std::chrono::milliseconds kAtRest{50};
 
 }  // namespace
@@ -27,7 +27,7 @@ void DeviceCallHealth::check_kernels() {
       fail_mismatch(peer);
     case StopReason::peer:
       membership_.control.health().check_fault(peer);
-      // It stops its kernels first and says why afterwards.
+      // The peer stops its kernels first and publishes the reason afterwards.
       if (!stopped_since_) stopped_since_ = std::chrono::steady_clock::now();
       if (std::chrono::steady_clock::now() - *stopped_since_ < kDepartedWaitLimit) return;
       fail_stopped_peer(peer);
@@ -47,14 +47,15 @@ void DeviceCallHealth::check(Duration waited) {
   if (streams != nullptr && streams->busy()) {
     check_streams(waited);
   } else if (waited >= kAtRest) {
-    // Kernels compare what they receive; two that wait for different messages receive nothing.
+    // Kernels compare the calls of messages that they receive; two kernels that wait for different messages receive
+    // nothing.
     check_same_calls();
   }
   check_peers(waited);
   check_follower(waited);
 }
 
-// Streams do not look at anything themselves.
+// Streams check nothing themselves: neither stop flags nor the calls of messages.
 void DeviceCallHealth::check_streams(Duration waited) {
   if (is_stopped()) fail_stopped();
   if (waited < kAtRest) return;
@@ -67,7 +68,7 @@ void DeviceCallHealth::check_streams(Duration waited) {
   }
 }
 
-// Throws when the calls differ somewhere among those that have not ended.
+// Throws if the ranks' calls that have not ended differ.
 void DeviceCallHealth::check_same_calls() const {
   for (Rank peer = 0; peer < membership_.ranks; ++peer) check_same_call(peer);
 }
@@ -92,8 +93,8 @@ void DeviceCallHealth::check_peers(Duration waited) {
   }
 }
 
-// Two ranks of one thread are easily given one stream. The kernel that comes first waits for the other, which cannot
-// begin; nothing else can help when it is that rank's next.
+// A thread with two ranks may give both the same stream by mistake. Then the first kernel waits for the second, which
+// cannot begin behind it. This is certain if the second kernel is the next one of its rank.
 void DeviceCallHealth::check_follower(Duration waited) const {
   if (waited < kFollowerWaitLimit) return;
   const auto& peers = membership_.on_device->peers;

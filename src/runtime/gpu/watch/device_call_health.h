@@ -1,6 +1,6 @@
-// The slow half of waiting on a device: why the calls in flight cannot end. Every function throws what it finds:
-// because this rank was aborted, a peer failed, left or died, the ranks are in different calls, or a stream was given
-// to two ranks.
+// The slow half of waiting on a device: why the calls in flight cannot end. Every function throws the cause that it
+// finds: this rank was aborted; a peer failed, left or died; the ranks are in different calls; or two ranks were given
+// the same stream.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace sccl::runtime {
 // For one thread.
 class DeviceCallHealth {
  public:
-  // All must outlive it.
+  // All must outlive this object.
   DeviceCallHealth(Membership& membership, CallsInFlight& in_flight, const StopFlags& stop)
       : membership_(membership), in_flight_(in_flight), stop_(stop) {}
 
@@ -23,9 +23,9 @@ class DeviceCallHealth {
     return stop_.abort.load(std::memory_order_acquire) || stop_.revoked.load(std::memory_order_acquire);
   }
 
-  // A kernel has said itself why it ended early.
+  // Checks whether a kernel has ended early and given its reason.
   void check_kernels();
-  // While nothing has moved for the time `waited`: all that can be found out about the calls and their ranks.
+  // All other checks of the calls and their ranks. Nothing has moved for the time `waited`.
   void check(std::chrono::steady_clock::duration waited);
 
  private:
@@ -43,7 +43,7 @@ class DeviceCallHealth {
   Membership& membership_;
   CallsInFlight& in_flight_;
   const StopFlags& stop_;
-  std::optional<std::chrono::steady_clock::time_point> stopped_since_;  // by a peer that has not said why
+  std::optional<std::chrono::steady_clock::time_point> stopped_since_;  // stopped by a peer that has given no reason
 };
 
 }  // namespace sccl::runtime

@@ -5,7 +5,7 @@
 namespace sccl::runtime {
 namespace {
 
-// The driver's numbers: of a context that is no more, and of what captures forbid.
+// The driver's error numbers: a destroyed context; calls that are forbidden during captures.
 constexpr gpu::Status kContextDestroyed = 709;
 constexpr gpu::Status kFirstOfCaptures = 900, kLastOfCaptures = 908;
 

@@ -1,5 +1,5 @@
-// Whether the device still runs what it is given. A device on which some kernel went wrong answers every call with an
-// error from then on, and nothing that was launched there ends.
+// Whether the device still works. After a kernel has failed, the device answers every call with an error, and no
+// launched work ends.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@ namespace sccl::runtime {
 
 class DeviceLoss {
  public:
-  // `own` are the words in which this rank's peers learn of the loss. Both must outlive this.
+  // `own`: the words in which this rank's peers learn of the loss. Both must outlive this object.
   DeviceLoss(const gpu::Device& device, NeighbourWords& own) : device_(device), own_(own) {}
 
-  // An event of the device that ask() may use until null is given.
+  // ask() may use this event of the device until watch(nullptr).
   void watch(void* event);
   // Asks the device, from any thread. Once true, always true.
   bool ask();
-  // As far as somebody has asked.
+  // Whether an earlier ask() was true.
   bool known() const { return status_.load(std::memory_order_acquire) != 0; }  // pairs with ask()
   // What the driver answered, for messages.
   std::string text() const;
@@ -28,8 +28,8 @@ class DeviceLoss {
  private:
   const gpu::Device& device_;
   NeighbourWords& own_;
-  std::atomic<gpu::Status> status_{0};  // what the driver answers; 0: all is well
-  std::mutex mutex_;                    // guards event_, also while the driver is asked about it
+  std::atomic<gpu::Status> status_{0};  // the driver's answer; 0: the device works
+  std::mutex mutex_;                    // guards event_; held also while the driver queries the event
   void* event_ = nullptr;
 };
 

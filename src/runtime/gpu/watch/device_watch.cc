@@ -7,10 +7,10 @@ namespace sccl::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kReleasePeriod{1};
-// The device is asked when nothing has moved for so long.
+// The device is asked when nothing has moved for this long.
 constexpr std::chrono::milliseconds kAtRest{50};
 
-// Streams are released by the thread that watches; others wait for it.
+// Set in the watching thread, which releases streams; other threads wait for that thread.
 thread_local const DeviceWatch* watching_here = nullptr;
 
 }  // namespace
@@ -74,7 +74,7 @@ void DeviceWatch::look() {
       [&] { return in_flight_.text(); }, nullptr, in_flight_.timeout_ms());
 }
 
-// Also true when nothing is in flight.
+// Also true if nothing is in flight.
 bool DeviceWatch::has_moved() {
   const device::u64 finished = in_flight_.finished();
   const device::u64 progress = in_flight_.streams() != nullptr ? in_flight_.streams()->progress() : 0;
@@ -95,7 +95,7 @@ void DeviceWatch::check_device() {
 void DeviceWatch::launching_in_stream(device::u64 sequence) {
   StreamWatch& streams = *in_flight_.streams();
   if (streams.begin(static_cast<std::uint32_t>(sequence))) return;
-  check();  // of this rank
+  check();  // throws this rank's own failure first
   const Rank peer = streams.stopping_peer();
   if (peer >= 0) check_fault(peer);
   fail(ErrorCode::remote_error,

@@ -1,5 +1,5 @@
-// Watches over the calls in flight on a device, turn by turn: says who waits for whom, tells kernels to stop when what
-// they wait for will not come, and reports why.
+// Watches the calls in flight on a device, turn by turn: tells which ranks wait for which, stops kernels that wait for
+// something that will not come, and reports why.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace sccl::runtime {
 
 class DeviceWatch {
  public:
-  // All must outlive it. `on_failure` is called by a turn, once, when a call cannot end.
+  // All must outlive this object. A turn calls `on_failure`, once, when a call cannot end.
   DeviceWatch(Membership& membership, DeviceResources& resources, const StopFlags& stop,
               std::function<void(const Error&)> on_failure);
   DeviceWatch(const DeviceWatch&) = delete;
@@ -34,18 +34,19 @@ class DeviceWatch {
   // From any thread.
   CallsInFlight& in_flight() { return in_flight_; }
   DeviceLoss& loss() { return loss_; }
-  // Throws what has gone wrong.
+  // Throws this rank's failure, if there is one.
   void check() const;
-  // Throws what a peer has published of its own failure.
+  // Throws the failure that a peer has published, if there is one.
   void check_fault(Rank rank) const { membership_.control.health().check_fault(rank); }
 
-  // A call that streams order is about to be enqueued. Throws when a peer's calls are being ended. `sequence` is 0 for
-  // captured calls.
+  // Call it before enqueueing a call that streams order. Throws if this rank's or a peer's calls are being ended.
+  // `sequence` is 0 for captured calls.
   void launching_in_stream(device::u64 sequence);
-  // It could not be enqueued.
+  // The call could not be enqueued.
   void not_launched(device::u64 sequence) { in_flight_.streams()->take_back(static_cast<std::uint32_t>(sequence)); }
-  // Returns true when this rank's streams are at rest, after a failure that its peers can see, or an abort; false when
-  // `limit` comes first. `peers`: they may write into this rank's windows, so their streams must be at rest, too.
+  // For use after an abort or a failure that the peers can see. Returns true when this rank's streams are at rest;
+  // false if `limit` comes first. Peers::at_rest: peers may write into this rank's windows, so their streams must be at
+  // rest, too.
   enum class Peers : std::uint8_t { ignored, at_rest };
   bool settle_streams(std::chrono::steady_clock::time_point limit, Peers peers);
 
@@ -62,7 +63,7 @@ class DeviceWatch {
   DeviceLoss loss_;
   std::function<void(const Error&)> on_failure_;
 
-  // Of the thread that takes the turns.
+  // Used only by the thread that takes the turns.
   device::u64 finished_seen_ = 0;  // kernels
   device::u64 progress_seen_ = 0;  // of streams
   std::chrono::steady_clock::time_point moved_ = std::chrono::steady_clock::now();

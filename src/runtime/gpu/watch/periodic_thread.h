@@ -9,8 +9,8 @@
 
 namespace sccl::runtime {
 
-// Declare it behind every member that a turn uses: members are destroyed from the last to the first, so that the thread
-// has ended before what it uses goes. Start it when all of that has been made.
+// Declare it behind every member that a turn uses: members are destroyed from the last to the first, so the thread ends
+// before those members are destroyed. Start the thread when all those members have been made.
 class PeriodicThread {
  public:
   // One turn; returns the pause before the next one. Must not throw.
@@ -21,9 +21,9 @@ class PeriodicThread {
   PeriodicThread(const PeriodicThread&) = delete;
   PeriodicThread& operator=(const PeriodicThread&) = delete;
 
-  // The first turn comes after `pause`. Once for an object. Throws system_error when no thread can be had.
+  // The first turn comes after `pause`. Call it once per object. Throws system_error if no thread can be started.
   void start(std::chrono::milliseconds pause, Turn turn);
-  // Returns when the turn in progress is over; none comes after it. May be called again; never by a turn itself.
+  // Returns when the turn in progress is over; no turn follows. May be called again, but never by a turn itself.
   void end() noexcept;
 
  private:
