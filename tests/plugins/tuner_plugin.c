@@ -125,7 +125,8 @@ struct Table {
 #ifndef NO_FUNCTIONS
 static int begin_it(void** context, uint64_t communicator, size_t ranks, size_t hosts, Logger log,
                     struct Domains* domains, struct Constants* constants) {
-  if (communicator == 0 || !domains || domains->count != (int)hosts || domains->least + domains->most != (int)(hosts == 2 ? ranks : 2 * ranks) || !constants)
+  if (communicator == 0 || !domains || domains->count != (int)hosts ||
+      domains->least + domains->most != (int)(hosts == 2 ? ranks : 2 * ranks) || !constants)
     return 4;
   constants->bandwidths[4][3][2] = 1; /* the last one: writing it must be allowed */
   return begin(ranks, hosts, log, context);
