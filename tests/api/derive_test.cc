@@ -233,8 +233,8 @@ TEST_CASE("a rank that waits for one that revoked its communicator is told so, a
             if (rank == 1) {
               std::this_thread::sleep_for(std::chrono::milliseconds(100));
               if (auto r = ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT); r != ncclSuccess) return describe("Revoke", r);
-              // Alive, and in no call: nothing else ends the other's wait.
-              std::this_thread::sleep_for(std::chrono::milliseconds(600));
+              // Alive, and in no call: nothing else ends the other's wait. Long, since the other may run late.
+              std::this_thread::sleep_for(std::chrono::milliseconds(1500));
             } else {
               // A call that were not told would wait until the peer's process or communicator ends.
               const ncclResult_t result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);

@@ -253,6 +253,7 @@ TEST_CASE("what a communicator tells of itself may be asked for while it is made
 
 TEST_CASE("a revocation ends calls that never wait") {
   std::atomic<int> begun{0};
+  std::atomic<int> ended{0};
   const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
     std::vector<float> data(1 << 20, 1.0f);
     std::thread revoker([&] {
@@ -270,6 +271,9 @@ TEST_CASE("a revocation ends calls that never wait") {
       error = thrown.what();
     }
     revoker.join();
+    // A communicator that goes earlier would be told of instead.
+    ++ended;
+    while (ended < 2) std::this_thread::yield();
     if (!error.empty()) throw std::runtime_error(error);
   });
   for (const std::string& error : errors) CHECK_THAT(error, Catch::Contains("revoked"));
