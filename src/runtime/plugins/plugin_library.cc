@@ -18,21 +18,11 @@ namespace {
 constexpr PluginKind kNetPlugin{"libnccl-net", "NCCL_NET_PLUGIN"};
 constexpr std::size_t kMostLineBytes = 1024;
 
-// Remembers libraries that were not found, because NCCL does not search for them again, either.
-class Absent {
- public:
-  bool holds(const std::string& key) {
-    const std::lock_guard lock(mutex_);
-    return keys_.count(key) > 0;
-  }
-  void add(const std::string& key) {
-    const std::lock_guard lock(mutex_);
-    keys_.insert(key);
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<std::string> keys_;
+// Libraries that were not found: NCCL does not search for them again, either. Held while one rank searches, so that of
+// several ranks in a process one tells what is wrong.
+struct Absent {
+  std::mutex mutex;
+  std::set<std::string> keys;
 };
 
 Absent& absent() {
@@ -80,7 +70,8 @@ std::shared_ptr<PluginLibrary> PluginLibrary::open(const PluginKind& kind) {
   if (is_no_plugin(name)) return nullptr;
   const std::string net = env::text(kNetPlugin.variable).value_or("");
   const std::string key = fmt::format("{} {} {}", kind.prefix, name, net);
-  if (absent().holds(key)) return nullptr;
+  const std::lock_guard lock(absent().mutex);
+  if (absent().keys.count(key) > 0) return nullptr;
   std::string why;
   if (auto found = open_named(kind.prefix, name, why)) return found;
   std::string why_not_net;
@@ -90,7 +81,7 @@ std::shared_ptr<PluginLibrary> PluginLibrary::open(const PluginKind& kind) {
   if (!name.empty())
     log::warn("{}={} is not used: {}: give the path of the plugin, the suffix of {}-SUFFIX.so, or none", kind.variable,
               name, why, kind.prefix);
-  if (!shared) absent().add(key);
+  if (!shared) absent().keys.insert(key);
   return shared;
 }
 
