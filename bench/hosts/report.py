@@ -33,7 +33,7 @@ def geometric_mean(values):
 
 
 def busy_text(load):
-    return (f"**The machine was busy with other programs: load {load:.0f}, the mean of 15 minutes.** Who spins then loses a whole turn of the scheduler now "
+    return (f"**The machine was busy with other programs: load {load:.1f} before the first run.** Who spins then loses a whole turn of the scheduler now "
             "and then, and who sleeps waits for a core: single rows say little, least of all below 1 MiB. Measure again on idle cores before you "
             "conclude anything from them.\n")
 
@@ -74,6 +74,7 @@ def table(cases, mpis):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--command", default="bench/hosts/run.sh")
+    parser.add_argument("--load", type=float, default=0, help="of other programs, before the first run")
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()
     cases, versions = read(arguments.files)
@@ -86,7 +87,7 @@ def main():
           "say how the libraries compare, not what two machines reach. Blocks of calls of libsccl and of the MPI alternate in the same "
           "processes; times are medians, a ratio is the MPI's time by libsccl's, the median over neighbouring blocks: above 1 libsccl is faster. "
           "libsccl's time is the median of its runs beside each MPI.\n")
-    load = os.getloadavg()[2]
+    load = arguments.load
     if load > 1.5 * (os.cpu_count() or 1):
         print(busy_text(load))
     print("Versions: " + "; ".join(f"{PEER[mpi]}: {text}" for mpi, text in sorted(versions.items())) + "\n")

@@ -18,6 +18,7 @@ limit=300
 
 [ $# -eq 0 ] || [ "${1#--}" != "$1" ] || { build=$1; shift; }
 command="bench/hosts/run.sh $*"
+load=$(cut -d " " -f 1 /proc/loadavg)  # of other programs: nothing of ours runs yet
 while [ $# -gt 0 ]; do
   [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
   case $1 in
@@ -86,4 +87,4 @@ for count in ${ranks//,/ }; do
       { echo "$mpi, 2 hosts of $count: ended early, what it measured counts:" >&2; tail -3 "$work/error" >&2; }
   done
 done
-python3 "$root/bench/hosts/report.py" --command "$command" "$work"/*.csv
+python3 "$root/bench/hosts/report.py" --command "$command" --load "$load" "$work"/*.csv
