@@ -36,6 +36,7 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       mapped_(membership.control, membership.peers, mapped_scope(membership)),
       geometry_(membership),
       lanes_(membership),
+      eager_(EagerTree::of(membership.layout, membership.peers, membership.rank)),
       waiter_(membership.ranks_on_this_host()),
       trace_(CallTrace::of_rank(membership.title(), membership.identity_text(), membership.rank, membership.ranks)) {}
 
@@ -52,6 +53,11 @@ void Executor::begin(const CollectiveRequest& request) {
   measure_arrival();
   if (trace_) trace_begin();
 
+  if (eager_ && eager_->serves(request)) {
+    current_.compares = true;
+    if (trace_) trace_->note_choice("eager tree");
+    return eager_->begin(request);
+  }
   // What is asked for goes before buffers in place.
   if (membership_.wish_of(request) != nullptr || !mapped_.due(request)) return serve(request, Chooser::Buffers::any);
   mapped_.begin(request);
@@ -127,7 +133,25 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   if (net_ != nullptr) use_peers(transfers_.program(), connections_.all());
 }
 
+// Who sleeps waits for the result, or for who is to evaluate it.
+Executor::Progress Executor::step_eager() {
+  const EagerTree::Step step = eager_->step();
+  if (step == EagerTree::Step::waits) {
+    if (trace_) trace_->note_wait([this] { return awaited(); });
+    return Progress::idle;
+  }
+  membership_.control.bells().wake_all();
+  calls_.note_motion();
+  if (trace_) trace_->note_motion();
+  if (step == EagerTree::Step::moved) return Progress::moved;
+  if (trace_) trace_->end();
+  health_.compare_all(current_.signature);
+  calls_.complete(count_);
+  return Progress::done;
+}
+
 Executor::Progress Executor::step() {
+  if (is_eager()) return step_eager();
   if (comparing_ && !compare_buffers()) {
     lanes_.awaits_anything();
     if (trace_) trace_progress(Progress::idle);
@@ -227,8 +251,18 @@ void Executor::fail_ended() const {
 }
 
 std::vector<LaneWait> Executor::waits() const {
-  if (!comparing_) return lanes_.waits();
+  if (!comparing_ && !is_eager()) return lanes_.waits();
   std::vector<LaneWait> found;
+  // Any rank that is there may have the next node to evaluate; where some are not, those are waited for.
+  const auto add_those = [&](auto&& is_awaited) {
+    for (Rank rank = 0; rank < membership_.ranks; ++rank)
+      if (rank != membership_.rank && is_awaited(rank)) found.push_back({0, 0, rank, 0});
+  };
+  if (is_eager()) {
+    add_those([&](Rank rank) { return calls_.entered(rank) < count_; });
+    if (found.empty()) add_those([&](Rank rank) { return calls_.completed(rank) < count_; });
+    return found;
+  }
   for (const Rank rank : mapped_.missing()) found.push_back({0, 0, rank, 0});
   return found;
 }

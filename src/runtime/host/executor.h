@@ -22,6 +22,7 @@
 #include "runtime/host/lane_progress.h"
 #include "runtime/host/progress.h"
 #include "runtime/membership/membership.h"
+#include "runtime/program/eager_tree.h"
 #include "runtime/program/transfers.h"
 #include "runtime/trace/call_trace.h"
 #include "runtime/transport/mapped/mapped_buffers.h"
@@ -47,7 +48,7 @@ class Executor final : private WaitingCall {
   Progress step();
 
   // After Progress::idle: false while another step would be in vain for certain.
-  bool may_go_on() const { return net_ != nullptr || lanes_.may_go_on(); }
+  bool may_go_on() const { return net_ != nullptr || is_eager() || lanes_.may_go_on(); }
 
   // The engine between hosts is this thread's from beginning to end of a call, but for the time that it sleeps. Nothing
   // of it exists where all ranks are on one host.
@@ -73,7 +74,7 @@ class Executor final : private WaitingCall {
     if (net_ != nullptr) net_->after_sleep();
   }
   // What serves the collective in progress; null while the ranks compare their buffers.
-  const Choice* served() const { return comparing_ ? nullptr : chooser_.served(); }
+  const Choice* served() const { return comparing_ || is_eager() ? nullptr : chooser_.served(); }
   // Somebody else wants the call to end: check_health() says who.
   bool is_stopped() const { return health_.is_stopped(); }
 
@@ -107,6 +108,8 @@ class Executor final : private WaitingCall {
   bool compare_buffers();
   void use_peers(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections);
   Progress step_lanes();
+  bool is_eager() const { return eager_ && eager_->is_active(); }
+  Progress step_eager();
   void complete();
   [[gnu::cold]] void measure_arrival();
   // For the trace; out of the way of calls without one.
@@ -126,6 +129,7 @@ class Executor final : private WaitingCall {
   CallGeometry geometry_;
   LaneProgress lanes_;
   TransferBatch transfers_;
+  const std::unique_ptr<EagerTree> eager_;  // null without SCCL_ARRIVAL=eager
   Waiter waiter_;
   const std::unique_ptr<CallTrace> trace_;  // null without SCCL_TRACE
 

@@ -310,9 +310,17 @@ class InitExchange {
     return to_text(learned);
   }
 
+  // None where the ranks do not all share memory, or keep to links of their own.
+  static std::size_t tree_bytes(const Membership& of) {
+    constexpr std::size_t kMostTreeBytes = std::size_t{4} << 20;
+    const bool possible =
+        of.settings.arrival == ArrivalForm::eager && of.ranks > 1 && !of.hosts.are_several() && !of.topology;
+    return possible ? kMostTreeBytes : 0;
+  }
+
   void share_memory() {
     membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes,
-                                      membership_.topology ? ScheduleUpdates::kBytes : 0);
+                                      membership_.topology ? ScheduleUpdates::kBytes : 0, tree_bytes(membership_));
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
     if (membership_.topology) new (membership_.layout.schedule_updates(segment->data())) ScheduleUpdates;

@@ -58,6 +58,16 @@ auto word_from_environment(const char* name, const Words& words) {
   return words.front().value;
 }
 
+ArrivalForm arrival_from_environment() {
+  const std::string text = env::text("SCCL_ARRIVAL").value_or("never");
+  if (text == "leader" || text == "chain" || text == "auto") {
+    log::warn("SCCL_ARRIVAL={} is not there yet: use never or eager; continuing with never", text);
+    return ArrivalForm::never;
+  }
+  return word_from_environment(
+      "SCCL_ARRIVAL", std::to_array<Word<ArrivalForm>>({{"never", ArrivalForm::never}, {"eager", ArrivalForm::eager}}));
+}
+
 template <typename Visit>
 void for_each_item(std::string_view list, char separator, Visit&& visit) {
   while (!list.empty()) {
@@ -212,6 +222,7 @@ Settings settings_from_environment(int ranks) {
   settings.dispatch = word_from_environment("SCCL_DISPATCH", kDispatches);
   settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);
   settings.sum_order = sum_order_from_environment();
+  settings.arrival = arrival_from_environment();
   resolve_contradictions(settings);
   stall_limits();  // what is wrong with them is said now, not when a call waits
   return settings;
@@ -228,6 +239,7 @@ SettingsRecord to_record(const Settings& settings) {
   record.dispatch = static_cast<std::uint8_t>(settings.dispatch);
   record.tune = static_cast<std::uint8_t>(settings.tune);
   record.sum_order = static_cast<std::uint8_t>(settings.sum_order);
+  record.arrival = static_cast<std::uint8_t>(settings.arrival);
   std::strncpy(record.algorithms.data(), settings.algorithms.c_str(), record.algorithms.size() - 1);
   return record;
 }
@@ -244,6 +256,7 @@ Settings from_record(const SettingsRecord& record) {
   settings.dispatch = static_cast<Dispatch>(record.dispatch);
   settings.tune = static_cast<TuneMode>(record.tune);
   settings.sum_order = static_cast<SumOrder>(record.sum_order);
+  settings.arrival = static_cast<ArrivalForm>(record.arrival);
   return settings;
 }
 
@@ -262,6 +275,10 @@ std::vector<std::string> differences(const Settings& mine, const Settings& their
   compare("SCCL_STREAM_BYTES", mine.stream_bytes, theirs.stream_bytes);
   compare("SCCL_DISPATCH", text_of(kDispatches, mine.dispatch), text_of(kDispatches, theirs.dispatch));
   compare("SCCL_TUNE", text_of(kTuneModes, mine.tune), text_of(kTuneModes, theirs.tune));
+  const auto arrival = [](const Settings& one) {
+    return std::string_view(one.arrival == ArrivalForm::eager ? "eager" : "never");
+  };
+  compare("SCCL_ARRIVAL", arrival(mine), arrival(theirs));
   compare("order of sums by SCCL_TUNE and SCCL_DETERMINISTIC", mine.sum_order == SumOrder::fixed ? "fixed" : "free",
           theirs.sum_order == SumOrder::fixed ? "fixed" : "free");
   return found;

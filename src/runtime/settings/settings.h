@@ -22,6 +22,9 @@ enum class TuneMode : std::uint8_t { off, load, online };
 // Whether a choice may change the order of a summation, and thereby bits from run to run.
 enum class SumOrder : std::uint8_t { fixed, free };
 
+// How a reduction uses that some ranks come before others (SCCL_ARRIVAL).
+enum class ArrivalForm : std::uint8_t { never, eager };
+
 struct Settings {
   std::string topology;    // SCCL_TOPO as given; empty: the host's own links
   std::string algorithms;  // SCCL_ALGO as given; empty: automatic
@@ -36,6 +39,7 @@ struct Settings {
   Dispatch dispatch = Dispatch::measured;
   TuneMode tune = TuneMode::load;
   SumOrder sum_order = SumOrder::fixed;
+  ArrivalForm arrival = ArrivalForm::never;
 
   bool operator==(const Settings&) const = default;
 
@@ -63,6 +67,7 @@ struct SettingsRecord {
   std::uint8_t dispatch = 0;
   std::uint8_t tune = 0;
   std::uint8_t sum_order = 0;
+  std::uint8_t arrival = 0;
   std::array<char, kAlgorithmTextBytes> algorithms{};
 };
 SettingsRecord to_record(const Settings& settings);
