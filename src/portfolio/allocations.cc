@@ -15,6 +15,8 @@
 
 #include "base/error.h"
 #include "topology/cluster.h"
+#include "topology/formats/json.h"
+#include "topology/presets.h"
 #include "topology/symmetry/canonical.h"
 #include "topology/symmetry/labelled_graph.h"
 #include "treegen/packing/pack.h"
@@ -53,34 +55,8 @@ Topology with_ways(const Topology& machine, const Cluster& cluster, int host, st
   Topology part;
   part.ranks = static_cast<int>(devices.size());
   part.switches = static_cast<int>(switches.size());
-  for (Link link : machine.links) {
-    const auto src = number.find(link.src);
-    const auto dst = number.find(link.dst);
-    if (src == number.end() || dst == number.end()) continue;
-    link.src = src->second;
-    link.dst = dst->second;
-    part.links.push_back(link);
-  }
-  for (const topology::SharedSet& set : machine.shared) {
-    topology::SharedSet left{set.lanes, {}};
-    for (const auto& [src, dst] : set.links)
-      if (number.contains(src) && number.contains(dst)) left.links.emplace_back(number.at(src), number.at(dst));
-    if (!left.links.empty()) part.shared.push_back(std::move(left));
-  }
+  topology::copy_links(machine, number, part);
   return part;
-}
-
-// Equal for hosts whose free devices are alike, device by device.
-std::string identity(const Topology& part) {
-  std::string text = fmt::format("{} {}", part.ranks, part.switches);
-  for (const Link& link : part.links)
-    text += fmt::format(";{} {} {} {} {} {}", link.src, link.dst, link.lanes, link.gbytes_per_s, link.alpha_us,
-                        static_cast<int>(link.link_class));
-  for (const topology::SharedSet& set : part.shared) {
-    text += fmt::format("|{}", set.lanes);
-    for (const auto& [src, dst] : set.links) text += fmt::format(" {} {}", src, dst);
-  }
-  return text;
 }
 
 // Sets of a host's free devices that are alike.
@@ -177,7 +153,8 @@ std::vector<HostGroup> group_hosts(const Topology& machine, const Cluster& clust
     std::vector<Rank>& here = free_of[at(host)];
     if (here.empty()) continue;
     std::sort(here.begin(), here.end());
-    const std::string text = identity(with_ways(machine, cluster, host, here));
+    // Equal for hosts whose free devices are alike, device by device.
+    const std::string text = topology::to_json(with_ways(machine, cluster, host, here)).dump();
     auto& parts = known[text];
     if (!parts)
       parts = std::make_shared<const std::vector<Part>>(PartsOfHost(machine, cluster, host, here, count).list());
@@ -267,12 +244,7 @@ void check_question(const topology::Machine& machine, std::span<const int> free,
   if (count < 2) fail(ErrorCode::invalid_argument, "{} devices need no links: ask for at least 2", count);
   if (static_cast<std::size_t>(count) > free.size())
     fail(ErrorCode::invalid_argument, "{} devices are asked for and {} are free: ask for fewer", count, free.size());
-  constexpr Collective kPacked[] = {Collective::broadcast, Collective::reduce, Collective::allreduce,
-                                    Collective::allgather, Collective::reducescatter};
-  if (std::count(std::begin(kPacked), std::end(kPacked), collective) == 0)
-    fail(ErrorCode::invalid_argument,
-         "trees are not packed for {}: use broadcast, reduce, allreduce, allgather or reducescatter",
-         info(collective).name);
+  treegen::require_packed(collective);
 }
 
 }  // namespace

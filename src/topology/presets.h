@@ -1,6 +1,7 @@
 // Well-known machines by name, and parts and clusters of them.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string_view>
 
@@ -20,6 +21,9 @@ std::span<const Preset> presets();
 // one from the switch), or "A*B": A hosts of preset B; each device has its own NIC of `nic_gbits_per_s` on one
 // non-blocking switch. Throws invalid_argument that lists the names.
 Topology preset(std::string_view name, double nic_gbits_per_s = 100);
+
+// Adds to `to` the links and shared sets of `from` among the nodes that have a number, which become those numbers.
+void copy_links(const Topology& from, const std::map<Node, Node>& number, Topology& to);
 
 // A machine reduced to `devices`; devices[i] becomes rank i. A switch stays while at least two kept nodes use it.
 // Throws invalid_argument for a device that does not exist or is named twice.

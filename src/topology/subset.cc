@@ -45,6 +45,23 @@ std::map<Node, Node> renumbered(const Topology& topology, std::span<const int> d
 
 }  // namespace
 
+void copy_links(const Topology& from, const std::map<Node, Node>& number, Topology& to) {
+  for (Link link : from.links) {
+    const auto src = number.find(link.src);
+    const auto dst = number.find(link.dst);
+    if (src == number.end() || dst == number.end()) continue;
+    link.src = src->second;
+    link.dst = dst->second;
+    to.links.push_back(link);
+  }
+  for (const SharedSet& set : from.shared) {
+    SharedSet left{set.lanes, {}};
+    for (const auto& [src, dst] : set.links)
+      if (number.contains(src) && number.contains(dst)) left.links.emplace_back(number.at(src), number.at(dst));
+    if (!left.links.empty()) to.shared.push_back(std::move(left));
+  }
+}
+
 Topology subset(const Topology& topology, std::span<const int> devices) {
   if (devices.empty()) fail(ErrorCode::invalid_argument, "no device is named: name at least one");
   const std::map<Node, Node> number = renumbered(topology, devices);
@@ -58,20 +75,7 @@ Topology subset(const Topology& topology, std::span<const int> devices) {
   if (!topology.switch_kinds.empty())
     for (Node node = topology.ranks; node < topology.nodes(); ++node)
       if (number.contains(node)) result.switch_kinds.push_back(topology.switch_kind(node));
-  for (Link link : topology.links) {
-    const auto src = number.find(link.src);
-    const auto dst = number.find(link.dst);
-    if (src == number.end() || dst == number.end()) continue;
-    link.src = src->second;
-    link.dst = dst->second;
-    result.links.push_back(link);
-  }
-  for (const SharedSet& set : topology.shared) {
-    SharedSet left{set.lanes, {}};
-    for (const auto& [src, dst] : set.links)
-      if (number.contains(src) && number.contains(dst)) left.links.emplace_back(number.at(src), number.at(dst));
-    if (!left.links.empty()) result.shared.push_back(std::move(left));
-  }
+  copy_links(topology, number, result);
   return result;
 }
 

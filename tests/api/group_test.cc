@@ -38,6 +38,24 @@ std::string uneven_all_to_all(int rank, int ranks, ncclComm_t comm, std::size_t 
   return "";
 }
 
+// Rank 0 sends nothing, after a delay, where rank 1 receives five elements. What is wrong with what they are told.
+std::string told_of_another_size(std::chrono::microseconds delay) {
+  return failures(run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    ncclComm_t comm = nullptr;
+    if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
+    int values[5] = {1, 2, 3, 4, 5};
+    if (rank == 0) std::this_thread::sleep_for(delay);
+    const ncclResult_t result =
+        rank == 0 ? ncclSend(values, 0, ncclInt32, 1, comm, nullptr) : ncclRecv(values, 5, ncclInt32, 0, comm, nullptr);
+    const std::string told = ncclGetLastError(nullptr);
+    ncclCommAbort(comm);
+    // The sender hears of it from the receiver.
+    if (result != ncclInvalidUsage || told.find("of another size") == std::string::npos)
+      return describe("transfer", result) + ": " + told;
+    return "";
+  }));
+}
+
 }  // namespace
 
 TEST_CASE("an uneven AlltoAll of Send and Recv in one group works at every size") {
@@ -138,37 +156,13 @@ TEST_CASE("transfers to self arrive in the order in which they were sent, whatev
 }
 
 TEST_CASE("a transfer of no bytes that meets one of some is told") {
-  CHECK(failures(run_bare_world(Mode::threads, 2, [](int rank, const ncclUniqueId& id) -> std::string {
-          ncclComm_t comm = nullptr;
-          if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
-          int values[5] = {1, 2, 3, 4, 5};
-          const ncclResult_t result = rank == 0 ? ncclSend(values, 0, ncclInt32, 1, comm, nullptr)
-                                                : ncclRecv(values, 5, ncclInt32, 0, comm, nullptr);
-          const std::string told = ncclGetLastError(nullptr);
-          ncclCommAbort(comm);
-          // The sender hears of it from the receiver.
-          if (result != ncclInvalidUsage || told.find("of another size") == std::string::npos)
-            return describe("transfer", result) + ": " + told;
-          return "";
-        })) == "");
+  CHECK(told_of_another_size(std::chrono::microseconds(0)) == "");
 }
 
 // The receiver looks once more before it sleeps: at whatever moment the wrong transfer comes, its own text is told.
 TEST_CASE("a transfer of another size is told at whatever moment it comes") {
   for (int tens_of_us = 0; tens_of_us < 60; ++tens_of_us)
-    CHECK(failures(run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
-            ncclComm_t comm = nullptr;
-            if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
-            int values[5] = {1, 2, 3, 4, 5};
-            if (rank == 0) std::this_thread::sleep_for(std::chrono::microseconds(10 * tens_of_us));
-            const ncclResult_t result = rank == 0 ? ncclSend(values, 0, ncclInt32, 1, comm, nullptr)
-                                                  : ncclRecv(values, 5, ncclInt32, 0, comm, nullptr);
-            const std::string told = ncclGetLastError(nullptr);
-            ncclCommAbort(comm);
-            if (result != ncclInvalidUsage || told.find("of another size") == std::string::npos)
-              return describe("transfer", result) + ": " + told;
-            return "";
-          })) == "");
+    CHECK(told_of_another_size(std::chrono::microseconds(10 * tens_of_us)) == "");
 }
 
 TEST_CASE("a transfer to self needs its twin in the group") {

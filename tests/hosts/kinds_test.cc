@@ -8,21 +8,28 @@
 
 using namespace hosts_test;
 
-TEST_CASE("hosts that have IPv6 alone have the right data", "[processes]") {
-  if (is_skipped()) return;
-  const Hosts hosts({"alpha", "beta"}, Family::ipv6);
+namespace {
+
+// Of three ranks on the two hosts, in short and long calls.
+void check_data(const Hosts& hosts) {
   Job job(hosts, {0, 1, 1});
   check_all_ok(job.init());
   for (const char* const count : {"1", "5000", "300000"}) check_all_ok(job.ask(std::string("data ") + count));
+}
+
+}  // namespace
+
+TEST_CASE("hosts that have IPv6 alone have the right data", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"}, Family::ipv6);
+  check_data(hosts);
 }
 
 TEST_CASE("packets of 1280 bytes carry the right data", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
   for (int host = 0; host < 2; ++host) hosts.run(host, "ip link set eth0 mtu 1280");
-  Job job(hosts, {0, 1, 1});
-  check_all_ok(job.init());
-  for (const char* const count : {"1", "5000", "300000"}) check_all_ok(job.ask(std::string("data ") + count));
+  check_data(hosts);
 }
 
 TEST_CASE("ranks that are threads meet ranks of other hosts", "[processes]") {

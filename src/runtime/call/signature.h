@@ -5,16 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include "base/splitmix.h"
 #include "base/types.h"
 
 namespace sccl::runtime {
-
-// The finaliser of splitmix64: every input bit reaches every output bit.
-inline std::uint64_t mix(std::uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
-  return value ^ (value >> 31);
-}
 
 struct CallSignature {
   std::uint64_t sequence = 0;  // number of the call on its communicator, from 1

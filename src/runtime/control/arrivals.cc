@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/settings/log.h"
+#include "base/splitmix.h"
 
 namespace sccl::runtime {
 namespace {

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/monotonic.h"
 #include "base/os/sealed_file.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
@@ -19,11 +20,6 @@ namespace {
 constexpr std::size_t kMostPending = Trials::kKept / 2;
 // The times of rooted calls become readable only after a call of another kind, which may never come.
 constexpr std::size_t kMostRootedPending = 2;
-
-std::uint64_t now_ns() {
-  using namespace std::chrono;
-  return static_cast<std::uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
-}
 
 // No rank completes such a call before all ranks have begun it.
 bool joins_all(Collective collective) { return !info(collective).rooted; }
@@ -271,14 +267,14 @@ const Chooser::Served& Chooser::take_turn(Entry& entry, const CallSignature& cal
   timed_ = turn.timed;
   if (timed_) {
     pending_.push_back({&entry, ++trials_, call.sequence});
-    begin_ns_ = now_ns();
+    begin_ns_ = monotonic_ns();
   }
   return entry.serving;
 }
 
 void Chooser::note_end() {
   timed_ = false;
-  membership_.control.trials().publish(trials_, begin_ns_, now_ns());
+  membership_.control.trials().publish(trials_, begin_ns_, monotonic_ns());
 }
 
 void Chooser::collect(std::uint64_t call) {

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/monotonic.h"
 #include "base/settings/log.h"
 #include "planners/planners.h"
 
@@ -67,11 +68,6 @@ std::uint8_t algorithm_number(const std::string& planner) {
   return algorithm == nullptr ? 1 : algorithm->number;
 }
 std::uint8_t protocol_number(const std::string& protocol) { return protocol == "ll" ? 0 : protocol == "ll128" ? 1 : 2; }
-
-std::uint64_t now_ns() {
-  using namespace std::chrono;
-  return static_cast<std::uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
-}
 
 // The kinds of a call's events, and for each kind of event its own kind and all kinds below it.
 constexpr int kCallKinds = Kind::collective | Kind::transfer | Kind::proxy_operation | Kind::proxy_step |
@@ -304,11 +300,11 @@ ProfilerPlugin::Handle ProfilerPlugin::start_kernel(Handle call) {
   if (call == nullptr || version_ < kSinceKernels || !wants(Kind::kernel_channel)) return nullptr;
   if (version_ >= kSinceApiEvents) {
     Descriptor5 descriptor{};
-    descriptor.kernel = {0, now_ns()};
+    descriptor.kernel = {0, monotonic_ns()};
     return start_event(descriptor, Kind::kernel_channel, call);
   }
   Descriptor4 descriptor{};
-  descriptor.kernel = {0, version_ >= kSinceKernelTimes ? now_ns() : 0};
+  descriptor.kernel = {0, version_ >= kSinceKernelTimes ? monotonic_ns() : 0};
   return start_event(descriptor, Kind::kernel_channel, call);
 }
 
@@ -321,7 +317,7 @@ void ProfilerPlugin::record(Handle handle, State state) {
 void ProfilerPlugin::stop_kernel(Handle handle) {
   if (handle == nullptr || failed_) return;
   StateArguments arguments{};
-  arguments.kernel_time_ns = now_ns();
+  arguments.kernel_time_ns = monotonic_ns();
   if (version_ >= kSinceKernelTimes && record_state_ != nullptr)
     check(record_state_(handle, State::kernel_stop, &arguments), "recordEventState");
   stop(handle);

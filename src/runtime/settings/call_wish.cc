@@ -1,5 +1,6 @@
 #include "runtime/settings/call_wish.h"
 
+#include "base/splitmix.h"
 #include "runtime/call/signature.h"
 
 namespace sccl::runtime {

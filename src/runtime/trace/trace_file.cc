@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/monotonic.h"
 #include "base/os/boot_id.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
@@ -20,9 +21,9 @@ namespace {
 constexpr std::size_t kMostKeptBytes = 256 * 1024;
 constexpr double kNsPerUs = 1e3;
 
-std::uint64_t clock_ns(clockid_t clock) {
+std::uint64_t realtime_ns() {
   timespec now{};
-  ::clock_gettime(clock, &now);
+  ::clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1000000000u + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
@@ -64,7 +65,7 @@ void flush_at_exit() {
 
 }  // namespace
 
-std::uint64_t trace_clock_ns() { return clock_ns(CLOCK_MONOTONIC); }
+std::uint64_t trace_clock_ns() { return monotonic_ns(); }
 
 std::string trace_path(std::string_view pattern) {
   std::string full(pattern);
@@ -93,8 +94,7 @@ TraceFile::TraceFile(const std::string& path)
   const std::string host = short_host_name();
   const std::int64_t process = ::getpid();
   trace::append_process_name(kept_, process, fmt::format("{}, process {}", host, process));
-  const double offset_ns =
-      static_cast<double>(clock_ns(CLOCK_REALTIME)) - static_cast<double>(clock_ns(CLOCK_MONOTONIC));
+  const double offset_ns = static_cast<double>(realtime_ns()) - static_cast<double>(monotonic_ns());
   trace::append_clock(kept_, process, host, clock_name(), offset_ns / kNsPerUs);
 }
 

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/splitmix.h"
+
 namespace sccl::tools {
 namespace {
 
@@ -18,12 +20,8 @@ constexpr std::uint64_t kSecondNs = 1000000000;
 
 [[noreturn]] void refuse(const std::string& why) { throw CLI::ValidationError("--arrival: " + why); }
 
-// The finaliser of splitmix64, as a number from 0 to 1.
-double chance(std::uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
-  return static_cast<double>((value ^ (value >> 31)) >> 11) * 0x1p-53;
-}
+// From 0 to 1.
+double chance(std::uint64_t value) { return static_cast<double>(mix(value) >> 11) * 0x1p-53; }
 
 }  // namespace
 
@@ -118,12 +116,6 @@ std::uint64_t ArrivalPattern::delay_ns(int rank, int call, double message_ns) co
       break;
   }
   return static_cast<std::uint64_t>(std::min(delay, kMostDelayNs));
-}
-
-std::uint64_t clock_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * kSecondNs + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 void sleep_until_ns(std::uint64_t at_ns) {

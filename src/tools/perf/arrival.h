@@ -40,6 +40,5 @@ class ArrivalPattern {
 
 // Sleeps until a point of CLOCK_MONOTONIC.
 void sleep_until_ns(std::uint64_t at_ns);
-std::uint64_t clock_ns();
 
 }  // namespace sccl::tools

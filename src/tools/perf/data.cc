@@ -5,19 +5,13 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/splitmix.h"
+
 namespace sccl::tools {
 namespace {
 
 // 2^6 is exact in every type.
 constexpr int kMostFactorsOfTwo = 6;
-
-// The finaliser of splitmix64: every bit of the index affects every bit of the result.
-std::uint64_t mixed(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15u;
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ value >> 27) * 0x94d049bb133111ebu;
-  return value ^ value >> 31;
-}
 
 }  // namespace
 
@@ -40,7 +34,7 @@ PerfData::PerfData(const Row& row, bool reduces, int ranks)
 unsigned PerfData::value(int rank, std::size_t index) const {
   const auto turn = (static_cast<std::size_t>(rank) + index) % static_cast<std::size_t>(ranks_);
   if (turn >= static_cast<std::size_t>(contributors_)) return least_;
-  const std::uint64_t draw = mixed(index) * (2 * mixed(static_cast<std::uint64_t>(rank)) + 1) >> 32;
+  const std::uint64_t draw = splitmix64(index) * (2 * splitmix64(static_cast<std::uint64_t>(rank)) + 1) >> 32;
   return least_ + static_cast<unsigned>(draw * range_ >> 32);
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/monotonic.h"
 #include "tools/perf/data.h"
 
 namespace sccl::tools {
@@ -155,7 +156,7 @@ class RankRun {
     const auto send = [&](int to) { require(ncclSend(data, bytes, ncclInt8, to, comm_, nullptr), "ncclSend"); };
     const auto receive = [&](int from) { require(ncclRecv(data, bytes, ncclInt8, from, comm_, nullptr), "ncclRecv"); };
     for (int i = 0; i < kTimes; ++i) {
-      const std::uint64_t begin_ns = clock_ns();
+      const std::uint64_t begin_ns = monotonic_ns();
       if (rank_ == 0) {
         send(1);
         receive(1);
@@ -163,7 +164,7 @@ class RankRun {
         receive(0);
         send(0);
       }
-      found_us.push_back(static_cast<double>(clock_ns() - begin_ns) * 0.5e-3);
+      found_us.push_back(static_cast<double>(monotonic_ns() - begin_ns) * 0.5e-3);
     }
     std::nth_element(found_us.begin(), found_us.begin() + kTimes / 2, found_us.end());
     double median_us = found_us[kTimes / 2];
@@ -179,12 +180,12 @@ class RankRun {
     const auto calls = static_cast<std::size_t>(options_.iterations);
     std::vector<std::uint64_t> own(2 * calls);
     for (std::size_t i = 0; i < calls; ++i) {
-      std::uint64_t begin_ns = clock_ns() + kLeadNs;
+      std::uint64_t begin_ns = monotonic_ns() + kLeadNs;
       require(ncclAllReduce(&begin_ns, &begin_ns, 1, ncclUint64, ncclMax, comm_, nullptr), "ncclAllReduce");
       sleep_until_ns(begin_ns + options_.arrival->delay_ns(rank_, static_cast<int>(i), result.message_us * 1e3));
-      own[2 * i] = clock_ns();
+      own[2 * i] = monotonic_ns();
       call(row);
-      own[2 * i + 1] = clock_ns();
+      own[2 * i + 1] = monotonic_ns();
     }
     std::vector<std::uint64_t> all(own.size() * ranks());
     require(ncclAllGather(own.data(), all.data(), own.size(), ncclUint64, comm_, nullptr), "ncclAllGather");

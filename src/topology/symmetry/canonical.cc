@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/splitmix.h"
 #include "topology/presets.h"
 
 namespace sccl::topology {
@@ -243,8 +244,8 @@ class Search {
 std::string hexadecimal_key(const std::string& text) {
   std::uint64_t low = 0x243f6a8885a308d3u, high = 0x13198a2e03707344u;
   for (const char c : text) {
-    low = mix(low ^ static_cast<unsigned char>(c));
-    high = mix(high + 0x100 + static_cast<unsigned char>(c));
+    low = splitmix64(low ^ static_cast<unsigned char>(c));
+    high = splitmix64(high + 0x100 + static_cast<unsigned char>(c));
   }
   return fmt::format("{:016x}{:016x}", low, high);
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/splitmix.h"
 
 namespace sccl::topology {
 namespace {
@@ -40,13 +41,6 @@ int number_of(const std::vector<std::string>& texts, const std::string& text) {
 }
 
 }  // namespace
-
-std::uint64_t mix(std::uint64_t value) {  // the finaliser of splitmix64
-  value += 0x9e3779b97f4a7c15u;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-  return value ^ (value >> 31);
-}
 
 struct LabelledGraph::Builder {
   struct NamedArc {
@@ -189,7 +183,7 @@ std::uint64_t OrderedPartition::individualise(const LabelledGraph& graph, std::s
 }
 
 std::uint64_t OrderedPartition::refine(const LabelledGraph& graph, std::vector<int> changed) {
-  std::uint64_t trace = mix(static_cast<std::uint64_t>(cells_));
+  std::uint64_t trace = splitmix64(static_cast<std::uint64_t>(cells_));
   std::vector<std::uint64_t> signature(order_.size(), 0);
   while (!changed.empty() && !discrete()) {
     std::vector<int> touched;
@@ -206,8 +200,8 @@ std::uint64_t OrderedPartition::refine(const LabelledGraph& graph, std::vector<i
       for (const int vertex : cell(cell_colour)) {
         std::uint64_t sum = 0;
         const auto add = [&](std::uint64_t direction, const LabelledGraph::Arc& arc) {
-          sum += mix(mix(static_cast<std::uint64_t>(arc.label) * 2 + direction) ^
-                     static_cast<std::uint64_t>(colour(arc.to)));
+          sum += splitmix64(splitmix64(static_cast<std::uint64_t>(arc.label) * 2 + direction) ^
+                            static_cast<std::uint64_t>(colour(arc.to)));
         };
         for (const auto& arc : graph.out(vertex)) add(0, arc);
         for (const auto& arc : graph.in(vertex)) add(1, arc);
@@ -216,7 +210,7 @@ std::uint64_t OrderedPartition::refine(const LabelledGraph& graph, std::vector<i
     changed.clear();
     for (const int cell_colour : touched) split(cell_colour, signature, changed, trace);
   }
-  return mix(trace ^ static_cast<std::uint64_t>(cells_));
+  return splitmix64(trace ^ static_cast<std::uint64_t>(cells_));
 }
 
 void OrderedPartition::split(int colour, const std::vector<std::uint64_t>& signature, std::vector<int>& changed,
@@ -232,7 +226,7 @@ void OrderedPartition::split(int colour, const std::vector<std::uint64_t>& signa
     if (at == begin || signature[index(*at)] != signature[index(*(at - 1))]) {
       start = position;
       cells_ += at != begin;
-      trace = mix(trace ^ signature[index(*at)]) + static_cast<std::uint64_t>(position);
+      trace = splitmix64(trace ^ signature[index(*at)]) + static_cast<std::uint64_t>(position);
     }
     if (start != colour) changed.push_back(*at);
     colour_[index(*at)] = start;

@@ -85,7 +85,4 @@ class OrderedPartition {
   std::uint64_t trace_ = 0;
 };
 
-// A hash with well spread bits, equal on all machines.
-std::uint64_t mix(std::uint64_t value);
-
 }  // namespace sccl::topology

@@ -146,6 +146,15 @@ int Packing::depth() const {
   return most;
 }
 
+void require_packed(Collective collective) {
+  constexpr Collective kPacked[] = {Collective::broadcast, Collective::reduce, Collective::allreduce,
+                                    Collective::allgather, Collective::reducescatter};
+  if (std::count(std::begin(kPacked), std::end(kPacked), collective) == 0)
+    fail(ErrorCode::invalid_argument,
+         "trees are not packed for {}: use broadcast, reduce, allreduce, allgather or reducescatter",
+         info(collective).name);
+}
+
 Packing pack(const Topology& topology, Collective collective, Rank root, const PackOptions& options) {
   const Links forward(topology, options.capacity_unit);
   if (topology.ranks < 2)
@@ -169,9 +178,7 @@ Packing pack(const Topology& topology, Collective collective, Rank root, const P
       pack_both_ways(links, packing);
       break;
     default:
-      fail(ErrorCode::invalid_argument,
-           "trees are not packed for {}: use broadcast, reduce, allreduce, allgather or reducescatter",
-           info(collective).name);
+      require_packed(collective);
   }
   if (packing.rate == packing.bound.rate) packing.proof = Proof::cut;
   packing.optimum = packing.proof == Proof::linear_program ? packing.rate : packing.bound.rate;

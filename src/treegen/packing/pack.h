@@ -46,6 +46,9 @@ struct Packing {
   int depth() const;
 };
 
+// Throws invalid_argument for a collective that pack() does not serve.
+void require_packed(Collective collective);
+
 // Broadcast, Reduce, AllReduce, AllGather, ReduceScatter. Throws invalid_argument for another collective, fewer than
 // two ranks, a root that is no rank, and unreachable ranks, naming them.
 Packing pack(const Topology& topology, Collective collective, Rank root, const PackOptions& options = {});

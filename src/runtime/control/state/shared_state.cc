@@ -15,16 +15,6 @@ std::uint64_t pack(const CallSignature& call) {
 
 }  // namespace
 
-std::uint64_t monotonic_us() {
-  using namespace std::chrono;
-  return static_cast<std::uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
-}
-
-std::uint64_t monotonic_ns() {
-  using namespace std::chrono;
-  return static_cast<std::uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
-}
-
 void CallRecord::publish(const CallSignature& call) {
   // No reader may see a later store before the zero. So each later store is a release, which pairs with the acquire
   // loads of read(): a reader that sees a new field then loads the zero or the new number last.

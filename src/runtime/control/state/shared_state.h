@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "base/monotonic.h"
 #include "base/types.h"
 #include "kernels/device/wait_record.h"
 #include "platform/host/doorbell.h"
@@ -60,10 +61,6 @@ inline constexpr std::size_t kBoards = 9;
 
 // revoked: the rank takes part in no more calls, but can still take part in making new communicators.
 enum class Presence : std::uint32_t { present = 0, revoked = 1, destroyed = 2, aborted = 3 };
-
-// The time of the clock that all processes of a host share.
-std::uint64_t monotonic_us();
-std::uint64_t monotonic_ns();
 
 using LaneWait = device::WaitRecord;
 
