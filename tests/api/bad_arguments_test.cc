@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <barrier>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <climits>
@@ -81,16 +82,22 @@ std::string all_with_null(ncclComm_t comm, int rank) {
 
 }  // namespace
 
+// The last error's text is the process's: ranks that are threads pass the same count at a time.
 TEST_CASE("counts whose bytes no memory holds are refused by name") {
-  for (const int ranks : {1, 2})
+  for (const int ranks : {1, 2}) {
+    std::barrier together(ranks);
     CHECK(failures(run_world(Mode::threads, ranks, [&](int, ncclComm_t comm) {
             std::string wrong;
             for (const std::size_t count : {SIZE_MAX, std::size_t{1} << 60, std::size_t{1} << 61, std::size_t{1} << 62,
-                                            SIZE_MAX / 8 + 2, static_cast<std::size_t>(-1000)})
+                                            SIZE_MAX / 8 + 2, static_cast<std::size_t>(-1000)}) {
+              together.arrive_and_wait();
               wrong += all_with_count(comm, count, ncclDouble);
+            }
+            together.arrive_and_wait();
             wrong += all_with_count(comm, SIZE_MAX, ncclInt8);
             return wrong + still_works(comm, ranks);
           })) == "");
+  }
 }
 
 TEST_CASE("NULL with a count is an argument error where the buffer is used, and none where it is not") {
