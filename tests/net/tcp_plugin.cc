@@ -20,6 +20,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
+#include <memory>
 #include <string>
 #include <type_traits>
 
@@ -61,10 +63,13 @@ struct Message {
   Result failed = kSuccess;
 };
 
+struct Pending;
+
 struct Connection {
   int fd = -1;
   bool sends = false;
   std::deque<Message*> queue;
+  std::map<Pending*, std::unique_ptr<Pending>> requests;  // those that test() has not told as done
 };
 
 struct Pending {
@@ -107,7 +112,8 @@ void serve(Connection& c) {
 
 void* begin(Connection& c, void* data, std::size_t bytes) {
   if (c.queue.size() >= 8) return nullptr;
-  auto* pending = new Pending{&c, {}};
+  auto* const pending = new Pending{&c, {}};
+  c.requests.emplace(pending, pending);
   pending->message.data = static_cast<char*>(data);
   pending->message.room = bytes;
   if (c.sends) pending->message.length = bytes;
@@ -162,7 +168,7 @@ int new_socket() {
       getsockname(fd, reinterpret_cast<sockaddr*>(&address.at), &length) != 0)
     return kSystemError;
   std::memcpy(handle, &address, sizeof address);
-  *listener = new Connection{fd, false, {}};
+  *listener = new Connection{fd, false, {}, {}};
   return kSuccess;
 }
 
@@ -186,7 +192,7 @@ int new_socket() {
   socklen_t length = sizeof error;
   getsockopt(address.fd, SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) return kRemoteError;
-  *sender = new Connection{address.fd, true, {}};
+  *sender = new Connection{address.fd, true, {}, {}};
   return kSuccess;
 }
 
@@ -194,7 +200,7 @@ Result accept_from(void* listener, void** receiver) {
   *receiver = nullptr;
   const int fd = accept4(static_cast<Connection*>(listener)->fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? kSuccess : kSystemError;
-  *receiver = new Connection{fd, false, {}};
+  *receiver = new Connection{fd, false, {}, {}};
   return kSuccess;
 }
 
@@ -233,7 +239,7 @@ Result test(void* request, int* done, int* bytes) {
   if (!*done) return kSuccess;
   const Result failed = pending->message.failed;
   if (bytes) *bytes = static_cast<int>(pending->message.length);
-  delete pending;
+  pending->connection->requests.erase(pending);
   return failed;
 }
 
@@ -250,8 +256,9 @@ Result init(Logger) { return init_plugin(); }
 Result init(Logger, ProfilerCallback) { return init_plugin(); }
 #else
 Result init(void** context, std::uint64_t, CommunicatorConfig*, Logger, ProfilerCallback) {
+  if (const Result failed = init_plugin(); failed != kSuccess) return failed;
   *context = new int(PLUGIN_VERSION);
-  return init_plugin();
+  return kSuccess;
 }
 Result finalize(void* context) {
   delete static_cast<int*>(context);

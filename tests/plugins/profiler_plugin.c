@@ -84,8 +84,18 @@ struct Table {
 #ifndef NO_FUNCTIONS
 struct Event {
   int number, rank, type;
+  struct Event* earlier; /* in the list of all */
 };
 static int events;
+static struct Event* newest;
+
+__attribute__((destructor)) static void free_events(void) {
+  for (struct Event* event = newest; event;) {
+    struct Event* const freed = event;
+    event = event->earlier;
+    free(freed);
+  }
+}
 
 static int way(const char* name) {
   const char* is = getenv("TEST_PROFILER");
@@ -134,6 +144,9 @@ static int start(void* context, void** handle, struct Descriptor* about) {
   event->number = __atomic_add_fetch(&events, 1, __ATOMIC_RELAXED);
   event->rank = about->rank;
   event->type = (int)about->type;
+  event->earlier = __atomic_load_n(&newest, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&newest, &event->earlier, event, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  }
   if (file) {
     fprintf(file, "%d start %d kind %d parent %d", event->rank, event->number, event->type, parent ? parent->type : 0);
 #if VERSION == 1

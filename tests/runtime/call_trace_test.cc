@@ -60,6 +60,7 @@ CallSignature all_reduce(std::uint64_t number) {
 }
 
 void wait_for_rank_3(CallTrace& trace) {
+  trace.note_wait([] { return std::vector<Rank>{3}; });  // begins the wait
   const std::uint64_t begin = trace_clock_ns();
   while (trace_clock_ns() < begin + 2 * CallTrace::kLeastWaitNs) trace.note_wait([] { return std::vector<Rank>{3}; });
   trace.note_motion();

@@ -4,14 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define SCCL_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SCCL_THREAD_SANITIZER 1
-#endif
-#endif
-
 namespace sccl::host {
 
 // Set before the first communicator whose calls rely on it.

@@ -10,10 +10,28 @@
 
 #include <atomic>
 
+#if defined(__SANITIZE_THREAD__)
+#define SCCL_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SCCL_THREAD_SANITIZER 1
+#endif
+#endif
+
 namespace sccl::host {
 
 // Stores before the fence are visible to others before loads after the fence are made.
 void full_fence();
+
+// What was loaded before the fence is not older than what was loaded after it (a seqlock's reader: the data, the fence,
+// the sequence again).
+inline void acquire_fence() {
+#if defined(SCCL_THREAD_SANITIZER)
+  full_fence();  // -fsanitize=thread refuses std::atomic_thread_fence
+#else
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
 
 // Registers this process, so that heavy fences of all processes reach it. False if the system cannot. Called when a
 // communicator is made: a forked child has to register again.

@@ -40,9 +40,10 @@ class HostConnections {
   kernels::HostConnection& incoming(Rank peer);
 
   const Membership& membership_;
+  // The ends stay where they are. They outlive the transports: the thread of a transport reads them until it ends.
+  std::vector<kernels::HostConnection> ends_;
   std::vector<std::unique_ptr<HostTransport>> transports_;  // the first that reaches a peer serves it
   NetTransport* between_hosts_ = nullptr;                   // of transports_
-  std::vector<kernels::HostConnection> ends_;               // stay where they are
   bool maps_buffers_ = false;
   std::vector<device::u64> input_shifts_, output_shifts_;  // by rank
 };

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
+
+#include "platform/host/fences.h"
 
 namespace sccl::runtime {
 namespace {
@@ -155,7 +156,7 @@ Outcome LaneProgress::step_lane(Interpreter& interpreter, std::size_t lane) {
     outcome = interpreter.begin(static_cast<u32>(lane), begun);
     if (outcome == Outcome::progressed) {
       // The data may be what its owner wrote after it withdrew: then no rank may learn that this operation is done.
-      std::atomic_thread_fence(std::memory_order_acquire);
+      host::acquire_fence();
       gone = withdrawal_.withdrawn();
       if (gone < 0) outcome = interpreter.finish(static_cast<u32>(lane), begun);
     }

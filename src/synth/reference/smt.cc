@@ -16,10 +16,14 @@ class Reference {
   Reference(const Problem& problem, int steps, int rounds)
       : problem_(problem), steps_(steps), solver_(context_), rounds_(rounds) {}
 
-  void build() {
+  // False: the deadline has passed. Building takes longer than the budget for a large problem.
+  bool build(const Deadline& deadline) {
     for (const Commodity& commodity : problem_.commodities)
-      for (std::size_t i = 0; i < commodity.chunks.size(); ++i) add_chunk(commodity);
-    add_bandwidth();
+      for (std::size_t i = 0; i < commodity.chunks.size(); ++i) {
+        if (deadline.passed()) return false;
+        add_chunk(commodity);
+      }
+    return add_bandwidth(deadline);
   }
 
   z3::check_result solve(const Limits& limits) {
@@ -85,13 +89,14 @@ class Reference {
 
   // C5 and C6. The rounds of a step are a whole number of 1 .. R - S + 1, so "at most b * r" is one pseudo-Boolean
   // bound for each number of rounds.
-  void add_bandwidth() {
+  bool add_bandwidth(const Deadline& deadline) {
     z3::expr total = context_.int_val(0);
     for (int step = 1; step <= steps_; ++step) {
       const z3::expr rounds = context_.int_const(("r_" + std::to_string(step)).c_str());
       solver_.add(rounds >= 1 && rounds <= rounds_ - steps_ + 1);
       total = total + rounds;
       for (const Capacity& capacity : problem_.capacities) {
+        if (deadline.passed()) return false;
         z3::expr_vector uses(context_);
         for (const Capacity::Term& term : capacity.terms)
           for (std::size_t chunk = 0; chunk < time_.size(); ++chunk)
@@ -103,6 +108,7 @@ class Reference {
       }
     }
     solver_.add(total == rounds_);
+    return true;
   }
 
   static std::vector<z3::expr> vector_of(const z3::expr_vector& expressions) {
@@ -127,7 +133,7 @@ Found solve_reference(const Problem& problem, int steps, int rounds, const Limit
   if (rounds < steps || steps < 1) return {Outcome::unsat, {}, "each step has a round"};
   try {
     Reference reference(problem, steps, rounds);
-    reference.build();
+    if (!reference.build(limits.deadline)) return {Outcome::unknown, {}, "the time was up before Z3 began"};
     switch (reference.solve(limits)) {
       case z3::sat:
         return {Outcome::sat, reference.solution(), ""};

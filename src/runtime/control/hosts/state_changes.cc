@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "platform/host/fences.h"
 #include "runtime/bootstrap/wire.h"
 
 namespace sccl::runtime {
@@ -113,7 +114,7 @@ void StateChanges::collect_notices(Bytes& to) {
     const std::uint64_t tag = notice.tag.load(std::memory_order_acquire);  // pairs with Notice::post
     if (tag == notices_[board]) continue;
     const NoticeItem item{tag, notice.read()};
-    std::atomic_thread_fence(std::memory_order_acquire);
+    host::acquire_fence();
     if (notice.tag.load(std::memory_order_relaxed) != tag) continue;
     notices_[board] = tag;
     append_value(ItemKind::notice, rank_, static_cast<std::uint32_t>(board), item, to);
