@@ -146,10 +146,26 @@ struct FakeStream {
   }
 };
 
+// Any thread may record an event and ask for it, as with a real driver.
 struct FakeEvent {
+  struct Record {
+    std::shared_ptr<Marker> marker;  // null: never recorded
+    u64 capture = 0;
+  };
   int device = 0;
-  std::shared_ptr<Marker> marker;
-  u64 capture = 0;
+
+  void record(Record made) {
+    const std::lock_guard lock(mutex);
+    last = std::move(made);
+  }
+  Record recorded() const {
+    const std::lock_guard lock(mutex);
+    return last;
+  }
+
+ private:
+  mutable std::mutex mutex;
+  Record last;
 };
 
 struct Allocation {

@@ -273,8 +273,7 @@ int cuEventRecord(void* event, void* stream) {
   if (!found || found->device != target.device) return kInvalidHandle;  // both of one context
   if (const int code = enter_work(stream)) return code;
   auto marker = std::make_shared<Marker>();
-  target.capture = found->capture ? found->capture->id : 0;
-  target.marker = marker;
+  target.record({marker, found->capture ? found->capture->id : 0});
   found->push(Work{[marker] {
                      marker->at_us = working->worked_us;
                      marker->done = true;
@@ -286,13 +285,15 @@ int cuEventQuery(void* event) {
   if (const int code = enter_unsafe("cuEventQuery")) return code;
   const auto& asked = *static_cast<FakeEvent*>(event);
   if (const int fault = context_of(asked.device).fault) return fault;
-  if (asked.capture != 0) return kCapturedEvent;
-  return !asked.marker || asked.marker->done ? kSuccess : kNotReady;
+  const FakeEvent::Record record = asked.recorded();
+  if (record.capture != 0) return kCapturedEvent;
+  return !record.marker || record.marker->done ? kSuccess : kNotReady;
 }
 int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   if (const int code = enter_unsafe("cuEventElapsedTime")) return code;
-  const auto &first = *static_cast<FakeEvent*>(begin), &last = *static_cast<FakeEvent*>(end);
-  if (!first.marker || !last.marker || first.device != last.device) return kInvalidHandle;
+  const auto &from = *static_cast<FakeEvent*>(begin), &to = *static_cast<FakeEvent*>(end);
+  const FakeEvent::Record first = from.recorded(), last = to.recorded();
+  if (!first.marker || !last.marker || from.device != to.device) return kInvalidHandle;
   if (first.capture != 0 || last.capture != 0) return kCapturedEvent;
   if (!first.marker->done || !last.marker->done) return kNotReady;
   *milliseconds = static_cast<float>((last.marker->at_us - first.marker->at_us) / 1000);
@@ -303,7 +304,7 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   const auto found = stream_of(stream);
   if (!found) return kInvalidHandle;
   if (const int code = enter_work(stream)) return code;
-  const auto& awaited = *static_cast<FakeEvent*>(event);
+  const FakeEvent::Record awaited = static_cast<FakeEvent*>(event)->recorded();
   const u64 capture = found->capture ? found->capture->id : 0;
   if (capture != awaited.capture) {
     ++state().violations;

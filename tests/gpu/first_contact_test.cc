@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 #include "gpu/captured.h"
@@ -19,7 +20,7 @@ constexpr std::chrono::seconds kLong{20};
 
 void* new_stream(unsigned flags = 1) {
   void* stream = nullptr;
-  REQUIRE(cuStreamCreate(&stream, flags) == 0);
+  if (cuStreamCreate(&stream, flags) != 0) throw std::runtime_error("no stream");  // ranks that are threads call this
   return stream;
 }
 

@@ -14,10 +14,10 @@ using sccl::runtime::exploration_turn;
 namespace {
 
 std::string sums(ncclComm_t comm, const OnDevice& device, int ranks, int calls, bool waits) {
+  std::vector<int> ones(20, 1);
   std::vector<int> data(20);
   for (int call = 0; call < calls; ++call) {
-    std::fill(data.begin(), data.end(), 1);
-    if (ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, comm, device.stream()) != ncclSuccess)
+    if (ncclAllReduce(ones.data(), data.data(), data.size(), ncclInt32, ncclSum, comm, device.stream()) != ncclSuccess)
       return told();
     if (!waits && call + 1 < calls) continue;
     device.synchronize();

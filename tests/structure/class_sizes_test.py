@@ -11,7 +11,6 @@ MOST_FUNCTIONS = 25
 KNOWN = {
     "Chooser": (18, 29),
     "Communicator": (10, 31),
-    "Executor": (21, 41),
     "HostAgent": (15, 30),
     "Link": (17, 33),
     "Membership": (22, 9),

@@ -64,7 +64,8 @@ inline Program program_at(const Program& program, const void* place) {
           program.endpoint_count};
 }
 
-// Positions advance in the copy; the block that runs the lane of a connection writes them back.
+// A block copies the connections of the lanes that it runs, and no others: another block of the channel may already
+// write back its own. Positions advance in the copy.
 enum class Staged : u8 { take, put_back };
 inline void copy_connections(const CallArguments& arguments, const Program& program, DeviceConnection* staged,
                              Staged way) {
@@ -74,11 +75,12 @@ inline void copy_connections(const CallArguments& arguments, const Program& prog
   DeviceConnection* const all = arguments.connections + channel * arguments.connections_per_channel;
   SCCL_ROLLED for (u32 i = thread_index(); i < arguments.staging.connections * kWords; i += thread_count()) {
     const Endpoint& endpoint = program.endpoints[i / kWords];
+    if (endpoint.lane % arguments.blocks_per_channel != first) continue;
     u64* const here = reinterpret_cast<u64*>(staged) + i;
     u64* const there = reinterpret_cast<u64*>(all + endpoint.connection) + i % kWords;
     if (way == Staged::take)
       *here = *there;
-    else if (endpoint.lane % arguments.blocks_per_channel == first)
+    else
       *there = *here;
   }
 }

@@ -74,6 +74,8 @@ Communicator::Parts::Parts() = default;
 // First the work on the device ends; then the peers that wait for this rank learn that it has left. Memory that devices
 // use is freed last, when nothing refers to it.
 Communicator::Parts::~Parts() {
+  // Until it ends, a thread of it may report a failure, and reads the pointer then.
+  if (on_device) on_device->end();
   on_device.reset();
   leave(Presence::destroyed);
   one_sided.reset();
@@ -108,9 +110,9 @@ const Communicator::Parts* Communicator::parts_if_made() const {
 }
 
 void Communicator::Parts::leave(Presence how) {
-  if (on_host && how == Presence::aborted) on_host->interrupt();
+  if (on_host && how == Presence::aborted) on_host->chooser().interrupt();
   if (!membership) return;
-  if (on_host && how == Presence::destroyed) on_host->drain();
+  if (on_host && how == Presence::destroyed) on_host->engine().drain(membership->control.health());
   membership->control.health().leave(how);
   // Waits for peers that are writing into a window: afterwards the window belongs to the program alone.
   if (how != Presence::revoked && on_host && one_sided && one_sided->had_windows())

@@ -13,7 +13,7 @@
 #include "runtime/communicator/communicator.h"
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/host/executor.h"
-#include "runtime/host/stall_cause.h"
+#include "runtime/host/health/stall_cause.h"
 #include "runtime/plugins/profiled_work.h"
 #include "runtime/waiting/stall_watch.h"
 #include "runtime/waiting/waiter.h"
@@ -54,7 +54,7 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
   const Executor& executor = *communicator.on_host();
   const bool has_own = options != nullptr && options->timeout_ms >= 0;
   watch.check(
-      communicator.rank(), waited, [&] { return executor.waiting_text(); },
+      communicator.rank(), waited, [&] { return executor.text(); },
       [&] { return stall_cause(communicator.membership(), executor.awaited()); },
       has_own ? options->timeout_ms : communicator.membership().timeout_ms);
 }
@@ -76,13 +76,13 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
       const auto poll = [&] {
         progress = executor.step();
         if (progress != Executor::Progress::idle) return true;
-        executor.before_sleep();
+        executor.engine().before_sleep();
         slept = true;
         return false;
       };
       const Waiter::Next next = waiter.pause(
-          &executor.bell(), [&] { return executor.may_go_on(); }, poll);
-      if (std::exchange(slept, false)) executor.after_sleep();
+          &communicator.membership().control.bells().own(), [&] { return executor.may_go_on(); }, poll);
+      if (std::exchange(slept, false)) executor.engine().after_sleep();
       if (next == Waiter::Next::check_health) {
         if (progress == Executor::Progress::done) return;
         progress = executor.check_health();
@@ -129,7 +129,7 @@ ProfilerPlugin::Served served_by(const Executor& executor) {
 class GroupProgress {
  public:
   explicit GroupProgress(Workload& work)
-      : work_(work), running_call_(*work.communicator), engine_(*work.communicator->on_host()) {
+      : work_(work), running_call_(*work.communicator), engine_(work.communicator->on_host()->engine()) {
     if (ProfilerPlugin* const plugin = work.communicator->profiler(); plugin != nullptr)
       profiled_.emplace(*plugin, work.collectives, work.transfers);
   }
@@ -137,6 +137,7 @@ class GroupProgress {
   bool finished() const { return finished_; }
   Communicator& communicator() { return *work_.communicator; }
   Executor& executor() { return *work_.communicator->on_host(); }
+  host::Doorbell& bell() { return communicator().membership().control.bells().own(); }
 
   // True when something moved.
   bool advance() {
@@ -235,7 +236,7 @@ class GroupProgress {
 
   Workload& work_;
   Communicator::RunningCall running_call_;
-  Executor::EngineTurn engine_;
+  EngineUse::Turn engine_;
   std::optional<ProfiledWork> profiled_;
   StallWatch watch_;
   const CallOptions* options_ = nullptr;  // of the call in progress
@@ -272,13 +273,13 @@ class GroupRun {
         waiter.reset();
         continue;
       }
-      host::Doorbell* bell = unfinished() == 1 ? &last().executor().bell() : nullptr;
+      host::Doorbell* bell = unfinished() == 1 ? &last().bell() : nullptr;
       bool moved = false;
-      Executor* sleeper = nullptr;
+      EngineUse* sleeper = nullptr;
       const auto poll = [&] {
         // A turn may end the last call with an error: then there is nothing to wait for.
         moved = turn() || unfinished() == 0;
-        if (!moved) (sleeper = &last().executor())->before_sleep();
+        if (!moved) (sleeper = &last().executor().engine())->before_sleep();
         return moved;
       };
       const Waiter::Next next = waiter.pause(bell, poll);
@@ -367,7 +368,8 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     }
   };
   for (Workload* work : all)
-    if (shares_stream(*work, all)) attempt(*work, [&] { work->communicator->on_device()->fork(stream_of(*work)); });
+    if (shares_stream(*work, all))
+      attempt(*work, [&] { work->communicator->on_device()->side_stream().fork(stream_of(*work)); });
   std::deque<Communicator::RunningCall> running;
   std::deque<std::optional<ProfiledWork>> profiled;
   for (Workload* work : all)
@@ -385,7 +387,7 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     for (Workload* work : all) attempt(*work, [&] { any = work->communicator->on_device()->launch_next() || any; });
     for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->finish_launch(); });
   }
-  for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->join(); });
+  for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->side_stream().join(); });
   return first;
 }
 
@@ -407,7 +409,7 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
 void drive(Communicator& communicator, const CollectiveRequest& request) {
   const Communicator::RunningCall running(communicator);
   if (communicator.on_device() != nullptr) return drive_on_device(communicator, request);
-  const Executor::EngineTurn engine(*communicator.on_host());
+  const EngineUse::Turn engine(communicator.on_host()->engine());
   guarded(communicator, [&] {
     if (communicator.profiler() != nullptr) return run_profiled(communicator, request);
     communicator.on_host()->begin(request);

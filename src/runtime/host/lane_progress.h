@@ -10,7 +10,7 @@
 #include "kernels/host/target.h"
 #include "runtime/control/control_plane.h"
 #include "runtime/host/call_geometry.h"
-#include "runtime/host/progress.h"
+#include "runtime/host/health/progress.h"
 
 namespace sccl::runtime {
 

@@ -71,7 +71,10 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
   DeviceGate::of(devices.device).add(this, [this] { return watch_.in_flight().idle() || watch_.loss().known(); });
 }
 
-DeviceExecutor::~DeviceExecutor() {
+DeviceExecutor::~DeviceExecutor() { end(); }
+
+void DeviceExecutor::end() {
+  if (std::exchange(ended_, true)) return;
   CallsInFlight& in_flight = watch_.in_flight();
   const auto begun = std::chrono::steady_clock::now();
   const auto overdue = [&] { return in_flight.stopping() && std::chrono::steady_clock::now() - begun > kAbortLimit; };
@@ -84,7 +87,7 @@ DeviceExecutor::~DeviceExecutor() {
               kAbortLimit.count());
     new std::shared_ptr<DeviceResources>(resources_.shared());  // never freed: the kernel may still use it
   }
-  thread_.end();  // ends before the members are destroyed, from the last to the first
+  thread_.end();
 }
 
 void DeviceExecutor::check(const CollectiveRequest& request) const { check_buffers(membership_, request); }

@@ -73,12 +73,14 @@ class DeviceExecutor {
   // Frees memory that nothing else holds, unless a kernel may still use it.
   void drop_unused();
 
-  // Between fork() and join(), calls run on a stream of this rank's own: see SideStream.
-  void fork(StreamHandle stream) { side_stream_.fork(stream); }
-  void join() { side_stream_.join(); }
+  SideStream& side_stream() { return side_stream_; }
 
   // Takes this rank's buffers back: see BufferWithdrawal. May be called by any thread, more than once.
   void withdraw() noexcept { withdrawal_.withdraw(); }
+
+  // Waits for the calls in flight, then ends the thread that watches them: afterwards nobody reports a failure. May be
+  // called before the destructor, which does the same.
+  void end();
 
   // Makes kernels end soon, whatever they wait for.
   void stop() noexcept { watch_.in_flight().stop_kernels(); }
@@ -101,6 +103,7 @@ class DeviceExecutor {
   OneSidedKernels one_sided_;
   std::optional<StreamedCalls> streams_;  // present if streams order some calls
 
+  bool ended_ = false;
   // The last member: a turn of the watch reports failures to the owner, which calls withdraw(). So the thread starts
   // when all other members have been made, and ends before any of them is destroyed.
   PeriodicThread thread_;

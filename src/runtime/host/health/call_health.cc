@@ -1,4 +1,4 @@
-#include "runtime/host/call_health.h"
+#include "runtime/host/health/call_health.h"
 
 #include <algorithm>
 #include <cstring>
@@ -28,25 +28,25 @@ bool waits_for(const WaitingCall& call, Rank rank) {
 
 }  // namespace
 
-std::string CallHealth::text(const WaitingCall& call) {
-  const CallSignature* const signature = call.signature();
-  const std::string text = signature != nullptr ? fmt::format("{} as call {}", signature->text(), signature->sequence)
-                                                : std::string("a group of Send and Recv");
-  const std::vector<Rank> peers = awaited(call);
+std::string WaitingCall::text() const {
+  const CallSignature* const call = signature();
+  const std::string text = call != nullptr ? fmt::format("{} as call {}", call->text(), call->sequence)
+                                           : std::string("a group of Send and Recv");
+  const std::vector<Rank> peers = awaited();
   return peers.empty() ? text : fmt::format("{}, waiting for rank {}", text, fmt::join(peers, ", "));
 }
 
-std::vector<Rank> CallHealth::awaited(const WaitingCall& call) {
+std::vector<Rank> WaitingCall::awaited() const {
   std::set<Rank> peers;
-  for (const LaneWait& wait : call.waits()) peers.insert(wait.peer);
+  for (const LaneWait& wait : waits()) peers.insert(wait.peer);
   return {peers.begin(), peers.end()};
 }
 
 Progress CallHealth::check(WaitingCall& call, LateMessages late) const {
   if (stop_.abort.load(std::memory_order_acquire))  // pairs with Communicator::abort
-    fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", own(), text(call));
+    fail(ErrorCode::invalid_usage, "rank {} was aborted while in {}", own(), call.text());
   if (stop_.revoked.load(std::memory_order_acquire))  // pairs with Communicator::revoke
-    fail(ErrorCode::invalid_usage, "rank {} was revoked while in {}", own(), text(call));
+    fail(ErrorCode::invalid_usage, "rank {} was revoked while in {}", own(), call.text());
   // Only long waits reach this point, so peers see only long waits.
   control_.calls().note_waits(call.waits());
   bool moved = false;
@@ -73,7 +73,7 @@ Progress CallHealth::check_peer(WaitingCall& call, Rank rank, LateMessages late)
   // Motion may be that of others.
   if (progress == Progress::moved && late == LateMessages::by_waiting_time) return progress;
   if (may_be_on_its_way(call, rank, late)) return progress;
-  health.fail_departed(rank, health.presence(rank), text(call));
+  health.fail_departed(rank, health.presence(rank), call.text());
 }
 
 bool CallHealth::may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessages late) const {
@@ -175,7 +175,7 @@ void CallHealth::fail_transfer(const WaitingCall& call, Rank peer, int error) co
   control_.health().check_all_faults();  // a rank that gave up took its buffers with it
   fail(ErrorCode::remote_error,
        "rank {} cannot reach the memory of rank {} any more ({}) in {}: look at that rank's output", own(), peer,
-       std::strerror(error), text(call));
+       std::strerror(error), call.text());
 }
 
 }  // namespace sccl::runtime

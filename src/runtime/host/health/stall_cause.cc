@@ -1,4 +1,4 @@
-#include "runtime/host/stall_cause.h"
+#include "runtime/host/health/stall_cause.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #include "runtime/call/signature.h"
 #include "runtime/call/stop.h"
 #include "runtime/control/control_plane.h"
-#include "runtime/host/progress.h"
+#include "runtime/host/health/progress.h"
 
 namespace sccl::runtime {
 
@@ -23,6 +23,11 @@ class WaitingCall {
   virtual std::vector<LaneWait> waits() const = 0;
   // One more turn of the call.
   virtual Progress advance() = 0;
+
+  // "AllReduce(count=4, float, sum) as call 7, waiting for rank 3"
+  std::string text() const;
+  // The ranks that the call waits for, in ascending order, each once.
+  std::vector<Rank> awaited() const;
 };
 
 // Over hosts a call may move data with some ranks for seconds while another one, for which it waits, is gone: whoever
@@ -70,10 +75,6 @@ class CallHealth {
   void compare_all(const CallSignature& mine) const;
   [[noreturn]] void fail_mismatch(const WaitingCall& call, Rank peer) const;
   [[noreturn]] void fail_transfer(const WaitingCall& call, Rank peer, int error) const;
-  // "AllReduce(count=4, float, sum) as call 7, waiting for rank 3"
-  static std::string text(const WaitingCall& call);
-  // In ascending order, each rank once.
-  static std::vector<Rank> awaited(const WaitingCall& call);
 
  private:
   Progress check_peer(WaitingCall& call, Rank rank, LateMessages late) const;

@@ -1,0 +1,70 @@
+#include "runtime/host/engine_use.h"
+
+#include "base/deadline.h"
+#include "base/error.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::chrono::milliseconds kReasonTime{500};
+constexpr std::chrono::seconds kDrainLimit{5};
+
+}  // namespace
+
+void EngineUse::begin(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections) {
+  leaves_host_ = false;
+  if (net_ == nullptr) return;
+  const device::Program view = program.view();
+  const auto use_all = [&](const device::Access* accesses, device::u32 count) {
+    for (const device::Access& access : std::span(accesses, count))
+      if (access.via != device::Via::local)
+        leaves_host_ |= use(connections[static_cast<std::size_t>(access.connection)].peer);
+  };
+  for (const device::Lane& lane : std::span(view.lanes, view.lane_count))
+    for (const device::Op& op : std::span(view.ops + lane.op_begin, lane.op_count)) {
+      use_all(view.operands + op.operand_begin, op.operand_count);
+      use_all(view.destinations + op.destination_begin, op.destination_count);
+    }
+}
+
+// False if the peer is on this host.
+bool EngineUse::use(Rank peer) {
+  if (!net_->reaches(peer)) return false;
+  enter();
+  net_->use(peer);
+  return true;
+}
+
+void EngineUse::enter() {
+  if (is_held_) return;
+  net_->enter();
+  is_held_ = true;
+  waiter_.expect(Waiter::Polls::engine);
+}
+
+Progress EngineUse::step(LaneProgress& lanes) {
+  const bool came = net_->receive();
+  const Progress progress = lanes.step();
+  const bool left = net_->send(progress == Progress::idle ? NetTransport::Tails::all : NetTransport::Tails::when_due);
+  return progress == Progress::idle && (came || left) ? Progress::moved : progress;
+}
+
+// The control plane knows why a connection ended, but a moment later than the engine. So the engine's text is used only
+// after that moment.
+void EngineUse::check(const PeerHealth& health, const WaitingCall& call) const {
+  for (const Rank rank : call.awaited()) {
+    const auto* const failure = net_->failure(rank);
+    if (failure == nullptr) continue;
+    if (health.is_gone(rank)) health.fail_departed(rank, health.presence(rank), call.text());
+    if (std::chrono::steady_clock::now() - failure->since > kReasonTime)
+      fail(ErrorCode::remote_error, "{} in {}: look at that rank's output, and at the network between the hosts",
+           failure->text, call.text());
+  }
+}
+
+void EngineUse::drain(const PeerHealth& health) {
+  if (net_ == nullptr || ended_early_.load(std::memory_order_acquire)) return;  // pairs with note_early_end()
+  net_->drain(Deadline::in(kDrainLimit), [&](Rank rank) { return health.is_gone(rank); });
+}
+
+}  // namespace sccl::runtime

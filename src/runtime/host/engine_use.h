@@ -1,0 +1,86 @@
+// One rank's use of the engine between hosts, in the thread that makes the rank's calls.
+//
+// While a thread makes calls whose messages go to other hosts, the engine is that thread's: from the first such call on
+// until the turn ends, except while the thread sleeps. Calls among the ranks of one host leave the engine to its own
+// thread. If all ranks are on one host, there is no engine, and nothing here does anything.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "runtime/control/control_plane.h"
+#include "runtime/host/health/call_health.h"
+#include "runtime/host/health/progress.h"
+#include "runtime/host/lane_progress.h"
+#include "runtime/transport/net/net_transport.h"
+#include "runtime/waiting/waiter.h"
+
+namespace sccl::runtime {
+
+class EngineUse {
+ public:
+  // `net`: null if no rank is remote. Both must outlive this object.
+  EngineUse(NetTransport* net, Waiter& waiter) : net_(net), waiter_(waiter) {}
+  EngineUse(const EngineUse&) = delete;
+  EngineUse& operator=(const EngineUse&) = delete;
+
+  // The time in which this thread may hold the engine.
+  class Turn {
+   public:
+    explicit Turn(EngineUse& engine) : engine_(engine) {}
+    ~Turn() { end(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    void end() { engine_.leave(); }
+
+   private:
+    EngineUse& engine_;
+  };
+
+  bool exists() const { return net_ != nullptr; }
+  bool is_held() const { return is_held_; }
+  void before_sleep() {
+    if (is_held_) net_->before_sleep();
+  }
+  void after_sleep() {
+    if (is_held_) net_->after_sleep();
+  }
+
+  // A call begins. If its program has messages for other hosts, makes connections to their ranks and takes the engine.
+  void begin(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections);
+  // The same for a call that has the program of the last one.
+  void begin_again() {
+    if (leaves_host_) enter();
+  }
+  // Only while the engine is held. Takes the messages that the engine has received, steps the lanes, then gives the
+  // engine messages to send.
+  Progress step(LaneProgress& lanes);
+  // For a call in which nothing moves, while the engine is held: throws remote_error if a connection to a rank that the
+  // call awaits has failed.
+  void check(const PeerHealth& health, const WaitingCall& call) const;
+
+  // Some call of this rank ended early. For any thread.
+  void note_early_end() { ended_early_.store(true, std::memory_order_release); }  // pairs with drain()
+  // Before this rank is destroyed normally: waits until its messages have reached its peers. Does nothing if one of the
+  // rank's calls has ended early.
+  void drain(const PeerHealth& health);
+
+ private:
+  void enter();
+  void leave() {
+    if (!std::exchange(is_held_, false)) return;
+    waiter_.expect(Waiter::Polls::memory);
+    net_->leave();
+  }
+  bool use(Rank peer);
+
+  NetTransport* const net_;
+  Waiter& waiter_;
+  bool is_held_ = false;      // between enter and leave of net_
+  bool leaves_host_ = false;  // the last call's program has messages for other hosts
+  std::atomic<bool> ended_early_{false};
+};
+
+}  // namespace sccl::runtime
