@@ -115,7 +115,7 @@ inline void store_relaxed_system(u64* to, u64 value) { __atomic_store_n(to, valu
 // ThreadSanitizer does not know that data depends on data.
 #if defined(__SANITIZE_THREAD__)
 inline u64 load_word_system(const u64* from) { return load_acquire_system(from); }
-inline void store_word_system(u64* to, u64 value) { store_release_system(to, value); }
+inline void store_word_system(u64* to, u64 value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 #else
 inline u64 load_word_system(const u64* from) { return load_relaxed_system(from); }
 inline void store_word_system(u64* to, u64 value) { store_relaxed_system(to, value); }

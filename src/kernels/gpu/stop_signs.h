@@ -67,8 +67,10 @@ inline void tell_begin(const Control* control, HostWords* host) {
 }
 inline void tell_end(Control* control, HostWords* host, u64 sequence) {
   const u64 finished = ++control->finished_calls;
-  if (sequence != 0) store_relaxed_system(&host->finished_sequence, sequence);
-  store_release_system(&host->finished, finished);
+  // The host reads either word, and then uses again what the kernel has read and written.
+  fence_system();
+  if (sequence != 0) store_word_system(&host->finished_sequence, sequence);
+  store_word_system(&host->finished, finished);
 }
 
 }  // namespace sccl::device::gpu

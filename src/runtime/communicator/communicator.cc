@@ -94,7 +94,7 @@ void Communicator::make_parts(Membership membership) {
   parts_.listed = std::make_unique<ListedMembership>(made);
   serve_status();
   const int hosts = std::max(1, made.hosts.count());
-  parts_.profiler = ProfilerPlugin::open({made.identity, options_.name, made.rank, made.ranks, hosts});
+  parts_.profiler = ProfilerPlugin::open({made.identity.number, options_.name, made.rank, made.ranks, hosts});
   if (made.on_device)
     parts_.on_device = std::make_unique<DeviceExecutor>(*parts_.membership, stop_,
                                                         [this](const Error& error) { record_failure(error); });
@@ -136,7 +136,7 @@ void Communicator::connect() {
                                             Deadline::in(init_timeout()), stop_.abort);
     kernels.wait();
     options_.watch = nullptr;
-    membership.name = options_.name;
+    membership.identity.name = options_.name;
     membership.timeout_ms = options_.timeout_ms;
     log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, up to {} bytes of memory, {}",
               options_.rank, options_.ranks, platform_text(membership), membership.layout.slot_bytes() / 1024,
@@ -235,7 +235,7 @@ MemoryUse Communicator::memory_use() const {
 
 int Communicator::place() const {
   const Parts* const parts = parts_if_made();
-  return parts != nullptr ? parts->membership->place : options_.place;
+  return parts != nullptr ? parts->membership->links.place : options_.place;
 }
 
 OneSided& Communicator::one_sided() {

@@ -15,8 +15,8 @@ namespace {
 double collective_us(const CollectiveRequest& request, const Membership& membership) {
   const std::size_t element_bytes = size_bytes(request.type);
   std::vector<portfolio::Candidate> candidates;
-  if (membership.topology) {
-    candidates = portfolio::candidates(*membership.topology, request.collective, request.root);
+  if (membership.links.topology) {
+    candidates = portfolio::candidates(*membership.links.topology, request.collective, request.root);
   } else {
     const Choice choice = choose({request.collective, request.count * element_bytes, membership.ranks},
                                  membership.settings, membership.reach);

@@ -196,7 +196,7 @@ void settle_algorithm(Communicator& communicator, const CollectiveRequest& reque
   std::string& algorithm = options.wish.algorithm;
   if (algorithm.empty()) return;
   const std::string asked = algorithm;
-  name_planner(algorithm, communicator.membership().names_links);
+  name_planner(algorithm, communicator.membership().links.named);
   if (can_serve(communicator, request, algorithm)) return;
   if (options.must)
     fail(

@@ -11,9 +11,9 @@ HostConnections::HostConnections(const Membership& membership) : membership_(mem
   const int kinds = MemoryLayout::ring_kinds(ranks);
   transports_.push_back(
       std::make_unique<ShmTransport>(membership.layout, membership.peers, membership.rank, membership.control.bells()));
-  if (membership.between_hosts) {
+  if (membership.between_hosts.net) {
     auto net = std::make_unique<NetTransport>(NetTransport::Setup{
-        *membership.between_hosts, membership.rank, &membership.layout, &membership.control.bells().own()});
+        *membership.between_hosts.net, membership.rank, &membership.layout, &membership.control.bells().own()});
     between_hosts_ = net.get();
     transports_.push_back(std::move(net));
   }

@@ -12,7 +12,7 @@ namespace {
 
 // No buffers are mapped if all ranks share an address space, or if SCCL_TOPO names the links to use.
 MappedBuffers::Scope mapped_scope(const Membership& membership) {
-  const bool possible = membership.ranks > 1 && membership.settings.direct_allowed && !membership.topology &&
+  const bool possible = membership.ranks > 1 && membership.settings.direct_allowed && !membership.links.topology &&
                         membership.reach != Reach::shared_space && !membership.on_device;
   if (!possible) return {};
   return {least_in_place_bytes(membership.settings), [&membership](Collective collective, std::size_t bytes) {
@@ -51,7 +51,7 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
     : membership_(membership),
       calls_(membership.control.calls()),
       health_(membership.control, stop),
-      arrivals_(membership.control, membership.title()),
+      arrivals_(membership.control, membership.identity.title()),
       chooser_(membership),
       connections_(membership),
       mapped_(membership.control, membership.peers, mapped_scope(membership)),
@@ -59,7 +59,8 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       lanes_(membership),
       waiter_(membership.ranks_on_this_host()),
       engine_(connections_.between_hosts(), waiter_),
-      trace_(CallTrace::of_rank(membership.title(), membership.identity_text(), membership.rank, membership.ranks)),
+      trace_(CallTrace::of_rank(membership.identity.title(), membership.identity.text(), membership.rank,
+                                membership.ranks)),
       is_plain_(!engine_.exists() && !trace_) {}
 
 void Executor::begin(const CollectiveRequest& request) {

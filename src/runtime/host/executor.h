@@ -10,7 +10,7 @@
 #include "runtime/call/stop.h"
 #include "runtime/control/arrivals.h"
 #include "runtime/host/call_geometry.h"
-#include "runtime/host/chooser.h"
+#include "runtime/host/choosing/chooser.h"
 #include "runtime/host/connections.h"
 #include "runtime/host/current_call.h"
 #include "runtime/host/engine_use.h"

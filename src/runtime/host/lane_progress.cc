@@ -24,7 +24,7 @@ constexpr u64 kMostLead = 1;
 
 LaneProgress::LaneProgress(const Membership& membership)
     : withdrawal_(membership.control.withdrawal()), health_(membership.control.health()) {
-  target_.set_heavy_sleepers(membership.heavy_fences);
+  target_.set_heavy_sleepers(membership.process.heavy_fences);
   std::vector<u8*> bases;
   for (const Peer& peer : membership.peers)
     bases.push_back(peer.segment ? reinterpret_cast<u8*>(peer.segment->data()) : nullptr);

@@ -130,8 +130,8 @@ class InitExchange {
         abort_(abort) {
     membership_.rank = request.rank;
     membership_.ranks = request.ranks;
-    membership_.place = request.place;
-    membership_.identity = bootstrap_.identity();
+    membership_.links.place = request.place;
+    membership_.identity.number = bootstrap_.identity();
     device_ = request.device;
     most_blocks_ = request.most_blocks;
   }
@@ -167,15 +167,15 @@ class InitExchange {
     probe.pattern =
         0x5cc1ull << 48 ^ reinterpret_cast<std::uint64_t>(&probe) ^ static_cast<std::uint64_t>(membership_.rank) << 32;
     PeerRecord record;
-    membership_.life = host::OwnLife::of_process();
+    membership_.process.life = host::OwnLife::of_process();
     record.process = ::getpid();
-    record.process_token = membership_.life->token();
+    record.process_token = membership_.process.life->token();
     record.host = host_hash();
     record.probe_pattern = probe.pattern;
     record.probe_address = reinterpret_cast<std::uint64_t>(&probe);
     record.settings = to_record(mine);
     record.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
-    record.place = membership_.place;
+    record.place = membership_.links.place;
     record.names_links = names_links() ? 1 : 0;
     record.writes_description = writes_description(membership_.rank) ? 1 : 0;
     if (device_) record.device = record_of(*device_, most_blocks_);
@@ -185,7 +185,7 @@ class InitExchange {
     record.has_tuner_plugin = tuner_library_ != nullptr ? 1 : 0;
     records_ = exchange(record);
     check_records(mine);
-    membership_.heavy_fences =
+    membership_.process.heavy_fences =
         std::all_of(records_.begin(), records_.end(), [](const PeerRecord& one) { return one.lets_others_fence != 0; });
   }
 
@@ -257,9 +257,9 @@ class InitExchange {
     }
     if (records_.front().names_links == 0 && !question.describe && (!question.vendor || membership_.ranks == 1)) return;
     Links links = agree_on_links(membership_.rank, question, bootstrap_, deadline_);
-    if (!links.places.empty()) membership_.place = links.places[static_cast<std::size_t>(membership_.rank)];
-    membership_.topology = std::move(links.topology);
-    membership_.names_links = membership_.topology.has_value();
+    if (!links.places.empty()) membership_.links.place = links.places[static_cast<std::size_t>(membership_.rank)];
+    membership_.links.topology = std::move(links.topology);
+    membership_.links.named = membership_.links.topology.has_value();
   }
 
   // Rank 0 sends the measured times and the learned choices of its cache. One exchange for each, made only if rank 0
@@ -270,21 +270,22 @@ class InitExchange {
     if (membership_.hosts.are_several()) return;
     const bool has_tuning = records_.front().has_tuning != 0;
     if (first && (has_tuning || settings.tune == TuneMode::online)) {
-      const std::string links = membership_.topology ? topology::to_json(*membership_.topology).dump() : "";
-      membership_.measured.place = membership_.on_device
-                                       ? device_tuning_place(links, membership_.ranks, *membership_.on_device)
-                                       : tuning_place(links, membership_.ranks, membership_.reach);
+      const std::string links = membership_.links.topology ? topology::to_json(*membership_.links.topology).dump() : "";
+      membership_.tuning.measured.place = membership_.on_device
+                                              ? device_tuning_place(links, membership_.ranks, *membership_.on_device)
+                                              : tuning_place(links, membership_.ranks, membership_.reach);
     }
     std::string why;
     if (has_tuning) {
       const std::string text = from_rank_0([&] {
-        return to_text(membership_.measured.place, load_tuning(*cache_folder(), membership_.measured.place));
+        return to_text(membership_.tuning.measured.place,
+                       load_tuning(*cache_folder(), membership_.tuning.measured.place));
       });
-      if (auto table = from_text(text, nullptr, why)) membership_.measured.table = *std::move(table);
+      if (auto table = from_text(text, nullptr, why)) membership_.tuning.measured.table = *std::move(table);
     }
     if (settings.dispatch == Dispatch::learned) {
       const std::string text = from_rank_0([&] { return learned_text(); });
-      if (auto learned = learned_from_text(text, why)) membership_.measured.learned = *std::move(learned);
+      if (auto learned = learned_from_text(text, why)) membership_.tuning.measured.learned = *std::move(learned);
     }
   }
 
@@ -297,12 +298,12 @@ class InitExchange {
       for (const std::vector<Rank>& ranks : membership_.hosts.ranks)
         ranks_by_host.push_back(static_cast<int>(ranks.size()));
       if (ranks_by_host.empty()) ranks_by_host = {membership_.ranks};
-      membership_.tuner_plugin = TunerPlugin::open(std::move(tuner_library_),
-                                                   {membership_.identity, membership_.ranks, std::move(ranks_by_host)});
-      if (!membership_.tuner_plugin) return "";
-      return TunerChoices::ask(*membership_.tuner_plugin, tuner_situation(membership_)).to_text();
+      membership_.tuning.plugin = TunerPlugin::open(
+          std::move(tuner_library_), {membership_.identity.number, membership_.ranks, std::move(ranks_by_host)});
+      if (!membership_.tuning.plugin) return "";
+      return TunerChoices::ask(*membership_.tuning.plugin, tuner_situation(membership_)).to_text();
     });
-    membership_.tuner = TunerChoices::from_text(text);
+    membership_.tuning.wishes = TunerChoices::from_text(text);
   }
 
   template <typename Make>
@@ -325,11 +326,12 @@ class InitExchange {
 
   void share_memory() {
     membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes,
-                                      membership_.topology ? ScheduleUpdates::kBytes : 0);
+                                      membership_.links.topology ? ScheduleUpdates::kBytes : 0);
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
-    if (membership_.topology) new (membership_.layout.schedule_updates(segment->data())) ScheduleUpdates;
-    SharingRequest request{membership_.rank, membership_.hosts, {}, *membership_.life, {segment, {}, {}, {}}, 0};
+    if (membership_.links.topology) new (membership_.layout.schedule_updates(segment->data())) ScheduleUpdates;
+    SharingRequest request{membership_.rank,          membership_.hosts,     {},
+                           *membership_.process.life, {segment, {}, {}, {}}, 0};
     for (const PeerRecord& record : records_) request.process_tokens.push_back(record.process_token);
     const bool are_several = membership_.hosts.are_several();
     const Rank first = membership_.hosts.beside(membership_.rank).front();
@@ -349,7 +351,7 @@ class InitExchange {
     std::vector<Member> members;
     for (Rank rank = 0; rank < membership_.ranks; ++rank) members.push_back(member_of(rank, mirrors));
     ScheduleUpdates* updates = nullptr;  // none over hosts
-    if (membership_.topology && !are_several)
+    if (membership_.links.topology && !are_several)
       updates = reinterpret_cast<ScheduleUpdates*>(membership_.layout.schedule_updates(peer(0).segment->data()));
     membership_.control = ControlPlane(membership_.rank, std::move(members), updates);
     if (are_several) join_hosts(mirrors);
@@ -372,7 +374,7 @@ class InitExchange {
       member.memory = mirrors.segment();
       return member;
     }
-    const bool is_neighbour = record.process_token == membership_.life->token();
+    const bool is_neighbour = record.process_token == membership_.process.life->token();
     entry.locality = member.locality = is_neighbour ? Locality::process : Locality::host;
     member.life = shared.life;
     entry.segment = shared.memory;
@@ -392,9 +394,9 @@ class InitExchange {
     }
     membership_.control.set_agent_bell(std::make_shared<const AgentBell>(request.bell));
     StartedAgent started = start_agent(std::move(request), bootstrap_, deadline_, abort_);
-    membership_.agent = std::move(started.agent);
+    membership_.between_hosts.agent = std::move(started.agent);
     // The nonce is the same at all ranks and unknown to all other processes.
-    const std::array<std::uint64_t, 2> seed{membership_.identity, 0x6e6f6e6365};
+    const std::array<std::uint64_t, 2> seed{membership_.identity.number, 0x6e6f6e6365};
     const std::uint64_t nonce = siphash(bootstrap_.secret(), std::as_bytes(std::span(seed)));
     const Members& members = membership_.control.members();
     const AgreedEngine engine =
@@ -408,8 +410,8 @@ class InitExchange {
     const NetFigures figures =
         figures_of(engine.net->devices()[static_cast<std::size_t>(device)], device, started.interfaces);
     topology::Topology links = agree_on_host_links(membership_.hosts, figures, bootstrap_, deadline_);
-    if (!membership_.names_links) membership_.topology = std::move(links);
-    membership_.between_hosts = std::move(between);
+    if (!membership_.links.named) membership_.links.topology = std::move(links);
+    membership_.between_hosts.net = std::move(between);
   }
 
   void share_devices() {
@@ -480,7 +482,7 @@ class InitExchange {
   // Whether there are two processes on the host platform, and the settings leave the choice of the protocol open.
   bool may_prefer_system() {
     return membership_.ranks == 2 && !peer(1 - membership_.rank).shares_address_space() && !device_ &&
-           !membership_.topology && membership_.settings.protocol == ProtocolChoice::automatic &&
+           !membership_.links.topology && membership_.settings.protocol == ProtocolChoice::automatic &&
            membership_.layout.slot_bytes() * device::kSlotCount >= kComparisonBytes;
   }
 
@@ -543,10 +545,10 @@ int Membership::ranks_on_this_host() const {
       std::count_if(peers.begin(), peers.end(), [](const Peer& peer) { return peer.locality != Locality::remote; }));
 }
 
-std::string Membership::identity_text() const { return fmt::format("{:08x}", identity & 0xffffffff); }
+std::string CommunicatorIdentity::text() const { return fmt::format("{:08x}", number & 0xffffffff); }
 
-std::string Membership::title() const {
-  return name.empty() ? identity_text() : fmt::format("\"{}\" ({})", name, identity_text());
+std::string CommunicatorIdentity::title() const {
+  return name.empty() ? text() : fmt::format("\"{}\" ({})", name, text());
 }
 
 Membership init_membership(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort) {

@@ -29,6 +29,28 @@
 
 namespace sccl::runtime {
 
+struct CommunicatorIdentity {
+  std::string name;          // may be empty
+  std::uint64_t number = 0;  // the same at all ranks, another one at every communicator
+
+  std::string text() const;   // "1f2e3d4c"
+  std::string title() const;  // for messages: "tensor parallel" (1f2e3d4c)
+};
+
+// This process, as the other processes of the host know it.
+struct OwnProcess {
+  std::shared_ptr<host::OwnLife> life;  // as the others watch it
+  bool heavy_fences = false;            // reach every rank (host::let_others_fence)
+};
+
+// The links that a communicator plans for.
+struct PlannedLinks {
+  // Those that rank 0's SCCL_TOPO allows, or those between hosts; none: the host's own, every rank to every other.
+  std::optional<topology::Topology> topology;
+  bool named = false;  // the topology was named or is the devices'; else it is that of hosts
+  int place = -1;      // of this rank in the machine that SCCL_TOPO names
+};
+
 // The content of rank 0's cache, the same on all ranks.
 struct MeasuredChoices {
   TuningTable table;
@@ -36,43 +58,47 @@ struct MeasuredChoices {
   TuningPlace place;          // only at rank 0, which keeps the measured times
 };
 
+// What is known of choices before the first call.
+struct KnownChoices {
+  MeasuredChoices measured;
+  TunerChoices wishes;                  // of rank 0's tuner plugin, the same on all ranks
+  std::shared_ptr<TunerPlugin> plugin;  // only at rank 0
+};
+
+// None of it where all ranks are on one host.
+struct BetweenHosts {
+  std::optional<NetMembership> net;
+  std::unique_ptr<HostAgent> agent;  // tells other hosts about this host's ranks
+};
+
 struct Membership {
-  std::string name;              // of the communicator, may be empty
+  CommunicatorIdentity identity;
   std::int64_t timeout_ms = -1;  // CommunicatorOptions::timeout_ms
-  std::uint64_t identity = 0;    // the same at all ranks, another one at every communicator
   Rank rank = 0;
   int ranks = 1;
   Settings settings;  // rank 0's
   ControlPlane control;
   std::vector<Peer> peers;  // by rank, this rank included
   MemoryLayout layout{1, 0};
-  std::shared_ptr<host::OwnLife> life;  // of this process, as the others watch it
-  bool heavy_fences = false;            // reach every rank (host::let_others_fence)
-  Reach reach = Reach::none;            // how ranks get at one another's buffers, the same on all ranks
-  // The links that rank 0's SCCL_TOPO allows, or those between hosts; none: the host's own, every rank to every other.
-  std::optional<topology::Topology> topology;
-  bool names_links = false;  // the topology was named or is the devices'; else it is that of hosts
-  int place = -1;            // of this rank in the machine that SCCL_TOPO names
-  MeasuredChoices measured;
-  TunerChoices tuner;                          // from rank 0's plugin, the same on all ranks
-  std::shared_ptr<TunerPlugin> tuner_plugin;   // only at rank 0
-  std::optional<DeviceMembership> on_device;   // on all ranks or on none
-  std::optional<NetMembership> between_hosts;  // none: all ranks are on this host
+  OwnProcess process;
+  Reach reach = Reach::none;  // how ranks get at one another's buffers, the same on all ranks
+  PlannedLinks links;
+  KnownChoices tuning;
+  std::optional<DeviceMembership> on_device;  // on all ranks or on none
   HostGroups hosts;
-  std::unique_ptr<HostAgent> agent;  // tells other hosts about this host's ranks; null: all ranks are on this host
+  BetweenHosts between_hosts;
 
   Membership() = default;
   Membership(Membership&&) = default;
   Membership& operator=(Membership&&) = default;
 
-  std::string identity_text() const;  // "1f2e3d4c"
-  std::string title() const;          // for messages: "tensor parallel" (1f2e3d4c)
   // Every rank can read and write every other rank's buffers.
   bool reaches_buffers() const { return reach != Reach::none; }
   // The tuner plugin's wish for a call; null: no wish.
   const CallWish* wish_of(const CollectiveRequest& request) const {
-    return tuner.empty() ? nullptr
-                         : tuner.find(request.collective, SizeClass::of(request.count * size_bytes(request.type)));
+    return tuning.wishes.empty()
+               ? nullptr
+               : tuning.wishes.find(request.collective, SizeClass::of(request.count * size_bytes(request.type)));
   }
   int ranks_on_this_host() const;
   const Peer& peer(Rank of) const { return peers[static_cast<std::size_t>(of)]; }

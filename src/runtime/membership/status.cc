@@ -58,7 +58,7 @@ json describe(const ControlPlane& control, Rank rank) {
 // Of one message between two ranks, as the links' model foresees it: what the imbalance factors are multiples of.
 double message_us(const Membership& membership, std::size_t bytes) {
   static const topology::Topology host = topology::host(2);
-  const topology::Topology& links = membership.topology ? *membership.topology : host;
+  const topology::Topology& links = membership.links.topology ? *membership.links.topology : host;
   if (links.links.empty() || !(links.links.front().gbytes_per_s > 0)) return 0;
   const topology::Link& link = links.links.front();
   return link.alpha_us + static_cast<double>(bytes) / link.gbytes_per_s * 1e-3;
@@ -104,10 +104,10 @@ json describe_arrivals(const Membership& membership) {
 json describe(const Membership& membership, std::size_t number) {
   json ranks = json::array();
   for (Rank rank = 0; rank < membership.ranks; ++rank) ranks.push_back(describe(membership.control, rank));
-  return {{"communicator", number},    {"identity", membership.identity_text()},
-          {"name", membership.name},   {"rank", membership.rank},
-          {"size", membership.ranks},  {"bytes", membership.layout.total_bytes()},
-          {"ranks", std::move(ranks)}, {"arrivals", describe_arrivals(membership)}};
+  return {{"communicator", number},           {"identity", membership.identity.text()},
+          {"name", membership.identity.name}, {"rank", membership.rank},
+          {"size", membership.ranks},         {"bytes", membership.layout.total_bytes()},
+          {"ranks", std::move(ranks)},        {"arrivals", describe_arrivals(membership)}};
 }
 
 int open_listener() {

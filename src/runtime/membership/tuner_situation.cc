@@ -50,7 +50,7 @@ class Planned {
 TunerChoices::Situation tuner_situation(const Membership& membership) {
   TunerChoices::Situation situation;
   situation.ranks = membership.ranks;
-  situation.named_links = membership.topology.has_value();
+  situation.named_links = membership.links.topology.has_value();
   const topology::Link link = topology::host(2).links.front();
   situation.alpha_us = membership.on_device ? kDeviceAlphaUs : link.alpha_us;
   situation.gbytes_per_s = membership.on_device ? kDeviceGbytesPerS : link.gbytes_per_s;
@@ -58,7 +58,7 @@ TunerChoices::Situation tuner_situation(const Membership& membership) {
   situation.settings = membership.settings;
   const auto planned = std::make_shared<Planned>(membership.ranks);
   situation.possible = [&membership, planned](Collective collective, std::size_t bytes, const CallWish& wish) {
-    if (membership.topology) return possible_on_links(membership, wish);
+    if (membership.links.topology) return possible_on_links(membership, wish);
     return planned->find(collective, wish.algorithm) &&
            chosen_as_wished(membership, {collective, bytes, membership.ranks}, wish);
   };

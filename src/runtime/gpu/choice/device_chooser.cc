@@ -7,9 +7,9 @@ namespace sccl::runtime {
 namespace {
 
 std::unique_ptr<ScheduleModel> schedule_model_of(const Membership& membership) {
-  if (!membership.topology || membership.ranks < 2) return nullptr;
+  if (!membership.links.topology || membership.ranks < 2) return nullptr;
   const auto slot_bytes = static_cast<double>(membership.on_device->layout.slot_bytes());
-  return std::make_unique<ScheduleModel>(*membership.topology,
+  return std::make_unique<ScheduleModel>(*membership.links.topology,
                                          portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)});
 }
 

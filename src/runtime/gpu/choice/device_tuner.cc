@@ -50,7 +50,8 @@ Choice DeviceTuner::choose(const CollectiveRequest& request, std::size_t bytes, 
                            Captured captured) {
   armed_ = nullptr;
   const TuneMode mode = membership_.settings.tune;
-  const bool anything = mode == TuneMode::online || (mode == TuneMode::load && !membership_.measured.table.empty());
+  const bool anything =
+      mode == TuneMode::online || (mode == TuneMode::load && !membership_.tuning.measured.table.empty());
   if (!anything || membership_.ranks < 2 || bytes == 0) return usual;
   const CollectiveInfo& about = info(request.collective);
   const bool any_order = !(about.reduces && info(request.type).floating);
@@ -90,8 +91,8 @@ DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& us
 // A choice from the cache serves only if this communicator could have made it itself.
 bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
   const Settings& settings = membership_.settings;
-  const auto found = membership_.measured.table.find(entry.key);
-  if (found == membership_.measured.table.end() || !settings.algorithm(entry.key.collective).empty() ||
+  const auto found = membership_.tuning.measured.table.find(entry.key);
+  if (found == membership_.tuning.measured.table.end() || !settings.algorithm(entry.key.collective).empty() ||
       settings.protocol != ProtocolChoice::automatic || settings.chunk_bytes != 0)
     return false;
   const Choice& choice = found->second.choice;
@@ -195,7 +196,7 @@ void DeviceTuner::store() const {
   }
   if (table.empty()) return;
   const auto folder = cache_folder();
-  if (folder && store_tuning(*folder, membership_.measured.place, table)) return;
+  if (folder && store_tuning(*folder, membership_.tuning.measured.place, table)) return;
   log::info(log::Subsystem::tuning, "measured times are not kept: {} cannot be written (SCCL_CACHE_DIR)",
             folder ? folder->string() : "no folder");
 }

@@ -26,7 +26,7 @@ std::string cycle_text(const Membership& mine, Rank awaited, const Membership& o
       "communicators are used in opposite order: rank {} of communicator {} waits there for rank {}, whose process {} "
       "waits as rank {} of communicator {} for rank {} of this process, in {}: make the calls of both communicators in "
       "the same order on all ranks, or put them into one group",
-      mine.rank, mine.title(), awaited, process, waiting, other.title(), other.rank, doing);
+      mine.rank, mine.identity.title(), awaited, process, waiting, other.identity.title(), other.rank, doing);
 }
 
 std::string chain_text(const Membership& mine, const std::vector<Rank>& awaited, const Membership& other,
@@ -36,8 +36,8 @@ std::string chain_text(const Membership& mine, const std::vector<Rank>& awaited,
       "{} (process {}) of communicator {} waits for rank {} of this process, in {}: make the calls of all "
       "communicators "
       "in the same order on all ranks",
-      mine.rank, mine.title(), fmt::join(awaited, ", "), waiting, other.control.members().of(waiting).process,
-      other.title(), other.rank, other.control.calls().text(waiting));
+      mine.rank, mine.identity.title(), fmt::join(awaited, ", "), waiting, other.control.members().of(waiting).process,
+      other.identity.title(), other.rank, other.control.calls().text(waiting));
 }
 
 // A stopped process is looked for first, because ranks that wait for it would seem to wait for one another.
@@ -52,7 +52,7 @@ std::optional<std::string> stopped_text() {
         text = fmt::format(
             "rank {} of communicator {} does nothing, since its process {} is stopped by a signal or a debugger: "
             "continue it (kill -CONT {})",
-            rank, membership.title(), process, process);
+            rank, membership.identity.title(), process, process);
     }
   });
   return text;

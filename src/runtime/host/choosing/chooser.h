@@ -2,22 +2,12 @@
 //
 // A call belongs to an entry: collective, root, size class, and whether the order of summation matters. An entry is
 // settled at once if there is one candidate, or a measured choice in the cache. With SCCL_TUNE=online the candidates
-// race (autotuner.h). A race needs times that all ranks know at the same call, without waiting:
-//
-//   call          j            j+1                      k > j+1
-//   every rank    is timed,    a call in which every    has left call j+1, so every rank has entered it
-//                 writes when  rank needs something     and has written the record of call j before:
-//                 it began     of every other           all records of j are read, and the race takes
-//                 and ended    (AllReduce, ...)         last end - last begin
-//
-// Which calls are timed, and when their times can be read, follows from the sequence of calls alone. A program that
-// makes only rooted calls has no such call j+1, and keeps the predicted choice.
+// race (autotuner.h), by times that all ranks read at the same call (timed_trials.h).
 //
 // The path of a settled call allocates nothing and takes no lock.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,21 +18,18 @@
 #include "runtime/choice/asked_schedules.h"
 #include "runtime/choice/plan_cache.h"
 #include "runtime/choice/schedule_model.h"
-#include "runtime/choice/tuning/autotuner.h"
 #include "runtime/choice/tuning/background_synthesis.h"
-#include "runtime/choice/tuning/ranking.h"
-#include "runtime/choice/tuning/tuning_file.h"
+#include "runtime/host/choosing/choice_entry.h"
+#include "runtime/host/choosing/timed_trials.h"
+#include "runtime/host/choosing/tuning_record.h"
 #include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
 
 class Chooser {
  public:
-  // The choice and the plan that serve a call; valid until the next begin().
-  struct Served {
-    Choice choice;
-    const Plan* plan = nullptr;
-  };
+  // Valid until the next begin().
+  using Served = ServedChoice;
 
   // `membership` must outlive the chooser.
   explicit Chooser(const Membership& membership);
@@ -65,38 +52,17 @@ class Chooser {
   }
   // Whether the call that began last, made again, would be served the same way, and nobody be asked or told anything.
   bool at_rest() const {
-    return !background_synthesis_ && pending_.empty() && last_entry_ != nullptr && last_entry_->settled;
+    return !background_synthesis_ && trials_.none_pending() && last_entry_ != nullptr && last_entry_->settled;
   }
   // The choice for the call that began last; null before the first call.
   const Choice* served() const { return last_entry_ == nullptr ? nullptr : &last_entry_->serving.choice; }
   // The call is complete on this rank.
-  void end() {
-    if (timed_) note_end();
-  }
+  void end() { trials_.end(); }
   // Ends background work soon. For any thread.
   void interrupt();
 
  private:
-  struct Entry {
-    TuningKey key;
-    Question question;
-    std::vector<Ranked> ranked;
-    std::vector<Served> entrants;          // plans are made when their turn comes
-    std::unique_ptr<Autotuner> autotuner;  // null if the entry was settled from the beginning
-    Served serving;
-    bool settled = false;
-  };
-  struct Trial {
-    Entry* entry = nullptr;
-    std::uint64_t number = 0;
-    std::uint64_t call = 0;
-  };
-  struct TraceLine {
-    TuningKey key;
-    Choice choice;
-    std::uint64_t call = 0;
-    std::uint64_t ns = 0;
-  };
+  using Entry = ChoiceEntry;
 
   Entry& entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers);
   Entry& entry_with(const CallSignature& call, std::size_t bytes, const CallWish& wish);
@@ -112,18 +78,13 @@ class Chooser {
   void keep_same_sums(std::vector<Ranked>& ranked, const Question& question);
   const Plan& plan(Entry& entry, std::size_t entrant);
   const Served& take_turn(Entry& entry, const CallSignature& call);
-  void note_end();
   void collect(std::uint64_t call);
-  std::uint64_t duration_ns(std::uint64_t trial) const;
   void settle(Entry& entry);
   void log_entry(const Entry& entry, const std::string& what) const;
-  void store() const;
-  void write_trace() const;
 
   const Membership& membership_;
   SharedPlans shared_plans_;
   PlanCache plans_;
-  const bool tracing_;
   std::unique_ptr<ScheduleModel> schedule_model_;              // null unless the user has named the links
   std::unique_ptr<BackgroundSynthesis> background_synthesis_;  // likewise
   std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> entries_;
@@ -132,13 +93,8 @@ class Chooser {
   std::uint64_t last_key_ = ~std::uint64_t{0};
   Entry* last_entry_ = nullptr;
 
-  bool timed_ = false;  // whether the call in progress is timed
-  std::uint64_t begin_ns_ = 0;
-  std::uint64_t trials_ = 0;
-  std::deque<Trial> pending_;
-  std::uint64_t last_joining_call_ = 0;  // the last call in which every rank needed something of every other rank
-  TuningTable measured_;
-  std::vector<TraceLine> trace_;
+  TimedTrials trials_;
+  TuningRecord record_;
 };
 
 }  // namespace sccl::runtime

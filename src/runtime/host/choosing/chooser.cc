@@ -1,4 +1,4 @@
-#include "runtime/host/chooser.h"
+#include "runtime/host/choosing/chooser.h"
 
 #include <fcntl.h>
 
@@ -15,12 +15,6 @@
 namespace sccl::runtime {
 namespace {
 
-// The most trials whose times have not been read. A rank may be this many trials ahead of a rank that has not read the
-// records of these trials yet.
-constexpr std::size_t kMostPending = Trials::kKept / 2;
-// The times of rooted calls become readable only after a call of another kind, which may never come.
-constexpr std::size_t kMostRootedPending = 2;
-
 // No rank completes such a call before all ranks have begun it.
 bool joins_all(Collective collective) { return !info(collective).rooted; }
 
@@ -35,8 +29,8 @@ constexpr std::uint64_t kMappedBit = 1u << 15;  // between the size class and th
 
 // Two hosts of one rank have one link: thresholds of two ranks serve.
 bool serves_links(const Membership& membership) {
-  if (!membership.topology || membership.ranks < 2) return false;
-  return membership.names_links || membership.ranks > 2;
+  if (!membership.links.topology || membership.ranks < 2) return false;
+  return membership.links.named || membership.ranks > 2;
 }
 
 SharedPlans::Host plans_of_host(const Membership& membership) {
@@ -53,44 +47,35 @@ SharedPlans::Host plans_of_host(const Membership& membership) {
           }};
 }
 
-std::optional<std::string> trace_path() { return env::text("SCCL_TUNE_TRACE"); }
-
 }  // namespace
 
 Chooser::Chooser(const Membership& membership)
     : membership_(membership),
       shared_plans_(plans_of_host(membership)),
       plans_(membership.rank, membership.ranks, &shared_plans_),
-      tracing_(membership.rank == 0 && trace_path().has_value()) {
+      trials_(membership.control),
+      record_(membership.rank == 0) {
   if (serves_links(membership_)) {
     const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
     schedule_model_ = std::make_unique<ScheduleModel>(
-        *membership_.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)},
-        membership_.names_links ? ScheduleModel::Candidacy::all : ScheduleModel::Candidacy::hosts);
+        *membership_.links.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)},
+        membership_.links.named ? ScheduleModel::Candidacy::all : ScheduleModel::Candidacy::hosts);
     if (membership_.control.updates() != nullptr)
       background_synthesis_ = std::make_unique<BackgroundSynthesis>(
-          *membership_.topology, *membership_.control.updates(),
+          *membership_.links.topology, *membership_.control.updates(),
           membership_.rank == 0 ? BackgroundSynthesis::Part::searches : BackgroundSynthesis::Part::listens);
   }
 }
 
-Chooser::~Chooser() {
-  try {
-    if (membership_.rank != 0) return;
-    store();
-    write_trace();
-  } catch (const std::exception& error) {
-    log::info(log::Subsystem::tuning, "measured times are not kept: {}", error.what());
-  }
-}
+Chooser::~Chooser() { record_.keep(membership_.tuning.measured.place); }
 
 const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t bytes, Buffers buffers,
                                       const CallWish* wish) {
-  if (!pending_.empty()) collect(call.sequence);
+  if (!trials_.none_pending()) collect(call.sequence);
   if (background_synthesis_ && background_synthesis_->due(call.sequence)) take_up_update();
   Entry& entry = wish != nullptr ? entry_with(call, bytes, *wish) : entry_of(call, bytes, buffers);
   if (joins_all(call.collective)) {
-    last_joining_call_ = call.sequence;
+    trials_.note_joining(call.sequence);
     if (background_synthesis_ && membership_.rank == 0) background_synthesis_->announce(call.sequence);
   }
   return entry.settled ? entry.serving : take_turn(entry, call);
@@ -128,7 +113,7 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
   auto entry = std::make_unique<Entry>();
   entry->key = key;
   entry->question = {key.collective, key.root, membership_.ranks, key.size};
-  if (const CallWish* const wish = membership_.tuner.find(key.collective, key.size)) {
+  if (const CallWish* const wish = membership_.tuning.wishes.find(key.collective, key.size)) {
     serve_wish(*entry, *wish, "asked for by the tuner plugin");
     return entry;
   }
@@ -147,7 +132,7 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
 
 std::vector<Ranked> Chooser::ranking(const Question& question, const Settings& settings) {
   return schedule_model_ ? rank_on_links(question, settings, *schedule_model_)
-                         : rank_on_host(question, settings, membership_.reach, membership_.measured.learned);
+                         : rank_on_host(question, settings, membership_.reach, membership_.tuning.measured.learned);
 }
 
 void Chooser::serve_wish(Entry& entry, const CallWish& wish, const char* why) {
@@ -181,8 +166,8 @@ bool Chooser::take_measured(Entry& entry) {
   if (settings.tune == TuneMode::off || !settings.algorithm(entry.key.collective).empty() ||
       settings.protocol != ProtocolChoice::automatic || settings.chunk_bytes != 0)
     return false;
-  const auto found = membership_.measured.table.find(entry.key);
-  if (found == membership_.measured.table.end()) return false;
+  const auto found = membership_.tuning.measured.table.find(entry.key);
+  if (found == membership_.tuning.measured.table.end()) return false;
   const Choice& choice = found->second.choice;
   if (choice.form == Form::direct && !membership_.reaches_buffers()) return false;
   try {
@@ -221,7 +206,7 @@ void Chooser::take_up_update() {
   const auto concerned = [&](const Entry& entry) {
     return entry.key.collective == result.collective && entry.key.root == result.root;
   };
-  std::erase_if(pending_, [&](const Trial& trial) { return concerned(*trial.entry); });
+  trials_.forget_if(concerned);
   std::erase_if(entries_, [&](const auto& known) { return concerned(*known.second); });
   last_key_ = ~std::uint64_t{0};
   last_entry_ = nullptr;
@@ -258,47 +243,22 @@ const Plan& Chooser::plan(Entry& entry, std::size_t entrant) {
 }
 
 const Chooser::Served& Chooser::take_turn(Entry& entry, const CallSignature& call) {
-  const std::size_t most = joins_all(call.collective) ? kMostPending : kMostRootedPending;
-  const Autotuner::Timing timing = pending_.size() < most ? Autotuner::Timing::possible : Autotuner::Timing::impossible;
-  const Autotuner::Turn turn = entry.autotuner->next(timing);
-  const Served& entrant = entry.entrants[static_cast<std::size_t>(turn.entrant)];
-  entry.serving = entrant;
-  if (turn.slice != 0) entry.serving.choice.slice_bytes = turn.slice;
-  timed_ = turn.timed;
-  if (timed_) {
-    pending_.push_back({&entry, ++trials_, call.sequence});
-    begin_ns_ = monotonic_ns();
-  }
+  const Autotuner::Turn turn = entry.autotuner->next(
+      trials_.may_begin(call.collective) ? Autotuner::Timing::possible : Autotuner::Timing::impossible);
+  entry.serving = {entry.choice_of(turn), entry.entrants[static_cast<std::size_t>(turn.entrant)].plan};
+  if (turn.timed) trials_.begin(entry, call.sequence);
   return entry.serving;
 }
 
-void Chooser::note_end() {
-  timed_ = false;
-  membership_.control.trials().publish(trials_, begin_ns_, monotonic_ns());
-}
-
 void Chooser::collect(std::uint64_t call) {
-  while (!pending_.empty() && pending_.front().call < last_joining_call_ && last_joining_call_ < call) {
-    const Trial trial = pending_.front();
-    pending_.pop_front();
-    Entry& entry = *trial.entry;
+  while (const auto trial = trials_.next(call)) {
+    Entry& entry = *trial->entry;
     if (entry.settled) continue;
-    const std::uint64_t ns = duration_ns(trial.number);
+    const std::uint64_t ns = trials_.duration_ns(*trial);
     entry.autotuner->measured(ns);
-    const Autotuner::Turn turn = entry.autotuner->last_answered();
-    Choice choice = entry.entrants[static_cast<std::size_t>(turn.entrant)].choice;
-    if (turn.slice != 0) choice.slice_bytes = turn.slice;
-    if (tracing_) trace_.push_back({entry.key, std::move(choice), trial.call, ns});
+    record_.note_call(entry.key, entry.choice_of(entry.autotuner->last_answered()), trial->call, ns);
     if (entry.autotuner->settled()) settle(entry);
   }
-}
-
-std::uint64_t Chooser::duration_ns(std::uint64_t trial) const {
-  const auto span_ns = membership_.control.trials().span_ns(trial);
-  if (!span_ns)
-    fail(ErrorCode::internal_error, "rank {} misses the times of trial {}: set SCCL_TUNE=off and report this",
-         membership_.rank, trial);
-  return *span_ns;
 }
 
 void Chooser::settle(Entry& entry) {
@@ -316,7 +276,7 @@ void Chooser::settle(Entry& entry) {
   const std::string others =
       tuned.second.empty() ? "" : fmt::format(", then {} {:.1f} us", tuned.second, tuned.second_us);
   log_entry(entry, fmt::format("measured {:.1f} us{}{}", tuned.us, slices, others));
-  measured_[entry.key] = std::move(tuned);
+  record_.note_winner(entry.key, std::move(tuned));
 }
 
 // One line for each new combination of collective and size class, and one when its race is settled.
@@ -331,24 +291,6 @@ void Chooser::log_entry(const Entry& entry, const std::string& what) const {
   if (entry.ranked.size() > 1 && entry.ranked[1].predicted_us > 0)
     line += fmt::format("; second {} predicted {:.1f} us", text(entry.ranked[1].choice), entry.ranked[1].predicted_us);
   log::info(log::Subsystem::tuning, "{}", line);
-}
-
-void Chooser::store() const {
-  if (measured_.empty()) return;
-  const auto folder = cache_folder();
-  if (folder && store_tuning(*folder, membership_.measured.place, measured_)) return;
-  log::info(log::Subsystem::tuning, "measured times are not kept: {} cannot be written (SCCL_CACHE_DIR)",
-            folder ? folder->string() : "no folder");
-}
-
-void Chooser::write_trace() const {
-  const auto path = trace_path();
-  if (!path || trace_.empty()) return;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path->c_str(), "ae"), std::fclose);
-  if (!file) return log::warn("SCCL_TUNE_TRACE={} cannot be written: no trace of tuning", *path);
-  for (const TraceLine& line : trace_)
-    fmt::print(file.get(), "{},{},{},{},{},{:.2f}\n", info(line.key.collective).name, line.key.size.text(), line.call,
-               text(line.choice), line.choice.slice_bytes, static_cast<double>(line.ns) / 1e3);
 }
 
 }  // namespace sccl::runtime
