@@ -16,8 +16,11 @@ namespace {
 std::string sums(ncclComm_t comm, const OnDevice& device, int ranks, int calls, bool waits) {
   std::vector<int> ones(20, 1);
   std::vector<int> data(20);
+  // In place where each call is waited for; a buffer of a call in flight must not be written.
+  std::vector<int>& input = waits ? data : ones;
   for (int call = 0; call < calls; ++call) {
-    if (ncclAllReduce(ones.data(), data.data(), data.size(), ncclInt32, ncclSum, comm, device.stream()) != ncclSuccess)
+    if (waits) std::fill(data.begin(), data.end(), 1);
+    if (ncclAllReduce(input.data(), data.data(), data.size(), ncclInt32, ncclSum, comm, device.stream()) != ncclSuccess)
       return told();
     if (!waits && call + 1 < calls) continue;
     device.synchronize();

@@ -16,8 +16,8 @@ ROOMS = {
     "runtime": ["call", "trace", "bootstrap/sockets", "bootstrap", "waiting", "control/state", "control", "control/hosts",
                 "transport", "transport/shm", "transport/net/wire", "transport/net", "settings", "plugins", "program",
                 "transport/mapped", "transport/staged", "transport/p2p", "transport/stream", "choice", "choice/tuning",
-                "membership/hosts", "membership", "host/health", "host/choosing", "host", "gpu/resources", "gpu/stream", "gpu/watch", "gpu/choice",
-                "gpu/launch", "gpu/program", "gpu/kernel", "windows", "communicator"],
+                "membership/hosts", "membership", "host/health", "host/choosing", "host", "gpu/resources", "gpu/stream",
+                "gpu/watch", "gpu/choice", "gpu/launch", "gpu/program", "gpu/kernel", "windows", "communicator"],
 }
 MOST_FILES_IN_A_ROOM = 16
 MOST_LINES = 600

@@ -2,14 +2,7 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-
 #include "base/error.h"
-#include "base/monotonic.h"
-#include "base/os/sealed_file.h"
-#include "base/settings/env.h"
 #include "base/settings/log.h"
 
 namespace sccl::runtime {
