@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/communicator/group.h"
+#include "runtime/communicator/suspension.h"
 #include "shim/boundary.h"
 #include "shim/config.h"
 #include "shim/handles.h"
@@ -112,7 +113,8 @@ ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* uniqueId) {
   return guarded("ncclCommGetUniqueId", [&] {
     const auto communicator = communicator_of(comm);
     if (uniqueId == nullptr) fail(ErrorCode::invalid_argument, "uniqueId is NULL: pass a place for the result");
-    const runtime::UniqueId made = communicator->create_grow_id();
+    communicator->lifecycle().check_usable();
+    const runtime::UniqueId made = communicator->grow_id().create(communicator->rank());
     std::memcpy(uniqueId->internal, made.bytes.data(), sizeof *uniqueId);
   });
 }
@@ -137,7 +139,7 @@ ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
     const auto communicator = communicator_of(comm);
     if (flags != NCCL_SUSPEND_MEM) fail(ErrorCode::invalid_argument, "flags is {}: give NCCL_SUSPEND_MEM", flags);
     communicator->lifecycle().check_usable();
-    return runtime::submit_setup(communicator, [communicator] { communicator->suspend(); });
+    return runtime::submit_setup(communicator, [communicator] { runtime::suspend(*communicator); });
   });
 }
 
@@ -145,7 +147,7 @@ ncclResult_t pncclCommResume(ncclComm_t comm) {
   return guarded("ncclCommResume", [&] {
     const auto communicator = communicator_of(comm);
     communicator->lifecycle().check_suspended();
-    return runtime::submit_setup(communicator, [communicator] { communicator->resume(); });
+    return runtime::submit_setup(communicator, [communicator] { runtime::resume(*communicator); });
   });
 }
 

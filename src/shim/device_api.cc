@@ -70,8 +70,8 @@ ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties* props
     ncclCommProperties answer{};
     answer.rank = communicator->rank();
     answer.nRanks = communicator->ranks();
-    answer.cudaDev = communicator->device();
-    answer.nvmlDev = communicator->device();
+    answer.cudaDev = communicator->options().device;
+    answer.nvmlDev = communicator->options().device;
     answer.hostRmaSupport = true;
     answer.ginMinStride = 1;
     const size_t bytes = std::min(props->size, sizeof answer);

@@ -1,5 +1,6 @@
 // Buffers and their registration, and the memory that a communicator holds.
 #include "platform/gpu/user_memory.h"
+#include "runtime/communicator/suspension.h"
 #include "runtime/windows/one_sided.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
@@ -44,7 +45,7 @@ ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t
   return guarded("ncclCommMemStats", [&] {
     const auto communicator = communicator_of(comm);
     if (value == nullptr) fail(ErrorCode::invalid_argument, "value is NULL: pass a place for the result");
-    const runtime::MemoryUse use = communicator->memory_use();
+    const runtime::MemoryUse use = runtime::memory_use(*communicator);
     switch (static_cast<int>(stat)) {
       case ncclStatGpuMemSuspend:
         *value = use.suspendable_bytes;

@@ -23,12 +23,12 @@ constexpr std::array<const char*, 9> kErrorTexts{
     "timeout",
 };
 
-void answer(ncclComm_t comm, int* place, int (runtime::Communicator::*question)() const) {
+void answer(ncclComm_t comm, int* place, int (*question)(const runtime::Communicator& of)) {
   const auto communicator = communicator_of(comm);
   if (place == nullptr) fail(ErrorCode::invalid_argument, "the place for the result is NULL");
   if (communicator->lifecycle().now() == runtime::Communicator::State::created)
     communicator->lifecycle().check_usable();
-  *place = (communicator.get()->*question)();
+  *place = question(*communicator);
 }
 
 int create_premul_sum(void* scalar, ncclDataType_t datatype, ncclScalarResidence_t residence, ncclComm_t comm) {
@@ -75,15 +75,15 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
 void pncclResetDebugInit(void) { reset_log(); }
 
 ncclResult_t pncclCommCount(const ncclComm_t comm, int* count) {
-  return guarded("ncclCommCount", [&] { answer(comm, count, &runtime::Communicator::ranks); });
+  return guarded("ncclCommCount", [&] { answer(comm, count, [](const auto& of) { return of.ranks(); }); });
 }
 
 ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int* device) {
-  return guarded("ncclCommCuDevice", [&] { answer(comm, device, &runtime::Communicator::device); });
+  return guarded("ncclCommCuDevice", [&] { answer(comm, device, [](const auto& of) { return of.options().device; }); });
 }
 
 ncclResult_t pncclCommUserRank(const ncclComm_t comm, int* rank) {
-  return guarded("ncclCommUserRank", [&] { answer(comm, rank, &runtime::Communicator::rank); });
+  return guarded("ncclCommUserRank", [&] { answer(comm, rank, [](const auto& of) { return of.rank(); }); });
 }
 
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,

@@ -42,7 +42,7 @@ class World {
       : hosts_(hosts), each_(ranks_per_host), timeout_(timeout), agents_(static_cast<std::size_t>(ranks())) {
     for (int rank = 0; rank < ranks(); ++rank) {
       states_.emplace_back(std::make_unique<SharedState>());
-      wakes_.push_back(std::make_shared<const FileDescriptor>(HostAgent::make_wake()));
+      wakes_.push_back(std::make_shared<const FileDescriptor>(AgentBell::make_wake()));
       Address address = loopback();
       listeners_.push_back(listen_on(address));
       addresses_.push_back(address);

@@ -212,30 +212,10 @@ void Communicator::revoke() {
   lifecycle_.forget_error();
 }
 
-void Communicator::suspend() {
-  const auto deadline = Deadline::in(init_timeout());
-  // Barrier: no earlier call is in flight on any rank. No rank begins a new call before all ranks call resume().
-  parts_.control_all_gather->all_gather("ncclCommSuspend", {}, deadline);
-  const MemoryLayout& layout = parts_.membership->layout;
-  parts_.membership->peer(options_.rank).segment->release(layout.payloads_offset(), layout.payloads_bytes());
-  lifecycle_.enter(State::ready, State::suspended);
-}
-
-void Communicator::resume() {
-  parts_.control_all_gather->all_gather("ncclCommResume", {}, Deadline::in(init_timeout()));
-  lifecycle_.enter(State::suspended, State::ready);
-}
-
-MemoryUse Communicator::memory_use() const {
+const Membership& Communicator::made_membership() const {
   const Parts* const parts = parts_if_made();
   if (parts == nullptr) lifecycle_.fail_unusable();
-  const MemoryLayout& layout = parts->membership->layout;
-  return {layout.payloads_bytes(), layout.payloads_offset(), lifecycle_.now() == State::suspended};
-}
-
-int Communicator::place() const {
-  const Parts* const parts = parts_if_made();
-  return parts != nullptr ? parts->membership->links.place : options_.place;
+  return *parts->membership;
 }
 
 OneSided& Communicator::one_sided() {
@@ -289,18 +269,6 @@ void Communicator::set_pending_child(const std::shared_ptr<Communicator>& child)
     pending_child_ = child;
   }
   if (child && stop_.abort.load(std::memory_order_acquire)) child->abort();
-}
-
-UniqueId Communicator::create_grow_id() {
-  lifecycle_.check_usable();
-  if (grow_id_pending_.exchange(true, std::memory_order_relaxed))
-    fail(ErrorCode::invalid_usage, "rank {} made an id that no ncclCommGrow has used yet: use it first", options_.rank);
-  try {
-    return create_private_id();
-  } catch (...) {
-    grow_id_was_used();
-    throw;
-  }
 }
 
 }  // namespace sccl::runtime

@@ -14,8 +14,9 @@
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/call/requests.h"
 #include "runtime/call/stop.h"
-#include "runtime/communicator/lifecycle.h"
-#include "runtime/communicator/user_reductions.h"
+#include "runtime/communicator/state/grow_id.h"
+#include "runtime/communicator/state/lifecycle.h"
+#include "runtime/communicator/state/user_reductions.h"
 #include "runtime/settings/device_blocks.h"
 
 namespace sccl::runtime {
@@ -44,13 +45,6 @@ class ProfilerPlugin;
 struct Membership;
 enum class Presence : std::uint32_t;
 
-// One rank's own memory, without its peers' memory.
-struct MemoryUse {
-  std::uint64_t suspendable_bytes = 0;
-  std::uint64_t persistent_bytes = 0;
-  bool suspended = false;
-};
-
 class Communicator {
  public:
   using State = Lifecycle::State;
@@ -78,20 +72,10 @@ class Communicator {
   // destroyed, or be the parent of new communicators. Returns when no call runs any more.
   void revoke();
 
-  // suspend() gives memory that holds no state back to the system until resume(). All ranks must call suspend(), and
-  // later all must call resume(). The caller has called Lifecycle::check_usable before suspend(), and check_suspended
-  // before resume().
-  void suspend();
-  void resume();
-  MemoryUse memory_use() const;  // throws before init is over
-
   Rank rank() const { return options_.rank; }
   int ranks() const { return options_.ranks; }
-  int device() const { return options_.device; }
-  int place() const;  // after init: this rank's place in the machine that SCCL_TOPO names
   const CommunicatorOptions& options() const { return options_; }
   Lifecycle& lifecycle() { return lifecycle_; }
-  const Lifecycle& lifecycle() const { return lifecycle_; }
 
   // Records that work or init of this communicator failed. From now on the communicator can only be aborted, destroyed,
   // or be the parent of new communicators. Its peers learn why.
@@ -99,11 +83,11 @@ class Communicator {
   // abort() of this communicator also aborts `child`, while `child` exists and is the child that was set last.
   void set_pending_child(const std::shared_ptr<Communicator>& child);
 
-  // The id with which new ranks join grow(). Throws invalid_usage while the previous id is unused.
-  UniqueId create_grow_id();
-  void grow_id_was_used() { grow_id_pending_.store(false, std::memory_order_relaxed); }
-
+  GrowId& grow_id() { return grow_id_; }
   UserReductions& reductions() { return reductions_; }
+  // Throw before init is over.
+  const Membership& made_membership() const;
+  OneSided& one_sided();
 
   // The following functions require a ready communicator.
   const Membership& membership() const { return *parts_.membership; }
@@ -114,7 +98,6 @@ class Communicator {
   // Null without NCCL_PROFILER_PLUGIN.
   ProfilerPlugin* profiler() { return parts_.profiler.get(); }
   ControlAllGather& control_all_gather() { return *parts_.control_all_gather; }
-  OneSided& one_sided();  // throws before init is over
 
   // Counts running calls, so that revoke() can wait for their end. Only one thread at a time makes calls, so the count
   // needs no locked operation.
@@ -157,9 +140,9 @@ class Communicator {
   CommunicatorOptions options_;
   Lifecycle lifecycle_;
   std::atomic<int> running_calls_{0};
-  std::atomic<bool> grow_id_pending_{false};  // orders nothing else
   std::atomic<bool> meets_{false};  // from then on connect() tells the other ranks of a failure; orders nothing else
   StopFlags stop_;
+  GrowId grow_id_;
   UserReductions reductions_;
   // Guards the members below against abort() from another thread; the thread that runs calls needs no lock.
   mutable std::mutex mutex_;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "runtime/control/control_all_gather.h"
+#include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
 namespace {
@@ -82,7 +83,7 @@ std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::s
                            static_cast<Rank>(own - members.begin()),
                            static_cast<int>(members.size()),
                            parent.options().device,
-                           parent.place(),
+                           parent.membership().links.place,
                            options.name,
                            options.blocking,
                            parent.options().accelerator,
@@ -188,7 +189,7 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
                            parent.rank(),
                            ranks,
                            parent.options().device,
-                           parent.place(),
+                           parent.membership().links.place,
                            options.name,
                            options.blocking,
                            parent.options().accelerator,
@@ -204,7 +205,7 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
         control_all_gather.await("ncclCommGrow", Board::grow, number, all, all, Deadline::in(init_timeout())));
   }
   auto child = connect_child(parent, "ncclCommGrow", all, std::move(made));
-  parent.grow_id_was_used();
+  parent.grow_id().was_used();
   return child;
 }
 

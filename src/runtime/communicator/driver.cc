@@ -59,6 +59,8 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
       has_own ? options->timeout_ms : communicator.membership().timeout_ms);
 }
 
+host::Doorbell& bell_of(const Communicator& communicator) { return communicator.membership().control.bells().own(); }
+
 // For a call that has not ended in its first step.
 [[gnu::noinline]] void wait_for_end(Communicator& communicator, Executor::Progress progress) {
   Executor& executor = *communicator.on_host();
@@ -81,7 +83,7 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
         return false;
       };
       const Waiter::Next next = waiter.pause(
-          &communicator.membership().control.bells().own(), [&] { return executor.may_go_on(); }, poll);
+          &bell_of(communicator), [&] { return executor.may_go_on(); }, poll);
       if (std::exchange(slept, false)) executor.engine().after_sleep();
       if (next == Waiter::Next::check_health) {
         if (progress == Executor::Progress::done) return;
@@ -137,7 +139,7 @@ class GroupProgress {
   bool finished() const { return finished_; }
   Communicator& communicator() { return *work_.communicator; }
   Executor& executor() { return *work_.communicator->on_host(); }
-  host::Doorbell& bell() { return communicator().membership().control.bells().own(); }
+  host::Doorbell& bell() { return bell_of(communicator()); }
 
   // True when something moved.
   bool advance() {

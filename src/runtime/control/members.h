@@ -12,7 +12,7 @@
 
 #include "base/types.h"
 #include "platform/host/process_life.h"
-#include "runtime/control/state/mirror.h"
+#include "runtime/control/state/agent_bell.h"
 #include "runtime/control/state/shared_state.h"
 
 namespace sccl::runtime {

@@ -337,7 +337,7 @@ class InitExchange {
     const Rank first = membership_.hosts.beside(membership_.rank).front();
     if (are_several) {
       request.mirror_bytes = MirrorTable::bytes(membership_.ranks);
-      request.mine.wake = std::make_shared<const FileDescriptor>(HostAgent::make_wake());
+      request.mine.wake = std::make_shared<const FileDescriptor>(AgentBell::make_wake());
     }
     if (are_several && first == membership_.rank) {
       request.mine.mirrors = host::Segment::create(request.mirror_bytes);

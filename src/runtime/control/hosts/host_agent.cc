@@ -1,12 +1,8 @@
 #include "runtime/control/hosts/host_agent.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "base/error.h"
@@ -24,27 +20,20 @@ constexpr std::chrono::milliseconds kIdlePeriod{20};
 constexpr std::chrono::milliseconds kBusyFor{100};
 constexpr std::chrono::milliseconds kDialPause{20};
 constexpr std::chrono::milliseconds kLastWordsLimit{300};
-constexpr std::chrono::seconds kIntroductionLimit{5};
-constexpr std::size_t kMostIntroductions = 256;
 constexpr std::size_t kMostCandidates = 64;
 // A host that does not read gets one snapshot later instead of all changes.
 constexpr std::size_t kMostBacklog = std::size_t{1} << 20;
-
-}  // namespace
-
-FileDescriptor HostAgent::make_wake() {
-  FileDescriptor made(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!made.valid()) fail_errno(errno, "opening an event descriptor", "raise the limit on open files (ulimit -n)");
-  return made;
-}
-
-namespace {
 
 hosts::Succession succession_of(const AgentSetup& setup) {
   std::vector<hosts::Succession::Candidate> all;
   for (std::size_t rank = 0; rank < setup.members.size(); ++rank)
     if (setup.members[rank].host == setup.own.host) all.push_back({static_cast<Rank>(rank), setup.members[rank].life});
   return {setup.own.rank, std::move(all), setup.bell.mirrors, setup.timeout / 4};
+}
+
+// How often a host is told that this one is there, where nothing else is to be told.
+std::chrono::milliseconds heartbeat(std::chrono::milliseconds timeout) {
+  return std::clamp(timeout / 8, std::chrono::milliseconds(20), std::chrono::milliseconds(500));
 }
 
 }  // namespace
@@ -56,10 +45,8 @@ HostAgent::HostAgent(AgentSetup setup) : setup_(std::move(setup)), succession_(s
     const AgentSetup::Member& member = setup_.members[static_cast<std::size_t>(rank)];
     hosts_[static_cast<std::size_t>(member.host)].ranks.push_back(rank);
     if (member.host != setup_.own.host) continue;
-    local_.push_back(rank);
-    changes_.emplace_back(rank, *member.state);
+    local_.add(rank, *member.state, member.life);
   }
-  local_ends_.assign(local_.size(), RemoteEnd::none);
   thread_ = start_thread([this] { run(); });
 }
 
@@ -88,7 +75,7 @@ void HostAgent::run() {
   } catch (const std::exception& error) {
     // The other hosts miss this one, and tell their ranks.
     log::info(log::Subsystem::net, "agent of rank {}: ended: {}", setup_.own.rank, error.what());
-    mirrors().retired(setup_.own.rank).store(1, std::memory_order_release);
+    setup_.bell.mirrors.retired(setup_.own.rank).store(1, std::memory_order_release);
   }
 }
 
@@ -104,19 +91,10 @@ void HostAgent::step_down() {
 }
 
 void HostAgent::sleep_until_due() const {
-  std::vector<pollfd> entries{{wake_descriptor(), POLLIN, 0}};
-  for (const Rank rank : local_) {
-    const auto& life = setup_.members[static_cast<std::size_t>(rank)].life;
-    if (rank >= setup_.own.rank || !life || life->look() != host::PeerLife::State::runs) continue;
-    for (const int descriptor : life->descriptors()) entries.push_back({descriptor, POLLIN, 0});
-  }
+  std::vector<pollfd> entries{{setup_.bell.descriptor(setup_.own.rank), POLLIN, 0}};
+  local_.add_poll_entries_below(setup_.own.rank, entries);
   ::poll(entries.data(), entries.size(), static_cast<int>(std::min<std::int64_t>(setup_.timeout.count() / 16, 1000)));
-  drain_wake();
-}
-
-void HostAgent::drain_wake() const {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t got = ::read(wake_descriptor(), &count, sizeof count);
+  setup_.bell.drain(setup_.own.rank);
 }
 
 void HostAgent::take_over() {
@@ -124,34 +102,26 @@ void HostAgent::take_over() {
     host.heard = host.next_dial = Clock::now();
     // What a predecessor knew of a host lies in its mirrors.
     const auto is_gone = [&](Rank rank) {
-      const Mirror& mirror = mirrors().mirror(rank);
+      const Mirror& mirror = setup_.bell.mirrors.mirror(rank);
       return mirror.ended() != RemoteEnd::none ||
              mirror.state.presence.load(std::memory_order_acquire) >= static_cast<std::uint32_t>(Presence::destroyed);
     };
     host.left = std::all_of(host.ranks.begin(), host.ranks.end(), is_gone);
     host.lost = std::any_of(host.ranks.begin(), host.ranks.end(),
-                            [&](Rank rank) { return mirrors().mirror(rank).ended() == RemoteEnd::lost; });
+                            [&](Rank rank) { return setup_.bell.mirrors.mirror(rank).ended() == RemoteEnd::lost; });
   }
   hosts_[static_cast<std::size_t>(setup_.own.host)].left = true;  // not another one
 }
 
-std::chrono::milliseconds HostAgent::heartbeat() const {
-  return std::clamp(setup_.timeout / 8, std::chrono::milliseconds(20), std::chrono::milliseconds(500));
-}
-
 void HostAgent::wait() {
-  std::vector<pollfd> entries{{wake_descriptor(), POLLIN, 0}};
+  std::vector<pollfd> entries{{setup_.bell.descriptor(setup_.own.rank), POLLIN, 0}};
   for (const host::UnforkedDescriptor& listener : setup_.listeners) entries.push_back({listener.get(), POLLIN, 0});
-  for (const hosts::InLink& link : introductions_) entries.push_back({link.descriptor(), POLLIN, 0});
+  introductions_.add_poll_entries(entries);
   for (const Host& host : hosts_) {
     if (host.in) entries.push_back({host.in->descriptor(), POLLIN, 0});
     host.out.add_poll_entries(entries);
   }
-  for (std::size_t i = 0; i < local_.size(); ++i) {
-    const auto& life = setup_.members[static_cast<std::size_t>(local_[i])].life;
-    if (!life || local_ends_[i] != RemoteEnd::none) continue;
-    for (const int descriptor : life->descriptors()) entries.push_back({descriptor, POLLIN, 0});
-  }
+  local_.add_poll_entries(entries);
   const auto period = Clock::now() - last_change_ < kBusyFor ? kBusyPeriod : kIdlePeriod;
   ::poll(entries.data(), entries.size(), static_cast<int>(period.count()));
 }
@@ -159,12 +129,12 @@ void HostAgent::wait() {
 void HostAgent::turn() {
   // A process that is stopped in the middle of a turn has not missed the others, either.
   const auto began = Clock::now();
-  drain_wake();
-  if (links_complete_ || setup_.own.rank != local_.front()) succession_.beat();
+  setup_.bell.drain(setup_.own.rank);
+  if (links_.is_complete() || !local_.is_lowest(setup_.own.rank)) succession_.beat();
   // A host whose connection ends makes a new one and sends all values on it.
   if (succession_.has_doubts())
     for (Host& host : hosts_) host.in.reset();
-  accept_all();
+  introductions_.accept_all(setup_.listeners);
   take_introductions();
   for (std::size_t number = 0; number < hosts_.size(); ++number) {
     if (static_cast<int>(number) == setup_.own.host) continue;
@@ -179,51 +149,29 @@ void HostAgent::turn() {
   report_links();
 }
 
-void HostAgent::accept_all() {
-  for (const host::UnforkedDescriptor& listener : setup_.listeners)
-    while (true) {
-      Address address;
-      address.length = sizeof address.storage;
-      host::UnforkedDescriptor socket(
-          FileDescriptor(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length,
-                                   SOCK_NONBLOCK | SOCK_CLOEXEC)));
-      if (!socket.valid()) break;
-      if (introductions_.size() >= kMostIntroductions) introductions_.pop_front();
-      introductions_.emplace_back(std::move(socket), address.text());
-    }
-}
-
 void HostAgent::take_introductions() {
   const auto may_come = [&](const hosts::Hello& hello) {
     const auto ranks = static_cast<std::int32_t>(setup_.members.size());
     if (hello.rank < 0 || hello.rank >= ranks || hello.from == setup_.own.host) return false;
     return setup_.members[static_cast<std::size_t>(hello.rank)].host == hello.from;  // the last that came counts
   };
-  for (auto link = introductions_.begin(); link != introductions_.end();) {
-    const auto on_frame = [&](FrameKind kind, std::span<const std::byte> payload) {
-      return take_frame(link->hello().from, kind, payload);
-    };
-    link->turn(setup_.own, may_come, on_frame);
-    if (link->is_stranger() && Clock::now() - link->since() > kIntroductionLimit)
-      link->drop("it did not introduce itself in time");
-    if (link->is_broken() || !link->is_stranger()) {
-      if (!link->is_stranger()) {
-        Host& host = hosts_[static_cast<std::size_t>(link->hello().from)];
-        host.heard = Clock::now();
-        host.was_heard = true;
-        // Another one speaks for that host now, also where the process of the former one keeps its connection open.
-        if (host.out.state() == hosts::OutLink::State::open && host.out.good_rank() != link->hello().rank) {
-          host.out.close();
-          host.next_dial = Clock::now();
-        }
-        host.in.reset();
-        if (!link->is_broken()) host.in.emplace(std::move(*link));
-      }
-      link = introductions_.erase(link);
-    } else {
-      ++link;
-    }
+  introductions_.turn(
+      setup_.own, may_come,
+      [&](int from, FrameKind kind, std::span<const std::byte> payload) { return take_frame(from, kind, payload); },
+      [&](hosts::InLink&& link) { take_link(std::move(link)); });
+}
+
+void HostAgent::take_link(hosts::InLink&& link) {
+  Host& host = hosts_[static_cast<std::size_t>(link.hello().from)];
+  host.heard = Clock::now();
+  host.was_heard = true;
+  // Another one speaks for that host now, also where the process of the former one keeps its connection open.
+  if (host.out.state() == hosts::OutLink::State::open && host.out.good_rank() != link.hello().rank) {
+    host.out.close();
+    host.next_dial = Clock::now();
   }
+  host.in.reset();
+  if (!link.is_broken()) host.in.emplace(std::move(link));
 }
 
 void HostAgent::take_frames(Host& host) {
@@ -248,7 +196,7 @@ bool HostAgent::take_frame(int number, FrameKind kind, std::span<const std::byte
   const auto mirror_of = [&](Rank rank) {
     const bool is_its = rank >= 0 && rank < static_cast<Rank>(setup_.members.size()) &&
                         setup_.members[static_cast<std::size_t>(rank)].host == number;
-    return is_its ? &mirrors().mirror(rank) : nullptr;
+    return is_its ? &setup_.bell.mirrors.mirror(rank) : nullptr;
   };
   const bool understood = apply_changes(payload, mirror_of, urgent);
   if (urgent) tell_news();
@@ -277,11 +225,11 @@ void HostAgent::drive(Host& host, int number) {
 void HostAgent::dial(Host& host) {
   std::vector<hosts::OutLink::Candidate> candidates;
   for (const Rank rank : host.ranks) {
-    if (mirrors().mirror(rank).ended() != RemoteEnd::none) continue;
+    if (setup_.bell.mirrors.mirror(rank).ended() != RemoteEnd::none) continue;
     const auto& addresses = setup_.members[static_cast<std::size_t>(rank)].addresses;
     for (std::size_t i = 0; i < addresses.size() && candidates.size() < kMostCandidates; ++i)
       candidates.push_back({rank, i, addresses[i]});
-    if (!host.was_reached && setup_.own.rank == local_.front()) break;
+    if (!host.was_reached && local_.is_lowest(setup_.own.rank)) break;
   }
   if (!candidates.empty()) host.out.dial(candidates, std::min(setup_.timeout, std::chrono::milliseconds(3000)));
 }
@@ -295,26 +243,19 @@ void HostAgent::note_refusals(Host& host) {
 }
 
 void HostAgent::mark_ended(Rank rank, RemoteEnd end) {
-  Mirror& mirror = mirrors().mirror(rank);
+  Mirror& mirror = setup_.bell.mirrors.mirror(rank);
   if (mirror.ended() != RemoteEnd::none) return;
   mirror.end.store(static_cast<std::uint32_t>(end), std::memory_order_release);  // pairs with Mirror::ended
   tell_news();
   Host& host = hosts_[static_cast<std::size_t>(setup_.members[static_cast<std::size_t>(rank)].host)];
-  host.left = host.left || std::all_of(host.ranks.begin(), host.ranks.end(),
-                                       [&](Rank other) { return mirrors().mirror(other).ended() != RemoteEnd::none; });
+  host.left = host.left || std::all_of(host.ranks.begin(), host.ranks.end(), [&](Rank other) {
+                return setup_.bell.mirrors.mirror(other).ended() != RemoteEnd::none;
+              });
 }
 
 void HostAgent::look_at_processes() {
   Bytes ends;
-  for (std::size_t i = 0; i < local_.size(); ++i) {
-    const auto& life = setup_.members[static_cast<std::size_t>(local_[i])].life;
-    if (!life || local_ends_[i] != RemoteEnd::none) continue;
-    const auto state = life->look();
-    if (state == host::PeerLife::State::runs) continue;
-    local_ends_[i] = state == host::PeerLife::State::replaced ? RemoteEnd::replaced : RemoteEnd::ended;
-    changes_[i].collect(ends);  // its last values
-    append_end(local_[i], local_ends_[i], ends);
-  }
+  local_.collect_ends(ends);
   if (ends.empty()) return;
   for (Host& host : hosts_)
     if (!host.needs_snapshot) host.out.send(FrameKind::changes, ends);
@@ -323,7 +264,7 @@ void HostAgent::look_at_processes() {
 
 void HostAgent::send_changes() {
   Bytes changes;
-  for (StateChanges& one : changes_) one.collect(changes);
+  local_.collect_changes(changes);
   const auto now = Clock::now();
   if (!changes.empty()) last_change_ = now;
   for (Host& host : hosts_) {
@@ -332,7 +273,7 @@ void HostAgent::send_changes() {
       host.needs_snapshot = true;
       continue;
     }
-    if (changes.empty() && now - host.sent < heartbeat()) continue;
+    if (changes.empty() && now - host.sent < heartbeat(setup_.timeout)) continue;
     host.out.send(FrameKind::changes, changes);
     host.sent = now;
   }
@@ -340,10 +281,7 @@ void HostAgent::send_changes() {
 
 void HostAgent::send_snapshot(Host& host) {
   Bytes all;
-  for (std::size_t i = 0; i < local_.size(); ++i) {
-    StateChanges(local_[i], *setup_.members[static_cast<std::size_t>(local_[i])].state).collect(all);
-    if (local_ends_[i] != RemoteEnd::none) append_end(local_[i], local_ends_[i], all);
-  }
+  local_.collect_all(all);
   host.out.send(FrameKind::changes, all);
   host.sent = Clock::now();
   host.needs_snapshot = false;
@@ -351,7 +289,7 @@ void HostAgent::send_snapshot(Host& host) {
 
 void HostAgent::check_silence(Host& host, int number, Clock::time_point turn_began) {
   if (host.left || host.lost || turn_began - host.heard < setup_.timeout) return;
-  if (!host.was_heard && setup_.own.rank == local_.front()) return;  // await_links tells
+  if (!host.was_heard && local_.is_lowest(setup_.own.rank)) return;  // await_links tells
   host.lost = true;
   log::info(log::Subsystem::net, "agent of rank {}: host {} was not heard of for {} ms: its ranks are lost",
             setup_.own.rank, setup_.host_names[static_cast<std::size_t>(number)], setup_.timeout.count());
@@ -359,19 +297,17 @@ void HostAgent::check_silence(Host& host, int number, Clock::time_point turn_beg
 }
 
 void HostAgent::tell_news() const {
-  mirrors().news().fetch_add(1, std::memory_order_release);  // pairs with NewsWatch
+  setup_.bell.mirrors.news().fetch_add(1, std::memory_order_release);  // pairs with NewsWatch
   host::full_fence();
-  for (const Rank rank : local_) setup_.members[static_cast<std::size_t>(rank)].state->bell.ring();
+  local_.ring();
 }
 
 void HostAgent::report_links() {
-  if (links_complete_) return;  // written by this thread alone
+  if (links_.is_complete()) return;
   std::string text;
-  bool complete = true;
   for (std::size_t number = 0; number < hosts_.size(); ++number) {
     const Host& host = hosts_[number];
     if (static_cast<int>(number) == setup_.own.host || (host.was_reached && host.was_heard)) continue;
-    complete = false;
     const std::string& own = setup_.host_names[static_cast<std::size_t>(setup_.own.host)];
     const std::string pair =
         host.was_reached ? fmt::format("host {} (rank {}) has not been reached by host {} (rank {})", own,
@@ -380,30 +316,19 @@ void HostAgent::report_links() {
                                        setup_.host_names[number], host.ranks.front(), host.out.outcome_text());
     text += (text.empty() ? "" : "; ") + pair;
   }
-  const std::lock_guard lock(mutex_);
+  std::vector<Address> own;
   for (const Host& host : hosts_)
-    if (complete && host.was_reached) own_addresses_.push_back(host.out.own_address());
-  links_complete_ = complete;
-  links_text_ = text;
-  if (complete) links_changed_.notify_all();
+    if (host.was_reached) own.push_back(host.out.own_address());
+  links_.tell(std::move(text), std::move(own));
 }
 
 std::string HostAgent::await_links(Deadline deadline, const std::atomic<bool>& abort) {
-  if (setup_.own.rank != local_.front()) return "";
-  std::unique_lock lock(mutex_);
-  while (!links_complete_ && !deadline.passed() && !abort.load(std::memory_order_acquire))  // pairs with abort()
-    links_changed_.wait_for(lock, std::chrono::milliseconds(20));
-  return links_complete_ ? "" : links_text_;
-}
-
-std::vector<Address> HostAgent::own_addresses() {
-  const std::lock_guard lock(mutex_);
-  return own_addresses_;
+  return local_.is_lowest(setup_.own.rank) ? links_.await(deadline, abort) : "";
 }
 
 // The store before the looks: of two ranks that retire at a time, one at least sees the other's and speaks for both.
 void HostAgent::retire() {
-  mirrors().retired(setup_.own.rank).store(1, std::memory_order_seq_cst);  // pairs with Succession::has_left
+  setup_.bell.mirrors.retired(setup_.own.rank).store(1, std::memory_order_seq_cst);  // pairs with Succession::has_left
   if (succession_.was_replaced()) step_down();
   const auto limit = Clock::now() + kLastWordsLimit;
   // It may have just taken over, and have reached nobody yet.
@@ -433,8 +358,9 @@ void HostAgent::retire() {
       ::poll(nullptr, 0, 1);
     }
   }
-  for (const Rank rank : local_)
+  local_.each([&](Rank rank) {
     if (rank > setup_.own.rank) setup_.bell.ring(rank);
+  });
 }
 
 }  // namespace sccl::runtime

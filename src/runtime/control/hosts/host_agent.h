@@ -20,24 +20,22 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/deadline.h"
-#include "base/fd.h"
 #include "platform/host/process_life.h"
 #include "platform/host/unforked_descriptor.h"
 #include "runtime/control/hosts/host_link.h"
 #include "runtime/control/hosts/host_succession.h"
-#include "runtime/control/hosts/state_changes.h"
-#include "runtime/control/state/mirror.h"
+#include "runtime/control/hosts/introductions.h"
+#include "runtime/control/hosts/links_report.h"
+#include "runtime/control/hosts/local_ranks.h"
+#include "runtime/control/state/agent_bell.h"
 
 namespace sccl::runtime {
 
@@ -74,10 +72,7 @@ class HostAgent {
   std::string await_links(Deadline deadline, const std::atomic<bool>& abort);
 
   // After await_links, where this host's agent works: its own addresses on the ways to the other hosts.
-  std::vector<Address> own_addresses();
-
-  // A descriptor for AgentBell. Throws system_error.
-  static FileDescriptor make_wake();
+  std::vector<Address> own_addresses() { return links_.own_addresses(); }
 
  private:
   using Clock = hosts::Clock;
@@ -105,11 +100,8 @@ class HostAgent {
   void take_over();
   void wait();
   void turn();
-  void drain_wake() const;
-  int wake_descriptor() const { return setup_.bell.wakes[static_cast<std::size_t>(setup_.own.rank)]->get(); }
-  const MirrorTable& mirrors() const { return setup_.bell.mirrors; }
-  void accept_all();
   void take_introductions();
+  void take_link(hosts::InLink&& link);
   void take_frames(Host& host);
   bool take_frame(int number, hosts::FrameKind kind, std::span<const std::byte> payload);
   void drive(Host& host, int number);
@@ -124,23 +116,15 @@ class HostAgent {
   void tell_news() const;
   void report_links();
   void retire();
-  std::chrono::milliseconds heartbeat() const;
 
   AgentSetup setup_;
   hosts::Succession succession_;
-  std::vector<Rank> local_;
-  std::vector<StateChanges> changes_;  // of local_
-  std::vector<RemoteEnd> local_ends_;  // of local_
-  std::vector<Host> hosts_;            // by number; that of this host is not used
-  std::list<hosts::InLink> introductions_;
+  hosts::LocalRanks local_;
+  std::vector<Host> hosts_;  // by number; that of this host is not used
+  hosts::Introductions introductions_;
+  hosts::LinksReport links_;
   Clock::time_point last_change_ = Clock::now();
-
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;
-  std::condition_variable links_changed_;
-  bool links_complete_ = false;
-  std::string links_text_;
-  std::vector<Address> own_addresses_;
   std::thread thread_;
 };
 

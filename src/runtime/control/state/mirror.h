@@ -6,16 +6,12 @@
 // other values, the agent stores it after those values, too.
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <vector>
 
-#include "base/fd.h"
 #include "base/types.h"
 #include "platform/host/segment.h"
 #include "runtime/control/state/shared_state.h"
@@ -80,21 +76,6 @@ class MirrorTable {
   }
 
   std::shared_ptr<host::Segment> segment_;
-};
-
-// Wakes the active agent of this host, so that the agent reads the states at once. Any rank's agent may be the active
-// one, so every rank of the host has the descriptors of all agents.
-struct AgentBell {
-  MirrorTable mirrors;
-  std::vector<std::shared_ptr<const FileDescriptor>> wakes;  // eventfds, by rank; null for ranks of other hosts
-
-  void ring() const { ring(mirrors.leader().load(std::memory_order_relaxed)); }
-  void ring(Rank rank) const {
-    if (rank < 0 || !wakes[static_cast<std::size_t>(rank)]) return;
-    const std::uint64_t one = 1;
-    // The write fails only if the counter is full; then the agent is to wake anyway.
-    [[maybe_unused]] const ssize_t written = ::write(wakes[static_cast<std::size_t>(rank)]->get(), &one, sizeof one);
-  }
 };
 
 }  // namespace sccl::runtime

@@ -16,7 +16,7 @@
 #include "base/deadline.h"
 #include "platform/host/doorbell.h"
 #include "runtime/transport/net/addresses.h"
-#include "runtime/transport/net/link.h"
+#include "runtime/transport/net/link/link.h"
 #include "runtime/transport/net/net_membership.h"
 #include "runtime/transport/net/progress_thread.h"
 #include "runtime/transport/transport.h"

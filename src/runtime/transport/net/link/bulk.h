@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "net/net.h"
-#include "runtime/transport/net/rings.h"
+#include "runtime/transport/net/link/rings.h"
 #include "runtime/transport/net/wire/frames.h"
 
 namespace sccl::runtime {

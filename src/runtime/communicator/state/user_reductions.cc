@@ -1,4 +1,4 @@
-#include "runtime/communicator/user_reductions.h"
+#include "runtime/communicator/state/user_reductions.h"
 
 #include <atomic>
 

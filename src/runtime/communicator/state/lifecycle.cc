@@ -1,4 +1,4 @@
-#include "runtime/communicator/lifecycle.h"
+#include "runtime/communicator/state/lifecycle.h"
 
 #include <chrono>
 #include <thread>

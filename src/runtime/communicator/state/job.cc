@@ -1,4 +1,4 @@
-#include "runtime/communicator/job.h"
+#include "runtime/communicator/state/job.h"
 
 #include <utility>
 

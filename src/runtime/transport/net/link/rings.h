@@ -32,8 +32,11 @@ class RemoteRings {
     device::u8* slot(device::u64 position) const { return payload + (position & (depth - 1)) * slot_bytes; }
     std::size_t payload_bytes() const { return depth * slot_bytes; }
     device::u8* line(device::u64 number) const { return inline_messages + number * device::kCacheLineBytes; }
+    // Fills in an end but for its stale lines and its bell.
+    void attach(Rank peer, kernels::HostConnection& end);
   };
   One& of(int kind) { return rings_[static_cast<std::size_t>(kind)]; }
+  const One& of(int kind) const { return rings_[static_cast<std::size_t>(kind)]; }
   int kinds() const { return static_cast<int>(rings_.size()); }
 
  private:

@@ -1,4 +1,4 @@
-#include "runtime/transport/net/bulk.h"
+#include "runtime/transport/net/link/bulk.h"
 
 #include "base/error.h"
 #include "base/settings/log.h"

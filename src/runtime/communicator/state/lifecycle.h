@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/types.h"
-#include "runtime/communicator/job.h"
+#include "runtime/communicator/state/job.h"
 
 namespace sccl::runtime {
 

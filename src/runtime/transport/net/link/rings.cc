@@ -1,4 +1,4 @@
-#include "runtime/transport/net/rings.h"
+#include "runtime/transport/net/link/rings.h"
 
 #include <sys/mman.h>
 
@@ -48,6 +48,19 @@ RemoteRings::RemoteRings(int kinds, const MemoryLayout& layout) : rings_(static_
     one.payload = reinterpret_cast<device::u8*>(at + kPayloadPhaseBytes);
     at += round_up(kPayloadPhaseBytes + one.payload_bytes(), kPageBytes);
   }
+}
+
+void RemoteRings::One::attach(Rank peer, kernels::HostConnection& end) {
+  end.ring = ring;
+  end.payload = payload;
+  end.slot_bytes = slot_bytes;
+  end.depth = depth;
+  end.inline_lines = inline_lines;
+  end.inline_messages = inline_messages;
+  end.shared_slots = nullptr;
+  end.peer = peer;
+  end.peer_process = 0;
+  end.maps_buffers = false;
 }
 
 RemoteRings::~RemoteRings() { ::munmap(memory_, bytes_); }

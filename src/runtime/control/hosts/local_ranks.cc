@@ -1,0 +1,49 @@
+#include "runtime/control/hosts/local_ranks.h"
+
+namespace sccl::runtime::hosts {
+
+void LocalRanks::add(Rank rank, SharedState& state, std::shared_ptr<const host::PeerLife> life) {
+  all_.push_back({rank, &state, std::move(life), StateChanges(rank, state)});
+}
+
+void LocalRanks::collect_changes(Bytes& to) {
+  for (One& one : all_) one.changes.collect(to);
+}
+
+void LocalRanks::collect_all(Bytes& to) const {
+  for (const One& one : all_) {
+    StateChanges(one.rank, *one.state).collect(to);
+    if (one.end != RemoteEnd::none) append_end(one.rank, one.end, to);
+  }
+}
+
+void LocalRanks::collect_ends(Bytes& to) {
+  for (One& one : all_) {
+    if (!one.life || one.end != RemoteEnd::none) continue;
+    const auto state = one.life->look();
+    if (state == host::PeerLife::State::runs) continue;
+    one.end = state == host::PeerLife::State::replaced ? RemoteEnd::replaced : RemoteEnd::ended;
+    one.changes.collect(to);
+    append_end(one.rank, one.end, to);
+  }
+}
+
+void LocalRanks::add_poll_entries(std::vector<pollfd>& entries) const {
+  for (const One& one : all_) {
+    if (!one.life || one.end != RemoteEnd::none) continue;
+    for (const int descriptor : one.life->descriptors()) entries.push_back({descriptor, POLLIN, 0});
+  }
+}
+
+void LocalRanks::add_poll_entries_below(Rank rank, std::vector<pollfd>& entries) const {
+  for (const One& one : all_) {
+    if (one.rank >= rank || !one.life || one.life->look() != host::PeerLife::State::runs) continue;
+    for (const int descriptor : one.life->descriptors()) entries.push_back({descriptor, POLLIN, 0});
+  }
+}
+
+void LocalRanks::ring() const {
+  for (const One& one : all_) one.state->bell.ring();
+}
+
+}  // namespace sccl::runtime::hosts

@@ -1,0 +1,52 @@
+// The ranks of the agent's own host: what the other hosts have to learn about them.
+#pragma once
+
+#include <poll.h>
+
+#include <memory>
+#include <vector>
+
+#include "platform/host/process_life.h"
+#include "runtime/control/hosts/state_changes.h"
+
+namespace sccl::runtime::hosts {
+
+class LocalRanks {
+ public:
+  // In ascending order. `life`: null for a rank of this process.
+  void add(Rank rank, SharedState& state, std::shared_ptr<const host::PeerLife> life);
+
+  bool is_lowest(Rank rank) const { return all_.front().rank == rank; }
+  // Calls function(rank) for all.
+  template <typename Function>
+  void each(Function&& function) const {
+    for (const One& one : all_) function(one.rank);
+  }
+
+  // Appends what has changed since the last call.
+  void collect_changes(Bytes& to);
+  // Appends all values, and the ends that were found.
+  void collect_all(Bytes& to) const;
+  // Looks whether processes have ended since, and appends the last values and the end of each.
+  void collect_ends(Bytes& to);
+
+  // For poll(): descriptors that tell that a process has ended, of those that were not found to have.
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  // The same for ranks below `rank`.
+  void add_poll_entries_below(Rank rank, std::vector<pollfd>& entries) const;
+  // Wakes those that sleep in a call.
+  void ring() const;
+
+ private:
+  struct One {
+    Rank rank = 0;
+    SharedState* state = nullptr;
+    std::shared_ptr<const host::PeerLife> life;
+    StateChanges changes;
+    RemoteEnd end = RemoteEnd::none;
+  };
+
+  std::vector<One> all_;
+};
+
+}  // namespace sccl::runtime::hosts

@@ -1,0 +1,128 @@
+#include "runtime/transport/net/link/incoming_messages.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/transport/net/link/lines.h"
+
+namespace sccl::runtime {
+
+using device::u32;
+using device::u64;
+
+IncomingMessages::IncomingMessages(const Setup& setup)
+    : setup_(setup), rings_(setup.kinds, setup.layout), come_(static_cast<std::size_t>(setup.kinds)) {}
+
+void IncomingMessages::attach(const EndRequest& request, kernels::HostConnection& end) {
+  rings_.of(request.kind).attach(request.peer, end);
+  end.stale_lines = nullptr;
+}
+
+bool IncomingMessages::receive_bulk() {
+  return bulk_ && bulk_->receive(setup_.peer, [this](const BulkMessage& message) { publish(message); });
+}
+
+// The place of a message in its ring, which has room for it.
+u64 IncomingMessages::next_slot(const RecordHead& head, std::size_t bytes) {
+  Ring& incoming = come(head.kind);
+  const RemoteRings::One& ring = rings_.of(head.kind);
+  if (head.position != incoming.slots)
+    fail(ErrorCode::remote_error, "message {} came where message {} was expected", head.position, incoming.slots);
+  if (incoming.slots - tail_of(ring.ring->tail) >= ring.depth)
+    fail(ErrorCode::remote_error, "message {} came into a full ring of {} slots", head.position, ring.depth);
+  if (bytes > ring.slot_bytes)
+    fail(ErrorCode::remote_error, "a message of {} bytes came for a slot of {}", bytes, ring.slot_bytes);
+  return incoming.slots++;
+}
+
+void IncomingMessages::take_slot(const RecordHead& head, std::span<const std::byte> payload) {
+  const u64 position = next_slot(head, payload.size());
+  if (!payload.empty()) std::memcpy(rings_.of(head.kind).slot(position), payload.data(), payload.size());
+  publish({head.kind, position, head.signature, payload.size()});
+}
+
+void IncomingMessages::take_announcement(const RecordHead& head) {
+  const u64 position = next_slot(head, head.count);
+  if (!bulk_) {
+    bulk_ = std::make_unique<BulkReceiver>(rings_, setup_.net.listen(setup_.device), setup_.nonce);
+    owes_address_ = true;
+  }
+  bulk_->expect({head.kind, position, head.signature, static_cast<std::size_t>(head.count)});
+}
+
+void IncomingMessages::publish(const BulkMessage& message) {
+  device::SlotHeader& header = rings_.of(message.kind).ring->headers[message.position % device::kMostDepth];
+  header.signature = message.signature;
+  header.bytes = message.bytes;
+  header.lent = 0;
+  kernels::HostTarget::store_release(&header.flag, message.position + 1);  // pairs with Slots::arrived
+}
+
+// The first word of a piece is kept back until the piece is whole: the interpreter takes a message as a whole.
+void IncomingMessages::take_lines(const RecordHead& head, std::span<const std::byte> payload) {
+  Ring& incoming = come(head.kind);
+  const RemoteRings::One& ring = rings_.of(head.kind);
+  const u64 begin = incoming.lines;
+  const u64 end = head.count;
+  if (head.position != begin || head.offset != incoming.lines_of_piece)
+    fail(ErrorCode::remote_error, "line {}+{} came where line {}+{} was expected", head.position, head.offset, begin,
+         incoming.lines_of_piece);
+  if (end <= begin || end > end_of_round(begin, ring.inline_lines) ||
+      end - tail_of(ring.ring->ll_tail) >= ring.inline_lines)
+    fail(ErrorCode::remote_error, "lines {} to {} came, {} are consumed of a ring of {}", begin, end,
+         tail_of(ring.ring->ll_tail), ring.inline_lines);
+  const u64 all = lines_in_memory(begin, end, ring);
+  const u64 count = payload.size() / device::kCacheLineBytes;
+  const bool whole = head.incomplete == 0;
+  if (count == 0 || payload.size() % device::kCacheLineBytes != 0 || head.offset + count > all ||
+      whole != (head.offset + count == all))
+    fail(ErrorCode::remote_error, "{} bytes of lines came at {} of {}", payload.size(), head.offset, all);
+
+  device::u8* const first = ring.line(begin % ring.inline_lines);
+  const std::size_t kept_back = head.offset == 0 ? sizeof incoming.first_word : 0;
+  if (kept_back != 0) std::memcpy(&incoming.first_word, payload.data(), kept_back);
+  std::memcpy(first + head.offset * device::kCacheLineBytes + kept_back, payload.data() + kept_back,
+              payload.size() - kept_back);
+  incoming.lines_of_piece += static_cast<u32>(count);
+  if (!whole) return;
+  kernels::HostTarget::store_relaxed(reinterpret_cast<u64*>(ring.line(end % ring.inline_lines)), 0);
+  kernels::HostTarget::store_release(reinterpret_cast<u64*>(first),
+                                     incoming.first_word);  // pairs with InlineMessages::begun
+  incoming.lines = end;
+  incoming.lines_of_piece = 0;
+}
+
+bool IncomingMessages::changed_tails(int kind) const {
+  const Ring& incoming = come(kind);
+  const device::Ring& ring = *rings_.of(kind).ring;
+  return tail_of(ring.tail) != incoming.told_slots || tail_of(ring.ll_tail) != incoming.told_lines;
+}
+
+bool IncomingMessages::tails_due(Tails tails) const {
+  const auto is_due = [&](int kind) {
+    if (!changed_tails(kind)) return false;
+    const RemoteRings::One& ring = rings_.of(kind);
+    return tails == Tails::all || tail_of(ring.ring->tail) - come(kind).told_slots >= ring.depth / 2 ||
+           tail_of(ring.ring->ll_tail) - come(kind).told_lines >= ring.inline_lines / 4;
+  };
+  for (int kind = 0; kind < setup_.kinds; ++kind)
+    if (is_due(kind)) return true;
+  return false;
+}
+
+void IncomingMessages::append_tails(FrameWriter& frame) {
+  for (int kind = 0; kind < setup_.kinds; ++kind) {
+    if (!changed_tails(kind) || frame.room() == 0) continue;
+    const device::Ring& ring = *rings_.of(kind).ring;
+    Ring& incoming = come(kind);
+    RecordHead head;
+    head.type = RecordType::tails;
+    head.kind = static_cast<std::uint8_t>(kind);
+    head.position = incoming.told_slots = tail_of(ring.tail);
+    head.count = incoming.told_lines = tail_of(ring.ll_tail);
+    frame.append(head);
+  }
+}
+
+}  // namespace sccl::runtime

@@ -1,0 +1,78 @@
+// The receiver's side of a link: stores what came in this rank's rings, where its interpreter finds it, and tells the
+// peer what that has consumed.
+//
+// What comes is believed only as far as it fits the state of this end: next position, free slot, length. All else
+// throws remote_error, which ends the link.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/transport/net/link/bulk.h"
+#include "runtime/transport/net/link/rings.h"
+#include "runtime/transport/net/wire/frames.h"
+#include "runtime/transport/transport.h"
+
+namespace sccl::runtime {
+
+class IncomingMessages {
+ public:
+  struct Setup {
+    net::Net& net;
+    int device;
+    std::uint64_t nonce;
+    Rank peer;  // the only one that may send
+    const MemoryLayout& layout;
+    int kinds;
+  };
+  explicit IncomingMessages(const Setup& setup);
+  IncomingMessages(const IncomingMessages&) = delete;
+  IncomingMessages& operator=(const IncomingMessages&) = delete;
+
+  // Fills in an end but for its bell.
+  void attach(const EndRequest& request, kernels::HostConnection& end);
+
+  void take_slot(const RecordHead& head, std::span<const std::byte> payload);
+  void take_announcement(const RecordHead& head);
+  void take_lines(const RecordHead& head, std::span<const std::byte> payload);
+  // Long payloads that were announced. True: one has come.
+  bool receive_bulk();
+  // None is still on its way.
+  bool settled() const { return !bulk_ || bulk_->settled(); }
+  // By force: what is under way is dropped.
+  void close() { bulk_.reset(); }
+
+  // Where the peer sends long payloads; null unless it has to be told.
+  const net::Handle* untold_address() const { return owes_address_ ? &bulk_->address() : nullptr; }
+  void address_was_told() { owes_address_ = false; }
+
+  // when_due: half of a ring of slots is free, or a quarter of one of lines.
+  enum class Tails : std::uint8_t { when_due, all };
+  bool tails_due(Tails tails) const;
+  void append_tails(FrameWriter& frame);
+
+ private:
+  struct Ring {
+    device::u64 slots = 0;  // announced or come
+    device::u64 lines = 0;
+    device::u32 lines_of_piece = 0;
+    device::u64 first_word = 0;  // of a piece that is not whole yet
+    device::u64 told_slots = 0;
+    device::u64 told_lines = 0;
+  };
+
+  device::u64 next_slot(const RecordHead& head, std::size_t bytes);
+  void publish(const BulkMessage& message);
+  bool changed_tails(int kind) const;
+  Ring& come(int kind) { return come_[static_cast<std::size_t>(kind)]; }
+  const Ring& come(int kind) const { return come_[static_cast<std::size_t>(kind)]; }
+
+  Setup setup_;
+  RemoteRings rings_;
+  std::vector<Ring> come_;  // by kind
+  std::unique_ptr<BulkReceiver> bulk_;
+  bool owes_address_ = false;
+};
+
+}  // namespace sccl::runtime

@@ -1,0 +1,127 @@
+#include "runtime/transport/net/link/link.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace sccl::runtime {
+
+Link::Link(const Setup& setup)
+    : setup_(setup),
+      out_({setup.kinds, setup.layout, setup.rank, setup.nonce,
+            std::min(setup.net.most_copied_bytes(), FrameWriter::most_payload_bytes(kFrameBytes))}),
+      in_({setup.net, setup.device, setup.nonce, setup.peer, setup.layout, setup.kinds}) {}
+
+void Link::attach(const EndRequest& request, kernels::HostConnection& end) {
+  if (request.direction == schedule::Direction::outgoing)
+    out_.attach(request, end);
+  else
+    in_.attach(request, end);
+}
+
+void Link::open(const net::Handle& address) {
+  if (frames_out_) return;
+  frames_out_ = std::make_unique<FrameSender>(setup_.net.connect(setup_.device, address), setup_.nonce);
+}
+
+void Link::accept(std::unique_ptr<net::Receiver> receiver) {
+  if (frames_in_) fail(ErrorCode::remote_error, "a second connection came");
+  frames_in_ = std::make_unique<FrameReceiver>(std::move(receiver), setup_.nonce, Guest::kTaken);
+}
+
+void Link::close() {
+  in_.close();
+  out_.close();
+  frames_in_.reset();
+  frames_out_.reset();
+}
+
+bool Link::receive() {
+  bool any = false;
+  if (frames_in_)
+    any = frames_in_->receive(
+        [this](const RecordHead& head, std::span<const std::byte> payload) { take(head, payload); });
+  return in_.receive_bulk() || any;
+}
+
+void Link::take(const RecordHead& head, std::span<const std::byte> payload) {
+  if (head.kind >= setup_.kinds) fail(ErrorCode::remote_error, "a record of kind {} came", head.kind);
+  switch (head.type) {
+    case RecordType::slot:
+      return in_.take_slot(head, payload);
+    case RecordType::announcement:
+      return in_.take_announcement(head);
+    case RecordType::lines:
+      return in_.take_lines(head, payload);
+    case RecordType::tails:
+      return out_.take_tails(head);
+    case RecordType::bulk_address:
+      if (out_.connect_bulk(setup_.net, setup_.device, net::Handle(payload.begin(), payload.end()))) return;
+      break;
+    case RecordType::farewell:
+      owes_answer_ = true;
+      return;
+    case RecordType::farewell_seen:
+      parted_ = said_farewell_;
+      return;
+    case RecordType::hello:
+      break;
+  }
+  fail(ErrorCode::remote_error, "a record of type {} came that has no place here", static_cast<int>(head.type));
+}
+
+bool Link::owes_control() const {
+  return !said_hello_ || in_.untold_address() != nullptr || owes_farewell_ || owes_answer_;
+}
+
+bool Link::send(Tails tails) {
+  if (!frames_out_ || !frames_out_->connected()) return false;
+  bool any = out_.step();
+  for (bool more = true; more;) {
+    if (!owes_control() && !out_.has_news() && !in_.tails_due(tails)) break;
+    FrameWriter* const frame = frames_out_->begin();
+    if (frame == nullptr) break;
+    more = fill(*frame);
+    if (frame->empty()) break;
+    frames_out_->post();
+    any = true;
+  }
+  out_.step();
+  return any;
+}
+
+// True: not all had room.
+bool Link::fill(FrameWriter& frame) {
+  if (!said_hello_) {
+    frame.append(hello_of(setup_.rank));
+    return said_hello_ = true;  // the first frame has nothing else
+  }
+  in_.append_tails(frame);
+  return !out_.append(frame) || !append_control(frame);
+}
+
+// A farewell comes after everything else.
+bool Link::append_control(FrameWriter& frame) {
+  const auto append = [&](RecordType type, std::span<const std::byte> payload) {
+    if (frame.room() <= payload.size()) return false;
+    RecordHead head;
+    head.type = type;
+    head.bytes = static_cast<device::u32>(payload.size());
+    std::byte* const at = frame.append(head);
+    if (!payload.empty()) std::memcpy(at, payload.data(), payload.size());
+    return true;
+  };
+  if (const net::Handle* const address = in_.untold_address();
+      address != nullptr && append(RecordType::bulk_address, *address))
+    in_.address_was_told();
+  // Payloads that were announced before it may still be on their way.
+  if (owes_answer_ && in_.settled()) owes_answer_ = !append(RecordType::farewell_seen, {});
+  if (owes_farewell_ && append(RecordType::farewell, {})) {
+    owes_farewell_ = false;
+    said_farewell_ = true;
+  }
+  return in_.untold_address() == nullptr && !owes_farewell_;
+}
+
+}  // namespace sccl::runtime

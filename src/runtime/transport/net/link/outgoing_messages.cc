@@ -1,0 +1,130 @@
+#include "runtime/transport/net/link/outgoing_messages.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/transport/net/link/lines.h"
+
+namespace sccl::runtime {
+
+using device::u32;
+using device::u64;
+
+OutgoingMessages::OutgoingMessages(const Setup& setup)
+    : setup_(setup),
+      rings_(setup.kinds, setup.layout),
+      sent_(static_cast<std::size_t>(setup.kinds), Ring{.end = &unused_}) {}
+
+void OutgoingMessages::attach(const EndRequest& request, kernels::HostConnection& end) {
+  RemoteRings::One& ring = rings_.of(request.kind);
+  ring.attach(request.peer, end);
+  end.stale_lines = ring.stale_lines.data();
+  sent(request.kind).end = &end;
+}
+
+bool OutgoingMessages::append(FrameWriter& frame) {
+  for (int kind = 0; kind < setup_.kinds; ++kind)
+    if (!append_slots(frame, kind) || !append_lines(frame, kind)) return false;
+  return true;
+}
+
+bool OutgoingMessages::step() {
+  if (!bulk_ || !bulk_->step()) return false;
+  for (int kind = 0; kind < setup_.kinds; ++kind) free_slots(kind);
+  return true;
+}
+
+bool OutgoingMessages::connect_bulk(net::Net& net, int device, const net::Handle& address) {
+  if (!bulk_) return false;
+  bulk_->connect(net.connect(device, address));
+  return true;
+}
+
+bool OutgoingMessages::has_news() const {
+  return std::any_of(sent_.begin(), sent_.end(), [](const Ring& ring) {
+    return ring.end->position != ring.slots || ring.end->ll_position != ring.lines;
+  });
+}
+
+bool OutgoingMessages::has_sent() const {
+  return std::any_of(sent_.begin(), sent_.end(),
+                     [](const Ring& ring) { return ring.end->position > 0 || ring.end->ll_position > 0; });
+}
+
+void OutgoingMessages::take_tails(const RecordHead& head) {
+  Ring& outgoing = sent(head.kind);
+  device::Ring& ring = *rings_.of(head.kind).ring;
+  if (head.position < outgoing.consumed || head.position > outgoing.slots || head.count < tail_of(ring.ll_tail) ||
+      head.count > outgoing.lines)
+    fail(ErrorCode::remote_error, "{} slots and {} lines were reported as consumed, {} and {} were sent", head.position,
+         head.count, outgoing.slots, outgoing.lines);
+  outgoing.consumed = head.position;
+  free_slots(head.kind);
+  kernels::HostTarget::store_release(&ring.ll_tail.value, head.count);  // pairs with InlineMessages::has_room
+}
+
+void OutgoingMessages::free_slots(int kind) {
+  const u64 consumed = sent(kind).consumed;
+  const u64 free = bulk_ ? std::min(consumed, bulk_->first_under_way(kind, consumed)) : consumed;
+  kernels::HostTarget::store_release(&rings_.of(kind).ring->tail.value, free);  // pairs with Slots::has_room
+}
+
+// False: a message had no room.
+bool OutgoingMessages::append_slots(FrameWriter& frame, int kind) {
+  Ring& outgoing = sent(kind);
+  const RemoteRings::One& ring = rings_.of(kind);
+  while (outgoing.slots != outgoing.end->position) {
+    const device::SlotHeader& from = ring.ring->headers[outgoing.slots % device::kMostDepth];
+    const bool framed = from.bytes <= setup_.most_framed_bytes;
+    RecordHead head;
+    head.type = framed ? RecordType::slot : RecordType::announcement;
+    head.kind = static_cast<std::uint8_t>(kind);
+    head.position = outgoing.slots;
+    head.signature = from.signature;
+    head.bytes = framed ? static_cast<u32>(from.bytes) : 0;
+    head.count = from.bytes;
+    if (frame.room() <= head.bytes) return false;
+    std::byte* const payload = frame.append(head);
+    if (framed) {
+      std::memcpy(payload, ring.slot(outgoing.slots), from.bytes);
+    } else {
+      if (!bulk_) bulk_ = std::make_unique<BulkSender>(rings_, setup_.rank, setup_.nonce);
+      bulk_->push({kind, outgoing.slots, from.signature, from.bytes});
+    }
+    ++outgoing.slots;
+  }
+  return true;
+}
+
+bool OutgoingMessages::append_lines(FrameWriter& frame, int kind) {
+  Ring& outgoing = sent(kind);
+  const RemoteRings::One& ring = rings_.of(kind);
+  while (outgoing.lines != outgoing.end->ll_position) {
+    // A piece that was begun ends where it was said to end, also when more was published meanwhile.
+    if (outgoing.lines_of_piece == 0)
+      outgoing.end_of_piece = std::min<u64>(outgoing.end->ll_position, end_of_round(outgoing.lines, ring.inline_lines));
+    const u64 end = outgoing.end_of_piece;
+    const u64 all = lines_in_memory(outgoing.lines, end, ring);
+    const u64 left = all - outgoing.lines_of_piece;
+    const u64 count = std::min<u64>(left, frame.room() / device::kCacheLineBytes);
+    if (count == 0) return false;
+    RecordHead head;
+    head.type = RecordType::lines;
+    head.kind = static_cast<std::uint8_t>(kind);
+    head.incomplete = count < left ? 1 : 0;
+    head.bytes = static_cast<u32>(count * device::kCacheLineBytes);
+    head.position = outgoing.lines;
+    head.count = end;
+    head.offset = outgoing.lines_of_piece;
+    std::memcpy(frame.append(head), ring.line(outgoing.lines % ring.inline_lines + outgoing.lines_of_piece),
+                head.bytes);
+    outgoing.lines_of_piece += static_cast<u32>(count);
+    if (count < left) return false;
+    outgoing.lines = end;
+    outgoing.lines_of_piece = 0;
+  }
+  return true;
+}
+
+}  // namespace sccl::runtime
