@@ -22,8 +22,8 @@
 
 namespace sccl::device {
 
-// Slots for the longest messages. Every connection holds this many messages in flight; programs are made for this
-// number.
+// Slots for the longest messages. Programs count on fewer messages in flight (kernels/host/messages_in_flight.h),
+// because the ring of short messages holds fewer of its longest ones.
 inline constexpr u32 kSlotCount = 4;
 // The largest depth of a connection for shorter messages.
 inline constexpr u32 kMostDepth = 32;

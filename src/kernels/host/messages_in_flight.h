@@ -1,9 +1,9 @@
 // How many messages a connection holds for certain, whatever their protocol and length. Programs are made for this
 // number: an operation that forwards what it receives may need several messages in flight to go on.
 //
-// There are kSlotCount slots, but the ring of short messages (inline_messages.h) holds fewer of its longest ones: the
-// sender needs the lines of all messages that have not been read, and up to an eighth of the ring may have been read
-// without the sender having been told.
+// There are kSlotCount slots, but the ring of short messages (inline_messages.h) holds fewer of its longest ones. A
+// line is free for the sender only after the receiver has reported it as read, and up to an eighth of the ring may be
+// read but not reported.
 #pragma once
 
 #include "kernels/device/connection.h"

@@ -20,15 +20,15 @@ struct CallWish {
   bool empty() const { return *this == CallWish{}; }
 };
 
-// What a program asks for with a single call. The wish is the same at all ranks, the rest is each rank's own.
+// What a program asks for with a single call. `wish` must be the same at all ranks; the other fields may differ.
 struct CallOptions {
   CallWish wish;
-  bool must = false;             // the algorithm, or an error
+  bool must = false;             // true: the call fails if the algorithm cannot be used
   std::int64_t timeout_ms = -1;  // as SCCL_TIMEOUT_MS; negative: the communicator's
   int most_blocks = 0;           // of its kernel; 0: the communicator's
   std::uint64_t tag = 0;         // for the trace; 0: none
   void* launched = nullptr;      // an event of the device, recorded when the call's kernel has been launched
-  // Of what ranks must agree on; 0: nothing is wished.
+  // A hash of the fields that must be the same at all ranks; 0 if none is set.
   std::uint32_t digest() const;
 };
 

@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kBusyFor{100};
 constexpr std::chrono::milliseconds kDialPause{20};
 constexpr std::chrono::milliseconds kLastWordsLimit{300};
 constexpr std::size_t kMostCandidates = 64;
-// A host that does not read gets one snapshot later instead of all changes.
+// If a host reads too slowly, changes are dropped, and one snapshot is sent later.
 constexpr std::size_t kMostBacklog = std::size_t{1} << 20;
 
 hosts::Succession succession_of(const AgentSetup& setup) {
@@ -65,7 +65,7 @@ void HostAgent::run() {
         continue;
       }
       wait();
-      // Another agent takes this one's place when this process was stopped.
+      // While this process was stopped, another agent may have taken over.
       if (succession_.was_replaced())
         step_down();
       else
@@ -100,7 +100,7 @@ void HostAgent::sleep_until_due() const {
 void HostAgent::take_over() {
   for (Host& host : hosts_) {
     host.heard = host.next_dial = Clock::now();
-    // What a predecessor knew of a host lies in its mirrors.
+    // The mirrors hold what the predecessor knew.
     const auto is_gone = [&](Rank rank) {
       const Mirror& mirror = setup_.bell.mirrors.mirror(rank);
       return mirror.ended() != RemoteEnd::none ||
@@ -127,11 +127,11 @@ void HostAgent::wait() {
 }
 
 void HostAgent::turn() {
-  // A process that is stopped in the middle of a turn has not missed the others, either.
+  // Silence is judged by the time at which the turn began: this process may have been stopped during the turn.
   const auto began = Clock::now();
   setup_.bell.drain(setup_.own.rank);
   if (links_.is_complete() || !local_.is_lowest(setup_.own.rank)) succession_.beat();
-  // A host whose connection ends makes a new one and sends all values on it.
+  // Closing a connection makes the other host dial again and send all values.
   if (succession_.has_doubts())
     for (Host& host : hosts_) host.in.reset();
   introductions_.accept_all(setup_.listeners);
@@ -143,7 +143,7 @@ void HostAgent::turn() {
   }
   look_at_processes();
   send_changes();
-  // After everything that has come was taken: a host that was stopped itself has not missed the others.
+  // Only after all received data was taken: if this host was stopped, the other hosts were not silent.
   for (std::size_t number = 0; number < hosts_.size(); ++number)
     if (static_cast<int>(number) != setup_.own.host) check_silence(hosts_[number], static_cast<int>(number), began);
   report_links();
@@ -165,7 +165,7 @@ void HostAgent::take_link(hosts::InLink&& link) {
   Host& host = hosts_[static_cast<std::size_t>(link.hello().from)];
   host.heard = Clock::now();
   host.was_heard = true;
-  // Another one speaks for that host now, also where the process of the former one keeps its connection open.
+  // A different agent speaks for that host now, even if the former agent's process keeps its connection open.
   if (host.out.state() == hosts::OutLink::State::open && host.out.good_rank() != link.hello().rank) {
     host.out.close();
     host.next_dial = Clock::now();
@@ -221,7 +221,7 @@ void HostAgent::drive(Host& host, int number) {
   if (is_open && host.needs_snapshot && host.out.backlog() == 0) send_snapshot(host);
 }
 
-// While a communicator is made the lowest rank's agent is a host's; later it may be that of any rank that is there.
+// During init the agent of a host's lowest rank works; later any of its ranks' agents may.
 void HostAgent::dial(Host& host) {
   std::vector<hosts::OutLink::Candidate> candidates;
   for (const Rank rank : host.ranks) {
@@ -234,7 +234,8 @@ void HostAgent::dial(Host& host) {
   if (!candidates.empty()) host.out.dial(candidates, std::min(setup_.timeout, std::chrono::milliseconds(3000)));
 }
 
-// Nobody listens where an agent was reached before, and its host is silent: the process has ended.
+// An agent was reached at this address before, now nobody listens there, and the host has no connection to this one:
+// the agent's process has ended.
 void HostAgent::note_refusals(Host& host) {
   const auto refusals = host.out.take_refusals();
   if (host.in || !host.was_reached) return;
@@ -326,12 +327,13 @@ std::string HostAgent::await_links(Deadline deadline, const std::atomic<bool>& a
   return local_.is_lowest(setup_.own.rank) ? links_.await(deadline, abort) : "";
 }
 
-// The store before the looks: of two ranks that retire at a time, one at least sees the other's and speaks for both.
+// The store comes before the loads: if two ranks retire at the same time, at least one sees the other's store, and
+// tells the other hosts for both.
 void HostAgent::retire() {
   setup_.bell.mirrors.retired(setup_.own.rank).store(1, std::memory_order_seq_cst);  // pairs with Succession::has_left
   if (succession_.was_replaced()) step_down();
   const auto limit = Clock::now() + kLastWordsLimit;
-  // It may have just taken over, and have reached nobody yet.
+  // This agent may have taken over only now, and may not have reached any host yet.
   if ((succession_.leads() || succession_.is_first()) && succession_.is_alone()) {
     if (!succession_.leads()) {
       succession_.lead();

@@ -1,21 +1,21 @@
 // Keeps the mirrors of other hosts' ranks up to date, for all ranks of this host.
 //
-// Every rank of a communicator over hosts has an agent, a thread. That of the host's lowest rank works, the others
-// sleep; when the working one retires, when its process ends, or when it has made no turn for a quarter of `timeout`
-// (its process is stopped), another one goes on. The mirrors lie in memory that all share, so it finds what its
-// predecessor left. An agent that finds another one at work gives up its connections. It may have written old values
-// since the other one began, so the other one asks for all values again. Nothing of this exists where all ranks run on
-// one host.
+// Every rank of a communicator over hosts has an agent, a thread. The agent of the host's lowest rank works; the other
+// agents sleep. Another agent takes over if the working agent retires, if its process ends, or if it has made no turn
+// for a quarter of `timeout` (its process is stopped). All agents of a host share the memory of the mirrors, so the
+// successor continues with the predecessor's values. If a stopped agent resumes and finds a successor at work, it
+// closes its connections. It may have overwritten newer values meanwhile, so the successor asks all hosts to send all
+// values again. If all ranks run on one host, there are no agents.
 //
 //   ranks of this host --store--> their states --looked at--> agent ==TCP==> agent --stores--> mirrors --> ranks there
 //
 // The working agent dials every other host and sends what has changed (state_changes.h); the other hosts' agents dial
-// it. It looks at the states every 5 ms while they change, every 20 ms else, and at once when a rank has written to
-// its descriptor (wake), so that calls pay nothing. What is urgent does so: faults, leaving, boards.
+// this one. The agent reads the states every 5 ms while they change, otherwise every 20 ms, so calls pay nothing. For
+// urgent values (faults, leaving, boards) a rank also writes to the agent's descriptor, which wakes the agent at once.
 //
-// How an end is told: a rank's process by its pidfd to the agent of its host. That agent's own process by the end of
-// its connections: its successor dials; where an agent dials in vain and nobody listens any more at a rank's address,
-// its process has ended. A host that was not heard of for `timeout` is lost, for good.
+// How the end of a process is detected: the agent of its host sees it by a pidfd. The end of the agent's own process
+// ends its connections, and its successor dials the other hosts. If nobody listens any more at a rank's address, its
+// process has ended. A host that sends nothing for `timeout` is lost, and stays lost.
 #pragma once
 
 #include <atomic>
@@ -61,17 +61,17 @@ class HostAgent {
  public:
   // Starts the thread. Throws system_error.
   explicit HostAgent(AgentSetup setup);
-  // The last values of this host's states are sent; then the agent of another rank goes on, or the other hosts are told
-  // that all have left.
+  // Sends the last values of this host's states. Then the agent of another rank takes over; the last agent of a host
+  // tells the other hosts that all ranks have left.
   ~HostAgent();
   HostAgent(const HostAgent&) = delete;
   HostAgent& operator=(const HostAgent&) = delete;
 
-  // "" when this host's agent reaches every host and has heard of it; else what fails, with the addresses that were
-  // tried. "" at once for ranks whose agents sleep.
+  // Waits until this host's agent has reached every host and every host has reached it, and returns "". At the deadline
+  // returns which hosts fail, with the addresses that were tried. Returns "" at once if this rank's agent sleeps.
   std::string await_links(Deadline deadline, const std::atomic<bool>& abort);
 
-  // After await_links, where this host's agent works: its own addresses on the ways to the other hosts.
+  // After await_links, if this rank's agent works: the local addresses of its connections to the other hosts.
   std::vector<Address> own_addresses() { return links_.own_addresses(); }
 
  private:
@@ -90,7 +90,7 @@ class HostAgent {
     bool was_reached = false;
     bool was_heard = false;
     bool needs_snapshot = true;
-    bool left = false;  // said farewell, or nobody of it is there any more
+    bool left = false;  // its agent said farewell, or all of its ranks have ended
     bool lost = false;
   };
 

@@ -1,5 +1,5 @@
-// The two ends of a connection between agents (host_wire.h): OutLink dials and sends, InLink listens. Nothing blocks:
-// turn() does what can be done now.
+// The two ends of a connection between agents (host_wire.h): OutLink dials and sends, InLink receives. No function
+// blocks: turn() does what is possible now.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +18,7 @@ namespace sccl::runtime::hosts {
 
 using Clock = std::chrono::steady_clock;
 
-// What an agent proves itself with.
+// What an agent needs to prove its identity.
 struct Credentials {
   Secret secret;
   std::uint64_t identity = 0;  // of the communicator
@@ -43,7 +43,7 @@ class OutLink {
   OutLink(Credentials own, int to) : own_(own), to_(to) {}
 
   State state() const { return state_; }
-  // Tries all at once; the first agent that proves itself is taken.
+  // Tries all candidates at the same time. The first agent that proves its identity is taken.
   void dial(const std::vector<Candidate>& candidates, std::chrono::milliseconds user_timeout);
   void turn();
   void close();
@@ -52,15 +52,15 @@ class OutLink {
   std::size_t backlog() const { return out_.size() - sent_; }
   void add_poll_entries(std::vector<pollfd>& entries) const;
 
-  // Of the address over which the last connection was made.
+  // The index of the address to which the last connection was made.
   std::size_t good_index() const { return good_index_; }
-  // Whose agent that is.
+  // The rank of the agent at that address.
   Rank good_rank() const { return good_rank_; }
-  // Its end on this host.
+  // The local address of that connection.
   const Address& own_address() const { return own_address_; }
   // Addresses where nobody listened, since the last call.
   std::vector<Refusal> take_refusals() { return std::exchange(refusals_, {}); }
-  // What became of the addresses of the last dial: "10.0.0.2:4711 (Connection refused), ..."
+  // The result for each address of the last dial: "10.0.0.2:4711 (Connection refused), ..."
   std::string outcome_text() const;
 
  private:
@@ -78,7 +78,7 @@ class OutLink {
     std::string text;
   };
 
-  bool step(Attempt& attempt);  // false: it came to nothing
+  bool step(Attempt& attempt);  // false: the attempt failed
   bool take_welcome(Attempt& attempt);
   void give_up(const Attempt& attempt, int error);
   void flush();
@@ -106,8 +106,8 @@ class InLink {
 
   InLink(host::UnforkedDescriptor socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {}
 
-  // Takes what has come. `may_come`: whether such an introduction is believed. `on_frame`: false where it makes no
-  // sense.
+  // Handles received data. `may_come` decides whether a hello is acceptable. `on_frame` returns false for a malformed
+  // frame, which ends the connection.
   void turn(const Credentials& own, const std::function<bool(const Hello&)>& may_come, const OnFrame& on_frame);
   bool is_open() const { return stage_ == Stage::open && !broken_; }
   bool is_broken() const { return broken_; }
@@ -131,7 +131,7 @@ class InLink {
   host::UnforkedDescriptor socket_;
   std::string peer_;
   Stage stage_ = Stage::hello;
-  bool ended_ = false;  // the other side has closed it; what came before is still looked at
+  bool ended_ = false;  // the other side has closed it; data that came before is still handled
   bool broken_ = false;
   Hello hello_;
   wire::Nonce nonce_{};

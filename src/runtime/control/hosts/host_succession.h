@@ -1,6 +1,6 @@
-// Which of a host's agents works, as one agent sees it: the lowest rank's first, the next one's when that has retired,
-// when its process has ended, or when it has made no turn for too long. All agents of the host read and write the same
-// words (state/mirror.h), and of several that would take over one does.
+// Decides which agent of a host works. The agent of the lowest rank works first. The agent of the next rank takes over
+// if the working agent has retired, if its process has ended, or if it has made no turn for too long. All agents of the
+// host share the words of state/mirror.h, so only one agent takes over even if several try.
 #pragma once
 
 #include <chrono>
@@ -21,27 +21,28 @@ class Succession {
     std::shared_ptr<const host::PeerLife> life;  // null: of this process
   };
 
-  // `all`: of this host, in ascending order. `longest_silence`: so long a working agent may make no turn.
+  // `all`: the ranks of this host, in ascending order. After `longest_silence` without a turn the working agent is
+  // replaced.
   Succession(Rank own, std::vector<Candidate> all, const MirrorTable& words, std::chrono::milliseconds longest_silence)
       : own_(own), all_(std::move(all)), words_(words), longest_silence_(longest_silence) {}
 
   bool leads() const { return leads_; }
-  // True: this agent works from now on.
+  // True if this agent works from now on.
   bool try_to_lead();
-  // Without asking: nobody else is there.
+  // Takes over without a check; for the last agent of the host.
   void lead();
-  // While this process was stopped, another agent may have taken its place.
+  // True if another agent took over while this process was stopped.
   bool was_replaced() const { return leads_ && words_.leader().load(std::memory_order_relaxed) != own_; }
-  // This agent works no more, and may have written old values since its successor began.
+  // This agent stops working. It may have overwritten values of its successor.
   void step_down();
-  // Since the last question, some agent has stepped down: old values may stand in the mirrors.
+  // True if an agent has stepped down since the last call: the mirrors may hold old values.
   bool has_doubts();
-  // This agent has made a turn; the first time when it has met all other hosts.
+  // Records a turn of this agent. First called when the agent has met all other hosts.
   void beat() const { words_.beat().store(monotonic_us(), std::memory_order_relaxed); }
 
-  // Every lower rank of this host has retired or ended.
+  // True if every lower rank of this host has retired or ended.
   bool is_first() const;
-  // So has every other one.
+  // True if every other rank of this host has.
   bool is_alone() const;
 
  private:

@@ -1,4 +1,4 @@
-// Connections that came to the agent's listeners, until they have said from whom they are.
+// Connections that the agent has accepted and whose senders have not proven their identity yet.
 #pragma once
 
 #include <poll.h>

@@ -1,4 +1,4 @@
-// The ranks of the agent's own host: what the other hosts have to learn about them.
+// The ranks of the agent's own host: collects the values and ends that the other hosts must learn.
 #pragma once
 
 #include <poll.h>
@@ -27,14 +27,15 @@ class LocalRanks {
   void collect_changes(Bytes& to);
   // Appends all values, and the ends that were found.
   void collect_all(Bytes& to) const;
-  // Looks whether processes have ended since, and appends the last values and the end of each.
+  // Appends the last values and the end of each rank whose process has ended since the last call.
   void collect_ends(Bytes& to);
 
-  // For poll(): descriptors that tell that a process has ended, of those that were not found to have.
+  // For poll(): descriptors that become readable when the process of a rank ends. Ranks known to have ended are left
+  // out.
   void add_poll_entries(std::vector<pollfd>& entries) const;
   // The same for ranks below `rank`.
   void add_poll_entries_below(Rank rank, std::vector<pollfd>& entries) const;
-  // Wakes those that sleep in a call.
+  // Wakes ranks that sleep in a call.
   void ring() const;
 
  private:

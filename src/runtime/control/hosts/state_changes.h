@@ -1,10 +1,9 @@
-// What has changed in a rank's state since the last look, as bytes for another host, and the way of these bytes into a
-// mirror.
+// Collects what has changed in a rank's state as bytes for another host, and stores such bytes in a mirror.
 //
-// A look loads what is stored last first: fault, presence, the record that is gathered, then messages of boards, then
-// activity, then call records. The bytes hold them in the opposite order, and a mirror stores them in that order. So
-// whoever finds a value in a mirror finds there, too, what the owner had stored before it. Points of time travel as
-// durations.
+// collect() loads the values that the owner stores last first: fault, presence, the record that is gathered, then
+// messages of boards, then activity, then call records. The bytes hold the values in the opposite order, and a mirror
+// stores them in that order. So a reader that sees a value in a mirror also sees all values that the owner stored
+// before it. Points of time are sent as durations.
 #pragma once
 
 #include <array>
@@ -19,7 +18,7 @@
 
 namespace sccl::runtime {
 
-// Of Activity, as it travels.
+// An Activity, as it is sent.
 struct ActivityItem {
   using Waits = std::remove_cvref_t<decltype(Activity::waits)>;
 
@@ -31,7 +30,7 @@ struct ActivityItem {
   std::array<Waits::value_type::value_type, std::tuple_size_v<Waits>> waits{};
 };
 
-// Of ArrivalSums, as it travels: sums of calls and of durations.
+// ArrivalSums, as they are sent.
 struct ArrivalItem {
   std::uint64_t last = 0;
   std::uint64_t behind_ns = 0;
@@ -46,7 +45,7 @@ class StateChanges {
  public:
   StateChanges(Rank rank, const SharedState& state) : rank_(rank), state_(&state) {}
 
-  // Appends what differs from what earlier calls appended.
+  // Appends the values that have changed since the last call.
   void collect(Bytes& to);
 
  private:
@@ -68,11 +67,12 @@ class StateChanges {
   int fault_ = 0;
 };
 
-// That the rank's process has ended, for mirrors.
+// Appends that the rank's process has ended.
 void append_end(Rank rank, RemoteEnd end, Bytes& to);
 
-// Stores what collect() and append_end() wrote. `mirror_of`: null for a rank that the sender may not speak of; then,
-// and where the bytes make no sense, false. `urgent` becomes true when somebody may sleep who waits for one of these.
+// Stores the bytes of collect() and append_end() in mirrors. `mirror_of` returns null for a rank that the sender may
+// not report. Returns false in that case, and if the bytes are malformed. Sets `urgent` if a rank may sleep that waits
+// for one of the values.
 bool apply_changes(std::span<const std::byte> bytes, const std::function<Mirror*(Rank)>& mirror_of, bool& urgent);
 
 }  // namespace sccl::runtime

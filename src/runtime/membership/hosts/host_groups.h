@@ -13,7 +13,7 @@ namespace sccl::runtime {
 struct HostGroups {
   std::vector<int> of;                   // host by rank; hosts are numbered by their lowest ranks
   std::vector<std::vector<Rank>> ranks;  // by host, ascending
-  std::vector<std::string> names;        // by host; of two hosts of one name the second is "name (2)"
+  std::vector<std::string> names;        // by host; if two hosts have the same name, the second is "name (2)"
 
   int count() const { return static_cast<int>(ranks.size()); }
   bool are_several() const { return ranks.size() > 1; }
@@ -25,7 +25,7 @@ struct HostGroups {
   }
 };
 
-// Both by rank: what tells hosts apart (host_hash), and what they are called.
+// Both by rank: `hosts` are hashes that differ between hosts (host_hash), `names` are host names.
 HostGroups group_by_host(std::span<const std::uint64_t> hosts, std::span<const std::string> names);
 
 }  // namespace sccl::runtime

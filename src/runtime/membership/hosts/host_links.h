@@ -1,5 +1,5 @@
-// The start of the agents that join the hosts of a communicator (control/hosts/host_agent.h): every rank listens, all
-// learn where, and init goes on when every host has reached every other one.
+// Starts the agents that join the hosts of a communicator (control/hosts/host_agent.h). Every rank listens, the ranks
+// exchange their addresses, and init continues when every host has reached every other host.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace sccl::runtime {
 
-// Agents of all hosts are connected with one another.
+// Each host's agent has a connection to every other host's agent, so the number of connections grows as its square.
 inline constexpr int kMostHosts = 64;
 
 struct AgentRequest {
@@ -28,11 +28,11 @@ struct AgentRequest {
 
 struct StartedAgent {
   std::unique_ptr<HostAgent> agent;
-  // Of this host, towards the others: "eth0,eth1"
+  // The interfaces of this host that lead to the other hosts: "eth0,eth1"
   std::string interfaces;
 };
 
-// Throws invalid_usage, the same at all ranks, where there are more than kMostHosts.
+// Throws invalid_usage, the same at all ranks, if there are more than kMostHosts.
 void check_host_count(const HostGroups& groups);
 
 // Collective. Throws the same error at all ranks when two hosts do not reach each other; it names them and the

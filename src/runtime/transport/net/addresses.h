@@ -1,8 +1,8 @@
-// Where ranks of other hosts connect to this one, and where this one connects to them. The listeners are made at init;
-// the connections at the first call that needs them, so that a rank has as many as its programs use.
+// The addresses at which ranks of different hosts connect to each other. A rank makes its listeners at init, but a
+// connection only for the first call that needs it, so a rank has only the connections that its programs use.
 //
-// An engine whose listeners serve any number of connections has one for each rank. With others there is one for each
-// pair of ranks, which bounds the hosts that plugins can join: a rank's handles are as many as remote ranks.
+// If a listener of the engine serves any number of connections, each rank has one listener. Otherwise (plugins) each
+// rank has one listener per remote rank, and exchanges as many handles.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ namespace sccl::runtime {
 
 class NetAddresses {
  public:
-  // `host_of`: the host of each rank. Ranks of one host take its devices in turns.
+  // `host_of`: the host of each rank. The ranks of a host are spread over its devices, round robin.
   NetAddresses(net::Net& net, Rank rank, std::span<const int> host_of);
 
-  // What the others need to know.
+  // The addresses that the other ranks need, as bytes.
   Bytes own() const;
-  // All ranks', by rank. Throws invalid_usage for one that is no list of addresses.
+  // The result of own() of every rank, by rank. Throws invalid_usage if an entry is malformed.
   void set_all(std::span<const Bytes> all);
 
   int device() const { return device_; }
   const net::Handle& of(Rank peer) const { return peers_.at(static_cast<std::size_t>(peer)); }
-  // Of whichever peer has connected; null: nobody yet.
+  // A connection that a peer has made; null if there is none yet.
   std::unique_ptr<net::Receiver> accept();
-  // The rank has connected: nobody else is expected where it did.
+  // The peer has connected: a listener that serves this peer alone is closed.
   void met(Rank peer);
 
  private:
@@ -49,7 +49,7 @@ class NetAddresses {
   std::vector<net::Handle> peers_;
 };
 
-// All ranks call it in step, at init.
+// Collective, at init.
 std::shared_ptr<NetAddresses> exchange_addresses(net::Net& net, Rank rank, std::span<const int> host_of,
                                                  Bootstrap& bootstrap, Deadline deadline);
 

@@ -1,9 +1,9 @@
 // Messages between ranks of different hosts, over an engine (net/net.h). Each end of a connection is a ring in private
-// memory; a link for each remote rank moves published messages and tails between the two (link.h). Links are made when
-// a call first needs them, from both sides.
+// memory. There is one link per remote rank; it moves published messages and tails between the two rings (link/link.h).
+// Both ranks open a link when a call first needs it.
 //
-// The rank's own thread moves what there is while it is in a call; between calls, and while it sleeps, a thread of the
-// transport does (progress_thread.h).
+// While a rank's thread is in a call and awake, that thread drives the links. Otherwise a thread of the transport does
+// (progress_thread.h).
 #pragma once
 
 #include <chrono>
@@ -28,11 +28,11 @@ class NetTransport final : public HostTransport {
   struct Setup {
     NetMembership peers;
     Rank rank = 0;
-    const MemoryLayout* layout = nullptr;  // outlives it
-    host::Doorbell* bell = nullptr;        // on which this rank's thread sleeps; outlives it
+    const MemoryLayout* layout = nullptr;  // must outlive the transport
+    host::Doorbell* bell = nullptr;        // wakes this rank's thread; must outlive the transport
   };
   explicit NetTransport(Setup setup);
-  // Drops what has not left yet.
+  // Messages that have not been sent yet are lost; drain() before sends them.
   ~NetTransport() override;
 
   const char* name() const override { return "net"; }
@@ -40,30 +40,31 @@ class NetTransport final : public HostTransport {
   EndTraits traits(const EndRequest& request) const override;
   void connect(const EndRequest& request, kernels::HostConnection& end) override;
 
-  // A call of this rank's thread lies between the two; all below is called in between only, but for failure().
+  // This rank's thread is in a call from enter() to leave(). All functions below except failure() may be called only
+  // in between.
   void enter() { thread_->enter(); }
   void leave();
-  // Around the time that the thread sleeps on its bell.
+  // The thread calls these before it sleeps on its bell, and after it has woken.
   void before_sleep() { thread_->sleep(); }
   void after_sleep() { thread_->wake(); }
 
   // The call's program has connections with the peer.
   void use(Rank peer);
-  // Moves what has come. True: something has.
+  // Moves messages that have arrived into the rings. True if there were any.
   bool receive();
   using Tails = Link::Tails;
-  // Moves what this rank has published, and what it has consumed.
+  // Sends messages that this rank has published, and tells the peers what it has consumed.
   bool send(Tails tails);
 
   struct Failure {
     std::string text;
     std::chrono::steady_clock::time_point since;
   };
-  // Why no message goes to the peer, or comes, any more; null: nothing is wrong.
+  // Why the link to the peer ended; null while the link works.
   const Failure* failure(Rank peer) const;
 
-  // Before the communicator ends in peace: everything that was published reaches its peer. Names the ranks of which
-  // that is not known by the deadline, in a line of the log.
+  // Called before a communicator is destroyed normally: waits until every published message has reached its peer. At
+  // the deadline, a line of the log names the ranks that have not confirmed that.
   void drain(Deadline deadline, const std::function<bool(Rank)>& is_gone);
 
  private:
@@ -82,9 +83,9 @@ class NetTransport final : public HostTransport {
   net::Net& engine() { return *setup_.peers.net; }
 
   Setup setup_;
-  host::Doorbell own_bell_;  // that nobody sleeps on: whoever publishes moves it, too
+  host::Doorbell own_bell_;  // of outgoing ends; nobody sleeps on it, since the thread that publishes also sends
   std::vector<Remote> remotes_;
-  std::vector<Rank> open_;  // whose links are used and have not failed
+  std::vector<Rank> open_;  // peers with a link that is used and has not failed
   std::vector<std::unique_ptr<Guest>> guests_;
   std::size_t passes_ = 0;
   std::unique_ptr<ProgressThread> thread_;

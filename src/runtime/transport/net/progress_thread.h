@@ -1,12 +1,13 @@
-// Who drives the engine between hosts. A rank's own thread does while it is in a call and awake; a thread of the
-// communicator does while that one sleeps in a call, and between calls, so that what a call left behind reaches the
-// peers while the program computes.
+// Decides which thread drives the engine between hosts. While the rank's thread is in a call and awake, the rank's
+// thread drives it. While the rank's thread sleeps in a call, and between calls, a thread of the communicator drives
+// it, so that the last messages of a call reach the peers while the program computes.
 //
 //   rank's thread:   enter ...... sleep | wake ...... leave | compute
 //   this thread:     (looks now and then)  drives  |  (looks)  drives
 //
-// One of the two has the engine at a time. The rank's thread takes it by a lock and a word, both of which cost little
-// where calls follow one another: this thread takes over only after it saw no call begin for a moment, or when told.
+// Only one of the two threads has the engine at a time. The rank's thread takes the engine by a lock and a word. Both
+// are cheap when calls follow one another, because the progress thread takes over only after no call has begun for a
+// moment, or when it is told to.
 #pragma once
 
 #include <atomic>
@@ -22,22 +23,22 @@ namespace sccl::runtime {
 class ProgressThread {
  public:
   enum class Pass : std::uint8_t {
-    moved,   // something did
-    waits,   // something is under way
-    settled  // nothing is
+    moved,   // a message was sent or received
+    waits,   // a message is under way
+    settled  // no message is under way
   };
   struct Work {
-    std::function<Pass()> pass;       // with the engine
-    std::function<bool()> may_sleep;  // with the engine: the descriptor will tell
-    std::function<void()> wake;       // the rank's thread, which may sleep in a call
-    int descriptor = -1;              // -1: the engine has none
+    std::function<Pass()> pass;       // called with the engine
+    std::function<bool()> may_sleep;  // called with the engine; true: the descriptor tells when work arrives
+    std::function<void()> wake;       // wakes the rank's thread, which may sleep in a call
+    int descriptor = -1;              // of the engine; -1: the engine has none
   };
   explicit ProgressThread(Work work);
   ~ProgressThread();
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  // Of the rank's thread. It has the engine from enter() to leave(), but for the time between sleep() and wake().
+  // For the rank's thread. It has the engine from enter() to leave(), except between sleep() and wake().
   void enter();
   enum class Left : std::uint8_t { nothing, work };
   void leave(Left left);
@@ -52,9 +53,9 @@ class ProgressThread {
   Work work_;
   FileDescriptor kicks_;
   std::mutex engine_;
-  std::atomic<bool> taken_{false};         // by the rank's thread, or about to be
+  std::atomic<bool> taken_{false};         // the rank's thread has the engine, or is about to take it
   std::atomic<std::uint64_t> entries_{0};  // calls of enter()
-  std::atomic<bool> urgent_{false};        // not to wait until calls have ceased
+  std::atomic<bool> urgent_{false};        // the progress thread shall take over at once
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

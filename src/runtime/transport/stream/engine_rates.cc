@@ -23,13 +23,13 @@ constexpr std::string_view kKind = "sccl-engines 1";
 constexpr std::array<std::size_t, 5> kSizes{256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
 constexpr int kRounds = 3;             // after one round that is not counted
 constexpr double kBudgetUs = 100'000;  // of all measured times of a pair
-constexpr double kClearly = 0.9;       // noise shall not decide
+constexpr double kClearly = 0.9;       // engines must be this much faster, so that noise does not decide
 constexpr std::size_t kBlockBytes = 64 * 1024;
 constexpr unsigned kNonBlockingStream = 1;
 constexpr unsigned kEventWithTiming = 0;
-constexpr std::chrono::seconds kLimit{5};  // for what a device does in milliseconds
+constexpr std::chrono::seconds kLimit{5};  // for copies that take milliseconds
 
-// As StreamCalls cuts a large move.
+// The last slice of a large move, as StreamCalls cuts it.
 std::size_t last_slice(std::size_t bytes) { return std::min(bytes, std::max(bytes / kSlicesOfMove, kLeastSliceBytes)); }
 
 class EngineMeasurement {
@@ -132,7 +132,7 @@ class EngineMeasurement {
   std::shared_ptr<DeviceKernels> kernels_;
   const EnginePair& pair_;
   gpu::Current current_;
-  gpu::RelaxedCapture relaxed_;  // beside another thread's capture; its own stream is never captured
+  gpu::RelaxedCapture relaxed_;  // another thread may be capturing; this stream is never captured
   void* copies_;                 // a kernel
   std::size_t half_ = 0;
   gpu::Address own_ = 0, peer_ = 0;

@@ -40,7 +40,7 @@
 
 namespace sccl::runtime {
 
-// As many as a ring has: programs are made for this number.
+// As many as a ring has.
 inline constexpr int kStreamSlots = device::kSlotCount;
 inline constexpr std::uint32_t kFree = 1;  // value of the flag `empty`
 // An operation's operands and destinations must fit into a kernel's arguments.
@@ -56,7 +56,7 @@ struct StreamProgress {
   // Written by the rank's stream:
   std::uint32_t call;      // number in StreamLog
   std::uint32_t stage;     // 1 + the number of the current wait; 0 between calls
-  std::uint32_t finished;  // low half of the number of the last finished call that is not of a graph
+  std::uint32_t finished;  // low half of the number of the last finished call; calls of graphs do not count
   // Written by the rank's host:
   alignas(64) std::uint32_t launched;  // the value that `finished` will have after the launched calls
   std::uint64_t stopping;              // 1: calls of this rank fail, and its kernels send no signals

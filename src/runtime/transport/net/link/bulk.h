@@ -1,5 +1,5 @@
-// The connection for long payloads: one way, from slots to slots, without a copy on either side. What a payload is was
-// announced in a frame, and payloads come in the order of their announcements.
+// The two ends of a connection for long payloads: from slot to slot, without a copy on either side. A frame has
+// announced each payload, and payloads arrive in the order of their announcements.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct BulkMessage {
   net::Request request{};
 };
 
-// Registrations of the slots of every kind with one connection, made when first needed.
+// Registers the slots of each ring kind with a connection when that kind is first used.
 class SlotRegistrations {
  public:
   explicit SlotRegistrations(RemoteRings& rings) : rings_(rings), made_(static_cast<std::size_t>(rings.kinds())) {}
@@ -41,13 +41,13 @@ class BulkSender {
   BulkSender(const BulkSender&) = delete;
   BulkSender& operator=(const BulkSender&) = delete;
 
-  // Where the receiver accepts; messages may be pushed before.
+  // `connector` leads to the receiver. Messages may be pushed before this call.
   void connect(std::unique_ptr<net::Connector> connector) { connector_ = std::move(connector); }
   void push(const BulkMessage& message) { messages_.push_back(message); }
-  // True: something has left.
+  // True if a payload was sent.
   bool step();
   bool settled() const { return messages_.empty(); }
-  // Of a kind, the first message whose slot the engine still reads; `otherwise` where there is none.
+  // The position of the first message of this kind whose slot the engine still reads; `otherwise` if there is none.
   device::u64 first_under_way(int kind, device::u64 otherwise) const;
 
  private:
@@ -77,7 +77,7 @@ class BulkReceiver {
   void expect(const BulkMessage& message) { messages_.push_back(message); }
   bool settled() const { return messages_.empty(); }
 
-  // Calls function(message) for each that is complete. `peer`: who alone may connect.
+  // Calls function(message) for each payload that has arrived. Only `peer` may connect.
   template <typename Function>
   bool receive(int peer, Function&& function) {
     if (messages_.empty() || !connected(peer)) return false;

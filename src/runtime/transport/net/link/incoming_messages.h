@@ -36,14 +36,14 @@ class IncomingMessages {
   void take_slot(const RecordHead& head, std::span<const std::byte> payload);
   void take_announcement(const RecordHead& head);
   void take_lines(const RecordHead& head, std::span<const std::byte> payload);
-  // Long payloads that were announced. True: one has come.
+  // Drives the bulk connection. True if a long payload has arrived.
   bool receive_bulk();
-  // None is still on its way.
+  // True if all announced payloads have arrived.
   bool settled() const { return !bulk_ || bulk_->settled(); }
-  // By force: what is under way is dropped.
+  // At once: payloads that are under way are lost.
   void close() { bulk_.reset(); }
 
-  // Where the peer sends long payloads; null unless it has to be told.
+  // The address of this end's bulk connection; null if there is none, or if the peer has it already.
   const net::Handle* untold_address() const { return owes_address_ ? &bulk_->address() : nullptr; }
   void address_was_told() { owes_address_ = false; }
 
@@ -54,10 +54,10 @@ class IncomingMessages {
 
  private:
   struct Ring {
-    device::u64 slots = 0;  // announced or come
+    device::u64 slots = 0;  // announced or received
     device::u64 lines = 0;
     device::u32 lines_of_piece = 0;
-    device::u64 first_word = 0;  // of a piece that is not whole yet
+    device::u64 first_word = 0;  // of a piece that is not complete yet
     device::u64 told_slots = 0;
     device::u64 told_lines = 0;
   };

@@ -1,16 +1,16 @@
-// Everything between this rank and one rank of another host. The sender's interpreter publishes into rings of its own,
-// the receiver's consumes from rings of its own, and the links of the two ranks move
+// Joins this rank and one rank of another host. The sender's interpreter publishes into the sender's rings, the
+// receiver's interpreter consumes from the receiver's rings, and the links of the two ranks move
 //
-//   slots     a published message of `simple`: short ones inside a frame, long ones announced in a frame and sent
-//             through the bulk connection, from slot to slot
-//   lines     of the ring of `ll` messages, whatever lies between what was sent and what is published
-//   tails     what the receiver has consumed: with the next frame that goes the other way, or by themselves when the
-//             receiver has nothing else to do, or when half of the ring is free
+//   slots     published messages of `simple`. Short messages travel inside a frame. A long message is announced in a
+//             frame, and the bulk connection carries its payload from slot to slot
+//   lines     the part of the ring of `ll` messages that is published and not sent yet
+//   tails     what the receiver has consumed. Tails travel in the next frame of the opposite direction; alone if the
+//             receiver has nothing else to do, or if half of the ring has been consumed
 //
 // outgoing_messages.h is the sender's side of that, incoming_messages.h the receiver's. The link has the two
 // connections for frames, and says hello and farewell.
 //
-// Not safe for several threads: whoever uses a link also keeps the interpreter from using its rings.
+// Not thread-safe. While one thread uses a link, no other thread may run the interpreter on its rings.
 #pragma once
 
 #include <memory>
@@ -47,20 +47,20 @@ class Link {
   void accept(std::unique_ptr<net::Receiver> receiver);
   bool has_accepted() const { return frames_in_ != nullptr; }
 
-  // By force: what is under way is dropped.
+  // At once: messages that are under way are lost.
   void close();
 
-  // True: something came.
+  // True if something was received.
   bool receive();
   using Tails = IncomingMessages::Tails;
-  // True: something of this rank's has left, or is free again.
+  // True if something was sent, or a slot became free.
   bool send(Tails tails);
 
-  // Nothing that this end published is still on its way out of this process.
+  // True if the engine has sent everything that this end published.
   bool settled() { return !frames_out_ || (out_.settled() && frames_out_->settled()); }
-  // Whether anything was ever published here.
+  // True if this end has ever published a message.
   bool has_sent() const { return out_.has_sent(); }
-  // After this nothing is published any more. parted(): the peer has everything.
+  // After say_farewell() nothing is published any more. parted(): the peer has received everything.
   void say_farewell() { owes_farewell_ = !said_farewell_; }
   bool parted() const { return parted_; }
 

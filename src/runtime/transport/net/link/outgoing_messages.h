@@ -1,7 +1,7 @@
-// The sender's side of a link: takes what this rank's interpreter published out of its rings, into frames and into the
-// bulk connection, and frees what the peer has consumed.
+// The sender's side of a link: copies messages that this rank's interpreter published from the rings into frames, or
+// hands them to the bulk connection, and frees the slots that the peer has consumed.
 //
-// A slot is free when the peer has consumed it and the engine reads it no more.
+// A slot is free when the peer has consumed its message and the engine no longer reads the slot.
 #pragma once
 
 #include <memory>
@@ -30,22 +30,22 @@ class OutgoingMessages {
   // Fills in an end but for its bell. `end` stays where it is.
   void attach(const EndRequest& request, kernels::HostConnection& end);
 
-  // Appends what was published since. False: not all had room.
+  // Appends all messages that are published and not sent yet. False if some had no room.
   bool append(FrameWriter& frame);
-  // Moves long payloads on. True: something has left.
+  // Drives the bulk connection. True if a payload was sent.
   bool step();
-  // What the peer has consumed. Throws remote_error where that cannot be.
+  // Takes the peer's report of what it has consumed. Throws remote_error if the report is impossible.
   void take_tails(const RecordHead& head);
-  // The peer has told where it takes long payloads. False: none was announced.
+  // The peer has sent the address of its bulk connection. False if this rank has announced no long payload.
   bool connect_bulk(net::Net& net, int device, const net::Handle& address);
-  // By force: what is under way is dropped.
+  // At once: payloads that are under way are lost.
   void close() { bulk_.reset(); }
 
-  // Something was published that is in no frame yet.
+  // True if a published message is in no frame yet.
   bool has_news() const;
-  // Nothing that was published is still on its way out of this process.
+  // True if all published messages are in frames, and the engine has sent all long payloads.
   bool settled() const { return !has_news() && (!bulk_ || bulk_->settled()); }
-  // Whether anything was ever published here.
+  // True if a message was ever published.
   bool has_sent() const;
 
  private:
@@ -65,7 +65,7 @@ class OutgoingMessages {
 
   Setup setup_;
   RemoteRings rings_;
-  kernels::HostConnection unused_{};  // of kinds that nobody attached
+  kernels::HostConnection unused_{};  // the end of ring kinds that no program uses
   std::vector<Ring> sent_;            // by kind
   std::unique_ptr<BulkSender> bulk_;
 };

@@ -11,11 +11,10 @@ namespace sccl::runtime {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-// As in shared memory: processors take loads from a buffer's beginning for loads of what was stored at the same place
-// of another page.
+// As in shared memory: a different phase than that of user buffers avoids 4K aliasing.
 constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
-// A link does not know how far the last message of a round runs on, and sends all lines behind the ring: so there are
-// more lines than between ranks of one host.
+// A link does not know how long the last message of a round is, so it sends all lines behind the ring. A larger ring
+// makes that rare; so this ring has more lines than one between ranks of a host.
 constexpr device::u32 kLines = 4 * device::kInlineLines;
 
 }  // namespace

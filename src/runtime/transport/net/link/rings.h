@@ -1,6 +1,6 @@
-// One direction of a pair of ranks on different hosts, at one end: rings and slots of every kind, in private memory of
-// this rank. The sender's interpreter fills the rings at its end, the receiver's empties those at the other one, and a
-// link (link.h) moves between the two what was published, and what was consumed.
+// The rings and slots of one direction at one end, between two ranks of different hosts. They lie in private memory.
+// The sender's interpreter fills the rings at the sender's end, the receiver's interpreter empties the rings at the
+// receiver's end, and a link (link.h) moves messages and tails between the two.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace sccl::runtime {
 
 class RemoteRings {
  public:
-  // Addresses only: pages come when they are touched. Throws system_error where there are not even those.
+  // Reserves addresses; memory is used when pages are touched. Throws system_error if no addresses are left.
   RemoteRings(int kinds, const MemoryLayout& layout);
   ~RemoteRings();
   RemoteRings(const RemoteRings&) = delete;
@@ -25,8 +25,8 @@ class RemoteRings {
     device::u8* inline_messages = nullptr;
     std::size_t slot_bytes = 0;
     device::u32 depth = 0;
-    device::u32 inline_lines = 0;  // where messages begin
-    device::u32 tail_lines = 0;    // behind those, of a message that runs on
+    device::u32 inline_lines = 0;  // lines of the ring; a message begins in one of them
+    device::u32 tail_lines = 0;    // lines behind the ring, into which the last message of a round may extend
     std::vector<device::u64> stale_lines;
 
     device::u8* slot(device::u64 position) const { return payload + (position & (depth - 1)) * slot_bytes; }

@@ -1,10 +1,11 @@
-// What travels on a connection between two hosts: frames, each a head and records. A frame is one message of the engine
-// and holds everything that waits at the moment it is made, so that a short call costs one message each way.
+// The format of data on a connection between two hosts: frames, each with a head and records. A frame is one message of
+// the engine. It holds everything that is waiting to be sent when it is made, so a short call costs one message each
+// way.
 //
 //   | nonce, number, bytes | record | payload | record | payload | ...
 //
-// The nonce is the communicator's: a frame with another one ends the connection. Frames of a connection are numbered,
-// so that a lost or repeated one is told. Both ends are little-endian machines.
+// The nonce belongs to the communicator; a frame with a different nonce ends the connection. Frames of a connection are
+// numbered, so that a lost or repeated frame is detected. Both ends are little-endian machines.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ enum class RecordType : std::uint8_t {
   tails,          // what the receiver has consumed: slots (`position`) and lines (`count`)
   bulk_address,   // where bulk connections are accepted; the payload is the handle
   farewell,       // the sender will send nothing more
-  farewell_seen,  // the answer: everything before it has arrived
+  farewell_seen,  // the answer to farewell: everything that was sent before the farewell has arrived
 };
 
 struct FrameHead {
@@ -39,7 +40,7 @@ struct RecordHead {
   std::uint64_t position = 0;   // slot, announcement: the message's; lines: where the piece begins
   std::uint64_t count = 0;      // announcement: bytes; lines: where the piece ends
   std::uint32_t signature = 0;  // slot, announcement
-  std::uint32_t offset = 0;     // lines: of the piece that came before, in lines
+  std::uint32_t offset = 0;     // lines: how many lines of the same piece were sent before
 };
 static_assert(sizeof(FrameHead) == 16 && sizeof(RecordHead) == 32);
 
@@ -49,14 +50,14 @@ class FrameWriter {
   FrameWriter() = default;
   FrameWriter(std::span<std::byte> memory, std::uint64_t nonce, std::uint32_t number);
 
-  // Payload that a record of this frame may still have; 0 also where not even a record fits.
+  // The largest payload that another record may have; 0 also if no record fits.
   std::size_t room() const;
-  // Of one record alone in a frame of so many bytes.
+  // The largest payload of a record that is alone in a frame of `frame_bytes`.
   static constexpr std::size_t most_payload_bytes(std::size_t frame_bytes) {
     return frame_bytes - sizeof(FrameHead) - sizeof(RecordHead);
   }
   bool empty() const { return used_ == sizeof(FrameHead); }
-  // Where the payload of `head.bytes` (at most room()) goes.
+  // Returns the place for the payload of `head.bytes` bytes, at most room().
   std::byte* append(const RecordHead& head);
   // The whole frame.
   std::span<const std::byte> finish();
@@ -66,7 +67,7 @@ class FrameWriter {
   std::size_t used_ = 0;
 };
 
-// Reads a frame as it came: nothing in it is trusted. Throws remote_error for a frame that is not this one.
+// Reads a received frame without trusting its content. Throws remote_error if nonce, number or sizes are wrong.
 class FrameReader {
  public:
   FrameReader(std::span<const std::byte> frame, std::uint64_t nonce, std::uint32_t number);

@@ -1,5 +1,5 @@
-// The connection for frames: one way, with its buffers. A sender builds a frame in a free buffer and sends it; a
-// receiver keeps a receive posted in each of its buffers.
+// The two ends of a connection for frames, with their buffers. The sender builds a frame in a free buffer and sends it.
+// The receiver keeps a receive posted for each of its buffers.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@
 
 namespace sccl::runtime {
 
-// A slot of the usual size and what goes with it.
+// Room for the payload of a slot of the usual size, and for the records beside it.
 inline constexpr std::size_t kFrameBytes = 144 * 1024;
 
-// Buffers of the frames that one connection may have under way, with the requests in the order of the frames.
+// The buffers of one connection. Frame n uses buffer n % kCount.
 class FrameBuffers {
  public:
   static constexpr std::size_t kCount = net::kMostRequests;
@@ -43,10 +43,10 @@ class FrameSender {
 
   // True once the connection is made.
   bool connected();
-  // Null: the frames under way must leave first. Otherwise post() follows.
+  // Null if all buffers are under way. Otherwise the caller fills the frame and calls post().
   FrameWriter* begin();
   void post();
-  // Sees what has left, and sends what the engine did not take before. True: nothing is under way.
+  // Checks which frames have been sent, and retries a frame that the engine refused. True if no frame is under way.
   bool settled();
 
  private:
@@ -61,18 +61,18 @@ class FrameSender {
   std::uint64_t posted_ = 0;
   std::uint64_t left_ = 0;
   FrameWriter writer_;
-  std::size_t unposted_bytes_ = 0;  // of the frame that the engine did not take
+  std::size_t unposted_bytes_ = 0;  // of the frame that the engine refused, to be sent again
 };
 
 class FrameReceiver {
  public:
-  // `taken`: frames that came before, to whoever had the connection.
+  // `taken`: frames that were received on this connection before.
   FrameReceiver(std::unique_ptr<net::Receiver> receiver, std::uint64_t nonce, std::uint64_t taken);
   ~FrameReceiver() { buffers_.drop_registration(); }
   FrameReceiver(const FrameReceiver&) = delete;
   FrameReceiver& operator=(const FrameReceiver&) = delete;
 
-  // Calls function(head, payload) for each record that has come. False: nothing has.
+  // Calls function(head, payload) for each received record. False if there was none.
   template <typename Function>
   bool receive(Function&& function) {
     post();
@@ -100,16 +100,16 @@ class FrameReceiver {
   std::uint64_t taken_ = 0;
 };
 
-// Of a connection that was accepted its first frame, which tells who made it. Strangers learn nothing and write nothing
-// but this one small buffer.
+// An accepted connection whose first frame is awaited. The first frame tells which rank made the connection. A stranger
+// gets no information, and can write only into one small buffer.
 class Guest {
  public:
   Guest(std::unique_ptr<net::Receiver> receiver, std::uint64_t nonce);
 
-  // The rank, once it is known. Throws remote_error for a first frame that is no hello of this communicator.
+  // The rank, once its frame has arrived. Throws remote_error if the first frame is not a hello of this communicator.
   std::optional<int> rank();
   std::unique_ptr<net::Receiver> take_receiver();
-  // Frames it has had.
+  // Frames that the guest has received when the rank is known.
   static constexpr std::uint64_t kTaken = 1;
   static constexpr std::size_t kBytes = sizeof(FrameHead) + sizeof(RecordHead);
 
