@@ -298,8 +298,7 @@ class Soak {
       Report& report = board_->reports[rank];
       const bool dies = ends_process(plan.fault) && rank == plan.victim;
       while (!dies && report.round.load(std::memory_order_acquire) < round) {
-        if (Clock::now() > limit)
-          return complain("rank " + std::to_string(rank) + " hangs, seed " + std::to_string(board_->seed));
+        if (Clock::now() > limit) return complain_of_hang(rank);
         if (::waitpid(processes_[static_cast<std::size_t>(rank)], nullptr, WNOHANG) != 0)
           return complain("rank " + std::to_string(rank) + " died, seed " + std::to_string(board_->seed));
         std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -359,6 +358,14 @@ class Soak {
   void replace(int rank, int first_round) {
     ::waitpid(processes_[static_cast<std::size_t>(rank)], nullptr, 0);
     processes_[static_cast<std::size_t>(rank)] = start(rank, first_round);
+  }
+
+  // Often another rank has failed, and this rank waits for it.
+  bool complain_of_hang(int rank) const {
+    for (int other = 0; other < board_->ranks; ++other)
+      if (const Report& report = board_->reports[other]; !report.well.load(std::memory_order_acquire))
+        complain(report.text);
+    return complain("rank " + std::to_string(rank) + " hangs, seed " + std::to_string(board_->seed));
   }
 
   static bool complain(const std::string& what) {

@@ -2,6 +2,7 @@
 // that know the secret but lie or die.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -21,6 +22,8 @@
 #include "base/error.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/bootstrap/id_format.h"
+#include "runtime/bootstrap/sockets/interfaces.h"
+#include "runtime/bootstrap/sockets/socket.h"
 #include "runtime/bootstrap/wire.h"
 #include "runtime/rank_threads.h"
 
@@ -97,12 +100,13 @@ wire::Proof greet(const FileDescriptor& socket) {
   return proof;
 }
 
-// Joins with the true secret, whatever the numbers say.
+// Joins with the true secret, whatever the numbers say, and hears the root's welcome if there is one.
 FileDescriptor join_as(const UniqueId& id, Rank rank, int ranks) {
   FileDescriptor socket = call(id);
   const wire::Proof proof = greet(socket);
   const wire::Join join{wire::prove(decode(id).secret, proof.nonce, wire::Role::rank), rank, ranks};
   say(socket, wire::bytes_of(join));
+  hear(socket, sizeof(wire::Header));
   return socket;
 }
 
@@ -208,6 +212,35 @@ TEST_CASE("an id whose root has ended is refused in time") {
   CHECK_THROWS_WITH(Bootstrap(id, 0, 3, soon(), kNoAbort), Catch::Contains("no root of this unique id"));
   ::unsetenv("NCCL_SOCKET_RETRY_CNT");
   CHECK(seconds_since(begin) < 3);
+}
+
+TEST_CASE("a rank that the root drops before it welcomes it searches again") {
+  // A rank that was stopped between the root's proof and its own introduction meets such a root.
+  IdContent content = decode(create_unique_id());
+  Address address = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
+  const FileDescriptor listener = listen_on(address);
+  content.addresses = {address};
+  std::atomic<int> came{0};
+  std::thread root([&] {
+    while (came < 3) {
+      pollfd entry{listener.get(), POLLIN, 0};
+      ::poll(&entry, 1, -1);
+      const FileDescriptor rank(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      wire::Hello hello;
+      const Bytes heard = hear(rank, sizeof hello);
+      if (heard.size() != sizeof hello) continue;
+      std::memcpy(static_cast<void*>(&hello), heard.data(), sizeof hello);
+      wire::Proof proof;
+      proof.mac = wire::prove(content.secret, hello.nonce, wire::Role::root);
+      say(rank, wire::bytes_of(proof));
+      hear(rank, sizeof(wire::Join));
+      if (++came == 3) say(rank, wire::frame(wire::Kind::welcome, {}));
+    }
+  });
+  const auto errors = run_ranks(1, [&](Rank) { Bootstrap(encode(content), 0, 3, soon(), kNoAbort); });
+  root.join();
+  CHECK(errors[0] == "");
+  CHECK(came == 3);
 }
 
 TEST_CASE("a rank that is no rank of its communicator is dropped") {

@@ -120,6 +120,7 @@ struct Bootstrap::Impl {
 
   void join(Deadline deadline);
   bool try_addresses(RootSearch& search, Deadline deadline);
+  bool is_welcome(int found, Deadline deadline) const;
   [[noreturn]] void fail_unfound(const RootSearch& search) const;
   void tell_failure(const std::string& reason);
   Bytes receive_frame(Kind& kind, const WaitPolicy& policy);
@@ -131,25 +132,40 @@ struct Bootstrap::Impl {
   WaitPolicy until(Deadline deadline) const { return {deadline, abort, -1, &watch}; }
 };
 
-// False when no root answers.
+// False when no root answers, or the root drops this rank.
 bool Bootstrap::Impl::try_addresses(RootSearch& search, Deadline deadline) {
   const auto limit = std::chrono::milliseconds(deadline.remaining_ms(static_cast<int>(kGreetingLimit.count())));
   const WaitPolicy policy = until(Deadline::in(limit));
   const std::string address = id.fixed ? id.addresses.front().text() : "";
+  std::optional<RootSearch::Found> found;
   try {
     // A root that this rank has joined before belongs to the last communicator; the next root is not open yet.
-    auto found = search.find(
-        policy, [&](const Proof& proof) { return !id.fixed || !has_joined(address, rank, proof.instance); });
+    found = search.find(policy,
+                        [&](const Proof& proof) { return !id.fixed || !has_joined(address, rank, proof.instance); });
     if (!found) return false;
     const Join join{prove(id.secret, found->proof.nonce, Role::rank), rank, ranks};
     send_all(found->socket.get(), bytes_of(join), policy);
-    socket = std::move(found->socket);
-    root_is_here = found->proof.process == static_cast<std::uint64_t>(::getpid());
-    roots_instance = found->proof.instance;
-    if (id.fixed) note_joined(address, rank, roots_instance);
-    return true;
   } catch (SocketFailure failure) {
     if (failure == SocketFailure::aborted) throw;
+    return false;
+  }
+  if (!is_welcome(found->socket.get(), deadline)) return false;
+  socket = std::move(found->socket);
+  root_is_here = found->proof.process == static_cast<std::uint64_t>(::getpid());
+  roots_instance = found->proof.instance;
+  if (id.fixed) note_joined(address, rank, roots_instance);
+  return true;
+}
+
+// The root drops a connection whose introduction comes late. That happens when this process is stopped for seconds
+// between the root's proof and the introduction.
+bool Bootstrap::Impl::is_welcome(int found, Deadline deadline) const {
+  try {
+    Header header;
+    receive_all(found, writable_bytes_of(header), until(deadline));
+    return header.kind == Kind::welcome && header.length == 0;
+  } catch (SocketFailure failure) {
+    if (failure != SocketFailure::closed) throw;
     return false;
   }
 }

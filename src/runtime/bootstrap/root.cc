@@ -160,8 +160,8 @@ std::size_t Root::strangers() const {
       std::count_if(links_.begin(), links_.end(), [](const Link& link) { return link.is_stranger(); }));
 }
 
-// Reads the data that has arrived before it drops a link: a rank whose introduction has arrived is no stranger. If it
-// were dropped, it would believe that it has joined, and would wait for ever.
+// Reads the data that has arrived before it drops a link: a rank whose introduction has arrived is no stranger, and
+// would have to search again.
 void Root::drop_oldest_stranger(const char* why) {
   for (auto link = links_.begin(); link != links_.end(); ++link) {
     if (!link->is_stranger()) continue;
@@ -252,6 +252,7 @@ bool Root::take_join(Link& link) {
   link.stage = Stage::member;
   link.rank = join.rank;
   last_activity_ = Clock::now();
+  append(link.out, frame(Kind::welcome, {}));
   if (failed_) {
     append(link.out, *failed_);
     return true;

@@ -4,7 +4,7 @@
 //   Hello {tag, nonce}            ------->
 //                                 <-------   Proof {MAC(secret, nonce, "root"), nonce', process, instance}
 //   Join {MAC(secret, nonce', "rank"), rank, ranks}  ---->
-//   frames, both ways: Header {kind, length} and `length` bytes
+//   frames, both ways: Header {kind, length} and `length` bytes; the root's first one is a welcome
 //
 // Neither side sends anything of value before the other side has proved that it knows the secret of the unique id. All
 // ranks run this library version on machines of one byte order.
@@ -20,7 +20,7 @@
 
 namespace sccl::runtime::wire {
 
-inline constexpr std::uint64_t kTag = 0x32544f4f424c4353;  // "SCLBOOT2"
+inline constexpr std::uint64_t kTag = 0x33544f4f424c4353;  // "SCLBOOT3"
 inline constexpr std::uint32_t kMostFrameBytes = 16u << 20;
 
 using Nonce = std::array<std::uint64_t, 2>;
@@ -48,6 +48,7 @@ enum class Kind : std::uint32_t {
   leave,     // rank -> root: init is over for this rank
   missing,   // rank -> root: the deadline has passed; asks which ranks are missing
   error,     // root -> rank: ErrorCode and text
+  welcome,   // root -> rank: the root has taken the rank's Join
 };
 struct Header {
   Kind kind = Kind::gather;
