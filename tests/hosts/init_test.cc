@@ -18,6 +18,12 @@ std::string status_of(Job& job, int rank) {
                          std::string(SCCL_COMMAND) + " status " + std::to_string(job.rank(rank).process()));
 }
 
+int occurrences(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("ranks of several hosts meet, in any order and unevenly", "[processes]") {
@@ -120,6 +126,29 @@ TEST_CASE("engines that cannot serve are refused by all ranks with the same text
   SECTION("a plugin that is not there") {
     Job job(hosts, {0, 1, 1}, {{"NCCL_NET_PLUGIN", "/nowhere/libnccl-net.so"}});
     check_all_say(job.init(), {"error", "rank 0 on host alpha", "/nowhere/libnccl-net.so"});
+  }
+}
+
+TEST_CASE("a profiler plugin sees which rank of another host a call sends to and receives from", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  const auto told = std::filesystem::temp_directory_path() / ("sccl-profiler-told-" + std::to_string(::getpid()));
+  for (const char* const plugin : {PROFILER_PLUGIN_3, PROFILER_PLUGIN_6}) {
+    Job job(hosts, {0, 1}, {{"NCCL_PROFILER_PLUGIN", plugin}, {"TEST_PLUGIN_LOG", told}});
+    check_all_ok(job.init());
+    check_all_ok(job.ask("allreduce 10"));
+    std::stringstream text;
+    text << std::ifstream(told).rdbuf();
+    std::filesystem::remove(told);
+    CAPTURE(plugin);
+    for (const char* const peer : {"0", "1"})
+      CHECK_THAT(text.str(), Catch::Contains(std::string("kind 8 parent 2 to ") + peer + " complete\n") &&
+                                 Catch::Contains(std::string("kind 8 parent 2 from ") + peer + " complete\n"));
+    // "In progress" since version 4; before, "done" of a send and of a receive.
+    const bool old = plugin == std::string(PROFILER_PLUGIN_3);
+    CHECK_THAT(text.str(), Catch::Contains(old ? " kind 8 is 3\n" : " kind 8 is 19\n"));
+    if (old) CHECK_THAT(text.str(), Catch::Contains(" kind 8 is 7\n"));
+    CHECK(occurrences(text.str(), " start ") == occurrences(text.str(), " stop "));
   }
 }
 

@@ -1,7 +1,7 @@
 /* A profiler plugin in C, written against NCCL's public headers: VERSION 1 to 6, or 9, which nobody knows. It numbers
  * events and writes them into the file TEST_PLUGIN_LOG:
  *
- *   RANK start ID KIND parent ID [FUNCTION COUNT]    RANK state ID STATE    RANK stop ID
+ *   RANK start ID KIND parent KIND [FUNCTION COUNT]    RANK state ID STATE    RANK stop ID
  *
  * TEST_PROFILER_MASK: the kinds it wants (default: all). TEST_PROFILER: start-error, stop-error, init-error,
  * no-handles. With NO_FUNCTIONS its table holds null pointers only. */
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef void (*Logger)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
 
@@ -63,6 +64,14 @@ struct Descriptor {
       uint8_t channel;
       uint64_t time;
     } kernel;
+    struct {
+      int process;
+      uint8_t channel;
+      int peer;
+      int steps;
+      int chunk_bytes;
+      int sends;
+    } proxy;
   } of;
 };
 
@@ -156,6 +165,11 @@ static int start(void* context, void** handle, struct Descriptor* about) {
     if (event->type == 2) fprintf(file, " %s %zu", about->of.coll.func, about->of.coll.count);
     if (event->type == 4) fprintf(file, " %s %zu", about->of.p2p.func, about->of.p2p.count);
 #endif
+    if (event->type == 8)
+      fprintf(file, " %s %d %s", about->of.proxy.sends ? "to" : "from", about->of.proxy.peer,
+              about->of.proxy.process == getpid() && about->of.proxy.steps > 0 && about->of.proxy.chunk_bytes > 0
+                  ? "complete"
+                  : "incomplete");
     if (event->type == 512 || event->type == 1024)
       fprintf(file, " %s %zu %s", about->of.api.func, about->of.api.count, about->of.api.type);
     fprintf(file, "\n");

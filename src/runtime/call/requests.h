@@ -73,4 +73,12 @@ struct PointToPointRequest {
   StreamHandle stream = nullptr;
 };
 
+// What a call exchanges with a rank of another host, in one direction.
+struct RemoteTraffic {
+  Rank peer = 0;
+  Direction direction = Direction::send;
+  std::uint64_t messages = 0;
+  std::uint64_t message_bytes = 0;  // of the longest message
+};
+
 }  // namespace sccl::runtime

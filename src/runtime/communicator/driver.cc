@@ -109,8 +109,9 @@ ProfilerPlugin::Served served_by(const Executor& executor) {
 
 [[gnu::cold]] void run_profiled(Communicator& communicator, const CollectiveRequest& request) {
   ProfiledWork profiled(*communicator.profiler(), {&request, 1}, {});
-  communicator.on_host()->begin(request);
-  profiled.begin_collective(served_by(*communicator.on_host()), ProfiledWork::On::host);
+  Executor& executor = *communicator.on_host();
+  executor.begin(request);
+  profiled.begin_collective(served_by(executor), ProfiledWork::On::host, executor.engine().traffic());
   finish(communicator);
 }
 
@@ -222,12 +223,13 @@ class GroupProgress {
         options_ = work_.options_of(next_);
         const CollectiveRequest& request = work_.collectives[next_++];
         options_ != nullptr ? executor.begin(request, *options_) : executor.begin(request);
-        if (profiled_) profiled_->begin_collective(served_by(executor), ProfiledWork::On::host);
+        if (profiled_)
+          profiled_->begin_collective(served_by(executor), ProfiledWork::On::host, executor.engine().traffic());
       } else if (!transfers_begun_ && !work_.transfers.empty()) {
         transfers_begun_ = true;
         options_ = nullptr;
         executor.begin(work_.transfers);
-        if (profiled_) profiled_->begin_transfers(ProfiledWork::On::host);
+        if (profiled_) profiled_->begin_transfers(ProfiledWork::On::host, executor.engine().traffic());
       } else {
         return false;
       }

@@ -1,5 +1,7 @@
 #include "runtime/host/engine_use.h"
 
+#include <algorithm>
+
 #include "base/deadline.h"
 #include "base/error.h"
 
@@ -11,20 +13,42 @@ constexpr std::chrono::seconds kDrainLimit{5};
 
 }  // namespace
 
-void EngineUse::begin(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections) {
-  leaves_host_ = false;
-  if (net_ == nullptr) return;
-  const device::Program view = program.view();
-  const auto use_all = [&](const device::Access* accesses, device::u32 count) {
+template <typename Visit>
+void EngineUse::visit_messages(Visit&& visit) const {
+  const device::Program& program = work_.program;
+  const auto visit_all = [&](const device::Access* accesses, device::u32 count, Direction direction) {
     for (const device::Access& access : std::span(accesses, count))
       if (access.via != device::Via::local)
-        leaves_host_ |= use(connections[static_cast<std::size_t>(access.connection)].peer);
+        visit(work_.connections[static_cast<std::size_t>(access.connection)].peer, direction);
   };
-  for (const device::Lane& lane : std::span(view.lanes, view.lane_count))
-    for (const device::Op& op : std::span(view.ops + lane.op_begin, lane.op_count)) {
-      use_all(view.operands + op.operand_begin, op.operand_count);
-      use_all(view.destinations + op.destination_begin, op.destination_count);
+  for (const device::Lane& lane : std::span(program.lanes, program.lane_count))
+    for (const device::Op& op : std::span(program.ops + lane.op_begin, lane.op_count)) {
+      visit_all(program.operands + op.operand_begin, op.operand_count, Direction::recv);
+      visit_all(program.destinations + op.destination_begin, op.destination_count, Direction::send);
     }
+}
+
+void EngineUse::begin(const Work& work) {
+  leaves_host_ = false;
+  if (net_ == nullptr) return;
+  work_ = work;
+  visit_messages([&](Rank peer, Direction) { leaves_host_ |= use(peer); });
+}
+
+std::vector<RemoteTraffic> EngineUse::traffic() const {
+  std::vector<RemoteTraffic> found;
+  if (!leaves_host_) return found;
+  const device::Call& call = *work_.call;
+  visit_messages([&](Rank peer, Direction direction) {
+    if (!net_->reaches(peer)) return;
+    auto own = std::find_if(found.begin(), found.end(), [&](const RemoteTraffic& traffic) {
+      return traffic.peer == peer && traffic.direction == direction;
+    });
+    if (own == found.end())
+      own = found.insert(found.end(), {peer, direction, 0, call.slice_elements * call.element_bytes});
+    own->messages += call.slice_count;
+  });
+  return found;
 }
 
 // False if the peer is on this host.

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "runtime/control/control_plane.h"
 #include "runtime/host/health/call_health.h"
@@ -49,11 +50,18 @@ class EngineUse {
   }
 
   // A call begins. If its program has messages for other hosts, makes connections to their ranks and takes the engine.
-  void begin(const kernels::FlatProgram& program, std::span<const kernels::HostConnection> connections);
+  struct Work {
+    device::Program program{};
+    std::span<const kernels::HostConnection> connections;
+    const device::Call* call = nullptr;
+  };
+  void begin(const Work& work);
   // The same for a call that has the program of the last one.
   void begin_again() {
     if (leaves_host_) enter();
   }
+  // What the call that has begun exchanges with ranks of other hosts.
+  std::vector<RemoteTraffic> traffic() const;
   // Only while the engine is held. Takes the messages that the engine has received, steps the lanes, then gives the
   // engine messages to send.
   Progress step(LaneProgress& lanes);
@@ -74,10 +82,14 @@ class EngineUse {
     waiter_.expect(Waiter::Polls::memory);
     net_->leave();
   }
+  // Calls `visit(peer, direction)` for every message of a slice.
+  template <typename Visit>
+  void visit_messages(Visit&& visit) const;
   bool use(Rank peer);
 
   NetTransport* const net_;
   Waiter& waiter_;
+  Work work_;                 // that has begun
   bool is_held_ = false;      // between enter and leave of net_
   bool leaves_host_ = false;  // the last call's program has messages for other hosts
   std::atomic<bool> ended_early_{false};

@@ -105,7 +105,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers,
   if (about.reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call);
   const HostShape& shape = geometry_.shape();
   lanes_.start({served.plan->program, call, shape, connections_.of(shape.kind), request.recv, fresh, true});
-  fresh ? engine_.begin(served.plan->program, connections_.of(shape.kind)) : engine_.begin_again();
+  fresh ? engine_.begin({served.plan->program.view(), connections_.of(shape.kind), &call}) : engine_.begin_again();
   current_.compares = about.rooted;
   current_.repeatable = !call.scaled && call.divisor <= 1 && shape.streamed_bytes == 0 && chooser_.at_rest() &&
                         !mapped_.may_concern(bytes) && wish == nullptr;
@@ -144,7 +144,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.reaches_buffers());
   geometry_.fit(transfers_);
   lanes_.start({transfers_.program(), geometry_.call(), geometry_.shape(), connections_.all()});
-  engine_.begin(transfers_.program(), connections_.all());
+  engine_.begin({transfers_.program().view(), connections_.all(), &geometry_.call()});
 }
 
 Executor::Progress Executor::step_observed() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/plugins/profiler.h"
@@ -22,9 +23,11 @@ class ProfiledWork {
   ProfiledWork& operator=(const ProfiledWork&) = delete;
 
   // Report that the next collective, or all transfers, have begun. `On::host`: the calling thread moves the data.
+  // `traffic`: of the collective, or of all transfers.
   enum class On : std::uint8_t { host, device };
-  void begin_collective(const ProfilerPlugin::Served& served, On on);
-  void begin_transfers(On on);
+  using Traffic = std::vector<RemoteTraffic>;
+  void begin_collective(const ProfilerPlugin::Served& served, On on, Traffic traffic = {});
+  void begin_transfers(On on, Traffic traffic = {});
   void end();
 
   void begin_launch(StreamHandle stream) { launch_ = plugin_.start_launch(stream, group_api_); }
@@ -35,6 +38,7 @@ class ProfiledWork {
 
  private:
   void open_kernel(Handle call, On on);
+  void open_proxy(Handle call, const RemoteTraffic& traffic);
 
   ProfilerPlugin& plugin_;
   const std::span<const CollectiveRequest> collectives_;
@@ -45,7 +49,8 @@ class ProfiledWork {
   std::vector<Handle> apis_;     // of collectives, then of transfers
   std::vector<Handle> open_;     // calls in progress
   std::vector<Handle> kernels_;  // of the calls in progress
-  std::size_t next_ = 0;         // number of the next collective
+  std::vector<std::pair<Handle, RemoteTraffic>> proxies_;
+  std::size_t next_ = 0;  // number of the next collective
 };
 
 }  // namespace sccl::runtime

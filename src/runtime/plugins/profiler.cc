@@ -1,7 +1,10 @@
 #include "runtime/plugins/profiler.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -82,6 +85,9 @@ constexpr int kBelowGroupApi =
 constexpr int kSinceApiEvents = 5;
 constexpr int kSinceKernels = 3;
 constexpr int kSinceKernelTimes = 4;
+constexpr int kSinceProxyProgress = 4;
+
+int int_of(std::uint64_t value) { return static_cast<int>(std::min<std::uint64_t>(value, INT_MAX)); }
 
 }  // namespace
 
@@ -308,9 +314,39 @@ ProfilerPlugin::Handle ProfilerPlugin::start_kernel(Handle call) {
   return start_event(descriptor, Kind::kernel_channel, call);
 }
 
-void ProfilerPlugin::record(Handle handle, State state) {
+ProfilerPlugin::Handle ProfilerPlugin::start_proxy(Handle call, const RemoteTraffic& traffic) {
+  if (call == nullptr || !wants(Kind::proxy_operation | Kind::proxy_step)) return nullptr;
+  const ProxyOperation about{::getpid(),
+                             0,
+                             traffic.peer,
+                             int_of(traffic.messages),
+                             int_of(traffic.message_bytes),
+                             traffic.direction == Direction::send ? 1 : 0};
+  if (version_ < kSinceApiEvents) {
+    Descriptor4 descriptor{};
+    descriptor.proxy = about;
+    const Handle handle = start_event(descriptor, Kind::proxy_operation, call);
+    if (version_ >= kSinceProxyProgress) record(handle, State::proxy_in_progress);
+    return handle;
+  }
+  Descriptor5 descriptor{};
+  descriptor.proxy = about;
+  const Handle handle = start_event(descriptor, Kind::proxy_operation, call);
+  record(handle, State::proxy_in_progress);
+  return handle;
+}
+
+void ProfilerPlugin::stop_proxy(Handle handle, const RemoteTraffic& traffic) {
+  if (version_ < kSinceProxyProgress) {
+    StateArguments arguments{};
+    arguments.proxy = {traffic.messages * traffic.message_bytes, int_of(traffic.messages)};
+    record(handle, traffic.direction == Direction::send ? State::send_done : State::receive_done, arguments);
+  }
+  stop(handle);
+}
+
+void ProfilerPlugin::record(Handle handle, State state, StateArguments arguments) {
   if (handle == nullptr || failed_ || record_state_ == nullptr) return;
-  StateArguments arguments{};
   check(record_state_(handle, state, &arguments), "recordEventState");
 }
 
@@ -318,8 +354,7 @@ void ProfilerPlugin::stop_kernel(Handle handle) {
   if (handle == nullptr || failed_) return;
   StateArguments arguments{};
   arguments.kernel_time_ns = monotonic_ns();
-  if (version_ >= kSinceKernelTimes && record_state_ != nullptr)
-    check(record_state_(handle, State::kernel_stop, &arguments), "recordEventState");
+  if (version_ >= kSinceKernelTimes) record(handle, State::kernel_stop, arguments);
   stop(handle);
 }
 

@@ -9,8 +9,9 @@
 //   group
 //     collective, transfer                from the call's beginning to its end; on devices until it is enqueued
 //       kernel channel                    on the host: channel 0, while the call moves data
+//       proxy operation                   for each rank of another host and direction, while the call moves data
 //
-// Proxy, network and copy engine events are never reported.
+// Proxy steps, network and copy engine events are never reported.
 #pragma once
 
 #include <array>
@@ -58,8 +59,10 @@ class ProfilerPlugin {
   Handle start(const CollectiveRequest& request, const Served& served, Handle api, Handle group);
   Handle start(const PointToPointRequest& request, Handle api, Handle group);
   Handle start_kernel(Handle call);
-  void record(Handle handle, profiler_abi::State state);
+  Handle start_proxy(Handle call, const RemoteTraffic& traffic);
+  void record(Handle handle, profiler_abi::State state, profiler_abi::StateArguments arguments = {});
   void stop_kernel(Handle handle);
+  void stop_proxy(Handle handle, const RemoteTraffic& traffic);
   void stop(Handle handle);
 
  private:

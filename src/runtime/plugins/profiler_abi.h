@@ -24,7 +24,14 @@ enum Kind : int {
   transfer_api = 1 << 10,
   kernel_launch = 1 << 11,
 };
-enum State : int { kernel_stop = 22, group_start_ended = 23, group_end_began = 24 };
+enum State : int {
+  send_done = 3,  // of a proxy operation, up to version 3, as receive_done
+  receive_done = 7,
+  proxy_in_progress = 19,  // since version 4
+  kernel_stop = 22,
+  group_start_ended = 23,
+  group_end_began = 24
+};
 
 struct Collective1 {
   const char* communicator;
@@ -140,6 +147,14 @@ struct Transfer5 {
   void* group;
 };
 
+struct ProxyOperation {
+  int process;
+  std::uint8_t channel;
+  int peer;
+  int steps;
+  int chunk_bytes;
+  int sends;
+};
 struct KernelChannel {
   std::uint8_t channel;
   std::uint64_t time_ns;  // since version 4
@@ -176,6 +191,7 @@ struct Descriptor {
   union {
     Collective collective;
     Transfer transfer;
+    ProxyOperation proxy;
     KernelChannel kernel;
     GroupApi group_api;
     CollectiveApi collective_api;
@@ -196,12 +212,16 @@ static_assert(sizeof(Collective1) <= 104 && sizeof(Collective2) <= 104 && sizeof
 static_assert(offsetof(Collective1, traffic_bytes) == 72 && offsetof(Collective1, nvls) == 88);
 static_assert(offsetof(Collective2, channels) == 80 && offsetof(Collective3, channels) == 72);
 static_assert(offsetof(Collective4, protocol) == 72 && sizeof(Collective4) == 80 && sizeof(Collective5) == 88);
-static_assert(sizeof(Transfer4) == 40 && sizeof(Transfer5) == 48);
+static_assert(sizeof(Transfer4) == 40 && sizeof(Transfer5) == 48 && sizeof(ProxyOperation) == 24);
 
-// The arguments of recordEventState. Versions 1 to 3 get only states that have no arguments.
+// The arguments of recordEventState.
 struct StateArguments {
   union {
     std::uint64_t kernel_time_ns;
+    struct {
+      std::size_t bytes;
+      int steps;
+    } proxy;  // up to version 3
     std::byte room[16];
   };
 };
