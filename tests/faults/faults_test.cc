@@ -43,7 +43,8 @@ struct Row {
 
 std::vector<Row> table() {
   std::vector<Row> rows;
-  for (const Moment& moment : {small_calls(), slot_calls(), large_calls(), bulk_calls(), grouped_calls()}) {
+  for (const Moment& moment :
+       {small_calls(), slot_calls(), large_calls(), bulk_calls(), eager_calls(), grouped_calls()}) {
     rows.push_back({Fault::kill, moment, kNamed});
     rows.push_back({Fault::stop, moment, kUnnoticed});
     rows.push_back({Fault::exit, moment, kNamed});

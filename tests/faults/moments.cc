@@ -126,6 +126,11 @@ Moment large_calls() {
   return moment;
 }
 Moment bulk_calls() { return all_reduces("bulk calls", 1000000, 80); }
+Moment eager_calls() {
+  Moment moment = all_reduces("eager calls", 500000, 160);
+  moment.environment = {{"SCCL_ARRIVAL", "eager"}};
+  return moment;
+}
 Moment grouped_calls() { return {"groups", false, 400, group, {}}; }
 Moment splits() { return {"splits", false, 200, split, {}}; }
 Moment finalizes() { return {"finalizes", false, 200, finalize, {}}; }

@@ -12,6 +12,7 @@ Moment small_calls();         // a cache line
 Moment slot_calls();          // through shared slots
 Moment large_calls();         // single copy, where the machine permits
 Moment bulk_calls();          // round the ring, many slices
+Moment eager_calls();         // reduced by the ranks that are there, many slices
 Moment grouped_calls();       // two collectives and an exchange between all pairs in one group
 Moment splits();              // children made and destroyed
 Moment finalizes();           // children finalized before they are destroyed

@@ -7,7 +7,7 @@ namespace sccl::runtime {
 void CurrentCall::forget() {
   signature = {};
   hash = 0;
-  collective = repeatable = compares = false;
+  collective = repeatable = eager = compares = false;
   comparing.reset();
 }
 

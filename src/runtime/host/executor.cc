@@ -51,7 +51,7 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
     : membership_(membership),
       calls_(membership.control.calls()),
       health_(membership.control, stop),
-      arrivals_(membership.control, membership.identity.title()),
+      arrival_{{membership.control, membership.identity.title()}, EagerCalls(membership)},
       chooser_(membership),
       connections_(membership),
       mapped_(membership.control, membership.peers, mapped_scope(membership)),
@@ -61,7 +61,7 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       engine_(connections_.between_hosts(), waiter_),
       trace_(CallTrace::of_rank(membership.identity.title(), membership.identity.text(), membership.rank,
                                 membership.ranks)),
-      is_plain_(!engine_.exists() && !trace_) {}
+      is_plain_(!engine_.exists() && !trace_ && !arrival_.eager.exist()) {}
 
 void Executor::begin(const CollectiveRequest& request) {
   current_.repeats(request) ? begin_again(request) : begin_new(request, nullptr);
@@ -74,11 +74,16 @@ void Executor::begin_new(const CollectiveRequest& request, const CallOptions* op
   const NoCancellation uncancelled;  // plans are made, buffers mapped, lines logged
   current_.begin(request, options == nullptr ? 0 : options->digest());
   calls_.enter(current_.signature);
-  measure_arrival(arrivals_, current_.signature);
+  measure_arrival(arrival_.meter, current_.signature);
   if (trace_) trace_begin(*trace_, signature(), options == nullptr ? 0 : options->tag);
 
   // What is asked for goes before buffers in place.
   const CallWish* const wish = wish_of(options);
+  if (wish == nullptr && arrival_.eager.serve(request)) {
+    if (trace_) trace_->note_choice("eager tree");
+    current_.eager = current_.compares = true;
+    return arrival_.eager.begin(request, current_.signature.sequence);
+  }
   if (wish != nullptr || membership_.wish_of(request) != nullptr || !mapped_.due(request))
     return serve(request, Chooser::Buffers::any, wish);
   mapped_.begin(request);
@@ -117,7 +122,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers,
 void Executor::begin_again(const CollectiveRequest& request) {
   current_.begin_again();
   calls_.enter(current_.signature);
-  if (current_.signature.sequence >= arrivals_.next()) measure_arrival(arrivals_, current_.signature);
+  if (current_.signature.sequence >= arrival_.meter.next()) measure_arrival(arrival_.meter, current_.signature);
   if (trace_) trace_begin(*trace_, signature());
   device::Call& call = geometry_.call();
   call.input = static_cast<const device::u8*>(request.send);
@@ -153,11 +158,13 @@ Executor::Progress Executor::step_observed() {
     if (trace_) trace_progress(*trace_, Progress::idle, *this, {});
     return Progress::idle;
   }
-  const Progress progress = engine_.is_held() ? engine_.step(lanes_) : lanes_.step();
+  const bool is_eager = arrival_.eager.is_active();
+  const Progress progress = is_eager ? arrival_.eager.step() : engine_.is_held() ? engine_.step(lanes_) : lanes_.step();
+  if (is_eager && progress == Progress::idle) lanes_.awaits_anything();
   if (lanes_.ended()) fail_ended();
-  if (progress == Progress::done && engine_.is_held() && arrivals_.is_inside()) arrivals_.leave();
+  if (progress == Progress::done && engine_.is_held() && arrival_.meter.is_inside()) arrival_.meter.leave();
   if (trace_) {
-    const bool sliced = geometry_.call().slice_count > 1;
+    const bool sliced = !is_eager && geometry_.call().slice_count > 1;
     trace_progress(*trace_, progress, *this, sliced ? lanes_.lanes() : std::span<const device::LaneState>());
   }
   return note(progress);
@@ -171,7 +178,7 @@ Executor::Progress Executor::check_health() {
 
 void Executor::complete() {
   if (!current_.collective) return calls_.complete_transfers();
-  chooser_.end();
+  if (!current_.eager) chooser_.end();
   if (connections_.maps_buffers()) mapped_.check_kept();
   if (current_.compares) health_.compare_all(current_.signature);
   calls_.complete(current_.signature.sequence);
@@ -193,6 +200,7 @@ void Executor::fail_ended() const {
 }
 
 std::vector<LaneWait> Executor::waits() const {
+  if (arrival_.eager.is_active()) return arrival_.eager.waits();
   if (!current_.comparing) return lanes_.waits();
   std::vector<LaneWait> found;
   for (const Rank rank : mapped_.missing()) found.push_back({0, 0, rank, 0});

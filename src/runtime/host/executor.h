@@ -13,6 +13,7 @@
 #include "runtime/host/choosing/chooser.h"
 #include "runtime/host/connections.h"
 #include "runtime/host/current_call.h"
+#include "runtime/host/eager_calls.h"
 #include "runtime/host/engine_use.h"
 #include "runtime/host/health/call_health.h"
 #include "runtime/host/health/progress.h"
@@ -49,8 +50,11 @@ class Executor final : public WaitingCall {
   // After Progress::idle: false while another step would be in vain for certain.
   bool may_go_on() const { return engine_.is_held() || lanes_.may_go_on(); }
 
-  // The choice that serves the collective in progress; null while the ranks compare their buffers.
-  const Choice* served() const { return current_.comparing ? nullptr : chooser_.served(); }
+  // The choice that serves the collective in progress; null while the ranks compare their buffers, and for a call that
+  // is reduced by the ranks that are there.
+  const Choice* served() const {
+    return current_.comparing || arrival_.eager.is_active() ? nullptr : chooser_.served();
+  }
   // After a turn that moved something: a call that never waits ends, too, when somebody wants that, or when a rank of a
   // communicator over hosts is gone.
   Progress look_up() { return health_.look_up(*this); }
@@ -92,7 +96,11 @@ class Executor final : public WaitingCall {
   const Membership& membership_;
   Calls calls_;
   CallHealth health_;
-  ArrivalMeter arrivals_;
+  struct Arrival {
+    ArrivalMeter meter;
+    EagerCalls eager;
+  };
+  Arrival arrival_;
   Chooser chooser_;
   HostConnections connections_;
   MappedBuffers mapped_;
@@ -102,7 +110,7 @@ class Executor final : public WaitingCall {
   Waiter waiter_;
   EngineUse engine_;
   const std::unique_ptr<CallTrace> trace_;  // null without SCCL_TRACE
-  const bool is_plain_;                     // no trace, and no engine between hosts: one test in every step
+  const bool is_plain_;                     // no trace, engine between hosts or eager calls: one test in every step
   CurrentCall current_;
 };
 

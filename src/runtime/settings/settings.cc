@@ -100,11 +100,18 @@ std::int64_t asked_slot_bytes() {
   return std::min(asked, bound);
 }
 
-std::size_t slot_bytes_within_limit(int ranks) {
+std::int64_t memory_limit() { return env::number("SCCL_MEM_LIMIT", kDefaultMemoryLimit, 1, std::int64_t{1} << 50); }
+
+// Without the slots.
+std::int64_t fixed_bytes(int ranks, std::size_t tree_bytes) {
+  return static_cast<std::int64_t>(MemoryLayout(ranks, 0, 0, tree_bytes).total_bytes()) + kPrivateBytes;
+}
+
+std::size_t slot_bytes_within_limit(int ranks, std::size_t tree_bytes) {
   const std::int64_t asked = asked_slot_bytes();
-  const auto limit = env::number("SCCL_MEM_LIMIT", kDefaultMemoryLimit, 1, std::int64_t{1} << 50);
+  const std::int64_t limit = memory_limit();
   const auto slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks));
-  const auto fixed = static_cast<std::int64_t>(MemoryLayout(ranks, 0).total_bytes()) + kPrivateBytes;
+  const std::int64_t fixed = fixed_bytes(ranks, tree_bytes);
   const std::int64_t most = (limit - fixed) / slots / 4096 * 4096;
   if (most >= asked) return static_cast<std::size_t>(asked);
   if (most < kLeastSlotBytes)
@@ -113,6 +120,29 @@ std::size_t slot_bytes_within_limit(int ranks) {
   log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}", limit, ranks,
             most, asked);
   return static_cast<std::size_t>(most);
+}
+
+constexpr auto kArrivalForms =
+    std::to_array<Word<ArrivalForm>>({{"never", ArrivalForm::never}, {"eager", ArrivalForm::eager}});
+
+ArrivalForm arrival_from_environment() {
+  const std::string text = env::text("SCCL_ARRIVAL").value_or("never");
+  if (text == "leader" || text == "chain" || text == "auto") {
+    log::warn("SCCL_ARRIVAL={} is not there yet: use never or eager; continuing with never", text);
+    return ArrivalForm::never;
+  }
+  return word_from_environment("SCCL_ARRIVAL", kArrivalForms);
+}
+
+// The tree has its memory only where the least slots fit beside it.
+std::size_t tree_bytes_within_limit(ArrivalForm arrival, int ranks) {
+  constexpr std::size_t kMostTreeBytes = std::size_t{4} << 20;
+  if (arrival == ArrivalForm::never || ranks == 1) return 0;
+  const std::int64_t least_slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks)) * kLeastSlotBytes;
+  if (fixed_bytes(ranks, kMostTreeBytes) + least_slots <= memory_limit()) return kMostTreeBytes;
+  log::warn("SCCL_ARRIVAL=eager needs {} bytes of memory beside the slots of {} ranks: raise SCCL_MEM_LIMIT={}",
+            fixed_bytes(ranks, kMostTreeBytes), ranks, memory_limit());
+  return 0;
 }
 
 std::string algorithms_from_environment() {
@@ -204,7 +234,9 @@ Settings settings_from_environment(int ranks) {
   const NcclProtocols protocols = protocols_from_environment();
   settings.protocol = protocols.choice;
   settings.lines_allowed = protocols.lines;
-  settings.slot_bytes = slot_bytes_within_limit(ranks);
+  settings.arrival = arrival_from_environment();
+  settings.tree_bytes = tree_bytes_within_limit(settings.arrival, ranks);
+  settings.slot_bytes = slot_bytes_within_limit(ranks, settings.tree_bytes);
   settings.direct_allowed = env::flag("SCCL_DIRECT", true);
   settings.chunk_bytes =
       static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
@@ -229,6 +261,8 @@ SettingsRecord to_record(const Settings& settings) {
   record.dispatch = static_cast<std::uint8_t>(settings.dispatch);
   record.tune = static_cast<std::uint8_t>(settings.tune);
   record.sum_order = static_cast<std::uint8_t>(settings.sum_order);
+  record.arrival = static_cast<std::uint8_t>(settings.arrival);
+  record.tree_bytes = settings.tree_bytes;
   std::strncpy(record.algorithms.data(), settings.algorithms.c_str(), record.algorithms.size() - 1);
   return record;
 }
@@ -245,6 +279,8 @@ Settings from_record(const SettingsRecord& record) {
   settings.dispatch = static_cast<Dispatch>(record.dispatch);
   settings.tune = static_cast<TuneMode>(record.tune);
   settings.sum_order = static_cast<SumOrder>(record.sum_order);
+  settings.arrival = static_cast<ArrivalForm>(record.arrival);
+  settings.tree_bytes = record.tree_bytes;
   return settings;
 }
 
@@ -262,6 +298,7 @@ std::vector<std::string> differences(const Settings& mine, const Settings& their
   compare("SCCL_CHUNK", mine.chunk_bytes, theirs.chunk_bytes);
   compare("SCCL_STREAM_BYTES", mine.stream_bytes, theirs.stream_bytes);
   compare("SCCL_DISPATCH", text_of(kDispatches, mine.dispatch), text_of(kDispatches, theirs.dispatch));
+  compare("SCCL_ARRIVAL", text_of(kArrivalForms, mine.arrival), text_of(kArrivalForms, theirs.arrival));
   compare("SCCL_TUNE", text_of(kTuneModes, mine.tune), text_of(kTuneModes, theirs.tune));
   compare("order of sums by SCCL_TUNE and SCCL_DETERMINISTIC", mine.sum_order == SumOrder::fixed ? "fixed" : "free",
           theirs.sum_order == SumOrder::fixed ? "fixed" : "free");

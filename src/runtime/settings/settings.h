@@ -24,6 +24,9 @@ enum class TuneMode : std::uint8_t { off, load, online };
 // Whether a choice may change the order of a summation. The bits of a result can then differ from run to run.
 enum class SumOrder : std::uint8_t { fixed, free };
 
+// How a reduction makes use of ranks that come before others (SCCL_ARRIVAL).
+enum class ArrivalForm : std::uint8_t { never, eager };
+
 struct Settings {
   std::string topology;    // SCCL_TOPO as given; empty: the host's own links
   std::string algorithms;  // SCCL_ALGO as given; empty: automatic
@@ -38,6 +41,8 @@ struct Settings {
   Dispatch dispatch = Dispatch::measured;
   TuneMode tune = TuneMode::load;
   SumOrder sum_order = SumOrder::fixed;
+  ArrivalForm arrival = ArrivalForm::never;
+  std::size_t tree_bytes = 0;  // the longest buffer that is reduced over a combining tree; 0: none
 
   bool operator==(const Settings&) const = default;
 
@@ -59,12 +64,14 @@ struct SettingsRecord {
   std::uint64_t slot_bytes = 0;
   std::uint64_t chunk_bytes = 0;
   std::uint64_t stream_bytes = 0;
+  std::uint64_t tree_bytes = 0;
   std::uint8_t protocol = 0;
   std::uint8_t lines_allowed = 0;
   std::uint8_t direct_allowed = 0;
   std::uint8_t dispatch = 0;
   std::uint8_t tune = 0;
   std::uint8_t sum_order = 0;
+  std::uint8_t arrival = 0;
   std::array<char, kAlgorithmTextBytes> algorithms{};
 };
 SettingsRecord to_record(const Settings& settings);

@@ -31,7 +31,8 @@ class MemoryLayout {
   static std::size_t slots(int ranks);
 
   // `schedule_updates_bytes`: ScheduleUpdates::kBytes if there can be schedule updates, else 0.
-  MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedule_updates_bytes = 0);
+  // `tree_bytes`: the longest buffer that is reduced over a combining tree (kernels/host/combining_tree.h), or 0.
+  MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedule_updates_bytes = 0, std::size_t tree_bytes = 0);
 
   std::size_t total_bytes() const { return total_bytes_; }
   std::size_t slot_bytes(RingKind kind = RingKind::collective) const {
@@ -61,7 +62,21 @@ class MemoryLayout {
 
   std::byte* schedule_updates(std::byte* base) const { return base + schedule_updates_offset_; }
 
+  // Of the combining tree: every rank has an area for its operands; the result and the counts of every slice are in the
+  // memory of rank 0.
+  static constexpr std::size_t kTreeSliceBytes = 32768;
+  std::size_t tree_bytes() const { return tree_bytes_; }
+  std::byte* tree_area(std::byte* base) const { return base + tree_offset_; }
+  std::byte* tree_result(std::byte* base) const { return tree_area(base) + tree_bytes_; }
+  std::atomic<std::uint64_t>* tree_counts(std::byte* base) const {
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(tree_result(base) + tree_bytes_);
+  }
+  std::atomic<std::uint64_t>* tree_done(std::byte* base) const {
+    return tree_counts(base) + tree_slices() * static_cast<std::size_t>(ranks_);
+  }
+
  private:
+  std::size_t tree_slices() const { return tree_bytes_ / kTreeSliceBytes; }
   std::size_t index(RingKind kind, Rank source) const {
     return static_cast<std::size_t>(kind) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source);
   }
@@ -74,6 +89,8 @@ class MemoryLayout {
   std::size_t signals_offset_;
   std::size_t payloads_offset_;
   std::size_t schedule_updates_offset_;
+  std::size_t tree_offset_;
+  std::size_t tree_bytes_;
   std::size_t total_bytes_;
 };
 

@@ -1,0 +1,106 @@
+// A reduction over a fixed binary tree of ranks, evaluated by whoever is there: of the two sides of a node the one that
+// comes first leaves its operand in memory that all ranks share and goes; the one that comes second evaluates the node
+// and climbs on. Which ranks a node joins does not depend on who comes when, so every run gives the same bits. After
+// the last arrival log2(ranks) additions remain, which the last rank does.
+//
+//   first                                   second
+//   operand -> area of its lowest rank      sees count == 2 * call - 1 (acquire)
+//   count += 1 (acquire, release)           count = 2 * call
+//   was 2 * call - 2: goes                  evaluates: own operand, and the one in the sibling's area
+//   was 2 * call - 1: is second after all
+//
+// The root's evaluator stores the result, then `done` = call (release). Data is cut into slices, each with counts of
+// its own. No word is reset: a count rises by 2 in each call that uses
+// the slice, which is what "call" counts here; as it follows from the calls alone, each rank counts for itself. Nobody
+// begins a call before it has seen the last one's `done` of every slice, so no area is written while it is read; the
+// result is overwritten when all have entered the next call, each of which has taken the last result by then.
+// tests/models/combining_tree.pml proves this.
+//
+// Nodes are evaluated one by one, though a rank that climbs could add several operands in one pass: 16-bit and 8-bit
+// floats would then be rounded more seldom in runs in which it comes late.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/host/reduce_copy.h"
+
+namespace sccl::kernels {
+
+// What the ranks share, in memory that reads as zeros at first; addresses are this process's.
+struct CombiningTreeMemory {
+  std::vector<std::byte*> areas;       // by rank: operands, slice after slice
+  std::byte* result = nullptr;         // likewise
+  std::atomic<std::uint64_t>* counts;  // by slice, then by node; 0 is not used
+  std::atomic<std::uint64_t>* done;    // by slice
+};
+
+struct CombiningTreeCall {
+  DataType type = DataType::float32;
+  ReduceKernel kernel = ReduceKernel::sum;
+  const void* input = nullptr;
+  std::size_t elements = 0;
+  std::size_t slice_elements = 0;  // > 0
+  std::uint32_t divisor = 1;       // see ReduceCopy
+  // The part of the result that this rank wants: elements [begin, end).
+  struct Wanted {
+    void* output = nullptr;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  Wanted wanted;
+};
+
+class CombiningTree {
+ public:
+  CombiningTree(CombiningTreeMemory memory, int rank, int ranks);
+
+  // The last call is done.
+  void begin(const CombiningTreeCall& call);
+  enum class Step : std::uint8_t { moved, waits, done };
+  // A slice's way up, or out of the result. Waits for nobody.
+  Step step();
+
+  // This rank has done its part; what is left is to take the result.
+  bool has_climbed() const { return climbed_ == slices_; }
+  // Nodes that this rank has evaluated in the call, and slices whose result it has stored.
+  std::uint64_t evaluated() const { return evaluated_; }
+  std::uint64_t ended_slices() const { return ended_slices_; }
+
+ private:
+  // A node on the way from this rank to the root.
+  struct Node {
+    int number;   // the first rank of its upper side
+    int own;      // the first rank of the side that this rank is on
+    int sibling;  // and of the other one
+  };
+
+  void climb(std::size_t slice);
+  void take(std::size_t slice) const;
+  // True when the sibling's operand is there; else this side's is, and the sibling goes on.
+  bool meets_sibling(std::size_t slice, const Node& node, const std::byte*& operand);
+  std::size_t elements_of(std::size_t slice) const;
+  std::size_t offset_of(std::size_t slice) const { return slice * call_.slice_elements * element_bytes_; }
+  std::atomic<std::uint64_t>& count(std::size_t slice, const Node& node) const {
+    return memory_.counts[slice * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(node.number)];
+  }
+  void reduce(const std::byte* low, const std::byte* high, std::byte* to, std::size_t elements, bool is_root) const;
+  void copy(const std::byte* from, std::byte* to, std::size_t elements) const;
+
+  CombiningTreeMemory memory_;
+  int ranks_;
+  std::vector<Node> way_;              // from this rank to the root
+  std::vector<std::uint64_t> number_;  // by slice: of the calls that used it
+  CombiningTreeCall call_;
+  std::size_t element_bytes_ = 1;
+  std::size_t slices_ = 0;
+  std::size_t climbed_ = 0;
+  std::size_t taken_ = 0;
+  std::uint64_t evaluated_ = 0;
+  std::uint64_t ended_slices_ = 0;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace sccl::kernels

@@ -1,0 +1,47 @@
+#include "runtime/host/eager_calls.h"
+
+#include "base/settings/log.h"
+
+namespace sccl::runtime {
+
+EagerCalls::EagerCalls(const Membership& membership)
+    : membership_(membership), tree_(EagerTree::of(membership.layout, membership.peers, membership.rank)) {
+  if (tree_ && membership.rank == 0)
+    log::info(log::Subsystem::tuning,
+              "AllReduce, Reduce and ReduceScatter of up to {} bytes are reduced by the ranks that are there "
+              "(SCCL_ARRIVAL=eager)",
+              tree_->most_bytes());
+}
+
+void EagerCalls::begin(const CollectiveRequest& request, std::uint64_t sequence) {
+  tree_->begin(request);
+  sequence_ = sequence;
+  told_ = false;
+}
+
+// A rank waits for results only. Operands need no bell: the rank that evaluates them comes by itself.
+Progress EagerCalls::step() {
+  const EagerTree::Step step = tree_->step();
+  if (!told_ && tree_->has_results()) {
+    told_ = true;
+    membership_.control.bells().wake_all();
+  }
+  if (step == EagerTree::Step::done) sequence_ = 0;
+  return step == EagerTree::Step::waits  ? Progress::idle
+         : step == EagerTree::Step::done ? Progress::done
+                                         : Progress::moved;
+}
+
+std::vector<LaneWait> EagerCalls::waits() const {
+  const Calls calls = membership_.control.calls();
+  std::vector<LaneWait> found;
+  const auto add_those = [&](auto&& is_awaited) {
+    for (Rank rank = 0; rank < membership_.ranks; ++rank)
+      if (rank != membership_.rank && is_awaited(rank)) found.push_back({0, 0, rank, 0});
+  };
+  add_those([&](Rank rank) { return calls.entered(rank) < sequence_; });
+  if (found.empty()) add_those([&](Rank rank) { return calls.completed(rank) < sequence_; });
+  return found;
+}
+
+}  // namespace sccl::runtime
