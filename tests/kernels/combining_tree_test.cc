@@ -173,6 +173,7 @@ TEST_CASE("a rank takes the part of the result that it wants, and nothing else",
                             {world.output(rank).data(), begin, end}});
     world.run(rank);
   }
+  CHECK(world.tree(0).step() == CombiningTree::Step::done);  // it wants nothing
   for (int rank = 0; rank < 4; ++rank) {
     INFO("rank " << rank);
     CHECK(world.run(rank) == CombiningTree::Step::done);
@@ -180,6 +181,33 @@ TEST_CASE("a rank takes the part of the result that it wants, and nothing else",
     for (std::size_t at = 0; at < end - begin; ++at) REQUIRE(world.output(rank)[at] == sum_of(world, begin + at, 0, 4));
     for (std::size_t at = end - begin; at < kElements; ++at) REQUIRE(world.output(rank)[at] == kUntouched);
   }
+}
+
+TEST_CASE("a rank that wants nothing leaves at once, and waits when it begins the next call too early", "[combining]") {
+  std::mt19937 random(Catch::rngSeed());
+  Ranks world(3);
+  fill(world, random);
+  const auto begin_without_result = [&](int rank) {
+    world.tree(rank).begin(
+        {DataType::float32, ReduceKernel::sum, world.input(rank).data(), kElements, kSlice, 1, {nullptr, 0, 0}});
+    return world.run(rank);
+  };
+  CHECK(begin_without_result(1) == CombiningTree::Step::done);
+  CHECK(begin_without_result(1) == CombiningTree::Step::waits);
+  for (int rank : {0, 2}) {
+    world.begin(rank);
+    world.run(rank);
+  }
+  CHECK(world.run(0) == CombiningTree::Step::done);
+  CHECK(world.run(1) == CombiningTree::Step::done);
+  const std::vector<float> first = world.output(0);
+  CHECK(first[7] == sum_of(world, 7, 0, 3));
+  for (int rank : {0, 2}) {
+    world.begin(rank);
+    world.run(rank);
+  }
+  for (int rank = 0; rank < 3; ++rank) CHECK(world.run(rank) == CombiningTree::Step::done);
+  CHECK(world.output(2) == first);
 }
 
 TEST_CASE("threads that come at any time get the same bits, call after call", "[combining]") {

@@ -26,7 +26,10 @@ void CombiningTree::begin(const CombiningTreeCall& call) {
   slices_ = (call.elements + call.slice_elements - 1) / call.slice_elements;
   if (number_.size() < slices_) number_.resize(slices_);
   for (std::size_t slice = 0; slice < slices_; ++slice) ++number_[slice];
-  climbed_ = taken_ = 0;
+  climbed_ = 0;
+  const CombiningTreeCall::Wanted& wanted = call.wanted;
+  taken_ = wanted.begin / call.slice_elements;
+  take_end_ = wanted.begin == wanted.end ? taken_ : (wanted.end + call.slice_elements - 1) / call.slice_elements;
   evaluated_ = ended_slices_ = 0;
   scratch_.resize(std::max(scratch_.size(), call.slice_elements * element_bytes_));
 }
@@ -37,13 +40,15 @@ std::size_t CombiningTree::elements_of(std::size_t slice) const {
 
 CombiningTree::Step CombiningTree::step() {
   if (climbed_ < slices_) {
+    if (memory_.done[climbed_].load(std::memory_order_acquire) + 1 < number_[climbed_])  // pairs with climb()
+      return Step::waits;
     climb(climbed_++);
-    return Step::moved;
+    return climbed_ == slices_ && taken_ == take_end_ ? Step::done : Step::moved;
   }
-  if (taken_ == slices_) return Step::done;
+  if (taken_ == take_end_) return Step::done;
   if (memory_.done[taken_].load(std::memory_order_acquire) < number_[taken_]) return Step::waits;  // pairs with climb()
   take(taken_);
-  return ++taken_ == slices_ ? Step::done : Step::moved;
+  return ++taken_ == take_end_ ? Step::done : Step::moved;
 }
 
 void CombiningTree::take(std::size_t slice) const {

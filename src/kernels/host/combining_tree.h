@@ -10,11 +10,11 @@
 //   was 2 * call - 1: is second after all
 //
 // The root's evaluator stores the result, then `done` = call (release). Data is cut into slices, each with counts of
-// its own. No word is reset: a count rises by 2 in each call that uses
-// the slice, which is what "call" counts here; as it follows from the calls alone, each rank counts for itself. Nobody
-// begins a call before it has seen the last one's `done` of every slice, so no area is written while it is read; the
-// result is overwritten when all have entered the next call, each of which has taken the last result by then.
-// tests/models/combining_tree.pml proves this.
+// its own. No word is reset: a count rises by 2 in each call that uses the slice, which is what "call" counts here; as
+// it follows from the calls alone, each rank counts for itself. A rank begins a slice when it has seen the `done` of
+// the last call that used the slice, so no area is written while it is read. A result is overwritten when all ranks
+// have contributed to the slice's next call; a rank that wants the result has taken it by then. A rank that wants
+// nothing of the result leaves when it has climbed. tests/models/combining_tree.pml proves this.
 //
 // Nodes are evaluated one by one, though a rank that climbs could add several operands in one pass: 16-bit and 8-bit
 // floats would then be rounded more seldom in runs in which it comes late.
@@ -57,14 +57,15 @@ class CombiningTree {
  public:
   CombiningTree(CombiningTreeMemory memory, int rank, int ranks);
 
-  // The last call is done.
+  // The last call is done at this rank.
   void begin(const CombiningTreeCall& call);
   enum class Step : std::uint8_t { moved, waits, done };
-  // A slice's way up, or out of the result. Waits for nobody.
+  // A slice's way up, or out of the result. Waits for nobody. `waits`: for a result, or for the last call's end.
   Step step();
 
-  // This rank has done its part; what is left is to take the result.
-  bool has_climbed() const { return climbed_ == slices_; }
+  // Slices to which this rank has contributed, of all.
+  std::size_t climbed() const { return climbed_; }
+  std::size_t slices() const { return slices_; }
   // Nodes that this rank has evaluated in the call, and slices whose result it has stored.
   std::uint64_t evaluated() const { return evaluated_; }
   std::uint64_t ended_slices() const { return ended_slices_; }
@@ -97,7 +98,8 @@ class CombiningTree {
   std::size_t element_bytes_ = 1;
   std::size_t slices_ = 0;
   std::size_t climbed_ = 0;
-  std::size_t taken_ = 0;
+  std::size_t taken_ = 0;     // the next slice to take
+  std::size_t take_end_ = 0;  // behind the last slice to take
   std::uint64_t evaluated_ = 0;
   std::uint64_t ended_slices_ = 0;
   std::vector<std::byte> scratch_;

@@ -16,14 +16,14 @@ EagerCalls::EagerCalls(const Membership& membership)
 void EagerCalls::begin(const CollectiveRequest& request, std::uint64_t sequence) {
   tree_->begin(request);
   sequence_ = sequence;
-  told_ = false;
+  told_ = 0;
 }
 
 // A rank waits for results only. Operands need no bell: the rank that evaluates them comes by itself.
 Progress EagerCalls::step() {
   const EagerTree::Step step = tree_->step();
-  if (!told_ && tree_->has_results()) {
-    told_ = true;
+  if (const int news = tree_->news(); news > told_) {
+    told_ = news;
     membership_.control.bells().wake_all();
   }
   if (step == EagerTree::Step::done) sequence_ = 0;

@@ -33,7 +33,7 @@ class EagerCalls {
   const Membership& membership_;
   const std::unique_ptr<EagerTree> tree_;
   std::uint64_t sequence_ = 0;  // of the active call
-  bool told_ = false;           // the others were told that there are results
+  int told_ = 0;                // see EagerTree::news
 };
 
 }  // namespace sccl::runtime

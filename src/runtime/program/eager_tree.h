@@ -24,8 +24,14 @@ class EagerTree {
   void begin(const CollectiveRequest& request);
   using Step = kernels::CombiningTree::Step;
   Step step() { return tree_.step(); }
-  // This rank has done its part and has stored results for which others wait.
-  bool has_results() const { return tree_.has_climbed() && tree_.ended_slices() > 0; }
+  // How often the others should have been told of results that this rank has stored: once when it is halfway through a
+  // long buffer, once at the end.
+  int news() const {
+    constexpr std::size_t kLong = 16;  // slices
+    if (tree_.ended_slices() == 0) return 0;
+    if (tree_.climbed() == tree_.slices()) return 2;
+    return tree_.slices() >= kLong && tree_.climbed() >= tree_.slices() / 2 ? 1 : 0;
+  }
 
  private:
   kernels::CombiningTreeCall::Wanted wanted(const CollectiveRequest& request) const;
