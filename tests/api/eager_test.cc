@@ -18,7 +18,7 @@ namespace {
 
 class Eager {
  public:
-  Eager() { ::setenv("SCCL_ARRIVAL", "eager", 1); }
+  explicit Eager(const char* form = "eager") { ::setenv("SCCL_ARRIVAL", form, 1); }
   ~Eager() { ::unsetenv("SCCL_ARRIVAL"); }
   Eager(const Eager&) = delete;
   Eager& operator=(const Eager&) = delete;
@@ -159,4 +159,39 @@ TEST_CASE("a rank that does not come is named, and nobody waits for it after an 
   for (const int rank : {0, 1, 3})
     CHECK_THAT(texts[static_cast<std::size_t>(rank)],
                Catch::Contains("waiting for rank 2") || Catch::Contains("rank 2"));
+}
+
+TEST_CASE("results stay right while the library goes over to reducing as ranks come, and back") {
+  const Eager automatic("auto");
+  for (const Mode mode : modes())
+    CHECK(failures(run_world(mode, 3, [&](int rank, ncclComm_t comm) -> std::string {
+            for (int phase = 0; phase < 4; ++phase)
+              for (int call = 0; call < 60; ++call) {
+                if (phase % 2 == 1 && rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                std::vector<int> data(5000, rank + call);
+                if (ncclAllReduce(data.data(), data.data(), data.size(), ncclInt, ncclSum, comm, nullptr) !=
+                    ncclSuccess)
+                  return ncclGetLastError(comm);
+                if (std::any_of(data.begin(), data.end(), [&](int value) { return value != 3 + 3 * call; }))
+                  return "wrong data in call " + std::to_string(call) + " of phase " + std::to_string(phase);
+              }
+            return "";
+          })) == "");
+}
+
+TEST_CASE("where the order of additions matters, the library does not change it unasked") {
+  const Eager automatic("auto");
+  const auto bits = [](bool late) {
+    return run_world(Mode::threads, 5, [&](int rank, ncclComm_t comm) {
+      std::string all;
+      for (unsigned call = 0; call < 60; ++call) {
+        if (late && rank == 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        all += std::to_string(sum_by_chance(rank, comm, 0)) + " ";
+      }
+      return all;
+    })[0];
+  };
+  const std::string balanced = bits(false);
+  CHECK(balanced == bits(true));
+  CHECK(balanced.find(" 0 ") == std::string::npos);
 }

@@ -164,14 +164,14 @@ TEST_CASE("over hosts the rank is named that waits for the shortest time, if it 
     std::vector<Member> members;
     for (std::size_t rank = 0; rank < 4; ++rank) {
       SharedState& state = *states.emplace_back(std::make_unique<SharedState>());
-      state.arrival_sums.calls = 100;
-      state.arrival_sums.in_calls_ns = 100 * in_call_ns[rank];
+      state.arrival.sums.calls = 100;
+      state.arrival.sums.in_calls_ns = 100 * in_call_ns[rank];
       members.emplace_back().state = &state;
       members.back().host = rank < 2 ? "n1" : "n2";
       members.back().locality = rank < 2 ? Locality::host : Locality::remote;
     }
-    states[3]->arrival_sums.last = last_of_three;
-    states[2]->arrival_sums.last = 100 - last_of_three;
+    states[3]->arrival.sums.last = last_of_three;
+    states[2]->arrival.sums.last = 100 - last_of_three;
     return arrival_report(Members(0, std::move(members)));
   };
   const ArrivalReport late = report_of({9000, 9000, 9000, 1000}, 95);

@@ -210,10 +210,10 @@ TEST_CASE("what ranks store appears in the mirrors of every other host") {
     std::array<std::byte, 40> message;
     message.fill(static_cast<std::byte>(random()));
     state.notice(Board::split).post(entered, message);
-    state.arrival_sums.last.store(random());
-    state.arrival_sums.behind_ns.store(random());
-    state.arrival_sums.calls.store(random());
-    state.arrival_sums.in_calls_ns.store(random());
+    state.arrival.sums.last.store(random());
+    state.arrival.sums.behind_ns.store(random());
+    state.arrival.sums.calls.store(random());
+    state.arrival.sums.in_calls_ns.store(random());
     state.gathering.store(random() % 8);
     for (int host = 0; host < 3; ++host) {
       if (host == world.host_of(rank)) continue;
@@ -227,7 +227,7 @@ TEST_CASE("what ranks store appears in the mirrors of every other host") {
       CHECK(waited >= 5'000'000);
       for (const auto sum :
            {&ArrivalSums::last, &ArrivalSums::behind_ns, &ArrivalSums::calls, &ArrivalSums::in_calls_ns})
-        REQUIRE(eventually([&] { return (seen.arrival_sums.*sum).load() == (state.arrival_sums.*sum).load(); }));
+        REQUIRE(eventually([&] { return (seen.arrival.sums.*sum).load() == (state.arrival.sums.*sum).load(); }));
       CallSignature found;
       for (std::uint64_t back = 0; back < std::min<std::uint64_t>(entered, SharedState::kRecords); ++back) {
         REQUIRE(seen.records[(entered - back) % SharedState::kRecords].read(entered - back, found));

@@ -137,9 +137,11 @@ constexpr auto kTable = std::to_array<Variable>({
      "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with "
      "SCCL_TOPO "
      "also trees, hybrid, three-phase, rings, synth, or one of these by its figures (trees/32)."},
-    {"SCCL_ARRIVAL", "never | eager", "never", kHonoured,
+    {"SCCL_ARRIVAL", "never | eager | auto", "never", kHonoured,
      "eager: AllReduce, Reduce and ReduceScatter of up to 4 MiB on one host are reduced over a fixed tree by the ranks "
-     "that are there, with the same bits run after run. auto, leader and chain are not there yet."},
+     "that are there, with the same bits run after run. auto: where measured arrivals are far apart, for integers, min "
+     "and max, and where SCCL_TUNE "
+     "or SCCL_DISPATCH allow another order of sums. leader and chain are not there yet."},
     {"SCCL_CACHE_DIR", "path", "$XDG_CACHE_HOME/sccl or ~/.cache/sccl", kHonoured,
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices; measured times, too."},
     {"SCCL_CHUNK", "bytes, 4096 .. 16777216", "tuned", kHonoured,

@@ -34,8 +34,8 @@ ArrivalKind kind_of(std::uint64_t key) {
 }
 
 LastArrivals last_arrivals(const SharedState& state) {
-  return {state.arrival_sums.last.load(std::memory_order_relaxed),
-          state.arrival_sums.behind_ns.load(std::memory_order_relaxed)};
+  return {state.arrival.sums.last.load(std::memory_order_relaxed),
+          state.arrival.sums.behind_ns.load(std::memory_order_relaxed)};
 }
 
 // Null where there are more kinds than room.
@@ -75,7 +75,7 @@ void ArrivalMeter::enter(std::uint64_t call, const ArrivalKind& kind, std::size_
     return;
   }
   kinds_[++measured_ % kinds_.size()] = kind;
-  control_.members().own().arrivals[measured_ % SharedState::kArrivals].publish(measured_, now_ns);
+  control_.members().own().arrival.records[measured_ % ArrivalState::kKept].publish(measured_, now_ns);
   entered_ns_ = now_ns;
   inside_ = true;
   if (turn_ < measured_) fold(now_ns);
@@ -83,7 +83,7 @@ void ArrivalMeter::enter(std::uint64_t call, const ArrivalKind& kind, std::size_
 
 void ArrivalMeter::leave(std::uint64_t now_ns) {
   inside_ = false;
-  ArrivalSums& own = control_.members().own().arrival_sums;
+  ArrivalSums& own = control_.members().own().arrival.sums;
   own.calls.store(own.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   own.in_calls_ns.store(own.in_calls_ns.load(std::memory_order_relaxed) + (now_ns - entered_ns_),
                         std::memory_order_relaxed);
@@ -106,7 +106,7 @@ void ArrivalMeter::fold(std::uint64_t now_ns) {
 
 bool ArrivalMeter::read_arrivals(std::uint64_t number, bool& replaced) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const ArrivalRecord& record = control_.members().state(ranks_[i]).arrivals[number % SharedState::kArrivals];
+    const ArrivalRecord& record = control_.members().state(ranks_[i]).arrival.records[number % ArrivalState::kKept];
     const ArrivalRecord::Found found = record.read(number, arrivals_[i]);
     replaced = found == ArrivalRecord::Found::replaced;
     if (found != ArrivalRecord::Found::there) return false;
@@ -117,10 +117,10 @@ bool ArrivalMeter::read_arrivals(std::uint64_t number, bool& replaced) {
 void ArrivalMeter::add(const ArrivalKind& kind) {
   const ArrivalSpread spread = spread_of(arrivals_, scratch_);
   const Members& members = control_.members();
-  ArrivalSums& last = members.state(ranks_[spread.last]).arrival_sums;
+  ArrivalSums& last = members.state(ranks_[spread.last]).arrival.sums;
   last.behind_ns.fetch_add(spread.behind_median, std::memory_order_relaxed);
   last.last.fetch_add(1, std::memory_order_relaxed);
-  ArrivalSums::Kind* const sums = find(members.state(ranks_.front()).arrival_sums, kind);
+  ArrivalSums::Kind* const sums = find(members.state(ranks_.front()).arrival.sums, kind);
   if (sums == nullptr) return;
   sums->calls.fetch_add(1, std::memory_order_relaxed);
   sums->spread_ns.fetch_add(spread.spread, std::memory_order_relaxed);
@@ -194,7 +194,7 @@ void compare_hosts(const Members& members, ArrivalReport& report) {
   std::vector<std::pair<double, Rank>> in_calls_us;
   std::uint64_t least_calls = ~std::uint64_t{0};
   for (Rank rank = 0; rank < members.ranks(); ++rank) {
-    const ArrivalSums& sums = members.state(rank).arrival_sums;
+    const ArrivalSums& sums = members.state(rank).arrival.sums;
     const std::uint64_t calls = sums.calls.load(std::memory_order_relaxed);
     least_calls = std::min(least_calls, calls);
     const auto ns = static_cast<double>(sums.in_calls_ns.load(std::memory_order_relaxed));
@@ -217,10 +217,14 @@ void compare_hosts(const Members& members, ArrivalReport& report) {
 
 }  // namespace
 
+std::vector<ArrivalReport::Kind> measured_arrivals(const Members& members) {
+  return kinds_of(members.state(ranks_of_this_host(members).front()).arrival.sums);
+}
+
 ArrivalReport arrival_report(const Members& members) {
   ArrivalReport report;
   report.hosts = by_host(members);
-  report.kinds = kinds_of(members.state(ranks_of_this_host(members).front()).arrival_sums);
+  report.kinds = measured_arrivals(members);
   if (report.hosts.size() > 1) {
     compare_hosts(members, report);
   } else {

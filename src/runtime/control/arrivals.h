@@ -57,7 +57,7 @@ class ArrivalMeter {
   std::uint64_t next_short_ = 1;  // the next short call that is measured has at least this number
   std::uint64_t measured_ = 0;    // calls
   std::uint64_t turn_ = 0;        // the measured call whose arrivals this rank looks at next
-  std::array<ArrivalKind, SharedState::kArrivals> kinds_{};
+  std::array<ArrivalKind, ArrivalState::kKept> kinds_{};
   std::vector<std::uint64_t> arrivals_;  // of one call, by place in ranks_
   std::vector<std::uint64_t> scratch_;
   std::uint64_t entered_ns_ = 0;
@@ -93,5 +93,7 @@ struct ArrivalReport {
   std::string text;
 };
 ArrivalReport arrival_report(const Members& members);
+// The report's `kinds`.
+std::vector<ArrivalReport::Kind> measured_arrivals(const Members& members);
 
 }  // namespace sccl::runtime

@@ -74,6 +74,8 @@ class ControlPlane {
   Bells bells() const { return Bells(*members_); }
   Trials trials() const { return Trials(*members_); }
   ScheduleUpdates* updates() const { return updates_; }
+  // Of rank 0, which shares memory with this rank.
+  ArrivalWords& arrival_words() const { return members_->state(0).arrival.words; }
   // The plan board of all ranks of this host. It lies in the memory of the host's first rank.
   PlanBoard& plans() const;
 

@@ -5,12 +5,23 @@
 namespace sccl::runtime {
 
 EagerCalls::EagerCalls(const Membership& membership)
-    : membership_(membership), tree_(EagerTree::of(membership.layout, membership.peers, membership.rank)) {
+    : membership_(membership),
+      tree_(EagerTree::of(membership.layout, membership.peers, membership.rank)),
+      gate_(tree_ && membership.settings.arrival == ArrivalForm::automatic ? std::make_unique<ArrivalGate>(membership)
+                                                                           : nullptr) {
   if (tree_ && membership.rank == 0)
     log::info(log::Subsystem::tuning,
-              "AllReduce, Reduce and ReduceScatter of up to {} bytes are reduced by the ranks that are there "
-              "(SCCL_ARRIVAL=eager)",
-              tree_->most_bytes());
+              "AllReduce, Reduce and ReduceScatter of up to {} bytes are reduced by the ranks that are there{} "
+              "(SCCL_ARRIVAL)",
+              tree_->most_bytes(), gate_ ? ", where their arrivals are far apart" : "");
+}
+
+bool EagerCalls::is_wanted(const CollectiveRequest& request, std::uint64_t sequence) const {
+  if (!gate_) return true;
+  const ReduceOp op = request.reduction.op;
+  const bool any_order = membership_.settings.sum_order == SumOrder::free || !info(request.type).floating ||
+                         op == ReduceOp::min || op == ReduceOp::max;
+  return any_order && gate_->is_open(request.collective, request.count * size_bytes(request.type), sequence);
 }
 
 void EagerCalls::begin(const CollectiveRequest& request, std::uint64_t sequence) {

@@ -26,10 +26,11 @@ const CallWish* wish_of(const CallOptions* options) {
 }
 
 // Cold: few calls are measured.
-[[gnu::cold]] void measure_arrival(ArrivalMeter& arrivals, const CallSignature& call) {
+[[gnu::cold]] void measure_arrival(ArrivalMeter& arrivals, EagerCalls& eager, const CallSignature& call) {
   const std::size_t bytes = call.count * size_bytes(call.type);
   if (call.sequence < arrivals.next() && bytes < ArrivalMeter::kLongBytes) return;
   arrivals.enter(call.sequence, {call.collective, SizeClass::of(bytes).number}, bytes);
+  eager.note_measured(call);
 }
 
 // Cold, as is trace_progress(): calls without a trace must not pay for it. `signature`: null for transfers.
@@ -64,7 +65,7 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       is_plain_(!engine_.exists() && !trace_ && !arrival_.eager.exist()) {}
 
 void Executor::begin(const CollectiveRequest& request) {
-  current_.repeats(request) ? begin_again(request) : begin_new(request, nullptr);
+  current_.repeats(request) && !arrival_.eager.has_news() ? begin_again(request) : begin_new(request, nullptr);
 }
 
 // What repeats is a plain call, which asks for no options.
@@ -74,12 +75,13 @@ void Executor::begin_new(const CollectiveRequest& request, const CallOptions* op
   const NoCancellation uncancelled;  // plans are made, buffers mapped, lines logged
   current_.begin(request, options == nullptr ? 0 : options->digest());
   calls_.enter(current_.signature);
-  measure_arrival(arrival_.meter, current_.signature);
+  arrival_.eager.note_begin(current_.signature.sequence);
+  measure_arrival(arrival_.meter, arrival_.eager, current_.signature);
   if (trace_) trace_begin(*trace_, signature(), options == nullptr ? 0 : options->tag);
 
   // What is asked for goes before buffers in place.
   const CallWish* const wish = wish_of(options);
-  if (wish == nullptr && arrival_.eager.serve(request)) {
+  if (wish == nullptr && arrival_.eager.serve(request, current_.signature.sequence)) {
     if (trace_) trace_->note_choice("eager tree");
     current_.eager = current_.compares = true;
     return arrival_.eager.begin(request, current_.signature.sequence);
@@ -122,7 +124,8 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers,
 void Executor::begin_again(const CollectiveRequest& request) {
   current_.begin_again();
   calls_.enter(current_.signature);
-  if (current_.signature.sequence >= arrival_.meter.next()) measure_arrival(arrival_.meter, current_.signature);
+  if (current_.signature.sequence >= arrival_.meter.next())
+    measure_arrival(arrival_.meter, arrival_.eager, current_.signature);
   if (trace_) trace_begin(*trace_, signature());
   device::Call& call = geometry_.call();
   call.input = static_cast<const device::u8*>(request.send);

@@ -21,7 +21,7 @@
 #include "runtime/control/arrivals.h"
 #include "runtime/membership/membership.h"
 #include "runtime/membership/memberships.h"
-#include "topology/presets.h"
+#include "runtime/membership/message_time.h"
 
 namespace sccl::runtime {
 namespace {
@@ -53,15 +53,6 @@ json describe(const ControlPlane& control, Rank rank) {
              {"lanes", std::move(lanes)}};
   if (health.has_failed(rank)) entry["fault"] = health.fault_text(rank);
   return entry;
-}
-
-// Of one message between two ranks, as the links' model foresees it: what the imbalance factors are multiples of.
-double message_us(const Membership& membership, std::size_t bytes) {
-  static const topology::Topology host = topology::host(2);
-  const topology::Topology& links = membership.links.topology ? *membership.links.topology : host;
-  if (links.links.empty() || !(links.links.front().gbytes_per_s > 0)) return 0;
-  const topology::Link& link = links.links.front();
-  return link.alpha_us + static_cast<double>(bytes) / link.gbytes_per_s * 1e-3;
 }
 
 json describe(const ArrivalReport::Host& host) {

@@ -122,13 +122,13 @@ std::size_t slot_bytes_within_limit(int ranks, std::size_t tree_bytes) {
   return static_cast<std::size_t>(most);
 }
 
-constexpr auto kArrivalForms =
-    std::to_array<Word<ArrivalForm>>({{"never", ArrivalForm::never}, {"eager", ArrivalForm::eager}});
+constexpr auto kArrivalForms = std::to_array<Word<ArrivalForm>>(
+    {{"never", ArrivalForm::never}, {"eager", ArrivalForm::eager}, {"auto", ArrivalForm::automatic}});
 
 ArrivalForm arrival_from_environment() {
   const std::string text = env::text("SCCL_ARRIVAL").value_or("never");
-  if (text == "leader" || text == "chain" || text == "auto") {
-    log::warn("SCCL_ARRIVAL={} is not there yet: use never or eager; continuing with never", text);
+  if (text == "leader" || text == "chain") {
+    log::warn("SCCL_ARRIVAL={} is not there yet: use never, eager or auto; continuing with never", text);
     return ArrivalForm::never;
   }
   return word_from_environment("SCCL_ARRIVAL", kArrivalForms);
@@ -140,7 +140,7 @@ std::size_t tree_bytes_within_limit(ArrivalForm arrival, int ranks) {
   if (arrival == ArrivalForm::never || ranks == 1) return 0;
   const std::int64_t least_slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks)) * kLeastSlotBytes;
   if (fixed_bytes(ranks, kMostTreeBytes) + least_slots <= memory_limit()) return kMostTreeBytes;
-  log::warn("SCCL_ARRIVAL=eager needs {} bytes of memory beside the slots of {} ranks: raise SCCL_MEM_LIMIT={}",
+  log::warn("SCCL_ARRIVAL needs {} bytes of memory beside the slots of {} ranks: raise SCCL_MEM_LIMIT={}",
             fixed_bytes(ranks, kMostTreeBytes), ranks, memory_limit());
   return 0;
 }

@@ -25,7 +25,8 @@ enum class TuneMode : std::uint8_t { off, load, online };
 enum class SumOrder : std::uint8_t { fixed, free };
 
 // How a reduction makes use of ranks that come before others (SCCL_ARRIVAL).
-enum class ArrivalForm : std::uint8_t { never, eager };
+// `automatic`: where it pays, for calls whose result does not depend on the order of additions, or may.
+enum class ArrivalForm : std::uint8_t { never, eager, automatic };
 
 struct Settings {
   std::string topology;    // SCCL_TOPO as given; empty: the host's own links

@@ -100,7 +100,7 @@ void StateChanges::collect_calls(std::uint64_t entered, Bytes& to) {
 
 // Each value stands for itself.
 void StateChanges::collect_arrivals(Bytes& to) {
-  const ArrivalSums& sums = state_->arrival_sums;
+  const ArrivalSums& sums = state_->arrival.sums;
   const ArrivalItem item{sums.last.load(std::memory_order_relaxed), sums.behind_ns.load(std::memory_order_relaxed),
                          sums.calls.load(std::memory_order_relaxed), sums.in_calls_ns.load(std::memory_order_relaxed)};
   if (item != arrivals_) append_value(ItemKind::arrivals, rank_, 0, arrivals_ = item, to);
@@ -148,7 +148,7 @@ bool apply_activity(std::span<const std::byte> body, SharedState& state) {
 bool apply_arrivals(std::span<const std::byte> body, SharedState& state) {
   ArrivalItem item;
   if (!read_value(body, item)) return false;
-  ArrivalSums& sums = state.arrival_sums;
+  ArrivalSums& sums = state.arrival.sums;
   sums.last.store(item.last, std::memory_order_relaxed);
   sums.behind_ns.store(item.behind_ns, std::memory_order_relaxed);
   sums.calls.store(item.calls, std::memory_order_relaxed);

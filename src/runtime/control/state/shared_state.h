@@ -114,9 +114,24 @@ struct ArrivalSums {
   std::array<Kind, kKinds> kinds;  // used in the state of the host's first rank
 };
 
+// Which calls are reduced by the ranks that are there (host/arrival_gate.h). Rank 0 writes, in its own state.
+struct ArrivalWords {
+  static constexpr std::size_t kGroups = 9;
+
+  std::array<std::atomic<std::uint64_t>, kGroups> forms{};
+  std::atomic<std::uint64_t> latest{0};  // the call at which the latest decision was made
+};
+
+struct ArrivalState {
+  static constexpr std::size_t kKept = 64;
+
+  alignas(64) std::array<ArrivalRecord, kKept> records;  // by number
+  alignas(64) ArrivalSums sums;
+  alignas(64) ArrivalWords words;
+};
+
 struct SharedState {
   static constexpr std::size_t kRecords = 64;
-  static constexpr std::size_t kArrivals = 64;
   static constexpr std::size_t kTrials = 64;
   static constexpr std::size_t kFaultTextBytes = 1024;
 
@@ -131,13 +146,12 @@ struct SharedState {
   std::atomic<std::uint32_t> touching{0};
   std::atomic<std::uint32_t> withdrawn{0};
   Activity activity;
-  std::array<TrialRecord, kTrials> trials;                    // by number
-  std::array<Notice, kBoards> notices;                        // by Board
-  std::atomic<std::uint64_t> gathering{0};                    // see Boards::gathering
-  std::uint64_t records_shown = 0;                            // the owner's own affair
-  PlanBoard plans;                                            // see ControlPlane::plans
-  alignas(64) std::array<ArrivalRecord, kArrivals> arrivals;  // by number
-  alignas(64) ArrivalSums arrival_sums;
+  std::array<TrialRecord, kTrials> trials;  // by number
+  std::array<Notice, kBoards> notices;      // by Board
+  std::atomic<std::uint64_t> gathering{0};  // see Boards::gathering
+  std::uint64_t records_shown = 0;          // the owner's own affair
+  PlanBoard plans;                          // see ControlPlane::plans
+  ArrivalState arrival;
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
 
