@@ -176,12 +176,8 @@ def run_rank(nccl, rank, ranks, unique_id):
     return 0 if equal and score > 0.9 and difference < 1e-3 else 1
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=8)
-    ranks = parser.parse_args().ranks
-    nccl = Nccl()
-    unique_id = nccl.unique_id()
+def run_as_processes(ranks, run):
+    """Runs run(rank) as a process for each rank, which ends with what it returns. Returns the ranks that failed."""
     sys.stdout.flush()
     children = []
     for rank in range(ranks):
@@ -189,14 +185,23 @@ def main():
         if child == 0:
             code = 1
             try:
-                code = run_rank(nccl, rank, ranks, unique_id)
+                code = run(rank)
             except SystemExit as ended:
                 print(f"rank {rank}: {ended}", file=sys.stderr)
             finally:
                 sys.stdout.flush()
                 os._exit(code)
         children.append(child)
-    failed = [rank for rank, child in enumerate(children) if os.waitpid(child, 0)[1] != 0]
+    return [rank for rank, child in enumerate(children) if os.waitpid(child, 0)[1] != 0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ranks", type=int, default=8)
+    ranks = parser.parse_args().ranks
+    nccl = Nccl()
+    unique_id = nccl.unique_id()
+    failed = run_as_processes(ranks, lambda rank: run_rank(nccl, rank, ranks, unique_id))
     if failed:
         sys.exit(f"failed: rank {failed}")
 

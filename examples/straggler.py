@@ -15,7 +15,7 @@ import time
 
 import digits
 
-digits.EPOCHS = 40
+digits.EPOCHS = 200  # the library looks for a straggler once a second
 
 
 def train_as(nccl, rank, ranks, unique_id, late_ms):
@@ -45,30 +45,22 @@ def train_as(nccl, rank, ranks, unique_id, late_ms):
 def run(ranks, late_ms, form, logs):
     """All ranks as processes, with a form of SCCL_ARRIVAL; False when one of them fails."""
     os.environ.update(SCCL_ARRIVAL=form, NCCL_DEBUG="INFO", NCCL_DEBUG_FILE=os.path.join(logs, "%p"))
-    children = []
     reader, writer = os.pipe()
-    for rank in range(ranks):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                nccl = digits.Nccl()
-                unique_id = nccl.unique_id() if rank == 0 else digits.UniqueId()
-                if rank == 0:
-                    os.write(writer, bytes(unique_id) * (ranks - 1))
-                else:
-                    digits.ctypes.memmove(digits.ctypes.byref(unique_id), os.read(reader, 128), 128)
-                train_as(nccl, rank, ranks, unique_id, late_ms)
-                code = 0
-            except SystemExit as ended:
-                print(f"rank {rank}: {ended}", file=sys.stderr)
-            finally:
-                sys.stdout.flush()
-                os._exit(code)
-        children.append(child)
+
+    def run_rank(rank):
+        nccl = digits.Nccl()
+        unique_id = nccl.unique_id() if rank == 0 else digits.UniqueId()
+        if rank == 0:
+            os.write(writer, bytes(unique_id) * (ranks - 1))
+        else:
+            digits.ctypes.memmove(digits.ctypes.byref(unique_id), os.read(reader, 128), 128)
+        train_as(nccl, rank, ranks, unique_id, late_ms)
+        return 0
+
+    failed = digits.run_as_processes(ranks, run_rank)
     os.close(reader)
     os.close(writer)
-    return all([os.waitpid(child, 0)[1] == 0 for child in children])
+    return not failed
 
 
 def told(logs):

@@ -9,20 +9,18 @@ ranks=${2:-8}
 form=${3:-eager}
 patterns=("${@:4}")
 [ ${#patterns[@]} -gt 0 ] || patterns=(none one=20 half=20 mif=10 mif=20 mif=50)
-library=$(realpath "$build")/src/shim/libsccl.so
-[ -f "$library" ] || { echo "$library is missing: build the release preset first" >&2; exit 2; }
+source "$root/bench/program.sh"
+library=$(library_of "$build")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-ln -s "$library" "$work/libnccl.so.2"
-c++ -std=c++20 -O2 -I"$root/include" "$root/bench/arrival/arrival_bench.cc" -o "$work/bench" -L"$work" -l:libnccl.so.2 \
-  -Wl,-rpath,"$work"
+make_program "$library" "$root/bench/arrival/arrival_bench.cc" "$work/bench"
 for pattern in "${patterns[@]}"; do
   for collective in allreduce reduce reducescatter; do
     case "$collective $pattern" in reduce\ mif* | reducescatter\ mif* | reduce\ half* | reducescatter\ half*) continue ;; esac
     timeout 300 "$work/bench" "$collective" "$ranks" "$pattern" "$form" 1024 8192 65536 524288 4194304 >> "$work/lines"
   done
 done
-python3 - "$work/lines" <<'E2'
+python3 - "$work/lines" <<'PYTHON'
 import json
 import math
 import sys
@@ -40,4 +38,4 @@ print()
 for pattern in dict.fromkeys(one["pattern"] for one in lines):
     logs = [math.log(one["tail_ratio"]) for one in lines if one["pattern"] == pattern]
     print(f"Geometric mean of the ratios, {pattern}: {math.exp(sum(logs) / len(logs)):.2f}")
-E2
+PYTHON

@@ -38,8 +38,8 @@ while [ $# -gt 0 ]; do
 done
 
 build=$(realpath "$build")
-library=$build/src/shim/libsccl.so
-[ -f "$library" ] || { echo "$library is missing: build the release preset first" >&2; exit 2; }
+source "$root/bench/program.sh"
+library=$(library_of "$build")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ln -s "$library" "$work/libnccl.so.2"

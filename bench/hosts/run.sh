@@ -32,8 +32,8 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-library=$(realpath "$build")/src/shim/libsccl.so
-[ -f "$library" ] || { echo "$library is missing: build the release preset first" >&2; exit 2; }
+source "$root/bench/program.sh"
+library=$(library_of "$build")
 
 work=$(mktemp -d)
 space=sccl$$

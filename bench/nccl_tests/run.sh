@@ -8,8 +8,8 @@ root=$(cd "$here/../.." && pwd)
 tests=$(realpath "${1:?name a folder with the sources of nccl-tests}")
 build=${2:-$root/build/release}
 cuda=${CUDA_HOME:-/usr/local/cuda}
-library=$(realpath "$build")/src/shim/libsccl.so
-[ -f "$library" ] || { echo "$library is missing: build the release preset first" >&2; exit 2; }
+source "$root/bench/program.sh"
+library=$(library_of "$build")
 [ -x "$cuda/bin/nvcc" ] || { echo "$cuda/bin/nvcc is missing: set CUDA_HOME" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,7 +25,8 @@ done | xargs -P "$(nproc)" -I{} sh -c '{}'
 # The kernels that make and check the data, for the host. They divide by zero, which gives all ones on a device and ends a
 # process of the host.
 sed -E -e 's/\(void const\*\)&([A-Za-z0-9]+<[^;]*>);/host_runtime::kernel(\&\1);/' -e 's/cudaLaunchKernel\(/host_runtime::launch(/' \
-  -e 's#= r/s < pn#= (s == 0 ? ~0u : r/s) < pn#' -e 's/<<<.*>>>\(\)/()/' -e 's/asm volatile\("red\.global\.add\.u64.*$/__atomic_fetch_add(bad_elt_n, bad, __ATOMIC_RELAXED);/' \
+  -e 's#= r/s < pn#= (s == 0 ? ~0u : r/s) < pn#' -e 's/<<<.*>>>\(\)/()/' \
+  -e 's/asm volatile\("red\.global\.add\.u64.*$/__atomic_fetch_add(bad_elt_n, bad, __ATOMIC_RELAXED);/' \
   "$tests/verifiable/verifiable.cu" > "$work/verifiable.cc"
 c++ -std=c++17 -O2 -w -include "$here/host_runtime.h" -D__launch_bounds__\(...\)= -I"$cuda/include" \
   -I"$root/include/nccl_shim" -I"$tests/verifiable" -DNCCL_OS_LINUX -c "$work/verifiable.cc" -o "$work/verifiable.o"

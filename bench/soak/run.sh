@@ -5,11 +5,9 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$root/build/release}
-library=$(realpath "$build")/src/shim/libsccl.so
-[ -f "$library" ] || { echo "$library is missing: build the release preset first" >&2; exit 2; }
+source "$root/bench/program.sh"
+library=$(library_of "$build")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-ln -s "$library" "$work/libnccl.so.2"
-c++ -std=c++20 -O2 -I"$root/include" "$root/bench/soak/soak.cc" -o "$work/soak" -L"$work" -l:libnccl.so.2 \
-  -Wl,-rpath,"$work"
+make_program "$library" "$root/bench/soak/soak.cc" "$work/soak"
 "$work/soak" "${2:-600}" "${3:-8}" "${@:4}"

@@ -8,20 +8,16 @@
 #include <sstream>
 
 #include "checks.h"
+#include "occurrences.h"
 
 using namespace hosts_test;
+using sccl_test::occurrences;
 
 namespace {
 
 std::string status_of(Job& job, int rank) {
   return job.hosts().run(job.rank(rank).host(),
                          std::string(SCCL_COMMAND) + " status " + std::to_string(job.rank(rank).process()));
-}
-
-int occurrences(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
-  return found;
 }
 
 }  // namespace

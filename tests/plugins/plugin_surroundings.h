@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/settings/log.h"
+#include "occurrences.h"
 
 namespace plugin_test {
 
@@ -38,11 +39,7 @@ class Surroundings {
   std::string plugin_log() const { return read(folder_ / "plugin"); }
   std::string log() const { return read(folder_ / "log"); }
 
-  static int count(const std::string& text, const std::string& part) {
-    int found = 0;
-    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
-    return found;
-  }
+  static int count(const std::string& text, const std::string& part) { return sccl_test::occurrences(text, part); }
 
  private:
   static std::string read(const std::filesystem::path& path) {

@@ -203,12 +203,8 @@ ProfilerPlugin::Handle ProfilerPlugin::start_launch(StreamHandle stream, Handle 
 
 ProfilerPlugin::Handle ProfilerPlugin::start_group() {
   if (!wants(kBelowGroup)) return nullptr;
-  if (version_ >= kSinceApiEvents) {
-    Descriptor5 descriptor{};
-    return start_event(descriptor, Kind::group, nullptr);
-  }
-  Descriptor4 descriptor{};
-  return start_event(descriptor, Kind::group, nullptr);
+  const auto start = [&](auto descriptor) { return start_event(descriptor, Kind::group, nullptr); };
+  return version_ < kSinceApiEvents ? start(Descriptor4{}) : start(Descriptor5{});
 }
 
 template <typename Descriptor>
@@ -304,14 +300,11 @@ ProfilerPlugin::Handle ProfilerPlugin::start(const PointToPointRequest& request,
 
 ProfilerPlugin::Handle ProfilerPlugin::start_kernel(Handle call) {
   if (call == nullptr || version_ < kSinceKernels || !wants(Kind::kernel_channel)) return nullptr;
-  if (version_ >= kSinceApiEvents) {
-    Descriptor5 descriptor{};
-    descriptor.kernel = {0, monotonic_ns()};
+  const auto start = [&](auto descriptor) {
+    descriptor.kernel = {0, version_ >= kSinceKernelTimes ? monotonic_ns() : 0};
     return start_event(descriptor, Kind::kernel_channel, call);
-  }
-  Descriptor4 descriptor{};
-  descriptor.kernel = {0, version_ >= kSinceKernelTimes ? monotonic_ns() : 0};
-  return start_event(descriptor, Kind::kernel_channel, call);
+  };
+  return version_ < kSinceApiEvents ? start(Descriptor4{}) : start(Descriptor5{});
 }
 
 ProfilerPlugin::Handle ProfilerPlugin::start_proxy(Handle call, const RemoteTraffic& traffic) {
@@ -322,17 +315,12 @@ ProfilerPlugin::Handle ProfilerPlugin::start_proxy(Handle call, const RemoteTraf
                              int_of(traffic.messages),
                              int_of(traffic.message_bytes),
                              traffic.direction == Direction::send ? 1 : 0};
-  if (version_ < kSinceApiEvents) {
-    Descriptor4 descriptor{};
+  const auto start = [&](auto descriptor) {
     descriptor.proxy = about;
-    const Handle handle = start_event(descriptor, Kind::proxy_operation, call);
-    if (version_ >= kSinceProxyProgress) record(handle, State::proxy_in_progress);
-    return handle;
-  }
-  Descriptor5 descriptor{};
-  descriptor.proxy = about;
-  const Handle handle = start_event(descriptor, Kind::proxy_operation, call);
-  record(handle, State::proxy_in_progress);
+    return start_event(descriptor, Kind::proxy_operation, call);
+  };
+  const Handle handle = version_ < kSinceApiEvents ? start(Descriptor4{}) : start(Descriptor5{});
+  if (version_ >= kSinceProxyProgress) record(handle, State::proxy_in_progress);
   return handle;
 }
 
