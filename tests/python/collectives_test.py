@@ -228,6 +228,30 @@ def test_asynchronous_calls_run_in_order_and_have_futures():
     testing.values(testing.run(asynchronous, 3))
 
 
+def callbacks(rank, ranks):
+    """What a callback calls and waits for runs before what is queued behind it, at every rank."""
+    order = []
+
+    def again(done):
+        order.append("callback")
+        total = dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0]
+        largest = total.clone()
+        dist.all_reduce(largest, op=OPS.MAX)
+        equal(largest, total, "a call in a callback")
+        return total
+
+    first = dist.all_reduce(torch.ones(4), async_op=True).get_future().then(again)
+    later = dist.all_reduce(torch.ones(4) * 3, async_op=True)
+    twice = first.then(lambda done: done.value() * 2)
+    equal(twice.wait(), torch.full((4,), 2.0 * ranks * ranks), "callback of a callback")
+    later.wait()
+    assert order == ["callback"], order
+
+
+def test_callbacks_of_futures_may_call_and_wait():
+    testing.values(testing.run(callbacks, 3))
+
+
 def groups(rank, ranks):
     evens = dist.new_group([0, 2])
     if rank in (0, 2):

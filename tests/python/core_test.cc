@@ -113,6 +113,26 @@ TEST_CASE("complex numbers are multiplied, bits are combined") {
   CHECK(bits == 0xf0f0f0f0u);
 }
 
+TEST_CASE("a job knows that its thread runs the queue, whoever took it over") {
+  Queue queue;
+  std::vector<bool> inside;
+  const auto push = [&] {
+    auto job = std::make_shared<Queue::Job>();
+    job->run = [&] { inside.push_back(queue.runs_here()); };
+    queue.push(job);
+    return job;
+  };
+  CHECK_FALSE(queue.runs_here());
+  REQUIRE(queue.try_enter());  // so that the queue's own thread takes none
+  const auto taken = push();
+  queue.leave();
+  queue.run_if_next(taken);
+  push();
+  REQUIRE(queue.wait_idle(30s));
+  CHECK(inside == std::vector<bool>{true, true});
+  CHECK_FALSE(queue.runs_here());
+}
+
 TEST_CASE("queued jobs run in order, and a waiter takes over the next one") {
   Queue queue;
   REQUIRE(queue.try_enter());  // nothing else runs until leave()

@@ -1,4 +1,5 @@
-// How a method's work comes to run: here and now where the caller waits for it, else in the group's queue.
+// How a method's work comes to run: here and now where the caller waits for it or is itself a job of the queue, else in the
+// group's queue.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -37,11 +38,13 @@ WorkPointer ProcessGroupSccl::submit(c10d::OpType type, const char* title, const
   group_->check_usable();
   ++calls_;
   auto work = c10::make_intrusive<CallWork>(group_, type, title_of(name_, title), inputs, std::move(outputs));
-  if (!is_async(options, 0) && group_->queue().try_enter()) {
+  const bool nested = group_->queue().runs_here();
+  const bool waits = !is_async(options, 0);
+  if (nested || (waits && group_->queue().try_enter())) {
     const std::exception_ptr error = error_of(body);
-    group_->queue().leave();
+    if (!nested) group_->queue().leave();
     work->complete(error);
-    if (error) std::rethrow_exception(error);
+    if (error && waits) std::rethrow_exception(error);
     return work;
   }
   auto job = std::make_shared<Queue::Job>();

@@ -43,9 +43,15 @@ bool Queue::run_if_next(const std::shared_ptr<Job>& job) {
     jobs_.pop_front();
     busy_ = true;
   }
-  job->run();
+  run_job(*job);
   leave();
   return true;
+}
+
+void Queue::run_job(Job& job) {
+  runner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  job.run();
+  runner_.store(std::thread::id(), std::memory_order_relaxed);
 }
 
 bool Queue::wait_idle(std::chrono::milliseconds patience) {
@@ -63,7 +69,7 @@ void Queue::run() {
     jobs_.pop_front();
     busy_ = true;
     lock.unlock();
-    job->run();
+    run_job(*job);
     job.reset();
     lock.lock();
     busy_ = false;

@@ -3,6 +3,7 @@
 // of them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -33,6 +34,11 @@ class Queue {
   // Runs the job here and now if it is the next and nothing runs. False: it runs elsewhere, or has run.
   bool run_if_next(const std::shared_ptr<Job>& job);
 
+  // Whether the calling thread runs a job of this queue just now. What a job's end sets off, as a callback of its future,
+  // may make the next call and wait for it: that call runs at once, since the thread would wait for itself. It comes before
+  // all that is queued, at every rank alike.
+  bool runs_here() const { return runner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
+
   // Whether the calling thread is the queue's own.
   bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
 
@@ -41,6 +47,7 @@ class Queue {
 
  private:
   void run();
+  void run_job(Job& job);
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -48,6 +55,8 @@ class Queue {
   bool busy_ = false;
   bool ending_ = false;
   bool started_ = false;
+  // Who runs a job. Relaxed: only the thread itself asks whether it is the one, and it wrote that, or somebody else's name.
+  std::atomic<std::thread::id> runner_{};
   std::thread thread_;
 };
 
