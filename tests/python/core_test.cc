@@ -266,6 +266,42 @@ TEST_CASE("a group meets, reduces bits, and splits") {
   });
 }
 
+// A restart whose store still holds what ranks said that are gone.
+TEST_CASE("ranks meet in a store that holds an earlier attempt") {
+  SharedRendezvous rendezvous;
+  const int ranks = 3;
+  const auto attempt = [&](const std::string& invitation, std::vector<int> late) {
+    std::vector<Invited> invited(ranks);
+    std::vector<int> prepared(ranks);
+    as_ranks(ranks, [&](int rank) {
+      if (std::count(late.begin(), late.end(), rank) > 0) std::this_thread::sleep_for(60ms);
+      const auto prepare = [&](const std::string&) { ++prepared[static_cast<std::size_t>(rank)]; };
+      invited[static_cast<std::size_t>(rank)] = meet(
+          rendezvous, rank, ranks, 60s, "test", [&] { return invitation; }, prepare);
+    });
+    for (const Invited& one : invited) {
+      CHECK(one.invitation == invitation);
+      CHECK(one.name == invited.front().name);
+    }
+    CHECK(prepared == std::vector<int>(ranks, 1));
+    return invited.front().name;
+  };
+  const std::string first = attempt("first", {});
+  CHECK(attempt("second", {0}) != first);    // the others read the first attempt's invitation
+  CHECK(attempt("third", {1, 2}) != first);  // rank 0 reads the second attempt's words
+  CHECK(attempt("fourth", {2}) != first);
+  CHECK_THAT(error_of([&] {
+               meet(
+                   rendezvous, 1, ranks, 50ms, "test", [] { return ""; }, [](const std::string&) {});
+             }),
+             Contains("rank 0 of 3 did not come"));
+  CHECK_THAT(error_of([&] {
+               meet(
+                   rendezvous, 0, ranks, 50ms, "test", [] { return "x"; }, [](const std::string&) {});
+             }),
+             Contains("ranks 1, 2 of 3 did not come"));
+}
+
 TEST_CASE("ranks that do not come are named") {
   set_library_path(SCCL_LIBRARY_PATH);
   SharedRendezvous rendezvous;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 
 #include "library.h"
 
@@ -23,35 +22,6 @@ void count_fork() { forks.fetch_add(1, std::memory_order_relaxed); }
 void watch_forks() {
   static const int registered = ::pthread_atfork(nullptr, nullptr, count_fork);
   (void)registered;
-}
-
-std::string random_name() {
-  std::random_device device;
-  std::string name;
-  for (int i = 0; i < 4; ++i) {
-    char digits[9];
-    std::snprintf(digits, sizeof digits, "%08x", device());
-    name += digits;
-  }
-  return name;
-}
-
-std::string rank_key(int rank) { return "sccl/rank/" + std::to_string(rank); }
-
-std::string list_of(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  return text;
-}
-
-[[noreturn]] void fail_missing(Rendezvous& rendezvous, int ranks, Milliseconds timeout, const std::string& name) {
-  std::vector<int> missing;
-  for (int rank = 0; rank < ranks; ++rank)
-    if (!rendezvous.wait({rank_key(rank)}, Milliseconds(1))) missing.push_back(rank);
-  throw Failure(FailureKind::timeout,
-                "Timed out waiting " + std::to_string(timeout.count()) + "ms for the ranks of group " + name + ": " +
-                    (missing.empty() ? "some rank" : list_of(missing)) + " of " + std::to_string(ranks) +
-                    " did not come: start all ranks, or raise the timeout of init_process_group or new_group");
 }
 
 FailureKind kind_of(int result) {
@@ -88,35 +58,23 @@ std::unique_ptr<Group> Group::create(Rendezvous& rendezvous, int rank, int ranks
                                      const std::string& name) {
   watch_forks();
   const Library& sccl = library();
-  const auto began = Clock::now();
-  const std::string meeting_key = "sccl/meeting";
-  ncclUniqueId id;
-  std::string nonce;
-  if (rank == 0) {
+  const auto make_id = [&] {
+    ncclUniqueId id;
     if (const int result = sccl.GetUniqueId(&id); result != 0) throw Failure(kind_of(result), library_text(result));
-    nonce = random_name();
-    rendezvous.set(meeting_key, std::string(id.internal, sizeof id.internal) + nonce);
-  } else {
-    rendezvous.set(rank_key(rank), "1");
-    if (!rendezvous.wait({meeting_key}, timeout)) fail_missing(rendezvous, ranks, timeout, name);
-    const std::string meeting = rendezvous.get(meeting_key);
-    if (meeting.size() <= sizeof id.internal)
-      throw Failure(FailureKind::system,
-                    "the store holds something else under " + meeting_key + ": use a store of its own for each group");
-    std::memcpy(id.internal, meeting.data(), sizeof id.internal);
-    nonce = meeting.substr(sizeof id.internal);
-  }
-  auto messages = std::make_unique<Messages>("sccl-" + nonce, rank, ranks);
-  if (rank == 0) rendezvous.set(rank_key(0), "1");
-  std::vector<std::string> all;
-  for (int other = 0; other < ranks; ++other) all.push_back(rank_key(other));
-  const auto spent = std::chrono::duration_cast<Milliseconds>(Clock::now() - began);
-  if (!rendezvous.wait(all, std::max(Milliseconds(1), timeout - spent))) fail_missing(rendezvous, ranks, timeout, name);
+    return std::string(id.internal, sizeof id.internal);
+  };
+  std::unique_ptr<Messages> messages;
+  const auto listen = [&](const std::string& nonce) {
+    messages = std::make_unique<Messages>("sccl-" + nonce, rank, ranks);
+  };
+  const Invited invited = meet(rendezvous, rank, ranks, timeout, name, make_id, listen);
+  ncclUniqueId id;
+  std::memcpy(id.internal, invited.invitation.data(), std::min(sizeof id.internal, invited.invitation.size()));
   ncclComm* communicator = nullptr;
   if (const int result = sccl.CommInitRank(&communicator, ranks, id, rank); result != 0)
     throw Failure(kind_of(result),
                   "group " + name + " cannot be made on rank " + std::to_string(rank) + ": " + library_text(result));
-  std::unique_ptr<Group> group(new Group(communicator, rank, ranks, nonce, name));
+  std::unique_ptr<Group> group(new Group(communicator, rank, ranks, invited.name, name));
   group->messages_ = std::move(messages);
   return group;
 }

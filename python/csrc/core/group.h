@@ -12,6 +12,7 @@
 
 #include "elements.h"
 #include "failure.h"
+#include "meeting.h"
 #include "messages.h"
 #include "queue.h"
 #include "watchdog.h"
@@ -19,18 +20,6 @@
 struct ncclComm;
 
 namespace sccl_torch {
-
-using Milliseconds = std::chrono::milliseconds;
-
-// Where ranks find each other: PyTorch's Store, behind the three things that are needed of it.
-class Rendezvous {
- public:
-  virtual ~Rendezvous() = default;
-  virtual void set(const std::string& key, const std::string& value) = 0;
-  virtual std::string get(const std::string& key) = 0;
-  // False: not all of them were there in time.
-  virtual bool wait(const std::vector<std::string>& keys, Milliseconds patience) = 0;
-};
 
 // A call as errors tell it. The sizes must live as long as the call.
 struct Call {

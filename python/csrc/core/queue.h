@@ -34,9 +34,9 @@ class Queue {
   // Runs the job here and now if it is the next and nothing runs. False: it runs elsewhere, or has run.
   bool run_if_next(const std::shared_ptr<Job>& job);
 
-  // Whether the calling thread runs a job of this queue just now. What a job's end sets off, as a callback of its future,
-  // may make the next call and wait for it: that call runs at once, since the thread would wait for itself. It comes before
-  // all that is queued, at every rank alike.
+  // Whether the calling thread runs a job of this queue just now. What a job's end sets off, as a callback of its
+  // future, may make the next call and wait for it: that call runs at once, since the thread would wait for itself. It
+  // comes before all that is queued, at every rank alike.
   bool runs_here() const { return runner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
   // Whether the calling thread is the queue's own.
@@ -55,7 +55,8 @@ class Queue {
   bool busy_ = false;
   bool ending_ = false;
   bool started_ = false;
-  // Who runs a job. Relaxed: only the thread itself asks whether it is the one, and it wrote that, or somebody else's name.
+  // Who runs a job. Relaxed: only the thread itself asks whether it is the one, and it wrote that, or somebody else's
+  // name.
   std::atomic<std::thread::id> runner_{};
   std::thread thread_;
 };
