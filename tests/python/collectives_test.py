@@ -228,6 +228,39 @@ def test_asynchronous_calls_run_in_order_and_have_futures():
     testing.values(testing.run(asynchronous, 3))
 
 
+def several_tensors(rank, ranks):
+    """Tensors of one rank in a list take part as if each were a rank's; those of a coalesced call do not."""
+    from torch.distributed.distributed_c10d import _get_default_group
+    group = _get_default_group()
+    backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+    pair = [torch.full((3,), 2.0 * rank), torch.full((3,), 2.0 * rank + 1)]
+    backend.allreduce(pair).wait()
+    total = float(sum(range(2 * ranks)))
+    for tensor in pair:
+        equal(tensor, torch.full((3,), total), "all_reduce of two tensors")
+    options = dist.BroadcastOptions()
+    options.rootRank, options.rootTensor = 1, 1
+    pair = [torch.full((3,), 2.0 * rank), torch.full((3,), 2.0 * rank + 1)]
+    backend.broadcast(pair, options).wait()
+    for tensor in pair:
+        equal(tensor, torch.full((3,), 3.0), "broadcast of two tensors")
+    pair = [torch.full((3,), 2.0 * rank), torch.full((3,), 2.0 * rank + 1)]
+    lists = [[torch.empty(3) for _ in range(2 * ranks)] for _ in pair]
+    backend.allgather(lists, pair).wait()
+    for tensors in lists:
+        for index, tensor in enumerate(tensors):
+            equal(tensor, torch.full((3,), float(index)), "all_gather of two tensors")
+    for count in (5, 100000):  # one that travels with others, one that travels alone
+        twice = [torch.full((count,), float(rank + 1))] * 2 + [torch.ones(count // 2)]
+        dist.all_reduce_coalesced(twice)
+        equal(twice[0], torch.full((count,), ranks * (ranks + 1) / 2), "a tensor twice in a list")
+        equal(twice[2], torch.full((count // 2,), float(ranks)), "coalesced")
+
+
+def test_several_tensors_of_a_rank():
+    testing.values(testing.run(several_tensors, 3))
+
+
 def callbacks(rank, ranks):
     """What a callback calls and waits for runs before what is queued behind it, at every rank."""
     order = []

@@ -164,10 +164,15 @@ def wrong_arguments(rank, ranks):
     texts = []
     meta = torch.empty(3, device="meta")
     from torch.distributed.distributed_c10d import _get_default_group
-    for call in (lambda: _get_default_group().allreduce([meta]),
+    group = _get_default_group()  # since 2.1 it asks no backend about such tensors; the backend itself is asked here
+    backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+    beyond = dist.BroadcastOptions()
+    beyond.rootRank = ranks
+    for call in (lambda: backend.allreduce([meta]),
                  lambda: dist.all_gather([torch.empty(3)], torch.empty(3)),
                  lambda: dist.all_reduce(torch.ones(3), op=dist.ReduceOp.BAND),
-                 lambda: dist.all_to_all_single(torch.empty(ranks + 1), torch.empty(ranks + 1))):
+                 lambda: dist.all_to_all_single(torch.empty(ranks + 1), torch.empty(ranks + 1)),
+                 lambda: backend.broadcast([torch.empty(1)], beyond)):
         try:
             call()
             texts.append("nothing was raised")
@@ -181,6 +186,7 @@ def test_wrong_arguments_are_refused():
         assert all(text != "nothing was raised" for text in texts), texts
         assert "2 ranks" in texts[1], texts[1]
         assert "BAND is not defined for float32" in texts[2], texts[2]
+        assert "invalid root rank: 2, ranks are 0 to 1" in texts[4], texts[4]
 
 
 def test_a_library_that_is_not_found_is_one_line_with_the_remedy():

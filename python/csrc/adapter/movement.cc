@@ -23,13 +23,6 @@ void put_all_back(const Tensors& tensors, const Tensors& places) {
   for (std::size_t i = 0; i < tensors.size(); ++i) put_back(tensors[i], places[i]);
 }
 
-void require_list(const Tensors& list, int ranks, const char* call) {
-  if (list.size() != static_cast<std::size_t>(ranks))
-    throw Failure(FailureKind::usage, std::string(call) + " was given a list of " + std::to_string(list.size()) +
-                                          " tensors for " + std::to_string(ranks) + " ranks: give one tensor for each");
-  require_dense(list, call);
-}
-
 // All ranks hold the same list of sizes, so all of them take the same way.
 void gather_to_all(Group& group, const Tensors& outputs, const at::Tensor& input, std::chrono::milliseconds timeout) {
   const at::Tensor from = dense(input);
@@ -46,15 +39,21 @@ void gather_to_all(Group& group, const Tensors& outputs, const at::Tensor& input
     const_cast<at::Tensor&>(outputs[rank]).copy_(flat[static_cast<std::int64_t>(rank)].view(outputs[rank].sizes()));
 }
 
+// Parts of other ranks may have other sizes, the rank's own not.
 void check_gathered(const Tensors& outputs, const at::Tensor& input, int rank, int ranks, const char* call) {
-  require_list(outputs, ranks, call);
+  require_list(outputs, ranks, call, "output");
   require_dense(input, call);
   for (const at::Tensor& output : outputs) require_type(output, input, call);
-  const at::Tensor& own = outputs[static_cast<std::size_t>(rank)];
-  if (own.numel() != input.numel())
-    throw Failure(FailureKind::usage, std::string(call) + " was given an input of " + std::to_string(input.numel()) +
-                                          " elements, but " + std::to_string(own.numel()) +
-                                          " for it in the list of outputs: make the sizes equal");
+  require_size(outputs[static_cast<std::size_t>(rank)], input, call);
+}
+
+// A list of one tensor for each rank, all as `model` is.
+void require_parts(const Tensors& list, const at::Tensor& model, int ranks, const char* call, const char* which) {
+  require_list(list, ranks, call, which);
+  for (const at::Tensor& part : list) {
+    require_type(part, model, call);
+    require_size(part, model, call);
+  }
 }
 
 void check_flat(const at::Tensor& output, const at::Tensor& input, int ranks, const char* call) {
@@ -106,13 +105,51 @@ std::vector<Part> split_parts(const at::Tensor& tensor, const std::vector<std::i
 
 WorkPointer ProcessGroupSccl::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                         const c10d::AllgatherOptions& options) {
-  const at::Tensor input = only(inputs, "all_gather");
-  if (outputs.size() != 1) throw Failure(FailureKind::usage, "all_gather takes one list of outputs of each rank");
-  const Tensors list = outputs.front();
-  check_gathered(list, input, getRank(), getSize(), "all_gather");
+  constexpr const char* kCall = "all_gather";
+  if (inputs.empty()) refuse(kCall, "requires non-empty input tensor list");
+  if (inputs.size() != outputs.size()) refuse(kCall, "requires input/output tensor lists to have the same length");
+  for (const Tensors& list : outputs)
+    if (list.size() != static_cast<std::size_t>(getSize()) * inputs.size())
+      refuse(kCall, "invalid output tensor list: " + std::to_string(list.size()) +
+                        " tensors, not one for each input of " + std::to_string(getSize()) + " ranks");
   const auto timeout = timeout_of(options.timeout);
+  if (inputs.size() > 1) return gather_several(outputs, inputs, options, timeout);
+  const at::Tensor input = inputs.front();
+  const Tensors list = outputs.front();
+  check_gathered(list, input, getRank(), getSize(), kCall);
   return submit(c10d::OpType::ALLGATHER, "all_gather", options, inputs, list,
                 [group = group_, list, input, timeout] { gather_to_all(*group, list, input, timeout); });
+}
+
+// Several inputs of each rank, as if each were a rank's: every list of outputs gets all inputs of all ranks.
+WorkPointer ProcessGroupSccl::gather_several(const std::vector<Tensors>& outputs, const Tensors& inputs,
+                                             const c10d::AllgatherOptions& options, std::chrono::milliseconds timeout) {
+  require_alike(inputs, "all_gather");
+  require_dense(inputs, "all_gather");
+  Tensors all;
+  for (const Tensors& list : outputs) {
+    require_dense(list, "all_gather");
+    for (const at::Tensor& output : list) {
+      require_type(output, inputs.front(), "all_gather");
+      require_size(output, inputs.front(), "all_gather");
+    }
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  const auto gather = [group = group_, outputs, inputs, timeout] {
+    Tensors flat;
+    for (const at::Tensor& input : inputs) flat.push_back(input.reshape({-1}));
+    const at::Tensor mine = at::cat(flat);
+    const std::int64_t count = inputs.front().numel();
+    const at::Tensor place = at::empty({mine.numel() * group->ranks()}, mine.options());
+    gather_flat(*group, place, mine, timeout);
+    for (const Tensors& list : outputs)
+      for (std::size_t i = 0; i < list.size(); ++i)
+        const_cast<at::Tensor&>(list[i]).copy_(
+            place.narrow(0, static_cast<std::int64_t>(i) * count, count).view(list[i].sizes()));
+  };
+  WorkPointer work = submit(c10d::OpType::ALLGATHER, "all_gather", options, inputs, all, gather);
+  static_cast<CallWork&>(*work).set_lists(outputs);
+  return work;
 }
 
 WorkPointer ProcessGroupSccl::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -125,17 +162,22 @@ WorkPointer ProcessGroupSccl::_allgather_base(at::Tensor& output, at::Tensor& in
 
 WorkPointer ProcessGroupSccl::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                                                   const c10d::AllgatherOptions& options) {
+  constexpr const char* kCall = "all_gather_coalesced";
   if (outputs.size() != static_cast<std::size_t>(getSize()))
-    throw Failure(FailureKind::usage, "all_gather_coalesced takes a list of outputs for each rank");
+    refuse(kCall, "output lists should be equal to world size, one list for each rank");
   std::vector<Tensors> lists(inputs.size());
   for (const Tensors& of_rank : outputs) {
-    if (of_rank.size() != inputs.size())
-      throw Failure(FailureKind::usage, "all_gather_coalesced takes as many outputs of a rank as there are inputs");
-    for (std::size_t i = 0; i < inputs.size(); ++i) lists[i].push_back(of_rank[i]);
+    if (of_rank.size() != inputs.size()) refuse(kCall, "a list of outputs has another length than the list of inputs");
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (of_rank[i].numel() != inputs[i].numel())
+        refuse(kCall, "invalid size of output tensor at index " + std::to_string(i));
+      require_type(of_rank[i], inputs[i], kCall, " at index " + std::to_string(i));
+      lists[i].push_back(of_rank[i]);
+    }
   }
   Tensors all;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_gathered(lists[i], inputs[i], getRank(), getSize(), "all_gather_coalesced");
+    check_gathered(lists[i], inputs[i], getRank(), getSize(), kCall);
     all.insert(all.end(), lists[i].begin(), lists[i].end());
   }
   const auto timeout = timeout_of(options.timeout);
@@ -160,15 +202,18 @@ WorkPointer ProcessGroupSccl::allgather_into_tensor_coalesced(Tensors& outputs, 
 
 WorkPointer ProcessGroupSccl::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                                      const c10d::GatherOptions& options) {
-  const at::Tensor input = only(inputs, "gather");
+  const std::int64_t root = options.rootRank;
+  require_root(root, getSize(), "gather");
+  require_single(inputs, "gather", "a single-element input tensor list");
+  const at::Tensor input = inputs.front();
   require_dense(input, "gather");
-  const int root = static_cast<int>(options.rootRank);
   const bool is_root = getRank() == root;
-  if (is_root ? outputs.size() != 1 : !outputs.empty())
-    throw Failure(FailureKind::usage,
-                  is_root ? "gather: the root gives a list of outputs" : "gather: only the root gives outputs");
+  if (is_root)
+    require_single(outputs, "gather", "a single-element output list");
+  else if (!outputs.empty())
+    refuse("gather", "requires empty output on non-root");
   const Tensors list = is_root ? outputs.front() : Tensors();
-  if (is_root) check_gathered(list, input, root, getSize(), "gather");
+  if (is_root) require_parts(list, input, getSize(), "gather", "output");
   const auto timeout = timeout_of(options.timeout);
   return submit(c10d::OpType::GATHER, "gather", options, inputs, list, [group = group_, list, input, root, timeout] {
     const at::Tensor from = dense(input);
@@ -183,7 +228,8 @@ WorkPointer ProcessGroupSccl::gather(std::vector<Tensors>& outputs, Tensors& inp
 WorkPointer ProcessGroupSccl::gather_into_tensor(at::Tensor& output, at::Tensor& input,
                                                  const c10d::GatherOptions& options) {
   require_dense(input, "gather_into_tensor");
-  const int root = static_cast<int>(options.rootRank);
+  const std::int64_t root = options.rootRank;
+  require_root(root, getSize(), "gather_into_tensor");
   if (getRank() == root) check_flat(output, input, getSize(), "gather_into_tensor");
   const auto timeout = timeout_of(options.timeout);
   return submit(
@@ -193,7 +239,7 @@ WorkPointer ProcessGroupSccl::gather_into_tensor(at::Tensor& output, at::Tensor&
         sent[static_cast<std::size_t>(root)] = part_of(from);
         std::vector<Part> received;
         at::Tensor place;
-        if (group->rank() == root) {
+        if (group->rank() == static_cast<int>(root)) {
           place = dense_place(output);
           for (int rank = 0; rank < group->ranks(); ++rank)
             received.push_back({static_cast<char*>(place.data_ptr()) + static_cast<std::size_t>(rank) * bytes_of(from),
@@ -206,15 +252,18 @@ WorkPointer ProcessGroupSccl::gather_into_tensor(at::Tensor& output, at::Tensor&
 
 WorkPointer ProcessGroupSccl::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                       const c10d::ScatterOptions& options) {
-  const at::Tensor output = only(outputs, "scatter");
+  const std::int64_t root = options.rootRank;
+  require_root(root, getSize(), "scatter");
+  require_single(outputs, "scatter", "a single-element output tensor list");
+  const at::Tensor output = outputs.front();
   require_dense(output, "scatter");
-  const int root = static_cast<int>(options.rootRank);
   const bool is_root = getRank() == root;
-  if (is_root ? inputs.size() != 1 : !inputs.empty())
-    throw Failure(FailureKind::usage,
-                  is_root ? "scatter: the root gives a list of inputs" : "scatter: only the root gives inputs");
+  if (is_root)
+    require_single(inputs, "scatter", "a single-element input list");
+  else if (!inputs.empty())
+    refuse("scatter", "requires empty input on non-root");
   const Tensors list = is_root ? inputs.front() : Tensors();
-  if (is_root) check_gathered(list, output, root, getSize(), "scatter");
+  if (is_root) require_parts(list, output, getSize(), "scatter", "input");
   const auto timeout = timeout_of(options.timeout);
   return submit(c10d::OpType::SCATTER, "scatter", options, is_root ? list : outputs, outputs,
                 [group = group_, list, output, root, timeout] {
@@ -250,8 +299,8 @@ WorkPointer ProcessGroupSccl::alltoall_base(at::Tensor& output, at::Tensor& inpu
 }
 
 WorkPointer ProcessGroupSccl::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  require_list(outputs, getSize(), "all_to_all");
-  require_list(inputs, getSize(), "all_to_all");
+  require_list(outputs, getSize(), "all_to_all", "output");
+  require_list(inputs, getSize(), "all_to_all", "input");
   const auto timeout = timeout_of(options.timeout);
   return submit(c10d::OpType::ALLTOALL, "all_to_all", options, inputs, outputs,
                 [group = group_, outputs, inputs, timeout] {
@@ -281,7 +330,8 @@ void ProcessGroupSccl::monitoredBarrier(const c10d::BarrierOptions& options, boo
 // -- point to point --
 
 WorkPointer ProcessGroupSccl::send(Tensors& tensors, int destination, int tag) {
-  const at::Tensor tensor = only(tensors, "send");
+  require_single(tensors, "send", "a single-element tensor list");
+  const at::Tensor tensor = tensors.front();
   require_dense(tensor, "send");
   group_->check_usable();
   if (destination < 0 || destination >= getSize() || tag < 0)
@@ -298,7 +348,8 @@ WorkPointer ProcessGroupSccl::send(Tensors& tensors, int destination, int tag) {
 
 WorkPointer ProcessGroupSccl::receive_from(Tensors& tensors, int source, int tag, c10d::OpType type,
                                            const char* title) {
-  const at::Tensor tensor = only(tensors, "recv");
+  require_single(tensors, "recv", "a single-element tensor list");
+  const at::Tensor tensor = tensors.front();
   require_dense(tensor, "recv");
   group_->check_usable();
   if (source < kAnySource || source >= getSize() || tag < 0)

@@ -65,6 +65,84 @@ void all_reduce_tensor(Group& group, const at::Tensor& tensor, const c10d::Reduc
   });
 }
 
+// Every tensor of the list gets the value of `place`.
+void put_all(const Tensors& tensors, const at::Tensor& place) {
+  for (const at::Tensor& tensor : tensors) put_back(tensor, place);
+}
+
+// What a rank contributes that gives several tensors: their combination, in memory of its own.
+at::Tensor combined(const Tensors& tensors, const c10d::ReduceOp& op) {
+  at::Tensor all = tensors.front().clone(at::MemoryFormat::Contiguous);
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const at::Tensor& next = tensors[i];
+    switch (operation_of(op)) {
+      case Operation::sum:
+      case Operation::avg:
+        all = at::add(all, next);
+        break;
+      case Operation::product:
+        all = at::mul(all, next);
+        break;
+      case Operation::min:
+        all = at::minimum(all, next);
+        break;
+      case Operation::max:
+        all = at::maximum(all, next);
+        break;
+      case Operation::band:
+        all = at::bitwise_and(all, next);
+        break;
+      case Operation::bor:
+        all = at::bitwise_or(all, next);
+        break;
+      case Operation::bxor:
+        all = at::bitwise_xor(all, next);
+        break;
+    }
+  }
+  if (operation_of(op) == Operation::avg) all = at::div(all, static_cast<std::int64_t>(tensors.size()));
+  return all.to(tensors.front().scalar_type());
+}
+
+// Tensors of one type: short ones travel in one call, since a call costs more than a copy of them; each long one in its
+// own, in place. By sizes alone, so that all ranks do the same. A tensor may be in the list twice: what is contributed
+// is what it was before the call.
+void all_reduce_together(Group& group, const Tensors& tensors, const c10d::ReduceOp& op,
+                         std::chrono::milliseconds timeout) {
+  constexpr std::size_t kShortBytes = 256 << 10;
+  Tensors short_ones;
+  Tensors long_ones;
+  Tensors long_places;
+  for (const at::Tensor& tensor : tensors) {
+    if (bytes_of(tensor) <= kShortBytes) {
+      short_ones.push_back(tensor);
+      continue;
+    }
+    const bool again = std::any_of(long_ones.begin(), long_ones.end(), [&](const at::Tensor& other) {
+      return other.storage().data() == tensor.storage().data();
+    });
+    long_ones.push_back(tensor);
+    long_places.push_back(again ? tensor.clone() : tensor);
+  }
+  if (short_ones.size() == 1) {
+    all_reduce_tensor(group, short_ones.front(), op, timeout);
+  } else if (!short_ones.empty()) {
+    Tensors flat;
+    for (const at::Tensor& tensor : short_ones) flat.push_back(tensor.reshape({-1}));
+    const at::Tensor place = at::cat(flat);
+    all_reduce_tensor(group, place, op, timeout);
+    std::int64_t offset = 0;
+    for (const at::Tensor& tensor : short_ones) {
+      const_cast<at::Tensor&>(tensor).copy_(place.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+      offset += tensor.numel();
+    }
+  }
+  for (std::size_t i = 0; i < long_ones.size(); ++i) {
+    all_reduce_tensor(group, long_places[i], op, timeout);
+    put_back(long_ones[i], long_places[i]);
+  }
+}
+
 // Ranks may have different numbers of entries: all of them gather all entries, and add.
 void all_reduce_sparse(Group& group, const at::Tensor& tensor, std::chrono::milliseconds timeout) {
   const at::Tensor mine = tensor.coalesce();
@@ -164,49 +242,76 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupSccl::split(const c10::intrusive_p
 #endif
 
 WorkPointer ProcessGroupSccl::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  const at::Tensor tensor = only(tensors, "broadcast");
-  require_dense(tensor, "broadcast");
-  const int root = static_cast<int>(options.rootRank);
+  const std::int64_t root = options.rootRank;
+  require_root(root, getSize(), "broadcast");
+  require_root_tensor(options.rootTensor, tensors, "broadcast");
+  require_alike(tensors, "broadcast");
+  require_dense(tensors, "broadcast");
+  const at::Tensor tensor = tensors[static_cast<std::size_t>(options.rootTensor)];
   const auto timeout = timeout_of(options.timeout);
-  return submit(
-      c10d::OpType::BROADCAST, "broadcast", options, tensors, tensors, [group = group_, tensor, root, timeout] {
-        const at::Tensor place = dense(tensor);
-        sccl_torch::broadcast(*group, call_of("broadcast", place, timeout), place.data_ptr(), bytes_of(place), root);
-        put_back(tensor, place);
-      });
-}
-
-WorkPointer ProcessGroupSccl::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  const at::Tensor tensor = only(tensors, "all_reduce");
-  if (tensor.defined() && tensor.layout() == at::kSparse) return allreduce_sparse(tensors, options);
-  require_dense(tensor, "all_reduce");
-  const auto timeout = timeout_of(options.timeout);
-  return submit(
-      c10d::OpType::ALLREDUCE, "all_reduce", options, tensors, tensors,
-      [group = group_, tensor, op = options.reduceOp, timeout] { all_reduce_tensor(*group, tensor, op, timeout); });
-}
-
-WorkPointer ProcessGroupSccl::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  const at::Tensor tensor = only(tensors, "all_reduce");
-  require_host(tensor, "all_reduce");
-  if (options.reduceOp.op_ != c10d::ReduceOp::SUM)
-    throw Failure(FailureKind::usage, "all_reduce of sparse tensors only adds: use SUM, or to_dense()");
-  const auto timeout = timeout_of(options.timeout);
-  return submit(c10d::OpType::ALLREDUCE, "sparse_all_reduce", options, tensors, tensors,
-                [group = group_, tensor, timeout] { all_reduce_sparse(*group, tensor, timeout); });
-}
-
-WorkPointer ProcessGroupSccl::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  require_dense(tensors, "all_reduce_coalesced");
-  const auto timeout = timeout_of(options.timeout);
-  return submit(c10d::OpType::ALLREDUCE_COALESCED, "all_reduce", options, tensors, tensors,
-                [group = group_, tensors, op = options.reduceOp, timeout] {
-                  for (const at::Tensor& tensor : tensors) all_reduce_tensor(*group, tensor, op, timeout);
+  return submit(c10d::OpType::BROADCAST, "broadcast", options, tensors, tensors,
+                [group = group_, tensors, tensor, root, timeout] {
+                  const at::Tensor place = dense(tensor);
+                  sccl_torch::broadcast(*group, call_of("broadcast", place, timeout), place.data_ptr(), bytes_of(place),
+                                        static_cast<int>(root));
+                  put_all(tensors, place);
                 });
 }
 
+WorkPointer ProcessGroupSccl::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  require_alike(tensors, "all_reduce");
+  if (tensors.front().layout() == at::kSparse) return allreduce_sparse(tensors, options);
+  require_dense(tensors, "all_reduce");
+  const auto timeout = timeout_of(options.timeout);
+  if (tensors.size() > 1)
+    return submit(c10d::OpType::ALLREDUCE, "all_reduce", options, tensors, tensors,
+                  [group = group_, tensors, op = options.reduceOp, timeout] {
+                    const at::Tensor place = combined(tensors, op);
+                    all_reduce_tensor(*group, place, op, timeout);
+                    put_all(tensors, place);
+                  });
+  return submit(c10d::OpType::ALLREDUCE, "all_reduce", options, tensors, tensors,
+                [group = group_, tensor = tensors.front(), op = options.reduceOp, timeout] {
+                  all_reduce_tensor(*group, tensor, op, timeout);
+                });
+}
+
+WorkPointer ProcessGroupSccl::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  require_alike(tensors, "all_reduce");
+  if (options.reduceOp.op_ != c10d::ReduceOp::SUM)
+    refuse("all_reduce", "unsupported reduction operation: sparse tensors are only added, use SUM or to_dense()");
+  const auto timeout = timeout_of(options.timeout);
+  return submit(c10d::OpType::ALLREDUCE, "sparse_all_reduce", options, tensors, tensors,
+                [group = group_, tensors, timeout] {
+                  at::Tensor sum = tensors.front().clone();
+                  for (std::size_t i = 1; i < tensors.size(); ++i) sum = sum + tensors[i];
+                  all_reduce_sparse(*group, sum, timeout);
+                  put_all(tensors, sum);
+                });
+}
+
+WorkPointer ProcessGroupSccl::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  if (tensors.empty()) refuse("all_reduce_coalesced", "requires non-empty tensor list");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    require_host(tensors[i], "all_reduce_coalesced");
+    if (tensors[i].layout() != tensors.front().layout())
+      refuse("all_reduce_coalesced", "invalid tensor layout at index " + std::to_string(i) + ": make them all dense");
+    if (tensors[i].scalar_type() != tensors.front().scalar_type())
+      refuse("all_reduce_coalesced", "tensors must all have the same type: the one at index " + std::to_string(i) +
+                                         " is of " + c10::toString(tensors[i].scalar_type()));
+    require_dense(tensors[i], "all_reduce_coalesced");
+  }
+  const auto timeout = timeout_of(options.timeout);
+  return submit(
+      c10d::OpType::ALLREDUCE_COALESCED, "all_reduce", options, tensors, tensors,
+      [group = group_, tensors, op = options.reduceOp, timeout] { all_reduce_together(*group, tensors, op, timeout); });
+}
+
 WorkPointer ProcessGroupSccl::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  const at::Tensor tensor = only(tensors, "reduce");
+  require_root(options.rootRank, getSize(), "reduce");
+  require_root_tensor(options.rootTensor, tensors, "reduce");
+  require_single(tensors, "reduce", "a single-element tensor list");
+  const at::Tensor tensor = tensors.front();
   require_dense(tensor, "reduce");
   const int root = static_cast<int>(options.rootRank);
   const auto timeout = timeout_of(options.timeout);
@@ -273,13 +378,12 @@ WorkPointer ProcessGroupSccl::reduce_scatter_tensor_coalesced(Tensors& outputs, 
 
 WorkPointer ProcessGroupSccl::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                              const c10d::ReduceScatterOptions& options) {
-  const at::Tensor output = only(outputs, "reduce_scatter");
-  require_dense(output, "reduce_scatter");
-  if (inputs.size() != 1 || inputs.front().size() != static_cast<std::size_t>(getSize()))
-    throw Failure(FailureKind::usage,
-                  "reduce_scatter takes a list of one tensor for each of " + std::to_string(getSize()) + " ranks");
+  require_single(outputs, "reduce_scatter", "a single-element output tensor list");
+  require_single(inputs, "reduce_scatter", "a single-element input list");
+  const at::Tensor output = outputs.front();
   const Tensors parts = inputs.front();
-  require_dense(parts, "reduce_scatter");
+  require_dense(output, "reduce_scatter");
+  require_list(parts, getSize(), "reduce_scatter", "input");
   for (const at::Tensor& part : parts) require_type(part, output, "reduce_scatter");
   const auto timeout = timeout_of(options.timeout);
   return submit(c10d::OpType::REDUCE_SCATTER, "reduce_scatter", options, parts, outputs,

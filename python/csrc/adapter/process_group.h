@@ -71,6 +71,8 @@ class ProcessGroupSccl : public BackendBase {
   template <typename CallOptions, typename Body>
   WorkPointer submit(c10d::OpType type, const char* title, const CallOptions& options, const Tensors& inputs,
                      Tensors outputs, Body body);
+  WorkPointer gather_several(const std::vector<Tensors>& outputs, const Tensors& inputs,
+                             const c10d::AllgatherOptions& options, std::chrono::milliseconds timeout);
   WorkPointer receive_from(Tensors& tensors, int source, int tag, c10d::OpType type, const char* title);
 
   const std::string name_;

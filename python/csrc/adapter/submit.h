@@ -1,5 +1,5 @@
-// How a method's work comes to run: here and now where the caller waits for it or is itself a job of the queue, else in the
-// group's queue.
+// How a method's work comes to run: here and now where the caller waits for it or is itself a job of the queue, else in
+// the group's queue.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "checks.h"
 #include "process_group.h"
 
 namespace sccl_torch {

@@ -44,39 +44,6 @@ inline Element quick_element_of(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat ? Element::float32 : element_of(tensor.scalar_type());
 }
 
-inline void require_host(const at::Tensor& tensor, const char* call) {
-  if (!tensor.defined())
-    throw Failure(FailureKind::usage, std::string(call) + " was given an undefined tensor: pass one");
-  if (tensor.device().type() != at::kCPU)
-    throw Failure(FailureKind::usage, std::string(call) + " was given a tensor on " + tensor.device().str() +
-                                          ", but this group serves the cpu: move the tensor, or make the group with "
-                                          "init_process_group(\"cpu:sccl,cuda:nccl\") and preload libsccl");
-}
-
-inline void require_dense(const at::Tensor& tensor, const char* call) {
-  require_host(tensor, call);
-  if (tensor.layout() != at::kStrided)
-    throw Failure(FailureKind::usage, std::string(call) + " was given a sparse tensor: only all_reduce takes one");
-}
-
-inline void require_dense(const std::vector<at::Tensor>& tensors, const char* call) {
-  for (const at::Tensor& tensor : tensors) require_dense(tensor, call);
-}
-
-inline void require_type(const at::Tensor& tensor, const at::Tensor& model, const char* call) {
-  if (tensor.scalar_type() != model.scalar_type())
-    throw Failure(FailureKind::usage, std::string(call) + " was given tensors of " +
-                                          c10::toString(model.scalar_type()) + " and " +
-                                          c10::toString(tensor.scalar_type()) + ": make their types equal");
-}
-
-inline const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* call) {
-  if (tensors.size() != 1)
-    throw Failure(FailureKind::usage, std::string(call) + " takes one tensor of each rank, not " +
-                                          std::to_string(tensors.size()) + ": call it once for each");
-  return tensors.front();
-}
-
 inline std::size_t bytes_of(const at::Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
 }

@@ -21,6 +21,9 @@ class CallWork : public c10d::Work {
         group_(std::move(group)),
         outputs_(std::move(outputs)) {}
 
+  // For a future that holds a list of outputs for each input; others hold one list.
+  void set_lists(std::vector<std::vector<at::Tensor>> lists) { lists_ = std::move(lists); }
+
   void set_job(std::shared_ptr<Queue::Job> job) { job_ = std::move(job); }
 
   // Once, from any thread.
@@ -73,13 +76,14 @@ class CallWork : public c10d::Work {
     if (error)
       future.setError(error);
     else
-      future.markCompleted(c10::IValue(outputs_));
+      future.markCompleted(lists_.empty() ? c10::IValue(outputs_) : c10::IValue(lists_));
   }
 
   const std::shared_ptr<Group> group_;
 
  private:
   std::vector<at::Tensor> outputs_;
+  std::vector<std::vector<at::Tensor>> lists_;
   std::shared_ptr<Queue::Job> job_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::mutex mark_mutex_;
