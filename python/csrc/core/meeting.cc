@@ -16,35 +16,28 @@ using Keys = std::vector<std::string>;
 constexpr std::size_t kWordDigits = 32;
 constexpr Milliseconds kFirstSlice{20};  // until what was read is read again: only old words make anybody wait so long
 constexpr Milliseconds kLongestSlice{500};
+constexpr Milliseconds kLongestPause{50};
 const char* const kInvitationKey = "sccl/invitation";
 
 std::string word_key(int rank) { return "sccl/word/" + std::to_string(rank); }
-std::string answer_key(const std::string& round, int rank) {
-  return "sccl/answer/" + round + "/" + std::to_string(rank);
-}
-std::string go_key(const std::string& round) { return "sccl/go/" + round; }
-
-template <typename KeyOf>
-Keys keys_of(int ranks, KeyOf&& key_of) {
-  Keys keys;
-  for (int rank = 0; rank < ranks; ++rank) keys.push_back(key_of(rank));
-  return keys;
+// Of this rank 0 to this rank: an answer to an earlier one, or of an earlier one, has another key.
+std::string answer_key(const std::string& name, int rank, const std::string& word) {
+  return "sccl/answer/" + name + "/" + std::to_string(rank) + "/" + word;
 }
 
-// What is written under kInvitationKey: the attempt's name, the words in order of ranks, the invitation.
+// What is written under kInvitationKey: the words in order of ranks, the invitation.
 struct Round {
-  std::string name;
   std::string words;
   std::string invitation;
 
-  std::string text() const { return name + words + invitation; }
+  std::string text() const { return words + invitation; }
   static Round of(const std::string& text, int ranks) {
     const std::size_t words = kWordDigits * static_cast<std::size_t>(ranks);
-    if (text.size() < kWordDigits + words) return {};  // of an attempt with fewer ranks
-    return {text.substr(0, kWordDigits), text.substr(kWordDigits, words), text.substr(kWordDigits + words)};
+    if (text.size() < words) return {};  // of an attempt with fewer ranks
+    return {text.substr(0, words), text.substr(words)};
   }
   bool invites(int rank, const std::string& word) const {
-    return !name.empty() && words.compare(kWordDigits * static_cast<std::size_t>(rank), kWordDigits, word) == 0;
+    return !words.empty() && words.compare(kWordDigits * static_cast<std::size_t>(rank), kWordDigits, word) == 0;
   }
 };
 
@@ -57,18 +50,18 @@ class Meeting {
 
   // Rank 0.
   void invite(const std::string& name, const std::string& invitation) {
-    wait_for(keys_of(ranks_, word_key));
+    wait_for(word_keys());
     Milliseconds slice = kFirstSlice;
-    for (Round round;;) {
+    for (std::string told;;) {
       const std::string words = all_words();
-      if (words != round.words) {
-        round = {random_name(), words, name + invitation};
-        rendezvous_.set(kInvitationKey, round.text());
-        rendezvous_.set(answer_key(round.name, 0), "1");
-      }
-      const Keys answers = keys_of(ranks_, [&](int rank) { return answer_key(round.name, rank); });
-      if (rendezvous_.wait(answers, std::min(slice, left()))) return rendezvous_.set(go_key(round.name), "1");
-      if (left() <= Milliseconds(1)) fail_without(answers);
+      if (words != told) rendezvous_.set(kInvitationKey, Round{words, name + invitation}.text());
+      told = words;
+      Keys answers;
+      for (int rank = 1; rank < ranks_; ++rank)
+        answers.push_back(
+            answer_key(name, rank, words.substr(kWordDigits * static_cast<std::size_t>(rank), kWordDigits)));
+      if (answers.empty() || rendezvous_.wait(answers, std::min(slice, left()))) return;
+      if (left() <= Milliseconds(1)) fail_without(answers, 1);
       slice = std::min(slice * 2, kLongestSlice);
     }
   }
@@ -76,23 +69,16 @@ class Meeting {
   // The other ranks.
   Invited accept(const std::function<void(const std::string&)>& prepare) {
     wait_for({kInvitationKey});
-    Milliseconds slice = kFirstSlice;
-    std::string prepared;
-    for (;;) {
+    for (Milliseconds pause{1};; pause = std::min(pause * 2, kLongestPause)) {
       const Round round = Round::of(rendezvous_.get(kInvitationKey), ranks_);
       if (round.invites(rank_, word_) && round.invitation.size() > kWordDigits) {
         const Invited invited{round.invitation.substr(kWordDigits), round.invitation.substr(0, kWordDigits)};
-        if (prepared != invited.name) prepare(invited.name);
-        prepared = invited.name;
-        rendezvous_.set(answer_key(round.name, rank_), "1");
-        if (rendezvous_.wait({go_key(round.name)}, std::min(slice, left()))) return invited;
-        if (left() <= Milliseconds(1))
-          fail_without(keys_of(ranks_, [&](int rank) { return answer_key(round.name, rank); }));
-      } else {
-        std::this_thread::sleep_for(std::min(slice / 10, left()));
-        if (left() <= Milliseconds(1)) fail({0});
+        prepare(invited.name);
+        rendezvous_.set(answer_key(invited.name, rank_, word_), "1");
+        return invited;
       }
-      slice = std::min(slice * 2, kLongestSlice);
+      std::this_thread::sleep_for(std::min(pause, left()));  // an earlier attempt's invitation
+      if (left() <= Milliseconds(1)) fail({0});
     }
   }
 
@@ -104,7 +90,7 @@ class Meeting {
 
   // Throws, naming ranks without a word, if not all keys are there in time.
   void wait_for(const Keys& keys) {
-    if (!rendezvous_.wait(keys, left())) fail_without(keys_of(ranks_, word_key));
+    if (!rendezvous_.wait(keys, left())) fail_without(word_keys(), 0);
   }
 
   std::string all_words() {
@@ -119,11 +105,17 @@ class Meeting {
     return words;
   }
 
-  // `keys` are the ranks', in their order.
-  [[noreturn]] void fail_without(const Keys& keys) {
+  Keys word_keys() const {
+    Keys keys;
+    for (int rank = 0; rank < ranks_; ++rank) keys.push_back(word_key(rank));
+    return keys;
+  }
+
+  // `keys` are the ranks', in their order from `first` on.
+  [[noreturn]] void fail_without(const Keys& keys, int first) {
     std::vector<int> missing;
-    for (int rank = 0; rank < ranks_; ++rank)
-      if (!rendezvous_.wait({keys[static_cast<std::size_t>(rank)]}, Milliseconds(1))) missing.push_back(rank);
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (!rendezvous_.wait({keys[i]}, Milliseconds(1))) missing.push_back(first + static_cast<int>(i));
     fail(missing);
   }
 

@@ -31,10 +31,10 @@ struct Invited {
 std::string random_name();
 
 // Every rank says a new random word. Rank 0 tells all words with its invitation; a rank believes it only if its own
-// word is there, and answers; when all have answered, rank 0 lets them go. Words and invitations of an earlier attempt
-// thus never count: rank 0 reads the words again until all answer, a rank the invitation until its word is in it.
-// `prepare` is called with the name before the rank answers; whoever returns from here knows that all have prepared.
-// Throws Failure that names the ranks which did not come within `timeout`; `group` is for its text.
+// word is there, and answers. Words and invitations of an earlier attempt thus never count: a rank reads the invitation
+// until its word is in it, and rank 0 reads the words again until all have answered with the word that it told. Its
+// invitation stays the same meanwhile, so that whoever has answered may go on at once; `prepare` is called with the
+// name before that. Throws Failure that names the ranks which did not come within `timeout`; `group` is for its text.
 Invited meet(Rendezvous& rendezvous, int rank, int ranks, Milliseconds timeout, const std::string& group,
              const std::function<std::string()>& make_invitation,
              const std::function<void(const std::string&)>& prepare);
