@@ -11,7 +11,7 @@ library=$PWD/build/release/src/shim/libsccl.so
 export SCCL_LIBRARY=$library PYTHONPATH=$PWD/python OMP_NUM_THREADS=1
 "$folder/bin/python" -m sccl build
 failed=0
-for test in collectives messages faults; do "$folder/bin/python" "tests/python/${test}_test.py" || failed=1; done
+for test in collectives messages faults frameworks; do "$folder/bin/python" "tests/python/${test}_test.py" || failed=1; done
 for ranks in 3 4; do
   for name in sccl gloo; do
     "$folder/bin/python" tests/python/distributed_suite.py "$name" "$ranks" 2>/dev/null | grep -E '^(FAILED|    |gloo,|sccl,)' || failed=1

@@ -303,7 +303,11 @@ def groups(rank, ranks):
     dist.all_reduce(tensor, group=everybody)
     assert tensor.item() == ranks
     if hasattr(dist, "split_group"):
-        half = dist.split_group(split_ranks=[[0, 1], [2]])
+        try:
+            half = dist.split_group(split_ranks=[[0, 1], [2]])
+        except RuntimeError as error:
+            assert "No device associated" in str(error), error  # before 2.8 PyTorch splits groups of accelerators only
+            return
         tensor = torch.ones(1)
         dist.all_reduce(tensor, group=half)
         assert tensor.item() == (2 if rank < 2 else 1), tensor

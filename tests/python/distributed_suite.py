@@ -5,11 +5,9 @@ NAME is `sccl`, or `gloo`: then the backend is registered in gloo's place and un
 for gloo run as well; `real-gloo` runs them with gloo itself. Processes are forked from one that has imported everything,
 which is the only difference to PyTorch's own driver. Prints a line for each test that did not pass, and the sums."""
 import fnmatch
-import multiprocessing
 import os
 import sys
 import tempfile
-import time
 import unittest
 
 NAME = sys.argv[1]
@@ -25,13 +23,14 @@ os.environ.update(BACKEND="gloo" if NAME == "real-gloo" else NAME, WORLD_SIZE=RA
                   INIT_METHOD=f"file://{scratch.name}/init_dir/shared_init_file")
 
 import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
+import torch.distributed  # noqa: E402
 
-if NAME != "real-gloo":
-    import sccl.torch  # noqa: E402
+import gloos_place  # noqa: E402
+
 if NAME == "gloo":
-    dist.Backend._plugins.pop("GLOO", None)
-    sccl.torch.register("gloo", devices=["cpu"])
+    gloos_place.take()
+elif NAME != "real-gloo":
+    import sccl.torch  # noqa: E402,F401
 
 from torch.testing._internal import common_distributed  # noqa: E402
 if NAME == "sccl":
@@ -48,39 +47,14 @@ NOT_FOR_OTHERS = {"test_ddp_logging_data_cpu"} if NAME != "real-gloo" else set()
 class Suite(TestDistBackend, DistributedTest._DistTestBase):
     def setUp(self):
         super().setUp()
-        self._start_processes(multiprocessing.get_context("fork").Process)
-
-
-class Result(unittest.TestResult):
-    def __init__(self):
-        super().__init__()
-        self.passed = []
-
-    def addSuccess(self, test):
-        super().addSuccess(test)
-        self.passed.append(test)
+        gloos_place.fork_processes(self)
 
 
 def main():
     names = [name for name in unittest.TestLoader().getTestCaseNames(Suite)
              if name not in NOT_FOR_OTHERS and any(fnmatch.fnmatch(name, pattern) for pattern in PATTERNS)]
-    result = Result()
-    failed = 0
-    began = time.monotonic()
     Suite.setUpClass()
-    for name in names:
-        before = len(result.passed), len(result.skipped)
-        start = time.monotonic()
-        Suite(name).run(result)
-        if len(result.passed) > before[0]:
-            print(f"passed {name} ({time.monotonic() - start:.1f} s)", flush=True)
-        elif len(result.skipped) == before[1]:
-            failed += 1
-            _, text = (result.errors + result.failures)[-1]
-            print(f"FAILED {name}\n    " + "\n    ".join(text.strip().splitlines()[-12:]), flush=True)
-    print(f"{NAME}, {RANKS} ranks, PyTorch {torch.__version__}: {len(result.passed)} passed, {failed} failed, "
-          f"{len(result.skipped)} skipped of {len(names)} in {time.monotonic() - began:.0f} s", flush=True)
-    sys.exit(1 if failed else 0)
+    sys.exit(0 if gloos_place.run(f"{NAME}, {RANKS} ranks", [Suite(name) for name in names]) else 1)
 
 
 if __name__ == "__main__":
