@@ -53,7 +53,8 @@ inline void require_alike(const std::vector<at::Tensor>& tensors, const char* ca
     if (tensor.layout() != tensors.front().layout())
       refuse(call, "invalid tensor layout: sparse and dense tensors in one list, make them alike");
     require_type(tensor, tensors.front(), call);
-    require_size(tensor, tensors.front(), call);
+    if (tensor.sizes() != tensors.front().sizes())
+      refuse(call, "invalid tensor size: the tensors of one rank have different shapes, make them alike");
   }
 }
 

@@ -118,9 +118,8 @@ void all_reduce_together(Group& group, const Tensors& tensors, const c10d::Reduc
       short_ones.push_back(tensor);
       continue;
     }
-    const bool again = std::any_of(long_ones.begin(), long_ones.end(), [&](const at::Tensor& other) {
-      return other.storage().data() == tensor.storage().data();
-    });
+    const bool again = std::any_of(long_ones.begin(), long_ones.end(),
+                                   [&](const at::Tensor& other) { return other.data_ptr() == tensor.data_ptr(); });
     long_ones.push_back(tensor);
     long_places.push_back(again ? tensor.clone() : tensor);
   }
