@@ -260,9 +260,12 @@ Messages::Outgoing& Messages::connect_to(int peer) {
   socklen_t length = 0;
   const sockaddr_un address = address_of(name_, peer, length);
   if (out.fd < 0 || ::connect(out.fd, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    out.broken = errno == ECONNREFUSED ? "rank " + std::to_string(peer) + " has ended or left the group"
-                                       : "rank " + std::to_string(peer) + " cannot be reached (" + system_text(errno) +
-                                             "): raise the limit of descriptors (ulimit -n)";
+    out.broken = errno == ECONNREFUSED
+                     ? "rank " + std::to_string(peer) +
+                           " has ended or left the group, or is on another host, where send, recv and "
+                           "monitored_barrier do not reach"
+                     : "rank " + std::to_string(peer) + " cannot be reached (" + system_text(errno) +
+                           "): raise the limit of descriptors (ulimit -n)";
     if (out.fd >= 0) ::close(out.fd);
     out.fd = -1;
     return out;
