@@ -33,10 +33,9 @@ void gather_to_all(Group& group, const Tensors& outputs, const at::Tensor& input
     return put_all_back(outputs, places);
   }
   if (adjacent(outputs)) return all_gather(group, call, from.data_ptr(), outputs.front().data_ptr(), bytes_of(from));
-  const at::Tensor flat = at::empty({static_cast<std::int64_t>(outputs.size()), from.numel()}, from.options());
+  const at::Tensor flat = at::empty({static_cast<std::int64_t>(outputs.size()) * from.numel()}, from.options());
   all_gather(group, call, from.data_ptr(), flat.data_ptr(), bytes_of(from));
-  for (std::size_t rank = 0; rank < outputs.size(); ++rank)
-    const_cast<at::Tensor&>(outputs[rank]).copy_(flat[static_cast<std::int64_t>(rank)].view(outputs[rank].sizes()));
+  put_parts_back(outputs, flat);
 }
 
 // Parts of other ranks may have other sizes, the rank's own not.
@@ -136,16 +135,10 @@ WorkPointer ProcessGroupSccl::gather_several(const std::vector<Tensors>& outputs
     all.insert(all.end(), list.begin(), list.end());
   }
   const auto gather = [group = group_, outputs, inputs, timeout] {
-    Tensors flat;
-    for (const at::Tensor& input : inputs) flat.push_back(input.reshape({-1}));
-    const at::Tensor mine = at::cat(flat);
-    const std::int64_t count = inputs.front().numel();
+    const at::Tensor mine = joined(inputs);
     const at::Tensor place = at::empty({mine.numel() * group->ranks()}, mine.options());
     gather_flat(*group, place, mine, timeout);
-    for (const Tensors& list : outputs)
-      for (std::size_t i = 0; i < list.size(); ++i)
-        const_cast<at::Tensor&>(list[i]).copy_(
-            place.narrow(0, static_cast<std::int64_t>(i) * count, count).view(list[i].sizes()));
+    for (const Tensors& list : outputs) put_parts_back(list, place);
   };
   WorkPointer work = submit(c10d::OpType::ALLGATHER, "all_gather", options, inputs, all, gather);
   static_cast<CallWork&>(*work).set_lists(outputs);

@@ -70,9 +70,10 @@ void put_all(const Tensors& tensors, const at::Tensor& place) {
   for (const at::Tensor& tensor : tensors) put_back(tensor, place);
 }
 
-// What a rank contributes that gives several tensors: their combination, in memory of its own.
+// What a rank contributes: the tensor itself, or the combination of several, in memory of its own.
 at::Tensor combined(const Tensors& tensors, const c10d::ReduceOp& op) {
-  at::Tensor all = tensors.front().clone(at::MemoryFormat::Contiguous);
+  if (tensors.size() == 1) return tensors.front();
+  at::Tensor all = tensors.front();
   for (std::size_t i = 1; i < tensors.size(); ++i) {
     const at::Tensor& next = tensors[i];
     switch (operation_of(op)) {
@@ -126,15 +127,9 @@ void all_reduce_together(Group& group, const Tensors& tensors, const c10d::Reduc
   if (short_ones.size() == 1) {
     all_reduce_tensor(group, short_ones.front(), op, timeout);
   } else if (!short_ones.empty()) {
-    Tensors flat;
-    for (const at::Tensor& tensor : short_ones) flat.push_back(tensor.reshape({-1}));
-    const at::Tensor place = at::cat(flat);
+    const at::Tensor place = joined(short_ones);
     all_reduce_tensor(group, place, op, timeout);
-    std::int64_t offset = 0;
-    for (const at::Tensor& tensor : short_ones) {
-      const_cast<at::Tensor&>(tensor).copy_(place.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
-      offset += tensor.numel();
-    }
+    put_parts_back(short_ones, place);
   }
   for (std::size_t i = 0; i < long_ones.size(); ++i) {
     all_reduce_tensor(group, long_places[i], op, timeout);
@@ -262,16 +257,11 @@ WorkPointer ProcessGroupSccl::allreduce(Tensors& tensors, const c10d::AllreduceO
   if (tensors.front().layout() == at::kSparse) return allreduce_sparse(tensors, options);
   require_dense(tensors, "all_reduce");
   const auto timeout = timeout_of(options.timeout);
-  if (tensors.size() > 1)
-    return submit(c10d::OpType::ALLREDUCE, "all_reduce", options, tensors, tensors,
-                  [group = group_, tensors, op = options.reduceOp, timeout] {
-                    const at::Tensor place = combined(tensors, op);
-                    all_reduce_tensor(*group, place, op, timeout);
-                    put_all(tensors, place);
-                  });
   return submit(c10d::OpType::ALLREDUCE, "all_reduce", options, tensors, tensors,
-                [group = group_, tensor = tensors.front(), op = options.reduceOp, timeout] {
-                  all_reduce_tensor(*group, tensor, op, timeout);
+                [group = group_, tensors, op = options.reduceOp, timeout] {
+                  const at::Tensor place = combined(tensors, op);
+                  all_reduce_tensor(*group, place, op, timeout);
+                  put_all(tensors, place);
                 });
 }
 
@@ -282,7 +272,7 @@ WorkPointer ProcessGroupSccl::allreduce_sparse(Tensors& tensors, const c10d::All
   const auto timeout = timeout_of(options.timeout);
   return submit(c10d::OpType::ALLREDUCE, "sparse_all_reduce", options, tensors, tensors,
                 [group = group_, tensors, timeout] {
-                  at::Tensor sum = tensors.front().clone();
+                  at::Tensor sum = tensors.front();  // with several, memory of its own
                   for (std::size_t i = 1; i < tensors.size(); ++i) sum = sum + tensors[i];
                   all_reduce_sparse(*group, sum, timeout);
                   put_all(tensors, sum);
@@ -388,10 +378,8 @@ WorkPointer ProcessGroupSccl::reduce_scatter(Tensors& outputs, std::vector<Tenso
   return submit(c10d::OpType::REDUCE_SCATTER, "reduce_scatter", options, parts, outputs,
                 [group = group_, output, parts, op = options.reduceOp, timeout] {
                   if (same_sizes(parts)) {
-                    Tensors flat;
-                    for (const at::Tensor& part : parts) flat.push_back(part.reshape({-1}));
                     const at::Tensor place = dense_place(output);
-                    reduce_scatter_tensor(*group, place, at::cat(flat), op, timeout);
+                    reduce_scatter_tensor(*group, place, joined(parts), op, timeout);
                     return put_back(output, place);
                   }
                   for (std::size_t root = 0; root < parts.size(); ++root) {

@@ -75,6 +75,22 @@ inline bool same_sizes(const std::vector<at::Tensor>& tensors) {
   return true;
 }
 
+// All values of the tensors, one after the other.
+inline at::Tensor joined(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape({-1}));
+  return at::cat(flat);
+}
+
+// The other way: `flat` holds the new values of all tensors.
+inline void put_parts_back(const std::vector<at::Tensor>& tensors, const at::Tensor& flat) {
+  std::int64_t offset = 0;
+  for (const at::Tensor& tensor : tensors) {
+    const_cast<at::Tensor&>(tensor).copy_(flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+    offset += tensor.numel();
+  }
+}
+
 inline Part part_of(const at::Tensor& tensor) { return {tensor.data_ptr(), bytes_of(tensor)}; }
 
 // Of a call on `tensor`, whose sizes must live as long.
