@@ -63,7 +63,7 @@ bool offer_plugin(const Settings& settings, Offer& offer) {
 bool offer_ucx(const Settings& settings, Offer& offer) {
   try {
     Engine engine;
-    engine.net = ucx::open({settings.nonce, settings.devices});
+    engine.net = ucx::open({settings.nonce, settings.devices, settings.rdma});
     engine.key = kUcx;
     engine.description = described(*engine.net);
     offer.engines.push_back(std::move(engine));

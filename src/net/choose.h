@@ -17,6 +17,7 @@ struct Settings {
   std::string plugin_list;      // NCCL_NET_PLUGIN
   std::string network;          // NCCL_NET or ncclConfig_t.netName: name of a plugin, compared without case
   std::string devices;          // for UCX, see ucx::Options
+  bool rdma = false;            // likewise
   std::uint64_t nonce = 0;      // the communicator's
   int self_test_limit_ms = 3000;
 };

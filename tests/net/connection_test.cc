@@ -196,7 +196,15 @@ TEST_CASE("messages with another communicator's nonce are dropped") {
   const auto connector = a->connect(0, listener->handle());
   const auto limit = Deadline::in(std::chrono::milliseconds(500));
   while (!limit.passed()) {
-    CHECK_FALSE(connector->poll());
-    CHECK_FALSE(listener->accept());
+    a->progress();
+    b->progress();
+    REQUIRE_FALSE(connector->poll());
+    REQUIRE_FALSE(listener->accept());
   }
+}
+
+TEST_CASE("what UCX sends over TCP is copied up to 256 KiB, however its devices were chosen") {
+  CHECK(ucx::open({1, "lo", false})->most_copied_bytes() == 256 * 1024);
+  CHECK(ucx::open({1, "", false})->most_copied_bytes() == 256 * 1024);
+  CHECK(ucx::open({1, "", true})->most_copied_bytes() == 8 * 1024);
 }

@@ -18,6 +18,8 @@ struct Options {
   std::uint64_t nonce = 0;
   // Interfaces for TCP ("eth0"), separated by commas; empty: UCX chooses among all it has.
   std::string devices;
+  // This host has RDMA devices, which UCX prefers to TCP.
+  bool rdma = false;
 };
 
 // Throws system_error when UCX cannot be loaded or has no device.

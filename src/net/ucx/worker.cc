@@ -92,7 +92,7 @@ bool all_done(const Slots& slots) {
 Worker::Worker(const Options& options)
     : ucp_(library()),
       nonce_(options.nonce),
-      most_eager_bytes_(options.devices.empty() ? kMostEagerBytes : kMostEagerTcpBytes) {
+      most_eager_bytes_(options.rdma ? kMostEagerBytes : kMostEagerTcpBytes) {
   try {
     create(options);
   } catch (...) {
@@ -169,8 +169,7 @@ Worker::~Worker() {
 }
 
 void Worker::progress() {
-  while (ucp_.worker_progress(worker_) != 0) {
-  }
+  ucp_.worker_progress(worker_);
   if (!announced_.empty()) deliver_announced();
   if (!closing_.empty()) sweep();
 }

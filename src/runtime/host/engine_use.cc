@@ -67,9 +67,10 @@ void EngineUse::enter() {
 }
 
 Progress EngineUse::step(LaneProgress& lanes) {
-  const bool came = net_->receive();
   const Progress progress = lanes.step();
   const bool left = net_->send(progress == Progress::idle ? NetTransport::Tails::all : NetTransport::Tails::when_due);
+  if (progress == Progress::done) return progress;
+  const bool came = net_->receive();
   return progress == Progress::idle && (came || left) ? Progress::moved : progress;
 }
 

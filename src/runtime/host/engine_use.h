@@ -62,8 +62,8 @@ class EngineUse {
   }
   // What the call that has begun exchanges with ranks of other hosts.
   std::vector<RemoteTraffic> traffic() const;
-  // Only while the engine is held. Takes the messages that the engine has received, steps the lanes, then gives the
-  // engine messages to send.
+  // Only while the engine is held. Steps the lanes, gives the engine messages to send, then takes those that it has
+  // received: ranks that exchange messages send at the same time, and not each after it has looked for the other's.
   Progress step(LaneProgress& lanes);
   // For a call in which nothing moves, while the engine is held: throws remote_error if a connection to a rank that the
   // call awaits has failed.

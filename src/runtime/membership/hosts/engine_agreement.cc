@@ -74,7 +74,8 @@ net::Settings engine_settings(const EngineQuestion& question) {
   settings.network = env::text("NCCL_NET").value_or(question.configured);
   // Of several interfaces UCX's TCP may choose one that does not reach the peer. Its own variable counts more, and
   // where there is RDMA it chooses well.
-  if (std::getenv("UCX_NET_DEVICES") == nullptr && !has_rdma_devices()) settings.devices = question.devices;
+  settings.rdma = has_rdma_devices();
+  if (std::getenv("UCX_NET_DEVICES") == nullptr && !settings.rdma) settings.devices = question.devices;
   settings.nonce = question.nonce;
   return settings;
 }
