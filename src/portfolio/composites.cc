@@ -47,7 +47,7 @@ struct CompositePlanner::Variant {
   Shape shape = Shape::direct;
   bool racks = false;
   Meeting meeting = Meeting::trees;
-  bool leaders = false;
+  bool leaders = false;  // all that a host exchanges with others goes through one of its ranks
   int frames = 1;
   std::shared_ptr<const schedule::Schedule> at_root = nullptr;
   bool by_rails = false;  // unicast: a block changes hosts at the port with the index of the block's target
@@ -201,6 +201,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   composite.meeting = variant.meeting;
   composite.tiers = tiers(variant.shape, variant.racks);
   composite.source_is_port = composite.sink_is_port = !info(variant.collective).rooted;
+  if (variant.leaders)
+    for (compose::Host& host : composite.hosts) host.ports = {host.ports.front()};
   const int ranks = topology_->ranks;
   std::string shape(name(variant.shape));
   switch (variant.collective) {
@@ -225,8 +227,6 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
           ranks * (variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1);
       break;
     default:
-      if (variant.leaders)
-        for (compose::Host& host : composite.hosts) host.ports = {host.ports.front()};
       composite.root_hosts = root_hosts(variant.shape);
       composite.chunks_per_rank = chunks_of_buffer(composite, variant.shape);
       break;
@@ -237,7 +237,14 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     shape = variant.by_rails ? "rails" : "direct";
   }
   if (variant.collective == Collective::alltoall) shape = variant.by_rails ? "rails" : "direct";
-  if (variant.meeting == Meeting::butterfly) shape = variant.leaders ? "leaders" : "butterfly";
+  if (variant.meeting == Meeting::butterfly) shape = "butterfly";
+  if (variant.leaders) {
+    shape = "leaders";
+    // A root is its host's leader; others hand over what is theirs.
+    const bool root_leads = info(variant.collective).rooted;
+    composite.source_is_port = root_leads && variant.collective != Collective::gather;
+    composite.sink_is_port = root_leads && variant.collective != Collective::scatter;
+  }
   if (variant.at_root != nullptr) {
     composite.at_root = variant.at_root;
     composite.root_turns = all_turns(*variant.at_root);
@@ -278,6 +285,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     if (unicast) {
       for (const bool by_rails : {false, true})
         add(result, {.collective = collective, .root = root, .level = level, .by_rails = by_rails});
+      add(result, {.collective = collective, .root = root, .level = level, .leaders = true});
       continue;
     }
     for (const bool racks : {false, true}) {
@@ -301,7 +309,11 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         }
       }
     }
-    if (collective != Collective::allreduce) continue;
+    if (collective != Collective::allreduce) {
+      add(result,
+          {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
+      continue;
+    }
     for (const bool leaders : {false, true})
       add(result,
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});

@@ -23,27 +23,39 @@ bool IncomingMessages::receive_bulk() {
   return bulk_ && bulk_->receive(setup_.peer, [this](const BulkMessage& message) { publish(message); });
 }
 
-// The place of a message in its ring, which has room for it.
-u64 IncomingMessages::next_slot(const RecordHead& head, std::size_t bytes) {
-  Ring& incoming = come(head.kind);
+// The message is the next one, and its ring has room for it.
+void IncomingMessages::check_slot(const RecordHead& head) const {
+  const Ring& incoming = come(head.kind);
   const RemoteRings::One& ring = rings_.of(head.kind);
   if (head.position != incoming.slots)
     fail(ErrorCode::remote_error, "message {} came where message {} was expected", head.position, incoming.slots);
   if (incoming.slots - tail_of(ring.ring->tail) >= ring.depth)
     fail(ErrorCode::remote_error, "message {} came into a full ring of {} slots", head.position, ring.depth);
-  if (bytes > ring.slot_bytes)
-    fail(ErrorCode::remote_error, "a message of {} bytes came for a slot of {}", bytes, ring.slot_bytes);
-  return incoming.slots++;
+  if (head.count > ring.slot_bytes)
+    fail(ErrorCode::remote_error, "a message of {} bytes came for a slot of {}", head.count, ring.slot_bytes);
+  if (head.offset != incoming.bytes_of_slot)
+    fail(ErrorCode::remote_error, "byte {} of message {} came where byte {} was expected", head.offset, head.position,
+         incoming.bytes_of_slot);
 }
 
 void IncomingMessages::take_slot(const RecordHead& head, std::span<const std::byte> payload) {
-  const u64 position = next_slot(head, payload.size());
-  if (!payload.empty()) std::memcpy(rings_.of(head.kind).slot(position), payload.data(), payload.size());
-  publish({head.kind, position, head.signature, payload.size()});
+  check_slot(head);
+  const u64 end = head.offset + payload.size();
+  const bool whole = head.incomplete == 0;
+  if (end > head.count || whole != (end == head.count))
+    fail(ErrorCode::remote_error, "{} bytes came at {} of a message of {}", payload.size(), head.offset, head.count);
+  if (!payload.empty())
+    std::memcpy(rings_.of(head.kind).slot(head.position) + head.offset, payload.data(), payload.size());
+  Ring& incoming = come(head.kind);
+  incoming.bytes_of_slot = whole ? 0 : end;
+  if (!whole) return;
+  ++incoming.slots;
+  publish({head.kind, head.position, head.signature, static_cast<std::size_t>(head.count)});
 }
 
 void IncomingMessages::take_announcement(const RecordHead& head) {
-  const u64 position = next_slot(head, head.count);
+  check_slot(head);
+  const u64 position = come(head.kind).slots++;
   if (!bulk_) {
     bulk_ = std::make_unique<BulkReceiver>(rings_, setup_.net.listen(setup_.device), setup_.nonce);
     owes_address_ = true;

@@ -54,7 +54,8 @@ class IncomingMessages {
 
  private:
   struct Ring {
-    device::u64 slots = 0;  // announced or received
+    device::u64 slots = 0;          // announced or received
+    std::size_t bytes_of_slot = 0;  // received of the next one
     device::u64 lines = 0;
     device::u32 lines_of_piece = 0;
     device::u64 first_word = 0;  // of a piece that is not complete yet
@@ -62,7 +63,7 @@ class IncomingMessages {
     device::u64 told_lines = 0;
   };
 
-  device::u64 next_slot(const RecordHead& head, std::size_t bytes);
+  void check_slot(const RecordHead& head) const;
   void publish(const BulkMessage& message);
   bool changed_tails(int kind) const;
   Ring& come(int kind) { return come_[static_cast<std::size_t>(kind)]; }

@@ -9,8 +9,7 @@ namespace sccl::runtime {
 
 Link::Link(const Setup& setup)
     : setup_(setup),
-      out_({setup.kinds, setup.layout, setup.rank, setup.nonce,
-            std::min(setup.net.most_copied_bytes(), FrameWriter::most_payload_bytes(kFrameBytes))}),
+      out_({setup.kinds, setup.layout, setup.rank, setup.nonce, setup.net.most_copied_bytes()}),
       in_({setup.net, setup.device, setup.nonce, setup.peer, setup.layout, setup.kinds}) {}
 
 void Link::attach(const EndRequest& request, kernels::HostConnection& end) {

@@ -11,6 +11,13 @@ namespace sccl::runtime {
 using device::u32;
 using device::u64;
 
+namespace {
+
+// A shorter part of a message waits for the next frame.
+constexpr std::size_t kLeastPartBytes = 4096;
+
+}  // namespace
+
 OutgoingMessages::OutgoingMessages(const Setup& setup)
     : setup_(setup),
       rings_(setup.kinds, setup.layout),
@@ -82,19 +89,33 @@ bool OutgoingMessages::append_slots(FrameWriter& frame, int kind) {
     head.kind = static_cast<std::uint8_t>(kind);
     head.position = outgoing.slots;
     head.signature = from.signature;
-    head.bytes = framed ? static_cast<u32>(from.bytes) : 0;
     head.count = from.bytes;
-    if (frame.room() <= head.bytes) return false;
-    std::byte* const payload = frame.append(head);
+    if (frame.room() == 0) return false;
     if (framed) {
-      std::memcpy(payload, ring.slot(outgoing.slots), from.bytes);
+      if (!append_slot(frame, head)) return false;
     } else {
+      frame.append(head);
       if (!bulk_) bulk_ = std::make_unique<BulkSender>(rings_, setup_.rank, setup_.nonce);
       bulk_->push({kind, outgoing.slots, from.signature, from.bytes});
     }
     ++outgoing.slots;
   }
   return true;
+}
+
+// False: not all of the message had room.
+bool OutgoingMessages::append_slot(FrameWriter& frame, RecordHead head) {
+  std::size_t& sent = this->sent(head.kind).bytes_of_slot;
+  const std::size_t left = head.count - sent;
+  const std::size_t part = std::min(left, frame.room());
+  if (part < left && part < kLeastPartBytes) return false;
+  head.incomplete = part < left ? 1 : 0;
+  head.offset = static_cast<u32>(sent);
+  head.bytes = static_cast<u32>(part);
+  std::byte* const payload = frame.append(head);
+  if (part > 0) std::memcpy(payload, rings_.of(head.kind).slot(head.position) + sent, part);
+  sent = part < left ? sent + part : 0;
+  return part == left;
 }
 
 bool OutgoingMessages::append_lines(FrameWriter& frame, int kind) {

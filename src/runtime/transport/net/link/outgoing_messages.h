@@ -51,7 +51,8 @@ class OutgoingMessages {
  private:
   struct Ring {
     const kernels::HostConnection* end = nullptr;
-    device::u64 slots = 0;  // sent
+    device::u64 slots = 0;          // sent
+    std::size_t bytes_of_slot = 0;  // sent of the next one
     device::u64 lines = 0;
     device::u64 end_of_piece = 0;    // that begins at `lines`
     device::u32 lines_of_piece = 0;  // sent of it
@@ -59,6 +60,7 @@ class OutgoingMessages {
   };
 
   bool append_slots(FrameWriter& frame, int kind);
+  bool append_slot(FrameWriter& frame, RecordHead head);
   bool append_lines(FrameWriter& frame, int kind);
   void free_slots(int kind);
   Ring& sent(int kind) { return sent_[static_cast<std::size_t>(kind)]; }

@@ -16,7 +16,7 @@ namespace sccl::runtime {
 
 enum class RecordType : std::uint8_t {
   hello = 1,      // the first of a connection: `position` is the sender's rank
-  slot,           // a message of `simple` with its payload
+  slot,           // a part of a message of `simple`, with its payload
   announcement,   // a message of `simple` of `count` bytes whose payload comes through the bulk connection
   lines,          // a piece of the ring of `ll` messages
   tails,          // what the receiver has consumed: slots (`position`) and lines (`count`)
@@ -34,13 +34,13 @@ struct FrameHead {
 struct RecordHead {
   RecordType type{};
   std::uint8_t kind = 0;        // of the ring: MemoryLayout::RingKind
-  std::uint8_t incomplete = 0;  // lines: more of the same piece follow
+  std::uint8_t incomplete = 0;  // slot, lines: more of the same message or piece follows
   std::uint8_t reserved = 0;
   std::uint32_t bytes = 0;      // of the payload
   std::uint64_t position = 0;   // slot, announcement: the message's; lines: where the piece begins
-  std::uint64_t count = 0;      // announcement: bytes; lines: where the piece ends
+  std::uint64_t count = 0;      // slot, announcement: bytes of the message; lines: where the piece ends
   std::uint32_t signature = 0;  // slot, announcement
-  std::uint32_t offset = 0;     // lines: how many lines of the same piece were sent before
+  std::uint32_t offset = 0;     // how much was sent before, slot: of the message, in bytes; lines: of the piece, in lines
 };
 static_assert(sizeof(FrameHead) == 16 && sizeof(RecordHead) == 32);
 
@@ -52,10 +52,6 @@ class FrameWriter {
 
   // The largest payload that another record may have; 0 also if no record fits.
   std::size_t room() const;
-  // The largest payload of a record that is alone in a frame of `frame_bytes`.
-  static constexpr std::size_t most_payload_bytes(std::size_t frame_bytes) {
-    return frame_bytes - sizeof(FrameHead) - sizeof(RecordHead);
-  }
   bool empty() const { return used_ == sizeof(FrameHead); }
   // Returns the place for the payload of `head.bytes` bytes, at most room().
   std::byte* append(const RecordHead& head);

@@ -14,8 +14,9 @@
 
 namespace sccl::runtime {
 
-// Room for the payload of a slot of the usual size, and for the records beside it.
-inline constexpr std::size_t kFrameBytes = 144 * 1024;
+// UCX receives what fits into one of its segments over TCP (64 KiB with all heads) in place. A longer message is joined
+// in memory that the system gives and takes back each time, page by page.
+inline constexpr std::size_t kFrameBytes = 60 * 1024;
 
 // The buffers of one connection. Frame n uses buffer n % kCount.
 class FrameBuffers {
