@@ -4,7 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -18,6 +20,7 @@ using topology::Edge;
 
 constexpr int kMostRoots = 256;  // number of roots whose trees are examined; further hosts are equal
 constexpr double kLeastSlice = 4096;
+constexpr int kMostCountedHosts = 64;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -63,8 +66,7 @@ class Loads {
     between_hosts();
     on_hosts();
     phases();
-    for (const double bytes : out_)
-      cost_.messages_between_hosts = std::max(cost_.messages_between_hosts, bytes / cost_.chunk_per_byte);
+    count_messages();
     return cost_;
   }
 
@@ -80,10 +82,45 @@ class Loads {
   double ranks() const { return composite_.ranks(); }
   double devices(int host) const { return static_cast<double>(composite_.hosts[at(host)].ranks.size()); }
 
-  void pass(int from, int to, double bytes) {
+  void pass(int from, int to, double bytes, Step step = 0) {
     out_[at(from)] += bytes;
     in_[at(to)] += bytes;
     if (several_leaves_) pairs_.emplace_back(std::pair(from, to), bytes);
+    if (counts_steps()) steps_[{from, to, step}] += bytes;
+  }
+
+  // Of more hosts the table of steps would take longer than the rest of the plan; there each chunk counts.
+  bool counts_steps() const { return hosts_ <= kMostCountedHosts; }
+
+  void count_messages() {
+    std::vector<double> messages(at(hosts_), 0);
+    for (const auto& [step, bytes] : steps_) {
+      const auto [from, to, when] = step;
+      const double chunks = bytes / cost_.chunk_per_byte / composite_.frames;
+      messages[at(from)] += composite_.frames * std::min(chunks, pairs_of_ranks(from, to));
+    }
+    if (!counts_steps())
+      for (int host = 0; host < hosts_; ++host) messages[at(host)] = out_[at(host)] / cost_.chunk_per_byte;
+    for (const double one : messages) cost_.messages_between_hosts = std::max(cost_.messages_between_hosts, one);
+  }
+
+  // By how many pairs of ranks chunks go from a host to another in one step of the hosts' tree.
+  double pairs_of_ranks(int from, int to) const {
+    const bool rooted = info(composite_.collective).rooted;
+    const bool one_each = composite_.collective == Collective::allgather ||
+                          composite_.collective == Collective::reducescatter ||
+                          composite_.collective == Collective::alltoall;
+    const auto ends = [&](int host, bool own) {
+      const double ports = static_cast<double>(composite_.hosts[at(host)].ports.size());
+      return own && one_each ? devices(host) : own && rooted && host == routes_.host_of(composite_.root) ? 1 : ports;
+    };
+    const double leave = ends(from, composite_.source_is_port);
+    const double enter = ends(to, composite_.sink_is_port);
+    const bool all_pairs = composite_.collective == Collective::alltoall && composite_.source_is_port;
+    if (all_pairs) return leave * enter;
+    // Blocks of ports go ahead of those that are handed to a port first.
+    const bool twice = composite_.collective == Collective::allgather && !composite_.source_is_port;
+    return (twice ? 2 : 1) * std::max(leave, enter);
   }
 
   // One chunk for each path that chunks take over hosts, with the bytes on this path (per byte of L).
@@ -131,8 +168,8 @@ class Loads {
       for (int host = 0; host < hosts_; ++host) {
         const auto [above, step] = routes_.parent(chunk, host);
         if (above < 0) continue;
-        if (everyone_contributes()) pass(host, above, bytes);
-        if (everyone_receives()) pass(above, host, bytes);
+        if (everyone_contributes()) pass(host, above, bytes, -step - 1);
+        if (everyone_receives()) pass(above, host, bytes, step);
       }
     // Only some of the equal hosts were examined: spread their loads over all.
     if (static_cast<int>(chunks.size()) < hosts_ && !info(composite_.collective).rooted && composite_.kinds.size() == 1)
@@ -146,7 +183,7 @@ class Loads {
   void pass_butterfly() {
     const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(hosts_)));
     for (int host = 0; host < core; ++host)
-      for (int distance = 1; distance < core; distance *= 2) pass(host, host ^ distance, 1);
+      for (int distance = 1; distance < core; distance *= 2) pass(host, host ^ distance, 1, distance);
     for (int host = core; host < hosts_; ++host) {
       pass(host, host - core, 1);
       pass(host - core, host, 1);
@@ -155,7 +192,7 @@ class Loads {
 
   void pass_unicasts() {
     const int root = routes_.host_of(composite_.root);
-    if (composite_.collective == Collective::alltoall && !several_leaves_) {
+    if (composite_.collective == Collective::alltoall && !several_leaves_ && !counts_steps()) {
       for (int host = 0; host < hosts_; ++host)
         out_[at(host)] = in_[at(host)] = devices(host) * (ranks() - devices(host)) / ranks();
       return;
@@ -473,6 +510,7 @@ class Loads {
   bool several_leaves_ = false;
   std::vector<double> out_, in_;  // by host: bytes into and from the network, per byte of L
   std::vector<std::pair<std::pair<int, int>, double>> pairs_;
+  std::map<std::tuple<int, int, Step>, double> steps_;  // from, to, step: bytes per byte of L
   std::map<Edge, double> loads_;
   Cost cost_;
 };

@@ -36,7 +36,8 @@ struct Cost {
   bool one_depth = false;  // all chunks pass a connection at the same depth of their path
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
-  // Of one call, in chunks, at the host that has most: what leaves it, and what passes from rank to rank there.
+  // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step
+  // is one message; and the chunks that pass from rank to rank there.
   double messages_between_hosts = 0;
   double messages_on_host = 0;
 

@@ -310,8 +310,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       }
     }
     if (collective != Collective::allreduce) {
-      add(result,
-          {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
+      add(result, {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
       continue;
     }
     for (const bool leaders : {false, true})

@@ -2,7 +2,11 @@
 // symbolically.
 #include "compose/composite.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "compose/expand.h"
@@ -124,6 +128,29 @@ TEST_CASE("programs of composites keep their meaning, whatever the order of turn
       for (const auto placement : {schedule::Placement::out_of_place, schedule::Placement::in_place})
         CHECK_NOTHROW(schedule::check_program(flat, program, {1, 2, placement, 7}));
     });
+}
+
+TEST_CASE("messages between hosts are counted as ranks send them") {
+  for (const char* name : {"2*nvpairs4", "3*nvpairs4", "2*dgx1v", "7*host:2", "4*host:4"}) {
+    const topology::Topology machine = topology::preset(name);
+    const topology::Cluster cluster = topology::cluster_of(machine);
+    portfolio::CompositePlanner planner(machine);
+    for (const Collective collective : kCollectives)
+      for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0)) {
+        if (one.composite.frames > 1) continue;  // steps of different frames coincide
+        std::set<std::tuple<Rank, Rank, int>> messages;
+        for (const schedule::Send& send : compose::expand(one.composite).sends)
+          if (cluster.host_of[static_cast<std::size_t>(send.src)] !=
+              cluster.host_of[static_cast<std::size_t>(send.dst)])
+            messages.emplace(send.src, send.dst, send.step);
+        std::map<int, double> of_host;
+        for (const auto& [from, to, step] : messages) ++of_host[cluster.host_of[static_cast<std::size_t>(from)]];
+        double most = 0;
+        for (const auto& [host, count] : of_host) most = std::max(most, count);
+        INFO(one.composite.name << " for " << info(collective).name << " on " << name);
+        CHECK(one.cost.messages_between_hosts == Approx(most));
+      }
+  }
 }
 
 TEST_CASE("both ends of every send know of it") {

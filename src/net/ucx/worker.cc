@@ -90,9 +90,7 @@ bool all_done(const Slots& slots) {
 }
 
 Worker::Worker(const Options& options)
-    : ucp_(library()),
-      nonce_(options.nonce),
-      most_eager_bytes_(options.rdma ? kMostEagerBytes : kMostEagerTcpBytes) {
+    : ucp_(library()), nonce_(options.nonce), most_eager_bytes_(options.rdma ? kMostEagerBytes : kMostEagerTcpBytes) {
   try {
     create(options);
   } catch (...) {

@@ -40,7 +40,7 @@ struct RecordHead {
   std::uint64_t position = 0;   // slot, announcement: the message's; lines: where the piece begins
   std::uint64_t count = 0;      // slot, announcement: bytes of the message; lines: where the piece ends
   std::uint32_t signature = 0;  // slot, announcement
-  std::uint32_t offset = 0;     // how much was sent before, slot: of the message, in bytes; lines: of the piece, in lines
+  std::uint32_t offset = 0;  // how much was sent before, slot: of the message, in bytes; lines: of the piece, in lines
 };
 static_assert(sizeof(FrameHead) == 16 && sizeof(RecordHead) == 32);
 
