@@ -15,7 +15,9 @@
 namespace sccl::runtime {
 namespace {
 
-constexpr int kLookMs = 1;       // while calls follow one another
+// While calls follow one another: this thread's looks take the processor from the rank's thread, so they become rare.
+constexpr int kLeastLookMs = 1;
+constexpr int kMostLookMs = 8;
 constexpr int kUnderWayMs = 10;  // with an engine that tells of news
 constexpr int kSettledMs = 200;
 constexpr int kMostBackOffMs = 5;  // with one that does not
@@ -75,14 +77,17 @@ void ProgressThread::nap(int milliseconds, bool with_engine) {
 void ProgressThread::run() {
   std::uint64_t seen = ~std::uint64_t{0};
   int idle = 0;
+  int look_ms = kLeastLookMs;
   while (!stop_.load(std::memory_order_acquire)) {  // pairs with the destructor
     const std::uint64_t entries = entries_.load(std::memory_order_relaxed);
     const bool recent = std::exchange(seen, entries) != entries;
     const bool urgent = urgent_.exchange(false, std::memory_order_acq_rel);  // pairs with leave()
     if (taken_.load(std::memory_order_acquire) || (recent && !urgent)) {     // pairs with enter(), wake()
-      nap(kLookMs, false);
+      nap(look_ms, false);
+      look_ms = recent ? std::min(2 * look_ms, kMostLookMs) : kLeastLookMs;
       continue;
     }
+    look_ms = kLeastLookMs;
     Pass pass = Pass::settled;
     bool sleeps = false;
     {
