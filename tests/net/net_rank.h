@@ -133,7 +133,7 @@ class NetRank {
     for (bool done = false; !done;) {
       transport->receive();
       done = turn();
-      transport->send(random() % 4 == 0 ? NetTransport::Tails::all : NetTransport::Tails::when_due);
+      transport->send(random() % 4 == 0 ? NetTransport::Tails::when_wanted : NetTransport::Tails::when_due);
       // A peer that has ended in peace is missed by nobody.
       for (const device::LaneState& lane : lanes_)
         if (const int peer = lane.blocked_on_peer; !done && peer >= 0)

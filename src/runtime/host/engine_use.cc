@@ -68,7 +68,8 @@ void EngineUse::enter() {
 
 Progress EngineUse::step(LaneProgress& lanes) {
   const Progress progress = lanes.step();
-  const bool left = net_->send(progress == Progress::idle ? NetTransport::Tails::all : NetTransport::Tails::when_due);
+  const bool left =
+      net_->send(progress == Progress::idle ? NetTransport::Tails::when_wanted : NetTransport::Tails::when_due);
   if (progress == Progress::done) return progress;
   const bool came = net_->receive();
   return progress == Progress::idle && (came || left) ? Progress::moved : progress;

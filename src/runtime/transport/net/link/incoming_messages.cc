@@ -64,6 +64,7 @@ void IncomingMessages::take_announcement(const RecordHead& head) {
 }
 
 void IncomingMessages::publish(const BulkMessage& message) {
+  if (message.bytes == 0) come(message.kind).awaited_slots = message.position + 1;
   device::SlotHeader& header = rings_.of(message.kind).ring->headers[message.position % device::kMostDepth];
   header.signature = message.signature;
   header.bytes = message.bytes;
@@ -115,8 +116,13 @@ bool IncomingMessages::tails_due(Tails tails) const {
   const auto is_due = [&](int kind) {
     if (!changed_tails(kind)) return false;
     const RemoteRings::One& ring = rings_.of(kind);
-    return tails == Tails::all || tail_of(ring.ring->tail) - come(kind).told_slots >= ring.depth / 2 ||
-           tail_of(ring.ring->ll_tail) - come(kind).told_lines >= ring.inline_lines / 4;
+    const Ring& incoming = come(kind);
+    if (tails == Tails::all || tail_of(ring.ring->tail) - incoming.told_slots >= ring.depth / 2 ||
+        tail_of(ring.ring->ll_tail) - incoming.told_lines >= ring.inline_lines / 4)
+      return true;
+    return tails == Tails::when_wanted && (incoming.slots - incoming.told_slots >= ring.depth / 2 ||
+                                           incoming.lines - incoming.told_lines >= ring.inline_lines / 2 ||
+                                           incoming.awaited_slots > incoming.told_slots);
   };
   for (int kind = 0; kind < setup_.kinds; ++kind)
     if (is_due(kind)) return true;

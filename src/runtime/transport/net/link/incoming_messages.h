@@ -48,7 +48,10 @@ class IncomingMessages {
   void address_was_told() { owes_address_ = false; }
 
   // when_due: half of a ring of slots is free, or a quarter of one of lines.
-  enum class Tails : std::uint8_t { when_due, all };
+  // when_wanted: also if the peer may soon wait for the report: half of a ring has come since the last report, or a
+  // message of no bytes, whose sender waits until it is consumed. A peer that waits for room has filled the whole ring,
+  // and all of that comes here, so it gets its report.
+  enum class Tails : std::uint8_t { when_due, when_wanted, all };
   bool tails_due(Tails tails) const;
   void append_tails(FrameWriter& frame);
 
@@ -56,6 +59,7 @@ class IncomingMessages {
   struct Ring {
     device::u64 slots = 0;          // announced or received
     std::size_t bytes_of_slot = 0;  // received of the next one
+    device::u64 awaited_slots = 0;  // up to the last one whose sender waits until it is consumed
     device::u64 lines = 0;
     device::u32 lines_of_piece = 0;
     device::u64 first_word = 0;  // of a piece that is not complete yet
