@@ -69,7 +69,9 @@ class Connection {
   // The memory must stay valid until the registration is destroyed.
   virtual std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes, MemoryKind kind) = 0;
 
-  // Returns the message's length when the request is complete, which ends the request; otherwise nothing.
+  // Returns the message's length when the request is complete, which ends the request; otherwise nothing. An engine
+  // that does not tell the length of what came returns the bytes that the receive had room for. Requests of a
+  // connection are tested in the order in which they were made: some plugins take no other.
   virtual std::optional<std::size_t> test(Request request) = 0;
 };
 

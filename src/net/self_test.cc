@@ -18,7 +18,7 @@
 namespace sccl::net {
 namespace {
 
-constexpr std::size_t kLengths[] = {0, 8, 4096, 65536, 1 << 20};
+constexpr std::size_t kLengths[] = {8, 4096, 65536, 1 << 20};
 
 std::byte pattern(std::size_t length, std::size_t at) {
   return static_cast<std::byte>((at * 7 + length + at / 251) & 0xff);

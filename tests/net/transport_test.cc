@@ -1,5 +1,8 @@
 // The transport between hosts, without hosts: calls of many lengths by several schedules, all engines.
+#include <cstdlib>
+
 #include "net/net_rank.h"
+#include "net/self_test.h"
 
 using namespace net_test;
 
@@ -59,6 +62,18 @@ TEST_CASE("ranks of several hosts reduce over an engine, by slots of every lengt
                 {"recursive", 2, 100001, kDeep, kSimple, kSlotBytes / 4}},
                2, 3);
   }
+}
+
+TEST_CASE("a plugin that tells no lengths and wants its requests tested in order serves") {
+  setenv("SCCL_TEST_NET_FAULT", "terse", 1);
+  const NamedEngine engine = two_engines().front();
+  CHECK_NOTHROW(self_test(*engine.open(), 0, Deadline::in(std::chrono::seconds(20))));
+  all_reduce(engine,
+             {{"ring", 2, 200003, kCollective, kSimple, kSlotBytes},
+              {"one-hop", 2, 1000, kCollective, kSimple, kSlotBytes},
+              {"one-hop", 2, 2, kCollective, kLl, kSlotBytes}},
+             2, 3);
+  unsetenv("SCCL_TEST_NET_FAULT");
 }
 
 TEST_CASE("ranks of several hosts reduce over an engine, by short messages that fill their rings many times") {

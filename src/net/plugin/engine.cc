@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -135,13 +136,16 @@ class End : public Base {
   std::optional<std::size_t> test(Request request) override {
     if (request.state() == done_marker()) return 0;
     int done = 0;
-    int bytes = 0;
+    int bytes = kUntold;
     check(table().test(request.state(), &done, &bytes), "a test of a message");
     if (!done) return std::nullopt;
-    return static_cast<std::size_t>(bytes < 0 ? 0 : bytes);
+    const std::size_t room = room_of(request);
+    return bytes == kUntold ? room : static_cast<std::size_t>(bytes);
   }
 
  protected:
+  // Of a request that ends: what a receive has room for.
+  virtual std::size_t room_of(Request) { return 0; }
   const Table& table() const { return open_->session->table(); }
   void* connection() const { return open_->connection; }
   void check(abi::Result result, const char* what) const {
@@ -153,6 +157,7 @@ class End : public Base {
   }
 
  private:
+  static constexpr int kUntold = -1;
   std::shared_ptr<Open> open_;
 };
 
@@ -172,6 +177,7 @@ class PluginReceiver final : public End<Receiver> {
   Request irecv(void* data, std::size_t bytes, Registration& memory) override {
     void* request = nullptr;
     check(table().irecv(connection(), data, bytes, registration_of(memory), &request), "irecv");
+    if (request) rooms_[request] = bytes;
     return Request(request);
   }
   Request flush(void* data, std::size_t bytes, Registration& memory) override {
@@ -179,6 +185,14 @@ class PluginReceiver final : public End<Receiver> {
     check(table().iflush(connection(), data, bytes, registration_of(memory), &request), "iflush");
     return Request(request ? request : done_marker());
   }
+
+ private:
+  std::size_t room_of(Request request) override {
+    const auto made = rooms_.extract(request.state());
+    return made ? made.mapped() : 0;  // else a flush
+  }
+
+  std::map<void*, std::size_t> rooms_;  // of the receives in flight, by request
 };
 
 class PluginListener final : public Listener {

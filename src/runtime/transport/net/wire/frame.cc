@@ -42,11 +42,11 @@ FrameReader::FrameReader(std::span<const std::byte> frame, std::uint64_t nonce, 
     fail(ErrorCode::remote_error, "a frame of {} bytes came, {} is the least", frame.size(), sizeof head);
   std::memcpy(&head, frame.data(), sizeof head);
   if (head.nonce != nonce) fail(ErrorCode::remote_error, "a frame of another communicator came");
-  if (head.bytes != frame.size())
+  if (head.bytes < sizeof head || head.bytes > frame.size())
     fail(ErrorCode::remote_error, "a frame of {} bytes came, its head says {}", frame.size(), head.bytes);
   if (head.number != number)
     fail(ErrorCode::remote_error, "frame {} came where frame {} was expected", head.number, number);
-  rest_ = frame.subspan(sizeof head);
+  rest_ = frame.first(head.bytes).subspan(sizeof head);
 }
 
 bool FrameReader::next(RecordHead& head, std::span<const std::byte>& payload) {

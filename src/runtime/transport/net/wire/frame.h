@@ -63,7 +63,8 @@ class FrameWriter {
   std::size_t used_ = 0;
 };
 
-// Reads a received frame without trusting its content. Throws remote_error if nonce, number or sizes are wrong.
+// Reads a received frame without trusting its content. Throws remote_error if nonce, number or sizes are wrong. `frame`
+// may be longer than the frame: engines need not tell how much came.
 class FrameReader {
  public:
   FrameReader(std::span<const std::byte> frame, std::uint64_t nonce, std::uint32_t number);
