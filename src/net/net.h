@@ -114,6 +114,9 @@ class Net {
   virtual const std::vector<Device>& devices() const = 0;
 
   virtual std::unique_ptr<Listener> listen(int device) = 0;
+  // The engine's own accept() returns only when a peer has connected, against NCCL's rule (self_test() finds that out):
+  // listeners made from now on call it in threads.
+  virtual void accept_in_threads() {}
   // Whether a listener serves any number of connections. Plugins promise one.
   virtual bool accepts_many() const { return false; }
   virtual std::unique_ptr<Connector> connect(int device, const Handle& handle) = 0;

@@ -18,6 +18,8 @@
 namespace sccl::net {
 namespace {
 
+// A function that may not wait takes less, also where many ranks share few cores.
+constexpr std::chrono::milliseconds kAcceptLimit{100};
 constexpr std::size_t kLengths[] = {8, 4096, 65536, 1 << 20};
 
 std::byte pattern(std::size_t length, std::size_t at) {
@@ -36,7 +38,47 @@ void check_time(Deadline deadline, const Net& net, const char* what) {
          net.name(), what);
 }
 
+// Whether accept() waits until a peer connects. If it does, a peer connects, so that it returns.
+bool accept_waits(Net& net, int device, Deadline deadline) {
+  struct Accepting {
+    std::mutex mutex;
+    std::condition_variable ended;
+    bool over = false;
+    std::exception_ptr error;
+    std::unique_ptr<Listener> listener;  // the thread may outlive this call
+  };
+  const auto accepting = std::make_shared<Accepting>();
+  accepting->listener = net.listen(device);
+  const Handle handle = accepting->listener->handle();
+  std::thread([accepting] {
+    std::exception_ptr error;
+    try {
+      accepting->listener->accept();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const std::lock_guard lock(accepting->mutex);
+    accepting->over = true;
+    accepting->error = error;
+    accepting->ended.notify_one();
+  }).detach();
+  std::unique_lock lock(accepting->mutex);
+  const auto over = [&] { return accepting->over; };
+  if (accepting->ended.wait_for(lock, kAcceptLimit, over)) {
+    if (accepting->error) std::rethrow_exception(accepting->error);
+    return false;
+  }
+  const std::unique_ptr<Connector> connector = net.connect(device, handle);
+  std::unique_ptr<Sender> sender;
+  while (!accepting->ended.wait_for(lock, std::chrono::milliseconds(1), over)) {
+    if (!sender) sender = connector->poll();
+    check_time(deadline, net, "accept a connection from itself");
+  }
+  return true;
+}
+
 Pair connected(Net& net, int device, Deadline deadline) {
+  if (accept_waits(net, device, deadline)) net.accept_in_threads();
   const std::unique_ptr<Listener> listener = net.listen(device);
   const std::unique_ptr<Connector> connector = net.connect(device, listener->handle());
   Pair pair;

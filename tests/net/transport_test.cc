@@ -64,16 +64,23 @@ TEST_CASE("ranks of several hosts reduce over an engine, by slots of every lengt
   }
 }
 
-TEST_CASE("a plugin that tells no lengths and wants its requests tested in order serves") {
-  setenv("SCCL_TEST_NET_FAULT", "terse", 1);
-  const NamedEngine engine = two_engines().front();
-  CHECK_NOTHROW(self_test(*engine.open(), 0, Deadline::in(std::chrono::seconds(20))));
-  all_reduce(engine,
-             {{"ring", 2, 200003, kCollective, kSimple, kSlotBytes},
-              {"one-hop", 2, 1000, kCollective, kSimple, kSlotBytes},
-              {"one-hop", 2, 2, kCollective, kLl, kSlotBytes}},
-             2, 3);
-  unsetenv("SCCL_TEST_NET_FAULT");
+// terse: tells no lengths, and wants its requests tested in order.
+TEST_CASE("plugins with habits of their own serve") {
+  for (const char* habit : {"terse", "waits-in-accept"}) {
+    INFO(habit);
+    setenv("SCCL_TEST_NET_FAULT", habit, 1);
+    const NamedEngine engine{habit, [] {
+                               auto net = two_engines().front().open();
+                               self_test(*net, 0, Deadline::in(std::chrono::seconds(20)));
+                               return net;
+                             }};
+    all_reduce(engine,
+               {{"ring", 2, 200003, kCollective, kSimple, kSlotBytes},
+                {"one-hop", 2, 1000, kCollective, kSimple, kSlotBytes},
+                {"one-hop", 2, 2, kCollective, kLl, kSlotBytes}},
+               2, 3);
+    unsetenv("SCCL_TEST_NET_FAULT");
+  }
 }
 
 TEST_CASE("ranks of several hosts reduce over an engine, by short messages that fill their rings many times") {

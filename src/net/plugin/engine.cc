@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -71,6 +75,8 @@ class Session {
 
   const Table& table() const { return *plugin_->table; }
   void* context() const { return context_; }
+  bool accepts_in_threads() const { return accepts_in_threads_; }
+  void accept_in_threads() { accepts_in_threads_ = true; }
   std::string name() const { return fmt::format("{} (net plugin v{})", table().name(), table().version()); }
 
   void check(abi::Result result, ErrorCode code, const char* what) const {
@@ -84,6 +90,7 @@ class Session {
  private:
   std::shared_ptr<const Loaded> plugin_;
   void* context_ = nullptr;
+  bool accepts_in_threads_ = false;
 };
 
 using SharedSession = std::shared_ptr<const Session>;
@@ -195,27 +202,71 @@ class PluginReceiver final : public End<Receiver> {
   std::map<void*, std::size_t> rooms_;  // of the receives in flight, by request
 };
 
+// One accept() of a plugin that waits in it, in a thread of its own. Nothing can call the thread back: if its listener
+// is given up meanwhile, the thread and the listener stay until the process ends.
+class BlockingAccept {
+ public:
+  BlockingAccept(SharedSession session, void* listener) : state_(std::make_shared<State>()) {
+    std::thread([state = state_, session = std::move(session), listener] {
+      while ((state->result = session->table().accept(listener, &state->receiver)) == 0 && state->receiver == nullptr)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      state->over.store(true, std::memory_order_release);  // pairs with is_over()
+    }).detach();
+  }
+  bool is_over() const { return state_->over.load(std::memory_order_acquire); }  // pairs with the thread's store
+  // Only when over.
+  abi::Result result() const { return state_->result; }
+  void* take_receiver() { return std::exchange(state_->receiver, nullptr); }
+
+ private:
+  struct State {
+    std::atomic<bool> over{false};
+    abi::Result result = 0;
+    void* receiver = nullptr;
+  };
+  std::shared_ptr<State> state_;
+};
+
 class PluginListener final : public Listener {
  public:
   PluginListener(SharedSession session, int device) : session_(std::move(session)), handle_(abi::kHandleBytes) {
     session_->check(session_->table().listen(session_->context(), device, handle_.data(), &listener_),
                     ErrorCode::system_error, "listen");
+    // At once: peers may wait inside the plugin until they are accepted.
+    if (session_->accepts_in_threads()) blocking_.emplace(session_, listener_);
   }
-  ~PluginListener() override { session_->table().close_listener(listener_); }
+  ~PluginListener() override {
+    if (blocking_ && !blocking_->is_over()) return;
+    if (blocking_) receiver_of(blocking_->take_receiver());  // closes one that nobody wanted
+    session_->table().close_listener(listener_);
+  }
 
   const Handle& handle() const override { return handle_; }
 
   std::unique_ptr<Receiver> accept() override {
     void* receiver = nullptr;
-    session_->check(session_->table().accept(listener_, &receiver), ErrorCode::remote_error, "accept");
+    abi::Result result = 0;
+    if (!session_->accepts_in_threads()) {
+      result = session_->table().accept(listener_, &receiver);
+    } else if (blocking_->is_over()) {
+      result = blocking_->result();
+      receiver = blocking_->take_receiver();
+      blocking_.emplace(session_, listener_);
+    }
+    session_->check(result, ErrorCode::remote_error, "accept");
+    return receiver_of(receiver);
+  }
+
+ private:
+  std::unique_ptr<Receiver> receiver_of(void* receiver) const {
     if (!receiver) return nullptr;
     return std::make_unique<PluginReceiver>(std::make_shared<Open>(session_, receiver, false));
   }
 
- private:
   SharedSession session_;
   Handle handle_;
   void* listener_ = nullptr;
+  std::optional<BlockingAccept> blocking_;
 };
 
 class PluginConnector final : public Connector {
@@ -241,7 +292,7 @@ class PluginConnector final : public Connector {
 class PluginNet final : public Net {
  public:
   PluginNet(std::shared_ptr<const Loaded> plugin, std::uint64_t communicator)
-      : session_(std::make_shared<const Session>(std::move(plugin), communicator)), name_(session_->name()) {
+      : session_(std::make_shared<Session>(std::move(plugin), communicator)), name_(session_->name()) {
     int count = 0;
     session_->check(session_->table().devices(&count), ErrorCode::system_error, "devices");
     std::string offloaded;
@@ -269,6 +320,7 @@ class PluginNet final : public Net {
   const std::string& name() const override { return name_; }
   const std::vector<Device>& devices() const override { return devices_; }
 
+  void accept_in_threads() override { session_->accept_in_threads(); }
   std::unique_ptr<Listener> listen(int device) override {
     return std::make_unique<PluginListener>(session_, number(device));
   }
@@ -285,7 +337,7 @@ class PluginNet final : public Net {
  private:
   int number(int device) const { return numbers_.at(static_cast<std::size_t>(device)); }
 
-  SharedSession session_;
+  std::shared_ptr<Session> session_;
   std::string name_;
   std::vector<Device> devices_;
   std::vector<int> numbers_;  // the plugin's own numbers of devices_
