@@ -44,7 +44,7 @@ class Forger {
   void progress() { net_->progress(); }
   // Rank 0 connects back.
   void accept() {
-    if (!receiver_) receiver_ = addresses_->accept();
+    if (!receiver_) receiver_ = addresses_->accept().receiver;
   }
 
  private:

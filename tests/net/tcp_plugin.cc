@@ -201,12 +201,13 @@ int new_socket() {
 
 Result accept_from(void* listener, void** receiver) {
   *receiver = nullptr;
-  if (fault() == "waits-in-accept") {
-    pollfd way{static_cast<Connection*>(listener)->fd, POLLIN, 0};
-    poll(&way, 1, -1);
-  }
-  const int fd = accept4(static_cast<Connection*>(listener)->fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  auto& at = *static_cast<Connection*>(listener);
+  pollfd way{at.fd, POLLIN, 0};
+  if (fault() == "waits-in-accept") poll(&way, 1, -1);
+  if (fault() == "accepts-once" && at.sends) return kSystemError;
+  const int fd = accept4(at.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? kSuccess : kSystemError;
+  at.sends = true;  // of a listener: has accepted
   *receiver = new Connection{fd, false, {}, {}, {}};
   return kSuccess;
 }
@@ -284,19 +285,26 @@ Result listen_in(void* context, int device, void* handle, void** listener) {
   if (const Result wrong = checked(context)) return wrong;
   return listen_at(device, handle, listener);
 }
-Result connect_in(void* context, int device, void* handle, void** sender, void**) {
+Result connect_in(void* context, int device, void* handle, void** sender, void** in_kernels) {
+  *in_kernels = nullptr;
   if (const Result wrong = checked(context)) return wrong;
   return connect_to(device, handle, sender);
 }
 #endif
 #if PLUGIN_VERSION >= 7
-[[maybe_unused]] Result connect_with_device(int device, void* handle, void** sender, void**) {
+[[maybe_unused]] Result connect_with_device(int device, void* handle, void** sender, void** in_kernels) {
+  *in_kernels = nullptr;
   return connect_to(device, handle, sender);
 }
-[[maybe_unused]] Result connect_with_config(int device, CommunicatorConfig*, void* handle, void** sender, void**) {
+[[maybe_unused]] Result connect_with_config(int device, CommunicatorConfig*, void* handle, void** sender,
+                                            void** in_kernels) {
+  *in_kernels = nullptr;
   return connect_to(device, handle, sender);
 }
-Result accept_with_device(void* listener, void** receiver, void**) { return accept_from(listener, receiver); }
+Result accept_with_device(void* listener, void** receiver, void** in_kernels) {
+  *in_kernels = nullptr;
+  return accept_from(listener, receiver);
+}
 #endif
 
 }  // namespace

@@ -123,22 +123,25 @@ class Adapter final : public Table {
       return f_.listen(device, handle, listener);
   }
 
+  // Plugins write the handle of a protocol inside kernels, also where they have none.
   abi::Result connect(void* context, int device, void* handle, void** sender) const override {
+    [[maybe_unused]] void* in_kernels = nullptr;
     if constexpr (kContexts) {
-      return f_.connect(context, device, handle, sender, nullptr);
+      return f_.connect(context, device, handle, sender, &in_kernels);
     } else if constexpr (kProfiles) {
       abi::CommunicatorConfig config{abi::kAnyTrafficClass};
-      return f_.connect(device, &config, handle, sender, nullptr);
+      return f_.connect(device, &config, handle, sender, &in_kernels);
     } else if constexpr (kDeviceHandles) {
-      return f_.connect(device, handle, sender, nullptr);
+      return f_.connect(device, handle, sender, &in_kernels);
     } else {
       return f_.connect(device, handle, sender);
     }
   }
 
   abi::Result accept(void* listener, void** receiver) const override {
+    [[maybe_unused]] void* in_kernels = nullptr;
     if constexpr (kDeviceHandles)
-      return f_.accept(listener, receiver, nullptr);
+      return f_.accept(listener, receiver, &in_kernels);
     else
       return f_.accept(listener, receiver);
   }

@@ -59,9 +59,18 @@ void NetAddresses::set_all(std::span<const Bytes> all) {
   }
 }
 
-std::unique_ptr<net::Receiver> NetAddresses::accept() {
-  if (listeners_.empty()) return nullptr;
-  return listeners_[next_++ % listeners_.size()].listener->accept();
+NetAddresses::Accepted NetAddresses::accept() {
+  if (listeners_.empty()) return {};
+  Entry& entry = listeners_[next_++ % listeners_.size()];
+  if (entry.rests) return {};
+  Accepted accepted{entry.listener->accept(), entry.peer};
+  entry.rests = accepted.receiver && entry.peer != kAnyone;
+  return accepted;
+}
+
+void NetAddresses::dropped(Rank listener) {
+  for (Entry& entry : listeners_)
+    if (entry.peer == listener) entry.rests = false;
 }
 
 void NetAddresses::met(Rank peer) {

@@ -19,6 +19,8 @@ namespace sccl::runtime {
 
 class NetAddresses {
  public:
+  static constexpr Rank kAnyone = -1;
+
   // `host_of`: the host of each rank. The ranks of a host are spread over its devices, round robin.
   NetAddresses(net::Net& net, Rank rank, std::span<const int> host_of);
 
@@ -29,8 +31,15 @@ class NetAddresses {
 
   int device() const { return device_; }
   const net::Handle& of(Rank peer) const { return peers_.at(static_cast<std::size_t>(peer)); }
-  // A connection that a peer has made; null if there is none yet.
-  std::unique_ptr<net::Receiver> accept();
+  // A connection that was made, and the peer for which its listener was; no receiver if there is none yet. A listener
+  // that serves one peer is not asked again: some plugins call that an error.
+  struct Accepted {
+    std::unique_ptr<net::Receiver> receiver;
+    Rank listener = kAnyone;
+  };
+  Accepted accept();
+  // What such a listener accepted was none of the peer's: it is asked again.
+  void dropped(Rank listener);
   // The peer has connected: a listener that serves this peer alone is closed.
   void met(Rank peer);
 
@@ -38,9 +47,8 @@ class NetAddresses {
   struct Entry {
     Rank peer;  // kAnyone: serves all
     std::unique_ptr<net::Listener> listener;
+    bool rests = false;  // has accepted what is perhaps the peer's connection
   };
-  static constexpr Rank kAnyone = -1;
-
   Rank rank_;
   std::vector<int> host_of_;
   int device_ = 0;

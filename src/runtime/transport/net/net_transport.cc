@@ -100,15 +100,16 @@ bool NetTransport::send(Tails tails) {
 
 bool NetTransport::accept() {
   if (guests_.size() < kMostGuests)
-    if (auto receiver = setup_.peers.addresses->accept())
-      guests_.push_back(std::make_unique<Guest>(std::move(receiver), setup_.peers.nonce));
+    if (auto accepted = setup_.peers.addresses->accept(); accepted.receiver)
+      guests_.push_back({std::make_unique<Guest>(std::move(accepted.receiver), setup_.peers.nonce), accepted.listener});
   return greet();
 }
 
 // Guests that turn out to be peers become links.
 bool NetTransport::greet() {
   bool any = false;
-  std::erase_if(guests_, [&](const std::unique_ptr<Guest>& guest) {
+  std::erase_if(guests_, [&](const Arrival& arrival) {
+    const auto& guest = arrival.guest;
     try {
       const auto rank = guest->rank();
       if (!rank) return false;
@@ -125,6 +126,7 @@ bool NetTransport::greet() {
     } catch (const Error& error) {
       log::info(log::Subsystem::net, "rank {} drops a connection that is none of its peers': {}", setup_.rank,
                 error.what());
+      setup_.peers.addresses->dropped(arrival.listener);
     }
     return true;
   });

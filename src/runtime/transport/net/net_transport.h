@@ -86,7 +86,11 @@ class NetTransport final : public HostTransport {
   host::Doorbell own_bell_;  // of outgoing ends; nobody sleeps on it, since the thread that publishes also sends
   std::vector<Remote> remotes_;
   std::vector<Rank> open_;  // peers with a link that is used and has not failed
-  std::vector<std::unique_ptr<Guest>> guests_;
+  struct Arrival {
+    std::unique_ptr<Guest> guest;
+    Rank listener;  // of NetAddresses
+  };
+  std::vector<Arrival> guests_;
   std::size_t passes_ = 0;
   std::unique_ptr<ProgressThread> thread_;
 };
