@@ -91,7 +91,12 @@ void check_algorithm(const std::string& given, const PerfOptions& options) {
   const Collective collective = options.collective->collective;
   const std::string algorithm = settings.algorithm(collective);
   if (algorithm.empty()) return;
-  const auto links = topology::named_topology();
+  auto links = topology::named_topology();
+  // Hosts with equally many ranks have links like these; of others only the ranks themselves can tell.
+  if (!links && options.hosts > 1) {
+    if (options.ranks % options.hosts != 0) return;
+    links = fmt::format("{}*host:{}", options.hosts, options.ranks / options.hosts);
+  }
   if (!links && planners::find(algorithm) == nullptr)
     throw CLI::ValidationError("--algo: " + algorithm +
                                " needs links that are named: set SCCL_TOPO, for example to dgx1v");
