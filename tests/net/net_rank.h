@@ -92,9 +92,9 @@ class NetRank {
   }
 
   bool sleeps = true;
+  std::vector<kernels::HostConnection> ends;  // outlives the transport, whose thread reads it
   std::unique_ptr<NetTransport> transport;
   std::shared_ptr<NetAddresses> addresses;
-  std::vector<kernels::HostConnection> ends;
 
  private:
   void begin(const Call& what, u32 signature, const std::vector<u32>& input, std::vector<u32>& output) {
