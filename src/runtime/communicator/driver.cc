@@ -41,9 +41,9 @@ auto guarded(Communicator& communicator, Action&& action) {
   }
 }
 
-Waiter& waiter_for(int ranks) {
+Waiter& waiter_for(int ranks_on_host) {
   thread_local std::optional<std::pair<int, Waiter>> kept;
-  if (!kept || kept->first != ranks) kept.emplace(ranks, Waiter(ranks));
+  if (!kept || kept->first != ranks_on_host) kept.emplace(ranks_on_host, Waiter(ranks_on_host));
   kept->second.reset();
   return kept->second;
 }
@@ -256,7 +256,7 @@ class GroupRun {
   explicit GroupRun(std::vector<Workload>& work) {
     for (Workload& entry : work) {
       progress_.emplace_back(entry);
-      ranks_ = std::max(ranks_, entry.communicator->ranks());
+      ranks_on_host_ = std::max(ranks_on_host_, entry.communicator->membership().ranks_on_this_host());
     }
   }
 
@@ -271,12 +271,13 @@ class GroupRun {
 
  private:
   void move_data() {
-    Waiter& waiter = waiter_for(ranks_);
+    Waiter& waiter = waiter_for(ranks_on_host_);
     while (unfinished() > 0) {
       if (turn()) {
         waiter.reset();
         continue;
       }
+      waiter.expect(polls());
       host::Doorbell* bell = unfinished() == 1 ? &last().bell() : nullptr;
       bool moved = false;
       EngineUse* sleeper = nullptr;
@@ -294,6 +295,14 @@ class GroupRun {
       else
         for (GroupProgress& progress : progress_) attempt(progress, [&] { progress.check_health(waiter.waited()); });
     }
+  }
+
+  // What a turn asks.
+  Waiter::Polls polls() {
+    const auto asks = [](GroupProgress& progress) {
+      return !progress.finished() && progress.executor().engine().is_held();
+    };
+    return std::any_of(progress_.begin(), progress_.end(), asks) ? Waiter::Polls::engine : Waiter::Polls::memory;
   }
 
   std::size_t unfinished() const {
@@ -326,7 +335,7 @@ class GroupRun {
   }
 
   std::deque<GroupProgress> progress_;  // its elements do not move
-  int ranks_ = 1;
+  int ranks_on_host_ = 1;
   std::optional<Error> first_error_;
 };
 
