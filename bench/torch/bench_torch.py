@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The backend `sccl` beside gloo: both groups in the same processes, their calls interleaved in blocks.
 
-Usage: bench_torch.py --ranks 2 [--sizes 4,1K,...] [--rounds 15] [--markdown FILE]
+Usage: bench_torch.py --ranks 2 [--sizes 4,1K,...] [--rounds 15] [--messages] [--hosts 2]
 For each size the ranks alternate between blocks of calls of one group and of the other; a block's time per call is the
-slowest rank's. What is reported is the median over rounds of the ratio of two neighbouring blocks, with its quartiles."""
+slowest rank's. With --messages ranks 0 and 1 send a tensor there and back instead; with --hosts the ranks are on as many
+hosts in turn, which are network namespaces (root). What is reported is the median over rounds of the ratio of two neighbouring blocks, with its quartiles."""
 import argparse
+import contextlib
 import ctypes
 import os
+import pathlib
 import platform
 import statistics
 import subprocess
@@ -18,6 +21,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing  # noqa: E402
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
+import hosts as namespaces  # noqa: E402
 
 BLOCK_SECONDS = 0.05
 
@@ -80,14 +86,46 @@ def ddp_step(groups, mapped):
     return call
 
 
-def rank_main(rank, ranks, store, sizes, rounds, results):
+def messages(rank, sizes, groups, rounds):
+    """Of the time there and back; ranks from 2 on only take part in the barriers."""
+    lines = []
+    for size in sizes:
+        tensor = torch.ones(max(1, bytes_of(size) // 4))
+
+        def call(group, tensor=tensor):
+            if rank == 0:
+                dist.send(tensor, 1, group=group)
+                dist.recv(tensor, 1, group=group)
+            elif rank == 1:
+                dist.recv(tensor, 0, group=group)
+                dist.send(tensor, 0, group=group)
+        lines.append((f"send and back, {size}", compare(call, groups, rounds)))
+    return lines
+
+
+def rank_main(rank, ranks, store, sizes, rounds, results, place, only_messages):
+    if place:
+        place.enter()
+        os.environ["GLOO_SOCKET_IFNAME"] = "eth0"  # there is no name service by which it would find its address
     torch.set_num_threads(1)
     import sccl.torch
-    started = {}
     began = time.perf_counter()
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     first = time.perf_counter() - began
     groups = {"gloo": dist.new_group(backend="gloo"), "sccl": dist.new_group(backend="sccl")}
+    if only_messages:
+        lines = messages(rank, sizes, groups, rounds)
+    else:
+        lines = collectives(ranks, sizes, groups, rounds)
+    if rank == 0:
+        results.put((first, lines))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def collectives(ranks, sizes, groups, rounds):
+    import sccl.torch
+    started = {}
     for name in ("gloo", "sccl"):
         times = []
         for _ in range(7):
@@ -112,10 +150,7 @@ def rank_main(rank, ranks, store, sizes, rounds, results):
     if ranks <= 4:
         for kind in ("", ", mapped_hook"):
             lines.append((f"DDP step, MLP of 10 M parameters{kind}", compare(ddp_step(groups, bool(kind)), groups, max(5, rounds // 2))))
-    if rank == 0:
-        results.put((first, lines))
-    dist.barrier()
-    dist.destroy_process_group()
+    return lines
 
 
 def ratio(times):
@@ -165,6 +200,8 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--sizes", default="4,1K,16K,64K,1M,64M")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--messages", action="store_true")
+    parser.add_argument("--hosts", type=int, default=1)
     parser.add_argument("--overhead", action="store_true")
     arguments = parser.parse_args()
     if arguments.overhead:
@@ -174,9 +211,11 @@ def main():
         return
     context = torch.multiprocessing.get_context("spawn")
     results = context.SimpleQueue()
-    with tempfile.TemporaryDirectory() as folder:
+    over_hosts = namespaces.Hosts(arguments.hosts) if arguments.hosts > 1 else contextlib.nullcontext()
+    with tempfile.TemporaryDirectory() as folder, over_hosts as hosts:
         started = [context.Process(target=rank_main, args=(rank, arguments.ranks, os.path.join(folder, "store"),
-                                                           arguments.sizes.split(","), arguments.rounds, results))
+                                                           arguments.sizes.split(","), arguments.rounds, results,
+                                                           hosts and hosts.place(rank % arguments.hosts), arguments.messages))
                    for rank in range(arguments.ranks)]
         for process in started:
             process.start()

@@ -1,18 +1,24 @@
 // The core of the PyTorch backend without PyTorch: elements, queue, deadlines, messages, and groups over the library.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <complex>
 #include <condition_variable>
 #include <cstring>
+#include <future>
 #include <map>
 #include <random>
 #include <thread>
 
+#include "callbacks.h"
 #include "collectives.h"
 #include "elements.h"
 #include "group.h"
 #include "library.h"
-#include "messages.h"
+#include "messages/messages.h"
 #include "queue.h"
 #include "watchdog.h"
 
@@ -218,6 +224,141 @@ TEST_CASE("a receive ends with its peer, and with its time") {
   one.reset();
   CHECK_THAT(error_of([&] { two.wait(pending, in(30s), "recv"); }), Contains("rank 0 has"));
   CHECK_THAT(error_of([&] { two.wait(two.send(0, 2, &byte, 1), in(30s), "send"); }), Contains("rank 0 has"));
+}
+
+namespace {
+
+SocketAddress loopback() {
+  SocketAddress address;
+  auto& v4 = reinterpret_cast<sockaddr_in&>(address.storage);
+  v4.sin_family = AF_INET;
+  v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.length = sizeof v4;
+  return address;
+}
+
+// Two ranks that take each other for ranks of other hosts.
+struct TwoHosts {
+  std::unique_ptr<Messages> one = std::make_unique<Messages>(fresh_name(), 0, 2);
+  std::unique_ptr<Messages> two = std::make_unique<Messages>(fresh_name(), 1, 2);
+  std::vector<SocketAddress> at_one;
+
+  TwoHosts(const Secret& ones, const Secret& twos, std::vector<SocketAddress> more_of_one = {}) {
+    at_one = one->open_door(ones, {loopback()}, 3s);
+    const std::vector<SocketAddress> at_two = two->open_door(twos, {loopback()}, 3s);
+    more_of_one.insert(more_of_one.end(), at_one.begin(), at_one.end());
+    const std::vector<Place> places{{true, "a", more_of_one}, {true, "b", at_two}};
+    for (Messages* rank : {one.get(), two.get()}) rank->set_places(places);
+  }
+};
+
+int connected(const SocketAddress& address) {
+  const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(::connect(fd, address.get(), address.length) == 0);
+  return fd;
+}
+
+}  // namespace
+
+TEST_CASE("the keyed hash is SipHash-2-4") {
+  unsigned char message[15];
+  for (std::size_t i = 0; i < sizeof message; ++i) message[i] = static_cast<unsigned char>(i);
+  const Secret key{0x0706050403020100ull, 0x0f0e0d0c0b0a0908ull};
+  CHECK(siphash(key, message, sizeof message) == 0xa129ca6149be45e5ull);  // of the paper's appendix
+}
+
+TEST_CASE("interfaces are named by prefixes, exactly, or by what is left out") {
+  const struct {
+    const char* pattern;
+    const char* interface;
+    bool matches;
+  } rows[] = {{"eth", "eth0", true},   {"eth,ib", "ib1", true},  {"eth", "wlan0", false},
+              {"=eth0", "eth0", true}, {"=eth", "eth0", false},  {"^docker", "eth0", true},
+              {"^eth", "eth0", false}, {"^=eth0", "eth1", true}, {"^=eth0,eth1", "eth1", false}};
+  for (const auto& row : rows) {
+    CAPTURE(row.pattern, row.interface);
+    CHECK(interface_matches(row.pattern, row.interface) == row.matches);
+  }
+}
+
+TEST_CASE("messages of all lengths arrive between hosts, whoever else connects") {
+  const Secret secret = random_secret();
+  SocketAddress nobody = loopback();  // an address of the first rank where nobody listens
+  reinterpret_cast<sockaddr_in&>(nobody.storage).sin_port = htons(1);
+  TwoHosts ranks(secret, secret, {nobody});
+  std::vector<int> strangers;
+  for (const char* text :
+       {"", "GET / HTTP/1.0\r\n\r\n", "SCCLMG1 and so much more that no greeting is as long as this"}) {
+    strangers.push_back(connected(ranks.at_one.front()));
+    (void)!::write(strangers.back(), text, std::strlen(text));
+  }
+  for (const std::size_t length : {0ul, 1ul, Messages::kMostEagerBytes, Messages::kMostEagerBytes + 1, 5'000'000ul}) {
+    const std::vector<char> data(length, 'x');
+    std::vector<char> got(length);
+    const auto sent = ranks.two->send(0, 7, data.data(), length);
+    const auto received = ranks.one->receive(length % 2 == 0 ? kAnySource : 1, 7, got.data(), length);
+    ranks.one->wait(received, in(30s), "recv");
+    ranks.two->wait(sent, in(30s), "send");
+    CHECK(got == data);
+    CHECK(received->source() == 1);
+  }
+  for (const int fd : strangers) ::close(fd);
+}
+
+TEST_CASE("a rank of another group is not believed") {
+  TwoHosts ranks(random_secret(), random_secret());
+  char byte = 'x';
+  ranks.two->send(0, 1, &byte, 1);
+  char got = 0;
+  CHECK_THAT(error_of([&] { ranks.one->wait(ranks.one->receive(1, 1, &got, 1), in(30s), "recv"); }),
+             Contains("rank 1 on host b") && Contains("127.0.0.1"));
+  CHECK(got == 0);
+}
+
+TEST_CASE("a long message that was given up on its way is received by nobody, and the next one is") {
+  const Secret secret = random_secret();
+  TwoHosts ranks(secret, secret);
+  std::vector<char> first(50'000'000, 'a');
+  std::vector<char> second(first.size(), 'b');
+  std::vector<char> got(first.size());
+  const auto sent = ranks.one->send(1, 1, first.data(), first.size());
+  const auto received = ranks.two->receive(0, 1, got.data(), got.size());
+  while (got[0] == 0) ranks.two->poll_once();  // it is on its way
+  CHECK_THAT(error_of([&] { ranks.two->wait(received, in(-1s), "recv"); }), Contains("from rank 0 on host a"));
+  const char there = got.back();
+  CHECK_THAT(error_of([&] { ranks.one->wait(sent, in(-1s), "send"); }),
+             Contains("to rank 1 on host b") || Catch::Equals(""));
+  const auto next = ranks.one->send(1, 1, second.data(), second.size());
+  std::vector<char> place(second.size());
+  ranks.two->wait(ranks.two->receive(0, 1, place.data(), place.size()), in(30s), "recv");
+  ranks.one->wait(next, in(30s), "send");
+  CHECK(place == second);
+  CHECK(got.back() == there);  // the buffer was not written any more
+}
+
+TEST_CASE("what was sent before a rank of another host left is received after it") {
+  const Secret secret = random_secret();
+  TwoHosts ranks(secret, secret);
+  char bytes[3] = {1, 2, 3};
+  for (char& byte : bytes) ranks.one->send(1, 5, &byte, 1);
+  ranks.one.reset();
+  for (const char byte : bytes) {
+    char got = 0;
+    ranks.two->wait(ranks.two->receive(kAnySource, 5, &got, 1), in(30s), "recv");
+    CHECK(got == byte);
+  }
+  char got = 0;
+  CHECK_THAT(error_of([&] { ranks.two->wait(ranks.two->receive(0, 5, &got, 1), in(30s), "recv"); }),
+             Contains("rank 0 on host a has left the group"));
+}
+
+TEST_CASE("callbacks may wait for one another") {
+  std::promise<void> first;
+  std::promise<void> second;
+  Callbacks callbacks;  // its end waits for what runs
+  callbacks.run([&] { first.get_future().wait(); });
+  callbacks.run([&] { second.get_future().wait(), first.set_value(); });
+  callbacks.run([&] { second.set_value(); });
 }
 
 TEST_CASE("a stopped group's transfers fail with the reason") {

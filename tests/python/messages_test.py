@@ -101,6 +101,27 @@ def test_transfers_complete_while_nobody_waits():
     testing.values(testing.run(nobody_waits, 2))
 
 
+def callbacks(rank, ranks):
+    """A callback waits for another message by that message's future, whose callback waits for a third one."""
+    other, count = 1 - rank, 100_000
+    tensors = [torch.empty(count) for _ in range(3)]
+    received = [dist.irecv(tensor, other, tag=tag) for tag, tensor in enumerate(tensors)]
+    futures = [work.get_future() for work in received]
+
+    def then_wait(future):
+        return lambda done: future.wait()
+    chained = [futures[0].then(then_wait(futures[1].then(then_wait(futures[2])))), futures[2].then(lambda done: "last")]
+    for tag in range(3):
+        dist.send(torch.full((count,), float(tag)), other, tag=tag)
+    for future in chained:
+        future.wait()
+    assert all((tensor == tag).all() for tag, tensor in enumerate(tensors))
+
+
+def test_callbacks_of_messages_may_wait_for_messages():
+    testing.values(testing.run(callbacks, 2))
+
+
 def batches(rank, ranks):
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
     received = torch.empty(10_000)
@@ -116,6 +137,7 @@ def test_batches():
 
 def goodbye(rank, ranks):
     """What was sent before a rank left arrives."""
+    dist.barrier()  # the store may go with rank 0, and all are past needing it now
     if rank == 0:
         for i in range(300):
             dist.isend(torch.full((2000,), float(i)), 1)

@@ -9,7 +9,9 @@ import traceback
 from datetime import timedelta
 
 
-def _enter(function, rank, ranks, store, results, timeout, arguments):
+def _enter(function, rank, ranks, store, results, timeout, place, arguments):
+    if place:
+        place.enter()
     import torch.distributed as dist
     import sccl.torch  # noqa: F401  (registers the backend)
     import torch
@@ -17,7 +19,7 @@ def _enter(function, rank, ranks, store, results, timeout, arguments):
     outcome = ("lost", "")
     try:
         if timeout is not None:
-            dist.init_process_group("sccl", init_method=f"file://{store}", rank=rank, world_size=ranks,
+            dist.init_process_group("sccl", init_method=store, rank=rank, world_size=ranks,
                                     timeout=timedelta(seconds=timeout))
         outcome = ("returned", function(rank, ranks, *arguments))
         if timeout is not None and dist.is_initialized():
@@ -33,20 +35,25 @@ def _enter(function, rank, ranks, store, results, timeout, arguments):
     results.join_thread()
 
 
-def run(function, ranks, *arguments, timeout=60, patience=120, present=None):
+def run(function, ranks, *arguments, timeout=60, patience=120, present=None, hosts=None, host_of=None,
+        meanwhile=None):
     """A list of (kind, value) by rank: "returned", "raised" with the text, "killed" or "hung". With `timeout` None the
-    function makes its group itself. Only the ranks of `present` are started."""
+    function makes its group itself. Only the ranks of `present` are started. With `hosts` (hosts.Hosts) rank r is started on
+    host host_of[r]. `meanwhile` is called with the processes by rank, until it returns True."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     with tempfile.TemporaryDirectory() as folder:
-        store = os.path.join(folder, "store")
-        started = {rank: context.Process(target=_enter, args=(function, rank, ranks, store, results, timeout, arguments))
+        store = hosts.store() if hosts else "file://" + os.path.join(folder, "store")
+        started = {rank: context.Process(target=_enter, args=(function, rank, ranks, store, results, timeout,
+                                                              hosts and hosts.place(host_of[rank]), arguments))
                    for rank in (present or range(ranks))}
         for process in started.values():
             process.start()
         outcomes = {}
         deadline = time.monotonic() + patience
         while len(outcomes) < len(started) and time.monotonic() < deadline:
+            if meanwhile and meanwhile(started):
+                meanwhile = None
             try:
                 rank, outcome, _ = results.get(timeout=0.2)
                 outcomes[rank] = outcome

@@ -21,7 +21,7 @@ void without_python_lock(Body&& body) {
 
 inline void end_group(Group* group) {
   // A thread cannot wait for its own end.
-  if (group->queue().is_own_thread() || group->messages().is_own_thread())
+  if (group->queue().is_own_thread() || group->messages().is_own_thread() || group->callbacks().is_own_thread())
     std::thread([group] { delete group; }).detach();
   else
     without_python_lock([group] { delete group; });

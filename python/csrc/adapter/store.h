@@ -1,6 +1,9 @@
 // PyTorch's Store as the core's rendezvous.
 #pragma once
 
+#include <algorithm>
+#include <thread>
+
 #include "../core/group.h"
 #include "version.h"
 
@@ -17,8 +20,21 @@ class StoreRendezvous : public Rendezvous {
     const std::vector<std::uint8_t> value = store_->get(key);
     return std::string(value.begin(), value.end());
   }
+  // Short waits only ask again and again: a wait of the store's own that runs out of time leaves the connection of a
+  // TCPStore of old versions useless, and a FileStore's sleeps ten milliseconds between two looks.
   bool wait(const std::vector<std::string>& keys, Milliseconds patience) override {
+    constexpr Milliseconds kLongestShortWait{1000};
+    constexpr Milliseconds kAsked{20};
+    const auto began = Clock::now();
     try {
+      for (auto pause = std::chrono::microseconds(250);;
+           pause = std::min(2 * pause, std::chrono::microseconds(10000))) {
+        if (store_->check(keys)) return true;
+        const auto spent = std::chrono::duration_cast<Milliseconds>(Clock::now() - began);
+        if (spent >= patience) return false;
+        if (patience > kLongestShortWait && spent > kAsked) break;
+        std::this_thread::sleep_for(pause);
+      }
       store_->wait(keys, patience);
       return true;
     } catch (const std::exception&) {

@@ -34,7 +34,7 @@ class CallWork : public c10d::Work {
       const std::lock_guard<std::mutex> lock(mutex_);
       future = future_;
     }
-    if (future) mark(*future, error);
+    if (future) complete_future(future, error);
   }
 
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override {
@@ -70,6 +70,11 @@ class CallWork : public c10d::Work {
   }
 
  protected:
+  // Runs its callbacks.
+  virtual void complete_future(const c10::intrusive_ptr<c10::ivalue::Future>& future, std::exception_ptr error) {
+    mark(*future, error);
+  }
+
   void mark(c10::ivalue::Future& future, std::exception_ptr error) {
     const std::lock_guard<std::mutex> lock(mark_mutex_);
     if (future.completed()) return;
@@ -124,6 +129,13 @@ class MessageWork : public CallWork {
   }
 
   int sourceRank() const override { return transfer_->source(); }
+
+ protected:
+  // A callback may wait for other messages: the thread that makes them come must not run it.
+  void complete_future(const c10::intrusive_ptr<c10::ivalue::Future>& future, std::exception_ptr error) override {
+    auto self = c10::intrusive_ptr<MessageWork>::reclaim_copy(this);
+    group_->callbacks().run([self = std::move(self), future, error] { self->mark(*future, error); });
+  }
 
  private:
   std::shared_ptr<Transfer> transfer_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hosts.h"
 #include "library.h"
 
 namespace sccl_torch {
@@ -14,7 +15,7 @@ constexpr std::uint64_t kDisagreementTag = 1ull << 62;
 constexpr std::uint64_t kBarrierTag = 1ull << 61;
 constexpr Milliseconds kExchangePatience{300};
 constexpr Milliseconds kShutDownPatience{2000};
-constexpr std::size_t kTextBytes = 512;
+constexpr std::size_t kTextBytes = 512;  // within a frame
 
 // Forks of this process: a group belongs to the process that made it.
 std::atomic<std::uint64_t> forks{0};
@@ -61,7 +62,9 @@ std::unique_ptr<Group> Group::create(Rendezvous& rendezvous, int rank, int ranks
   const auto make_id = [&] {
     ncclUniqueId id;
     if (const int result = sccl.GetUniqueId(&id); result != 0) throw Failure(kind_of(result), library_text(result));
-    return std::string(id.internal, sizeof id.internal);
+    const Secret secret = random_secret();
+    return std::string(id.internal, sizeof id.internal) +
+           std::string(reinterpret_cast<const char*>(&secret), sizeof secret);
   };
   std::unique_ptr<Messages> messages;
   const auto listen = [&](const std::string& nonce) {
@@ -69,29 +72,39 @@ std::unique_ptr<Group> Group::create(Rendezvous& rendezvous, int rank, int ranks
   };
   const Invited invited = meet(rendezvous, rank, ranks, timeout, name, make_id, listen);
   ncclUniqueId id;
-  std::memcpy(id.internal, invited.invitation.data(), std::min(sizeof id.internal, invited.invitation.size()));
+  Secret secret;
+  if (invited.invitation.size() != sizeof id.internal + sizeof secret)
+    throw Failure(FailureKind::usage,
+                  "rank 0 of group " + name + " has another version of this package: install one version on all hosts");
+  std::memcpy(id.internal, invited.invitation.data(), sizeof id.internal);
+  std::memcpy(&secret, invited.invitation.data() + sizeof id.internal, sizeof secret);
   ncclComm* communicator = nullptr;
   if (const int result = sccl.CommInitRank(&communicator, ranks, id, rank); result != 0)
     throw Failure(kind_of(result),
                   "group " + name + " cannot be made on rank " + std::to_string(rank) + ": " + library_text(result));
-  std::unique_ptr<Group> group(new Group(communicator, rank, ranks, invited.name, name));
+  std::unique_ptr<Group> group(new Group(communicator, rank, ranks, invited.name, secret, name));
   group->messages_ = std::move(messages);
+  tell_places(*group, secret, timeout);
   return group;
 }
 
-Group::Group(ncclComm* communicator, int rank, int ranks, const std::string& nonce, const std::string& name)
+Group::Group(ncclComm* communicator, int rank, int ranks, const std::string& nonce, const Secret& secret,
+             const std::string& name)
     : rank_(rank),
       ranks_(ranks),
       name_(name),
       nonce_(nonce),
+      secret_(secret),
       forks_(forks.load(std::memory_order_relaxed)),
       communicator_(communicator),
+      callbacks_(std::make_unique<Callbacks>()),
       watched_(std::make_unique<Watched>([this](std::uint64_t number) { expire(number); })),
       queue_(std::make_unique<Queue>()) {}
 
 // A forked child has copies of memory, but neither the threads nor the peers: it leaves everything as it is.
 Group::~Group() {
   if (forked()) {
+    (void)callbacks_.release();
     (void)messages_.release();
     (void)watched_.release();
     (void)queue_.release();
@@ -235,8 +248,10 @@ std::unique_ptr<Group> Group::split(int color, int key, Milliseconds timeout, co
   }
   queue_->leave();
   if (made == nullptr) return nullptr;
-  std::unique_ptr<Group> group(new Group(made, new_rank, new_ranks, nonce, name));
+  const Secret secret = derived(secret_, nonce.data(), nonce.size());
+  std::unique_ptr<Group> group(new Group(made, new_rank, new_ranks, nonce, secret, name));
   group->messages_ = std::move(messages);
+  tell_places(*group, secret, timeout);
   return group;
 }
 
@@ -264,6 +279,7 @@ void Group::monitored_barrier(Milliseconds timeout, bool name_all) {
                       verdict + ")");
   }
   std::vector<std::string> failed;
+  std::string hosts;  // of those that are not on this one
   std::vector<std::shared_ptr<Transfer>> arriving(static_cast<std::size_t>(ranks_));
   std::vector<char> there(static_cast<std::size_t>(ranks_));
   for (std::size_t rank = 1; rank < there.size(); ++rank)
@@ -279,6 +295,8 @@ void Group::monitored_barrier(Milliseconds timeout, bool name_all) {
     } catch (const Failure&) {
       if (given_up) continue;
       failed.push_back(std::to_string(rank));
+      if (const std::string who = messages_->who(static_cast<int>(rank)); who != "rank " + failed.back())
+        hosts += (hosts.empty() ? " (" : ", ") + who;
       if (!name_all) verdict = "Rank " + failed.back() + " failed to pass monitoredBarrier" + waited();
     }
   }
@@ -287,6 +305,7 @@ void Group::monitored_barrier(Milliseconds timeout, bool name_all) {
     for (std::size_t i = 0; i < failed.size(); ++i) verdict += (i == 0 ? "" : ", ") + failed[i];
     verdict += " failed to pass monitoredBarrier" + waited();
   }
+  if (!hosts.empty()) verdict += hosts + ")";
   char told[kTextBytes] = {};
   std::strncpy(told, verdict.c_str(), sizeof told - 1);
   for (int rank = 1; rank < ranks_; ++rank) messages_->send(rank, tag, told, sizeof told);

@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "callbacks.h"
 #include "elements.h"
 #include "failure.h"
 #include "meeting.h"
-#include "messages.h"
+#include "messages/messages.h"
 #include "queue.h"
 #include "watchdog.h"
 
@@ -44,6 +45,7 @@ class Group {
   int ranks() const { return ranks_; }
   Queue& queue() { return *queue_; }
   Messages& messages() { return *messages_; }
+  Callbacks& callbacks() { return *callbacks_; }
 
   // Runs `body`, which takes the communicator and returns an ncclResult_t. One thread at a time: the queue sees to it.
   // Throws Failure with the library's text; after a timeout the group is stopped.
@@ -72,7 +74,8 @@ class Group {
   void monitored_barrier(Milliseconds timeout, bool name_all);
 
  private:
-  Group(ncclComm* communicator, int rank, int ranks, const std::string& nonce, const std::string& name);
+  Group(ncclComm* communicator, int rank, int ranks, const std::string& nonce, const Secret& secret,
+        const std::string& name);
 
   std::uint64_t begin(const Call& call);
   void end();
@@ -85,6 +88,7 @@ class Group {
   const int ranks_;
   const std::string name_;
   const std::string nonce_;    // names the sockets of this group
+  const Secret secret_;        // only its ranks know it
   const std::uint64_t forks_;  // of the process, when the group was made
   ncclComm* communicator_;
   std::uint64_t calls_ = 0;
@@ -96,6 +100,7 @@ class Group {
   std::atomic<bool> stopped_{false};
   FailureKind stop_kind_ = FailureKind::stopped;
   std::string stop_reason_;
+  std::unique_ptr<Callbacks> callbacks_;  // outlives the messages, whose end completes what is open
   std::unique_ptr<Messages> messages_;
   std::unique_ptr<Watched> watched_;
   std::unique_ptr<Queue> queue_;

@@ -24,7 +24,10 @@
   X(GroupStart)                 \
   X(GroupEnd)                   \
   X(MemAlloc)                   \
-  X(MemFree)
+  X(MemFree)                    \
+  X(ParamBind)                  \
+  X(ParamGetI64)                \
+  X(ParamGetStr)
 
 namespace sccl_torch {
 

@@ -89,7 +89,7 @@ def _compile(target):
     compiler = _compiler()
     _, libraries = _torch_folders()
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        sources = sorted((root / "core").glob("*.cc")) + sorted((root / "adapter").glob("*.cc"))
+        sources = sorted((root / "core").rglob("*.cc")) + sorted((root / "adapter").rglob("*.cc"))
         objects = [os.path.join(scratch, f"{source.parent.name}_{source.stem}.o") for source in sources]
         jobs = [compiler + flags + ["-c", str(source), "-o", made] for source, made in zip(sources, objects)]
         with concurrent.futures.ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)))) as pool:

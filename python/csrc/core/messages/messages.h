@@ -1,14 +1,20 @@
 // Point-to-point messages of a group, with tags and from any source.
 //
-// Each rank listens on an abstract Unix socket and opens one connection to each peer it has to do with; a connection
-// carries frames from the rank that opened it. Messages up to kEagerBytes travel in their frame. Of a longer one the
+// Each rank opens one connection to each peer it has to do with; a connection carries frames from the rank that opened
+// it. On one host it is an abstract Unix socket. Short messages travel in their frame. Of a longer one the
 // frame carries the address: the receiver reads the sender's memory (process_vm_readv) straight into its buffer once it
 // has matched the message, or asks for the bytes on the connection where the system forbids that.
+//
+// Between hosts a connection is TCP, made by the door (door.h), and the bytes of long messages are always asked for. A
+// rank that accepts a connection opens one in return: whoever only writes would not notice that a host is lost.
 //
 //   eager   tag, bytes, payload         offer   tag, bytes, address, number
 //   done    number                      pull    number: the receiver cannot read, send it
 //   refuse  number, bytes expected      stream  number, bytes, payload
-//   leave   the sender goes in peace
+//   leave   the sender goes in peace    gone    number: the sender has given up what it offered
+//
+// A peer is lost when the connection from it has ended, or, if it never made one, when the one to it has: what it sent
+// before its end is read first.
 //
 // Whoever waits makes progress itself. A thread takes over when transfers are pending and nobody waits for a while.
 #pragma once
@@ -28,6 +34,8 @@
 #include <thread>
 #include <vector>
 
+#include "messages/descriptor.h"
+#include "messages/door.h"
 #include "watchdog.h"
 
 namespace sccl_torch {
@@ -50,27 +58,46 @@ class Transfer {
   enum class Kind : std::uint8_t { send, receive };
   Kind kind_ = Kind::send;
   int peer_ = 0;
+  int wanted_ = 0;  // of a receive: from whom, before it is matched
   std::uint64_t tag_ = 0;
   char* data_ = nullptr;
   std::size_t bytes_ = 0;
   std::uint64_t number_ = 0;   // of an offer
   std::uint64_t address_ = 0;  // where the offering peer has it
-  bool busy_ = false;          // its buffer is being written; it cannot be cancelled
+  bool matched_ = false;       // with a message: no other one fits any more
+  bool reading_ = false;       // from the peer's memory, without the lock; it cannot be given up
   std::string error_;
   std::atomic<bool> done_{false};  // pairs with done()
   std::mutex action_mutex_;
   std::function<void()> action_;
 };
 
+// Where a rank is, for those of other hosts.
+struct Place {
+  bool elsewhere = false;
+  std::string host;
+  std::vector<SocketAddress> addresses;
+};
+
 class Messages {
  public:
   static constexpr std::size_t kEagerBytes = 16 * 1024;
+  static constexpr std::size_t kMostEagerBytes = 64 * 1024;  // between hosts, where an offer costs two ways more
 
   // `name` is the same at all ranks and known to no other group. Listens from now on.
   Messages(const std::string& name, int rank, int ranks);
   ~Messages();
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
+
+  // Before the first message, where the ranks are on several hosts: listens at `addresses`; the result has their ports.
+  const std::vector<SocketAddress>& open_door(const Secret& secret, std::vector<SocketAddress> addresses,
+                                              std::chrono::milliseconds host_timeout);
+  // Then, when all ranks have opened theirs; in order of ranks.
+  void set_places(std::vector<Place> places) { places_ = std::move(places); }
+
+  // "rank 3", "rank 3 on host b"
+  std::string who(int peer) const;
 
   // The buffers must live until the transfer is done. Never block, apart from copying.
   std::shared_ptr<Transfer> send(int peer, std::uint64_t tag, const void* data, std::size_t bytes);
@@ -88,8 +115,9 @@ class Messages {
   void stop(const std::string& reason);
 
  private:
+  enum FrameKind : std::uint32_t { kHello, kEager, kOffer, kDone, kPull, kRefuse, kStream, kLeave, kGone };
   struct Frame {
-    std::uint32_t magic = 0;
+    std::uint32_t magic = 0x5cc1a11e;
     std::uint32_t kind = 0;
     std::uint64_t tag = 0;
     std::uint64_t bytes = 0;
@@ -102,19 +130,23 @@ class Messages {
     std::size_t written = 0;
   };
   struct Outgoing {
-    int fd = -1;
+    Descriptor socket;
     std::deque<Piece> queue;
+    bool dialling = false;  // by the door: pieces wait
     bool wants_write = false;
     std::string broken;  // why nothing can be sent any more
   };
   struct Incoming {
-    int fd = -1;
+    Descriptor socket;
+    bool ended = false;
+    int error = 0;  // with which it ended
     int peer = -1;  // not known before its first frame
     int process = 0;
     Frame frame{};
     std::size_t header_got = 0;
     std::size_t payload_left = 0;
     char* payload_to = nullptr;
+    bool unwanted = false;               // the payload is read and dropped
     std::shared_ptr<Transfer> transfer;  // whose buffer payload_to is
     std::vector<char> owned;
   };
@@ -127,22 +159,42 @@ class Messages {
   using Completions = std::vector<std::shared_ptr<Transfer>>;
   using Lock = std::unique_lock<std::mutex>;
 
+  // Connections, and what is written: messages_out.cc.
+  bool is_elsewhere(int peer) const;
   Outgoing& connect_to(int peer);
+  bool connect_here(int peer, Outgoing& out);
   void post_frame(int peer, const Frame& frame, const void* payload, std::size_t bytes);
   void flush(int peer, Outgoing& out);
   void watch_writes(int peer, Outgoing& out, bool wanted);
+  void take_arrivals();
+  void opened(int peer, Descriptor socket);
+  void accepted(int peer, int process, Descriptor socket);
+  void outgoing_ended(int peer, const std::string& reason);
+  void close_outgoing(int peer, const std::string& reason);
+  void fail_peer(int peer, const std::string& reason);
+  std::string end_text(int peer, int error) const;
+  bool is_heard(int peer) const;
+  std::string why_lost(int peer) const;
+
+  // What arrives: messages_in.cc. `some`: so much that others have their turn.
+  enum class Share { some, all };
   void accept_all();
-  void read_from(int fd);
+  void read_from(int fd, Share share);
+  void read_all();
   bool read_some(Incoming& in);
   bool header_arrived(Incoming& in);
   void payload_arrived(Incoming& in);
+  std::shared_ptr<Transfer> match(int peer, std::uint64_t tag) const;
   void deliver(Unexpected message);
   bool take(const std::shared_ptr<Transfer>& receive, Unexpected& message);
   void fetch_offers(Lock& lock);
-  void answer_offer(const std::shared_ptr<Transfer>& receive, bool read, int error);
+  void answer_offer(const std::shared_ptr<Transfer>& receive, int error);
   void send_completed(const Frame& frame, int peer);
   void stream_out(const Frame& frame, int peer);
-  void fail_peer(int peer, const std::string& reason);
+  void offer_gone(const Frame& frame, int peer);
+  bool take_early(const std::shared_ptr<Transfer>& receive);
+  void forget_fetch(const std::shared_ptr<Transfer>& receive);
+
   void finish(const std::shared_ptr<Transfer>& transfer, const std::string& error = "");
   void run_completions(Lock& lock);
   void poll_step(Lock& lock, int timeout_ms);
@@ -159,9 +211,12 @@ class Messages {
   const int ranks_;
   std::mutex mutex_;  // guards all that follows
   std::condition_variable changed_;
-  int epoll_ = -1;
-  int listener_ = -1;
-  int wake_ = -1;
+  Descriptor epoll_;
+  Descriptor listener_;
+  Descriptor wake_;
+  std::vector<Place> places_;  // empty where all are on one host
+  std::unique_ptr<Door> door_;
+  std::chrono::milliseconds host_timeout_{0};
   std::vector<Outgoing> out_;
   std::map<int, Incoming> in_;  // by descriptor
   std::vector<bool> left_;      // ranks that said they go
