@@ -258,7 +258,7 @@ void Routes::collect_on_host(const Ends& ends, Rank rank, Step first, std::vecto
 
 void Routes::at_root(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const {
   const auto& turns = composite_.root_turns;
-  add_local(at_root_, turns[at(ends.strand) % turns.size()], rank, first, moves);
+  add_local(at_root_, turns[at(ends.turn) % turns.size()], rank, first, moves);
 }
 
 // Passes a chunk between two devices of one host.

@@ -79,7 +79,7 @@ struct Composite {
   // devices; they send what they get to other hosts, or first add what arrives from other hosts. None: by way of the
   // port.
   std::shared_ptr<const schedule::Schedule> at_root;
-  std::vector<ChunkId> root_turns;  // chunks of `at_root` that the strands take in turn
+  std::vector<ChunkId> root_turns;  // chunks of `at_root` that the chunks take in turn
   std::vector<int> root_hosts;      // AllReduce by trees: the root hosts that chunks take in turn
   int chunks_per_rank = 1;          // C, as in Schedule
   // Chunks are cut into this many frames (counted in C), each one step after the previous frame. Without frames, if

@@ -353,8 +353,9 @@ class Loads {
 
   std::map<Edge, double> root_loads() const {
     std::vector<double> part(at(composite_.at_root->chunks), 0);
-    for (const ChunkId chunk : composite_.root_turns)
-      part[at(chunk)] += 1.0 / static_cast<double>(composite_.root_turns.size());
+    const std::size_t chunks = at(routes_.chunks() / composite_.frames);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+      part[at(composite_.root_turns[chunk % composite_.root_turns.size()])] += 1.0 / static_cast<double>(chunks);
     return edge_loads(*composite_.at_root, part);
   }
 

@@ -69,6 +69,8 @@ std::string_view name(Shape shape) {
       return "ring";
     case Shape::doubling:
       return "doubling";
+    case Shape::quadrupling:
+      return "quadrupling";
     case Shape::direct:
       return "direct";
     case Shape::two_trees:
@@ -107,6 +109,11 @@ std::vector<Tree> trees(Shape shape, int members) {
       return {by_rule(members, [](int position) {
         const auto distance = std::bit_floor(static_cast<unsigned>(position));
         return std::pair(position - static_cast<int>(distance), std::countr_zero(distance));
+      })};
+    case Shape::quadrupling:
+      return {by_rule(members, [](int position) {
+        const int digit = (static_cast<int>(std::bit_width(static_cast<unsigned>(position))) - 1) / 2;
+        return std::pair(position & ((1 << (2 * digit)) - 1), digit);  // without its highest digit of base 4
       })};
     case Shape::direct:
       return {by_rule(members, [](int) { return std::pair(0, 0); })};

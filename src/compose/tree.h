@@ -3,7 +3,8 @@
 // A member's position is its distance from the root member round the group. So one shape serves every root, and all
 // roots together load all members equally: the ring, doubling and direct trees of all roots are the ring AllGather,
 // Bruck's AllGather (recursive doubling for any number of members) and the direct exchange. Read backwards they are the
-// matching ReduceScatters; halving is doubling read backwards.
+// matching ReduceScatters; halving is doubling read backwards. Quadrupling is doubling with three messages in a step,
+// to members at distances 1, 2 and 3, then 4, 8 and 12, and so on: half as many steps.
 #pragma once
 
 #include <string_view>
@@ -21,7 +22,7 @@ struct Tree {
   int size() const { return static_cast<int>(parent.size()); }
 };
 
-enum class Shape { ring, doubling, direct, two_trees };
+enum class Shape { ring, doubling, quadrupling, direct, two_trees };
 
 std::string_view name(Shape shape);
 

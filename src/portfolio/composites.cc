@@ -147,6 +147,11 @@ std::vector<int> CompositePlanner::root_hosts(Shape shape) const {
 
 namespace {
 
+// One rank has, or gets, all data that every host passes.
+bool passes_whole(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce;
+}
+
 int most_turns(const compose::Composite& composite) {
   std::size_t turns = 1;
   for (const auto& kind : composite.kinds)
@@ -190,6 +195,11 @@ int chunks_of_buffer(const compose::Composite& composite, Shape shape) {
       for (const auto& members : composite.tiers.front().groups) group = std::max(group, members.size());
     strands = std::max(strands, static_cast<int>(std::min<std::size_t>(group, kMostStrands)));
     strands = std::max(strands, shape == Shape::two_trees ? 2 : 1);
+    if (!composite.root_turns.empty()) {
+      const auto turns = static_cast<int>(composite.root_turns.size());
+      const int even = std::lcm(strands, turns / std::gcd(turns, most_ports(composite)));
+      if (even <= kMostStrands) strands = even;
+    }
   }
   return strands * most_ports(composite);
 }
@@ -203,6 +213,10 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   composite.source_is_port = composite.sink_is_port = !info(variant.collective).rooted;
   if (variant.leaders)
     for (compose::Host& host : composite.hosts) host.ports = {host.ports.front()};
+  if (variant.at_root != nullptr) {
+    composite.at_root = variant.at_root;
+    composite.root_turns = all_turns(*variant.at_root);
+  }
   const int ranks = topology_->ranks;
   std::string shape(name(variant.shape));
   switch (variant.collective) {
@@ -245,16 +259,15 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     composite.source_is_port = root_leads && variant.collective != Collective::gather;
     composite.sink_is_port = root_leads && variant.collective != Collective::scatter;
   }
-  if (variant.at_root != nullptr) {
-    composite.at_root = variant.at_root;
-    composite.root_turns = all_turns(*variant.at_root);
-  }
   composite.frames = variant.frames;
   composite.chunks_per_rank *= variant.frames;
-  composite.name = fmt::format("levels/{}{}", variant.racks ? "racks-" : "", shape);
   const HostLevel* level = nullptr;
   for (const auto& choices : levels_)
     if (level == nullptr || choices.size() > 1) level = &choices[std::min(variant.level, choices.size() - 1)];
+  const bool by_ports = passes_whole(variant.collective) && variant.at_root == nullptr && level->steps > 0;
+  const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
+  const std::string_view way = by_devices ? "scattered-" : by_ports ? "ports-" : "";
+  composite.name = fmt::format("levels/{}{}{}", variant.racks ? "racks-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
   if (variant.frames > 1) composite.name += fmt::format("/{}", variant.frames);
   const bool known =
@@ -272,14 +285,16 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   if (!has_levels() || collective == Collective::sendrecv) return result;
   const bool unicast =
       collective == Collective::alltoall || collective == Collective::gather || collective == Collective::scatter;
-  const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
+  const bool one_root = passes_whole(collective);
   const auto hosts = static_cast<int>(hosts_.size());
   const bool has_racks = cluster_->racks.size() > 1 && static_cast<int>(cluster_->racks.size()) < hosts;
   std::vector<std::shared_ptr<const schedule::Schedule>> at_root;
+  std::shared_ptr<const schedule::Schedule> scattered_at_root;
   if (one_root) {
     const auto host = at(cluster_->host_of[at(root)]);
     const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
     if (links.ranks > 1) at_root = root_levels(links, collective, cluster_->local_of[at(root)]);
+    if (links.ranks > 1) scattered_at_root = scattered(links, collective, cluster_->local_of[at(root)]);
   }
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (unicast) {
@@ -290,22 +305,21 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     }
     for (const bool racks : {false, true}) {
       if (racks && !has_racks) continue;
-      for (const Shape shape : {Shape::ring, Shape::doubling, Shape::direct, Shape::two_trees}) {
+      for (const Shape shape : {Shape::ring, Shape::doubling, Shape::quadrupling, Shape::direct, Shape::two_trees}) {
         if (shape == Shape::direct && hosts > kDirectHosts) continue;
         if (shape == Shape::two_trees && !one_root) continue;
-        if (shape == Shape::direct && hosts == 2) continue;  // same as doubling
+        if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
         for (const int frames : kFrames) {
-          // the level with the fewest steps serves short messages only
-          if (frames > 1 && level + 1 == level_choices_ && level > 0) continue;
-          add(result,
-              {.collective = collective,
-               .root = root,
-               .level = level,
-               .shape = shape,
-               .racks = racks,
-               .frames = frames,
-               .at_root =
-                   at_root.empty() ? nullptr : at_root[level_choices_ == 1 ? 0 : std::min(level, at_root.size() - 1)]});
+          if (frames > 1 && one_root) continue;  // a chunk does not delay others: see compose/cost.h
+          Variant variant{
+              .collective = collective, .root = root, .level = level, .shape = shape, .racks = racks, .frames = frames};
+          add(result, variant);
+          if (at_root.empty()) continue;
+          variant.at_root = at_root[level_choices_ == 1 ? 0 : std::min(level, at_root.size() - 1)];
+          add(result, variant);
+          if (scattered_at_root == nullptr) continue;
+          variant.at_root = scattered_at_root;
+          add(result, variant);
         }
       }
     }

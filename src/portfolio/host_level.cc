@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "planners/planners.h"
+#include "portfolio/shallow_trees.h"
 #include "schedule/simulation/cost.h"
 #include "topology/graph/routes.h"
 #include "treegen/packing/rings.h"
@@ -41,62 +42,6 @@ double busiest_us_per_byte(Schedule schedule) {
   return schedule::linear_cost(schedule, kManySlices).us_per_byte;
 }
 
-// Trees of minimal depth from every owner, several per owner: a device receives from a device of the level before whose
-// link is least busy so far. A compromise: shortest paths ignore the load of links, packings ignore depth.
-std::optional<Schedule> shallow(const topology::Topology& links, Collective collective) {
-  constexpr int kTreesOfOwner = 4;
-  const bool sums = collective == Collective::reducescatter;
-  const int ranks = links.ranks;
-  topology::Routes ways(links);
-  const schedule::EdgeIndex edges(links);
-  std::vector<double> busy(static_cast<std::size_t>(edges.size()), 0);
-  const auto way = [&](Rank from, Rank to) { return sums ? ways.path(to, from) : ways.path(from, to); };
-  const auto cost = [&](Rank from, Rank to) {
-    double most = 0;
-    for (const topology::Edge& edge : way(from, to)) {
-      const schedule::EdgeId id = edges.find(edge);
-      most = std::max(most, (busy[static_cast<std::size_t>(id)] + 1) / edges[id].lanes);
-    }
-    return most;
-  };
-  std::vector<schedule::Send> sends;
-  int deepest = 0;
-  for (int piece = 0; piece < kTreesOfOwner; ++piece)
-    for (Rank owner = 0; owner < ranks; ++owner) {
-      std::vector<int> depth(static_cast<std::size_t>(ranks), -1);
-      depth[static_cast<std::size_t>(owner)] = 0;
-      int known = 1;
-      for (int level = 1; level < ranks && known < ranks; ++level)
-        for (Rank i = 0; i < ranks; ++i) {
-          const Rank rank = (owner + piece + i) % ranks;
-          if (depth[static_cast<std::size_t>(rank)] >= 0) continue;
-          Rank from = -1;
-          double least = 0;
-          for (Rank j = 0; j < ranks; ++j) {
-            const Rank other = (rank + j) % ranks;
-            if (other == rank || depth[static_cast<std::size_t>(other)] != level - 1 || way(other, rank).empty())
-              continue;
-            if (const double here = cost(other, rank); from < 0 || here < least) {
-              from = other;
-              least = here;
-            }
-          }
-          if (from < 0) continue;
-          for (const topology::Edge& edge : way(from, rank)) ++busy[static_cast<std::size_t>(edges.find(edge))];
-          depth[static_cast<std::size_t>(rank)] = level;
-          deepest = std::max(deepest, level);
-          ++known;
-          sends.push_back({piece * ranks + owner, sums ? rank : from, sums ? from : rank, level - 1,
-                           sums ? schedule::SendKind::reduce : schedule::SendKind::copy});
-        }
-      if (known < ranks) return std::nullopt;
-    }
-  if (sums)
-    for (schedule::Send& send : sends) send.step = deepest - 1 - send.step;
-  return schedule::make_schedule("shallow", collective, 0, links, sums ? kTreesOfOwner * ranks : kTreesOfOwner,
-                                 std::move(sends));
-}
-
 std::vector<Option> options(const topology::Topology& links, Collective collective, Rank root = 0) {
   std::vector<Option> result;
   const auto add = [&](std::optional<Schedule> schedule) {
@@ -109,7 +54,7 @@ std::vector<Option> options(const topology::Topology& links, Collective collecti
   if (links.ranks > 1 && links.ranks <= kMostPackedRanks && collective != Collective::alltoall)
     add(treegen::plan(links, collective, root, {treegen::CapacityUnit::lanes, treegen::TreeWeights::any}));
   if (links.ranks > 1 && (collective == Collective::allgather || collective == Collective::reducescatter))
-    add(shallow(links, collective));
+    for (const int more_steps : {0, 1, 2}) add(shallow_trees(links, collective, more_steps));
   if (result.empty())
     fail(ErrorCode::invalid_argument,
          "topology '{}': {} has no schedule, since some device of a host cannot reach another one over the host's "
@@ -118,29 +63,18 @@ std::vector<Option> options(const topology::Topology& links, Collective collecti
   return result;
 }
 
-enum class Wanted : std::uint8_t { fewest_steps, least_busy, between };
+// How busy a link may be, of the least that any option reaches; among those options the one with the fewest steps is
+// taken.
+constexpr double kLimits[] = {1.02, 1.25, 1.5, 2.5, 1e30};
 
-const Schedule& best(const std::vector<Option>& options, Wanted wanted) {
-  constexpr double kSame = 1.02;
-  constexpr double kFarFromLeast = 2.5;
-  if (wanted == Wanted::between) {
-    double least = options.front().busiest_us_per_byte;
-    for (const Option& one : options) least = std::min(least, one.busiest_us_per_byte);
-    std::vector<Option> near;
-    for (const Option& one : options)
-      if (one.busiest_us_per_byte <= kFarFromLeast * least) near.push_back(one);
-    const std::string name = best(near, Wanted::fewest_steps).name;
-    return std::find_if(options.begin(), options.end(), [&](const Option& one) { return one.schedule.name == name; })
-        ->schedule;
-  }
-  const Option* chosen = &options.front();
+const Schedule& best(const std::vector<Option>& options, double limit) {
+  double least = options.front().busiest_us_per_byte;
+  for (const Option& one : options) least = std::min(least, one.busiest_us_per_byte);
+  const Option* chosen = nullptr;
   for (const Option& one : options) {
-    const bool steps_less = one.schedule.steps < chosen->schedule.steps;
-    const bool steps_same = one.schedule.steps == chosen->schedule.steps;
-    const bool busy_less = one.busiest_us_per_byte * kSame < chosen->busiest_us_per_byte;
-    const bool busy_more = one.busiest_us_per_byte > kSame * chosen->busiest_us_per_byte;
-    if (wanted == Wanted::fewest_steps ? steps_less || (steps_same && busy_less)
-                                       : busy_less || (!busy_more && steps_less))
+    if (one.busiest_us_per_byte > limit * least) continue;
+    if (chosen == nullptr || one.schedule.steps < chosen->schedule.steps ||
+        (one.schedule.steps == chosen->schedule.steps && one.busiest_us_per_byte < chosen->busiest_us_per_byte))
       chosen = &one;
   }
   return chosen->schedule;
@@ -173,11 +107,11 @@ std::vector<std::vector<ChunkId>> turns(const Schedule& schedule) {
 }
 
 HostLevel level(const std::vector<Option>& in, const std::vector<Option>& out, const std::vector<Option>& between,
-                Wanted wanted) {
+                double limit) {
   auto kind = std::make_shared<compose::HostKind>();
-  kind->in = best(in, wanted);
-  kind->out = best(out, wanted);
-  kind->between = best(between, wanted);
+  kind->in = best(in, limit);
+  kind->out = best(out, limit);
+  kind->between = best(between, limit);
   kind->in_turns = turns(kind->in);
   kind->out_turns = turns(kind->out);
   const int steps = kind->in.steps + kind->out.steps;
@@ -188,6 +122,25 @@ HostLevel level(const std::vector<Option>& in, const std::vector<Option>& out, c
 bool same(const HostLevel& a, const HostLevel& b) {
   return a.kind->in.name == b.kind->in.name && a.kind->out.name == b.kind->out.name &&
          a.kind->between.name == b.kind->between.name;
+}
+
+// Trees in and out that leave the links to each other, for AllReduce; nothing if `like` is as good.
+std::optional<HostLevel> beside_each_other(const topology::Topology& links, const HostLevel& like) {
+  constexpr double kBetter = 0.99;
+  constexpr int kMoreSteps = 2;
+  if (links.ranks < 3) return std::nullopt;
+  auto out = shallow_trees(links, Collective::allgather, kMoreSteps);
+  if (!out) return std::nullopt;
+  auto in = shallow_trees(links, Collective::reducescatter, kMoreSteps, &*out);
+  if (!in || busiest_of_both(*in, *out) > kBetter * busiest_of_both(like.kind->in, like.kind->out)) return std::nullopt;
+  auto kind = std::make_shared<compose::HostKind>(*like.kind);
+  kind->in = *std::move(in);
+  kind->out = *std::move(out);
+  kind->in_turns = turns(kind->in);
+  kind->out_turns = turns(kind->out);
+  const int steps = kind->in.steps + kind->out.steps;
+  std::string name = kind->in.name;
+  return HostLevel{std::move(name), std::move(kind), steps};
 }
 
 }  // namespace
@@ -202,20 +155,45 @@ std::vector<std::shared_ptr<const Schedule>> root_levels(const topology::Topolog
                                                          Rank root) {
   const auto all = options(links, collective, root);
   std::vector<std::shared_ptr<const Schedule>> result;
-  for (const Wanted wanted : {Wanted::least_busy, Wanted::between, Wanted::fewest_steps})
-    result.push_back(std::make_shared<const Schedule>(best(all, wanted)));
+  for (const double limit : kLimits) result.push_back(std::make_shared<const Schedule>(best(all, limit)));
   return result;
+}
+
+std::shared_ptr<const Schedule> scattered(const topology::Topology& links, Collective collective, Rank root) {
+  if (links.ranks < 3) return nullptr;
+  topology::Routes ways(links);
+  std::vector<schedule::Send> sends;
+  const auto add = [&](ChunkId chunk, Rank from, Rank to, schedule::Step step) {
+    if (collective == Collective::broadcast)
+      sends.push_back({chunk, from, to, step, schedule::SendKind::copy});
+    else
+      sends.push_back({chunk, to, from, 1 - step, schedule::SendKind::reduce});
+  };
+  for (ChunkId chunk = 0; chunk < links.ranks - 1; ++chunk) {
+    const Rank by = (root + 1 + chunk) % links.ranks;
+    add(chunk, root, by, 0);
+    for (Rank other = 0; other < links.ranks; ++other) {
+      if (other == by) continue;
+      if (!ways.connected(by, other)) return nullptr;
+      if (other != root) add(chunk, by, other, 1);
+    }
+  }
+  Schedule made =
+      schedule::make_schedule(std::string(kScattered), collective, root, links, links.ranks - 1, std::move(sends));
+  made.pipelined = true;
+  return std::make_shared<const Schedule>(std::move(made));
 }
 
 std::vector<HostLevel> host_levels(const topology::Topology& links) {
   const auto in = options(links, Collective::reducescatter);
   const auto out = options(links, Collective::allgather);
   const auto between = options(links, Collective::alltoall);
-  std::vector<HostLevel> result{level(in, out, between, Wanted::least_busy)};
-  for (const Wanted wanted : {Wanted::between, Wanted::fewest_steps})
-    if (HostLevel more = level(in, out, between, wanted);
+  std::vector<HostLevel> result;
+  for (const double limit : kLimits)
+    if (HostLevel more = level(in, out, between, limit);
         std::none_of(result.begin(), result.end(), [&](const HostLevel& one) { return same(one, more); }))
       result.push_back(std::move(more));
+  if (auto more = beside_each_other(links, result.front())) result.insert(result.begin(), *std::move(more));
   return result;
 }
 

@@ -269,3 +269,28 @@ TEST_CASE("a port without a way to the network is refused") {
   composite.hosts[0].ports = {1};
   refused(composite, "reaches no network");
 }
+
+TEST_CASE("quadrupling reaches all members in half as many steps as doubling, each once") {
+  for (const int members : {1, 2, 3, 4, 5, 16, 17, 63, 64, 100, 257}) {
+    const compose::Tree tree = compose::trees(compose::Shape::quadrupling, members).front();
+    const compose::Tree doubling = compose::trees(compose::Shape::doubling, members).front();
+    INFO(members << " members");
+    CHECK(tree.steps == (doubling.steps + 1) / 2);
+    for (int position = 1; position < members; ++position) {
+      const int parent = tree.parent[static_cast<std::size_t>(position)];
+      REQUIRE((parent >= 0 && parent < position));
+      CHECK(tree.step[static_cast<std::size_t>(parent)] < tree.step[static_cast<std::size_t>(position)]);
+    }
+  }
+}
+
+TEST_CASE("the chunks of a Broadcast use the chunks of the root's host equally often") {
+  portfolio::CompositePlanner planner(topology::preset("4*dgx2"));
+  bool any = false;
+  for (const auto& one : planner.candidates(Collective::broadcast, 0)) {
+    if (one.composite.at_root == nullptr || one.composite.at_root->name != "scattered") continue;
+    any = true;
+    CHECK(one.composite.chunks_per_rank % static_cast<int>(one.composite.root_turns.size()) == 0);
+  }
+  CHECK(any);
+}

@@ -1,0 +1,243 @@
+#include "portfolio/shallow_trees.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "schedule/edge_index.h"
+#include "schedule/simulation/cost.h"
+#include "topology/graph/routes.h"
+
+namespace sccl::portfolio {
+namespace {
+
+constexpr int kTreesOfOwner = 4;
+constexpr int kMostMoves = 2000;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// What a path between two devices uses: links, and sets of links that share their rate.
+class Ways {
+ public:
+  explicit Ways(const topology::Topology& links, bool backwards = false) : ranks_(links.ranks) {
+    const schedule::EdgeIndex edges(links);
+    topology::Routes routes(links);
+    for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge)
+      us_per_byte_.push_back(schedule::lane_us_per_byte(edges[edge], links) / edges[edge].lanes);
+    for (std::size_t set = 0; set < links.shared.size(); ++set)
+      us_per_byte_.push_back(1e-3 / (edges.set_lane_gbytes_per_s(static_cast<int>(set)) * links.shared[set].lanes));
+    for (Rank from = 0; from < ranks_; ++from)
+      for (Rank to = 0; to < ranks_; ++to) {
+        std::vector<int>& way = ways_.emplace_back();
+        if (from == to) continue;
+        for (const topology::Edge& edge : backwards ? routes.path(to, from) : routes.path(from, to)) {
+          const schedule::EdgeId id = edges.find(edge);
+          way.push_back(id);
+          for (const int set : edges.sets_of(id)) way.push_back(edges.size() + set);
+        }
+      }
+  }
+
+  int count() const { return static_cast<int>(us_per_byte_.size()); }
+  double us_per_byte(int resource) const { return us_per_byte_[at(resource)]; }
+  const std::vector<int>& between(Rank from, Rank to) const { return ways_[at(from * ranks_ + to)]; }
+
+ private:
+  int ranks_;
+  std::vector<double> us_per_byte_;     // links, then sets
+  std::vector<std::vector<int>> ways_;  // by (from, to); empty: none
+};
+
+class Forest {
+ public:
+  Forest(const topology::Topology& links, bool backwards, const schedule::Schedule* beside)
+      : ranks_(links.ranks), ways_(links, backwards), uses_(at(ways_.count()), 0) {
+    if (beside == nullptr) return;
+    const Ways ways(links);
+    const double trees = static_cast<double>(beside->chunks) / (ranks_ * kTreesOfOwner);
+    for (const schedule::Send& send : beside->sends)
+      for (const int resource : ways.between(send.src, send.dst)) uses_[at(resource)] += 1 / trees;
+  }
+
+  // False if a device is not reached.
+  bool grow() {
+    for (int piece = 0; piece < kTreesOfOwner; ++piece)
+      for (Rank owner = 0; owner < ranks_; ++owner)
+        if (!grow(trees_.emplace_back(piece, owner, ranks_))) return false;
+    return true;
+  }
+
+  int deepest() const {
+    int most = 0;
+    for (const Tree& tree : trees_) most = std::max(most, *std::max_element(tree.depth.begin(), tree.depth.end()));
+    return most;
+  }
+
+  void balance(int most_depth) {
+    for (int move = 0; move < kMostMoves && relieve(most_depth); ++move) {
+    }
+  }
+
+  template <typename Visit>
+  void for_each_edge(Visit&& visit) const {
+    for (const Tree& tree : trees_)
+      for (Rank rank = 0; rank < ranks_; ++rank)
+        if (rank != tree.owner)
+          visit(tree.piece * ranks_ + tree.owner, tree.parent[at(rank)], rank, tree.depth[at(rank)] - 1);
+  }
+
+ private:
+  struct Tree {
+    Tree(int piece_, Rank owner_, int ranks)
+        : piece(piece_), owner(owner_), parent(at(ranks), -1), depth(at(ranks), -1) {}
+    int piece;
+    Rank owner;
+    std::vector<Rank> parent;
+    std::vector<int> depth;
+  };
+
+  double busy(int resource, double more = 0) const {
+    return (uses_[at(resource)] + more) * ways_.us_per_byte(resource);
+  }
+  // Of the busiest part of the way, with one use more.
+  double busiest_with(const std::vector<int>& way) const {
+    double most = 0;
+    for (const int resource : way) most = std::max(most, busy(resource, 1));
+    return most;
+  }
+  void use(const std::vector<int>& way, double more) {
+    for (const int resource : way) uses_[at(resource)] += more;
+  }
+
+  // Level by level: a device receives from a device of the level before, over the way that is least busy so far.
+  bool grow(Tree& tree) {
+    tree.depth[at(tree.owner)] = 0;
+    int known = 1;
+    for (int level = 1; level < ranks_ && known < ranks_; ++level)
+      for (Rank i = 0; i < ranks_; ++i) {
+        const Rank rank = (tree.owner + tree.piece + i) % ranks_;
+        if (tree.depth[at(rank)] >= 0) continue;
+        Rank from = -1;
+        double least = 0;
+        for (Rank j = 0; j < ranks_; ++j) {
+          const Rank other = (rank + j) % ranks_;
+          if (other == rank || tree.depth[at(other)] != level - 1 || ways_.between(other, rank).empty()) continue;
+          if (const double here = busiest_with(ways_.between(other, rank)); from < 0 || here < least) {
+            from = other;
+            least = here;
+          }
+        }
+        if (from < 0) continue;
+        use(ways_.between(from, rank), 1);
+        tree.parent[at(rank)] = from;
+        tree.depth[at(rank)] = level;
+        ++known;
+      }
+    return known == ranks_;
+  }
+
+  // Takes one use from the busiest link or set. False if there is no way to do so.
+  bool relieve(int most_depth) {
+    int worst = 0;
+    for (int resource = 1; resource < ways_.count(); ++resource)
+      if (busy(resource) > busy(worst)) worst = resource;
+    const double limit = busy(worst) * (1 - 1e-9);
+    for (Tree& tree : trees_)
+      for (Rank rank = 0; rank < ranks_; ++rank) {
+        if (rank == tree.owner) continue;
+        const std::vector<int>& now = ways_.between(tree.parent[at(rank)], rank);
+        if (std::find(now.begin(), now.end(), worst) == now.end()) continue;
+        use(now, -1);
+        if (const Rank better = parent_below(tree, rank, most_depth, limit); better >= 0) {
+          use(ways_.between(better, rank), 1);
+          hang(tree, rank, better);
+          return true;
+        }
+        use(now, 1);
+      }
+    return false;
+  }
+
+  // The best device to hang `rank` and its subtree on, if its way is then less busy than `limit`; else -1.
+  Rank parent_below(const Tree& tree, Rank rank, int most_depth, double limit) const {
+    int height = 0;
+    std::vector<bool> below(at(ranks_), false);
+    for (Rank other = 0; other < ranks_; ++other) {
+      Rank up = other;
+      while (up >= 0 && up != rank) up = tree.parent[at(up)];
+      if (up != rank) continue;
+      below[at(other)] = true;
+      height = std::max(height, tree.depth[at(other)] - tree.depth[at(rank)]);
+    }
+    Rank best = -1;
+    for (Rank other = 0; other < ranks_; ++other) {
+      const std::vector<int>& way = ways_.between(other, rank);
+      if (below[at(other)] || way.empty() || tree.depth[at(other)] + 1 + height > most_depth) continue;
+      if (const double here = busiest_with(way); here < limit) {
+        best = other;
+        limit = here;
+      }
+    }
+    return best;
+  }
+
+  void hang(Tree& tree, Rank rank, Rank parent) {
+    tree.parent[at(rank)] = parent;
+    std::vector<Rank> open{rank};
+    while (!open.empty()) {
+      const Rank one = open.back();
+      open.pop_back();
+      tree.depth[at(one)] = tree.depth[at(tree.parent[at(one)])] + 1;
+      for (Rank other = 0; other < ranks_; ++other)
+        if (tree.parent[at(other)] == one) open.push_back(other);
+    }
+  }
+
+  int ranks_;
+  Ways ways_;
+  std::vector<double> uses_;  // by resource: trees that pass it
+  std::vector<Tree> trees_;
+};
+
+}  // namespace
+
+std::optional<schedule::Schedule> shallow_trees(const topology::Topology& links, Collective collective, int more_steps,
+                                                const schedule::Schedule* beside) {
+  const bool sums = collective == Collective::reducescatter;
+  Forest forest(links, sums, beside);
+  if (!forest.grow()) return std::nullopt;
+  forest.balance(forest.deepest() + more_steps);
+  const int deepest = forest.deepest();
+  std::vector<schedule::Send> sends;
+  forest.for_each_edge([&](schedule::ChunkId chunk, Rank from, Rank to, schedule::Step step) {
+    if (sums)
+      sends.push_back({chunk, to, from, deepest - 1 - step, schedule::SendKind::reduce});
+    else
+      sends.push_back({chunk, from, to, step, schedule::SendKind::copy});
+  });
+  std::string name = more_steps == 0 ? "shallow" : fmt::format("shallow-{}", more_steps);
+  if (beside != nullptr) name += "-beside";
+  return schedule::make_schedule(name, collective, 0, links, sums ? kTreesOfOwner * links.ranks : kTreesOfOwner,
+                                 std::move(sends));
+}
+
+double busiest_of_both(const schedule::Schedule& in, const schedule::Schedule& out) {
+  const Ways ways(out.topology);
+  std::vector<double> bytes(at(ways.count()), 0);
+  for (const schedule::Schedule* one : {&in, &out}) {
+    // Of all data: an AllGather's fractions are of one rank's.
+    const double all = one->collective == Collective::allgather ? one->ranks : 1;
+    const std::vector<double> fractions = schedule::chunk_fractions(*one);
+    for (const schedule::Send& send : one->sends)
+      for (const int resource : ways.between(send.src, send.dst))
+        bytes[at(resource)] += fractions[at(send.chunk)] / all;
+  }
+  double most = 0;
+  for (int resource = 0; resource < ways.count(); ++resource)
+    most = std::max(most, bytes[at(resource)] * ways.us_per_byte(resource));
+  return most;
+}
+
+}  // namespace sccl::portfolio

@@ -1,0 +1,70 @@
+// Trees of bounded depth are correct, as shallow as asked, and leave no link busier than they found it.
+#include "portfolio/shallow_trees.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "portfolio/host_level.h"
+#include "schedule/proof/verify.h"
+#include "schedule/simulation/cost.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+
+namespace {
+
+double busiest(schedule::Schedule schedule) {
+  schedule.pipelined = true;
+  return schedule::linear_cost(schedule, 1 << 20).us_per_byte;
+}
+
+}  // namespace
+
+TEST_CASE("shallow trees reach every device, and deeper ones keep links less busy") {
+  for (const char* name : {"dgx1v", "mi250x", "z52", "pcie8", "dgx-a100"}) {
+    const topology::Topology box = topology::preset(name);
+    for (const Collective collective : {Collective::allgather, Collective::reducescatter}) {
+      const auto least = portfolio::shallow_trees(box, collective, 0);
+      REQUIRE(least);
+      for (const int more : {0, 1, 2}) {
+        const auto trees = portfolio::shallow_trees(box, collective, more);
+        REQUIRE(trees);
+        INFO(trees->name << " for " << info(collective).name << " on " << name);
+        CHECK_NOTHROW(schedule::verify(*trees));
+        CHECK(trees->steps <= least->steps + more);
+        CHECK(busiest(*trees) <= 1.001 * busiest(*least));
+      }
+    }
+  }
+}
+
+TEST_CASE("trees beside others take the links that those leave free") {
+  const topology::Topology box = topology::preset("z52");
+  const auto out = portfolio::shallow_trees(box, Collective::allgather, 2);
+  const auto alone = portfolio::shallow_trees(box, Collective::reducescatter, 2);
+  const auto beside = portfolio::shallow_trees(box, Collective::reducescatter, 2, &*out);
+  REQUIRE(beside);
+  CHECK_NOTHROW(schedule::verify(*beside));
+  CHECK(portfolio::busiest_of_both(*beside, *out) < 0.99 * portfolio::busiest_of_both(*alone, *out));
+}
+
+TEST_CASE("devices that nothing joins have no trees") {
+  topology::Topology box = topology::preset("dgx1v");
+  std::erase_if(box.links, [](const topology::Link& link) { return link.src == 3 || link.dst == 3; });
+  CHECK_FALSE(portfolio::shallow_trees(box, Collective::allgather, 1));
+}
+
+TEST_CASE("where all devices are neighbours, a root sends every byte once and the others pass it on") {
+  const topology::Topology box = topology::preset("dgx2");
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto schedule = portfolio::scattered(box, collective, 5);
+    REQUIRE(schedule != nullptr);
+    CHECK_NOTHROW(schedule::verify(*schedule));
+    CHECK(schedule->steps == 2);
+    const auto at_root = std::count_if(schedule->sends.begin(), schedule->sends.end(), [&](const schedule::Send& send) {
+      return (collective == Collective::broadcast ? send.src : send.dst) == 5;
+    });
+    CHECK(at_root == schedule->chunks);
+  }
+  CHECK(portfolio::scattered(topology::preset("mi250x"), Collective::broadcast, 0) == nullptr);
+}
