@@ -33,30 +33,12 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 source "$root/bench/program.sh"
+source "$root/bench/namespaces.sh"
 library=$(library_of "$build")
 
 work=$(mktemp -d)
-space=sccl$$
-cleanup() {
-  for host in 1 2; do ip netns del "${space}h$host" 2>/dev/null || true; done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-for host in 1 2; do ip netns add "${space}h$host"; ip -n "${space}h$host" link set lo up; done
-ip -n "${space}h1" link add name eth0 type veth peer name eth0 netns "${space}h2"
-for host in 1 2; do
-  ip -n "${space}h$host" addr add "10.78.0.$host/24" dev eth0
-  ip -n "${space}h$host" link set eth0 up
-done
-# Starts a command on a host, as rsh does. A host has a name and System V objects of its own.
-cat >"$work/shell" <<EOF
-#!/bin/sh
-while [ "\${1#-}" != "\$1" ]; do shift; done
-host=\${1##*.}
-shift
-exec ip netns exec "${space}h\$host" unshare --uts --ipc sh -c "hostname host\$host; \$*"
-EOF
-chmod +x "$work/shell"
+trap 'drop_hosts; rm -rf "$work"' EXIT
+make_two_hosts "$work"
 ln -s "$library" "$work/libnccl.so.2"
 for kind in openmpi mpich; do
   command -v "mpicxx.$kind" >/dev/null || { echo "$kind is not installed: scripts/setup.sh --bench" >&2; continue; }
@@ -64,16 +46,15 @@ for kind in openmpi mpich; do
     "$root/bench/host/compare_mpi.cc" -o "$work/compare.$kind" -L"$work" -l:libnccl.so.2 -Wl,-rpath,"$work"
 done
 
-open_mpi=(mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent "$work/shell" --mca oob_tcp_if_include eth0 --mca mpi_yield_when_idle 1
-  --bind-to none --mca hwloc_base_binding_policy none)
 arguments=(--collectives "$collectives" --sizes "$sizes" --pairs "$pairs" --beside no)
 for count in ${ranks//,/ }; do
   both=10.78.0.1:$count,10.78.0.2:$count
+  open_mpi_on "$both" "$work"
   for mpi in ${mpis//,/ }; do
     kind=openmpi
     case $mpi in
-      ob1) start=("${open_mpi[@]}" --host "$both" -n $((2 * count)) --mca pml ob1 --mca btl self,vader,tcp --mca btl_tcp_if_include eth0) ;;
-      ucx) start=("${open_mpi[@]}" --host "$both" -n $((2 * count)) --mca pml ucx --mca opal_common_ucx_devices any
+      ob1) start=("${open_mpi[@]}" -n $((2 * count)) --mca pml ob1 --mca btl self,vader,tcp --mca btl_tcp_if_include eth0) ;;
+      ucx) start=("${open_mpi[@]}" -n $((2 * count)) --mca pml ucx --mca opal_common_ucx_devices any
         --mca opal_common_ucx_tls any -x UCX_TLS=tcp,self,sysv,posix -x UCX_NET_DEVICES=eth0) ;;
       mpich) kind=mpich
         start=(env UCX_TLS=tcp,self,sysv,posix UCX_NET_DEVICES=eth0 mpiexec.hydra -launcher rsh -launcher-exec "$work/shell" -iface eth0
