@@ -1,7 +1,9 @@
 // Windows, PutSignal, Signal, WaitSignal, and registration of buffers.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdint>
 #include <numeric>
+#include <thread>
 
 #include "world.h"
 
@@ -117,4 +119,21 @@ TEST_CASE("registration handles are kept, and wrong ones noticed") {
   CHECK(ncclMemFree(memory) == ncclSuccess);
   CHECK(ncclMemFree(nullptr) == ncclSuccess);
   CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("Revoke ends a rank that waits for a signal") {
+  CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
+          if (rank == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            return ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT) == ncclSuccess ? "" : "revoke";
+          }
+          std::thread revoker([comm] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
+            ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
+          });
+          ncclWaitSignalDesc_t wait{1, 1, 0, 0};
+          const ncclResult_t result = ncclWaitSignal(1, &wait, comm, nullptr);
+          revoker.join();
+          return result == ncclInvalidUsage ? "" : describe("wait", result);
+        })) == "");
 }

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "job.h"
@@ -15,6 +16,11 @@ inline bool is_skipped() {
   static const std::string why = why_not();
   if (!why.empty()) sccl_test::skip(why);
   return !why.empty();
+}
+
+// Which engine moves data.
+inline std::vector<std::pair<std::string, Environment>> both_engines() {
+  return {{"UCX", {{"SCCL_NET", "ucx"}}}, {"a plugin", {{"SCCL_NET", "plugin"}, {"NCCL_NET_PLUGIN", NET_PLUGIN}}}};
 }
 
 inline void check_all_ok(const std::vector<std::string>& answers) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include "data.h"
 #include "nccl_shim/nccl.h"
+#include "one_sided.h"
 
 namespace {
 
@@ -52,7 +54,6 @@ class Rank {
     if (verb == "broadcast") return broadcast(words);
     if (verb == "split") return split(words);
     if (verb == "shrink") return shrink(words);
-    if (verb == "window") return window();
     if (verb == "revoke") return outcome(ncclCommRevoke(comm_, 0));
     if (verb == "abort") return outcome(ncclCommAbort(std::exchange(comm_, nullptr)));
     if (verb == "destroy") return outcome(ncclCommDestroy(std::exchange(comm_, nullptr)));
@@ -63,7 +64,7 @@ class Rank {
     if (verb == "growid") return make_grow_id();
     if (verb == "grow") return grow(words);
     if (verb == "two") return receive_from_two(words);
-    return "unknown command " + verb;
+    return one_sided(verb, words);
   }
 
  private:
@@ -139,11 +140,17 @@ class Rank {
     return result == ncclSuccess ? become(child) : outcome(result);
   }
 
-  std::string window() {
-    void* memory = nullptr;
-    if (const ncclResult_t result = ncclMemAlloc(&memory, 1 << 20); result != ncclSuccess) return outcome(result);
-    ncclWindow_t made = nullptr;
-    return outcome(ncclCommWindowRegister(comm_, memory, 1 << 20, &made, 0));
+  std::string one_sided(const std::string& verb, std::istringstream& words) {
+    if (verb == "window") return one_sided_.emplace(comm_, rank_, ranks_).make_window(words);
+    if (!one_sided_) return "unknown command " + verb;
+    if (verb == "unwindow") return one_sided_->drop_window();
+    if (verb == "put") return one_sided_->put(words);
+    if (verb == "putabort") return one_sided_->put_and_abort(words);
+    if (verb == "signal") return one_sided_->signal(words);
+    if (verb == "await") return one_sided_->await(words);
+    if (verb == "check") return one_sided_->check(words);
+    if (verb == "exchange") return one_sided_->exchange(words);
+    return "unknown command " + verb;
   }
 
   // Several ranks of this process: they meet, sum up once, and leave.
@@ -257,6 +264,7 @@ class Rank {
   }
 
   ncclComm_t comm_ = nullptr;
+  std::optional<hosts_test::OneSided> one_sided_;
   int rank_ = 0;
   int ranks_ = 1;
 };

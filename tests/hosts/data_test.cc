@@ -32,12 +32,3 @@ TEST_CASE("a rank may leave as soon as its own calls are done", "[processes]") {
     CHECK(job.rank(0).answer() == "ok");
   }
 }
-
-TEST_CASE("a window over hosts is none, and no rank hangs", "[processes]") {
-  if (is_skipped()) return;
-  const Hosts hosts({"alpha", "beta"});
-  Job job(hosts, {0, 1});
-  check_all_ok(job.init());
-  check_all_ok(job.ask("window"));
-  check_all_ok(job.ask("allreduce 10"));
-}

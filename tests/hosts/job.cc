@@ -26,6 +26,7 @@ Client::Client(const Hosts& hosts, int host, const Environment& environment) : h
     ::dup2(command[0], 0);
     ::dup2(answer[1], 3);
     hosts.enter(host);
+    ::setenv("SCCL_TEST_NET_ADDRESS", hosts.address(host).c_str(), 1);  // of the tests' plugin
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
     ::execl(SCCL_HOSTS_CLIENT, SCCL_HOSTS_CLIENT, nullptr);
     std::perror(SCCL_HOSTS_CLIENT);

@@ -82,6 +82,16 @@ RecordHead record(RecordType type, int kind, u64 position, u64 count, u32 offset
   return head;
 }
 
+// The window of rank 0.
+constexpr u64 kWindow = 5;
+constexpr std::size_t kWindowBytes = 1000;
+
+RecordHead put_record(u64 window, u64 offset, u32 signal) {
+  RecordHead head = record(RecordType::put, 0, offset, window);
+  head.signature = signal;
+  return head;
+}
+
 std::vector<std::byte> hello(int rank = 1, u64 nonce = kNonce) { return frame_of({{hello_of(rank)}}, 0, nonce); }
 
 // What rank 0 comes to think of rank 1, which sends these frames after its hello.
@@ -102,6 +112,8 @@ std::string verdict(const NamedEngine& engine, const std::vector<std::vector<std
       return;
     }
     NetRank self(world, rank, engine);
+    std::vector<std::byte> window(kWindowBytes);
+    self.transport->windows().open(kWindow, window.data(), window.size());
     const auto limit = Deadline::in(std::chrono::seconds(20));
     while (!done) {
       self.transport->enter();
@@ -114,6 +126,8 @@ std::string verdict(const NamedEngine& engine, const std::vector<std::vector<std
       self.transport->leave();
       if (limit.passed()) done = true;
     }
+    self.transport->windows().close_all();
+    if (window != std::vector<std::byte>(kWindowBytes)) throw std::runtime_error("written into the window");
     // Nothing was taken for a message.
     for (const auto& end : self.ends)
       if (end.ring != nullptr)
@@ -191,6 +205,11 @@ TEST_CASE("a frame that does not fit the state of a link ends it, with rank and 
       {"lines that never end", frame_of({{record(RecordType::lines, 0, 0, 1, 0, 1), 64}}, 1), "bytes of lines"},
       {"a tail of what was not sent", frame_of({{record(RecordType::tails, 0, 1, 0)}}, 1), "reported as consumed"},
       {"a tail of lines not sent", frame_of({{record(RecordType::tails, 0, 0, 64)}}, 1), "reported as consumed"},
+      {"a put without a window", frame_of({{put_record(1, 0, 0), 8}}, 1), "does not have any more"},
+      {"a put behind its window", frame_of({{put_record(kWindow, 1001, 0), 8}}, 1), "offset 1001 of a window of 1000"},
+      {"a put that leaves its window", frame_of({{put_record(kWindow, 996, 0), 8}}, 1), "a put of 8 bytes"},
+      {"a put behind all addresses", frame_of({{put_record(kWindow, ~u64{0}, 0), 8}}, 1), "a put of 8 bytes"},
+      {"a signal that there is not", frame_of({{put_record(kWindow, 0, 64), 8}}, 1), "signal number 64"},
       {"an address nobody asked for", frame_of({{record(RecordType::bulk_address, 0, 0, 0), 128}}, 1), "no place"},
   };
   for (const NamedEngine& engine : two_engines())

@@ -56,7 +56,7 @@ class NetRank {
     ++world.written;
     while (world.written < world.ranks) std::this_thread::yield();
     addresses->set_all(world.blobs);
-    NetTransport::Setup setup{{net_, addresses, nonce, {}}, rank, &layout_, &bell_};
+    NetTransport::Setup setup{{net_, addresses, nonce, {}}, rank, &layout_, &bell_, memory_.data()};
     for (Rank peer = 0; peer < world.ranks; ++peer)
       setup.peers.hosts.push_back(peer == rank ? "" : fmt::format("host{}", peer));
     transport = std::make_unique<NetTransport>(std::move(setup));
@@ -89,6 +89,11 @@ class NetRank {
       throw;
     }
     transport->leave();
+  }
+
+  // How many signals have come.
+  u64 signals_of(Rank source, int signal, int context) {
+    return layout_.signal(memory_.data(), source, signal, context).load(std::memory_order_acquire);
   }
 
   bool sleeps = true;
@@ -151,6 +156,7 @@ class NetRank {
   World& world_;
   Rank rank_;
   MemoryLayout layout_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(layout_.total_bytes());  // its signals are used
   host::Doorbell bell_;
   std::shared_ptr<net::Net> net_;
   std::vector<Rank> peers_;

@@ -17,7 +17,7 @@ struct Window {
   std::size_t bytes = 0;
   std::vector<std::uint64_t> bases;  // by rank; on a device: the address at which this rank's kernels see the buffer
   std::shared_ptr<void> mappings;    // keep `bases` mapped
-  std::uint32_t number = 0;          // devices only; the same on all ranks
+  std::uint32_t number = 0;          // on devices and over hosts; the same on all ranks
   bool in_place = false;             // collectives may use buffers in place (gpu/resources/symmetric_windows.h)
   // Address of a table on the device, which `mappings` owns. 0: every rank's kernels see the same addresses.
   std::uint64_t shifts = 0;

@@ -101,7 +101,8 @@ void Communicator::make_parts(Membership membership) {
   else
     parts_.on_host = std::make_unique<Executor>(made, stop_);
   parts_.control_all_gather = std::make_unique<ControlAllGather>(made.control, stop_.abort);
-  parts_.one_sided = std::make_unique<OneSided>(made, *parts_.control_all_gather, parts_.on_device.get(), stop_.abort);
+  parts_.one_sided = std::make_unique<OneSided>(made, *parts_.control_all_gather, parts_.on_device.get(),
+                                                parts_.on_host ? parts_.on_host->engine().net() : nullptr, stop_);
 }
 
 const Communicator::Parts* Communicator::parts_if_made() const {
@@ -115,8 +116,7 @@ void Communicator::Parts::leave(Presence how) {
   if (on_host && how == Presence::destroyed) on_host->engine().drain(membership->control.health());
   membership->control.health().leave(how);
   // Waits for peers that are writing into a window: afterwards the window belongs to the program alone.
-  if (how != Presence::revoked && on_host && one_sided && one_sided->had_windows())
-    membership->control.withdrawal().await_release();
+  if (how != Presence::revoked && on_host && one_sided) one_sided->give_windows_back();
 }
 
 // Shows the failure to the peers. For calls on the host, also takes the buffers back from the peers; for calls on a

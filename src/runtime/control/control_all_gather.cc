@@ -11,6 +11,8 @@ namespace sccl::runtime {
 namespace {
 
 constexpr std::uint64_t kNeverShown = ~std::uint64_t{0};
+// What a rank of another host sent before its end is in this host's buffers by now, and gets this long to be read.
+constexpr std::chrono::milliseconds kLastMessages{20};
 
 enum class Status : std::uint8_t { given, refused };
 
@@ -105,18 +107,29 @@ ControlAllGather::Payload ControlAllGather::await(const std::string& purpose, Bo
 }
 
 void ControlAllGather::wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
-                                  const std::function<bool()>& done) {
+                                  const std::function<bool()>& done, const Sleeper* sleeper) {
   Waiter waiter(control_.members().ranks());
+  if (sleeper != nullptr) waiter.expect(Waiter::Polls::engine);
   StallWatch watch;
   bool ended = done();
   while (!ended) {
-    const auto poll = [&] { return ended = done(); };
-    if (waiter.pause(&control_.bells().own(), poll) == Waiter::Next::check_health && !ended) {
+    bool slept = false;
+    const auto poll = [&] {
+      ended = done();
+      slept = !ended;
+      if (slept && sleeper != nullptr) sleeper->before_sleep();
+      return ended;
+    };
+    const Waiter::Next next = waiter.pause(&control_.bells().own(), poll);
+    if (slept && sleeper != nullptr) sleeper->after_sleep();
+    if (next == Waiter::Next::check_health && !ended) {
       try {
         check(purpose, watched, deadline);
       } catch (const Error&) {
         // A rank may have done its part and left after the last call of `done`.
-        ended = done();
+        const Deadline last = Deadline::in(sleeper != nullptr ? kLastMessages : std::chrono::milliseconds(0));
+        do ended = done();
+        while (!ended && !last.passed());
         if (!ended) check(purpose, watched, deadline);
       }
       watch.check(rank_, waiter.waited(),
@@ -175,6 +188,8 @@ std::string ControlAllGather::absence(Rank rank, Presence first_bad) const {
   const char* how = presence < first_bad            ? nullptr
                     : presence == Presence::aborted ? "was aborted"
                                                     : "destroyed its communicator";
+  if (how == nullptr && health.is_lost(rank))
+    how = "was not heard of for longer than SCCL_HOST_TIMEOUT_MS, its host lost";
   if (how == nullptr && health.has_ended(rank)) how = "ended";
   return how == nullptr ? "" : fmt::format("{} {}", health.whereabouts(rank), how);
 }

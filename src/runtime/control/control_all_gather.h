@@ -56,9 +56,14 @@ class ControlAllGather {
   void end_check();
 
   // Calls `done` until it returns true, and waits in between as calls do. Throws as all_gather does; a rank is gone if
-  // it is in `watched` at that time and has left.
+  // it is in `watched` at that time and has left. `sleeper`: `done` drives an engine between hosts, which another
+  // thread drives while this thread sleeps; null: `done` looks at memory only.
+  struct Sleeper {
+    std::function<void()> before_sleep;
+    std::function<void()> after_sleep;
+  };
   void wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
-                  const std::function<bool()>& done);
+                  const std::function<bool()>& done, const Sleeper* sleeper = nullptr);
 
  private:
   void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const;

@@ -88,6 +88,11 @@ void EngineUse::check(const PeerHealth& health, const WaitingCall& call) const {
   }
 }
 
+void EngineUse::note_early_end() {
+  ended_early_.store(true, std::memory_order_release);  // pairs with drain()
+  if (net_ != nullptr) net_->windows().close_all();
+}
+
 void EngineUse::drain(const PeerHealth& health) {
   if (net_ == nullptr || ended_early_.load(std::memory_order_acquire)) return;  // pairs with note_early_end()
   net_->drain(Deadline::in(kDrainLimit), [&](Rank rank) { return health.is_gone(rank); });

@@ -41,6 +41,8 @@ class EngineUse {
   };
 
   bool exists() const { return net_ != nullptr; }
+  // Null if all ranks are on one host.
+  NetTransport* net() const { return net_; }
   bool is_held() const { return is_held_; }
   void before_sleep() {
     if (is_held_) net_->before_sleep();
@@ -69,8 +71,9 @@ class EngineUse {
   // call awaits has failed.
   void check(const PeerHealth& health, const WaitingCall& call) const;
 
-  // Some call of this rank ended early. For any thread.
-  void note_early_end() { ended_early_.store(true, std::memory_order_release); }  // pairs with drain()
+  // Some call of this rank ended early. When this returns, no rank of another host writes into this rank's windows any
+  // more. For any thread.
+  void note_early_end();
   // Before this rank is destroyed normally: waits until its messages have reached its peers. Does nothing if one of the
   // rank's calls has ended early.
   void drain(const PeerHealth& health);

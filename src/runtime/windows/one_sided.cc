@@ -10,14 +10,21 @@
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/windows/device_window.h"
+#include "runtime/windows/host_reach.h"
+#include "runtime/windows/remote_puts.h"
 
 namespace sccl::runtime {
-namespace {
 
 struct WindowRecord {
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
+  ReachProbe probe;  // over hosts
 };
+
+namespace {
+
+constexpr const char* kRegister = "ncclCommWindowRegister";
+constexpr const char* kWait = "ncclWaitSignal";
 
 std::size_t index(const SignalAddress& address) {
   return (static_cast<std::size_t>(address.peer) * MemoryLayout::kSignals + static_cast<std::size_t>(address.signal)) *
@@ -28,41 +35,74 @@ std::size_t index(const SignalAddress& address) {
 }  // namespace
 
 OneSided::OneSided(const Membership& membership, ControlAllGather& control_all_gather, DeviceExecutor* device,
-                   const std::atomic<bool>& abort)
+                   NetTransport* net, const StopFlags& stop)
     : membership_(membership),
       control_all_gather_(control_all_gather),
       device_(device),
-      abort_(abort),
+      remote_(net != nullptr ? std::make_unique<RemotePuts>(membership.control, control_all_gather, *net) : nullptr),
+      stop_(stop),
       used_(static_cast<std::size_t>(membership.ranks) * MemoryLayout::kSignals * MemoryLayout::kContexts, 0) {}
+
+OneSided::~OneSided() = default;
 
 const Window* OneSided::register_window(void* base, std::size_t bytes, WindowUse use) {
   if (device_ != nullptr) {
-    auto window = map_window(membership_, control_all_gather_, abort_, {base, bytes, use, next_window_});
+    auto window = map_window(membership_, control_all_gather_, stop_.abort, {base, bytes, use, next_window_});
     if (!window) return nullptr;
     next_window_ = window->number + 1;
     return add(std::move(window));
   }
-  const WindowRecord mine{reinterpret_cast<std::uint64_t>(base), bytes};
-  const auto payloads = control_all_gather_.all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)),
-                                                       Deadline::in(init_timeout()));
   auto window = std::make_unique<Window>();
   window->base = base;
   window->bytes = bytes;
-  for (const ControlAllGather::Payload& payload : payloads) {
-    WindowRecord record;
-    std::memcpy(&record, payload.data(), sizeof record);
-    if (record.bytes != bytes)
-      fail(ErrorCode::invalid_argument,
-           "rank {} registers a window of {} bytes and rank {} one of {}: give all ranks' windows one size",
-           membership_.rank, bytes, window->bases.size(), record.bytes);
-    window->bases.push_back(record.base);
-  }
+  const std::vector<WindowRecord> records = exchange_records(*window);
+  if (remote_) return register_over_hosts(std::move(window), records);
   if (!membership_.reaches_buffers()) {
     log::info(log::Subsystem::init, "rank {}: no window, since the ranks cannot write into one another's memory",
               membership_.rank);
     return nullptr;
   }
   return add(std::move(window));
+}
+
+// All ranks' records. Throws invalid_argument when the sizes differ.
+std::vector<WindowRecord> OneSided::exchange_records(Window& window) {
+  const WindowRecord mine{reinterpret_cast<std::uint64_t>(window.base), window.bytes, reach_probe_of_process()};
+  std::vector<WindowRecord> records;
+  for (const ControlAllGather::Payload& payload :
+       control_all_gather_.all_gather(kRegister, std::as_bytes(std::span(&mine, 1)), Deadline::in(init_timeout()))) {
+    WindowRecord& record = records.emplace_back();
+    std::memcpy(&record, payload.data(), sizeof record);
+    if (record.bytes != window.bytes)
+      fail(ErrorCode::invalid_argument,
+           "rank {} registers a window of {} bytes and rank {} one of {}: give all ranks' windows one size",
+           membership_.rank, window.bytes, window.bases.size(), record.bytes);
+    window.bases.push_back(record.base);
+  }
+  return records;
+}
+
+// A window needs that ranks of one host can write into one another's memory. Between hosts puts are messages.
+const Window* OneSided::register_over_hosts(std::unique_ptr<Window> window, std::span<const WindowRecord> records) {
+  std::string obstacle;
+  for (Rank rank = 0; rank < membership_.ranks && obstacle.empty(); ++rank)
+    if (const Peer& peer = membership_.peer(rank); peer.locality == Locality::host)
+      obstacle = obstacle_to(rank, peer.process, records[static_cast<std::size_t>(rank)].probe);
+  // Before any rank can know that the window is one: its first put may come before this rank returns.
+  window->number = next_window_++;
+  if (obstacle.empty()) remote_->windows().open(window->number, window->base, window->bytes);
+  const std::uint8_t possible = obstacle.empty() ? 1 : 0;
+  Rank hindered = -1;
+  const auto verdicts =
+      control_all_gather_.all_gather(kRegister, std::as_bytes(std::span(&possible, 1)), Deadline::in(init_timeout()));
+  for (std::size_t rank = 0; rank < verdicts.size() && hindered < 0; ++rank)
+    if (verdicts[rank].front() == std::byte{0}) hindered = static_cast<Rank>(rank);
+  if (hindered < 0) return add(std::move(window));
+  remote_->windows().close(window->number);
+  log::info(log::Subsystem::init,
+            "rank {}: no window, since rank {} cannot write into the memory of a rank of its host{}", membership_.rank,
+            hindered, obstacle.empty() ? "" : " (" + obstacle + ")");
+  return nullptr;
 }
 
 const Window* OneSided::add(std::unique_ptr<Window> window) {
@@ -81,6 +121,7 @@ void OneSided::deregister_window(const Window* window) {
     fail(ErrorCode::invalid_usage, "window {} is not one that this communicator registered",
          static_cast<const void*>(window));
   if (device_ != nullptr) device_->remove_window(*window);
+  if (remote_) remote_->windows().close(window->number);
   windows_.erase(found);
   if (device_ != nullptr) device_->drop_unused();
 }
@@ -110,6 +151,7 @@ void OneSided::deregister_buffer(void* handle) {
 void OneSided::put(const PutRequest& request) {
   const SignalAddress& to = request.to;
   check(to);
+  if (remote_ && remote_->serves(to.peer)) return put_over_hosts(request);
   if (request.window == nullptr) return signal(to);
   const std::span<const std::byte> data = request.data;
   // The C boundary has checked that the data fit into the window. The window has the same size on every rank.
@@ -139,10 +181,30 @@ int OneSided::write(Rank rank, std::uint64_t address, std::span<const std::byte>
   return error;
 }
 
+void OneSided::put_over_hosts(const PutRequest& request) {
+  const Rank peer = request.to.peer;
+  if (membership_.control.health().is_gone(peer)) fail_left(peer);
+  const char* const purpose = request.window == nullptr ? "ncclSignal" : "ncclPutSignal";
+  remote_->put(request, purpose, [&] { check_usable(peer, purpose); });
+}
+
+// For a wait for `peer`: throws if this rank was revoked, or if the peer has failed.
+void OneSided::check_usable(Rank peer, const char* purpose) const {
+  if (stop_.revoked.load(std::memory_order_acquire))  // pairs with Communicator::revoke
+    fail(ErrorCode::invalid_usage, "{}: rank {} was revoked", purpose, membership_.rank);
+  membership_.control.health().check_fault(peer, std::string(purpose) + ": ");
+}
+
 void OneSided::fail_left(Rank rank) const {
   const PeerHealth health = membership_.control.health();
   health.check_fault(rank);
   health.fail_departed(rank, health.presence(rank), "PutSignal");
+}
+
+void OneSided::give_windows_back() {
+  if (!had_windows_.load(std::memory_order_relaxed)) return;
+  if (remote_) remote_->windows().close_all();
+  membership_.control.withdrawal().await_release();
 }
 
 void OneSided::signal(const SignalAddress& to) {
@@ -166,12 +228,17 @@ void OneSided::wait(std::span<const SignalWait> waits) {
     entry.count += wait.count;
   }
   std::vector<Rank> missing;
-  control_all_gather_.wait_until("ncclWaitSignal", missing, Deadline::never(), [&] {
+  const auto done = [&] {
     missing.clear();
     for (const auto& [at, entry] : wanted)
       if (arrived(entry.from) - used_[at] < entry.count) missing.push_back(entry.from.peer);
+    for (const Rank rank : missing) check_usable(rank, kWait);
     return missing.empty();
-  });
+  };
+  if (remote_)
+    remote_->wait_until(kWait, missing, done);
+  else
+    control_all_gather_.wait_until(kWait, missing, Deadline::never(), done);
   for (const auto& [at, entry] : wanted) used_[at] += entry.count;
 }
 

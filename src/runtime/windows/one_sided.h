@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/call/stop.h"
 #include "runtime/call/window.h"
 #include "runtime/control/control_all_gather.h"
 #include "runtime/membership/membership.h"
@@ -17,15 +18,19 @@
 namespace sccl::runtime {
 
 class DeviceExecutor;
+class NetTransport;
+class RemotePuts;
+struct WindowRecord;
 
 // The windows and signals of one rank. Any thread may look up windows and registrations. The other functions are for
 // the thread that makes calls.
 class OneSided {
  public:
-  // All arguments must outlive this object. `device` is null on the host platform. On devices `abort` ends the exchange
-  // of descriptors.
+  // All arguments must outlive this object. `device` is null on the host platform. On devices abort ends the exchange
+  // of descriptors. `net`: the transport to ranks of other hosts; null if there are none.
   OneSided(const Membership& membership, ControlAllGather& control_all_gather, DeviceExecutor* device,
-           const std::atomic<bool>& abort);
+           NetTransport* net, const StopFlags& stop);
+  ~OneSided();
 
   // Collective. Null if ranks, or their kernels, cannot write into one another's memory; one line of the log says why.
   // Throws invalid_argument when the ranks' sizes differ.
@@ -38,8 +43,8 @@ class OneSided {
   void* register_buffer(void* base, std::size_t bytes);
   void deregister_buffer(void* handle);
 
-  // Host platform only. The transfer is complete when put() returns: the peer can read the data, and sees the signal
-  // after the data.
+  // Host platform only. When put() returns, the data may change. The peer sees the signal after the data: at once on
+  // this host; a rank of another host when they have arrived there, whether it makes calls or not.
   void put(const PutRequest& request);
 
   // Host platform only. Returns when all signals have arrived, and consumes them. Throws the errors of
@@ -48,20 +53,25 @@ class OneSided {
 
   void check(const SignalAddress& address) const;
 
-  // Whether peers may have written into memory of this rank.
-  bool had_windows() const { return had_windows_.load(std::memory_order_relaxed); }
+  // When this returns, no peer writes into windows of this rank any more.
+  void give_windows_back();
 
  private:
+  std::vector<WindowRecord> exchange_records(Window& window);
+  const Window* register_over_hosts(std::unique_ptr<Window> window, std::span<const WindowRecord> records);
   const Window* add(std::unique_ptr<Window> window);
+  void put_over_hosts(const PutRequest& request);
   void signal(const SignalAddress& to);
   int write(Rank rank, std::uint64_t address, std::span<const std::byte> data) const;
+  void check_usable(Rank peer, const char* purpose) const;
   [[noreturn]] void fail_left(Rank rank) const;
   std::uint64_t arrived(const SignalAddress& from) const;
 
   const Membership& membership_;
   ControlAllGather& control_all_gather_;
   DeviceExecutor* device_;
-  const std::atomic<bool>& abort_;
+  const std::unique_ptr<RemotePuts> remote_;  // null if all ranks are on one host
+  const StopFlags& stop_;
   std::uint32_t next_window_ = 1;
   std::atomic<bool> had_windows_{false};  // orders nothing else
   std::vector<std::uint64_t> used_;       // how many signals wait() has consumed, by peer, signal and context

@@ -18,13 +18,14 @@ constexpr std::size_t kMostGuests = 64;
 
 }  // namespace
 
-NetTransport::NetTransport(Setup setup) : setup_(std::move(setup)), remotes_(setup_.peers.hosts.size()) {
+NetTransport::NetTransport(Setup setup)
+    : setup_(std::move(setup)), windows_(*setup_.layout, setup_.own_memory), remotes_(setup_.peers.hosts.size()) {
   const int ranks = static_cast<int>(setup_.peers.hosts.size());
   for (Rank peer = 0; peer < ranks; ++peer)
     if (reaches(peer))
-      remote(peer).link =
-          std::make_unique<Link>(Link::Setup{engine(), setup_.peers.addresses->device(), setup_.peers.nonce,
-                                             setup_.rank, peer, *setup_.layout, MemoryLayout::ring_kinds(ranks)});
+      remote(peer).link = std::make_unique<Link>(Link::Setup{engine(), setup_.peers.addresses->device(),
+                                                             setup_.peers.nonce, setup_.rank, peer, *setup_.layout,
+                                                             MemoryLayout::ring_kinds(ranks), windows_});
   // Until the ends are connected nothing is published, and the thread finds nothing to do.
   thread_ = std::make_unique<ProgressThread>(ProgressThread::Work{[this] { return pass(); },
                                                                   [this] { return engine().arm(); },

@@ -30,6 +30,7 @@ class NetTransport final : public HostTransport {
     Rank rank = 0;
     const MemoryLayout* layout = nullptr;  // must outlive the transport
     host::Doorbell* bell = nullptr;        // wakes this rank's thread; must outlive the transport
+    std::byte* own_memory = nullptr;       // this rank's, laid out by `layout`; null: no rank puts into its windows
   };
   explicit NetTransport(Setup setup);
   // Messages that have not been sent yet are lost; drain() before sends them.
@@ -40,8 +41,8 @@ class NetTransport final : public HostTransport {
   EndTraits traits(const EndRequest& request) const override;
   void connect(const EndRequest& request, kernels::HostConnection& end) override;
 
-  // This rank's thread is in a call from enter() to leave(). All functions below except failure() may be called only
-  // in between.
+  // This rank's thread is in a call from enter() to leave(). All functions below except failure() and windows() may be
+  // called only in between.
   void enter() { thread_->enter(); }
   void leave();
   // The thread calls these before it sleeps on its bell, and after it has woken.
@@ -55,6 +56,11 @@ class NetTransport final : public HostTransport {
   using Tails = Link::Tails;
   // Sends messages that this rank has published, and tells the peers what it has consumed.
   bool send(Tails tails);
+
+  // To a rank of another host. A put is sent like a message: by send(), or by the transport's thread.
+  OutgoingPuts& puts(Rank peer) { return remote(peer).link->puts(); }
+  // The windows of this rank. For any thread, at any time.
+  WindowTable& windows() { return windows_; }
 
   struct Failure {
     std::string text;
@@ -83,6 +89,7 @@ class NetTransport final : public HostTransport {
   net::Net& engine() { return *setup_.peers.net; }
 
   Setup setup_;
+  WindowTable windows_;
   host::Doorbell own_bell_;  // of outgoing ends; nobody sleeps on it, since the thread that publishes also sends
   std::vector<Remote> remotes_;
   std::vector<Rank> open_;  // peers with a link that is used and has not failed

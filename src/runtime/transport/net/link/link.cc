@@ -64,6 +64,8 @@ void Link::take(const RecordHead& head, std::span<const std::byte> payload) {
     case RecordType::farewell_seen:
       parted_ = said_farewell_;
       return;
+    case RecordType::put:
+      return setup_.windows.take(setup_.peer, head, payload);
     case RecordType::hello:
       break;
   }
@@ -78,7 +80,7 @@ bool Link::send(Tails tails) {
   if (!frames_out_ || !frames_out_->connected()) return false;
   bool any = out_.step();
   for (bool more = true; more;) {
-    if (!owes_control() && !out_.has_news() && !in_.tails_due(tails)) break;
+    if (!owes_control() && !out_.has_news() && !puts_.has_news() && !in_.tails_due(tails)) break;
     FrameWriter* const frame = frames_out_->begin();
     if (frame == nullptr) break;
     more = fill(*frame);
@@ -97,7 +99,7 @@ bool Link::fill(FrameWriter& frame) {
     return said_hello_ = true;  // the first frame has nothing else
   }
   in_.append_tails(frame);
-  return !out_.append(frame) || !append_control(frame);
+  return !out_.append(frame) || !puts_.append(frame) || !append_control(frame);
 }
 
 // A farewell comes after everything else.

@@ -6,6 +6,7 @@
 //   lines     the part of the ring of `ll` messages that is published and not sent yet
 //   tails     what the receiver has consumed. Tails travel in the next frame of the opposite direction; alone if the
 //             receiver has nothing else to do, or if half of the ring has been consumed
+//   puts      data of one-sided calls, with their signals (net/puts); behind the messages that wait at that time
 //
 // outgoing_messages.h is the sender's side of that, incoming_messages.h the receiver's. The link has the two
 // connections for frames, and says hello and farewell.
@@ -18,6 +19,8 @@
 
 #include "runtime/transport/net/link/incoming_messages.h"
 #include "runtime/transport/net/link/outgoing_messages.h"
+#include "runtime/transport/net/puts/outgoing_puts.h"
+#include "runtime/transport/net/puts/window_table.h"
 #include "runtime/transport/net/wire/frames.h"
 #include "runtime/transport/transport.h"
 
@@ -32,6 +35,7 @@ class Link {
     Rank rank, peer;
     const MemoryLayout& layout;
     int kinds;
+    WindowTable& windows;  // of this rank, into which the peer puts
   };
   explicit Link(const Setup& setup);
   Link(const Link&) = delete;
@@ -57,9 +61,10 @@ class Link {
   bool send(Tails tails);
 
   // True if the engine has sent everything that this end published.
-  bool settled() { return !frames_out_ || (out_.settled() && frames_out_->settled()); }
-  // True if this end has ever published a message.
-  bool has_sent() const { return out_.has_sent(); }
+  bool settled() { return !frames_out_ || (out_.settled() && !puts_.has_news() && frames_out_->settled()); }
+  // True if this end has ever published a message, or put data.
+  bool has_sent() const { return out_.has_sent() || puts_.has_sent(); }
+  OutgoingPuts& puts() { return puts_; }
   // After say_farewell() nothing is published any more. parted(): the peer has received everything.
   void say_farewell() { owes_farewell_ = !said_farewell_; }
   bool parted() const { return parted_; }
@@ -73,6 +78,7 @@ class Link {
   Setup setup_;
   OutgoingMessages out_;
   IncomingMessages in_;
+  OutgoingPuts puts_;
   std::unique_ptr<FrameSender> frames_out_;
   std::unique_ptr<FrameReceiver> frames_in_;
   bool said_hello_ = false;

@@ -23,6 +23,7 @@ enum class RecordType : std::uint8_t {
   bulk_address,   // where bulk connections are accepted; the payload is the handle
   farewell,       // the sender will send nothing more
   farewell_seen,  // the answer to farewell: everything that was sent before the farewell has arrived
+  put,            // a piece of a put: `position` is the offset in window `count`, `signature` the signal's number
 };
 
 struct FrameHead {
@@ -34,12 +35,12 @@ struct FrameHead {
 struct RecordHead {
   RecordType type{};
   std::uint8_t kind = 0;        // of the ring: MemoryLayout::RingKind
-  std::uint8_t incomplete = 0;  // slot, lines: more of the same message or piece follows
+  std::uint8_t incomplete = 0;  // slot, lines, put: more of the same message, piece or put follows
   std::uint8_t reserved = 0;
   std::uint32_t bytes = 0;      // of the payload
   std::uint64_t position = 0;   // slot, announcement: the message's; lines: where the piece begins
   std::uint64_t count = 0;      // slot, announcement: bytes of the message; lines: where the piece ends
-  std::uint32_t signature = 0;  // slot, announcement
+  std::uint32_t signature = 0;  // slot, announcement, put
   std::uint32_t offset = 0;  // how much was sent before, slot: of the message, in bytes; lines: of the piece, in lines
 };
 static_assert(sizeof(FrameHead) == 16 && sizeof(RecordHead) == 32);

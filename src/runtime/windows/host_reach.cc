@@ -1,0 +1,37 @@
+#include "runtime/windows/host_reach.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+
+#include "platform/host/peer_memory.h"
+
+namespace sccl::runtime {
+namespace {
+
+struct ProbeMemory {
+  std::uint64_t pattern = std::uint64_t{std::random_device{}()} << 32 | std::random_device{}();
+  std::uint64_t written = 0;  // by other processes, read by nobody
+};
+
+}  // namespace
+
+ReachProbe reach_probe_of_process() {
+  static const auto* const memory = new ProbeMemory;  // never destroyed: peers may write while the process ends
+  return {reinterpret_cast<std::uint64_t>(memory), memory->pattern};
+}
+
+std::string obstacle_to(Rank rank, int process, const ReachProbe& probe) {
+  ProbeMemory read;
+  if (const int error = host::read_peer(process, &read, probe.address, sizeof read); error != 0)
+    return fmt::format("process_vm_readv from rank {}: {}", rank, std::strerror(error));
+  if (read.pattern != probe.pattern) return fmt::format("process_vm_readv from rank {} read other memory", rank);
+  const std::uint64_t cell = probe.address + offsetof(ProbeMemory, written);
+  if (const int error = host::write_peer(process, cell, &probe.pattern, sizeof probe.pattern); error != 0)
+    return fmt::format("process_vm_writev to rank {}: {}", rank, std::strerror(error));
+  return "";
+}
+
+}  // namespace sccl::runtime
