@@ -15,9 +15,9 @@ ROOMS = {
     "schedule": ["", "proof", "lowering", "simulation", "msccl"],
     "runtime": ["call", "trace", "bootstrap/sockets", "bootstrap", "waiting", "control/state", "control",
                 "control/hosts", "transport", "transport/shm", "transport/net/wire", "transport/net/puts",
-                "transport/net/link", "transport/net", "settings", "plugins", "program", "transport/mapped",
-                "transport/staged", "transport/p2p", "transport/stream", "choice", "choice/tuning",
-                "membership/hosts", "membership", "host/health", "host/choosing", "host", "gpu/resources",
+                "transport/net/link", "transport/net", "vendor/library", "settings", "plugins", "program",
+                "transport/mapped", "transport/staged", "transport/p2p", "transport/stream", "choice", "choice/tuning",
+                "membership/hosts", "membership", "host/health", "vendor", "host/choosing", "host", "gpu/resources",
                 "gpu/stream", "gpu/watch", "gpu/choice", "gpu/launch", "gpu/program", "gpu/kernel", "windows",
                 "communicator/state", "communicator"],
 }

@@ -136,7 +136,9 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_ALGO", "auto, planner, or collective:planner;...", "auto", kHonoured,
      "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with "
      "SCCL_TOPO "
-     "also trees, hybrid, three-phase, rings, synth, or one of these by its figures (trees/32)."},
+     "also trees, hybrid, three-phase, rings, synth, or one of these by its figures (trees/32); vendor is the "
+     "vendor's "
+     "library (SCCL_VENDOR)."},
     {"SCCL_ARRIVAL", "never | eager | auto", "never", kHonoured,
      "eager: AllReduce, Reduce and ReduceScatter of up to 4 MiB on one host are reduced over a fixed tree by the ranks "
      "that are there, with the same bits run after run. auto: where measured arrivals are far apart, for integers, min "
@@ -218,6 +220,14 @@ constexpr auto kTable = std::to_array<Variable>({
      "most "
      "5% of calls) and kept. Who sets it allows other orders of summation, see SCCL_DETERMINISTIC."},
     {"SCCL_TUNE_TRACE", "path", "unset", kHonoured, "File into which rank 0 writes every time that tuning has taken."},
+    {"SCCL_VENDOR", "auto | never | absolute path", "auto", kHonoured,
+     "The vendor's library (NCCL, RCCL) beside this one, as one more algorithm (vendor.md). auto: on devices, where a "
+     "libnccl.so.2 or librccl.so.1 is found. A path serves host memory, too, if that library does; if it cannot be "
+     "used, "
+     "calls that want it fail."},
+    {"SCCL_VENDOR_TIMEOUT_MS", "milliseconds, 0: none", "60000", kHonoured,
+     "A function of the vendor's library that takes longer is given up; in a call the time counts from when all ranks "
+     "have come."},
 });
 
 // Strictly ascending: sorted, and no name twice.

@@ -149,6 +149,7 @@ std::size_t most_ll_bytes(Collective collective, int ranks) {
 }
 
 std::string text(const Choice& choice) {
+  if (choice.planner == kVendorAlgorithm) return choice.planner;
   return fmt::format("{} ({})", choice.planner,
                      choice.form == Form::direct ? std::string_view("single copy") : name_of(choice.protocol));
 }

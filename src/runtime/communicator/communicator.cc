@@ -13,6 +13,7 @@
 #include "runtime/membership/memberships.h"
 #include "runtime/membership/status.h"
 #include "runtime/plugins/profiler.h"
+#include "runtime/vendor/vendor_backend.h"
 #include "runtime/windows/one_sided.h"
 
 namespace sccl::runtime {
@@ -77,6 +78,7 @@ Communicator::Parts::~Parts() {
   // Until it ends, a thread of it may report a failure, and reads the pointer then.
   if (on_device) on_device->end();
   on_device.reset();
+  vendor.reset();
   leave(Presence::destroyed);
   one_sided.reset();
   control_all_gather.reset();
@@ -95,11 +97,12 @@ void Communicator::make_parts(Membership membership) {
   serve_status();
   const int hosts = std::max(1, made.hosts.count());
   parts_.profiler = ProfilerPlugin::open({made.identity.number, options_.name, made.rank, made.ranks, hosts});
+  parts_.vendor = VendorBackend::of(made);
   if (made.on_device)
     parts_.on_device = std::make_unique<DeviceExecutor>(*parts_.membership, stop_,
                                                         [this](const Error& error) { record_failure(error); });
   else
-    parts_.on_host = std::make_unique<Executor>(made, stop_);
+    parts_.on_host = std::make_unique<Executor>(made, stop_, parts_.vendor.get());
   parts_.control_all_gather = std::make_unique<ControlAllGather>(made.control, stop_.abort);
   parts_.one_sided = std::make_unique<OneSided>(made, *parts_.control_all_gather, parts_.on_device.get(),
                                                 parts_.on_host ? parts_.on_host->engine().net() : nullptr, stop_);
@@ -186,6 +189,7 @@ void Communicator::abort() noexcept {
     const std::lock_guard lock(mutex_);
     parts_.leave(Presence::aborted);
     if (parts_.on_device) parts_.on_device->stop();
+    if (parts_.vendor) parts_.vendor->abort();
     child = pending_child_.lock();
   }
   if (child) child->abort();

@@ -42,6 +42,7 @@ class Executor;
 class OneSided;
 class ListedMembership;
 class ProfilerPlugin;
+class VendorBackend;
 struct Membership;
 enum class Presence : std::uint32_t;
 
@@ -126,6 +127,7 @@ class Communicator {
     std::unique_ptr<ProfilerPlugin> profiler;
     std::unique_ptr<Membership> membership;
     std::unique_ptr<ListedMembership> listed;
+    std::unique_ptr<VendorBackend> vendor;
     std::unique_ptr<Executor> on_host;
     std::unique_ptr<ControlAllGather> control_all_gather;
     std::unique_ptr<OneSided> one_sided;

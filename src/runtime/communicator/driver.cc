@@ -15,6 +15,7 @@
 #include "runtime/host/executor.h"
 #include "runtime/host/health/stall_cause.h"
 #include "runtime/plugins/profiled_work.h"
+#include "runtime/vendor/vendor_choice.h"
 #include "runtime/waiting/stall_watch.h"
 #include "runtime/waiting/waiter.h"
 #include "runtime/windows/one_sided.h"
@@ -30,6 +31,8 @@ template <typename Action>
 auto guarded(Communicator& communicator, Action&& action) {
   try {
     return action();
+  } catch (const RefusedByAll&) {
+    throw;
   } catch (const Error& error) {
     communicator.record_failure(error);
     throw;
@@ -222,7 +225,7 @@ class GroupProgress {
       if (next_ < work_.collectives.size()) {
         options_ = work_.options_of(next_);
         const CollectiveRequest& request = work_.collectives[next_++];
-        options_ != nullptr ? executor.begin(request, *options_) : executor.begin(request);
+        options_ != nullptr ? executor.begin(request, options_) : executor.begin(request);
         if (profiled_)
           profiled_->begin_collective(served_by(executor), ProfiledWork::On::host, executor.engine().traffic());
       } else if (!transfers_begun_ && !work_.transfers.empty()) {

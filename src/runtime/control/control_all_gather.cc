@@ -80,6 +80,15 @@ std::vector<ControlAllGather::Payload> ControlAllGather::all_gather(const std::s
   return payloads;
 }
 
+std::optional<ControlAllGather::Payload> ControlAllGather::shown_early(Rank rank) const {
+  const Boards boards = control_.boards();
+  const std::uint64_t number = boards.records_shown() + 1;
+  if (!boards.shows(rank, board_of(number), number)) return std::nullopt;
+  const auto bytes = boards.read(rank, board_of(number));
+  if (static_cast<Status>(bytes[0]) == Status::refused) return std::nullopt;
+  return payload_of(bytes);
+}
+
 void ControlAllGather::refuse(const std::string& why) {
   const std::uint64_t number = control_.boards().next_record();
   const std::size_t length = std::min(why.size(), kMostBytes - 1);  // leaves room for a final zero

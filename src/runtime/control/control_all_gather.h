@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ class ControlAllGather {
   // message begins with `purpose`. If a rank makes another call meanwhile, that rank gets an error, and so do all
   // ranks.
   std::vector<Payload> all_gather(const std::string& purpose, std::span<const std::byte> mine, Deadline deadline);
+
+  // What the rank has shown for the next all_gather, which this rank has not begun; nothing yet, or a refusal: none.
+  std::optional<Payload> shown_early(Rank rank) const;
 
   // Takes part in the other ranks' all_gather with the reason why this rank gives up.
   void refuse(const std::string& why);

@@ -48,12 +48,12 @@ const CallWish* wish_of(const CallOptions* options) {
 
 }  // namespace
 
-Executor::Executor(const Membership& membership, const StopFlags& stop)
+Executor::Executor(const Membership& membership, const StopFlags& stop, VendorBackend* vendor)
     : membership_(membership),
       calls_(membership.control.calls()),
       health_(membership.control, stop),
       arrival_{{membership.control, membership.identity.title()}, EagerCalls(membership)},
-      chooser_(membership),
+      chooser_(membership, vendor),
       connections_(membership),
       mapped_(membership.control, membership.peers, mapped_scope(membership)),
       geometry_(membership),
@@ -62,16 +62,14 @@ Executor::Executor(const Membership& membership, const StopFlags& stop)
       engine_(connections_.between_hosts(), waiter_),
       trace_(CallTrace::of_rank(membership.identity.title(), membership.identity.text(), membership.rank,
                                 membership.ranks)),
-      is_plain_(!engine_.exists() && !trace_ && !arrival_.eager.exist()) {}
+      is_plain_(!engine_.exists() && !trace_ && !arrival_.eager.exist() && vendor == nullptr) {}
 
 void Executor::begin(const CollectiveRequest& request) {
-  current_.repeats(request) && !arrival_.eager.has_news() ? begin_again(request) : begin_new(request, nullptr);
+  current_.repeats(request) && !arrival_.eager.has_news() ? begin_again(request) : begin(request, nullptr);
 }
 
 // What repeats is a plain call, which asks for no options.
-void Executor::begin(const CollectiveRequest& request, const CallOptions& options) { begin_new(request, &options); }
-
-void Executor::begin_new(const CollectiveRequest& request, const CallOptions* options) {
+void Executor::begin(const CollectiveRequest& request, const CallOptions* options) {
   const NoCancellation uncancelled;  // plans are made, buffers mapped, lines logged
   current_.begin(request, options == nullptr ? 0 : options->digest());
   calls_.enter(current_.signature);
@@ -79,8 +77,18 @@ void Executor::begin_new(const CollectiveRequest& request, const CallOptions* op
   measure_arrival(arrival_.meter, arrival_.eager, current_.signature);
   if (trace_) trace_begin(*trace_, signature(), options == nullptr ? 0 : options->tag);
 
+  if (chooser_.vendor().choice().is_due(current_.signature, request, wish_of(options)))
+    return chooser_.vendor().decide({request, options});
+  begin_chosen(request, options);
+}
+
+void Executor::begin_chosen(const CollectiveRequest& request, const CallOptions* options) {
   // What is asked for goes before buffers in place.
   const CallWish* const wish = wish_of(options);
+  if (chooser_.vendor().choice().is_asked(request.collective, wish)) {
+    chooser_.vendor().choice().check(current_.signature, options);
+    return serve(request, Chooser::Buffers::any, wish);
+  }
   if (wish == nullptr && arrival_.eager.serve(request, current_.signature.sequence)) {
     if (trace_) trace_->note_choice("eager tree");
     current_.eager = current_.compares = true;
@@ -101,6 +109,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers,
   const std::size_t bytes = request.count * size_bytes(request.type);
   const Chooser::Served& served = chooser_.begin(current_.signature, bytes, buffers, wish);
   if (trace_) trace_->note_choice(runtime::text(served.choice));
+  if (served.plan == nullptr) return chooser_.vendor().begin(request, current_.signature);
   const bool fresh = geometry_.fit(request, served.choice, *served.plan, connections_.sees_peers_buffers());
   current_.hash = current_.signature.call_hash();
   device::Call& call = geometry_.call();
@@ -135,8 +144,15 @@ void Executor::begin_again(const CollectiveRequest& request) {
   lanes_.restart();
 }
 
-// False while some rank has not come.
-bool Executor::compare_buffers() {
+// False while the call cannot begin: the ranks agree on the vendor's library, or some rank has not come to compare its
+// buffers.
+bool Executor::prepare() {
+  if (chooser_.vendor().is_deciding()) {
+    const auto decided = chooser_.vendor().take_decided();
+    if (!decided) return false;
+    begin_chosen(decided->request, decided->options);
+  }
+  if (!current_.comparing) return true;
   const MappedBuffers::Comparison result = mapped_.step();
   if (result == MappedBuffers::Comparison::waiting) return false;
   const CollectiveRequest request = *std::exchange(current_.comparing, std::nullopt);
@@ -156,18 +172,22 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
 }
 
 Executor::Progress Executor::step_observed() {
-  if (current_.comparing && !compare_buffers()) {
+  if ((current_.comparing || chooser_.vendor().is_deciding()) && !prepare()) {
     lanes_.awaits_anything();
     if (trace_) trace_progress(*trace_, Progress::idle, *this, {});
     return Progress::idle;
   }
   const bool is_eager = arrival_.eager.is_active();
-  const Progress progress = is_eager ? arrival_.eager.step() : engine_.is_held() ? engine_.step(lanes_) : lanes_.step();
-  if (is_eager && progress == Progress::idle) lanes_.awaits_anything();
+  const bool is_vendor = chooser_.vendor().is_active();
+  const Progress progress = is_eager            ? arrival_.eager.step()
+                            : is_vendor         ? chooser_.vendor().step()
+                            : engine_.is_held() ? engine_.step(lanes_)
+                                                : lanes_.step();
+  if ((is_eager || is_vendor) && progress == Progress::idle) lanes_.awaits_anything();
   if (lanes_.ended()) fail_ended();
   if (progress == Progress::done && engine_.is_held() && arrival_.meter.is_inside()) arrival_.meter.leave();
   if (trace_) {
-    const bool sliced = !is_eager && geometry_.call().slice_count > 1;
+    const bool sliced = !is_eager && !is_vendor && geometry_.call().slice_count > 1;
     trace_progress(*trace_, progress, *this, sliced ? lanes_.lanes() : std::span<const device::LaneState>());
   }
   return note(progress);
@@ -188,6 +208,7 @@ void Executor::complete() {
 }
 
 void Executor::withdraw() {
+  chooser_.vendor().end_early();
   engine_.note_early_end();
   const bool shows_buffers =
       current_.collective && connections_.maps_buffers() && !current_.comparing && !lanes_.finished();
@@ -204,6 +225,7 @@ void Executor::fail_ended() const {
 
 std::vector<LaneWait> Executor::waits() const {
   if (arrival_.eager.is_active()) return arrival_.eager.waits();
+  if (chooser_.vendor().is_active() || chooser_.vendor().is_deciding()) return chooser_.vendor().waits();
   if (!current_.comparing) return lanes_.waits();
   std::vector<LaneWait> found;
   for (const Rank rank : mapped_.missing()) found.push_back({0, 0, rank, 0});

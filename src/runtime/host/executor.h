@@ -28,14 +28,15 @@ namespace sccl::runtime {
 
 class Executor final : public WaitingCall {
  public:
-  // Both must outlive the executor.
-  Executor(const Membership& membership, const StopFlags& stop);
+  // All must outlive the executor; without a vendor's library `vendor` is null.
+  Executor(const Membership& membership, const StopFlags& stop, VendorBackend* vendor = nullptr);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   // Begins a collective (count > 0, more than one rank), or a batch of point-to-point transfers. One at a time.
+  // `options`: of this call, or null; they outlive it.
   void begin(const CollectiveRequest& request);
-  void begin(const CollectiveRequest& request, const CallOptions& options);
+  void begin(const CollectiveRequest& request, const CallOptions* options);
   void begin(std::span<const PointToPointRequest> batch);
 
   using Progress = runtime::Progress;
@@ -53,7 +54,8 @@ class Executor final : public WaitingCall {
   // The choice that serves the collective in progress; null while the ranks compare their buffers, and for a call that
   // is reduced by the ranks that are there.
   const Choice* served() const {
-    return current_.comparing || arrival_.eager.is_active() ? nullptr : chooser_.served();
+    return current_.comparing || arrival_.eager.is_active() || chooser_.vendor().is_deciding() ? nullptr
+                                                                                               : chooser_.served();
   }
   // After a turn that moved something: a call that never waits ends, too, when somebody wants that, or when a rank of a
   // communicator over hosts is gone.
@@ -77,8 +79,7 @@ class Executor final : public WaitingCall {
   Progress advance() override { return step(); }
 
  private:
-  // `options`: of this call, or null.
-  void begin_new(const CollectiveRequest& request, const CallOptions* options);
+  void begin_chosen(const CollectiveRequest& request, const CallOptions* options);
   void begin_again(const CollectiveRequest& request);
   void serve(const CollectiveRequest& request, Chooser::Buffers buffers, const CallWish* wish);
   Progress step_observed();
@@ -89,7 +90,7 @@ class Executor final : public WaitingCall {
     if (progress == Progress::done) complete();
     return progress;
   }
-  bool compare_buffers();
+  bool prepare();
   void complete();
   [[noreturn, gnu::cold]] void fail_ended() const;
 
@@ -101,7 +102,7 @@ class Executor final : public WaitingCall {
     EagerCalls eager;
   };
   Arrival arrival_;
-  Chooser chooser_;
+  Chooser chooser_;  // with the vendor's library, if there is one
   HostConnections connections_;
   MappedBuffers mapped_;
   CallGeometry geometry_;

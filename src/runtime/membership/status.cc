@@ -22,6 +22,7 @@
 #include "runtime/membership/membership.h"
 #include "runtime/membership/memberships.h"
 #include "runtime/membership/message_time.h"
+#include "runtime/vendor/library/vendor_library.h"
 
 namespace sccl::runtime {
 namespace {
@@ -167,7 +168,7 @@ void serve_status() {
 }
 
 std::string status_text() {
-  json all{{"process", ::getpid()}, {"communicators", json::array()}};
+  json all{{"process", ::getpid()}, {"vendor", opened_vendor_text()}, {"communicators", json::array()}};
   for_each_membership([&](std::size_t number, const Membership& membership) {
     all["communicators"].push_back(describe(membership, number));
   });

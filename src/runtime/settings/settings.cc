@@ -71,7 +71,7 @@ void for_each_item(std::string_view list, char separator, Visit&& visit) {
 bool known_algorithm(std::string_view name) {
   const std::string_view kind = name.substr(0, name.find_first_of(" /"));
   const auto kinds = portfolio::kinds();
-  return name == "auto" || planners::find(name) != nullptr ||
+  return name == "auto" || name == kVendorAlgorithm || planners::find(name) != nullptr ||
          std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
@@ -194,7 +194,7 @@ void resolve_contradictions(Settings& settings) {
   bool other_kinds = false;
   for_each_item(settings.algorithms, ';', [&](std::string_view item) {
     const std::string_view name = item.substr(item.find(':') + 1);  // npos + 1 == 0
-    other_kinds = other_kinds || (name != "auto" && planners::find(name) == nullptr);
+    other_kinds = other_kinds || (name != "auto" && name != kVendorAlgorithm && planners::find(name) == nullptr);
   });
   if (settings.topology.empty() && other_kinds)
     log::info(log::Subsystem::init,
@@ -245,6 +245,7 @@ Settings settings_from_environment(int ranks) {
   settings.dispatch = word_from_environment("SCCL_DISPATCH", kDispatches);
   settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);
   settings.sum_order = sum_order_from_environment();
+  settings.vendor = vendor_setting().mode;
   resolve_contradictions(settings);
   stall_limits();  // invalid values are reported now, not when a call waits
   return settings;
@@ -262,6 +263,7 @@ SettingsRecord to_record(const Settings& settings) {
   record.tune = static_cast<std::uint8_t>(settings.tune);
   record.sum_order = static_cast<std::uint8_t>(settings.sum_order);
   record.arrival = static_cast<std::uint8_t>(settings.arrival);
+  record.vendor = static_cast<std::uint8_t>(settings.vendor);
   record.tree_bytes = settings.tree_bytes;
   std::strncpy(record.algorithms.data(), settings.algorithms.c_str(), record.algorithms.size() - 1);
   return record;
@@ -280,6 +282,7 @@ Settings from_record(const SettingsRecord& record) {
   settings.tune = static_cast<TuneMode>(record.tune);
   settings.sum_order = static_cast<SumOrder>(record.sum_order);
   settings.arrival = static_cast<ArrivalForm>(record.arrival);
+  settings.vendor = static_cast<VendorMode>(record.vendor);
   settings.tree_bytes = record.tree_bytes;
   return settings;
 }
@@ -299,6 +302,7 @@ std::vector<std::string> differences(const Settings& mine, const Settings& their
   compare("SCCL_STREAM_BYTES", mine.stream_bytes, theirs.stream_bytes);
   compare("SCCL_DISPATCH", text_of(kDispatches, mine.dispatch), text_of(kDispatches, theirs.dispatch));
   compare("SCCL_ARRIVAL", text_of(kArrivalForms, mine.arrival), text_of(kArrivalForms, theirs.arrival));
+  compare("SCCL_VENDOR", name_of(mine.vendor), name_of(theirs.vendor));
   compare("SCCL_TUNE", text_of(kTuneModes, mine.tune), text_of(kTuneModes, theirs.tune));
   compare("order of sums by SCCL_TUNE and SCCL_DETERMINISTIC", mine.sum_order == SumOrder::fixed ? "fixed" : "free",
           theirs.sum_order == SumOrder::fixed ? "fixed" : "free");

@@ -11,6 +11,7 @@
 
 #include "base/types.h"
 #include "runtime/settings/protocols.h"
+#include "runtime/vendor/library/vendor_library.h"
 
 namespace sccl::runtime {
 
@@ -43,7 +44,8 @@ struct Settings {
   TuneMode tune = TuneMode::load;
   SumOrder sum_order = SumOrder::fixed;
   ArrivalForm arrival = ArrivalForm::never;
-  std::size_t tree_bytes = 0;  // the longest buffer that is reduced over a combining tree; 0: none
+  std::size_t tree_bytes = 0;             // the longest buffer that is reduced over a combining tree; 0: none
+  VendorMode vendor = VendorMode::never;  // whether calls may want the vendor's library
 
   bool operator==(const Settings&) const = default;
 
@@ -73,6 +75,7 @@ struct SettingsRecord {
   std::uint8_t tune = 0;
   std::uint8_t sum_order = 0;
   std::uint8_t arrival = 0;
+  std::uint8_t vendor = 0;
   std::array<char, kAlgorithmTextBytes> algorithms{};
 };
 SettingsRecord to_record(const Settings& settings);

@@ -25,6 +25,7 @@
 #include "net/choose.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 #include "runtime/membership/hosts/engine_agreement.h"
+#include "runtime/vendor/library/vendor_library.h"
 #include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
@@ -211,20 +212,39 @@ Finding between_hosts() {
   }
 }
 
+Finding vendors_library() {
+  using runtime::VendorLibrary;
+  const char* const title = "vendor";
+  const runtime::VendorSetting setting = runtime::vendor_setting();
+  if (setting.mode == runtime::VendorMode::never) return {title, State::ok, "not used: SCCL_VENDOR says so", ""};
+  const bool asked = setting.mode == runtime::VendorMode::asked;
+  std::string reasons;
+  for (const gpu::Vendor devices : {gpu::Vendor::cuda, gpu::Vendor::hip}) {
+    const VendorLibrary::Opened opened = VendorLibrary::find(setting, devices);
+    if (opened.library)
+      return {title, State::ok,
+              opened.library->text() + (asked ? ", for every communicator" : ", for communicators of devices"), ""};
+    if (asked) return {title, State::bad, opened.why_not, "correct SCCL_VENDOR, or set it to never"};
+    reasons += (reasons.empty() ? "" : "; ") + opened.why_not;
+  }
+  return {title, State::ok, reasons + "; only programs that use NCCL's device interface need it", ""};
+}
+
 std::vector<Finding> examine() {
-  return {cores(),
-          shared_memory(),
-          single_copy(),
-          ptrace_scope(),
-          seccomp(),
-          network(),
-          between_hosts(),
-          open_files(),
-          locked_memory(),
-          dev_shm(),
-          loadable("CUDA driver", {"libcuda.so.1"}, "install the NVIDIA driver where there is a GPU"),
-          loadable("NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"},
-                   "install the CUDA run-time compiler")};
+  return {
+      cores(),
+      shared_memory(),
+      single_copy(),
+      ptrace_scope(),
+      seccomp(),
+      network(),
+      between_hosts(),
+      open_files(),
+      locked_memory(),
+      dev_shm(),
+      loadable("CUDA driver", {"libcuda.so.1"}, "install the NVIDIA driver where there is a GPU"),
+      loadable("NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"}, "install the CUDA run-time compiler"),
+      vendors_library()};
 }
 
 }  // namespace

@@ -151,6 +151,8 @@ void print_text(const json& status) {
   const json& communicators = status.at("communicators");
   std::printf("process %ld: %zu communicator%s\n", status.at("process").get<long>(), communicators.size(),
               communicators.size() == 1 ? "" : "s");
+  if (const std::string vendor = printable(status.value("vendor", "")); !vendor.empty())
+    std::printf("vendor's library: %s\n", vendor.c_str());
   for (const json& communicator : communicators) {
     const std::string name = printable(communicator.at("name").get<std::string>());
     const long own = communicator.at("rank");

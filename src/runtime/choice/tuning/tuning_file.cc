@@ -60,6 +60,11 @@ std::pair<TuningKey, TunedChoice> entry_from(const json& entry) {
 
 }  // namespace
 
+TuningKey key_of(const CallSignature& call, std::size_t bytes) {
+  const bool order_matters = info(call.collective).reduces && info(call.type).floating;
+  return {call.collective, call.root, SizeClass::of(bytes), !order_matters};
+}
+
 TuningPlace tuning_place(const std::string& links, int ranks, Reach reach) {
   const char* how = reach == Reach::none           ? "no single copy"
                     : reach == Reach::shared_space ? "ranks as threads"

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/types.h"
+#include "runtime/call/signature.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/tuning/size_class.h"
 
@@ -26,6 +27,8 @@ struct TuningKey {
 
   auto operator<=>(const TuningKey&) const = default;
 };
+
+TuningKey key_of(const CallSignature& call, std::size_t bytes);
 
 struct TunedChoice {
   Choice choice;

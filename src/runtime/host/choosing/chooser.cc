@@ -11,14 +11,14 @@ namespace {
 // No rank completes such a call before all ranks have begun it.
 bool joins_all(Collective collective) { return !info(collective).rooted; }
 
-bool order_matters(const CallSignature& call) { return info(call.collective).reduces && info(call.type).floating; }
-
 std::uint64_t packed(const TuningKey& key) {
   return static_cast<std::uint64_t>(key.root) << 32 | static_cast<std::uint64_t>(key.collective) << 16 |
          static_cast<std::uint64_t>(key.size.number) << 1 | (key.any_order ? 1u : 0u);
 }
 
-constexpr std::uint64_t kMappedBit = 1u << 15;  // between the size class and the collective
+// Between the size class and the collective.
+constexpr std::uint64_t kMappedBit = 1u << 15;
+constexpr std::uint64_t kVendorBit = 1u << 14;
 
 // Two hosts of one rank have one link: thresholds of two ranks serve.
 bool serves_links(const Membership& membership) {
@@ -40,10 +40,25 @@ SharedPlans::Host plans_of_host(const Membership& membership) {
           }};
 }
 
+// One line for each new combination of collective and size class, and one when its race is settled.
+void log_entry(const Membership& membership, const ChoiceEntry& entry, const std::string& what) {
+  if (!log::enabled(log::Level::info, log::Subsystem::tuning)) return;
+  std::string line =
+      fmt::format("rank {}/{}: {} of {}: {} serves; {}", membership.rank, membership.ranks,
+                  info(entry.key.collective).call_name, entry.key.size.text(), text(entry.serving.choice), what);
+  for (const Ranked& one : entry.ranked)
+    if (one.choice.planner == entry.serving.choice.planner && one.predicted_us > 0)
+      line += fmt::format("; predicted {:.1f} us", one.predicted_us);
+  if (entry.ranked.size() > 1 && entry.ranked[1].predicted_us > 0)
+    line += fmt::format("; second {} predicted {:.1f} us", text(entry.ranked[1].choice), entry.ranked[1].predicted_us);
+  log::info(log::Subsystem::tuning, "{}", line);
+}
+
 }  // namespace
 
-Chooser::Chooser(const Membership& membership)
+Chooser::Chooser(const Membership& membership, VendorBackend* vendor)
     : membership_(membership),
+      vendor_(std::make_unique<VendorCalls>(membership, vendor)),
       shared_plans_(plans_of_host(membership)),
       plans_(membership.rank, membership.ranks, &shared_plans_),
       trials_(membership.control),
@@ -75,12 +90,15 @@ const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t byt
 }
 
 Chooser::Entry& Chooser::entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers) {
-  const TuningKey key{call.collective, call.root, SizeClass::of(bytes), !order_matters(call)};
+  const TuningKey key = key_of(call, bytes);
   const bool mapped = buffers == Buffers::mapped;
-  const std::uint64_t number = packed(key) | (mapped ? kMappedBit : 0);
+  const Vendor vendor = !mapped && vendor_->exist() && vendor_->choice().serves(call.collective, call.type)
+                            ? Vendor::serves
+                            : Vendor::none;
+  const std::uint64_t number = packed(key) | (mapped ? kMappedBit : 0) | (vendor == Vendor::serves ? kVendorBit : 0);
   if (number == last_key_) return *last_entry_;
   auto& entry = entries_[number];
-  if (!entry) entry = mapped ? make_mapped_entry(key) : make_entry(key);
+  if (!entry) entry = mapped ? make_mapped_entry(key) : make_entry(key, vendor);
   last_key_ = number;
   last_entry_ = entry.get();
   return *entry;
@@ -88,13 +106,14 @@ Chooser::Entry& Chooser::entry_of(const CallSignature& call, std::size_t bytes, 
 
 // Settled from the beginning; in a map of their own, so that calls without a wish look nothing more up.
 Chooser::Entry& Chooser::entry_with(const CallSignature& call, std::size_t bytes, const CallWish& wish) {
-  const TuningKey key{call.collective, call.root, SizeClass::of(bytes), !order_matters(call)};
-  auto& entry = wished_[{packed(key), wish}];
+  const TuningKey key = key_of(call, bytes);
+  const bool serves = vendor_->choice().serves(call.collective, call.type);
+  auto& entry = wished_[{packed(key) | (serves ? kVendorBit : 0), wish}];
   if (!entry) {
     auto made = std::make_unique<Entry>();
     made->key = key;
     made->question = {key.collective, key.root, membership_.ranks, key.size};
-    serve_wish(*made, wish, "asked for with the call");
+    serve_wish(*made, wish, "asked for with the call", serves ? Vendor::serves : Vendor::none);
     entry = std::move(made);
   }
   last_key_ = ~std::uint64_t{0};
@@ -102,24 +121,25 @@ Chooser::Entry& Chooser::entry_with(const CallSignature& call, std::size_t bytes
   return *entry;
 }
 
-std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key) {
+std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key, Vendor vendor) {
   auto entry = std::make_unique<Entry>();
   entry->key = key;
   entry->question = {key.collective, key.root, membership_.ranks, key.size};
   if (const CallWish* const wish = membership_.tuning.wishes.find(key.collective, key.size)) {
-    serve_wish(*entry, *wish, "asked for by the tuner plugin");
+    serve_wish(*entry, *wish, "asked for by the tuner plugin", vendor);
     return entry;
   }
   const Settings& settings = membership_.settings;
   entry->ranked = ranking(entry->question, settings);
+  if (vendor == Vendor::serves) vendor_->choice().add_to(entry->ranked, key, nullptr);
   want_better(key);
-  if (take_measured(*entry)) return entry;
+  if (take_measured(*entry, vendor)) return entry;
   if (settings.tune == TuneMode::online) {
     begin_race(*entry);
   } else {
     settle_at_once(*entry);
   }
-  log_entry(*entry, entry->ranked.front().why);
+  log_entry(membership_, *entry, entry->ranked.front().why);
   return entry;
 }
 
@@ -128,10 +148,11 @@ std::vector<Ranked> Chooser::ranking(const Question& question, const Settings& s
                          : rank_on_host(question, settings, membership_.reach, membership_.tuning.measured.learned);
 }
 
-void Chooser::serve_wish(Entry& entry, const CallWish& wish, const char* why) {
+void Chooser::serve_wish(Entry& entry, const CallWish& wish, const char* why, Vendor vendor) {
   entry.ranked = ranking(entry.question, settings_with(membership_.settings, wish));
+  if (vendor == Vendor::serves) vendor_->choice().add_to(entry.ranked, entry.key, &wish);
   settle_at_once(entry);
-  log_entry(entry, why);
+  log_entry(membership_, entry, why);
 }
 
 // Nothing is measured: a call in place makes one pass over the data, and no candidate needs less.
@@ -143,18 +164,18 @@ std::unique_ptr<Chooser::Entry> Chooser::make_mapped_entry(const TuningKey& key)
   settings.tune = TuneMode::off;
   entry->ranked = rank_on_host(entry->question, settings, Reach::shared_space);
   settle_at_once(*entry);
-  log_entry(*entry, "every rank's buffers are of ncclMemAlloc");
+  log_entry(membership_, *entry, "every rank's buffers are of ncclMemAlloc");
   return entry;
 }
 
 void Chooser::settle_at_once(Entry& entry) {
   entry.entrants.push_back({entry.ranked.front().choice, nullptr});
-  entry.serving = {entry.entrants.front().choice, &plan(entry, 0)};
+  entry.serving = {entry.entrants.front().choice, plan(entry, 0)};
   entry.settled = true;
 }
 
 // A choice from the cache is used only if this communicator could have made it itself.
-bool Chooser::take_measured(Entry& entry) {
+bool Chooser::take_measured(Entry& entry, Vendor vendor) {
   const Settings& settings = membership_.settings;
   if (settings.tune == TuneMode::off || !settings.algorithm(entry.key.collective).empty() ||
       settings.protocol != ProtocolChoice::automatic || settings.chunk_bytes != 0)
@@ -163,22 +184,24 @@ bool Chooser::take_measured(Entry& entry) {
   if (found == membership_.tuning.measured.table.end()) return false;
   const Choice& choice = found->second.choice;
   if (choice.form == Form::direct && !membership_.reaches_buffers()) return false;
+  if (is_vendor(choice) && (vendor == Vendor::none || !vendor_->choice().may_change_sums(entry.key))) return false;
   try {
     std::vector<Ranked> both{entry.ranked.front(), {choice, found->second.us, "measured before"}};
-    if (!entry.key.any_order) keep_same_sums(both, entry.question);
+    if (!entry.key.any_order && !is_vendor(choice)) keep_same_sums(both, entry.question);
     if (both.size() < 2) return false;
     entry.entrants.push_back({choice, nullptr});
-    entry.serving = {choice, &plan(entry, 0)};
+    entry.serving = {choice, plan(entry, 0)};
   } catch (const Error& error) {
     entry.entrants.clear();
     log::info(log::Subsystem::tuning, "the measured choice {} cannot serve: {}", text(choice), error.what());
     return false;
   }
   entry.settled = true;
-  log_entry(entry, fmt::format("measured before: {:.1f} us{}", found->second.us,
-                               found->second.second.empty()
-                                   ? ""
-                                   : fmt::format(", {} {:.1f} us", found->second.second, found->second.second_us)));
+  log_entry(membership_, entry,
+            fmt::format("measured before: {:.1f} us{}", found->second.us,
+                        found->second.second.empty()
+                            ? ""
+                            : fmt::format(", {} {:.1f} us", found->second.second, found->second.second_us)));
   return true;
 }
 
@@ -220,19 +243,22 @@ void Chooser::begin_race(Entry& entry) {
   std::vector<SliceRange> slices;
   for (const Ranked& one : entry.ranked) {
     entry.entrants.push_back({one.choice, nullptr});
-    slices.push_back(slices_of(entry.question, one.choice, plan(entry, entry.entrants.size() - 1).schedule,
-                               membership_.layout.slot_bytes()));
+    const Plan* const made = plan(entry, entry.entrants.size() - 1);
+    slices.push_back(made == nullptr
+                         ? SliceRange{}
+                         : slices_of(entry.question, one.choice, made->schedule, membership_.layout.slot_bytes()));
   }
   entry.autotuner = std::make_unique<Autotuner>(slices);
   entry.settled = entry.autotuner->settled();
   entry.serving = entry.entrants.front();
 }
 
-const Plan& Chooser::plan(Entry& entry, std::size_t entrant) {
+// Null for the vendor's library.
+const Plan* Chooser::plan(Entry& entry, std::size_t entrant) {
   Served& served = entry.entrants[entrant];
-  if (served.plan == nullptr)
+  if (served.plan == nullptr && !is_vendor(served.choice))
     served.plan = &plans_.find(entry.key.collective, entry.key.root, served.choice, schedule_model_.get());
-  return *served.plan;
+  return served.plan;
 }
 
 const Chooser::Served& Chooser::take_turn(Entry& entry, const CallSignature& call) {
@@ -268,22 +294,8 @@ void Chooser::settle(Entry& entry) {
   const std::string slices = winner.slice != 0 ? fmt::format(" in slices of {} bytes", winner.slice) : "";
   const std::string others =
       tuned.second.empty() ? "" : fmt::format(", then {} {:.1f} us", tuned.second, tuned.second_us);
-  log_entry(entry, fmt::format("measured {:.1f} us{}{}", tuned.us, slices, others));
+  log_entry(membership_, entry, fmt::format("measured {:.1f} us{}{}", tuned.us, slices, others));
   record_.note_winner(entry.key, std::move(tuned));
-}
-
-// One line for each new combination of collective and size class, and one when its race is settled.
-void Chooser::log_entry(const Entry& entry, const std::string& what) const {
-  if (!log::enabled(log::Level::info, log::Subsystem::tuning)) return;
-  std::string line =
-      fmt::format("rank {}/{}: {} of {}: {} serves; {}", membership_.rank, membership_.ranks,
-                  info(entry.key.collective).call_name, entry.key.size.text(), text(entry.serving.choice), what);
-  for (const Ranked& one : entry.ranked)
-    if (one.choice.planner == entry.serving.choice.planner && one.predicted_us > 0)
-      line += fmt::format("; predicted {:.1f} us", one.predicted_us);
-  if (entry.ranked.size() > 1 && entry.ranked[1].predicted_us > 0)
-    line += fmt::format("; second {} predicted {:.1f} us", text(entry.ranked[1].choice), entry.ranked[1].predicted_us);
-  log::info(log::Subsystem::tuning, "{}", line);
 }
 
 }  // namespace sccl::runtime

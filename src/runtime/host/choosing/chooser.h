@@ -23,16 +23,17 @@
 #include "runtime/host/choosing/timed_trials.h"
 #include "runtime/host/choosing/tuning_record.h"
 #include "runtime/membership/membership.h"
+#include "runtime/vendor/vendor_calls.h"
 
 namespace sccl::runtime {
 
 class Chooser {
  public:
-  // Valid until the next begin().
+  // Valid until the next begin(). Without a plan: the vendor's library serves.
   using Served = ServedChoice;
 
-  // `membership` must outlive the chooser.
-  explicit Chooser(const Membership& membership);
+  // Both must outlive the chooser; `vendor` may be null.
+  explicit Chooser(const Membership& membership, VendorBackend* vendor = nullptr);
   // Rank 0 stores the measured choices in the cache.
   ~Chooser();
   Chooser(const Chooser&) = delete;
@@ -41,12 +42,16 @@ class Chooser {
   // `mapped`: every rank uses every other's buffers of this call in place.
   enum class Buffers : std::uint8_t { any, mapped };
 
+  // Serves the calls for which begin() gives no plan.
+  VendorCalls& vendor() const { return *vendor_; }
+
   // The next collective, numbered one after the other, of `bytes` > 0. Throws as PlanCache::find.
   // `wish`: of this call alone, or null.
   const Served& begin(const CallSignature& call, std::size_t bytes, Buffers buffers = Buffers::any,
                       const CallWish* wish = nullptr);
   // Whether there is a schedule by that algorithm.
   bool can_serve(const std::string& algorithm, Collective collective, Rank root) {
+    if (algorithm == kVendorAlgorithm) return vendor_->choice().may_serve();
     return asked_.can_serve(algorithm, collective, root, membership_.ranks, membership_.settings,
                             schedule_model_.get());
   }
@@ -64,25 +69,28 @@ class Chooser {
  private:
   using Entry = ChoiceEntry;
 
+  // Whether the vendor's library can take the calls of an entry.
+  enum class Vendor : std::uint8_t { none, serves };
+
   Entry& entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers);
   Entry& entry_with(const CallSignature& call, std::size_t bytes, const CallWish& wish);
-  std::unique_ptr<Entry> make_entry(const TuningKey& key);
+  std::unique_ptr<Entry> make_entry(const TuningKey& key, Vendor vendor);
   std::vector<Ranked> ranking(const Question& question, const Settings& settings);
-  void serve_wish(Entry& entry, const CallWish& wish, const char* why);
+  void serve_wish(Entry& entry, const CallWish& wish, const char* why, Vendor vendor);
   std::unique_ptr<Entry> make_mapped_entry(const TuningKey& key);
   void settle_at_once(Entry& entry);
-  bool take_measured(Entry& entry);
+  bool take_measured(Entry& entry, Vendor vendor);
   void want_better(const TuningKey& key);
   void take_up_update();
   void begin_race(Entry& entry);
   void keep_same_sums(std::vector<Ranked>& ranked, const Question& question);
-  const Plan& plan(Entry& entry, std::size_t entrant);
+  const Plan* plan(Entry& entry, std::size_t entrant);
   const Served& take_turn(Entry& entry, const CallSignature& call);
   void collect(std::uint64_t call);
   void settle(Entry& entry);
-  void log_entry(const Entry& entry, const std::string& what) const;
 
   const Membership& membership_;
+  const std::unique_ptr<VendorCalls> vendor_;
   SharedPlans shared_plans_;
   PlanCache plans_;
   std::unique_ptr<ScheduleModel> schedule_model_;              // null unless the user has named the links

@@ -1,0 +1,330 @@
+#include "runtime/vendor/vendor_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/os/thread.h"
+#include "base/settings/env.h"
+#include "base/settings/log.h"
+
+namespace sccl::runtime {
+namespace {
+
+constexpr std::int64_t kDefaultLimitMs = 60000;
+constexpr std::int64_t kLongestMs = std::int64_t{1} << 40;
+// How often a wait for the library looks whether another rank has given up, or ours is aborted.
+constexpr std::chrono::milliseconds kLook{20};
+// A peer's step ends with its limit, and its word travels.
+constexpr std::chrono::milliseconds kWordsTravel{10000};
+constexpr std::chrono::milliseconds kDestroyLimit{5000};
+// The first version with fp8.
+constexpr int kFp8Since = 22400;
+constexpr const char* kPurpose = "the agreement on the vendor's library";
+
+std::chrono::milliseconds vendor_time_limit() {
+  return std::chrono::milliseconds(env::number("SCCL_VENDOR_TIMEOUT_MS", kDefaultLimitMs, 0, kLongestMs));
+}
+
+ncclRedOp_t to_nccl(ReduceOp op) { return static_cast<ncclRedOp_t>(op); }
+ncclDataType_t to_nccl(DataType type) { return static_cast<ncclDataType_t>(type); }
+
+bool is_fp8(DataType type) { return size_bytes(type) == 1 && info(type).floating; }
+
+// Of the library's function for that collective.
+const VendorFunction& function_of(Collective collective) {
+  const auto named = [](const char* name) -> const VendorFunction& {
+    return *std::find_if(kVendorFunctions.begin(), kVendorFunctions.end(),
+                         [&](const VendorFunction& one) { return std::string_view(one.name) == name; });
+  };
+  switch (collective) {
+    case Collective::alltoall:
+      return named("ncclAlltoAll");
+    case Collective::gather:
+      return named("ncclGather");
+    case Collective::scatter:
+      return named("ncclScatter");
+    default:
+      return named("ncclAllReduce");
+  }
+}
+
+ncclResult_t enqueue(const VendorFunctions& functions, ncclComm_t communicator, const CollectiveRequest& call,
+                     ncclRedOp_t op) {
+  const ncclDataType_t type = to_nccl(call.type);
+  auto* const stream = static_cast<cudaStream_t>(call.stream);
+  switch (call.collective) {
+    case Collective::allreduce:
+      return functions.all_reduce(call.send, call.recv, call.count, type, op, communicator, stream);
+    case Collective::reduce:
+      return functions.reduce(call.send, call.recv, call.count, type, op, call.root, communicator, stream);
+    case Collective::reducescatter:
+      return functions.reduce_scatter(call.send, call.recv, call.count, type, op, communicator, stream);
+    case Collective::allgather:
+      return functions.all_gather(call.send, call.recv, call.count, type, communicator, stream);
+    case Collective::broadcast:
+      return functions.broadcast(call.send, call.recv, call.count, type, call.root, communicator, stream);
+    case Collective::alltoall:
+      return functions.all_to_all(call.send, call.recv, call.count, type, communicator, stream);
+    case Collective::gather:
+      return functions.gather(call.send, call.recv, call.count, type, call.root, communicator, stream);
+    case Collective::scatter:
+      return functions.scatter(call.send, call.recv, call.count, type, call.root, communicator, stream);
+    case Collective::sendrecv:
+      break;
+  }
+  return ncclInvalidUsage;
+}
+
+// A reduction that the program has made is made again for the vendor's communicator, and destroyed after the call has
+// taken it.
+ncclResult_t enqueue_scaled(const VendorFunctions& functions, ncclComm_t communicator, const CollectiveRequest& call) {
+  const Reduction& reduction = call.reduction;
+  const bool resides = reduction.scalar_pointer != nullptr;
+  void* const scalar =
+      resides ? const_cast<void*>(reduction.scalar_pointer) : const_cast<std::uint64_t*>(&reduction.scalar_bits);
+  ncclRedOp_t op = ncclSum;
+  const ncclResult_t created = functions.create_scaled_sum(
+      &op, scalar, to_nccl(call.type), resides ? ncclScalarDevice : ncclScalarHostImmediate, communicator);
+  if (created != ncclSuccess) return created;
+  const ncclResult_t result = enqueue(functions, communicator, call, op);
+  const ncclResult_t destroyed = functions.destroy_reduction(op, communicator);
+  return result != ncclSuccess ? result : destroyed;
+}
+
+VendorAnswer answer_of(const VendorFunctions& functions, ncclComm_t communicator, ncclResult_t code) {
+  if (code == ncclSuccess) return {};
+  const char* const text = functions.last_error(communicator);
+  const char* const name = functions.error_string(code);
+  return {code, fmt::format("{}{}{}", name == nullptr ? "an error without a name" : name,
+                            text == nullptr || *text == '\0' ? "" : ": ", text == nullptr ? "" : text)};
+}
+
+}  // namespace
+
+Deadline vendor_deadline() {
+  const std::chrono::milliseconds limit = vendor_time_limit();
+  return limit.count() == 0 ? Deadline::never() : Deadline::in(limit);
+}
+
+std::string vendor_limit_text() { return fmt::format("{} ms (SCCL_VENDOR_TIMEOUT_MS)", vendor_time_limit().count()); }
+
+VendorBackend::VendorBackend(const Membership& membership)
+    : membership_(membership), gather_(membership.control, stop_) {
+  if (membership.on_device) made_->device = membership.on_device->device;
+}
+
+VendorBackend::~VendorBackend() {
+  stop_.store(true, std::memory_order_release);  // pairs with the agreement's waits
+  if (agreement_.joinable()) agreement_.join();
+  if (made_->communicator == nullptr || made_->ended.exchange(true)) return;
+  if (thread_.busy()) {
+    made_->abort();
+    return;
+  }
+  try {
+    thread_.begin([made = made_] { made->library->functions().destroy(made->communicator); });
+  } catch (const Error&) {
+    return;  // no thread can be had; the library keeps what it holds
+  }
+  if (!thread_.wait(Deadline::in(kDestroyLimit)))
+    log::info(log::Subsystem::init, "rank {}: ncclCommDestroy of {} has not ended after {} ms and is left to itself",
+              membership_.rank, made_->library->path(), kDestroyLimit.count());
+}
+
+std::unique_ptr<VendorBackend> VendorBackend::of(const Membership& membership) {
+  if (membership.ranks < 2 || membership.identity.name == kVendorCommunicatorName) return nullptr;
+  const Settings& settings = membership.settings;
+  const bool serves_hosts = settings.vendor == VendorMode::asked;
+  if (serves_hosts || (settings.vendor == VendorMode::automatic && membership.on_device))
+    return std::unique_ptr<VendorBackend>(new VendorBackend(membership));
+  if (settings.algorithms.find(kVendorAlgorithm) != std::string::npos)
+    log::info(log::Subsystem::init,
+              "rank {}/{}: SCCL_ALGO={} names the vendor's library, but {}; the usual choice serves", membership.rank,
+              membership.ranks, settings.algorithms,
+              settings.vendor == VendorMode::never
+                  ? "SCCL_VENDOR=never"
+                  : "it takes host memory only where SCCL_VENDOR gives the path of one that can");
+  return nullptr;
+}
+
+void VendorBackend::begin_agreement() {
+  State untried = State::untried;
+  if (!state_.compare_exchange_strong(untried, State::agreeing)) return;
+  agreement_ = start_thread([this] { agree(); });
+}
+
+bool VendorBackend::decided() const {
+  if (state() == State::agreeing) return false;
+  if (early_end_) throw Error(*early_end_);
+  return true;
+}
+
+void VendorBackend::settle(State state) {
+  state_.store(state, std::memory_order_release);  // pairs with state()
+  membership_.control.bells().wake(membership_.rank);
+}
+
+void VendorBackend::agree() noexcept {
+  try {
+    agree_in_steps();
+  } catch (const Error& error) {
+    early_end_ = error;
+  } catch (const std::exception& error) {
+    early_end_ = Error(ErrorCode::system_error,
+                       fmt::format("rank {}: {}: {}: free some memory", membership_.rank, kPurpose, error.what()));
+  }
+  if (early_end_) {
+    why_not_ = early_end_->what();
+    made_->abort();
+    settle(State::refused);
+  }
+}
+
+// The peers may come to the call as late as they like; from then on every step has its limit.
+void VendorBackend::agree_in_steps() {
+  const std::chrono::milliseconds limit = vendor_time_limit();
+  const auto later = [&] {
+    return limit.count() == 0 ? Deadline::never() : Deadline::in(limit + limit + kWordsTravel);
+  };
+  if (!agree_on(find_library(), Deadline::never())) return;
+  const VendorWord id = membership_.rank != 0 ? VendorWord{} : run("ncclGetUniqueId", [](Made& made) {
+    VendorWord word;
+    ncclUniqueId made_id;
+    const VendorFunctions& functions = made.library->functions();
+    const VendorAnswer answer = answer_of(functions, nullptr, functions.get_unique_id(&made_id));
+    if (answer.code != ncclSuccess)
+      return VendorWord::without(VendorStanding::broken, "ncclGetUniqueId: " + answer.text);
+    std::memcpy(word.text.data(), made_id.internal, sizeof made_id);
+    return word;
+  });
+  if (!agree_on(id, later())) return;
+  if (!agree_on(make_communicator(), later())) return made_->abort();
+  log::info(log::Subsystem::init, "rank {}/{}: {} serves as algorithm {}", membership_.rank, membership_.ranks,
+            library().text(), kVendorAlgorithm);
+  settle(State::ready);
+}
+
+VendorWord VendorBackend::find_library() {
+  const VendorSetting setting = vendor_setting();
+  const auto opened = std::make_shared<VendorLibrary::Opened>();
+  const VendorWord found = run("dlopen", [setting, opened](Made& made) {
+    *opened = VendorLibrary::find(setting, made.device ? std::optional(made.device->driver->vendor) : std::nullopt);
+    if (opened->library == nullptr)
+      return VendorWord::without(setting.mode == VendorMode::asked ? VendorStanding::broken : VendorStanding::left_out,
+                                 opened->why_not);
+    VendorWord word;
+    word.version = opened->library->version();
+    word.functions = opened->library->function_bits();
+    return word;
+  });
+  if (found.standing == VendorStanding::usable) made_->library = opened->library;
+  return found;
+}
+
+VendorWord VendorBackend::make_communicator() {
+  ncclUniqueId id;
+  std::memcpy(id.internal, words_.front().text.data(), sizeof id);
+  return run("ncclCommInitRankConfig", [id, rank = membership_.rank, ranks = membership_.ranks](Made& made) {
+    const VendorFunctions& functions = made.library->functions();
+    std::optional<gpu::Current> current;
+    if (made.device) current.emplace(*made.device);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    config.commName = kVendorCommunicatorName;
+    const ncclResult_t code = functions.init(&made.communicator, ranks, id, rank, &config);
+    const VendorAnswer answer = answer_of(functions, nullptr, code);
+    if (answer.code != ncclSuccess) {
+      made.ended.store(true);
+      return VendorWord::without(VendorStanding::broken, "ncclCommInitRankConfig: " + answer.text);
+    }
+    if (made.aborted.load()) made.abort();  // which came before there was anything to abort
+    return VendorWord{};
+  });
+}
+
+bool VendorBackend::has_peer_given_up() const {
+  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
+    if (rank == membership_.rank) continue;
+    const auto shown = gather_.shown_early(rank);
+    if (shown && vendor_word_of(*shown).standing != VendorStanding::usable) return true;
+  }
+  return false;
+}
+
+VendorWord VendorBackend::run(const char* function, Step step) {
+  const auto said = std::make_shared<VendorWord>();
+  const Deadline deadline = vendor_deadline();
+  thread_.begin([said, made = made_, step = std::move(step)] {
+    try {
+      *said = step(*made);
+    } catch (const std::exception& error) {
+      *said = VendorWord::without(VendorStanding::broken, error.what());
+    }
+  });
+  while (!thread_.wait(Deadline::in(kLook))) {
+    const bool follows = has_peer_given_up() || stop_.load(std::memory_order_acquire);  // pairs with abort()
+    if (!follows && !deadline.passed()) continue;
+    made_->abort();
+    const std::string path = made_->library ? " of " + made_->library->path() : "";
+    if (follows)
+      return VendorWord::without(VendorStanding::follows,
+                                 fmt::format("left {}{}, as another rank did", function, path));
+    return VendorWord::without(VendorStanding::broken,
+                               fmt::format("{}{} has not ended after {}", function, path, vendor_limit_text()));
+  }
+  return *said;
+}
+
+bool VendorBackend::agree_on(const VendorWord& mine, Deadline deadline) {
+  words_.clear();
+  for (const auto& payload : gather_.all_gather(kPurpose, std::as_bytes(std::span(&mine, 1)), deadline))
+    words_.push_back(vendor_word_of(payload));
+  const VendorVerdict told = verdict(membership_.settings.vendor, words_);
+  using Outcome = VendorVerdict::Outcome;
+  if (functions_ == 0) functions_ = told.functions;
+  if (told.outcome == Outcome::use) return true;
+  why_not_ = told.why;
+  if (told.outcome == Outcome::leave_out)
+    log::info(log::Subsystem::init, "rank {}/{}: the vendor's library is left out, and our own schedules serve: {}",
+              membership_.rank, membership_.ranks, why_not_);
+  settle(told.outcome == Outcome::leave_out ? State::left_out : State::refused);
+  return false;
+}
+
+bool VendorBackend::serves(Collective collective, DataType type) const {
+  if (collective == Collective::sendrecv) return false;
+  const VendorFunction& function = function_of(collective);
+  const auto bit = std::uint64_t{1} << (&function - kVendorFunctions.data());
+  // Devices before Hopper have no sums of fp8.
+  return (functions_ & bit) != 0 && (!is_fp8(type) || (library().version() >= kFp8Since && !info(collective).reduces));
+}
+
+std::function<VendorAnswer()> VendorBackend::call(const CollectiveRequest& request) const {
+  return [made = made_, request] {
+    const VendorFunctions& functions = made->library->functions();
+    const bool scaled = info(request.collective).reduces && request.reduction.op == ReduceOp::premul_sum;
+    return answer_of(functions, made->communicator,
+                     scaled ? enqueue_scaled(functions, made->communicator, request)
+                            : enqueue(functions, made->communicator, request, to_nccl(request.reduction.op)));
+  };
+}
+
+void VendorBackend::abort() noexcept {
+  stop_.store(true, std::memory_order_release);  // pairs with run()
+  made_->abort();
+}
+
+// On a thread of its own: an abort may wait for the library's own threads.
+void VendorBackend::Made::abort() {
+  aborted.store(true);
+  ncclComm_t const reached = __atomic_load_n(&communicator, __ATOMIC_ACQUIRE);  // written by the library
+  if (reached == nullptr || ended.exchange(true)) return;
+  try {
+    start_thread([library = library, reached] { library->functions().abort(reached); }).detach();
+  } catch (const Error&) {
+    // No thread can be had: the library's functions end with the process.
+  }
+}
+
+}  // namespace sccl::runtime

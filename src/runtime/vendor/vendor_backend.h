@@ -1,0 +1,116 @@
+// The vendor's communicator behind one of ours: made when a call first wants it, by all ranks or by none, and ended
+// with ours.
+//
+//   first call that wants it      on a thread beside the call                      afterwards
+//   begin_agreement()             opens the library         all ranks tell         ready: the library is a candidate
+//   waits until decided() ------> rank 0's unique id        all ranks tell ------> left_out: as if there were none
+//                                 ncclCommInitRankConfig    all ranks tell         refused: such calls are errors
+//
+// Every function of the library that may hang runs on a VendorThread, and has a limit (SCCL_VENDOR_TIMEOUT_MS).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/call/requests.h"
+#include "runtime/control/control_all_gather.h"
+#include "runtime/membership/membership.h"
+#include "runtime/vendor/library/vendor_library.h"
+#include "runtime/vendor/vendor_thread.h"
+#include "runtime/vendor/vendor_verdict.h"
+
+namespace sccl::runtime {
+
+// The name of the vendor's communicators. One of this name has no vendor's library itself: a build of this library may
+// serve as another one's vendor, in the same environment.
+inline constexpr const char* kVendorCommunicatorName = "made by libsccl";
+
+// When a function that begins now is given up (SCCL_VENDOR_TIMEOUT_MS), and that limit as messages name it.
+Deadline vendor_deadline();
+std::string vendor_limit_text();
+
+// What a function of the library answered.
+struct VendorAnswer {
+  ncclResult_t code = ncclSuccess;
+  std::string text;  // ncclGetLastError where it failed
+};
+
+class VendorBackend {
+ public:
+  // Null where calls of this communicator never want the library, the same on all ranks; one line says why where
+  // SCCL_ALGO names it. `membership` must outlive the backend.
+  static std::unique_ptr<VendorBackend> of(const Membership& membership);
+  ~VendorBackend();
+  VendorBackend(const VendorBackend&) = delete;
+  VendorBackend& operator=(const VendorBackend&) = delete;
+
+  enum class State : std::uint8_t { untried, agreeing, ready, left_out, refused };
+  State state() const { return state_.load(std::memory_order_acquire); }  // pairs with settle()
+  // All ranks call it at the same call.
+  void begin_agreement();
+  // Throws what ended the agreement before it was reached: a peer's end, an abort.
+  bool decided() const;
+  // Why it is not used; "" else.
+  const std::string& why_not() const { return why_not_; }
+
+  // Requires State::ready. Whether the library has that collective for that type, on all ranks.
+  bool serves(Collective collective, DataType type) const;
+  const VendorLibrary& library() const { return *made_->library; }
+  // A function that makes the call, and returns when the library's function does. It owns what it uses.
+  std::function<VendorAnswer()> call(const CollectiveRequest& request) const;
+  // On which functions may run that may hang; one at a time.
+  VendorThread& thread() { return thread_; }
+
+  // For any thread, in any state. Running functions end soon, if the library lets them.
+  void abort() noexcept;
+
+ private:
+  explicit VendorBackend(const Membership& membership);
+
+  // What functions of the library use: it lives as long as one of them runs.
+  struct Made {
+    std::shared_ptr<const VendorLibrary> library;
+    std::optional<gpu::Device> device;
+    // Written by the library early in ncclCommInitRankConfig, so that it can be aborted there.
+    ncclComm_t communicator = nullptr;
+    std::atomic<bool> ended{false};  // the communicator was given to ncclCommDestroy or ncclCommAbort
+    std::atomic<bool> aborted{false};
+    void abort();
+  };
+
+  using Step = std::function<VendorWord(Made&)>;
+
+  void agree() noexcept;
+  void agree_in_steps();
+  // What this rank says after a step: `step` runs on the thread, as long as nobody has given up.
+  VendorWord run(const char* function, Step step);
+  bool has_peer_given_up() const;
+  // False where the library is not used.
+  bool agree_on(const VendorWord& mine, Deadline deadline);
+  VendorWord find_library();
+  VendorWord make_communicator();
+  void settle(State state);
+
+  const Membership& membership_;
+  std::atomic<bool> stop_{false};
+  ControlAllGather gather_;
+  const std::shared_ptr<Made> made_ = std::make_shared<Made>();
+  VendorThread thread_;
+  std::thread agreement_;
+  std::atomic<State> state_{State::untried};
+  // Written by the agreement's thread before settle().
+  std::vector<VendorWord> words_;
+  std::uint64_t functions_ = 0;  // that all ranks have
+  std::string why_not_;
+  std::optional<Error> early_end_;
+};
+
+}  // namespace sccl::runtime

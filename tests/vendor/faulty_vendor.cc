@@ -1,0 +1,166 @@
+// A vendor's library for tests: another build of this library behind functions that fail, hang or count on request.
+//
+// FAULTY_VENDOR is a list of faults, each FUNCTION:FAULT or FUNCTION:FAULT:RANK, separated by commas; without a rank
+// all ranks have it. FAULT is fail or hang; version:NUMBER is another version. Calls that were served are counted in
+// faulty_vendor_calls().
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "nccl_shim/nccl.h"
+
+namespace {
+
+std::atomic<int> calls{0};
+
+void* copy() {
+  static void* const handle = ::dlopen(VENDOR_COPY, RTLD_NOW | RTLD_LOCAL);
+  return handle;
+}
+
+template <typename Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(copy(), name));
+}
+
+struct Ranks {
+  std::mutex mutex;
+  std::map<ncclComm_t, int> of;
+};
+Ranks& ranks() {
+  static auto* const instance = new Ranks;
+  return *instance;
+}
+
+int rank_of(ncclComm_t comm) {
+  const std::lock_guard lock(ranks().mutex);
+  return ranks().of[comm];
+}
+
+bool is_asked(const std::string& function, const std::string& fault, int rank) {
+  const char* const text = std::getenv("FAULTY_VENDOR");
+  const std::string list = "," + std::string(text == nullptr ? "" : text) + ",";
+  const std::string wanted = "," + function + ":" + fault;
+  return list.find(wanted + ",") != std::string::npos ||
+         list.find(wanted + ":" + std::to_string(rank) + ",") != std::string::npos;
+}
+
+// Success unless the function is to fail.
+ncclResult_t meet_fault(const std::string& function, int rank) {
+  while (is_asked(function, "hang", rank)) ::usleep(20000);
+  return is_asked(function, "fail", rank) ? ncclInternalError : ncclSuccess;
+}
+
+template <typename... Arguments>
+ncclResult_t served(const char* function, ncclComm_t comm, Arguments... arguments) {
+  ++calls;
+  const ncclResult_t fault = meet_fault(function, rank_of(comm));
+  if (fault != ncclSuccess) return fault;
+  return real<ncclResult_t(Arguments...)>(("nccl" + std::string(function)).c_str())(arguments...);
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+int faulty_vendor_calls() { return calls.exchange(0); }
+
+ncclResult_t ncclGetVersion(int* version) {
+  const ncclResult_t result = real<decltype(ncclGetVersion)>("ncclGetVersion")(version);
+  if (is_asked("version", "other", -1)) *version = 22809;
+  return result;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  const ncclResult_t fault = meet_fault("GetUniqueId", 0);
+  return fault != ncclSuccess ? fault : real<decltype(ncclGetUniqueId)>("ncclGetUniqueId")(id);
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  return real<decltype(ncclGetErrorString)>("ncclGetErrorString")(result);
+}
+
+const char* ncclGetLastError(ncclComm_t) { return "the test asked for it"; }
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  if (const ncclResult_t fault = meet_fault("CommInitRankConfig", rank); fault != ncclSuccess) return fault;
+  const ncclResult_t result =
+      real<decltype(ncclCommInitRankConfig)>("ncclCommInitRankConfig")(comm, nranks, id, rank, config);
+  const std::lock_guard lock(ranks().mutex);
+  if (result == ncclSuccess) ranks().of[*comm] = rank;
+  return result;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  const ncclResult_t fault = meet_fault("CommDestroy", rank_of(comm));
+  return fault != ncclSuccess ? fault : real<decltype(ncclCommDestroy)>("ncclCommDestroy")(comm);
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) { return real<decltype(ncclCommAbort)>("ncclCommAbort")(comm); }
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
+  return real<decltype(ncclCommGetAsyncError)>("ncclCommGetAsyncError")(comm, result);
+}
+
+#ifndef LACKS_ALL_REDUCE
+ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return served("AllReduce", comm, send, recv, count, type, op, comm, stream);
+}
+#endif
+
+ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
+  return served("Reduce", comm, send, recv, count, type, op, root, comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return served("ReduceScatter", comm, send, recv, count, type, op, comm, stream);
+}
+
+ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return served("AllGather", comm, send, recv, count, type, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return served("Broadcast", comm, send, recv, count, type, root, comm, stream);
+}
+
+ncclResult_t ncclAlltoAll(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                          cudaStream_t stream) {
+  return served("AlltoAll", comm, send, recv, count, type, comm, stream);
+}
+
+ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return served("Gather", comm, send, recv, count, type, root, comm, stream);
+}
+
+ncclResult_t ncclScatter(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                         cudaStream_t stream) {
+  return served("Scatter", comm, send, recv, count, type, root, comm, stream);
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+  return real<decltype(ncclRedOpCreatePreMulSum)>("ncclRedOpCreatePreMulSum")(op, scalar, type, residence, comm);
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return real<decltype(ncclRedOpDestroy)>("ncclRedOpDestroy")(op, comm);
+}
+
+ncclResult_t ncclGroupStart() { return real<decltype(ncclGroupStart)>("ncclGroupStart")(); }
+ncclResult_t ncclGroupEnd() { return real<decltype(ncclGroupEnd)>("ncclGroupEnd")(); }
+
+}  // extern "C"
+#pragma GCC visibility pop

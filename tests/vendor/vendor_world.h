@@ -1,0 +1,72 @@
+// Worlds of ranks that have a vendor's library beside ours.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "../api/world.h"
+
+namespace vendor_test {
+
+using Variables = std::map<std::string, std::string>;
+
+// Sets variables for the life of a test case.
+class Environment {
+ public:
+  explicit Environment(Variables variables) : variables_(std::move(variables)) {
+    for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Environment() {
+    for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  Variables variables_;
+};
+
+// The calls that the faulty vendor has served in this process since it was asked last; -1: it is not loaded.
+inline int served_calls() {
+  void* const handle = ::dlopen(FAULTY_VENDOR, RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) return -1;
+  const int calls = reinterpret_cast<int (*)()>(::dlsym(handle, "faulty_vendor_calls"))();
+  ::dlclose(handle);
+  return calls;
+}
+
+inline std::string describe(const char* what, ncclResult_t result) {
+  return std::string(what) + ": " + ncclGetErrorString(result) + ": " + ncclGetLastError(nullptr);
+}
+
+// "" when an AllReduce of ones gives the number of ranks.
+inline std::string sums(ncclComm_t comm, int ranks, std::size_t count = 1000) {
+  std::vector<float> data(count, 1.0f);
+  const ncclResult_t result = ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr);
+  if (result != ncclSuccess) return describe("AllReduce", result);
+  for (const float value : data)
+    if (value != static_cast<float>(ranks)) return "wrong sum " + std::to_string(value);
+  return "";
+}
+
+// "" when the call fails with that code and a text that holds all words.
+inline std::string fails(ncclResult_t result, ncclResult_t wanted, const std::vector<std::string>& words) {
+  const std::string text = ncclGetLastError(nullptr);
+  if (result != wanted) return describe("not the wanted code", result);
+  for (const std::string& word : words)
+    if (text.find(word) == std::string::npos) return "no \"" + word + "\" in: " + text;
+  return "";
+}
+
+// An AllReduce that asks for the vendor's library, by NCCL's configuration of a call.
+inline ncclResult_t reduce_by_vendor(ncclComm_t comm, float* data, std::size_t count, int force) {
+  ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+  config.algSelection = "vendor";
+  config.forceAlgSelection = force;
+  return ncclAllReduceConfig(data, data, count, ncclFloat32, ncclSum, comm, nullptr, &config);
+}
+
+}  // namespace vendor_test
