@@ -1,5 +1,5 @@
-// Reductions by the ranks that are there (SCCL_ARRIVAL=eager): right, with the same bits whoever comes when, among
-// other calls, and told when ranks disagree.
+// Reductions by the ranks that are there (SCCL_ARRIVAL): right, over a fixed tree with the same bits whoever comes
+// when, among other calls, and told when ranks disagree.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -23,6 +23,8 @@ class Eager {
   Eager(const Eager&) = delete;
   Eager& operator=(const Eager&) = delete;
 };
+
+constexpr const char* kForms[] = {"eager", "leader", "chain"};
 
 constexpr std::size_t kSlice = 8192;  // floats
 constexpr std::size_t kMost = std::size_t{1} << 20;
@@ -64,25 +66,95 @@ std::uint64_t sum_by_chance(int rank, ncclComm_t comm, unsigned when) {
 }  // namespace
 
 TEST_CASE("ranks that are there reduce every type with every operation") {
-  const Eager eager;
-  for (const Mode mode : modes())
-    for (const int ranks : {2, 3, 8})
-      CHECK(failures(run_world(mode, ranks, [&](int rank, ncclComm_t comm) {
-              return reductions(rank, ranks, comm, {1, 3, 1023, kSlice + 1});
-            })) == "");
+  for (const char* form : kForms) {
+    const Eager eager(form);
+    INFO(form);
+    for (const Mode mode : modes())
+      for (const int ranks : {2, 3, 8})
+        CHECK(failures(run_world(mode, ranks, [&](int rank, ncclComm_t comm) {
+                return reductions(rank, ranks, comm, {1, 3, 1023, kSlice + 1});
+              })) == "");
+  }
 }
 
 TEST_CASE("the longest buffers that ranks reduce as they come, and longer ones") {
-  const Eager eager;
-  CHECK(failures(run_world(Mode::threads, 4, [&](int rank, ncclComm_t comm) -> std::string {
-          for (const std::size_t count : {kMost - 1, kMost, kMost + 1}) {
-            std::vector<float> data(count, static_cast<float>(rank));
-            if (ncclAllReduce(data.data(), data.data(), count, ncclFloat, ncclSum, comm, nullptr) != ncclSuccess)
-              return ncclGetLastError(comm);
-            if (std::any_of(data.begin(), data.end(), [](float element) { return element != 6; })) return "wrong data";
-          }
-          return "";
-        })) == "");
+  for (const char* form : kForms) {
+    const Eager eager(form);
+    INFO(form);
+    CHECK(failures(run_world(Mode::threads, 4, [&](int rank, ncclComm_t comm) -> std::string {
+            for (const std::size_t count : {kMost - 1, kMost, kMost + 1}) {
+              std::vector<float> data(count, static_cast<float>(rank));
+              if (ncclAllReduce(data.data(), data.data(), count, ncclFloat, ncclSum, comm, nullptr) != ncclSuccess)
+                return ncclGetLastError(comm);
+              if (std::any_of(data.begin(), data.end(), [](float element) { return element != 6; }))
+                return "wrong data";
+            }
+            return "";
+          })) == "");
+  }
+}
+
+// What 2 ranks have for sums holds 2 Mi floats: these calls go round several times, one rank at a time ahead.
+TEST_CASE("a chain reduces buffers that are longer than its memory") {
+  const Eager chain("chain");
+  constexpr std::size_t kCount = 5 * kMost + 17;
+  for (const Mode mode : modes())
+    CHECK(failures(run_world(mode, 2, [&](int rank, ncclComm_t comm) -> std::string {
+            std::vector<float> data(kCount), out(kCount);
+            for (std::size_t at = 0; at < kCount; ++at) data[at] = static_cast<float>(at % 1000 + 1) * float(rank + 1);
+            for (int call = 0; call < 3; ++call) {
+              if (call % 2 == rank) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+              ncclResult_t result = ncclAllReduce(data.data(), out.data(), kCount, ncclFloat, ncclSum, comm, nullptr);
+              if (result != ncclSuccess) return ncclGetLastError(comm);
+              for (std::size_t at = 0; at < kCount; ++at)
+                if (out[at] != static_cast<float>(at % 1000 + 1) * 3) return "wrong data at " + std::to_string(at);
+              std::fill(out.begin(), out.end(), -1.0f);
+              result = ncclReduce(data.data(), out.data(), kCount, ncclFloat, ncclSum, call % 2, comm, nullptr);
+              if (result != ncclSuccess) return ncclGetLastError(comm);
+              const bool root = call % 2 == rank;
+              for (std::size_t at = 0; at < kCount; ++at)
+                if (out[at] != (root ? static_cast<float>(at % 1000 + 1) * 3 : -1)) return "wrong data at the root";
+              result = ncclReduceScatter(data.data(), out.data(), kCount / 2, ncclFloat, ncclSum, comm, nullptr);
+              if (result != ncclSuccess) return ncclGetLastError(comm);
+              for (std::size_t at = 0; at < kCount / 2; ++at)
+                if (out[at] != static_cast<float>((static_cast<std::size_t>(rank) * (kCount / 2) + at) % 1000 + 1) * 3)
+                  return "wrong part";
+            }
+            return "";
+          })) == "");
+}
+
+TEST_CASE("sums in the order of arrival have the same bits at all ranks") {
+  for (const char* form : {"leader", "chain"}) {
+    const Eager eager(form);
+    const auto texts = run_world(Mode::threads, 5, [&](int rank, ncclComm_t comm) {
+      std::string bits;
+      for (unsigned call = 0; call < 40; ++call) bits += std::to_string(sum_by_chance(rank, comm, call)) + " ";
+      return bits;
+    });
+    CHECK(texts[0].find(" 0 ") == std::string::npos);
+    for (const std::string& text : texts)
+      CHECK(text.substr(text.find_first_of("0123456789", text.find(':') + 1)) ==
+            texts[0].substr(texts[0].find_first_of("0123456789", texts[0].find(':') + 1)));
+  }
+}
+
+TEST_CASE("a deterministic job does not add floats in the order of arrival") {
+  const auto bits = [] {
+    return run_world(Mode::threads, 5, [&](int rank, ncclComm_t comm) {
+      std::string all;
+      for (unsigned call = 0; call < 20; ++call) all += std::to_string(sum_by_chance(rank, comm, call)) + " ";
+      return all;
+    })[0];
+  };
+  const std::string usual = bits();
+  ::setenv("SCCL_DETERMINISTIC", "1", 1);
+  for (const char* form : {"leader", "chain"}) {
+    const Eager eager(form);
+    CHECK(bits() == usual);
+  }
+  ::unsetenv("SCCL_DETERMINISTIC");
+  CHECK(usual.find(" 0 ") == std::string::npos);
 }
 
 TEST_CASE("sums have the same bits whoever comes when, at all ranks and in every run") {
@@ -105,7 +177,7 @@ TEST_CASE("sums have the same bits whoever comes when, at all ranks and in every
 }
 
 TEST_CASE("reductions as ranks come, and calls of other kinds, may follow one another and lie in groups") {
-  const Eager eager;
+  const Eager eager(GENERATE_COPY(from_range(std::begin(kForms), std::end(kForms))));
   for (const Mode mode : modes())
     CHECK(failures(run_world(mode, 4, [&](int rank, ncclComm_t comm) -> std::string {
             for (int round = 0; round < 20; ++round) {
@@ -130,7 +202,7 @@ TEST_CASE("reductions as ranks come, and calls of other kinds, may follow one an
 }
 
 TEST_CASE("ranks that reduce different counts as they come are told both calls") {
-  const Eager eager;
+  const Eager eager(GENERATE_COPY(from_range(std::begin(kForms), std::end(kForms))));
   for (const std::size_t more : {std::size_t{1}, 3 * kSlice})
     for (const std::string& text : run_world(Mode::threads, 3, [&](int rank, ncclComm_t comm) -> std::string {
            std::vector<float> data(10 + 3 * kSlice, 1);
@@ -144,7 +216,7 @@ TEST_CASE("ranks that reduce different counts as they come are told both calls")
 }
 
 TEST_CASE("a rank that does not come is named, and nobody waits for it after an abort") {
-  const Eager eager;
+  const Eager eager(GENERATE_COPY(from_range(std::begin(kForms), std::end(kForms))));
   ::setenv("SCCL_TIMEOUT_MS", "300", 1);
   const auto texts = run_world(Mode::threads, 4, [&](int rank, ncclComm_t comm) -> std::string {
     if (rank == 2) {

@@ -43,8 +43,8 @@ struct Row {
 
 std::vector<Row> table() {
   std::vector<Row> rows;
-  for (const Moment& moment :
-       {small_calls(), slot_calls(), large_calls(), bulk_calls(), eager_calls(), grouped_calls()}) {
+  for (const Moment& moment : {small_calls(), slot_calls(), large_calls(), bulk_calls(), eager_calls(), led_calls(),
+                               chained_calls(), grouped_calls()}) {
     rows.push_back({Fault::kill, moment, kNamed});
     rows.push_back({Fault::stop, moment, kUnnoticed});
     rows.push_back({Fault::exit, moment, kNamed});
@@ -139,6 +139,21 @@ TEST_CASE("one of 8 ranks killed in a large AllReduce is named by all, who go on
     plan.victim = static_cast<int>(plan.seed % 8);
     check(plan, kNamed);
   }
+}
+
+TEST_CASE("a rank that leads, comes late or works for others is told like any other when it ends", "[processes]") {
+  const std::pair<Fault, const Expectation*> faults[] = {
+      {Fault::kill, &kNamed}, {Fault::stop, &kUnnoticed}, {Fault::abort, &kAborted}, {Fault::exit, &kNamed}};
+  for (const char* form : {"eager", "leader", "chain"})
+    for (const auto& [fault, expected] : faults)
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        INFO("SCCL_ARRIVAL=" << form);
+        Plan plan{fault, late_calls(form)};
+        plan.ranks = 6;
+        plan.seed = random_seed();
+        plan.victim = static_cast<int>(plan.seed % 6);
+        check(plan, *expected);
+      }
 }
 
 TEST_CASE("survivors of a killed rank shrink its communicator and go on", "[processes]") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <random>
 #include <thread>
 
 namespace faults_test {
@@ -126,11 +127,30 @@ Moment large_calls() {
   return moment;
 }
 Moment bulk_calls() { return all_reduces("bulk calls", 1000000, 80); }
-Moment eager_calls() {
-  Moment moment = all_reduces("eager calls", 500000, 160);
-  moment.environment = {{"SCCL_ARRIVAL", "eager"}};
+namespace {
+
+Moment arrival_calls(const char* name, const char* form, std::size_t elements, int rounds) {
+  Moment moment = all_reduces(name, elements, rounds);
+  moment.environment = {{"SCCL_ARRIVAL", form}};
   return moment;
 }
+
+}  // namespace
+
+Moment late_calls(const char* form) {
+  Moment moment = arrival_calls("calls with late ranks", form, 30000, 400);
+  moment.call = [](int rank, int ranks, ncclComm_t comm, std::size_t shift) {
+    static std::vector<float> data;
+    static std::mt19937 random(static_cast<unsigned>(rank));
+    if (random() % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+    return summed(rank, ranks, comm, 30000 + shift, data);
+  };
+  return moment;
+}
+
+Moment eager_calls() { return arrival_calls("eager calls", "eager", 500000, 160); }
+Moment led_calls() { return arrival_calls("led calls", "leader", 20000, 2000); }
+Moment chained_calls() { return arrival_calls("chained calls", "chain", 2000000, 40); }
 Moment grouped_calls() { return {"groups", false, 400, group, {}}; }
 Moment splits() { return {"splits", false, 200, split, {}}; }
 Moment finalizes() { return {"finalizes", false, 200, finalize, {}}; }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -64,7 +65,7 @@ class Ranks {
   std::unique_ptr<std::atomic<std::uint64_t>[]> done_;
   std::vector<float> result_;
   std::vector<std::vector<float>> areas_, inputs_, outputs_;
-  std::vector<CombiningTree> trees_;
+  std::deque<CombiningTree> trees_;
 };
 
 // The tree's sum, by recursion.
@@ -127,11 +128,11 @@ TEST_CASE("after the last arrival no more than log2(ranks) additions are left, a
         if (rank == late) continue;
         world.begin(rank);
         CHECK(world.run(rank) == CombiningTree::Step::waits);
-        before += world.tree(rank).evaluated();
+        before += world.tree(rank).additions();
       }
       world.begin(late);
       CHECK(world.run(late) == CombiningTree::Step::done);
-      const std::uint64_t after = world.tree(late).evaluated();
+      const std::uint64_t after = world.tree(late).additions();
       CHECK(after <= kSlices * static_cast<unsigned>(levels_of(ranks)));
       CHECK(before + after == kSlices * static_cast<unsigned>(ranks - 1));
       for (int rank = 0; rank < ranks; ++rank) CHECK(world.run(rank) == CombiningTree::Step::done);

@@ -25,7 +25,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/host/reduce_copy.h"
+#include "kernels/host/arrival_reduction.h"
 
 namespace sccl::kernels {
 
@@ -37,38 +37,13 @@ struct CombiningTreeMemory {
   std::atomic<std::uint64_t>* done;    // by slice
 };
 
-struct CombiningTreeCall {
-  DataType type = DataType::float32;
-  ReduceKernel kernel = ReduceKernel::sum;
-  const void* input = nullptr;
-  std::size_t elements = 0;
-  std::size_t slice_elements = 0;  // > 0
-  std::uint32_t divisor = 1;       // see ReduceCopy
-  // The part of the result that this rank wants: elements [begin, end).
-  struct Wanted {
-    void* output = nullptr;
-    std::size_t begin = 0;
-    std::size_t end = 0;
-  };
-  Wanted wanted;
-};
-
-class CombiningTree {
+class CombiningTree final : public ArrivalReduction {
  public:
   CombiningTree(CombiningTreeMemory memory, int rank, int ranks);
 
-  // The last call is done at this rank.
-  void begin(const CombiningTreeCall& call);
-  enum class Step : std::uint8_t { moved, waits, done };
-  // A slice's way up, or out of the result. Waits for nobody. `waits`: for a result, or for the last call's end.
-  Step step();
-
-  // Slices to which this rank has contributed, of all.
-  std::size_t climbed() const { return climbed_; }
-  std::size_t slices() const { return slices_; }
-  // Nodes that this rank has evaluated in the call, and slices whose result it has stored.
-  std::uint64_t evaluated() const { return evaluated_; }
-  std::uint64_t ended_slices() const { return ended_slices_; }
+  void begin(const ArrivalCall& call) override;
+  // A slice's way up, or out of the result. Waits for a result, or for the last call's end.
+  Step step() override;
 
  private:
   // A node on the way from this rank to the root.
@@ -78,30 +53,22 @@ class CombiningTree {
     int sibling;  // and of the other one
   };
 
+  Step climb_next();
   void climb(std::size_t slice);
-  void take(std::size_t slice) const;
   // True when the sibling's operand is there; else this side's is, and the sibling goes on.
   bool meets_sibling(std::size_t slice, const Node& node, const std::byte*& operand);
-  std::size_t elements_of(std::size_t slice) const;
-  std::size_t offset_of(std::size_t slice) const { return slice * call_.slice_elements * element_bytes_; }
+  std::size_t offset_of(std::size_t slice) const { return bytes_of(range_of(slice).begin); }
   std::atomic<std::uint64_t>& count(std::size_t slice, const Node& node) const {
     return memory_.counts[slice * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(node.number)];
   }
-  void reduce(const std::byte* low, const std::byte* high, std::byte* to, std::size_t elements, bool is_root) const;
-  void copy(const std::byte* from, std::byte* to, std::size_t elements) const;
 
   CombiningTreeMemory memory_;
   int ranks_;
   std::vector<Node> way_;              // from this rank to the root
   std::vector<std::uint64_t> number_;  // by slice: of the calls that used it
-  CombiningTreeCall call_;
-  std::size_t element_bytes_ = 1;
-  std::size_t slices_ = 0;
-  std::size_t climbed_ = 0;
-  std::size_t taken_ = 0;     // the next slice to take
-  std::size_t take_end_ = 0;  // behind the last slice to take
-  std::uint64_t evaluated_ = 0;
-  std::uint64_t ended_slices_ = 0;
+  std::size_t climbed_ = 0;            // slices to which this rank has contributed
+  std::size_t taken_ = 0;              // the next slice to take
+  std::size_t take_end_ = 0;           // behind the last slice to take
   std::vector<std::byte> scratch_;
 };
 

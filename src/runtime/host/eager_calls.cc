@@ -6,41 +6,44 @@ namespace sccl::runtime {
 
 EagerCalls::EagerCalls(const Membership& membership)
     : membership_(membership),
-      tree_(EagerTree::of(membership.layout, membership.peers, membership.rank)),
-      gate_(tree_ && membership.settings.arrival == ArrivalForm::automatic ? std::make_unique<ArrivalGate>(membership)
-                                                                           : nullptr) {
-  if (tree_ && membership.rank == 0)
+      reduction_(EagerReduction::of(membership.settings.arrival, membership.layout, membership.peers, membership.rank)),
+      gate_(reduction_ && membership.settings.arrival == ArrivalForm::automatic
+                ? std::make_unique<ArrivalGate>(membership)
+                : nullptr) {
+  if (reduction_ && membership.rank == 0)
     log::info(log::Subsystem::tuning,
-              "AllReduce, Reduce and ReduceScatter of up to {} bytes are reduced by the ranks that are there{} "
-              "(SCCL_ARRIVAL)",
-              tree_->most_bytes(), gate_ ? ", where their arrivals are far apart" : "");
+              "AllReduce, Reduce and ReduceScatter{} are reduced by the ranks that are there ({}){} (SCCL_ARRIVAL)",
+              reduction_->most_bytes() == SIZE_MAX ? "" : fmt::format(" of up to {} bytes", reduction_->most_bytes()),
+              reduction_->name(), gate_ ? ", where their arrivals are far apart" : "");
 }
 
 bool EagerCalls::is_wanted(const CollectiveRequest& request, std::uint64_t sequence) const {
-  if (!gate_) return true;
+  if (!gate_ && !reduction_->may_change_order()) return true;
   const ReduceOp op = request.reduction.op;
-  const bool any_order = membership_.settings.sum_order == SumOrder::free || !info(request.type).floating ||
+  const bool any_order = membership_.settings.arrival_order == SumOrder::free || !info(request.type).floating ||
                          op == ReduceOp::min || op == ReduceOp::max;
+  if (!gate_) return any_order;
   return any_order && gate_->is_open(request.collective, request.count * size_bytes(request.type), sequence);
 }
 
 void EagerCalls::begin(const CollectiveRequest& request, std::uint64_t sequence) {
-  tree_->begin(request);
+  reduction_->begin(request);
   sequence_ = sequence;
-  told_ = 0;
 }
 
-// A rank waits for results only. Operands need no bell: the rank that evaluates them comes by itself.
 Progress EagerCalls::step() {
-  const EagerTree::Step step = tree_->step();
-  if (const int news = tree_->news(); news > told_) {
-    told_ = news;
-    membership_.control.bells().wake_all();
-  }
-  if (step == EagerTree::Step::done) sequence_ = 0;
-  return step == EagerTree::Step::waits  ? Progress::idle
-         : step == EagerTree::Step::done ? Progress::done
-                                         : Progress::moved;
+  const EagerReduction::Step step = reduction_->step();
+  tell(reduction_->take_news());
+  if (step == EagerReduction::Step::done) sequence_ = 0;
+  return step == EagerReduction::Step::waits  ? Progress::idle
+         : step == EagerReduction::Step::done ? Progress::done
+                                              : Progress::moved;
+}
+
+void EagerCalls::tell(EagerReduction::News news) const {
+  if (news.rank == EagerReduction::News::kNobody) return;
+  const Bells bells = membership_.control.bells();
+  news.rank == EagerReduction::News::kEverybody ? bells.wake_all() : bells.wake(news.rank);
 }
 
 std::vector<LaneWait> EagerCalls::waits() const {

@@ -1,4 +1,4 @@
-// Calls that are reduced by the ranks that are there (SCCL_ARRIVAL=eager): the executor's view of the tree.
+// Calls that are reduced by the ranks that are there (SCCL_ARRIVAL): the executor's view of them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "runtime/host/arrival_gate.h"
 #include "runtime/host/health/progress.h"
 #include "runtime/membership/membership.h"
-#include "runtime/program/eager_tree.h"
+#include "runtime/program/eager_reduction.h"
 
 namespace sccl::runtime {
 
@@ -18,10 +18,12 @@ class EagerCalls {
   // `membership` must outlive this object.
   explicit EagerCalls(const Membership& membership);
 
-  bool exist() const { return tree_ != nullptr; }
-  // Whether the tree serves the call of that number.
+  bool exist() const { return reduction_ != nullptr; }
+  // Of the form, for traces. Only where the calls exist.
+  std::string_view name() const { return reduction_->name(); }
+  // Whether the call of that number is served here.
   bool serve(const CollectiveRequest& request, std::uint64_t sequence) const {
-    return tree_ && is_wanted(request, sequence) && tree_->serves(request);
+    return reduction_ && is_wanted(request, sequence) && reduction_->serves(request);
   }
   // For ArrivalGate: the next call may be served otherwise than the same call before.
   bool has_news() const { return gate_ && gate_->has_news(); }
@@ -31,7 +33,7 @@ class EagerCalls {
   }
   // `sequence`: the call's number.
   void begin(const CollectiveRequest& request, std::uint64_t sequence);
-  // A call of that number begins, served by the tree or not.
+  // A call of that number begins, served here or not.
   void note_begin(std::uint64_t sequence) {
     if (gate_) gate_->note_begin(sequence);
   }
@@ -40,17 +42,17 @@ class EagerCalls {
   // Some work on a slice. Waits for nobody. After Progress::done the call is not active any more.
   Progress step();
   // The ranks that have not come. When all have: the ranks that have not ended the call, because any of them may have
-  // the next node to evaluate.
+  // the next addition to do.
   std::vector<LaneWait> waits() const;
 
  private:
   bool is_wanted(const CollectiveRequest& request, std::uint64_t sequence) const;
+  void tell(EagerReduction::News news) const;
 
   const Membership& membership_;
-  const std::unique_ptr<EagerTree> tree_;
+  const std::unique_ptr<EagerReduction> reduction_;
   const std::unique_ptr<ArrivalGate> gate_;  // with SCCL_ARRIVAL=auto
   std::uint64_t sequence_ = 0;               // of the active call
-  int told_ = 0;                             // see EagerTree::news
 };
 
 }  // namespace sccl::runtime

@@ -90,7 +90,7 @@ void Executor::begin_chosen(const CollectiveRequest& request, const CallOptions*
     return serve(request, Chooser::Buffers::any, wish);
   }
   if (wish == nullptr && arrival_.eager.serve(request, current_.signature.sequence)) {
-    if (trace_) trace_->note_choice("eager tree");
+    if (trace_) trace_->note_choice(std::string(arrival_.eager.name()));
     current_.eager = current_.compares = true;
     return arrival_.eager.begin(request, current_.signature.sequence);
   }

@@ -207,10 +207,10 @@ class InitExchange {
     }
     membership_.settings = from_record(records_.front().settings);
     membership_.settings.topology = mine.topology;  // agree_on_topology() settles the topology
-    for (const PeerRecord& record : records_) {     // slots and tree must fit every rank's memory limit
+    for (const PeerRecord& record : records_) {     // slots and areas must fit every rank's memory limit
       Settings& agreed = membership_.settings;
       agreed.slot_bytes = std::min<std::size_t>(agreed.slot_bytes, record.settings.slot_bytes);
-      agreed.tree_bytes = std::min<std::size_t>(agreed.tree_bytes, record.settings.tree_bytes);
+      agreed.arrival_bytes = std::min<std::size_t>(agreed.arrival_bytes, record.settings.arrival_bytes);
     }
     for (const std::string& difference : differences(mine, from_record(records_.front().settings)))
       log::info(log::Subsystem::init, "rank {}: {} at rank 0, whose settings all ranks use", membership_.rank,
@@ -327,11 +327,11 @@ class InitExchange {
   }
 
   void share_memory() {
-    // A tree needs memory that all ranks share, and no links to keep to.
-    const bool has_tree = !membership_.hosts.are_several() && !membership_.links.topology && !device_;
+    // Reductions by the ranks that are there need memory that all ranks share, and no links to keep to.
+    const bool has_arrival = !membership_.hosts.are_several() && !membership_.links.topology && !device_;
     membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes,
                                       membership_.links.topology ? ScheduleUpdates::kBytes : 0,
-                                      has_tree ? membership_.settings.tree_bytes : 0);
+                                      has_arrival ? membership_.settings.arrival_bytes : 0);
     const auto segment = host::Segment::create(membership_.layout.total_bytes());
     new (segment->data()) SharedState;
     if (membership_.links.topology) new (membership_.layout.schedule_updates(segment->data())) ScheduleUpdates;

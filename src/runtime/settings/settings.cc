@@ -103,15 +103,15 @@ std::int64_t asked_slot_bytes() {
 std::int64_t memory_limit() { return env::number("SCCL_MEM_LIMIT", kDefaultMemoryLimit, 1, std::int64_t{1} << 50); }
 
 // Without the slots.
-std::int64_t fixed_bytes(int ranks, std::size_t tree_bytes) {
-  return static_cast<std::int64_t>(MemoryLayout(ranks, 0, 0, tree_bytes).total_bytes()) + kPrivateBytes;
+std::int64_t fixed_bytes(int ranks, std::size_t arrival_bytes) {
+  return static_cast<std::int64_t>(MemoryLayout(ranks, 0, 0, arrival_bytes).total_bytes()) + kPrivateBytes;
 }
 
-std::size_t slot_bytes_within_limit(int ranks, std::size_t tree_bytes) {
+std::size_t slot_bytes_within_limit(int ranks, std::size_t arrival_bytes) {
   const std::int64_t asked = asked_slot_bytes();
   const std::int64_t limit = memory_limit();
   const auto slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks));
-  const std::int64_t fixed = fixed_bytes(ranks, tree_bytes);
+  const std::int64_t fixed = fixed_bytes(ranks, arrival_bytes);
   const std::int64_t most = (limit - fixed) / slots / 4096 * 4096;
   if (most >= asked) return static_cast<std::size_t>(asked);
   if (most < kLeastSlotBytes)
@@ -122,26 +122,20 @@ std::size_t slot_bytes_within_limit(int ranks, std::size_t tree_bytes) {
   return static_cast<std::size_t>(most);
 }
 
-constexpr auto kArrivalForms = std::to_array<Word<ArrivalForm>>(
-    {{"never", ArrivalForm::never}, {"eager", ArrivalForm::eager}, {"auto", ArrivalForm::automatic}});
+constexpr auto kArrivalForms = std::to_array<Word<ArrivalForm>>({{"never", ArrivalForm::never},
+                                                                 {"eager", ArrivalForm::eager},
+                                                                 {"auto", ArrivalForm::automatic},
+                                                                 {"leader", ArrivalForm::leader},
+                                                                 {"chain", ArrivalForm::chain}});
 
-ArrivalForm arrival_from_environment() {
-  const std::string text = env::text("SCCL_ARRIVAL").value_or("never");
-  if (text == "leader" || text == "chain") {
-    log::warn("SCCL_ARRIVAL={} is not there yet: use never, eager or auto; continuing with never", text);
-    return ArrivalForm::never;
-  }
-  return word_from_environment("SCCL_ARRIVAL", kArrivalForms);
-}
-
-// The tree has its memory only where the least slots fit beside it.
-std::size_t tree_bytes_within_limit(ArrivalForm arrival, int ranks) {
-  constexpr std::size_t kMostTreeBytes = std::size_t{4} << 20;
+// There is memory for it only where the least slots fit beside it.
+std::size_t arrival_bytes_within_limit(ArrivalForm arrival, int ranks) {
+  constexpr std::size_t kMostArrivalBytes = std::size_t{4} << 20;
   if (arrival == ArrivalForm::never || ranks == 1) return 0;
   const std::int64_t least_slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks)) * kLeastSlotBytes;
-  if (fixed_bytes(ranks, kMostTreeBytes) + least_slots <= memory_limit()) return kMostTreeBytes;
+  if (fixed_bytes(ranks, kMostArrivalBytes) + least_slots <= memory_limit()) return kMostArrivalBytes;
   log::warn("SCCL_ARRIVAL needs {} bytes of memory beside the slots of {} ranks: raise SCCL_MEM_LIMIT={}",
-            fixed_bytes(ranks, kMostTreeBytes), ranks, memory_limit());
+            fixed_bytes(ranks, kMostArrivalBytes), ranks, memory_limit());
   return 0;
 }
 
@@ -211,6 +205,17 @@ SumOrder sum_order_from_environment() {
   return asked ? SumOrder::free : SumOrder::fixed;
 }
 
+// A user who names a form that adds in the order of arrival asks for it.
+SumOrder arrival_order(const Settings& settings) {
+  if (settings.arrival != ArrivalForm::leader && settings.arrival != ArrivalForm::chain) return settings.sum_order;
+  if (!must_be_deterministic()) return SumOrder::free;
+  log::info(log::Subsystem::tuning,
+            "SCCL_DETERMINISTIC=1: sums of floats are not added in the order of arrival (SCCL_ARRIVAL={}), and are "
+            "served by the usual schedules",
+            text_of(kArrivalForms, settings.arrival));
+  return SumOrder::fixed;
+}
+
 }  // namespace
 
 std::string Settings::algorithm(Collective collective) const {
@@ -234,9 +239,9 @@ Settings settings_from_environment(int ranks) {
   const NcclProtocols protocols = protocols_from_environment();
   settings.protocol = protocols.choice;
   settings.lines_allowed = protocols.lines;
-  settings.arrival = arrival_from_environment();
-  settings.tree_bytes = tree_bytes_within_limit(settings.arrival, ranks);
-  settings.slot_bytes = slot_bytes_within_limit(ranks, settings.tree_bytes);
+  settings.arrival = word_from_environment("SCCL_ARRIVAL", kArrivalForms);
+  settings.arrival_bytes = arrival_bytes_within_limit(settings.arrival, ranks);
+  settings.slot_bytes = slot_bytes_within_limit(ranks, settings.arrival_bytes);
   settings.direct_allowed = env::flag("SCCL_DIRECT", true);
   settings.chunk_bytes =
       static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
@@ -246,6 +251,7 @@ Settings settings_from_environment(int ranks) {
   settings.tune = word_from_environment("SCCL_TUNE", kTuneModes);
   settings.sum_order = sum_order_from_environment();
   settings.vendor = vendor_setting().mode;
+  settings.arrival_order = arrival_order(settings);
   resolve_contradictions(settings);
   stall_limits();  // invalid values are reported now, not when a call waits
   return settings;
@@ -264,7 +270,8 @@ SettingsRecord to_record(const Settings& settings) {
   record.sum_order = static_cast<std::uint8_t>(settings.sum_order);
   record.arrival = static_cast<std::uint8_t>(settings.arrival);
   record.vendor = static_cast<std::uint8_t>(settings.vendor);
-  record.tree_bytes = settings.tree_bytes;
+  record.arrival_order = static_cast<std::uint8_t>(settings.arrival_order);
+  record.arrival_bytes = settings.arrival_bytes;
   std::strncpy(record.algorithms.data(), settings.algorithms.c_str(), record.algorithms.size() - 1);
   return record;
 }
@@ -283,7 +290,8 @@ Settings from_record(const SettingsRecord& record) {
   settings.sum_order = static_cast<SumOrder>(record.sum_order);
   settings.arrival = static_cast<ArrivalForm>(record.arrival);
   settings.vendor = static_cast<VendorMode>(record.vendor);
-  settings.tree_bytes = record.tree_bytes;
+  settings.arrival_order = static_cast<SumOrder>(record.arrival_order);
+  settings.arrival_bytes = record.arrival_bytes;
   return settings;
 }
 
@@ -306,6 +314,8 @@ std::vector<std::string> differences(const Settings& mine, const Settings& their
   compare("SCCL_TUNE", text_of(kTuneModes, mine.tune), text_of(kTuneModes, theirs.tune));
   compare("order of sums by SCCL_TUNE and SCCL_DETERMINISTIC", mine.sum_order == SumOrder::fixed ? "fixed" : "free",
           theirs.sum_order == SumOrder::fixed ? "fixed" : "free");
+  compare("order of sums by SCCL_ARRIVAL", mine.arrival_order == SumOrder::fixed ? "fixed" : "free",
+          theirs.arrival_order == SumOrder::fixed ? "fixed" : "free");
   return found;
 }
 

@@ -27,7 +27,7 @@ enum class SumOrder : std::uint8_t { fixed, free };
 
 // How a reduction makes use of ranks that come before others (SCCL_ARRIVAL).
 // `automatic`: where it pays, for calls whose result does not depend on the order of additions, or may.
-enum class ArrivalForm : std::uint8_t { never, eager, automatic };
+enum class ArrivalForm : std::uint8_t { never, eager, automatic, leader, chain };
 
 struct Settings {
   std::string topology;    // SCCL_TOPO as given; empty: the host's own links
@@ -44,8 +44,10 @@ struct Settings {
   TuneMode tune = TuneMode::load;
   SumOrder sum_order = SumOrder::fixed;
   ArrivalForm arrival = ArrivalForm::never;
-  std::size_t tree_bytes = 0;             // the longest buffer that is reduced over a combining tree; 0: none
   VendorMode vendor = VendorMode::never;  // whether calls may want the vendor's library
+  // Whether the order of arrival may decide on the order of a summation of floats.
+  SumOrder arrival_order = SumOrder::fixed;
+  std::size_t arrival_bytes = 0;  // see MemoryLayout; 0: no reduction by the ranks that are there
 
   bool operator==(const Settings&) const = default;
 
@@ -67,7 +69,7 @@ struct SettingsRecord {
   std::uint64_t slot_bytes = 0;
   std::uint64_t chunk_bytes = 0;
   std::uint64_t stream_bytes = 0;
-  std::uint64_t tree_bytes = 0;
+  std::uint64_t arrival_bytes = 0;
   std::uint8_t protocol = 0;
   std::uint8_t lines_allowed = 0;
   std::uint8_t direct_allowed = 0;
@@ -76,6 +78,7 @@ struct SettingsRecord {
   std::uint8_t sum_order = 0;
   std::uint8_t arrival = 0;
   std::uint8_t vendor = 0;
+  std::uint8_t arrival_order = 0;
   std::array<char, kAlgorithmTextBytes> algorithms{};
 };
 SettingsRecord to_record(const Settings& settings);

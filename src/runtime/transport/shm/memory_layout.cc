@@ -23,8 +23,8 @@ std::size_t MemoryLayout::slots(int ranks) {
 }
 
 MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedule_updates_bytes,
-                           std::size_t tree_bytes)
-    : ranks_(ranks), slot_bytes_(slot_bytes), tree_bytes_(round_up(tree_bytes, kTreeSliceBytes)) {
+                           std::size_t arrival_bytes)
+    : ranks_(ranks), slot_bytes_(slot_bytes), arrival_bytes_(round_up(arrival_bytes, kArrivalSliceBytes)) {
   const std::size_t rings = static_cast<std::size_t>(ring_kinds(ranks) * ranks);
   device_page_offset_ = round_up(sizeof(SharedState), kPageBytes);
   rings_offset_ = device_page_offset_ + kDevicePageBytes;
@@ -33,11 +33,21 @@ MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedu
   const std::size_t signals = static_cast<std::size_t>(ranks) * kSignals * kContexts;
   payloads_offset_ = round_up(signals_offset_ + signals * sizeof(std::atomic<std::uint64_t>), kPageBytes);
   schedule_updates_offset_ = round_up(payloads_offset_ + kPayloadPhaseBytes + slots(ranks) * slot_bytes, kPageBytes);
-  tree_offset_ = schedule_updates_offset_ + round_up(schedule_updates_bytes, kPageBytes);
+  arrival_offset_ = schedule_updates_offset_ + round_up(schedule_updates_bytes, kPageBytes);
   total_bytes_ = schedule_updates_offset_ + schedule_updates_bytes;
-  if (tree_bytes_ == 0) return;
-  const std::size_t words = tree_slices() * (static_cast<std::size_t>(ranks) + 1);
-  total_bytes_ = tree_offset_ + 2 * tree_bytes_ + words * sizeof(std::atomic<std::uint64_t>);
+  if (arrival_bytes_ == 0) return;
+  const std::size_t words = arrival_slices() * (static_cast<std::size_t>(ranks) + 1) + kArrivalRoleWords;
+  total_bytes_ = arrival_offset_ + 2 * arrival_bytes_ + words * sizeof(std::atomic<std::uint64_t>);
+}
+
+MemoryLayout::Arrival MemoryLayout::arrival(std::byte* base) const {
+  Arrival found;
+  found.area = base + arrival_offset_;
+  found.second_area = found.area + arrival_bytes_;
+  found.counts = reinterpret_cast<std::atomic<std::uint64_t>*>(found.second_area + arrival_bytes_);
+  found.done = found.counts + arrival_slices() * static_cast<std::size_t>(ranks_);
+  found.roles = found.done + arrival_slices();
+  return found;
 }
 
 device::Ring& MemoryLayout::ring(std::byte* base, RingKind kind, Rank source) const {

@@ -31,8 +31,10 @@ class MemoryLayout {
   static std::size_t slots(int ranks);
 
   // `schedule_updates_bytes`: ScheduleUpdates::kBytes if there can be schedule updates, else 0.
-  // `tree_bytes`: the longest buffer that is reduced over a combining tree (kernels/host/combining_tree.h), or 0.
-  MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedule_updates_bytes = 0, std::size_t tree_bytes = 0);
+  // `arrival_bytes`: of each of the two areas for reductions by the ranks that are there
+  // (kernels/host/arrival_reduction.h), or 0.
+  MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedule_updates_bytes = 0,
+               std::size_t arrival_bytes = 0);
 
   std::size_t total_bytes() const { return total_bytes_; }
   std::size_t slot_bytes(RingKind kind = RingKind::collective) const {
@@ -62,21 +64,22 @@ class MemoryLayout {
 
   std::byte* schedule_updates(std::byte* base) const { return base + schedule_updates_offset_; }
 
-  // Of the combining tree: every rank has an area for its operands; the result and the counts of every slice are in the
-  // memory of rank 0.
-  static constexpr std::size_t kTreeSliceBytes = 32768;
-  std::size_t tree_bytes() const { return tree_bytes_; }
-  std::byte* tree_area(std::byte* base) const { return base + tree_offset_; }
-  std::byte* tree_result(std::byte* base) const { return tree_area(base) + tree_bytes_; }
-  std::atomic<std::uint64_t>* tree_counts(std::byte* base) const {
-    return reinterpret_cast<std::atomic<std::uint64_t>*>(tree_result(base) + tree_bytes_);
-  }
-  std::atomic<std::uint64_t>* tree_done(std::byte* base) const {
-    return tree_counts(base) + tree_slices() * static_cast<std::size_t>(ranks_);
-  }
+  // For reductions by the ranks that are there: every rank has an area for operands or sums, and one for results or
+  // sums. The words are used in the memory of rank 0.
+  struct Arrival {
+    std::byte* area = nullptr;
+    std::byte* second_area = nullptr;
+    std::atomic<std::uint64_t>* counts = nullptr;  // one for each rank and slice
+    std::atomic<std::uint64_t>* done = nullptr;    // by slice
+    std::atomic<std::uint64_t>* roles = nullptr;   // kArrivalRoleWords
+  };
+  static constexpr std::size_t kArrivalSliceBytes = 32768;
+  static constexpr std::size_t kArrivalRoleWords = 8;
+  std::size_t arrival_bytes() const { return arrival_bytes_; }
+  Arrival arrival(std::byte* base) const;
 
  private:
-  std::size_t tree_slices() const { return tree_bytes_ / kTreeSliceBytes; }
+  std::size_t arrival_slices() const { return arrival_bytes_ / kArrivalSliceBytes; }
   std::size_t index(RingKind kind, Rank source) const {
     return static_cast<std::size_t>(kind) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source);
   }
@@ -89,8 +92,8 @@ class MemoryLayout {
   std::size_t signals_offset_;
   std::size_t payloads_offset_;
   std::size_t schedule_updates_offset_;
-  std::size_t tree_offset_;
-  std::size_t tree_bytes_;
+  std::size_t arrival_offset_;
+  std::size_t arrival_bytes_;
   std::size_t total_bytes_;
 };
 

@@ -1,0 +1,103 @@
+// A reduction in memory that all ranks of a host share, done by the ranks that are there: what its forms have in
+// common. A form says which rank adds what and when (combining_tree.h, arrival_chain.h, arrival_leader.h).
+//
+// Data is cut into slices. A rank contributes its slices, then takes its part of the result. Nothing here waits: step()
+// does some work on one slice, or says that others must do something first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "kernels/host/reduce_copy.h"
+
+namespace sccl::kernels {
+
+struct ArrivalCall {
+  DataType type = DataType::float32;
+  ReduceKernel kernel = ReduceKernel::sum;
+  const void* input = nullptr;
+  std::size_t elements = 0;
+  std::size_t slice_elements = 0;  // > 0
+  std::uint32_t divisor = 1;       // see ReduceCopy
+  // Whether other ranks want what this rank wants, too.
+  enum class Readers : std::uint8_t { all, only_this };
+  // The part of the result that this rank wants: elements [begin, end).
+  struct Wanted {
+    void* output = nullptr;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    Readers readers = Readers::all;
+  };
+  Wanted wanted;
+};
+
+class ArrivalReduction {
+ public:
+  enum class Step : std::uint8_t { moved, waits, done };
+  // Whom the stores of this rank concern: sleepers that should look again.
+  struct News {
+    static constexpr int kNobody = -1;
+    static constexpr int kEverybody = -2;
+    int rank = kNobody;
+  };
+
+  virtual ~ArrivalReduction() = default;
+  ArrivalReduction(const ArrivalReduction&) = delete;
+  ArrivalReduction& operator=(const ArrivalReduction&) = delete;
+
+  // The last call is done at this rank.
+  virtual void begin(const ArrivalCall& call) = 0;
+  virtual Step step() = 0;
+  // The news since it was asked last.
+  News take_news() { return std::exchange(news_, News{}); }
+
+  std::size_t slices() const { return slices_; }
+  // Additions that this rank has done in the call, counted in operands and slices; and slices whose result it has
+  // stored.
+  std::uint64_t additions() const { return additions_; }
+  std::uint64_t ended_slices() const { return ended_slices_; }
+
+ protected:
+  ArrivalReduction() = default;
+
+  // Elements, counted from the first of the buffer.
+  struct Range {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    bool empty() const { return begin >= end; }
+    std::size_t size() const { return end - begin; }
+  };
+
+  void start(const ArrivalCall& call);
+  const ArrivalCall& call() const { return call_; }
+  Range range_of(std::size_t slice) const;
+  std::size_t bytes_of(std::size_t elements) const { return elements * element_bytes_; }
+  const std::byte* input_of(std::size_t slice) const {
+    return static_cast<const std::byte*>(call_.input) + bytes_of(range_of(slice).begin);
+  }
+  // The slices with something that this rank wants: [first, second).
+  std::pair<std::size_t, std::size_t> wanted_slices() const;
+  // Where the whole slice belongs in this rank's output; null if this rank does not want the whole slice.
+  std::byte* output_of(std::size_t slice) const;
+  // Copies what this rank wants of a slice, whose result begins at `result`.
+  void take(std::size_t slice, const std::byte* result) const;
+  void copy(const std::byte* from, std::byte* to, std::size_t elements) const;
+  enum class Part : std::uint8_t { partial, last };
+  // `last`: the sum is the result, so that the divisor of the call applies.
+  void reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements, Part part);
+
+  void tell(int rank) { news_.rank = rank; }
+  void count_end() { ++ended_slices_; }
+
+ private:
+  ArrivalCall call_;
+  std::size_t element_bytes_ = 1;
+  std::size_t slices_ = 0;
+  std::uint64_t additions_ = 0;
+  std::uint64_t ended_slices_ = 0;
+  News news_;
+};
+
+}  // namespace sccl::kernels
