@@ -131,6 +131,20 @@ TEST_CASE("only who asks for tuning gets other orders of summation") {
   CHECK(with({{"SCCL_TUNE", "online"}, {"SCCL_DETERMINISTIC", "1"}}).sum_order == SumOrder::fixed);
 }
 
+TEST_CASE("only who names a form by arrival, or asks for tuning, gets sums in the order of arrival") {
+  CHECK(with({}).arrival_order == SumOrder::fixed);
+  CHECK(with({{"SCCL_ARRIVAL", "eager"}, {"SCCL_TUNE", "online"}}).arrival_order == SumOrder::fixed);
+  CHECK(with({{"SCCL_ARRIVAL", "auto"}}).arrival_order == SumOrder::fixed);
+  CHECK(with({{"SCCL_ARRIVAL", "auto"}, {"SCCL_TUNE", "online"}}).arrival_order == SumOrder::free);
+  for (const char* form : {"leader", "chain"}) {
+    const Settings asked = with({{"SCCL_ARRIVAL", form}});
+    CHECK(asked.arrival_order == SumOrder::free);
+    CHECK(asked.sum_order == SumOrder::fixed);  // of all other calls
+    CHECK(from_record(to_record(asked)) == asked);
+    CHECK(with({{"SCCL_ARRIVAL", form}, {"SCCL_DETERMINISTIC", "1"}}).arrival_order == SumOrder::fixed);
+  }
+}
+
 TEST_CASE("settings survive the way to other ranks, and differences are named") {
   const Settings mine =
       with({{"SCCL_ALGO", "ring"}, {"SCCL_CHUNK", "65536"}, {"SCCL_STREAM_BYTES", "77"}, {"SCCL_TUNE", "off"}});

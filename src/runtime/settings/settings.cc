@@ -207,7 +207,8 @@ SumOrder sum_order_from_environment() {
 
 // A user who names a form that adds in the order of arrival asks for it.
 SumOrder arrival_order(const Settings& settings) {
-  if (settings.arrival != ArrivalForm::leader && settings.arrival != ArrivalForm::chain) return settings.sum_order;
+  if (settings.arrival == ArrivalForm::automatic) return settings.sum_order;
+  if (settings.arrival != ArrivalForm::leader && settings.arrival != ArrivalForm::chain) return SumOrder::fixed;
   if (!must_be_deterministic()) return SumOrder::free;
   log::info(log::Subsystem::tuning,
             "SCCL_DETERMINISTIC=1: sums of floats are not added in the order of arrival (SCCL_ARRIVAL={}), and are "
