@@ -374,6 +374,18 @@ void Routes::moves_of_whole(ChunkId chunk, Rank rank, std::vector<Move>& moves) 
   spread(of, root, rank, port(of, root) == of.source ? 0 : depth_between_, moves);
 }
 
+bool Routes::completes_sum(ChunkId chunk, Rank rank) const {
+  const ChunkId whole = part(chunk).whole;
+  const Ends of = ends(whole);
+  if (!of.everyone_contributes) return false;
+  if (of.everyone_receives && composite_.meeting == Meeting::butterfly) {
+    const auto hosts = static_cast<unsigned>(composite_.hosts.size());
+    const int host = host_of(rank);
+    return host < static_cast<int>(std::bit_floor(hosts)) && rank == port(of, host);
+  }
+  return rank == (composite_.at_root != nullptr ? of.sink : port(of, root_host(of, whole)));
+}
+
 void Routes::for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& visit) const {
   const int host = host_of(rank);
   const bool everyone = composite_.collective != Collective::alltoall && composite_.collective != Collective::gather &&

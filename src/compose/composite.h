@@ -114,6 +114,9 @@ class Routes {
   // them.
   void for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& visit) const;
 
+  // Whether the rank adds the last contributions to the chunk. The sum is complete after the rank's last reduction.
+  bool completes_sum(ChunkId chunk, Rank rank) const;
+
   // The largest number of ports of a host.
   int most_ports() const { return most_ports_; }
 

@@ -96,6 +96,15 @@ void check_owners(const Composite& composite, std::size_t kind, const schedule::
   }
 }
 
+// The flat verifier accepts a reduction into nothing, and a copy onto a value that is no longer needed. Other levels
+// may have put a value there.
+void check_sends(const Composite& composite, const schedule::Schedule& schedule, SendKind wanted) {
+  for (const schedule::Send& send : schedule.sends)
+    if (send.kind != wanted)
+      refuse(composite, "{} on a host {} chunk {} from device {} to {}", info(schedule.collective).call_name,
+             wanted == SendKind::copy ? "adds" : "copies", send.chunk, send.src, send.dst);
+}
+
 void check_turns(const Composite& composite, std::size_t kind, const std::vector<std::vector<ChunkId>>& turns,
                  const schedule::Schedule& schedule) {
   if (turns.size() != at(schedule.ranks))
@@ -115,6 +124,9 @@ void check_kinds(const Composite& composite) {
     check_schedule(composite, index, kind.in, Collective::reducescatter);
     check_schedule(composite, index, kind.out, Collective::allgather);
     check_schedule(composite, index, kind.between, Collective::alltoall);
+    check_sends(composite, kind.in, SendKind::reduce);
+    check_sends(composite, kind.out, SendKind::copy);
+    check_sends(composite, kind.between, SendKind::copy);
     check_owners(composite, index, kind.in, OwnerMay::receive);
     check_owners(composite, index, kind.out, OwnerMay::send);
     check_turns(composite, index, kind.in_turns, kind.in);
@@ -137,6 +149,7 @@ void check_at_root(const Composite& composite, const topology::Cluster& cluster)
     if (links.lanes(link.src, link.dst) < at_root.topology.lanes(link.src, link.dst))
       refuse(composite, "the root's host lacks link {}->{}", link.src, link.dst);
   schedule::verify(at_root);
+  check_sends(composite, at_root, composite.collective == Collective::reduce ? SendKind::reduce : SendKind::copy);
   for (const schedule::Send& send : at_root.sends)
     if ((composite.collective == Collective::reduce ? send.src : send.dst) == at_root.root)
       refuse(composite, "the root passes on its own chunk {}", send.chunk);

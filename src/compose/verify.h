@@ -8,7 +8,8 @@
 //      leaves its owner's value at all devices; a chunk of `between` leaves its source's value at its target. An owner
 //      sends nothing of its chunk of `in` and receives nothing of its chunk of `out`, so data from other hosts can be
 //      added to the owner's value meanwhile: sums commute, and if a level needs the result of another level, its steps
-//      come later (5).
+//      come later (5). `in` only adds, and `out` and `between` only copy: what other levels have left at a device is
+//      neither lost nor added.
 //   3. The map. A port's turns are not empty and name chunks that this port owns. A port is a device of its host. The
 //      same function gives a chunk's port to both levels, so each level begins with the value with which the other
 //      level ended.
@@ -30,8 +31,11 @@
 //      or have added the other hosts' sums to their own contribution, and a device may contribute any value.
 //   8. Frames do not interact: each is a chunk of its own, and all its steps are later by the same number.
 // Property tests expand composites of up to 64 ranks and compare with the flat verifier and the symbolic check of
-// programs; they find no difference.
+// programs; they find no difference. Others change composites anywhere: what is not refused is still right.
 #pragma once
+
+#include <memory>
+#include <utility>
 
 #include "compose/composite.h"
 
@@ -40,5 +44,21 @@ namespace sccl::compose {
 // Throws invalid_argument that names the level, the host or kind, and the fault. O(links + ranks + the flat verifier's
 // work on each kind).
 void verify(const Composite& composite);
+
+// A composite that has passed verify() and does not change any more. Programs are made of nothing else
+// (compose/rank_parts.h).
+class Verified {
+ public:
+  // Throws as verify().
+  explicit Verified(Composite composite) : composite_(std::make_shared<const Composite>(std::move(composite))) {
+    verify(*composite_);
+  }
+
+  const Composite& operator*() const { return *composite_; }
+  const Composite* operator->() const { return composite_.get(); }
+
+ private:
+  std::shared_ptr<const Composite> composite_;
+};
 
 }  // namespace sccl::compose

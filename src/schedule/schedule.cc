@@ -9,10 +9,10 @@
 
 namespace sccl::schedule {
 
-ChunkEnds ends(const Schedule& schedule, ChunkId chunk) {
-  const Rank owner = chunk % schedule.ranks;
-  const Rank target = chunk / schedule.ranks % schedule.ranks;
-  switch (schedule.collective) {
+ChunkEnds ends(Collective collective, int ranks, Rank root, ChunkId chunk) {
+  const Rank owner = chunk % ranks;
+  const Rank target = chunk / ranks % ranks;
+  switch (collective) {
     case Collective::allreduce:
       return {true, 0, true, 0};
     case Collective::allgather:
@@ -20,20 +20,24 @@ ChunkEnds ends(const Schedule& schedule, ChunkId chunk) {
     case Collective::reducescatter:
       return {true, 0, false, owner};
     case Collective::broadcast:
-      return {false, schedule.root, true, 0};
+      return {false, root, true, 0};
     case Collective::reduce:
-      return {true, 0, false, schedule.root};
+      return {true, 0, false, root};
     case Collective::alltoall:
       return {false, owner, false, target};
     case Collective::gather:
-      return {false, owner, false, schedule.root};
+      return {false, owner, false, root};
     case Collective::scatter:
-      return {false, schedule.root, false, owner};
+      return {false, root, false, owner};
     case Collective::sendrecv:
       break;
   }
   fail(ErrorCode::invalid_argument, "{} has no chunk ownership: point-to-point transfers are planned per pair",
-       info(schedule.collective).call_name);
+       info(collective).call_name);
+}
+
+ChunkEnds ends(const Schedule& schedule, ChunkId chunk) {
+  return ends(schedule.collective, schedule.ranks, schedule.root, chunk);
 }
 
 int chunk_count(Collective collective, int ranks, int chunks_per_rank) {

@@ -58,6 +58,7 @@ struct ChunkEnds {
 };
 
 // SCCL's pre- and postconditions (Table 1) for one chunk.
+ChunkEnds ends(Collective collective, int ranks, Rank root, ChunkId chunk);
 ChunkEnds ends(const Schedule& schedule, ChunkId chunk);
 
 // The number of chunks a schedule with `chunks_per_rank` pieces must have: C * ranks for allgather, gather and

@@ -87,9 +87,9 @@ TEST_CASE("every planner's program ends, with one slot and with more cores than 
           simulate_program(halves(), prepare(halves(), slots), {.cores = cores, .read_slot = 1},
                            {.bytes = 1e6, .slice_bytes = 4096, .slots = slots});
       CHECK(result.time_us > 0);
-      // Two fills, two sums and two stores of 123 slices each, the last a short one; with one slot sums are stored
-      // before they are handed back.
-      CHECK(result.operations == (slots == 1 ? 8 : 6) * 123);
+      // Two fills, two sums and two stores of 123 slices each, the last a short one; with one slot one of the two sums
+      // is stored before it is handed back.
+      CHECK(result.operations == (slots == 1 ? 7 : 6) * 123);
     }
 }
 

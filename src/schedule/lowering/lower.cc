@@ -1,264 +1,349 @@
-// The schedule is walked step by step. For every (rank, chunk) the lowering keeps the operation that produced the
+// The rank's messages are walked step by step. For every chunk the lowering keeps the operation that produced the
 // present value and the operations that have read it. Reading, overwriting and forwarding this value yield operations
 // and dependencies. Connection endpoints that meet in one operation share a lane (union-find), so a ring has one lane
 // per rank, and the children of a tree node are parallel lanes.
-//
-// Order. Operations of a lane are in ascending (step, sends before receives), the order in which they are created. The
-// messages of a connection are in the order of the sender's operations: messages forwarded by receives of the previous
-// step precede messages of the send phase. The receiver takes messages in the same order. Without forwarding,
-// therefore, every wait of a lane is for an earlier (step, phase, message), at its own rank or at a peer, and no cycle
-// of waits exists even with one slot. A forwarding operation also waits for room to forward. Whether such a program can
-// deadlock depends on the number of slots; check_program() decides.
 #include "schedule/lowering/lower.h"
 
 #include <algorithm>
-#include <deque>
-#include <map>
-#include <set>
-#include <unordered_map>
-
-#include "base/error.h"
+#include <array>
+#include <utility>
 
 namespace sccl::schedule {
 namespace {
 
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// Lists of numbers that share one block of memory: one allocation for all operations of a rank.
+class Lists {
+ public:
+  static constexpr int kEmpty = -1;
+
+  void add(int& list, int value) {
+    links_.push_back({value, list});
+    list = static_cast<int>(links_.size()) - 1;
+  }
+  template <typename Visit>
+  void for_each(int list, Visit&& visit) const {
+    for (; list != kEmpty; list = links_[at(list)].next) visit(links_[at(list)].value);
+  }
+
+ private:
+  struct Link {
+    int value;
+    int next;
+  };
+  std::vector<Link> links_;
+};
+
+// Groups of endpoints that share a lane.
 class Groups {
  public:
-  int add() {
+  enum class Kind : std::uint8_t {
+    receiving,
+    narrow,  // sends; may share a lane with receiving endpoints
+    wide,    // sends more messages in one step than the connection has slots
+  };
+
+  void add(Kind kind) {
     parent_.push_back(static_cast<int>(parent_.size()));
-    receives_.push_back(false);
-    return parent_.back();
+    receives_.push_back(kind == Kind::receiving);
+    wide_.push_back(kind == Kind::wide);
   }
   int find(int element) {
-    while (parent_[static_cast<std::size_t>(element)] != element) element = parent_[static_cast<std::size_t>(element)];
+    while (parent_[at(element)] != element) element = parent_[at(element)] = parent_[at(parent_[at(element)])];
     return element;
   }
   void join(int a, int b) {
     const int root = find(a);
     const int other = find(b);
     if (root == other) return;
-    parent_[static_cast<std::size_t>(other)] = root;
-    if (receives(other)) mark_receives(root);
+    parent_[at(other)] = root;
+    receives_[at(root)] = receives_[at(root)] || receives_[at(other)];
+    wide_[at(root)] = wide_[at(root)] || wide_[at(other)];
   }
-  bool receives(int element) { return receives_[static_cast<std::size_t>(find(element))]; }
-  void mark_receives(int element) { receives_[static_cast<std::size_t>(find(element))] = true; }
+  // Two lanes that receive stay apart if nothing forces them together; wide connections are in pure lanes.
+  bool may_join(int a, int b) {
+    const std::size_t one = at(find(a));
+    const std::size_t other = at(find(b));
+    if (one == other) return true;
+    if (receives_[one] && receives_[other]) return false;
+    return !((receives_[one] || receives_[other]) && (wide_[one] || wide_[other]));
+  }
 
  private:
   std::vector<int> parent_;
   std::vector<bool> receives_;  // by group: whether it contains an incoming connection
+  std::vector<bool> wide_;
 };
 
 // An operation before lanes are known.
 struct Task {
   Op op;
-  int group = -1;                   // of endpoints; -1: the task is local
-  std::vector<int> waits_for;       // tasks of the same slice
-  std::vector<int> waits_for_last;  // tasks of the previous slice
+  int group = -1;                      // of endpoints; -1: the task is local
+  int waits_for = Lists::kEmpty;       // tasks of the same slice
+  int waits_for_last = Lists::kEmpty;  // tasks of the previous slice
+  bool is_kept = false;                // its stored result is read again or is part of the output
 };
 
-// The present value of one chunk at one rank.
+// The present value of one chunk at the rank.
 struct Value {
-  int writer = -1;           // task that produced it; -1: the caller's input
-  Step written_in = -1;      // step of that task
-  std::vector<int> readers;  // tasks that read it from its place
+  int writer = -1;              // task that produced it; -1: the caller's input
+  Step written_in = -1;         // step of that task
+  int readers = Lists::kEmpty;  // tasks that read it from its place
+  int first_reader = -1;
   Place place;
-  int contributions = 0;
+  Place home;  // of later values; buffer is none until it is known
+  bool exists = false;
+  bool ends_here = false;  // the result belongs into the rank's output
 };
 
-// Lowers one rank's part; the order of messages ties it to the other ranks.
+// A scratch slot serves one chunk; every slice uses it again.
+struct ScratchSlot {
+  int first_writer = -1;
+  int readers = Lists::kEmpty;
+};
+
 class RankLowering {
  public:
-  RankLowering(const Schedule& schedule, Rank rank) : schedule_(schedule), rank_(rank) {}
-
-  // Lets the operation that received the value forward it, for those sends of one chunk in one step where this is
-  // possible. Returns the other targets.
-  std::vector<Rank> forward(ChunkId chunk, Step step, const std::vector<Rank>& targets) {
-    const Value& value = value_of(chunk);
-    std::vector<Rank> rest;
-    for (const Rank target : targets) {
-      const int out = endpoint(Direction::outgoing, target);
-      const bool fresh = value.writer >= 0 && value.written_in == step - 1;
-      const int group = fresh ? tasks_[static_cast<std::size_t>(value.writer)].group : -1;
-      if (!fresh || (groups_.find(out) != groups_.find(group) && groups_.receives(out))) {
-        rest.push_back(target);
-        continue;
-      }
-      groups_.join(group, out);
-      tasks_[static_cast<std::size_t>(value.writer)].op.destinations.push_back({Via::slot, out, {}});
-      sent_.push_back({value.writer, target, chunk});
+  RankLowering(const RankPart& part, Forwarding forwarding)
+      : part_(part),
+        forwarding_(forwarding),
+        endpoints_{std::vector<int>(at(part.ranks), -1), std::vector<int>(at(part.ranks), -1)},
+        values_(part.chunks.size()) {
+    for (std::size_t i = 0; i < part.chunks.size(); ++i) {
+      const ChunkEnds chunk_ends = ends(part.collective, part.ranks, part.root, part.chunks[i]);
+      values_[i].ends_here = chunk_ends.receives(part.rank);
+      values_[i].exists = chunk_ends.contributes(part.rank);
+      if (values_[i].exists) values_[i].place = {Buffer::input, static_cast<int>(i)};
     }
-    return rest;
+    if (is_bounded()) find_wide();
   }
 
-  // The remaining sends of one chunk in one step: operations that read the stored value.
-  void send(ChunkId chunk, const std::vector<Rank>& targets) {
-    std::map<int, int> task_of_group;
-    for (const Rank target : targets) {
-      const int out = endpoint(Direction::outgoing, target);
-      int task = -1;
-      for (const auto& [group, candidate] : task_of_group)
-        if (groups_.find(group) == groups_.find(out) || !groups_.receives(group) || !groups_.receives(out))
-          task = candidate;
-      if (task < 0) {
-        task = add_task(chunk);
-        tasks_[static_cast<std::size_t>(task)].group = out;
-        tasks_[static_cast<std::size_t>(task)].op.operands.push_back(read(chunk, task));
-        task_of_group.emplace(out, task);
-      }
-      groups_.join(tasks_[static_cast<std::size_t>(task)].group, out);
-      tasks_[static_cast<std::size_t>(task)].op.destinations.push_back({Via::slot, out, {}});
-      sent_.push_back({task, target, chunk});
+  RankProgram run() {
+    const auto& messages = part_.messages;
+    for (std::size_t begin = 0; begin < messages.size();) {
+      std::size_t arrivals = begin;
+      while (arrivals < messages.size() && messages[arrivals].step == messages[begin].step &&
+             messages[arrivals].direction == Direction::outgoing)
+        ++arrivals;
+      std::size_t end = arrivals;
+      while (end < messages.size() && messages[end].step == messages[begin].step) ++end;
+      depart({messages.data() + begin, arrivals - begin});
+      for_each_chunk({messages.data() + arrivals, end - arrivals}, [&](Messages of_chunk) { receive(of_chunk); });
+      begin = end;
     }
-  }
-
-  struct Arrival {
-    Rank source;
-    SendKind kind;
-    int contributions;
-  };
-
-  // All arrivals of one chunk in one step become one operation, with operands by ascending rank.
-  void receive(ChunkId chunk, Step step, std::vector<Arrival> arrivals) {
-    Value& value = value_of(chunk);
-    const int task = add_task(chunk);
-    const bool keeps_own = arrivals.front().kind == SendKind::reduce && value.contributions > 0;
-    std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) { return a.source < b.source; });
-    std::vector<Access> operands;
-    bool own_placed = !keeps_own;
-    int contributions = keeps_own ? value.contributions : 0;
-    for (const Arrival& arrival : arrivals) {
-      if (!own_placed && arrival.source > rank_) {
-        operands.push_back(read(chunk, task));
-        own_placed = true;
-      }
-      const int in = endpoint(Direction::incoming, arrival.source);
-      attach(task, in);
-      operands.push_back({Via::slot, in, {}});
-      contributions += arrival.contributions;
-    }
-    if (!own_placed) operands.push_back(read(chunk, task));
-
-    Task& made = tasks_[static_cast<std::size_t>(task)];
-    made.op.operands = std::move(operands);
-    made.op.destinations.push_back({Via::local, -1, home(chunk)});
-    made.op.completes = info(schedule_.collective).reduces && contributions == schedule_.ranks &&
-                        arrivals.front().kind == SendKind::reduce;
-    overwrite(value, task);
-    value.writer = task;
-    value.written_in = step;
-    value.readers.clear();
-    value.place = home(chunk);
-    value.contributions = contributions;
-  }
-
-  int contributions(ChunkId chunk) { return value_of(chunk).contributions; }
-
-  struct Message {
-    int task;
-    Rank target;
-    ChunkId chunk;
-  };
-  // Messages sent since the last call, in the order of the operations of each connection's lane.
-  std::vector<Message> take_messages() {
-    std::stable_sort(sent_.begin(), sent_.end(), [](const Message& a, const Message& b) { return a.task < b.task; });
-    return std::exchange(sent_, {});
-  }
-
-  RankProgram finish() {
     copy_own_chunks();
     drop_unread_stores();
     return assemble();
   }
 
  private:
-  // Created when the chunk is first used: of the ranks^2 chunks of an AlltoAll, a rank uses few. References stay valid.
-  Value& value_of(ChunkId chunk) {
-    const auto [found, inserted] = values_.try_emplace(chunk);
-    if (inserted && ends(schedule_, chunk).contributes(rank_)) {
-      found->second.place = {Buffer::input, chunk};
-      found->second.contributions = 1;
+  using Message = RankPart::Message;
+  using Messages = std::span<const Message>;
+
+  bool is_bounded() const { return forwarding_.slots != Forwarding::unbounded.slots; }
+
+  template <typename Visit>
+  static void for_each_chunk(Messages messages, Visit&& visit) {
+    while (!messages.empty()) {
+      std::size_t count = 1;
+      while (count < messages.size() && messages[count].chunk == messages.front().chunk) ++count;
+      visit(messages.first(count));
+      messages = messages.subspan(count);
     }
-    return found->second;
+  }
+
+  // Finds the connections that carry more messages in one step than they have slots.
+  void find_wide() {
+    wide_.assign(at(part_.ranks), false);
+    std::vector<std::pair<Step, int>> in_step(at(part_.ranks), {-1, 0});
+    for (const Message& message : part_.messages) {
+      if (message.direction != Direction::outgoing) continue;
+      auto& [step, count] = in_step[at(message.peer)];
+      if (step != message.step) count = 0;
+      step = message.step;
+      if (++count > forwarding_.slots) wide_[at(message.peer)] = true;
+    }
+  }
+
+  // The sends of one step. Messages of a connection stay in the order of chunks: after a send that is not forwarded, no
+  // later one of the same step is.
+  void depart(Messages messages) {
+    rest_.clear();
+    for (const Message& message : messages) {
+      const int out = endpoint(Direction::outgoing, message.peer);
+      if (may_forward(message, out)) {
+        Task& writer = tasks_[at(values_[at(message.chunk)].writer)];
+        groups_.join(writer.group, out);
+        writer.op.destinations.push_back({Via::slot, out, {}});
+      } else {
+        stored_in_[at(out)] = message.step;
+        rest_.push_back(message);
+      }
+      note_sent(message, out);
+    }
+    for_each_chunk(rest_, [&](Messages of_chunk) { send(of_chunk); });
+  }
+
+  bool may_forward(const Message& message, int out) {
+    const Value& value = values_[at(message.chunk)];
+    if (forwarding_.slots == 0 || value.writer < 0 || value.written_in != message.step - 1) return false;
+    if (stored_in_[at(out)] == message.step || !groups_.may_join(tasks_[at(value.writer)].group, out)) return false;
+    return !is_bounded() || has_room(message, out);
+  }
+
+  // Rule 3 of the header.
+  bool has_room(const Message& message, int out) const {
+    const auto slots = at(forwarding_.slots);
+    const std::size_t sent = sent_[at(out)];
+    if (sent < slots) return true;
+    const auto [step, chunk] = recent_[at(out) * slots + sent % slots];
+    return step < message.step - 1 || (step == message.step - 1 && chunk < message.chunk);
+  }
+
+  void note_sent(const Message& message, int out) {
+    if (!is_bounded() || forwarding_.slots == 0) return;
+    const auto slots = at(forwarding_.slots);
+    recent_[at(out) * slots + sent_[at(out)]++ % slots] = {message.step, message.chunk};
+  }
+
+  // The sends of one chunk that are not forwarded: operations that read the stored value.
+  void send(Messages of_chunk) {
+    const int chunk = of_chunk.front().chunk;
+    made_.clear();
+    for (const Message& message : of_chunk) {
+      const int out = endpoint(Direction::outgoing, message.peer);
+      int task = -1;
+      for (const int candidate : made_)
+        if (groups_.may_join(tasks_[at(candidate)].group, out)) task = candidate;
+      if (task < 0) {
+        task = add_task(chunk);
+        tasks_[at(task)].group = out;
+        const Access own = read(chunk, task);
+        tasks_[at(task)].op.operands.push_back(own);
+        made_.push_back(task);
+      }
+      groups_.join(tasks_[at(task)].group, out);
+      tasks_[at(task)].op.destinations.push_back({Via::slot, out, {}});
+    }
+  }
+
+  // All arrivals of one chunk in one step become one operation, with operands by ascending rank.
+  void receive(Messages arrivals) {
+    const Message& first = arrivals.front();
+    Value& value = values_[at(first.chunk)];
+    const int task = add_task(first.chunk);
+    bool own_placed = first.kind != SendKind::reduce || !value.exists;
+    std::vector<Access> operands;
+    operands.reserve(arrivals.size() + 1);
+    for (const Message& arrival : arrivals) {
+      if (!own_placed && arrival.peer > part_.rank) {
+        operands.push_back(read(first.chunk, task));
+        own_placed = true;
+      }
+      const int in = endpoint(Direction::incoming, arrival.peer);
+      attach(task, in);
+      operands.push_back({Via::slot, in, {}});
+    }
+    if (!own_placed) operands.push_back(read(first.chunk, task));
+
+    Task& made = tasks_[at(task)];
+    made.op.operands = std::move(operands);
+    made.op.destinations.push_back({Via::local, -1, home(first.chunk)});
+    made.op.completes = first.completes;
+    overwrite(value, task);
+    value.writer = task;
+    value.written_in = first.step;
+    value.readers = Lists::kEmpty;
+    value.first_reader = -1;
+    value.place = value.home;
+    value.exists = true;
   }
 
   int endpoint(Direction direction, Rank peer) {
-    const Connection connection{direction, peer};
-    const auto [found, inserted] = endpoints_.emplace(connection, static_cast<int>(connections_.size()));
-    if (inserted) {
-      connections_.push_back(connection);
-      groups_.add();
-      if (direction == Direction::incoming) groups_.mark_receives(found->second);
-    }
-    return found->second;
+    int& known = endpoints_[at(static_cast<int>(direction))][at(peer)];
+    if (known >= 0) return known;
+    known = static_cast<int>(connections_.size());
+    connections_.push_back({direction, peer});
+    const bool is_wide = direction == Direction::outgoing && is_bounded() && wide_[at(peer)];
+    groups_.add(direction == Direction::incoming ? Groups::Kind::receiving
+                : is_wide                        ? Groups::Kind::wide
+                                                 : Groups::Kind::narrow);
+    stored_in_.push_back(-1);
+    if (!is_bounded()) return known;
+    sent_.push_back(0);
+    recent_.resize(recent_.size() + at(forwarding_.slots));
+    return known;
   }
 
   void attach(int task, int endpoint) {
-    int& group = tasks_[static_cast<std::size_t>(task)].group;
+    int& group = tasks_[at(task)].group;
     if (group < 0) group = endpoint;
     groups_.join(group, endpoint);
   }
 
-  int add_task(ChunkId chunk) {
+  int add_task(int chunk) {
     tasks_.emplace_back();
     tasks_.back().op.chunk = chunk;
     return static_cast<int>(tasks_.size()) - 1;
   }
 
-  Access read(ChunkId chunk, int reader) {
-    Value& value = value_of(chunk);
-    if (value.writer >= 0 && value.writer != reader)
-      tasks_[static_cast<std::size_t>(reader)].waits_for.push_back(value.writer);
-    value.readers.push_back(reader);
-    if (value.writer >= 0) kept_.insert(value.writer);
-    if (value.place.buffer == Buffer::scratch) scratch_readers_[value.place.index].push_back(reader);
+  Access read(int chunk, int reader) {
+    Value& value = values_[at(chunk)];
+    if (value.writer >= 0 && value.writer != reader) lists_.add(tasks_[at(reader)].waits_for, value.writer);
+    lists_.add(value.readers, reader);
+    if (value.first_reader < 0) value.first_reader = reader;
+    if (value.writer >= 0) tasks_[at(value.writer)].is_kept = true;
+    if (value.place.buffer == Buffer::scratch) lists_.add(scratch_[at(value.place.index)].readers, reader);
     return {Via::local, -1, value.place};
   }
 
   // A new value must not overwrite a value that is still to be read. Input and output of one chunk count as one place,
   // because the caller may pass one buffer for both. Every slice reuses scratch.
   void overwrite(const Value& old, int writer) {
-    Task& task = tasks_[static_cast<std::size_t>(writer)];
-    for (const int reader : old.readers)
-      if (reader != writer) task.waits_for.push_back(reader);
-    const Place target = task.op.destinations.front().place;
-    if (target.buffer == Buffer::scratch) first_writer_.emplace(target.index, writer);
+    lists_.for_each(old.readers, [&](int reader) {
+      if (reader != writer) lists_.add(tasks_[at(writer)].waits_for, reader);
+    });
+    if (old.home.buffer == Buffer::scratch && scratch_[at(old.home.index)].first_writer < 0)
+      scratch_[at(old.home.index)].first_writer = writer;
   }
 
-  Place home(ChunkId chunk) {
-    if (ends(schedule_, chunk).receives(rank_)) return {Buffer::output, chunk};
-    const auto [found, inserted] = scratch_.emplace(chunk, static_cast<int>(scratch_.size()));
-    return {Buffer::scratch, found->second};
+  Place home(int chunk) {
+    Value& value = values_[at(chunk)];
+    if (value.home.buffer != Buffer::none) return value.home;
+    if (value.ends_here) return value.home = {Buffer::output, chunk};
+    scratch_.emplace_back();
+    return value.home = {Buffer::scratch, static_cast<int>(scratch_.size()) - 1};
   }
 
   // A chunk that stays at its contributor (a rank's own block) must still be copied to the output buffer.
   void copy_own_chunks() {
-    for (ChunkId chunk = 0; chunk < schedule_.chunks; ++chunk) {
-      if (!ends(schedule_, chunk).receives(rank_)) continue;
-      const Value& value = value_of(chunk);
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const Value& value = values_[i];
+      if (!value.ends_here) continue;
       if (value.writer >= 0) {
-        kept_.insert(value.writer);
+        tasks_[at(value.writer)].is_kept = true;
         continue;
       }
+      const auto chunk = static_cast<int>(i);
       const Access own{Via::local, -1, {Buffer::output, chunk}};
-      if (!value.readers.empty()) {
-        Task& reader = tasks_[static_cast<std::size_t>(value.readers.front())];
-        reader.op.destinations.insert(reader.op.destinations.begin(), own);
+      if (value.first_reader >= 0) {
+        auto& destinations = tasks_[at(value.first_reader)].op.destinations;
+        destinations.insert(destinations.begin(), own);
         continue;
       }
-      const int task = add_task(chunk);
-      tasks_[static_cast<std::size_t>(task)].op.operands.push_back({Via::local, -1, value.place});
-      tasks_[static_cast<std::size_t>(task)].op.destinations.push_back(own);
+      Task& task = tasks_[at(add_task(chunk))];
+      task.op.operands.push_back({Via::local, -1, value.place});
+      task.op.destinations.push_back(own);
     }
   }
 
   void drop_unread_stores() {
-    for (std::size_t index = 0; index < tasks_.size(); ++index) {
-      Task& task = tasks_[index];
+    for (Task& task : tasks_) {
       const bool received = !task.op.destinations.empty() && task.op.destinations.front().via == Via::local &&
                             std::any_of(task.op.operands.begin(), task.op.operands.end(),
                                         [](const Access& operand) { return operand.via == Via::slot; });
-      if (received && !kept_.contains(static_cast<int>(index)))
-        task.op.destinations.erase(task.op.destinations.begin());
+      if (received && !task.is_kept) task.op.destinations.erase(task.op.destinations.begin());
     }
   }
 
@@ -266,165 +351,89 @@ class RankLowering {
     RankProgram program;
     program.connections = connections_;
     program.scratch_slots = static_cast<int>(scratch_.size());
-    std::map<int, int> lane_of_group;
-    std::vector<std::pair<int, int>> position(tasks_.size());  // lane, index
-    for (std::size_t index = 0; index < tasks_.size(); ++index) {
-      const int group = tasks_[index].group < 0 ? -1 : groups_.find(tasks_[index].group);
-      const auto [found, inserted] = lane_of_group.emplace(group, static_cast<int>(program.lanes.size()));
-      if (inserted) program.lanes.emplace_back();
-      auto& ops = program.lanes[static_cast<std::size_t>(found->second)].ops;
-      position[index] = {found->second, static_cast<int>(ops.size())};
-      ops.push_back(std::move(tasks_[index].op));
+    std::vector<int> lane_of_group(connections_.size() + 1, -1);  // the last: of local tasks
+    std::vector<std::pair<int, int>> position;                    // by task: lane, index in the lane
+    position.reserve(tasks_.size());
+    std::vector<int> lengths;
+    for (const Task& task : tasks_) {
+      int& lane = lane_of_group[task.group < 0 ? connections_.size() : at(groups_.find(task.group))];
+      if (lane < 0) {
+        lane = static_cast<int>(lengths.size());
+        lengths.push_back(0);
+      }
+      position.emplace_back(lane, lengths[at(lane)]++);
     }
-    reuse_of_scratch();
-    for (std::size_t index = 0; index < tasks_.size(); ++index) link(program, position, static_cast<int>(index));
+    program.lanes.resize(lengths.size());
+    for (std::size_t lane = 0; lane < lengths.size(); ++lane) program.lanes[lane].ops.reserve(at(lengths[lane]));
+    // The first write of a scratch slot waits for the previous slice's reads of the slot.
+    for (const ScratchSlot& slot : scratch_)
+      if (slot.first_writer >= 0) tasks_[at(slot.first_writer)].waits_for_last = slot.readers;
+    for (std::size_t index = 0; index < tasks_.size(); ++index) {
+      Task& task = tasks_[index];
+      const int lane = position[index].first;
+      link(task.op, task.waits_for, lane, 0, position);
+      link(task.op, task.waits_for_last, lane, 1, position);
+      program.lanes[at(lane)].ops.push_back(std::move(task.op));
+    }
     return program;
-  }
-
-  // The first write of a scratch slot waits for the previous slice's reads of the slot.
-  void reuse_of_scratch() {
-    for (const auto& [slot, writer] : first_writer_)
-      tasks_[static_cast<std::size_t>(writer)].waits_for_last = scratch_readers_[slot];
   }
 
   // A wait for an operation of a lane includes all earlier operations of the lane. A lane need not wait for itself.
-  void link(RankProgram& program, const std::vector<std::pair<int, int>>& position, int index) {
-    const int lane = position[static_cast<std::size_t>(index)].first;
-    const int op = position[static_cast<std::size_t>(index)].second;
-    auto& dependencies = program.lanes[static_cast<std::size_t>(lane)].ops[static_cast<std::size_t>(op)].dependencies;
-    const auto add = [&](const std::vector<int>& tasks, int distance) {
-      std::map<int, int> last_of_lane;
-      for (const int other : tasks) {
-        const auto [other_lane, other_op] = position[static_cast<std::size_t>(other)];
-        if (other_lane == lane) continue;
-        const auto [found, inserted] = last_of_lane.emplace(other_lane, other_op);
-        if (!inserted) found->second = std::max(found->second, other_op);
-      }
-      for (const auto& [other_lane, other_op] : last_of_lane) dependencies.push_back({other_lane, other_op, distance});
-    };
-    add(tasks_[static_cast<std::size_t>(index)].waits_for, 0);
-    add(tasks_[static_cast<std::size_t>(index)].waits_for_last, 1);
+  void link(Op& op, int tasks, int lane, int distance, const std::vector<std::pair<int, int>>& position) {
+    awaited_.clear();
+    lists_.for_each(tasks, [&](int other) {
+      if (position[at(other)].first != lane) awaited_.push_back(position[at(other)]);
+    });
+    std::sort(awaited_.begin(), awaited_.end());
+    for (std::size_t i = 0; i < awaited_.size(); ++i)
+      if (i + 1 == awaited_.size() || awaited_[i + 1].first != awaited_[i].first)
+        op.dependencies.push_back({awaited_[i].first, awaited_[i].second, distance});
   }
 
-  const Schedule& schedule_;
-  Rank rank_;
+  const RankPart& part_;
+  const Forwarding forwarding_;
   std::vector<Connection> connections_;
-  std::map<Connection, int> endpoints_;
+  std::array<std::vector<int>, 2> endpoints_;  // by direction, then peer: index in connections_
   Groups groups_;
   std::vector<Task> tasks_;
-  std::unordered_map<ChunkId, Value> values_;
-  std::vector<Message> sent_;
-  std::set<int> kept_;                               // tasks whose stored result is read again or is part of the output
-  std::map<ChunkId, int> scratch_;                   // slot of each chunk that has no place in the output
-  std::map<int, int> first_writer_;                  // task, by scratch slot
-  std::map<int, std::vector<int>> scratch_readers_;  // tasks, by scratch slot
-};
-
-std::vector<Rank> targets_of(const std::vector<Send>& sends, std::size_t begin, std::size_t end) {
-  std::vector<Rank> targets;
-  for (std::size_t i = begin; i < end; ++i) targets.push_back(sends[i].dst);
-  return targets;
-}
-
-// Two connections deliver the messages of two joint operations in opposite orders. This happens only when forwarded
-// messages overtake others; without forwarding every connection is in order of chunks.
-struct OrderConflict {};
-
-class Lowering {
- public:
-  Lowering(const Schedule& schedule, Forwarding forwarding)
-      : schedule_(schedule), forwarding_(forwarding), sends_(schedule.sends) {
-    for (Rank rank = 0; rank < schedule.ranks; ++rank) ranks_.emplace_back(schedule, rank);
-    std::sort(sends_.begin(), sends_.end(), [](const Send& a, const Send& b) {
-      return std::tie(a.step, a.src, a.chunk, a.dst) < std::tie(b.step, b.src, b.chunk, b.dst);
-    });
-  }
-
-  Program run() {
-    for (std::size_t begin = 0; begin < sends_.size();) {
-      std::size_t end = begin;
-      while (end < sends_.size() && sends_[end].step == sends_[begin].step) ++end;
-      run_step(begin, end);
-      begin = end;
-    }
-    Program program;
-    for (RankLowering& rank : ranks_) program.ranks.push_back(rank.finish());
-    return program;
-  }
-
- private:
-  using Arrivals = std::map<std::pair<Rank, ChunkId>, std::vector<RankLowering::Arrival>>;
-  using Queues = std::map<std::pair<Rank, Rank>, std::deque<ChunkId>>;
-
-  void run_step(std::size_t begin, std::size_t end) {
-    depart(begin, end);
-    Arrivals arrivals;
-    for (std::size_t i = begin; i < end; ++i) {
-      const Send& send = sends_[i];
-      arrivals[{send.dst, send.chunk}].push_back(
-          {send.src, send.kind, ranks_[static_cast<std::size_t>(send.src)].contributions(send.chunk)});
-    }
-    // By connection: the chunks of this step's messages in the sender's order.
-    Queues queues;
-    for (Rank source = 0; source < schedule_.ranks; ++source)
-      for (const auto& message : ranks_[static_cast<std::size_t>(source)].take_messages())
-        queues[{message.target, source}].push_back(message.chunk);
-    while (!arrivals.empty()) receive_next(arrivals, queues, sends_[begin].step);
-  }
-
-  // At every rank, takes the operations whose messages are all first in their connections.
-  void receive_next(Arrivals& arrivals, Queues& queues, Step step) {
-    const std::size_t before = arrivals.size();
-    for (auto entry = arrivals.begin(); entry != arrivals.end();) {
-      const auto [target, chunk] = entry->first;
-      const bool all_first = std::all_of(entry->second.begin(), entry->second.end(),
-                                         [&, target = target, chunk = chunk](const auto& arrival) {
-                                           return queues[{target, arrival.source}].front() == chunk;
-                                         });
-      if (!all_first) {
-        ++entry;
-        continue;
-      }
-      for (const auto& arrival : entry->second) queues[{target, arrival.source}].pop_front();
-      ranks_[static_cast<std::size_t>(target)].receive(chunk, step, std::move(entry->second));
-      entry = arrivals.erase(entry);
-    }
-    if (arrivals.size() == before) throw OrderConflict{};
-  }
-
-  void depart(std::size_t begin, std::size_t end) {
-    struct Rest {
-      Rank src;
-      ChunkId chunk;
-      std::vector<Rank> targets;
-    };
-    std::vector<Rest> rest;
-    for (std::size_t i = begin; i < end;) {
-      std::size_t j = i;
-      while (j < end && sends_[j].src == sends_[i].src && sends_[j].chunk == sends_[i].chunk) ++j;
-      auto& rank = ranks_[static_cast<std::size_t>(sends_[i].src)];
-      auto left = targets_of(sends_, i, j);
-      if (forwarding_ == Forwarding::on) left = rank.forward(sends_[i].chunk, sends_[i].step, left);
-      if (!left.empty()) rest.push_back({sends_[i].src, sends_[i].chunk, std::move(left)});
-      i = j;
-    }
-    for (const Rest& entry : rest) ranks_[static_cast<std::size_t>(entry.src)].send(entry.chunk, entry.targets);
-  }
-
-  const Schedule& schedule_;
-  Forwarding forwarding_;
-  std::vector<Send> sends_;
-  std::vector<RankLowering> ranks_;
+  std::vector<Value> values_;  // by chunk
+  std::vector<ScratchSlot> scratch_;
+  Lists lists_;
+  std::vector<bool> wide_;                    // by peer: of the connection to it
+  std::vector<Step> stored_in_;               // by endpoint: the last step with a send that was not forwarded
+  std::vector<std::size_t> sent_;             // by endpoint: messages so far
+  std::vector<std::pair<Step, int>> recent_;  // by endpoint: (step, chunk) of its last `slots` messages
+  // kept between calls for their memory
+  std::vector<Message> rest_;
+  std::vector<int> made_;
+  std::vector<std::pair<int, int>> awaited_;
 };
 
 }  // namespace
 
+RankProgram lower(const RankPart& part, Forwarding forwarding) { return RankLowering(part, forwarding).run(); }
+
+void number_chunks(RankProgram& program, std::span<const ChunkId> chunks) {
+  const auto number = [&](int& position) { position = chunks[at(position)]; };
+  const auto number_all = [&](std::vector<Access>& accesses) {
+    for (Access& access : accesses)
+      if (access.place.buffer == Buffer::input || access.place.buffer == Buffer::output) number(access.place.index);
+  };
+  for (Lane& lane : program.lanes)
+    for (Op& op : lane.ops) {
+      number(op.chunk);
+      number_all(op.operands);
+      number_all(op.destinations);
+    }
+}
+
 Program lower(const Schedule& schedule, Forwarding forwarding) {
-  try {
-    return Lowering(schedule, forwarding).run();
-  } catch (const OrderConflict&) {
-    return Lowering(schedule, Forwarding::off).run();
+  Program program;
+  for (const RankPart& part : parts_of(schedule)) {
+    program.ranks.push_back(lower(part, forwarding));
+    number_chunks(program.ranks.back(), part.chunks);
   }
+  return program;
 }
 
 }  // namespace sccl::schedule

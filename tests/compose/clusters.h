@@ -1,0 +1,96 @@
+// Clusters of every form, and all composites on them.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/types.h"
+#include "portfolio/composites.h"
+#include "topology/presets.h"
+
+namespace sccl {
+
+inline constexpr Collective kCollectives[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                              Collective::broadcast, Collective::reduce,    Collective::alltoall,
+                                              Collective::gather,    Collective::scatter};
+
+inline topology::Topology part(const char* name, std::vector<int> devices) {
+  return topology::subset(topology::preset(name), devices);
+}
+
+// Hosts of 3, 5 and 2 devices of DGX-1s, and the same with ranks dealt out over hosts in turn.
+inline topology::Topology uneven() { return part("3*dgx1v", {1, 4, 5, 8, 9, 10, 12, 15, 16, 19}); }
+inline topology::Topology dealt() { return part("3*dgx1v", {8, 1, 16, 9, 4, 10, 19, 5, 12, 15}); }
+
+// Hosts whose devices share two NICs, on two racks with a slow link between them.
+inline topology::Topology racks(int racks, int hosts, int devices) {
+  topology::Topology machine;
+  machine.name = "racks";
+  machine.ranks = racks * hosts * devices;
+  const int all_hosts = racks * hosts;
+  machine.switches = all_hosts * 3 + racks + 1;  // an inner switch and two NICs a host, a switch a rack, one above
+  const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, rate, 1, kind});
+    machine.links.push_back({b, a, 1, rate, 1, kind});
+  };
+  const int first_leaf = machine.ranks + all_hosts * 3;
+  for (int host = 0; host < all_hosts; ++host) {
+    const int inner = machine.ranks + host * 3;
+    for (int device = 0; device < devices; ++device) {
+      const int rank = host * devices + device;
+      join(rank, inner, 100, topology::LinkClass::nvlink);
+      join(rank, inner + 1 + device % 2, 20, topology::LinkClass::pcie);
+    }
+    for (int nic = 1; nic <= 2; ++nic) join(inner + nic, first_leaf + host / hosts, 25, topology::LinkClass::net);
+  }
+  for (int rack = 0; rack < racks; ++rack) join(first_leaf + rack, first_leaf + racks, 30, topology::LinkClass::net);
+  return machine;
+}
+
+// A host of four devices of which only the first has a NIC, beside one of two.
+inline topology::Topology one_nic() {
+  topology::Topology machine;
+  machine.name = "one nic";
+  machine.ranks = 6;
+  machine.switches = 1;
+  const auto join = [&](int a, int b, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, 10, 1, kind});
+    machine.links.push_back({b, a, 1, 10, 1, kind});
+  };
+  join(0, 1, topology::LinkClass::nvlink);
+  join(1, 2, topology::LinkClass::nvlink);
+  join(2, 3, topology::LinkClass::nvlink);
+  join(4, 5, topology::LinkClass::nvlink);
+  for (const int rank : {0, 4, 5}) join(rank, 6, topology::LinkClass::net);
+  return machine;
+}
+
+inline std::vector<topology::Topology> clusters() {
+  return {topology::preset("2*nvpairs4"),
+          topology::preset("3*nvpairs4"),
+          topology::preset("2*dgx1v"),
+          topology::preset("5*host:1"),
+          uneven(),
+          dealt(),
+          racks(2, 2, 4),
+          racks(3, 2, 2),
+          one_nic(),
+          topology::preset("7*host:2")};
+}
+
+template <typename Check>
+void for_every_composite(const topology::Topology& machine, Check&& check) {
+  portfolio::CompositePlanner planner(machine);
+  for (const Collective collective : kCollectives)
+    for (const Rank root : {0, machine.ranks - 1}) {
+      if (root != 0 && !info(collective).rooted) continue;
+      for (const portfolio::CompositeCandidate& one : planner.candidates(collective, root)) {
+        INFO(one.composite.name << " for " << info(collective).name << " root " << root << " on " << machine.name
+                                << " of " << machine.ranks);
+        check(one.composite);
+      }
+    }
+}
+
+}  // namespace sccl
