@@ -93,7 +93,7 @@ void add_levels(std::vector<Candidate>& result, const topology::Topology& topolo
     schedule::Schedule flat = compose::expand(one.composite);
     if (one.composite.frames > 1 && flat.sends.size() > kMostFramedSends) continue;
     result.push_back({one.composite.name, Origin::levels, std::move(flat), one.composite.frames,
-                      std::make_shared<const compose::Cost>(one.cost)});
+                      std::make_shared<const compose::Cost>(one.cost), compose::Verified(one.composite)});
   }
 }
 

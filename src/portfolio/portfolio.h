@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compose/cost.h"
+#include "compose/verify.h"
 #include "schedule/schedule.h"
 #include "schedule/simulation/simulate.h"
 
@@ -23,7 +25,9 @@ struct Candidate {
   schedule::Schedule schedule;  // verified
   int frames = 1;               // the number of frames into which the schedule cuts a transfer
 
-  std::shared_ptr<const compose::Cost> cost = nullptr;  // only for flat forms of composites
+  // Only for flat forms of composites: programs are made of the composite, the flat form is for predictions.
+  std::shared_ptr<const compose::Cost> cost = nullptr;
+  std::optional<compose::Verified> composite = std::nullopt;
 };
 
 // Clusters of more ranks use only composites, which are chosen by their closed form (composites.h).

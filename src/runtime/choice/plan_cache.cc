@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 #include "base/settings/log.h"
+#include "base/siphash.h"
+#include "compose/rank_parts.h"
 #include "kernels/host/messages_in_flight.h"
 #include "planners/planners.h"
 #include "runtime/program/connections.h"
@@ -34,6 +36,9 @@ const Plan& PlanCache::find(Collective collective, Rank root, const Choice& choi
 
 std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Choice& choice,
                                       ScheduleModel* schedule_model) const {
+  if (schedule_model != nullptr && composites_ == Composites::by_rank)
+    if (auto composite = schedule_model->composite(collective, root, choice.planner))
+      return own_part(*std::move(composite));
   const auto prepared = [&] { return prepare(collective, root, choice, schedule_model); };
   if (shared_ != nullptr && ranks_ >= SharedPlans::kLeastRanks && schedule_model == nullptr)
     return shared_->find(fmt::format("{}, root {}, {}, form {}", info(collective).name, root, choice.planner,
@@ -41,6 +46,17 @@ std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Ch
                          prepared);
   PreparedPlan made = prepared();
   return std::make_unique<Plan>(std::move(made.schedule), made.part(rank_));
+}
+
+std::unique_ptr<Plan> PlanCache::own_part(compose::Verified composite) const {
+  const std::string identity = fmt::format("composite {}, root {}", composite->name, composite->root);
+  const compose::RankParts parts(std::move(composite));
+  schedule::RankPart part = parts.of(rank_);
+  schedule::RankProgram program = schedule::lower(part, schedule::Forwarding::within(kernels::kMessagesInFlight));
+  bind_connections(program, 0, ranks_);
+  return std::make_unique<Plan>(parts.layout(), std::move(part.chunks),
+                                siphash({0x6f72646572, 0}, std::as_bytes(std::span(identity))),
+                                kernels::FlatProgram(program));
 }
 
 PreparedPlan PlanCache::prepare(Collective collective, Rank root, const Choice& choice,

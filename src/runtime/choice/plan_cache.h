@@ -1,4 +1,7 @@
 // The plans of one communicator: verified and lowered, made when a call first needs them.
+//
+// A plan of a composite is made for this rank alone, from the composite, in time linear in what the rank does. Every
+// other plan is made for all ranks at once; ranks of a host may share it (shared_plans.h).
 #pragma once
 
 #include <map>
@@ -7,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "compose/verify.h"
 #include "kernels/program/flat_program.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/schedule_model.h"
@@ -17,8 +21,13 @@ namespace sccl::runtime {
 
 class PlanCache {
  public:
+  // How composites become plans. `expanded`: as the flat schedules that they are, for calls that streams order, which
+  // need the programs of all ranks.
+  enum class Composites : std::uint8_t { by_rank, expanded };
+
   // With `shared`, which must outlive this object, the ranks of a host share the plans that they make.
-  PlanCache(Rank rank, int ranks, SharedPlans* shared = nullptr) : rank_(rank), ranks_(ranks), shared_(shared) {}
+  PlanCache(Rank rank, int ranks, SharedPlans* shared = nullptr, Composites composites = Composites::by_rank)
+      : rank_(rank), ranks_(ranks), shared_(shared), composites_(composites) {}
 
   // Returns the choice's plan, or the ring's plan if the choice's planner has no schedule for this collective. If there
   // is a schedule model, the schedule comes from the model. Throws invalid_argument when verification refuses a
@@ -28,11 +37,13 @@ class PlanCache {
  private:
   std::unique_ptr<Plan> make(Collective collective, Rank root, const Choice& choice,
                              ScheduleModel* schedule_model) const;
+  std::unique_ptr<Plan> own_part(compose::Verified composite) const;
   PreparedPlan prepare(Collective collective, Rank root, const Choice& choice, ScheduleModel* schedule_model) const;
 
   Rank rank_;
   int ranks_;
   SharedPlans* shared_;
+  Composites composites_;
   std::map<std::tuple<Collective, Rank, std::string, Form>, std::unique_ptr<Plan>> plans_;
 };
 

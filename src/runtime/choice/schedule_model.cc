@@ -110,6 +110,7 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective,
 }
 
 bool ScheduleModel::add(Collective collective, Rank root, std::vector<portfolio::Candidate> more) {
+  if (!takes_more()) return false;
   Candidates all = candidates(collective, root);
   const std::size_t before = all.size();
   for (portfolio::Candidate& candidate : more)
@@ -118,6 +119,17 @@ bool ScheduleModel::add(Collective collective, Rank root, std::vector<portfolio:
   if (all.size() == before) return false;
   candidates_[{collective, root}] = std::make_shared<const Candidates>(std::move(all));
   return true;
+}
+
+std::optional<compose::Verified> ScheduleModel::composite(Collective collective, Rank root, const std::string& name) {
+  if (by_levels_) {
+    for (const portfolio::CompositeCandidate& one : composites(collective, root))
+      if (one.composite.name == name) return compose::Verified(one.composite);
+    return std::nullopt;
+  }
+  for (const portfolio::Candidate& candidate : candidates(collective, root))
+    if (candidate.name == name) return candidate.composite;
+  return std::nullopt;
 }
 
 const schedule::Schedule& ScheduleModel::schedule(Collective collective, Rank root, const std::string& name) {

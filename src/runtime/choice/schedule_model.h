@@ -33,13 +33,20 @@ class ScheduleModel {
   // for come before the others. Never empty.
   std::vector<Ranked> ranking(Collective collective, Rank root, std::size_t bytes, const Settings& settings);
 
-  // Adds the candidates whose names are new. True if there was at least one.
+  // Adds the candidates whose names are new. True if there was at least one. Only with takes_more().
   bool add(Collective collective, Rank root, std::vector<portfolio::Candidate> more);
 
   // All candidates. The first call for a collective and root searches for them.
   const std::vector<portfolio::Candidate>& candidates(Collective collective, Rank root);
 
+  // The composite of that name, if the candidate is one.
+  std::optional<compose::Verified> composite(Collective collective, Rank root, const std::string& name);
+
+  // The candidate as a flat schedule. For composites this takes time and memory linear in the sends of all ranks.
   const schedule::Schedule& schedule(Collective collective, Rank root, const std::string& name);
+
+  // Whether candidates besides composites serve, so that a search for more of them makes sense.
+  bool takes_more() const { return !by_levels_; }
 
  private:
   using Candidates = std::vector<portfolio::Candidate>;
@@ -51,7 +58,7 @@ class ScheduleModel {
   topology::Topology topology_;
   portfolio::Pipeline pipeline_;
   std::map<std::pair<Collective, Rank>, std::shared_ptr<const Candidates>> candidates_;
-  // For large clusters: only composites serve them, and flat_ holds the flat forms of the chosen composites.
+  // For large clusters: only composites serve them. flat_ holds the flat forms that were asked for.
   bool by_levels_;
   bool counts_messages_;
   std::optional<portfolio::CompositePlanner> planner_;

@@ -19,19 +19,11 @@
 
 #include "base/fd.h"
 #include "kernels/program/flat_program.h"
+#include "runtime/choice/plan.h"
 #include "runtime/control/state/plan_board.h"
 #include "schedule/schedule.h"
 
 namespace sccl::runtime {
-
-struct Plan {
-  Plan(schedule::Schedule made, kernels::FlatProgram part)
-      : schedule(std::move(made)), program(std::move(part)), may_lend(program.may_lend()) {}
-
-  schedule::Schedule schedule;  // without its topology if another rank made the plan
-  kernels::FlatProgram program;
-  bool may_lend;  // program.may_lend()
-};
 
 // A plan before it is divided among ranks: verified and lowered.
 struct PreparedPlan {

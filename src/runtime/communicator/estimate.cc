@@ -6,6 +6,7 @@
 #include "planners/planners.h"
 #include "portfolio/portfolio.h"
 #include "runtime/choice/dispatcher.h"
+#include "runtime/choice/schedule_model.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/membership/membership.h"
 
@@ -14,20 +15,22 @@ namespace {
 
 double collective_us(const CollectiveRequest& request, const Membership& membership) {
   const std::size_t element_bytes = size_bytes(request.type);
-  std::vector<portfolio::Candidate> candidates;
-  if (membership.links.topology) {
-    candidates = portfolio::candidates(*membership.links.topology, request.collective, request.root);
-  } else {
-    const Choice choice = choose({request.collective, request.count * element_bytes, membership.ranks},
-                                 membership.settings, membership.reach);
-    const planners::Planner* planner = planners::find(choice.planner);
-    const topology::Topology links = topology::host(membership.ranks);
-    auto schedule = planner == nullptr ? std::nullopt : planner->plan(links, request.collective, request.root);
-    if (!schedule) schedule = planners::ring(links, request.collective, request.root);
-    candidates.push_back({choice.planner, portfolio::Origin::planner, *std::move(schedule)});
-  }
+  const std::size_t bytes = request.count * element_bytes;
   const portfolio::Pipeline pipeline{static_cast<double>(membership.layout.slot_bytes()),
                                      static_cast<int>(device::kSlotCount)};
+  if (membership.links.topology) {
+    using Candidacy = ScheduleModel::Candidacy;
+    ScheduleModel model(*membership.links.topology, pipeline,
+                        membership.links.named ? Candidacy::all : Candidacy::hosts);
+    return model.ranking(request.collective, request.root, bytes, membership.settings).front().predicted_us;
+  }
+  const Choice choice = choose({request.collective, bytes, membership.ranks}, membership.settings, membership.reach);
+  const planners::Planner* planner = planners::find(choice.planner);
+  const topology::Topology links = topology::host(membership.ranks);
+  auto schedule = planner == nullptr ? std::nullopt : planner->plan(links, request.collective, request.root);
+  if (!schedule) schedule = planners::ring(links, request.collective, request.root);
+  std::vector<portfolio::Candidate> candidates;
+  candidates.push_back({choice.planner, portfolio::Origin::planner, *std::move(schedule)});
   const auto predictions = portfolio::predict(candidates, request.count, element_bytes, pipeline);
   return predictions.empty() ? 0 : predictions.front().time_us;
 }

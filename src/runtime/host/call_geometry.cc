@@ -33,22 +33,22 @@ bool CallGeometry::fit(const CollectiveRequest& request, const Choice& choice, c
   return true;
 }
 
-CallGeometry::Extent CallGeometry::place_chunks(const CollectiveRequest& request, const Plan& plan) {
-  places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
-  schedule::place_chunks(plan.schedule, request.count, size_bytes(request.type), places_);
+// Ranks place only their own chunks. The extent is over all chunks, because ranks cut slices alike.
+schedule::Extent CallGeometry::place_chunks(const CollectiveRequest& request, const Plan& plan) {
+  const std::size_t element_bytes = size_bytes(request.type);
+  places_.resize(plan.chunks.size());
+  schedule::place_chunks(plan.layout, plan.chunks, request.count, element_bytes, places_);
   chunks_.clear();
-  Extent extent;
-  for (const schedule::ChunkPlace& place : places_) {
+  for (const schedule::ChunkPlace& place : places_)
     chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});
-    extent.longest = std::max(extent.longest, place.elements);
-    extent.input_end = std::max(extent.input_end, place.input_offset + place.elements);
-    extent.output_end = std::max(extent.output_end, place.output_offset + place.elements);
-  }
+  schedule::Extent extent = schedule::extent_of(plan.layout, request.count, element_bytes);
+  extent.longest = std::max<std::size_t>(extent.longest, 1);
   return extent;
 }
 
 // Data that will not stay in the caches is stored past them.
-bool CallGeometry::leaves_caches(const CollectiveRequest& request, const Extent& extent, bool sees_buffers) const {
+bool CallGeometry::leaves_caches(const CollectiveRequest& request, const schedule::Extent& extent,
+                                 bool sees_buffers) const {
   const CollectiveInfo& about = info(request.collective);
   const auto ranks = static_cast<std::size_t>(membership_.ranks);
   const auto [least, most] = std::minmax(extent.input_end, extent.output_end);
@@ -80,7 +80,7 @@ std::size_t CallGeometry::slice_bytes(const Choice& choice) const {
 
 void CallGeometry::make(const CollectiveRequest& request, const Choice& choice, const Plan& plan, bool sees_buffers) {
   const std::size_t element_bytes = size_bytes(request.type);
-  const Extent extent = place_chunks(request, plan);
+  const schedule::Extent extent = place_chunks(request, plan);
   const std::size_t longest_bytes = extent.longest * element_bytes;
   shape_ = {};
   shape_.touches_peers = choice.form == Form::direct;

@@ -54,16 +54,11 @@ class CallGeometry {
     bool sees_buffers = false;
     bool operator==(const Origin&) const = default;
   };
-  struct Extent {
-    std::size_t longest = 1;  // of the chunks; all three in elements
-    std::size_t input_end = 0;
-    std::size_t output_end = 0;
-  };
 
   void make(const CollectiveRequest& request, const Choice& choice, const Plan& plan, bool sees_buffers);
-  Extent place_chunks(const CollectiveRequest& request, const Plan& plan);
+  schedule::Extent place_chunks(const CollectiveRequest& request, const Plan& plan);
   std::size_t slice_bytes(const Choice& choice) const;
-  bool leaves_caches(const CollectiveRequest& request, const Extent& extent, bool sees_buffers) const;
+  bool leaves_caches(const CollectiveRequest& request, const schedule::Extent& extent, bool sees_buffers) const;
   MemoryLayout::RingKind kind_for(const CollectiveInfo& about, std::size_t longest_bytes) const;
 
   const Membership& membership_;

@@ -7,7 +7,6 @@
 #include "kernels/device/connection.h"
 #include "planners/planners.h"
 #include "schedule/layout.h"
-#include "schedule/lowering/sum_order.h"
 #include "schedule/simulation/cost.h"
 
 namespace sccl::runtime {
@@ -25,12 +24,8 @@ constexpr double kMostBehind = 2;
 // Enough bytes to distinguish the planners. More bytes would make the simulation slower.
 constexpr std::size_t kMostSimulatedBytes = 4 << 20;
 
-std::size_t longest_chunk(const schedule::Schedule& schedule, std::size_t bytes) {
-  std::vector<schedule::ChunkPlace> places(static_cast<std::size_t>(schedule.chunks));
-  schedule::place_chunks(schedule, bytes, 1, places);
-  std::size_t longest = 0;
-  for (const schedule::ChunkPlace& place : places) longest = std::max(longest, place.elements);
-  return longest;
+std::size_t longest_chunk(const schedule::ChunkLayout& layout, std::size_t bytes) {
+  return schedule::extent_of(layout, bytes, 1).longest;
 }
 
 // Adds entrants after the first.
@@ -43,7 +38,7 @@ void add_others(std::vector<Ranked>& ranked, const Question& question, const Set
     if (!planner.sensible(bytes, question.ranks)) continue;
     auto schedule = planner.plan(links, question.collective, question.root);
     if (!schedule) continue;
-    const std::size_t longest = longest_chunk(*schedule, bytes);
+    const std::size_t longest = longest_chunk(schedule::layout_of(*schedule), bytes);
     std::vector<portfolio::Candidate> alone;
     alone.push_back({name, portfolio::Origin::planner, *std::move(schedule)});
     const auto predicted = portfolio::predict(alone, std::min(bytes, kMostSimulatedBytes), 1, {});
@@ -105,7 +100,7 @@ void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanC
                     ScheduleModel* schedule_model) {
   const auto order = [&](const Choice& choice) {
     const auto stars = choice.form == Form::direct ? schedule::Stars::fused : schedule::Stars::by_step;
-    return schedule::sum_order(plans.find(question.collective, question.root, choice, schedule_model).schedule, stars);
+    return plans.find(question.collective, question.root, choice, schedule_model).sum_order(stars);
   };
   const std::uint64_t wanted = order(ranked.front().choice);
   std::erase_if(ranked, [&](const Ranked& one) { return order(one.choice) != wanted; });
@@ -147,7 +142,7 @@ std::vector<Ranked> rank_on_device_links(const Question& question, const Setting
   for (Ranked& one : ranked) {
     const schedule::Schedule& schedule =
         schedule_model.schedule(question.collective, question.root, one.choice.planner);
-    const std::size_t longest = longest_chunk(schedule, bytes);
+    const std::size_t longest = longest_chunk(schedule::layout_of(schedule), bytes);
     const int steps = schedule::stepped_cost(schedule).steps;
     // 0 if the links have no times: the cost of the bytes is then unknown.
     const double busiest_us = one.predicted_us > 0 ? schedule::linear_cost(schedule).us_per_byte *
@@ -161,9 +156,9 @@ std::vector<Ranked> rank_on_device_links(const Question& question, const Setting
   return ranked;
 }
 
-SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,
+SliceRange slices_of(const Question& question, const Choice& choice, const schedule::ChunkLayout& layout,
                      std::size_t slot_bytes) {
-  const std::size_t longest = longest_chunk(schedule, question.size.typical_bytes());
+  const std::size_t longest = longest_chunk(layout, question.size.typical_bytes());
   if (choice.slice_bytes != 0 || choice.protocol == ProtocolChoice::ll || longest < 2 * kLeastSlicedBytes) return {};
   const std::size_t most = std::bit_ceil(longest);
   if (choice.form == Form::direct) return {kLeastSlicedBytes, std::min(most, kMostDirectSlice)};

@@ -54,7 +54,7 @@ std::vector<Ranked> rank_on_device_links(const Question& question, const Setting
                                          ScheduleModel& schedule_model, DeviceReach reach);
 
 // The range in which Miad may tune a plan's slices; not tunable() if each chunk is a single slice.
-SliceRange slices_of(const Question& question, const Choice& choice, const schedule::Schedule& schedule,
+SliceRange slices_of(const Question& question, const Choice& choice, const schedule::ChunkLayout& layout,
                      std::size_t slot_bytes);
 
 }  // namespace sccl::runtime

@@ -20,7 +20,7 @@ std::size_t bytes_of(const CollectiveRequest& request) { return request.count * 
 
 DeviceChooser::DeviceChooser(Membership& membership)
     : membership_(membership),
-      plans_(membership.rank, membership.ranks),
+      plans_(membership.rank, membership.ranks, nullptr, PlanCache::Composites::expanded),
       schedule_model_(schedule_model_of(membership)),
       tuner_(membership, plans_, schedule_model_.get()) {}
 

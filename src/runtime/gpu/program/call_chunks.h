@@ -15,8 +15,8 @@ class CallChunks {
  public:
   // The result is valid until the next call of place().
   const std::vector<device::Chunk>& place(const Plan& plan, std::size_t count, std::size_t element_bytes) {
-    places_.resize(static_cast<std::size_t>(plan.schedule.chunks));
-    schedule::place_chunks(plan.schedule, count, element_bytes, places_);
+    places_.resize(plan.chunks.size());
+    schedule::place_chunks(plan.layout, plan.chunks, count, element_bytes, places_);
     chunks_.clear();
     for (const schedule::ChunkPlace& place : places_)
       chunks_.push_back({place.input_offset, place.output_offset, place.elements, 0, 0});

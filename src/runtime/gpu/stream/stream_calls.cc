@@ -195,8 +195,10 @@ bool StreamCalls::serve(bool reduces, std::size_t bytes, bool captured) const {
 const StreamCalls::Order& StreamCalls::order_of(const Plan& plan, u64 slices) {
   const u64 rounded = std::bit_ceil(slices);
   Order& order = orders_[{&plan, rounded}];
+  if (order.empty() && !plan.flat)
+    fail(ErrorCode::internal_error, "streams order only calls whose plan has the programs of all ranks");
   if (order.empty())
-    order = order_collective(schedule::prepare(plan.schedule, kStreamSlots), path_.rank, rounded, kStreamSlots);
+    order = order_collective(schedule::prepare(*plan.flat, kStreamSlots), path_.rank, rounded, kStreamSlots);
   return order;
 }
 

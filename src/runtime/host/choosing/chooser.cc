@@ -68,7 +68,7 @@ Chooser::Chooser(const Membership& membership, VendorBackend* vendor)
     schedule_model_ = std::make_unique<ScheduleModel>(
         *membership_.links.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)},
         membership_.links.named ? ScheduleModel::Candidacy::all : ScheduleModel::Candidacy::hosts);
-    if (membership_.control.updates() != nullptr)
+    if (membership_.control.updates() != nullptr && schedule_model_->takes_more())
       background_synthesis_ = std::make_unique<BackgroundSynthesis>(
           *membership_.links.topology, *membership_.control.updates(),
           membership_.rank == 0 ? BackgroundSynthesis::Part::searches : BackgroundSynthesis::Part::listens);
@@ -246,7 +246,7 @@ void Chooser::begin_race(Entry& entry) {
     const Plan* const made = plan(entry, entry.entrants.size() - 1);
     slices.push_back(made == nullptr
                          ? SliceRange{}
-                         : slices_of(entry.question, one.choice, made->schedule, membership_.layout.slot_bytes()));
+                         : slices_of(entry.question, one.choice, made->layout, membership_.layout.slot_bytes()));
   }
   entry.autotuner = std::make_unique<Autotuner>(slices);
   entry.settled = entry.autotuner->settled();

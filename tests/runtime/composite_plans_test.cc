@@ -1,0 +1,113 @@
+// Plans of composites: made for one rank alone, in proportion to what this rank does, and only of what is verified.
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "compose/expand.h"
+#include "compose/rank_parts.h"
+#include "runtime/choice/plan_cache.h"
+#include "runtime/choice/schedule_model.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+using runtime::PlanCache;
+using runtime::ScheduleModel;
+
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                       Collective::broadcast, Collective::reduce,    Collective::alltoall,
+                                       Collective::gather,    Collective::scatter};
+constexpr std::size_t kShort = 1024;
+constexpr std::size_t kLong = 1 << 20;
+
+std::size_t operations_of(const runtime::Plan& plan) {
+  const device::Program program = plan.program.view();
+  std::size_t count = 0;
+  for (device::u32 lane = 0; lane < program.lane_count; ++lane) count += program.lanes[lane].op_count;
+  return count;
+}
+
+std::string chosen(ScheduleModel& model, Collective collective, std::size_t bytes) {
+  return model.ranking(collective, 0, bytes, runtime::Settings{}).front().name;
+}
+
+}  // namespace
+
+TEST_CASE("of thousands of ranks, one rank's plan is as large as what the rank does") {
+  for (const char* name : {"256*dgx-a100", "64*mi250x", "2048*host:1"}) {
+    const topology::Topology machine = topology::preset(name);
+    ScheduleModel model(machine, {});
+    for (const Collective collective : kCollectives)
+      for (const std::size_t bytes : {kShort, kLong}) {
+        const std::string schedule = chosen(model, collective, bytes);
+        INFO(schedule << " for " << info(collective).name << " of " << bytes << " bytes on " << name);
+        for (const Rank rank : {0, machine.ranks / 2, machine.ranks - 1}) {
+          PlanCache plans(rank, machine.ranks);
+          const runtime::Plan& plan = plans.find(collective, 0, {schedule}, &model);
+          const schedule::RankPart part = compose::RankParts(*model.composite(collective, 0, schedule)).of(rank);
+          CHECK_FALSE(plan.flat.has_value());
+          CHECK(plan.chunks == part.chunks);
+          // An operation moves at least one message, or copies the rank's own block.
+          CHECK(operations_of(plan) <= part.messages.size() + 1);
+          CHECK(plan.chunks.size() <= part.messages.size() + 1);
+        }
+      }
+  }
+}
+
+TEST_CASE("the flat form of thousands of ranks is refused, so no plan is made of it") {
+  ScheduleModel model(topology::preset("256*dgx-a100"), {});
+  for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter}) {
+    const std::string schedule = chosen(model, collective, kLong);
+    CHECK_THROWS_WITH(model.schedule(collective, 0, schedule), Catch::Contains("ask for its form by levels"));
+    CHECK_NOTHROW(PlanCache(7, 2048).find(collective, 0, {schedule}, &model));
+  }
+}
+
+TEST_CASE("composites of few ranks become plans of one rank, too, and other candidates do not") {
+  const topology::Topology machine = topology::preset("2*nvpairs4");
+  ScheduleModel model(machine, {});
+  PlanCache plans(3, machine.ranks);
+  PlanCache expanded(3, machine.ranks, nullptr, PlanCache::Composites::expanded);
+  int composites = 0;
+  for (const portfolio::Candidate& one : model.candidates(Collective::allreduce, 0)) {
+    const bool by_levels = one.origin == portfolio::Origin::levels;
+    INFO(one.name);
+    CHECK(plans.find(Collective::allreduce, 0, {one.name}, &model).flat.has_value() == !by_levels);
+    CHECK(expanded.find(Collective::allreduce, 0, {one.name}, &model).flat.has_value());
+    composites += by_levels ? 1 : 0;
+  }
+  CHECK(composites > 3);
+}
+
+TEST_CASE("two composites never count as summing in the same order, and one always does") {
+  ScheduleModel model(topology::preset("2*nvpairs4"), {});
+  PlanCache mine(0, 8);
+  PlanCache other(5, 8);
+  const auto order = [&](PlanCache& plans, const char* name) {
+    return plans.find(Collective::allreduce, 0, {name}, &model).sum_order(schedule::Stars::by_step);
+  };
+  CHECK(order(mine, "levels/ring+one-hop") == order(other, "levels/ring+one-hop"));
+  CHECK(order(mine, "levels/ring+one-hop") != order(mine, "levels/butterfly+one-hop"));
+  CHECK(order(mine, "levels/ring+one-hop") != order(mine, "ring"));
+}
+
+TEST_CASE("a wrong candidate becomes no plan, whether flat or a composite") {
+  ScheduleModel model(topology::preset("2*nvpairs4"), {});
+  PlanCache plans(0, 8);
+  portfolio::Candidate flat = model.candidates(Collective::allreduce, 0).front();
+  flat.name = "wrong";
+  flat.composite.reset();
+  flat.schedule.sends.pop_back();
+  std::vector<portfolio::Candidate> more;
+  more.push_back(flat);
+  REQUIRE(model.add(Collective::allreduce, 0, more));
+  CHECK_THROWS_AS(plans.find(Collective::allreduce, 0, {"wrong"}, &model), Error);
+
+  const auto& all = model.candidates(Collective::allreduce, 0);
+  const auto good = std::find_if(all.begin(), all.end(), [](const auto& one) { return one.composite.has_value(); });
+  REQUIRE(good != all.end());
+  compose::Composite changed = **good->composite;
+  changed.hosts[0].ports[0] = 4;
+  CHECK_THROWS_WITH(compose::Verified(changed), Catch::Contains("is not one of its 4 devices"));
+}
