@@ -138,6 +138,17 @@ def test_tune():
         result = run("perf", "all_reduce", "-n", "2", "-b", "64", "-e", "64", "-i", "2", env={"SCCL_CACHE_DIR": folder + "/none", **loud})
         expect_code(result, 0, "perf with nothing learned")
         expect("nothing was learned" in result.stdout, "that nothing was learned is not said")
+        clusters = ["--topo", "dgx-a100", "--collectives", "all_gather", "--hosts", "8,16,64", "--test-hosts", "32", "-b", "1M"]
+        result = run("tune", *clusters, "--json", env=alone)
+        expect_code(result, 0, "tune --topo")
+        row = json.loads(result.stdout)[0]
+        expect(row["configurations"] == 33 and row["test_size"] == 10, f"tune --topo learned from something else: {row}")
+        expect(0 < row["correct"] <= 10 and 1 <= row["loss"] <= row["worst_loss"], f"tune --topo tested nothing: {row}")
+        result = run("explain", "--topo", "24*dgx-a100", "--collective", "allgather", env={**alone, "SCCL_DISPATCH": "learned"})
+        expect("learned by sccl tune" in result.stdout, f"what was learned for clusters does not serve: {result.stdout}")
+    expect_code(run("tune", "--topo", "nothing"), 2, "tune --topo with an unknown host")
+    expect_code(run("tune", "--topo", "dgx-a100", "--devices-per-host", "9"), 2, "tune --topo with more devices than a host has")
+    expect_code(run("tune", "--topo", "dgx-a100", "--hosts", "0"), 2, "tune --topo with no host")
     for wrong in (["tune", "--collectives", "nothing"], ["tune", "--ranks", "1"], ["tune", "-b", "8"], ["tune", "-b", "1M", "-e", "64"]):
         expect_code(run(*wrong), 2, " ".join(wrong))
 

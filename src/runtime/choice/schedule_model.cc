@@ -51,6 +51,7 @@ double processor_us(const compose::Cost& cost, double bytes, double slice_bytes)
 
 ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy)
     : topology_(std::move(topology)),
+      hosts_(std::max(1, static_cast<int>(topology::cluster_of(topology_).hosts.size()))),
       pipeline_(pipeline),
       by_levels_(candidacy == Candidacy::hosts || portfolio::by_levels_alone(topology_)),
       counts_messages_(candidacy == Candidacy::hosts) {}

@@ -48,6 +48,8 @@ class ScheduleModel {
   // Whether candidates besides composites serve, so that a search for more of them makes sense.
   bool takes_more() const { return !by_levels_; }
 
+  int hosts() const { return hosts_; }
+
  private:
   using Candidates = std::vector<portfolio::Candidate>;
   using Composites = std::vector<portfolio::CompositeCandidate>;
@@ -56,6 +58,7 @@ class ScheduleModel {
   std::vector<Ranked> ranking_by_levels(Collective collective, Rank root, double bytes, const std::string& asked);
 
   topology::Topology topology_;
+  int hosts_;
   portfolio::Pipeline pipeline_;
   std::map<std::pair<Collective, Rank>, std::shared_ptr<const Candidates>> candidates_;
   // For large clusters: only composites serve them. flat_ holds the flat forms that were asked for.

@@ -268,6 +268,11 @@ class InitExchange {
   // may have some.
   void share_tuning() {
     const Settings& settings = membership_.settings;
+    std::string why;
+    if (settings.dispatch == Dispatch::learned) {
+      const std::string text = from_rank_0([&] { return learned_text(); });
+      if (auto learned = learned_from_text(text, why)) membership_.tuning.measured.learned = *std::move(learned);
+    }
     const bool first = membership_.rank == 0;
     if (membership_.hosts.are_several()) return;
     const bool has_tuning = records_.front().has_tuning != 0;
@@ -277,17 +282,12 @@ class InitExchange {
                                               ? device_tuning_place(links, membership_.ranks, *membership_.on_device)
                                               : tuning_place(links, membership_.ranks, membership_.reach);
     }
-    std::string why;
     if (has_tuning) {
       const std::string text = from_rank_0([&] {
         return to_text(membership_.tuning.measured.place,
                        load_tuning(*cache_folder(), membership_.tuning.measured.place));
       });
       if (auto table = from_text(text, nullptr, why)) membership_.tuning.measured.table = *std::move(table);
-    }
-    if (settings.dispatch == Dispatch::learned) {
-      const std::string text = from_rank_0([&] { return learned_text(); });
-      if (auto learned = learned_from_text(text, why)) membership_.tuning.measured.learned = *std::move(learned);
     }
   }
 
@@ -315,14 +315,18 @@ class InitExchange {
     return {reinterpret_cast<const char*>(text.data()), text.size()};
   }
 
-  // The choices learned with one process per rank (the usual case) serve every arrangement of ranks.
+  // On named links, what was learned for them; else the choices learned with one process per rank (the usual case)
+  // serve every arrangement of ranks.
   std::string learned_text() const {
     const auto folder = cache_folder();
-    const std::string machine = tuning_place("", membership_.ranks, Reach::through_system).machine;
-    const LearnedDispatcher learned = folder ? load_learned(*folder, machine) : LearnedDispatcher{};
+    const auto& links = membership_.links.topology;
+    const std::string place =
+        links ? learned_place(*links) : tuning_place("", membership_.ranks, Reach::through_system).machine;
+    const LearnedDispatcher learned = folder ? load_learned(*folder, place) : LearnedDispatcher{};
     if (learned.empty())
       log::info(log::Subsystem::tuning,
-                "SCCL_DISPATCH=learned: nothing was learned on this machine: run sccl tune; continuing with the model");
+                "SCCL_DISPATCH=learned: nothing was learned {}: run sccl tune{}; continuing with the model",
+                links ? "for " + place : "on this machine", links ? " --topo" : "");
     return to_text(learned);
   }
 

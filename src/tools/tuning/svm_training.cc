@@ -26,9 +26,9 @@ struct FreeModel {
 };
 using Model = std::unique_ptr<svm_model, FreeModel>;
 
-using Vector = std::array<svm_node, 3>;  // two features and the end
+using Vector = std::array<svm_node, 4>;  // three features and the end
 
-Vector nodes(const Features& x) { return {{{1, x[0]}, {2, x[1]}, {-1, 0}}}; }
+Vector nodes(const Features& x) { return {{{1, x[0]}, {2, x[1]}, {3, x[2]}, {-1, 0}}}; }
 
 // Samples in libsvm's form; their addresses stay valid.
 class Set {
@@ -109,10 +109,10 @@ void take_over(const svm_model& model, const std::vector<runtime::Choice>& choic
 }
 
 void set_scale(const std::vector<Labelled>& samples, LearnedMachine& machine) {
-  machine.lowest = {1e9, 1e9};
-  machine.highest = {-1e9, -1e9};
+  machine.lowest.fill(1e9);
+  machine.highest.fill(-1e9);
   for (const Labelled& sample : samples) {
-    const Features x{std::log2(static_cast<double>(sample.bytes)), std::log2(static_cast<double>(sample.ranks))};
+    const Features x = runtime::logarithms(sample.situation);
     for (std::size_t i = 0; i < x.size(); ++i) {
       machine.lowest[i] = std::min(machine.lowest[i], x[i]);
       machine.highest[i] = std::max(machine.highest[i], x[i]);
@@ -128,32 +128,35 @@ double logarithm_of_loss(const Labelled& sample, int answer) {
 
 }  // namespace
 
-Training train(const std::vector<Labelled>& samples, const std::vector<runtime::Choice>& choices, std::uint32_t seed) {
-  if (samples.empty()) fail(ErrorCode::invalid_argument, "nothing was measured: there is nothing to learn from");
-  svm_set_print_string_function([](const char*) {});
-  Training result;
-  LearnedMachine& machine = result.machine;
-  set_scale(samples, machine);
+Parts divided(const std::vector<Labelled>& samples, std::uint32_t seed) {
   std::map<int, std::vector<const Labelled*>> by_label;
   for (const Labelled& sample : samples) by_label[sample.label].push_back(&sample);
   std::mt19937 random(seed);
-  std::vector<std::pair<Features, int>> training;
-  std::vector<const Labelled*> test;
+  Parts parts;
   for (auto& [label, all] : by_label) {
     std::shuffle(all.begin(), all.end(), random);
     const auto kept = static_cast<std::size_t>(std::lround(kTestShare * static_cast<double>(all.size())));
-    test.insert(test.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept));
-    for (std::size_t i = kept; i < all.size(); ++i)
-      training.emplace_back(machine.scaled(all[i]->bytes, all[i]->ranks), label);
+    for (std::size_t i = 0; i < all.size(); ++i) (i < kept ? parts.test : parts.training).push_back(*all[i]);
   }
-  const Set set(training);
+  return parts;
+}
+
+Training train(const std::vector<Labelled>& training, const std::vector<Labelled>& test,
+               const std::vector<runtime::Choice>& choices) {
+  if (training.empty()) fail(ErrorCode::invalid_argument, "nothing was measured: there is nothing to learn from");
+  svm_set_print_string_function([](const char*) {});
+  Training result;
+  LearnedMachine& machine = result.machine;
+  set_scale(training, machine);
+  std::vector<std::pair<Features, int>> scaled;
+  for (const Labelled& sample : training) scaled.emplace_back(machine.scaled(sample.situation), sample.label);
+  const Set set(scaled);
   const svm_parameter chosen = best_parameters(set);
   const Model model(svm_train(&set.problem(), &chosen));
   take_over(*model, choices, machine);
   double loss = 0;
-  int compared = 0;
-  for (const Labelled* sample : test) {
-    const Features x = machine.scaled(sample->bytes, sample->ranks);
+  for (const Labelled& sample : test) {
+    const Features x = machine.scaled(sample.situation);
     const Vector vector = nodes(x);
     const auto theirs = static_cast<int>(svm_predict(model.get(), vector.data()));
     const runtime::Choice& mine = machine.classes[static_cast<std::size_t>(machine.classify(x))];
@@ -161,12 +164,16 @@ Training train(const std::vector<Labelled>& samples, const std::vector<runtime::
       fail(ErrorCode::internal_error, "the stored machine answers {} where libsvm answers {}: report this", text(mine),
            text(choices[static_cast<std::size_t>(theirs)]));
     ++machine.tested;
-    machine.correct += theirs == sample->label ? 1 : 0;
-    if (!sample->us.contains(theirs)) continue;
-    loss += logarithm_of_loss(*sample, theirs);
-    ++compared;
+    machine.correct += theirs == sample.label ? 1 : 0;
+    if (!sample.us.contains(theirs)) {
+      ++result.impossible;
+      continue;
+    }
+    const double one = logarithm_of_loss(sample, theirs);
+    loss += one;
+    result.worst_loss = std::max(result.worst_loss, std::exp(one));
   }
-  if (compared > 0) result.loss = std::exp(loss / compared);
+  if (const int compared = machine.tested - result.impossible; compared > 0) result.loss = std::exp(loss / compared);
   return result;
 }
 

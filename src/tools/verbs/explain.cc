@@ -91,8 +91,10 @@ class Explanation {
  public:
   explicit Explanation(const Options& options) : options_(options), ranks_(options.ranks) {
     std::string links;
+    std::string learned_for = runtime::tuning_place("", 2, runtime::Reach::through_system).machine;
     if (options.machine.given()) {
       topology::Topology machine = options.machine.machine();
+      learned_for = runtime::learned_place(machine);
       ranks_ = machine.ranks;
       links = topology::to_json(machine).dump();
       schedule_model_.emplace(std::move(machine), portfolio::Pipeline{});
@@ -102,6 +104,8 @@ class Explanation {
     const bool may_prefer = settings_.direct_allowed && !schedule_model_ && ranks_ == 2 &&
                             settings_.protocol == runtime::ProtocolChoice::automatic;
     if (may_prefer && two_processes_prefer_the_system()) reach_ = runtime::Reach::system_preferred;
+    if (const auto folder = cache_folder(); folder && settings_.dispatch == runtime::Dispatch::learned)
+      learned_ = runtime::load_learned(*folder, learned_for);
     if (const auto folder = cache_folder(); folder && settings_.tune != runtime::TuneMode::off)
       measured_ = runtime::load_tuning(*folder, runtime::tuning_place(links, ranks_, reach_));
   }
@@ -118,8 +122,8 @@ class Explanation {
     const runtime::Question question{collective, options_.root, ranks_, runtime::SizeClass::of(bytes)};
     runtime::Settings with_others = settings_;
     with_others.tune = runtime::TuneMode::online;
-    const auto ranked = schedule_model_ ? runtime::rank_on_links(question, with_others, *schedule_model_)
-                                        : runtime::rank_on_host(question, with_others, reach_);
+    const auto ranked = schedule_model_ ? runtime::rank_on_links(question, with_others, *schedule_model_, learned_)
+                                        : runtime::rank_on_host(question, with_others, reach_, learned_);
     Row row{collective, bytes, text(ranked.front().choice), ranked.front().why, ranked.front().predicted_us, 0, "", 0};
     if (ranked.size() > 1) {
       row.second = text(ranked[1].choice);
@@ -147,6 +151,7 @@ class Explanation {
   runtime::Settings settings_;
   std::optional<runtime::ScheduleModel> schedule_model_;
   runtime::TuningTable measured_;
+  runtime::LearnedDispatcher learned_;
 };
 
 void print_table(const std::vector<Row>& rows) {

@@ -1,9 +1,11 @@
-// sccl tune: measures which schedule is fastest for each size and number of ranks, and trains the learned dispatcher.
+// sccl tune: measures, or predicts for clusters, which schedule is fastest for each size and number of ranks, and
+// trains the learned dispatcher.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +22,7 @@
 #include "runtime/choice/tuning/tuning_file.h"
 #include "tools/input/byte_size.h"
 #include "tools/perf/plan.h"
+#include "tools/tuning/cluster_tuning.h"
 #include "tools/tuning/svm_training.h"
 #include "tools/verbs/verbs.h"
 
@@ -36,6 +39,11 @@ struct Options {
   int repeats = 3;
   std::uint32_t seed = 1;
   bool as_json = false;
+  // For clusters; nothing is measured.
+  std::vector<std::string> topologies;
+  std::vector<int> hosts{2, 4, 8, 16, 32, 64, 128, 256};
+  std::vector<int> test_hosts{3, 6, 12, 24, 48, 96, 192};
+  std::vector<int> devices{0};
 };
 
 // Shorter calls are repeated more often, up to kMostTimes as often.
@@ -104,7 +112,10 @@ class Sweep {
         measure(static_cast<std::size_t>(size) / 64 * 64, ranks);
   }
 
-  Training learn() const { return train(samples_, choices_, options_.seed); }
+  Training learn() const {
+    const Parts parts = divided(samples_, options_.seed);
+    return train(parts.training, parts.test, choices_);
+  }
   std::size_t configurations() const { return samples_.size(); }
 
  private:
@@ -129,7 +140,7 @@ class Sweep {
       std::printf("%-15s %2d ranks %10zu bytes: %-24s %10.2f us\n", collective_.name, ranks, bytes,
                   text(best->choice).c_str(), best->least_us);
     std::fflush(stdout);
-    Labelled sample{call_bytes, ranks, label_of(best->choice)};
+    Labelled sample{{call_bytes, 1, ranks}, label_of(best->choice)};
     for (const Contender& one : all) sample.us[label_of(one.choice)] = one.least_us;
     samples_.push_back(std::move(sample));
   }
@@ -182,19 +193,78 @@ int tune_all(const Options& options) {
   return kOk;
 }
 
+// Sizes from -b to -e; those of the test lie between them.
+ClusterSweep sweep_of(const Options& options, const std::string& host, const PerfCollective& collective) {
+  ClusterSweep sweep{host, collective.collective, options.hosts, options.test_hosts, options.devices, {}, {}};
+  const auto most = static_cast<double>(parse_size(options.most));
+  for (auto size = static_cast<double>(parse_size(options.least)); size <= most; size *= options.factor) {
+    sweep.trained_bytes.push_back(static_cast<std::size_t>(size));
+    if (const double between = size * std::sqrt(options.factor); between <= most)
+      sweep.tested_bytes.push_back(static_cast<std::size_t>(between));
+  }
+  return sweep;
+}
+
+int tune_clusters(const Options& options) {
+  const auto folder = cache_folder();
+  if (!folder) fail(ErrorCode::invalid_usage, "there is no place to keep what is learned: set SCCL_CACHE_DIR");
+  nlohmann::json report = nlohmann::json::array();
+  if (!options.as_json)
+    std::printf("%-10s %-15s %8s %7s %10s %22s %13s %14s %14s\n", "hosts of", "collective", "trained", "labels",
+                "test size", "correctly classified", "accuracy (%)", "mean loss (%)", "worst (%)");
+  for (const std::string& host : options.topologies) {
+    runtime::LearnedDispatcher learned;
+    std::string place;
+    for (const std::string& name : options.collectives) {
+      const ClusterSweep sweep = sweep_of(options, host, collective_named(name));
+      const ClusterTraining one = learn_clusters(sweep);
+      const runtime::LearnedMachine& machine = one.training.machine;
+      const double accuracy = machine.tested > 0 ? 100.0 * machine.correct / machine.tested : 0;
+      const double mean = 100 * (one.training.loss - 1);
+      const double worst = 100 * (one.training.worst_loss - 1);
+      report.push_back({{"topology", host},
+                        {"collective", info(sweep.collective).name},
+                        {"configurations", one.configurations},
+                        {"classes", machine.classes.size()},
+                        {"test_size", machine.tested},
+                        {"correct", machine.correct},
+                        {"accuracy", accuracy},
+                        {"loss", one.training.loss},
+                        {"worst_loss", one.training.worst_loss},
+                        {"impossible", one.training.impossible},
+                        {"seconds", one.seconds}});
+      if (!options.as_json)
+        std::printf("%-10s %-15s %8d %7zu %10d %22d %13.1f %14.2f %14.1f\n", host.c_str(), name.c_str(),
+                    one.configurations, machine.classes.size(), machine.tested, machine.correct, accuracy, mean, worst);
+      std::fflush(stdout);
+      learned[sweep.collective] = machine;
+      place = place_of(sweep);
+    }
+    if (!store_learned(*folder, place, learned))
+      fail(ErrorCode::system_error, "{} cannot be written: set SCCL_CACHE_DIR to a folder that can", folder->string());
+  }
+  if (options.as_json)
+    std::puts(report.dump().c_str());
+  else
+    std::printf("kept in %s; used with SCCL_DISPATCH=learned and SCCL_TOPO=HOSTS*PRESET\n", folder->c_str());
+  return kOk;
+}
+
 }  // namespace
 
 int tune(int argc, char** argv) {
   Options options;
-  CLI::App app("Measures schedules over sizes and numbers of ranks on this host and trains the learned dispatcher.",
-               "sccl tune");
+  CLI::App app(
+      "Compares schedules over sizes and numbers of ranks, measured on this host or predicted for clusters, and "
+      "trains the learned dispatcher.",
+      "sccl tune");
   app.add_option("--collectives", options.collectives, "as of sccl perf")->delimiter(',')->capture_default_str();
   app.add_option("-n,--ranks", options.ranks, "numbers of ranks")
       ->delimiter(',')
       ->check(CLI::Range(2, 1024))
       ->capture_default_str();
-  app.add_option("-b", options.least, "smallest size")->capture_default_str();
-  app.add_option("-e", options.most, "largest size")->capture_default_str();
+  auto* least = app.add_option("-b", options.least, "smallest size; 64K with --topo")->capture_default_str();
+  auto* most = app.add_option("-e", options.most, "largest size; 1G with --topo")->capture_default_str();
   app.add_option("-f", options.factor, "factor between sizes")->check(CLI::Range(1.1, 1e6))->capture_default_str();
   app.add_option("-i", options.iterations, "timed calls of a measurement; of short calls up to 20 times as many")
       ->check(CLI::Range(1, 1000000))
@@ -203,9 +273,28 @@ int tune(int argc, char** argv) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "decides which configurations are kept for the test")->capture_default_str();
+  app.add_option("--topo", options.topologies,
+                 "presets of a host: learn for clusters of them, from predicted times; nothing is measured")
+      ->delimiter(',');
+  app.add_option("--hosts", options.hosts, "with --topo: numbers of hosts to learn from")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  app.add_option("--test-hosts", options.test_hosts, "with --topo: numbers of hosts of the test")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  app.add_option("--devices-per-host", options.devices, "with --topo: the first so many devices of each host; 0: all")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
   app.add_flag("--json", options.as_json, "print JSON");
   try {
     app.parse(argc, argv);
+    if (!options.topologies.empty()) {
+      if (least->count() == 0) options.least = "64K";
+      if (most->count() == 0) options.most = "1G";
+    }
     for (const std::string& name : options.collectives) collective_named(name);
     if (parse_size(options.least) < 64 || parse_size(options.most) < parse_size(options.least))
       throw CLI::ValidationError("-b must be 64 at least and not exceed -e");
@@ -213,7 +302,7 @@ int tune(int argc, char** argv) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }
   try {
-    return tune_all(options);
+    return options.topologies.empty() ? tune_all(options) : tune_clusters(options);
   } catch (const Error& error) {
     std::fprintf(stderr, "sccl tune: %s\n", error.what());
     return kBadUsage;

@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kKind = "sccl-learned 1";
+constexpr std::string_view kKind = "sccl-learned 2";
+constexpr std::string_view kFirstKind = "sccl-learned 1";  // without a feature for hosts
 
 json to_json(const Choice& choice) {
   return {{"schedule", choice.planner}, {"form", name_of(choice.form)}, {"protocol", name_of(choice.protocol)}};
@@ -41,16 +42,25 @@ json to_json(const LearnedMachine& machine) {
           {"correct", machine.correct}};
 }
 
+// Two numbers, of the first version: bytes and ranks of one host.
+Features features_from(const json& numbers) {
+  if (numbers.size() == 2) return {numbers.at(0).get<double>(), 0, numbers.at(1).get<double>()};
+  Features result{};
+  if (numbers.size() != result.size()) throw json::other_error::create(502, "a vector of another length", nullptr);
+  for (std::size_t i = 0; i < result.size(); ++i) numbers.at(i).get_to(result[i]);
+  return result;
+}
+
 LearnedMachine machine_from(const json& entry) {
   LearnedMachine machine;
   for (const json& choice : entry.at("classes")) machine.classes.push_back(choice_from(choice));
   entry.at("vectors_by_class").get_to(machine.vectors_by_class);
-  entry.at("vectors").get_to(machine.vectors);
+  for (const json& vector : entry.at("vectors")) machine.vectors.push_back(features_from(vector));
   entry.at("coefficients").get_to(machine.coefficients);
   entry.at("rho").get_to(machine.rho);
   entry.at("gamma").get_to(machine.gamma);
-  entry.at("lowest").get_to(machine.lowest);
-  entry.at("highest").get_to(machine.highest);
+  machine.lowest = features_from(entry.at("lowest"));
+  machine.highest = features_from(entry.at("highest"));
   entry.at("tested").get_to(machine.tested);
   entry.at("correct").get_to(machine.correct);
   return machine;
@@ -74,8 +84,13 @@ bool consistent(const LearnedMachine& machine) {
 
 }  // namespace
 
-Features LearnedMachine::scaled(std::size_t bytes, int ranks) const {
-  Features x{std::log2(static_cast<double>(bytes)), std::log2(static_cast<double>(ranks))};
+Features logarithms(const Situation& situation) {
+  return {std::log2(static_cast<double>(situation.bytes)), std::log2(static_cast<double>(situation.hosts)),
+          std::log2(static_cast<double>(situation.ranks_per_host))};
+}
+
+Features LearnedMachine::scaled(const Situation& situation) const {
+  Features x = logarithms(situation);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double width = highest[i] - lowest[i];
     // A value outside the measured range counts as the nearest end of the range.
@@ -113,8 +128,8 @@ int LearnedMachine::classify(const Features& x) const {
   return static_cast<int>(std::max_element(votes.begin(), votes.end()) - votes.begin());
 }
 
-const Choice& LearnedMachine::choose(std::size_t bytes, int ranks) const {
-  return classes[static_cast<std::size_t>(classify(scaled(bytes, ranks)))];
+const Choice& LearnedMachine::choose(const Situation& situation) const {
+  return classes[static_cast<std::size_t>(classify(scaled(situation)))];
 }
 
 std::string to_text(const LearnedDispatcher& learned) {
@@ -147,9 +162,17 @@ std::filesystem::path learned_path(const std::filesystem::path& folder, const st
   return folder / fmt::format("{:016x}.learned", std::hash<std::string>{}(machine));
 }
 
+std::string learned_place(const topology::Topology& links) {
+  const std::string& name = links.name;
+  const std::size_t star = name.find('*');
+  const std::string hosts = star == std::string::npos ? name : name.substr(star + 1, name.find(':') - star - 1);
+  return "hosts of " + hosts;
+}
+
 LearnedDispatcher load_learned(const std::filesystem::path& folder, const std::string& machine) {
   const std::filesystem::path path = learned_path(folder, machine);
-  const SealedText file = read_sealed(path, kKind);
+  SealedText file = read_sealed(path, kKind);
+  if (file.state == SealedState::damaged) file = read_sealed(path, kFirstKind);
   if (file.state == SealedState::absent) return {};
   std::string why = "it is damaged or of another version";
   if (file.state == SealedState::whole)

@@ -62,6 +62,21 @@ void add_others(std::vector<Ranked>& ranked, const Question& question, const Set
     if (ranked.size() < kMostEntrants) ranked.push_back(std::move(other));
 }
 
+// Moves the learned candidate to the front. False where nothing was learned, a candidate was asked for, or these links
+// have no candidate of the learned name: the predictions then decide.
+bool put_learned_first(std::vector<ScheduleModel::Ranked>& all, const Question& question,
+                       const ScheduleModel& schedule_model, const LearnedDispatcher& learned) {
+  const auto machine = learned.find(question.collective);
+  if (machine == learned.end() || all.front().asked) return false;
+  const int hosts = schedule_model.hosts();
+  const int ranks_per_host = std::max(1, (question.ranks + hosts / 2) / hosts);
+  const Choice& choice = machine->second.choose({question.size.typical_bytes(), hosts, ranks_per_host});
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == choice.planner; });
+  if (found == all.end()) return false;
+  std::rotate(all.begin(), found, found + 1);
+  return true;
+}
+
 }  // namespace
 
 std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach,
@@ -73,7 +88,7 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
       {choose(shape, settings, reach), 0, asked ? "asked for by SCCL_ALGO" : "thresholds measured on the host"});
   const auto machine = learned.find(question.collective);
   if (!asked && settings.protocol == ProtocolChoice::automatic && machine != learned.end()) {
-    const Choice& choice = machine->second.choose(question.size.typical_bytes(), question.ranks);
+    const Choice& choice = machine->second.choose({question.size.typical_bytes(), 1, question.ranks});
     const planners::Planner* planner = planners::find(choice.planner);
     const bool possible = planner != nullptr &&
                           (choice.form == Form::slots || (reach != Reach::none && planner->family == Family::star)) &&
@@ -106,17 +121,24 @@ void keep_same_sums(std::vector<Ranked>& ranked, const Question& question, PlanC
   std::erase_if(ranked, [&](const Ranked& one) { return order(one.choice) != wanted; });
 }
 
-std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, ScheduleModel& schedule_model) {
+std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, ScheduleModel& schedule_model,
+                                  const LearnedDispatcher& learned) {
   const std::size_t bytes = question.size.typical_bytes();
   const bool ll = settings.protocol == ProtocolChoice::ll ||
                   (settings.protocol == ProtocolChoice::automatic && bytes <= kAutomaticLlBytes);
   std::vector<Ranked> ranked;
-  for (const ScheduleModel::Ranked& one : schedule_model.ranking(question.collective, question.root, bytes, settings)) {
+  auto all = schedule_model.ranking(question.collective, question.root, bytes, settings);
+  const bool by_learning = put_learned_first(all, question, schedule_model, learned);
+  for (const ScheduleModel::Ranked& one : all) {
     if (ranked.size() == kMostEntrants) break;
     // If the first schedule was asked for, only schedules that were asked for are compared.
     if (!ranked.empty() && ranked.front().why.starts_with("asked") && !one.asked) break;
     const Choice choice{one.name, Form::slots, ll ? ProtocolChoice::ll : ProtocolChoice::simple, settings.chunk_bytes};
-    ranked.push_back({choice, one.predicted_us, one.asked ? "asked for by SCCL_ALGO" : "predicted fastest"});
+    const bool first = ranked.empty();
+    ranked.push_back({choice, one.predicted_us,
+                      one.asked              ? "asked for by SCCL_ALGO"
+                      : first && by_learning ? "learned by sccl tune"
+                                             : "predicted fastest"});
   }
   return ranked;
 }

@@ -35,8 +35,10 @@ inline constexpr std::size_t kMostEntrants = 5;
 std::vector<Ranked> rank_on_host(const Question& question, const Settings& settings, Reach reach,
                                  const LearnedDispatcher& learned = {});
 
-// On links that the user has named: in the simulator's order.
-std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, ScheduleModel& schedule_model);
+// On links that the user has named: the learned choice, if these links have a candidate of that name, then the others
+// in the simulator's order.
+std::vector<Ranked> rank_on_links(const Question& question, const Settings& settings, ScheduleModel& schedule_model,
+                                  const LearnedDispatcher& learned = {});
 
 // On devices. The first is the result of choose_on_device; the others follow as in rank_on_host.
 std::vector<Ranked> rank_on_device(const Question& question, const Settings& settings, DeviceReach reach);

@@ -144,8 +144,9 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key, Vendor
 }
 
 std::vector<Ranked> Chooser::ranking(const Question& question, const Settings& settings) {
-  return schedule_model_ ? rank_on_links(question, settings, *schedule_model_)
-                         : rank_on_host(question, settings, membership_.reach, membership_.tuning.measured.learned);
+  const LearnedDispatcher& learned = membership_.tuning.measured.learned;
+  return schedule_model_ ? rank_on_links(question, settings, *schedule_model_, learned)
+                         : rank_on_host(question, settings, membership_.reach, learned);
 }
 
 void Chooser::serve_wish(Entry& entry, const CallWish& wish, const char* why, Vendor vendor) {
