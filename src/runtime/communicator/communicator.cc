@@ -99,8 +99,8 @@ void Communicator::make_parts(Membership membership) {
   parts_.profiler = ProfilerPlugin::open({made.identity.number, options_.name, made.rank, made.ranks, hosts});
   parts_.vendor = VendorBackend::of(made);
   if (made.on_device)
-    parts_.on_device = std::make_unique<DeviceExecutor>(*parts_.membership, stop_,
-                                                        [this](const Error& error) { record_failure(error); });
+    parts_.on_device = std::make_unique<DeviceExecutor>(
+        *parts_.membership, stop_, [this](const Error& error) { record_failure(error); }, parts_.vendor.get());
   else
     parts_.on_host = std::make_unique<Executor>(made, stop_, parts_.vendor.get());
   parts_.control_all_gather = std::make_unique<ControlAllGather>(made.control, stop_.abort);

@@ -25,6 +25,8 @@ namespace {
 
 // Between two looks at a stream of the program.
 constexpr std::chrono::microseconds kStreamPause{20};
+// Between two looks at an agreement.
+constexpr std::chrono::microseconds kAgreementPause{200};
 
 // Steps one executor; a failure is published to the peers before it is passed on.
 template <typename Action>
@@ -365,15 +367,55 @@ void prepare(Workload& work) {
   if (!work.waits.empty()) device.prepare(work.waits, work.wait_stream);
 }
 
+// The first call that wants the vendor's library waits until the ranks have agreed on it: as its peers' threads may be
+// this one, all of this thread's communicators agree at the same time. What is captured cannot wait for that, and is
+// served as usual.
+class VendorAgreement {
+ public:
+  void add(Communicator& communicator, const CollectiveRequest& request, const CallOptions* options) {
+    const VendorChoice& vendor = communicator.on_device()->chooser().vendor();
+    if (vendor.backend() == nullptr) return;
+    const gpu::Device& device = *communicator.options().accelerator;
+    if (vendor.is_due(request, wish_of(options)) &&
+        gpu::capture_of(*device.driver, static_cast<gpu::Stream>(request.stream)).id == 0)
+      guarded(communicator, [&] { vendor.backend()->begin_agreement(); });
+    if (vendor.is_asked(request.collective, wish_of(options)) ||
+        vendor.backend()->state() == VendorBackend::State::agreeing)
+      wanted_.push_back({&communicator, &request, options});
+  }
+  // Throws RefusedByAll for a call that cannot have it and must.
+  void wait() {
+    for (const Wanted& one : wanted_) {
+      const VendorChoice& vendor = one.communicator->on_device()->chooser().vendor();
+      guarded(*one.communicator, [&] {
+        while (!vendor.backend()->decided()) std::this_thread::sleep_for(kAgreementPause);
+        vendor.check(std::string(info(one.request->collective).call_name), one.options);
+      });
+    }
+  }
+
+ private:
+  struct Wanted {
+    Communicator* communicator;
+    const CollectiveRequest* request;
+    const CallOptions* options;
+  };
+  std::vector<Wanted> wanted_;
+};
+
 // Throws before anything is enqueued if a buffer is wrong. If a communicator fails later, the other communicators'
 // kernels are still enqueued, and the first error is returned.
 std::optional<Error> launch_all(const std::vector<Workload*>& all) {
+  VendorAgreement agreement;
   for (const Workload* work : all) {
+    for (std::size_t i = 0; i < work->collectives.size(); ++i)
+      agreement.add(*work->communicator, work->collectives[i], work->options_of(i));
     const DeviceExecutor& device = *work->communicator->on_device();
     for (const CollectiveRequest& request : work->collectives) device.check(request);
     device.check(work->transfers);
     for (const PutRequest& put : work->puts) device.check(put);
   }
+  agreement.wait();
   std::optional<Error> first;
   const auto attempt = [&](Workload& work, const auto& action) {
     try {
@@ -400,7 +442,10 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   // before another rank's first call, and wait for it.
   for (bool any = true; any;) {
     any = false;
-    for (Workload* work : all) attempt(*work, [&] { any = work->communicator->on_device()->launch_next() || any; });
+    VendorGroup group;
+    for (Workload* work : all)
+      attempt(*work, [&] { any = work->communicator->on_device()->launch_next(group) || any; });
+    attempt(*all.front(), [&] { group.close(); });
     for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->finish_launch(); });
   }
   for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->side_stream().join(); });
@@ -411,6 +456,9 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   DeviceExecutor& device = *communicator.on_device();
   const NoCancellation uncancelled;
   device.check(request);
+  VendorAgreement agreement;
+  agreement.add(communicator, request, nullptr);
+  agreement.wait();
   std::optional<ProfiledWork> profiled;
   if (communicator.profiler() != nullptr) begin_profiled(profiled, communicator, {&request, 1}, {}, request.stream);
   guarded(communicator, [&] {

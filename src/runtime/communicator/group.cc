@@ -189,7 +189,7 @@ void name_planner(std::string& algorithm, bool named_links) {
 bool can_serve(Communicator& communicator, const CollectiveRequest& request, const std::string& algorithm) {
   if (communicator.on_host() != nullptr)
     return communicator.on_host()->chooser().can_serve(algorithm, request.collective, request.root);
-  return communicator.on_device()->can_serve(algorithm, request.collective, request.root);
+  return communicator.on_device()->chooser().can_serve(algorithm, request.collective, request.root);
 }
 
 void settle_algorithm(Communicator& communicator, const CollectiveRequest& request, CallOptions& options) {

@@ -20,11 +20,6 @@ MappedBuffers::Scope mapped_scope(const Membership& membership) {
           }};
 }
 
-// The wish of a call with options; null where it asks for nothing.
-const CallWish* wish_of(const CallOptions* options) {
-  return options != nullptr && !options->wish.empty() ? &options->wish : nullptr;
-}
-
 // Cold: few calls are measured.
 [[gnu::cold]] void measure_arrival(ArrivalMeter& arrivals, EagerCalls& eager, const CallSignature& call) {
   const std::size_t bytes = call.count * size_bytes(call.type);
@@ -77,8 +72,7 @@ void Executor::begin(const CollectiveRequest& request, const CallOptions* option
   measure_arrival(arrival_.meter, arrival_.eager, current_.signature);
   if (trace_) trace_begin(*trace_, signature(), options == nullptr ? 0 : options->tag);
 
-  if (chooser_.vendor().choice().is_due(current_.signature, request, wish_of(options)))
-    return chooser_.vendor().decide({request, options});
+  if (chooser_.vendor().choice().is_due(request, wish_of(options))) return chooser_.vendor().decide({request, options});
   begin_chosen(request, options);
 }
 
@@ -86,7 +80,8 @@ void Executor::begin_chosen(const CollectiveRequest& request, const CallOptions*
   // What is asked for goes before buffers in place.
   const CallWish* const wish = wish_of(options);
   if (chooser_.vendor().choice().is_asked(request.collective, wish)) {
-    chooser_.vendor().choice().check(current_.signature, options);
+    chooser_.vendor().choice().check(
+        fmt::format("{} as call {}", current_.signature.text(), current_.signature.sequence), options);
     return serve(request, Chooser::Buffers::any, wish);
   }
   if (wish == nullptr && arrival_.eager.serve(request, current_.signature.sequence)) {

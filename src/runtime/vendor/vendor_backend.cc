@@ -92,6 +92,13 @@ ncclResult_t enqueue_scaled(const VendorFunctions& functions, ncclComm_t communi
   return result != ncclSuccess ? result : destroyed;
 }
 
+// Not those that have destroyed their communicator, as they may when their calls have ended.
+bool is_lost(const PeerHealth& health, Rank rank) {
+  return health.is_gone(rank) && health.presence(rank) != Presence::destroyed;
+}
+
+}  // namespace
+
 VendorAnswer answer_of(const VendorFunctions& functions, ncclComm_t communicator, ncclResult_t code) {
   if (code == ncclSuccess) return {};
   const char* const text = functions.last_error(communicator);
@@ -100,7 +107,12 @@ VendorAnswer answer_of(const VendorFunctions& functions, ncclComm_t communicator
                             text == nullptr || *text == '\0' ? "" : ": ", text == nullptr ? "" : text)};
 }
 
-}  // namespace
+ErrorCode error_code_of(ncclResult_t code) {
+  const int value = static_cast<int>(code);
+  const bool known =
+      value >= static_cast<int>(ErrorCode::device_error) && value <= static_cast<int>(ErrorCode::remote_error);
+  return known ? static_cast<ErrorCode>(value) : ErrorCode::internal_error;
+}
 
 Deadline vendor_deadline() {
   const std::chrono::milliseconds limit = vendor_time_limit();
@@ -308,6 +320,30 @@ std::function<VendorAnswer()> VendorBackend::call(const CollectiveRequest& reque
                      scaled ? enqueue_scaled(functions, made->communicator, request)
                             : enqueue(functions, made->communicator, request, to_nccl(request.reduction.op)));
   };
+}
+
+void VendorBackend::tell_of_peers(const std::string& call) const {
+  const PeerHealth health = membership_.control.health();
+  health.check_all_faults();
+  for (Rank rank = 0; rank < membership_.ranks; ++rank)
+    if (rank != membership_.rank && is_lost(health, rank)) health.fail_departed(rank, health.presence(rank), call);
+}
+
+void VendorBackend::check_later_errors(Running running) const {
+  if (state() != State::ready || made_->ended.load()) return;
+  const PeerHealth health = membership_.control.health();
+  const std::string call = "a call in the vendor's library";
+  if (running == Running::yes) health.check_all_faults();
+  for (Rank rank = 0; running == Running::yes && rank < membership_.ranks; ++rank)
+    if (rank != membership_.rank && is_lost(health, rank)) health.fail_departed(rank, health.presence(rank), call);
+  ncclResult_t found = ncclSuccess;
+  const VendorFunctions& functions = made_->library->functions();
+  const ncclResult_t asked = functions.async_error(made_->communicator, &found);
+  const ncclResult_t code = asked != ncclSuccess ? asked : found;
+  if (code == ncclSuccess || code == ncclInProgress || made_->ended.load()) return;
+  tell_of_peers(call);
+  fail(error_code_of(code), "rank {}: a call failed in {}: {}: set SCCL_VENDOR=never to do without that library",
+       membership_.rank, made_->library->text(), answer_of(functions, made_->communicator, code).text);
 }
 
 void VendorBackend::abort() noexcept {

@@ -43,6 +43,11 @@ struct VendorAnswer {
   std::string text;  // ncclGetLastError where it failed
 };
 
+// `communicator` may be null.
+VendorAnswer answer_of(const VendorFunctions& functions, ncclComm_t communicator, ncclResult_t code);
+// Codes of our own errors; anything else is internal to the library.
+ErrorCode error_code_of(ncclResult_t code);
+
 class VendorBackend {
  public:
   // Null where calls of this communicator never want the library, the same on all ranks; one line says why where
@@ -68,6 +73,14 @@ class VendorBackend {
   std::function<VendorAnswer()> call(const CollectiveRequest& request) const;
   // On which functions may run that may hang; one at a time.
   VendorThread& thread() { return thread_; }
+
+  // The library's error may be the echo of what happened at a peer: throws what we know of peers that have failed or
+  // are gone. `call`: its text.
+  void tell_of_peers(const std::string& call) const;
+  // On devices. Throws the error that the library met after a call had returned; while one of its calls runs there, the
+  // error of a peer that has failed, or has ended in the middle of it, too.
+  enum class Running : std::uint8_t { no, yes };
+  void check_later_errors(Running running) const;
 
   // For any thread, in any state. Running functions end soon, if the library lets them.
   void abort() noexcept;

@@ -10,14 +10,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLetGo{2000};
 
-// Codes of our own errors; anything else is internal to the library.
-ErrorCode code_of(ncclResult_t code) {
-  const int value = static_cast<int>(code);
-  const bool known =
-      value >= static_cast<int>(ErrorCode::device_error) && value <= static_cast<int>(ErrorCode::remote_error);
-  return known ? static_cast<ErrorCode>(value) : ErrorCode::internal_error;
-}
-
 }  // namespace
 
 void VendorCalls::decide(const Wanted& wanted) {
@@ -53,16 +45,6 @@ void VendorCalls::run() {
   phase_ = Phase::runs;
 }
 
-// The library's error may be the echo of what happened at a peer, of which we know more.
-void VendorCalls::tell_of_peers() const {
-  const PeerHealth health = membership_.control.health();
-  health.check_all_faults();
-  for (Rank rank = 0; rank < membership_.ranks; ++rank)
-    if (rank != membership_.rank && health.is_gone(rank))
-      health.fail_departed(rank, health.presence(rank),
-                           fmt::format("{} as call {}", signature_.text(), signature_.sequence));
-}
-
 Progress VendorCalls::step() {
   if (phase_ == Phase::gathers) {
     if (!all_have_come()) return Progress::idle;
@@ -78,8 +60,8 @@ Progress VendorCalls::step() {
   }
   phase_ = Phase::none;
   if (answer_->code == ncclSuccess) return Progress::done;
-  tell_of_peers();
-  fail(code_of(answer_->code),
+  backend_->tell_of_peers(fmt::format("{} as call {}", signature_.text(), signature_.sequence));
+  fail(error_code_of(answer_->code),
        "rank {}: {} as call {} failed in {}: {}: set SCCL_VENDOR=never to do without that library", membership_.rank,
        signature_.text(), signature_.sequence, backend_->library().text(), answer_->text);
 }

@@ -52,7 +52,6 @@ class VendorCalls {
 
   bool all_have_come() const;
   void run();
-  void tell_of_peers() const;
 
   const Membership& membership_;
   VendorBackend* const backend_;

@@ -1,11 +1,6 @@
 #include "runtime/vendor/vendor_choice.h"
 
 namespace sccl::runtime {
-namespace {
-
-const Choice kVendorChoice{std::string(kVendorAlgorithm), Form::slots, ProtocolChoice::simple, 0};
-
-}  // namespace
 
 bool VendorChoice::is_asked(Collective collective, const CallWish* wish) const {
   if (backend_ == nullptr) return false;
@@ -20,10 +15,11 @@ bool VendorChoice::may_measure(const TuningKey& key, const CallWish* wish) const
          settings.protocol == ProtocolChoice::automatic && settings.chunk_bytes == 0 && may_change_sums(key);
 }
 
-bool VendorChoice::wants(const CallSignature& call, const CollectiveRequest& request, const CallWish* wish) const {
+bool VendorChoice::wants(const CollectiveRequest& request, const CallWish* wish) const {
   if (wish == nullptr) wish = membership_.wish_of(request);
-  if (is_asked(call.collective, wish)) return true;
-  const TuningKey key = key_of(call, request.count * size_bytes(request.type));
+  if (is_asked(request.collective, wish)) return true;
+  const TuningKey key =
+      key_of(request.collective, request.root, request.type, request.count * size_bytes(request.type));
   const TuneMode tune = membership_.settings.tune;
   if (tune == TuneMode::off || !may_measure(key, wish)) return false;
   if (tune == TuneMode::online) return true;
@@ -34,24 +30,24 @@ bool VendorChoice::wants(const CallSignature& call, const CollectiveRequest& req
 
 void VendorChoice::add_to(std::vector<Ranked>& ranked, const TuningKey& key, const CallWish* wish) const {
   if (is_asked(key.collective, wish)) {
-    ranked.assign(1, {kVendorChoice, 0, "asked for"});
+    ranked.assign(1, {vendors_choice(), 0, "asked for"});
     return;
   }
   if (membership_.settings.tune != TuneMode::online || !may_measure(key, wish)) return;
   if (ranked.size() == kMostEntrants) ranked.pop_back();
-  ranked.push_back({kVendorChoice, 0, "the vendor's library"});
+  ranked.push_back({vendors_choice(), 0, "the vendor's library"});
 }
 
-void VendorChoice::check(const CallSignature& call, const CallOptions* options) const {
+void VendorChoice::check(const std::string& call, const CallOptions* options) const {
   if (backend_ == nullptr) return;
   const VendorBackend::State state = backend_->state();
   const bool must = options != nullptr && options->must && options->wish.algorithm == kVendorAlgorithm;
   if (state != VendorBackend::State::refused && !(must && state == VendorBackend::State::left_out)) return;
   throw RefusedByAll(
       ErrorCode::invalid_usage,
-      fmt::format("rank {}: {} as call {} wants the vendor's library, which no rank uses: {}: correct SCCL_VENDOR, or "
+      fmt::format("rank {}: {} wants the vendor's library, which no rank uses: {}: correct SCCL_VENDOR, or "
                   "set it to never; calls that do not name the algorithm {} go on",
-                  membership_.rank, call.text(), call.sequence, backend_->why_not(), kVendorAlgorithm));
+                  membership_.rank, call, backend_->why_not(), kVendorAlgorithm));
 }
 
 }  // namespace sccl::runtime

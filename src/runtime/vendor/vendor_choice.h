@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/error.h"
-#include "runtime/call/signature.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/tuning/ranking.h"
 #include "runtime/choice/tuning/tuning_file.h"
@@ -18,6 +17,12 @@ class RefusedByAll : public Error {
   using Error::Error;
 };
 
+// The wish of a call with options; null where it asks for nothing.
+inline const CallWish* wish_of(const CallOptions* options) {
+  return options != nullptr && !options->wish.empty() ? &options->wish : nullptr;
+}
+
+inline Choice vendors_choice() { return {std::string(kVendorAlgorithm), Form::slots, ProtocolChoice::simple, 0}; }
 inline bool is_vendor(const Choice& choice) { return choice.planner == kVendorAlgorithm; }
 
 class VendorChoice {
@@ -25,12 +30,13 @@ class VendorChoice {
   // Both must outlive this object; `backend` may be null: then nothing is ever wanted.
   VendorChoice(const Membership& membership, VendorBackend* backend) : membership_(membership), backend_(backend) {}
 
-  bool exists() const { return backend_ != nullptr; }
+  // Null: there is no such library.
+  VendorBackend* backend() const { return backend_; }
   // SCCL_ALGO or the call names it.
   bool is_asked(Collective collective, const CallWish* wish) const;
   // The ranks have not agreed yet, and must before this call's choice.
-  bool is_due(const CallSignature& call, const CollectiveRequest& request, const CallWish* wish) const {
-    return backend_ != nullptr && backend_->state() == VendorBackend::State::untried && wants(call, request, wish);
+  bool is_due(const CollectiveRequest& request, const CallWish* wish) const {
+    return backend_ != nullptr && backend_->state() == VendorBackend::State::untried && wants(request, wish);
   }
   // Whether calls may ask for it: once the ranks have left it out, they may not.
   bool may_serve() const { return backend_ != nullptr && backend_->state() != VendorBackend::State::left_out; }
@@ -48,10 +54,11 @@ class VendorChoice {
   }
 
   // Throws RefusedByAll where the library was asked for by a path and cannot be used, and where a call must have it.
-  void check(const CallSignature& call, const CallOptions* options) const;
+  // `call`: its text.
+  void check(const std::string& call, const CallOptions* options) const;
 
  private:
-  bool wants(const CallSignature& call, const CollectiveRequest& request, const CallWish* wish) const;
+  bool wants(const CollectiveRequest& request, const CallWish* wish) const;
   bool may_measure(const TuningKey& key, const CallWish* wish) const;
 
   const Membership& membership_;

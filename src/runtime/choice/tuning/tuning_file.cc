@@ -60,9 +60,9 @@ std::pair<TuningKey, TunedChoice> entry_from(const json& entry) {
 
 }  // namespace
 
-TuningKey key_of(const CallSignature& call, std::size_t bytes) {
-  const bool order_matters = info(call.collective).reduces && info(call.type).floating;
-  return {call.collective, call.root, SizeClass::of(bytes), !order_matters};
+TuningKey key_of(Collective collective, Rank root, DataType type, std::size_t bytes) {
+  const CollectiveInfo& about = info(collective);
+  return {collective, about.rooted ? root : 0, SizeClass::of(bytes), !(about.reduces && info(type).floating)};
 }
 
 TuningPlace tuning_place(const std::string& links, int ranks, Reach reach) {

@@ -12,7 +12,6 @@
 #include <string>
 
 #include "base/types.h"
-#include "runtime/call/signature.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/tuning/size_class.h"
 
@@ -28,7 +27,8 @@ struct TuningKey {
   auto operator<=>(const TuningKey&) const = default;
 };
 
-TuningKey key_of(const CallSignature& call, std::size_t bytes);
+// Of a call whose `count` elements have so many bytes.
+TuningKey key_of(Collective collective, Rank root, DataType type, std::size_t bytes);
 
 struct TunedChoice {
   Choice choice;

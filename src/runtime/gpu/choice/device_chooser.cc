@@ -18,11 +18,12 @@ std::size_t bytes_of(const CollectiveRequest& request) { return request.count * 
 
 }  // namespace
 
-DeviceChooser::DeviceChooser(Membership& membership)
+DeviceChooser::DeviceChooser(Membership& membership, VendorBackend* vendor)
     : membership_(membership),
+      vendor_(membership, vendor),
       plans_(membership.rank, membership.ranks, nullptr, PlanCache::Composites::expanded),
       schedule_model_(schedule_model_of(membership)),
-      tuner_(membership, plans_, schedule_model_.get()) {}
+      tuner_(membership, plans_, schedule_model_.get(), vendor_) {}
 
 DeviceReach DeviceChooser::reach() const {
   return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole};
@@ -33,13 +34,17 @@ const Plan& DeviceChooser::plan(const CollectiveRequest& request, const Choice& 
 }
 
 Choice DeviceChooser::choose(const CollectiveRequest& request, const Windows& windows, gpu::Stream stream) {
+  if (is_vendors(request)) return vendors_choice();
   // Calls in place are one pass, and a wish is granted as it is: other forms need not be tried.
   if (windows || wish_of(request) != nullptr) return usual_choice(request, windows);
   // Only exploration needs to know.
   const bool captured = membership_.settings.tune == TuneMode::online &&
                         gpu::capture_of(*membership_.on_device->device.driver, stream).id != 0;
-  return tuner_.choose(request, bytes_of(request), usual_choice(request, windows),
-                       captured ? DeviceTuner::Captured::yes : DeviceTuner::Captured::no);
+  const Choice usual = usual_choice(request, windows);
+  const Choice tuned = tuner_.choose(request, bytes_of(request), usual,
+                                     captured ? DeviceTuner::Captured::yes : DeviceTuner::Captured::no);
+  // Calls of one size have types that the library does not take.
+  return is_vendor(tuned) && !vendor_.serves(request.collective, request.type) ? usual : tuned;
 }
 
 Choice DeviceChooser::usual_choice(const CollectiveRequest& request, const Windows& windows) {

@@ -14,17 +14,24 @@
 #include "runtime/gpu/choice/device_tuner.h"
 #include "runtime/gpu/resources/symmetric_windows.h"
 #include "runtime/membership/membership.h"
+#include "runtime/vendor/vendor_choice.h"
 
 namespace sccl::runtime {
 
 class DeviceChooser {
  public:
-  // The membership has a device and must outlive this object.
-  explicit DeviceChooser(Membership& membership);
+  // The membership has a device. Both must outlive this object; `vendor` may be null.
+  DeviceChooser(Membership& membership, VendorBackend* vendor);
 
   // For a kernel on `stream`. `windows`: the windows in which both buffers lie.
   using Windows = std::optional<SymmetricWindows::Pair>;
   Choice choose(const CollectiveRequest& request, const Windows& windows, gpu::Stream stream);
+  const VendorChoice& vendor() const { return vendor_; }
+  // The vendor's library is asked for, and serves the call.
+  bool is_vendors(const CollectiveRequest& request) const {
+    return vendor_.is_asked(request.collective, wish_of(request)) && vendor_.serves(request.collective, request.type);
+  }
+
   // For a call that streams order.
   Choice choose_for_stream(const CollectiveRequest& request);
   // The choice's plan. Plans live as long as this object.
@@ -34,6 +41,7 @@ class DeviceChooser {
   void set_wish(const CallWish* own) { own_ = own; }
   // Whether there is a schedule by that algorithm.
   bool can_serve(const std::string& algorithm, Collective collective, Rank root) {
+    if (algorithm == kVendorAlgorithm) return vendor_.may_serve();
     return asked_.can_serve(algorithm, collective, root, membership_.ranks, membership_.settings,
                             schedule_model_.get());
   }
@@ -50,6 +58,7 @@ class DeviceChooser {
   }
 
   Membership& membership_;
+  const VendorChoice vendor_;
   PlanCache plans_;
   std::unique_ptr<ScheduleModel> schedule_model_;  // null unless the user has named the links
   // By collective, root, size class, and whether the buffers lie in windows.

@@ -26,11 +26,13 @@ ExplorationTurn exploration_turn(std::uint64_t call, int entrants) {
   return {0, call % kPeriod == kPeriod / 2};
 }
 
-DeviceTuner::DeviceTuner(Membership& membership, PlanCache& plans, ScheduleModel* schedule_model)
+DeviceTuner::DeviceTuner(Membership& membership, PlanCache& plans, ScheduleModel* schedule_model,
+                         const VendorChoice& vendor)
     : membership_(membership),
       driver_(*membership.on_device->device.driver),
       plans_(plans),
-      schedule_model_(schedule_model) {}
+      schedule_model_(schedule_model),
+      vendor_(vendor) {}
 
 DeviceTuner::~DeviceTuner() {
   try {
@@ -53,10 +55,8 @@ Choice DeviceTuner::choose(const CollectiveRequest& request, std::size_t bytes, 
   const bool anything =
       mode == TuneMode::online || (mode == TuneMode::load && !membership_.tuning.measured.table.empty());
   if (!anything || membership_.ranks < 2 || bytes == 0) return usual;
-  const CollectiveInfo& about = info(request.collective);
-  const bool any_order = !(about.reduces && info(request.type).floating);
-  Entry& entry =
-      entry_of({request.collective, about.rooted ? request.root : 0, SizeClass::of(bytes), any_order}, usual);
+  Entry& entry = entry_of(key_of(request.collective, request.root, request.type, bytes), usual,
+                          vendor_.serves(request.collective, request.type));
   if (entry.measured_before) return entry.entrants.front().choice;
   if (captured == Captured::yes || entry.entrants.size() < 2) return usual;
   const ExplorationTurn turn = exploration_turn(++entry.calls, static_cast<int>(entry.entrants.size()));
@@ -68,7 +68,7 @@ DeviceReach DeviceTuner::reach() const {
   return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole};
 }
 
-DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& usual) {
+DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& usual, bool vendor_serves) {
   std::unique_ptr<Entry>& known = entries_[key];
   if (known) return *known;
   auto entry = std::make_unique<Entry>();
@@ -76,20 +76,22 @@ DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& us
   const Question question{key.collective, key.root, membership_.ranks, key.size};
   const Settings& settings = membership_.settings;
   entry->entrants.push_back({usual, 0, "usual"});
-  if (!take_measured(*entry, question) && settings.tune == TuneMode::online && driver_.event_elapsed != nullptr) {
+  if (!take_measured(*entry, question, vendor_serves) && settings.tune == TuneMode::online &&
+      driver_.event_elapsed != nullptr) {
     const auto others = schedule_model_ != nullptr ? rank_on_device_links(question, settings, *schedule_model_, reach())
                                                    : rank_on_device(question, settings, reach());
     for (const Ranked& other : others)
       if (other.choice != usual && entry->entrants.size() < kMostEntrants) entry->entrants.push_back(other);
     if (!key.any_order && settings.sum_order == SumOrder::fixed)
       keep_same_sums(entry->entrants, question, plans_, schedule_model_);
+    if (vendor_serves) vendor_.add_to(entry->entrants, key, nullptr);
   }
   entry->samples.resize(entry->entrants.size());
   return *(known = std::move(entry));
 }
 
 // A choice from the cache serves only if this communicator could have made it itself.
-bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
+bool DeviceTuner::take_measured(Entry& entry, const Question& question, bool vendor_serves) {
   const Settings& settings = membership_.settings;
   const auto found = membership_.tuning.measured.table.find(entry.key);
   if (found == membership_.tuning.measured.table.end() || !settings.algorithm(entry.key.collective).empty() ||
@@ -98,10 +100,11 @@ bool DeviceTuner::take_measured(Entry& entry, const Question& question) {
   const Choice& choice = found->second.choice;
   if ((choice.form == Form::direct && !reach().direct) || (choice.protocol == ProtocolChoice::ll128 && !reach().lines))
     return false;
+  if (is_vendor(choice) && (!vendor_serves || !vendor_.may_change_sums(entry.key))) return false;
   try {
     std::vector<Ranked> both{entry.entrants.front(), {choice, found->second.us, "measured before"}};
-    plans_.find(question.collective, question.root, choice, schedule_model_);
-    if (!entry.key.any_order && settings.sum_order == SumOrder::fixed)
+    if (!is_vendor(choice)) plans_.find(question.collective, question.root, choice, schedule_model_);
+    if (!is_vendor(choice) && !entry.key.any_order && settings.sum_order == SumOrder::fixed)
       keep_same_sums(both, question, plans_, schedule_model_);
     if (both.size() < 2) return false;
   } catch (const Error& error) {

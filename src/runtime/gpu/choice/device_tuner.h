@@ -30,6 +30,7 @@
 #include "runtime/choice/tuning/ranking.h"
 #include "runtime/choice/tuning/tuning_file.h"
 #include "runtime/membership/membership.h"
+#include "runtime/vendor/vendor_choice.h"
 
 namespace sccl::runtime {
 
@@ -45,7 +46,7 @@ ExplorationTurn exploration_turn(std::uint64_t call, int entrants);
 class DeviceTuner {
  public:
   // All must outlive this object.
-  DeviceTuner(Membership& membership, PlanCache& plans, ScheduleModel* schedule_model);
+  DeviceTuner(Membership& membership, PlanCache& plans, ScheduleModel* schedule_model, const VendorChoice& vendor);
   // Rank 0 stores what was measured. No kernel is in flight any more.
   ~DeviceTuner();
   DeviceTuner(const DeviceTuner&) = delete;
@@ -86,8 +87,8 @@ class DeviceTuner {
   };
 
   DeviceReach reach() const;
-  Entry& entry_of(const TuningKey& key, const Choice& usual);
-  bool take_measured(Entry& entry, const Question& question);
+  Entry& entry_of(const TuningKey& key, const Choice& usual, bool vendor_serves);
+  bool take_measured(Entry& entry, const Question& question, bool vendor_serves);
   void arm(Entry& entry, int entrant);
   void read_clocks();
   void tell(std::uint64_t trial, std::uint64_t ns);
@@ -98,6 +99,7 @@ class DeviceTuner {
   const gpu::Driver& driver_;
   PlanCache& plans_;
   ScheduleModel* schedule_model_;
+  const VendorChoice& vendor_;
   std::map<TuningKey, std::unique_ptr<Entry>> entries_;
   std::array<Clock, 16> clocks_{};
   Clock* armed_ = nullptr;  // for the call that was chosen last

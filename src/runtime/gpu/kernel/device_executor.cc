@@ -45,15 +45,28 @@ void apply(const CallOptions& options, PreparedCall& prepared, CallsInFlight& in
   };
 }
 
+// The library's own kernels serve the call, on the caller's stream.
+void prepare_by_vendor(PreparedCall& prepared, VendorBackend& vendor, CollectiveRequest request) {
+  request.stream = prepared.stream;
+  prepared.collective = true;
+  prepared.by_vendor = [&vendor, request](VendorGroup& group) {
+    group.open(vendor.library());
+    const VendorAnswer answer = vendor.call(request)();
+    if (answer.code == ncclSuccess) return;
+    fail(error_code_of(answer.code), "{} failed in {}: {}: set SCCL_VENDOR=never to do without that library",
+         info(request.collective).call_name, vendor.library().text(), answer.text);
+  };
+}
+
 }  // namespace
 
 DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
-                               std::function<void(const Error&)> on_failure)
+                               std::function<void(const Error&)> on_failure, VendorBackend* vendor)
     : membership_(membership),
       resources_(std::make_shared<DeviceResources>(*membership.on_device, membership.rank)),
       watch_(membership, *resources_, stop, std::move(on_failure)),
       withdrawal_(membership, watch_),
-      chooser_(membership),
+      chooser_(membership, vendor),
       launcher_(membership, resources_, watch_, withdrawal_, chooser_.tuner()),
       side_stream_(membership.on_device->device),
       prepared_(*membership.on_device->device.driver),
@@ -67,7 +80,11 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
   if (devices.streams) streams_.emplace(membership_, *resources_, withdrawal_, prepared_);
   resources_->kernels().load_all(devices.streams ? DeviceKernels::Moves::yes : DeviceKernels::Moves::no);
   watch_.loss().watch(launcher_.order().event());
-  thread_.start(DeviceWatch::kPeriod, [this] { return watch_.turn(); });
+  const auto check_vendor = [this, vendor] {
+    using Running = VendorBackend::Running;
+    if (vendor != nullptr) vendor->check_later_errors(launcher_.vendor_runs() ? Running::yes : Running::no);
+  };
+  thread_.start(DeviceWatch::kPeriod, [this, check_vendor] { return watch_.turn(check_vendor); });
   DeviceGate::of(devices.device).add(this, [this] { return watch_.in_flight().idle() || watch_.loss().known(); });
 }
 
@@ -102,8 +119,9 @@ void DeviceExecutor::prepare(const CollectiveRequest& request, const CallOptions
   const CallOptions none;
   const CallOptions& options = given == nullptr ? none : *given;
   const WishScope wished(chooser_, options);
-  streams_ && streams_->serve(request, stream) ? prepare_in_stream(request, stream, options)
-                                               : prepare_in_kernel(request, stream, options);
+  streams_ && !chooser_.is_vendors(request) && streams_->serve(request, stream)
+      ? prepare_in_stream(request, stream, options)
+      : prepare_in_kernel(request, stream, options);
   if (given != nullptr) apply(options, prepared_.last(), watch_.in_flight(), *device.driver);
 }
 
@@ -123,6 +141,12 @@ void DeviceExecutor::prepare_in_kernel(const CollectiveRequest& request, gpu::St
   const Choice choice = chooser_.choose(request, windows, stream);
   const DeviceChooser::Windows used = choice.form == Form::direct ? windows : std::nullopt;
   records_.enter(request, used, options.digest());
+  if (is_vendor(choice)) {
+    prepare_by_vendor(prepared_.add(stream), *chooser_.vendor().backend(), request);
+    prepared_.last().clock = chooser_.tuner().take_clock();
+    if (CollectiveRecords::logs_choices()) records_.log_choice(choice, chooser_.vendor().backend()->library().text());
+    return;
+  }
   const Plan& plan = chooser_.plan(request, choice);
   if (used) withdrawal_.lend_buffers();
   PreparedCall& prepared = prepared_.add(stream);
@@ -171,17 +195,17 @@ void DeviceExecutor::prepare(std::span<const SignalWait> waits, StreamHandle han
   streams_ && streams_->serve_wait(stream) ? streams_->prepare(merged, stream) : one_sided_.prepare(merged, stream);
 }
 
-bool DeviceExecutor::launch_next() {
+bool DeviceExecutor::launch_next(VendorGroup& group) {
   PreparedCall* const next = prepared_.take();
   if (next == nullptr) return false;
   const gpu::Current current(membership_.on_device->device);
-  launcher_.launch(*next);
+  launcher_.launch(*next, group);
   return true;
 }
 
 void DeviceExecutor::launch_all() {
   try {
-    while (launch_next()) finish_launch();
+    for (VendorGroup group; launch_next(group); finish_launch()) group.close();
   } catch (...) {
     drop_prepared();
     throw;

@@ -28,8 +28,9 @@ namespace sccl::runtime {
 class DeviceExecutor {
  public:
   // `membership` has a device. `membership`, `stop` and the objects that `on_failure` refers to must outlive this
-  // object. The watching thread calls `on_failure`, once, when a call cannot end.
-  DeviceExecutor(Membership& membership, const StopFlags& stop, std::function<void(const Error&)> on_failure);
+  // object. The watching thread calls `on_failure`, once, when a call cannot end. `vendor` may be null.
+  DeviceExecutor(Membership& membership, const StopFlags& stop, std::function<void(const Error&)> on_failure,
+                 VendorBackend* vendor = nullptr);
   // Returns when the device has finished its work, or has been told to stop.
   ~DeviceExecutor();
   DeviceExecutor(const DeviceExecutor&) = delete;
@@ -53,15 +54,13 @@ class DeviceExecutor {
   // Launches the first prepared call; false if there is none. finish_launch() enqueues the event that other streams
   // wait for. Call finish_launch() when the kernels that this kernel waits for have been launched: in a hardware queue,
   // the event may hold up everything behind it.
-  bool launch_next();
-  void finish_launch() { launcher_.order().finish_launch(); }
+  // Calls of the vendor's library go into `group`, which is closed before finish_launch().
+  bool launch_next(VendorGroup& group);
+  void finish_launch() { launcher_.finish(); }
   // Launches all prepared calls. Afterwards none stays prepared, also if launch_all() throws.
   void launch_all();
   void drop_prepared() noexcept;
-  // See DeviceChooser.
-  bool can_serve(const std::string& algorithm, Collective collective, Rank root) {
-    return chooser_.can_serve(algorithm, collective, root);
-  }
+  DeviceChooser& chooser() { return chooser_; }
   // Throws invalid_usage where the driver does not tell when a kernel has been launched.
   void check_launch_events() const;
   // Between prepare() and launching: see LaunchPace::keep.
@@ -76,7 +75,10 @@ class DeviceExecutor {
   SideStream& side_stream() { return side_stream_; }
 
   // Takes this rank's buffers back: see BufferWithdrawal. May be called by any thread, more than once.
-  void withdraw() noexcept { withdrawal_.withdraw(); }
+  void withdraw() noexcept {
+    if (chooser_.vendor().backend() != nullptr) chooser_.vendor().backend()->abort();
+    withdrawal_.withdraw();
+  }
 
   // Waits for the calls in flight, then ends the thread that watches them: afterwards nobody reports a failure. May be
   // called before the destructor, which does the same.

@@ -1,5 +1,7 @@
 #include "runtime/gpu/launch/device_launcher.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace sccl::runtime {
@@ -8,7 +10,8 @@ using device::u64;
 
 DeviceLauncher::DeviceLauncher(Membership& membership, const HeldResources& resources, DeviceWatch& watch,
                                const BufferWithdrawal& withdrawal, DeviceTuner& tuner)
-    : driver_(*membership.on_device->device.driver),
+    : device_(membership.on_device->device),
+      driver_(*membership.on_device->device.driver),
       gate_(DeviceGate::of(membership.on_device->device)),
       watch_(watch),
       tuner_(tuner),
@@ -17,9 +20,41 @@ DeviceLauncher::DeviceLauncher(Membership& membership, const HeldResources& reso
       order_(*resources, watch, sequence_, pace_.shares_queues() ? HardwareQueues::shared : HardwareQueues::own),
       graphs_(resources) {}
 
-void DeviceLauncher::launch(PreparedCall& call) {
-  call.in_stream ? launch_in_stream(call) : launch_kernel(call);
+void DeviceLauncher::launch(PreparedCall& call, VendorGroup& group) {
+  if (call.by_vendor)
+    launch_by_vendor(call, group);
+  else
+    call.in_stream ? launch_in_stream(call) : launch_kernel(call);
   if (call.collective) pace_.count_collective();
+}
+
+void DeviceLauncher::launch_by_vendor(PreparedCall& call, VendorGroup& group) {
+  order_.order_after_last(call.stream, call.capture);
+  tuner_.before_launch(call.clock, call.stream);
+  call.by_vendor(group);
+  with_vendor_ = &call;
+}
+
+bool DeviceLauncher::vendor_runs() const {
+  if (!by_vendor_.load(std::memory_order_acquire)) return false;  // pairs with finish()
+  const gpu::Current current(device_);
+  const gpu::RelaxedCapture relaxed(driver_);
+  return driver_.event_query(order_.event()) == gpu::kNotReady;
+}
+
+void DeviceLauncher::finish() {
+  PreparedCall* const call = std::exchange(with_vendor_, nullptr);
+  const bool by_vendor = call != nullptr && call->capture.id == 0;
+  if (call != nullptr) {
+    tuner_.after_launch(call->clock, call->stream);
+    // Nothing tells when the library's kernels have begun: the event comes at their end.
+    if (call->launched != nullptr)
+      driver_.check(driver_.event_record(call->launched, call->stream),
+                    "recording the event of config.launchCompletionEvent");
+    order_.enqueued(call->stream, call->capture, LaunchOrder::Numbers::none);
+  }
+  order_.finish_launch();
+  by_vendor_.store(by_vendor, std::memory_order_release);  // pairs with vendor_runs()
 }
 
 void DeviceLauncher::launch_kernel(PreparedCall& call) {

@@ -2,6 +2,8 @@
 // nothing is freed on the device.
 #pragma once
 
+#include <atomic>
+
 #include "platform/gpu/device.h"
 #include "runtime/gpu/choice/device_tuner.h"
 #include "runtime/gpu/launch/graph_hold.h"
@@ -23,8 +25,14 @@ class DeviceLauncher {
                  const BufferWithdrawal& withdrawal, DeviceTuner& tuner);
 
   // Waits for nothing on the device. Throws the driver's error, or an error if a peer has withdrawn its buffers; then
-  // the call was not launched, and its number is taken back. The device must be current.
-  void launch(PreparedCall& call);
+  // the call was not launched, and its number is taken back. The device must be current. `group`: closed before
+  // finish().
+  void launch(PreparedCall& call, VendorGroup& group);
+  // The kernels that the last call waits for have been launched, too (LaunchOrder::finish_launch).
+  void finish();
+
+  // Whether the last call is one of the vendor's library and still runs. For any thread.
+  bool vendor_runs() const;
 
   KernelSequence& sequence() { return sequence_; }
   LaunchOrder& order() { return order_; }
@@ -33,10 +41,12 @@ class DeviceLauncher {
   bool was_captured() const { return graphs_.holds(); }
 
  private:
+  void launch_by_vendor(PreparedCall& call, VendorGroup& group);
   void launch_kernel(PreparedCall& call);
   void launch_in_stream(PreparedCall& call);
   gpu::Status enqueue(PreparedCall& call);
 
+  const gpu::Device& device_;
   const gpu::Driver& driver_;
   DeviceGate& gate_;
   DeviceWatch& watch_;
@@ -45,6 +55,8 @@ class DeviceLauncher {
   LaunchPace pace_;
   LaunchOrder order_;
   GraphHold graphs_;
+  std::atomic<bool> by_vendor_{false};  // the event of order_ stands behind a call of the vendor's; pairs with finish()
+  PreparedCall* with_vendor_ = nullptr;  // the last call, until finish(): its kernels come when the group is closed
 };
 
 }  // namespace sccl::runtime

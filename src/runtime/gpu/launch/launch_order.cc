@@ -14,12 +14,13 @@ LaunchOrder::LaunchOrder(DeviceResources& resources, const DeviceWatch& watch, c
       last_(resources.membership().device),
       last_captured_(resources.membership().device) {}
 
-void LaunchOrder::enqueued(gpu::Stream stream, const gpu::CaptureState& capture) {
+void LaunchOrder::enqueued(gpu::Stream stream, const gpu::CaptureState& capture, Numbers numbers) {
   Last& last = last_of(capture);
   last.stream = stream;
   last.capture = capture.id;
   last.recorded = false;
   last.pending = true;
+  last.numbers = numbers;
 }
 
 // A recorded event stands in its hardware queue until the kernel has ended. If another kernel of this process, for
@@ -27,7 +28,8 @@ void LaunchOrder::enqueued(gpu::Stream stream, const gpu::CaptureState& capture)
 // another stream.
 void LaunchOrder::finish_launch() {
   if (last_captured_.pending) record(last_captured_);
-  if (last_.pending && queues_ == HardwareQueues::own) record(last_);
+  // Without a number nobody could tell later whether the event is still needed.
+  if (last_.pending && (queues_ == HardwareQueues::own || last_.numbers == Numbers::none)) record(last_);
 }
 
 void LaunchOrder::drop_pending() noexcept {
@@ -37,7 +39,7 @@ void LaunchOrder::drop_pending() noexcept {
 
 void LaunchOrder::record(Last& last) {
   last.pending = false;
-  const bool is_late = &last == &last_ && queues_ == HardwareQueues::shared;
+  const bool is_late = &last == &last_ && queues_ == HardwareQueues::shared && last.numbers == Numbers::numbered;
   if (is_late && resources_.has_finished(sequence_.last_enqueued())) return;
   const gpu::Device& device = resources_.membership().device;
   const gpu::Current current(device);

@@ -3,6 +3,8 @@
 // and kernels detect if it does not (kernels/gpu/ticket.h).
 #pragma once
 
+#include <cstdint>
+
 #include "platform/gpu/device.h"
 #include "runtime/gpu/launch/device_event.h"
 #include "runtime/gpu/launch/kernel_sequence.h"
@@ -22,8 +24,10 @@ class LaunchOrder {
 
   // Orders the next work on the stream after the last call.
   void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
+  // numbered: by KernelSequence, so that the end of the call is known.
+  enum class Numbers : std::uint8_t { numbered, none };
   // A call was enqueued.
-  void enqueued(gpu::Stream stream, const gpu::CaptureState& capture);
+  void enqueued(gpu::Stream stream, const gpu::CaptureState& capture, Numbers numbers = Numbers::numbered);
   // The kernels that the last call waits for have been launched, too. Until then, nothing must stand behind the call in
   // its hardware queue.
   void finish_launch();
@@ -42,6 +46,7 @@ class LaunchOrder {
     unsigned long long capture = 0;  // the call's capture; 0: none
     bool recorded = false;
     bool pending = false;  // the call is enqueued, the event not recorded
+    Numbers numbers = Numbers::numbered;
   };
   Last& last_of(const gpu::CaptureState& capture) { return capture.id == 0 ? last_ : last_captured_; }
   void record(Last& last);

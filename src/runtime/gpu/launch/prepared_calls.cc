@@ -10,6 +10,7 @@ PreparedCall& PreparedCalls::add(gpu::Stream stream) {
   call.capture = gpu::capture_of(driver_, stream);
   call.collective = false;
   call.in_stream = nullptr;
+  call.by_vendor = nullptr;
   call.sequence = 0;
   call.upload = {};
   call.clock = nullptr;

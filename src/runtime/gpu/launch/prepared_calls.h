@@ -9,6 +9,7 @@
 #include "kernels/gpu/arguments.h"
 #include "platform/gpu/device.h"
 #include "runtime/gpu/choice/device_tuner.h"
+#include "runtime/vendor/vendor_group.h"
 
 namespace sccl::runtime {
 
@@ -32,6 +33,10 @@ struct PreparedCall {
   // Set for a call that its stream orders; then the members below are unused. Enqueues the call, given its sequence
   // number (0 inside a capture).
   std::function<void(device::u64)> in_stream;
+
+  // Set for a call of the vendor's library, in the same way: gives the call to the library, whose kernels have no
+  // number here.
+  std::function<void(VendorGroup&)> by_vendor;
 
   device::u64 sequence = 0;  // 0: captured
   KernelShape kernel;

@@ -29,7 +29,7 @@ void DeviceWatch::check() const {
   if (failure_) throw Error(*failure_);
 }
 
-std::chrono::milliseconds DeviceWatch::turn() {
+std::chrono::milliseconds DeviceWatch::turn(const std::function<void()>& check) {
   watching_here = this;
   bool failed = false;
   {
@@ -38,6 +38,7 @@ std::chrono::milliseconds DeviceWatch::turn() {
   }
   if (failed) return in_flight_.streams() != nullptr && in_flight_.streams()->release() ? kReleasePeriod : kPeriod;
   try {
+    check();
     look();
   } catch (const Error& error) {
     report(error);

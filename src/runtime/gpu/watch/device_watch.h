@@ -28,7 +28,8 @@ class DeviceWatch {
   DeviceWatch& operator=(const DeviceWatch&) = delete;
 
   // One look at everything in flight, by one thread. Returns the pause before the next turn.
-  std::chrono::milliseconds turn();
+  // `check`: throws what else has failed.
+  std::chrono::milliseconds turn(const std::function<void()>& check);
   static constexpr std::chrono::milliseconds kPeriod{10};
 
   // From any thread.

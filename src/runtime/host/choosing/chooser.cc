@@ -90,7 +90,7 @@ const Chooser::Served& Chooser::begin(const CallSignature& call, std::size_t byt
 }
 
 Chooser::Entry& Chooser::entry_of(const CallSignature& call, std::size_t bytes, Buffers buffers) {
-  const TuningKey key = key_of(call, bytes);
+  const TuningKey key = key_of(call.collective, call.root, call.type, bytes);
   const bool mapped = buffers == Buffers::mapped;
   const Vendor vendor = !mapped && vendor_->exist() && vendor_->choice().serves(call.collective, call.type)
                             ? Vendor::serves
@@ -106,7 +106,7 @@ Chooser::Entry& Chooser::entry_of(const CallSignature& call, std::size_t bytes, 
 
 // Settled from the beginning; in a map of their own, so that calls without a wish look nothing more up.
 Chooser::Entry& Chooser::entry_with(const CallSignature& call, std::size_t bytes, const CallWish& wish) {
-  const TuningKey key = key_of(call, bytes);
+  const TuningKey key = key_of(call.collective, call.root, call.type, bytes);
   const bool serves = vendor_->choice().serves(call.collective, call.type);
   auto& entry = wished_[{packed(key) | (serves ? kVendorBit : 0), wish}];
   if (!entry) {
