@@ -1,41 +1,59 @@
 #!/usr/bin/env bash
-# Ranks that come late, with SCCL_ARRIVAL=FORM and without, in the same processes; prints a table in Markdown.
-# Usage: bench/arrival/run.sh [BUILD_DIR [RANKS [FORM [PATTERN...]]]]
-#        (default build/release, 8, eager, none one=20 half=20 mif=10 mif=20 mif=50)
+# Ranks that come late, with forms of SCCL_ARRIVAL and without, in the same processes; prints tables in Markdown.
+# Usage: bench/arrival/run.sh [--build DIR] [--ranks N] [--forms LIST] [--collectives LIST] [--patterns LIST] [--sizes LIST]
+#                             [--mpi LIST] [--lines DIR] [--svg FILE]
+#        (build/release, 8, eager,leader,chain,bound, allreduce, none,one=20,mif=10,mif=20,mif=50, 1 KiB to 16 MiB, no MPI)
+# --mpi openmpi,mpich: the same calls by MPI, beside "never" in the same processes (scripts/setup.sh --bench).
+# --lines DIR: keeps what was measured, for report.py.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=${1:-$root/build/release}
-ranks=${2:-8}
-form=${3:-eager}
-patterns=("${@:4}")
-[ ${#patterns[@]} -gt 0 ] || patterns=(none one=20 half=20 mif=10 mif=20 mif=50)
+build=$root/build/release ranks=8 forms=eager,leader,chain,bound collectives=allreduce patterns=none,one=20,mif=10,mif=20,mif=50
+sizes=1024,8192,65536,524288,4194304,16777216 mpis='' lines='' svg=''
+while [ $# -gt 0 ]; do
+  [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
+  case $1 in
+    --build) build=$2 ;;
+    --ranks) ranks=$2 ;;
+    --forms) forms=$2 ;;
+    --collectives) collectives=$2 ;;
+    --patterns) patterns=$2 ;;
+    --sizes) sizes=$2 ;;
+    --mpi) mpis=$2 ;;
+    --lines) lines=$2 ;;
+    --svg) svg=$2 ;;
+    *) echo "unknown: $1" >&2; exit 2 ;;
+  esac
+  shift 2
+done
 source "$root/bench/program.sh"
 library=$(library_of "$build")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-make_program "$library" "$root/bench/arrival/arrival_bench.cc" "$work/bench"
-for pattern in "${patterns[@]}"; do
-  for collective in allreduce reduce reducescatter; do
-    case "$collective $pattern" in reduce\ mif* | reducescatter\ mif* | reduce\ half* | reducescatter\ half*) continue ;; esac
-    timeout 300 "$work/bench" "$collective" "$ranks" "$pattern" "$form" 1024 8192 65536 524288 4194304 >> "$work/lines"
+[ "$lines" ] || lines=$work/lines
+mkdir -p "$lines"
+source=$root/bench/arrival/arrival_bench.cc
+make_program "$library" "$source" "$work/bench"
+# each FILE COMMAND...: all collectives and patterns.
+each() {
+  local file=$1
+  shift
+  : >"$file"
+  for pattern in ${patterns//,/ }; do
+    for collective in ${collectives//,/ }; do
+      "$@" "$collective" "$ranks" "$pattern" "$chosen" ${sizes//,/ } >>"$file"
+    done
   done
+}
+chosen=$forms
+[ "$forms" = none ] || each "$lines/forms.json" "$work/bench"
+chosen=mpi
+for mpi in ${mpis//,/ }; do
+  command -v "mpicxx.$mpi" >/dev/null || { echo "$mpi is not installed: scripts/setup.sh --bench" >&2; continue; }
+  "mpicxx.$mpi" -std=c++20 -O2 -DARRIVAL_MPI -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$root/include" "$source" \
+    -o "$work/bench.$mpi" -L"$work" -l:libnccl.so.2 -Wl,-rpath,"$work"
+  start=(mpiexec.mpich -bind-to none -n "$ranks")
+  [ "$mpi" = mpich ] || start=(mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n "$ranks")
+  once() { : >"$work/shared"; ARRIVAL_SHARED=$work/shared "${start[@]}" "$work/bench.$mpi" "$@"; }
+  each "$lines/$mpi.json" once
 done
-python3 - "$work/lines" <<'PYTHON'
-import json
-import math
-import sys
-
-lines = [json.loads(line) for line in open(sys.argv[1])]
-print("| collective | late | bytes | one message, us | tail without, us | with | ratio (quartiles) | in call without, us | with |")
-print("|---|---|---|---|---|---|---|---|---|")
-for one in lines:
-    late = one["pattern"] if not one["pattern"].startswith("none") else "nobody"
-    low, high = one["quartiles"]
-    print(f"| {one['collective']} | {late} | {one['bytes']} | {one['message_us']:.1f} | {one['never_tail_us']:.0f} | "
-          f"{one['tail_us']:.0f} | {one['tail_ratio']:.2f} ({low:.2f} to {high:.2f}) | {one['never_in_call_us']:.0f} | "
-          f"{one['in_call_us']:.0f} |")
-print()
-for pattern in dict.fromkeys(one["pattern"] for one in lines):
-    logs = [math.log(one["tail_ratio"]) for one in lines if one["pattern"] == pattern]
-    print(f"Geometric mean of the ratios, {pattern}: {math.exp(sum(logs) / len(logs)):.2f}")
-PYTHON
+python3 "$root/bench/arrival/report.py" ${svg:+--svg "$svg"} "$lines"/*.json

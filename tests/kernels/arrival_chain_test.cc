@@ -160,3 +160,33 @@ TEST_CASE("threads of a chain may come at any time, call after call", "[chain]")
   threads_may_come_at_any_time<LongChain>();
   threads_may_come_at_any_time<ShortChain>();
 }
+
+TEST_CASE("a chain adds floats in the order of arrival", "[chain]") {
+  std::mt19937 random(Catch::rngSeed());
+  INFO("seed " << Catch::rngSeed());
+  constexpr int kRanks = 5;
+  World<LongChain> world(kRanks);
+  std::vector<std::vector<float>> inputs(kRanks, std::vector<float>(kElements));
+  std::vector<float> output(kElements);
+  for (auto& input : inputs)
+    for (float& element : input) element = std::uniform_real_distribution<float>(-1, 1)(random);
+  std::vector<int> order = in_order(kRanks);
+  for (int times = 0; times < 20; ++times) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const int rank : order) {
+      ArrivalCall call = world.call(rank);
+      call.type = DataType::float32;
+      call.input = inputs[static_cast<std::size_t>(rank)].data();
+      call.wanted.output = output.data();
+      if (rank != 0) call.wanted.end = 0;
+      world.of(rank).begin(call);
+      world.run(rank);
+    }
+    REQUIRE(world.run_all());
+    for (std::size_t at = 0; at < kElements; ++at) {
+      float sum = inputs[static_cast<std::size_t>(order[0])][at];
+      for (std::size_t place = 1; place < kRanks; ++place) sum += inputs[static_cast<std::size_t>(order[place])][at];
+      REQUIRE(output[at] == sum);
+    }
+  }
+}

@@ -14,7 +14,7 @@ constexpr int kCountShift = 2;
 // A rank that has met others at so many slices waits for one of them before it tries more.
 constexpr std::size_t kMostMet = 8;
 // Sleepers are told of so many results at a time.
-constexpr std::uint64_t kResultsOfNews = 16;
+constexpr std::uint64_t kResultsOfNews = 4;
 
 }  // namespace
 

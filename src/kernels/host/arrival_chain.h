@@ -22,7 +22,7 @@
 // may write while others still copy the result of use u. Use u + 2 writes there again: then all ranks have contributed
 // to use u + 1, and a rank does that after it has copied the result of use u. Slots bound the memory: slice i lies in
 // slot i mod slots, and a rank is never a whole round ahead of what it has copied. tests/models/arrival_chain.pml
-// proves this.
+// proves this; schedule/proof/roles.h has the chain as a schedule.
 //
 // The order of additions is the order in which ranks come to a slice: sums of floats may round differently from run to
 // run. All ranks get the same bits, as each result is made once.

@@ -15,7 +15,7 @@
 // written while a leader reads it, and ranks that want nothing of a result may leave when their data are there. A
 // result is overwritten when all ranks have contributed to that slice of the next call; a rank that wants the result
 // has copied it by then. tests/models/arrival_leader.pml proves
-// this.
+// this; schedule/proof/roles.h has the leader as a schedule.
 //
 // The order of additions is that of arrival: sums of floats may round differently from run to run. All ranks get the
 // same bits, as each result is made once.

@@ -39,19 +39,22 @@ void ArrivalReduction::take(std::size_t slice, const std::byte* result) const {
   const Range part{std::max(whole.begin, wanted.begin), std::min(whole.end, wanted.end)};
   if (part.empty()) return;
   copy(result + bytes_of(part.begin - whole.begin),
-       static_cast<std::byte*>(wanted.output) + bytes_of(part.begin - wanted.begin), part.size());
+       static_cast<std::byte*>(wanted.output) + bytes_of(part.begin - wanted.begin), part.size(),
+       is_streamed() ? 1 : 0);
 }
 
-void ArrivalReduction::copy(const std::byte* from, std::byte* to, std::size_t elements) const {
+void ArrivalReduction::copy(const std::byte* from, std::byte* to, std::size_t elements, std::uint32_t streamed) const {
   const Operand operands[] = {{from, 0}};
   void* const destinations[] = {to};
-  reduce_copy({call_.type, call_.kernel, operands, 1, false, 1, destinations, 1, elements});
+  reduce_copy({call_.type, call_.kernel, operands, 1, false, 1, destinations, 1, elements, streamed});
 }
 
 void ArrivalReduction::reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements,
                               Part part) {
+  constexpr std::uint32_t kSecond = 2;
   reduce_copy({call_.type, call_.kernel, operands.data(), static_cast<int>(operands.size()), false,
-               part == Part::last ? call_.divisor : 1, to.data(), static_cast<int>(to.size()), elements});
+               part == Part::last ? call_.divisor : 1, to.data(), static_cast<int>(to.size()), elements,
+               is_streamed() ? kSecond : 0});
   additions_ += operands.size() - 1;
 }
 

@@ -23,12 +23,15 @@ struct ArrivalCall {
   std::uint32_t divisor = 1;       // see ReduceCopy
   // Whether other ranks want what this rank wants, too.
   enum class Readers : std::uint8_t { all, only_this };
+  // Whether this rank's output is stored past the caches (ReduceCopy::streamed).
+  enum class Stores : std::uint8_t { cached, past_caches };
   // The part of the result that this rank wants: elements [begin, end).
   struct Wanted {
     void* output = nullptr;
     std::size_t begin = 0;
     std::size_t end = 0;
     Readers readers = Readers::all;
+    Stores stores = Stores::cached;
   };
   Wanted wanted;
 };
@@ -83,15 +86,19 @@ class ArrivalReduction {
   std::byte* output_of(std::size_t slice) const;
   // Copies what this rank wants of a slice, whose result begins at `result`.
   void take(std::size_t slice, const std::byte* result) const;
-  void copy(const std::byte* from, std::byte* to, std::size_t elements) const;
+  void copy(const std::byte* from, std::byte* to, std::size_t elements) const { copy(from, to, elements, 0); }
   enum class Part : std::uint8_t { partial, last };
-  // `last`: the sum is the result, so that the divisor of the call applies.
+  // `last`: the sum is the result, so that the divisor of the call applies. Shared memory is stored to first, this
+  // rank's output second.
   void reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements, Part part);
 
   void tell(int rank) { news_.rank = rank; }
   void count_end() { ++ended_slices_; }
 
  private:
+  void copy(const std::byte* from, std::byte* to, std::size_t elements, std::uint32_t streamed) const;
+  bool is_streamed() const { return call_.wanted.stores == ArrivalCall::Stores::past_caches; }
+
   ArrivalCall call_;
   std::size_t element_bytes_ = 1;
   std::size_t slices_ = 0;

@@ -6,7 +6,7 @@ namespace sccl::runtime {
 
 EagerCalls::EagerCalls(const Membership& membership)
     : membership_(membership),
-      reduction_(EagerReduction::of(membership.settings.arrival, membership.layout, membership.peers, membership.rank)),
+      reduction_(EagerReduction::of(membership.settings, membership.layout, membership.peers, membership.rank)),
       gate_(reduction_ && membership.settings.arrival == ArrivalForm::automatic
                 ? std::make_unique<ArrivalGate>(membership)
                 : nullptr) {

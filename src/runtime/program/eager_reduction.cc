@@ -66,19 +66,21 @@ std::size_t elements_of(const CollectiveRequest& request, int ranks) {
 
 }  // namespace
 
-std::unique_ptr<EagerReduction> EagerReduction::of(ArrivalForm form, const MemoryLayout& layout,
+std::unique_ptr<EagerReduction> EagerReduction::of(const Settings& settings, const MemoryLayout& layout,
                                                    const std::vector<Peer>& peers, Rank rank) {
-  if (form == ArrivalForm::never || layout.arrival_bytes() == 0) return nullptr;
-  return std::make_unique<EagerReduction>(form, layout, peers, rank);
+  if (settings.arrival == ArrivalForm::never || layout.arrival_bytes() == 0) return nullptr;
+  return std::make_unique<EagerReduction>(settings, layout, peers, rank);
 }
 
-EagerReduction::EagerReduction(ArrivalForm form, const MemoryLayout& layout, const std::vector<Peer>& peers, Rank rank)
-    : form_(form == ArrivalForm::automatic ? ArrivalForm::eager : form),
+EagerReduction::EagerReduction(const Settings& settings, const MemoryLayout& layout, const std::vector<Peer>& peers,
+                               Rank rank)
+    : form_(settings.arrival == ArrivalForm::automatic ? ArrivalForm::eager : settings.arrival),
       reduction_(reduction_of(form_, layout, peers, rank)),
       rank_(rank),
       ranks_(static_cast<int>(peers.size())),
       // A chain's slots are used again and again.
-      most_bytes_(form_ == ArrivalForm::chain ? std::numeric_limits<std::size_t>::max() : layout.arrival_bytes()) {}
+      most_bytes_(form_ == ArrivalForm::chain ? std::numeric_limits<std::size_t>::max() : layout.arrival_bytes()),
+      stream_bytes_(settings.stream_bytes) {}
 
 std::string_view EagerReduction::name() const {
   return form_ == ArrivalForm::chain ? "arrival chain" : form_ == ArrivalForm::leader ? "arrival leader" : "eager tree";
@@ -103,10 +105,18 @@ kernels::ArrivalCall::Wanted EagerReduction::wanted(const CollectiveRequest& req
   using Readers = kernels::ArrivalCall::Readers;
   if (request.collective == Collective::reducescatter) {
     const std::size_t begin = static_cast<std::size_t>(rank_) * request.count;
-    return {request.recv, begin, begin + request.count, Readers::only_this};
+    return {request.recv, begin, begin + request.count, Readers::only_this, stores(request)};
   }
-  if (request.collective == Collective::allreduce) return {request.recv, 0, request.count, Readers::all};
-  return {request.recv, 0, rank_ == request.root ? request.count : 0, Readers::only_this};
+  if (request.collective == Collective::allreduce)
+    return {request.recv, 0, request.count, Readers::all, stores(request)};
+  return {request.recv, 0, rank_ == request.root ? request.count : 0, Readers::only_this, stores(request)};
+}
+
+// As the usual schedules: where the buffers of all ranks together do not stay in the caches anyway.
+kernels::ArrivalCall::Stores EagerReduction::stores(const CollectiveRequest& request) const {
+  const std::size_t results = request.collective == Collective::reduce ? 1 : static_cast<std::size_t>(ranks_);
+  const bool is_long = results * request.count * size_bytes(request.type) >= stream_bytes_;
+  return is_long ? kernels::ArrivalCall::Stores::past_caches : kernels::ArrivalCall::Stores::cached;
 }
 
 }  // namespace sccl::runtime

@@ -17,9 +17,9 @@ namespace sccl::runtime {
 class EagerReduction {
  public:
   // Null if no form is asked for, or the layout has no memory for one.
-  static std::unique_ptr<EagerReduction> of(ArrivalForm form, const MemoryLayout& layout,
+  static std::unique_ptr<EagerReduction> of(const Settings& settings, const MemoryLayout& layout,
                                             const std::vector<Peer>& peers, Rank rank);
-  EagerReduction(ArrivalForm form, const MemoryLayout& layout, const std::vector<Peer>& peers, Rank rank);
+  EagerReduction(const Settings& settings, const MemoryLayout& layout, const std::vector<Peer>& peers, Rank rank);
 
   // For users and traces.
   std::string_view name() const;
@@ -36,12 +36,14 @@ class EagerReduction {
 
  private:
   kernels::ArrivalCall::Wanted wanted(const CollectiveRequest& request) const;
+  kernels::ArrivalCall::Stores stores(const CollectiveRequest& request) const;
 
   ArrivalForm form_;  // of which `automatic` names none
   std::unique_ptr<kernels::ArrivalReduction> reduction_;
   Rank rank_;
   int ranks_;
   std::size_t most_bytes_;
+  std::size_t stream_bytes_;
 };
 
 }  // namespace sccl::runtime
