@@ -56,7 +56,8 @@ class NetRank {
     ++world.written;
     while (world.written < world.ranks) std::this_thread::yield();
     addresses->set_all(world.blobs);
-    NetTransport::Setup setup{{net_, addresses, nonce, {}}, rank, &layout_, &bell_, memory_.data()};
+    NetTransport::Setup setup{{net_, addresses, nonce, {}},       rank, &layout_, &bell_, memory_.data(),
+                              link_shape_of(layout_, world.ranks)};
     for (Rank peer = 0; peer < world.ranks; ++peer)
       setup.peers.hosts.push_back(peer == rank ? "" : fmt::format("host{}", peer));
     transport = std::make_unique<NetTransport>(std::move(setup));

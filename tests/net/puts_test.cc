@@ -17,8 +17,8 @@ void put(NetRank& self, Rank peer, const Put& what, const World& world) {
   const auto limit = Deadline::in(std::chrono::seconds(20));
   self.transport->enter();
   self.transport->use(peer);
-  self.transport->puts(peer).begin(what);
-  while (self.transport->puts(peer).has_news() && !world.failed && !limit.passed()) {
+  self.transport->link(peer).puts().begin(what);
+  while (self.transport->link(peer).puts().has_news() && !world.failed && !limit.passed()) {
     self.transport->send(NetTransport::Tails::when_wanted);
     self.transport->receive();
   }

@@ -16,10 +16,10 @@ ROOMS = {
     "runtime": ["call", "trace", "bootstrap/sockets", "bootstrap", "waiting", "control/state", "control",
                 "control/hosts", "transport", "transport/shm", "transport/net/wire", "transport/net/puts",
                 "transport/net/link", "transport/net", "vendor/library", "settings", "plugins", "program",
-                "transport/mapped", "transport/staged", "transport/p2p", "transport/stream", "choice", "choice/tuning",
-                "membership/hosts", "membership", "host/health", "vendor", "host/choosing", "host", "gpu/resources",
-                "gpu/stream", "gpu/watch", "gpu/choice", "gpu/launch", "gpu/program", "gpu/kernel", "windows",
-                "communicator/state", "communicator"],
+                "transport/mapped", "transport/staged", "transport/p2p", "transport/proxy", "transport/stream",
+                "choice", "choice/tuning", "membership/hosts", "membership", "host/health", "vendor", "host/choosing",
+                "host", "gpu/resources", "gpu/stream", "gpu/watch", "gpu/choice", "gpu/launch", "gpu/program",
+                "gpu/kernel", "windows", "communicator/state", "communicator"],
 }
 MOST_FILES_IN_A_ROOM = 16
 MOST_LINES = 600

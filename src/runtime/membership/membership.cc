@@ -30,6 +30,7 @@
 #include "runtime/membership/shared_memory.h"
 #include "runtime/membership/tuner_situation.h"
 #include "runtime/transport/p2p/device_exchange.h"
+#include "runtime/transport/proxy/device_proxy.h"
 #include "runtime/transport/stream/stream_path.h"
 #include "topology/formats/json.h"
 
@@ -228,12 +229,6 @@ class InitExchange {
     membership_.hosts = group_by_host(hosts, names);
     if (!membership_.hosts.are_several()) return;
     check_host_count(membership_.hosts);
-    for (std::size_t rank = 0; rank < records_.size(); ++rank)
-      if (records_[rank].device.present != 0)
-        fail(ErrorCode::invalid_usage,
-             "the ranks run on {} hosts, and rank {} on host {} uses a device: over several hosts this version moves "
-             "host memory only; set SCCL_PLATFORM=host for data there",
-             membership_.hosts.count(), rank, names[rank]);
     Settings& settings = membership_.settings;
     if (membership_.rank == 0 && settings.tune != TuneMode::off)
       log::info(log::Subsystem::init,
@@ -253,7 +248,7 @@ class InitExchange {
       question.places.push_back(record.place);
       question.describe = question.describe || record.writes_description != 0;
     }
-    if (all_have_devices(devices)) {
+    if (all_have_devices(devices) && !membership_.hosts.are_several()) {
       question.vendor = device_->driver->vendor;
       for (const DeviceRecord& record : devices) question.busids.emplace_back(record.busid.data());
     }
@@ -433,15 +428,22 @@ class InitExchange {
           segment, reinterpret_cast<NeighbourWords*>(membership_.layout.device_page(segment->data())));
     };
     new (words_of(membership_.rank).get()) NeighbourWords;
-    membership_.on_device =
-        share_device_memory(membership_.rank, *device_, devices, membership_.settings, bootstrap_, deadline_);
-    for (Rank rank = 0; rank < membership_.ranks; ++rank)
-      membership_.on_device->peers[static_cast<std::size_t>(rank)].words = words_of(rank);
-    membership_.on_device->streams = share_stream_path(membership_.rank, *membership_.on_device, bootstrap_, deadline_);
+    membership_.on_device = share_device_memory(membership_.rank, *device_, devices, membership_.hosts.of,
+                                                membership_.settings, bootstrap_, deadline_);
+    DeviceMembership& made = *membership_.on_device;
+    for (const Rank rank : membership_.hosts.beside(membership_.rank))
+      made.peers[static_cast<std::size_t>(rank)].words = words_of(rank);
+    if (!membership_.hosts.are_several())
+      made.streams = share_stream_path(membership_.rank, made, bootstrap_, deadline_);
+    else
+      made.proxy = std::make_shared<DeviceProxy>(
+          DeviceProxy::Setup{*membership_.between_hosts.net, membership_.rank, *device_, made.layout,
+                             made.peers[static_cast<std::size_t>(membership_.rank)].words});
   }
 
   // Replaces ll128 by ll if lines are not possible: ll is the most similar protocol. Rank 0 logs one line.
   void settle_protocol() {
+    if (membership_.on_device && membership_.on_device->proxy) return settle_protocol_of_slots();
     const bool possible = membership_.on_device && membership_.on_device->lines == LineVerdict::whole;
     if (membership_.settings.protocol != ProtocolChoice::ll128 || possible || membership_.ranks == 1) return;
     membership_.settings.protocol = ProtocolChoice::ll;
@@ -451,6 +453,15 @@ class InitExchange {
           membership_.on_device
               ? cause(membership_.on_device->lines)
               : std::string("this communicator is of the host platform, whose stores hold no lines of 128 bytes"));
+  }
+
+  // Between devices of different hosts only slots travel.
+  void settle_protocol_of_slots() {
+    ProtocolChoice& protocol = membership_.settings.protocol;
+    if (membership_.rank == 0 && protocol != ProtocolChoice::simple && protocol != ProtocolChoice::automatic)
+      log::info(log::Subsystem::init, "devices of several hosts exchange slots: simple serves instead of {}",
+                name_of(protocol));
+    protocol = ProtocolChoice::simple;
   }
 
   // Tests direct access by moving data both ways, because permissions, seccomp filters and process namespaces may all

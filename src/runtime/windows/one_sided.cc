@@ -46,6 +46,10 @@ OneSided::OneSided(const Membership& membership, ControlAllGather& control_all_g
 OneSided::~OneSided() = default;
 
 const Window* OneSided::register_window(void* base, std::size_t bytes, WindowUse use) {
+  if (device_ != nullptr && membership_.hosts.are_several()) {
+    log::info(log::Subsystem::init, "rank {}: no window, since the devices are on several hosts", membership_.rank);
+    return nullptr;
+  }
   if (device_ != nullptr) {
     auto window = map_window(membership_, control_all_gather_, stop_.abort, {base, bytes, use, next_window_});
     if (!window) return nullptr;
@@ -246,6 +250,12 @@ void OneSided::check(const SignalAddress& address) const {
   if (address.peer < 0 || address.peer >= membership_.ranks)
     fail(ErrorCode::invalid_argument, "rank {}: peer {} is not a rank of 0..{}", membership_.rank, address.peer,
          membership_.ranks - 1);
+  if (device_ != nullptr && membership_.hosts.is_remote(membership_.rank, address.peer))
+    fail(
+        ErrorCode::invalid_usage,
+        "rank {}: rank {} is on another host, and one-sided calls do not go from device to device over hosts: use Send "
+        "and Recv",
+        membership_.rank, address.peer);
   if (address.signal < 0 || address.signal >= MemoryLayout::kSignals || address.context < 0 ||
       address.context >= MemoryLayout::kContexts)
     fail(ErrorCode::invalid_argument, "signal {} of context {}: signals are 0..{}, contexts 0..{}", address.signal,

@@ -45,7 +45,7 @@ void RemotePuts::put(const PutRequest& request, const char* purpose, const std::
   if (request.window != nullptr) put.window = request.window->number;
   const HeldEngine held(net_);
   net_.use(peer);
-  const BegunPut begun(net_.puts(peer), put);
+  const BegunPut begun(net_.link(peer).puts(), put);
   drive_until(purpose, {peer}, [&] {
     if (begun.is_sent()) return true;
     check();

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/settings/log.h"
 #include "runtime/gpu/kernel/buffer_checks.h"
+#include "runtime/transport/proxy/device_proxy.h"
 
 namespace sccl::runtime {
 namespace {
@@ -103,6 +104,9 @@ void DeviceExecutor::end() {
     log::warn("rank {}: a kernel has not ended {} ms after it was told to; its memory is kept", membership_.rank,
               kAbortLimit.count());
     new std::shared_ptr<DeviceResources>(resources_.shared());  // never freed: the kernel may still use it
+  } else if (const auto& proxy = membership_.on_device->proxy; proxy && !in_flight.stopping()) {
+    const PeerHealth health = membership_.control.health();
+    proxy->drain([&](Rank rank) { return health.is_gone(rank); });
   }
   thread_.end();
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/transport/proxy/device_proxy.h"
 
 namespace sccl::runtime {
 
@@ -18,7 +19,8 @@ DeviceLauncher::DeviceLauncher(Membership& membership, const HeldResources& reso
       sequence_(membership, watch.in_flight(), withdrawal),
       pace_(membership, watch.in_flight()),
       order_(*resources, watch, sequence_, pace_.shares_queues() ? HardwareQueues::shared : HardwareQueues::own),
-      graphs_(resources) {}
+      graphs_(resources),
+      proxy_(membership.on_device->proxy) {}
 
 void DeviceLauncher::launch(PreparedCall& call, VendorGroup& group) {
   if (call.by_vendor)
@@ -70,6 +72,7 @@ void DeviceLauncher::launch_kernel(PreparedCall& call) {
     driver_.check(status, "launching a kernel");
     if (sequence != 0) sequence_.enqueued(sequence);
   }
+  if (proxy_) proxy_->launched();
   tuner_.after_launch(call.clock, call.stream);
   order_.enqueued(call.stream, call.capture);
 }

@@ -57,6 +57,7 @@ class DeviceLauncher {
   GraphHold graphs_;
   std::atomic<bool> by_vendor_{false};  // the event of order_ stands behind a call of the vendor's; pairs with finish()
   PreparedCall* with_vendor_ = nullptr;  // the last call, until finish(): its kernels come when the group is closed
+  const std::shared_ptr<DeviceProxy> proxy_;  // null if all ranks are on one host
 };
 
 }  // namespace sccl::runtime

@@ -5,6 +5,7 @@
 #include "runtime/gpu/resources/private_memory.h"
 #include "runtime/program/connections.h"
 #include "runtime/transport/p2p/peer_memory_transport.h"
+#include "runtime/transport/proxy/device_proxy.h"
 
 namespace sccl::runtime {
 
@@ -34,8 +35,12 @@ void KernelTables::connect(const DeviceMembership& membership, Rank rank) {
       for (Rank peer = 0; peer < ranks_; ++peer)
         for (const auto direction : {schedule::Direction::outgoing, schedule::Direction::incoming}) {
           const auto index = static_cast<std::size_t>(connection_index(kind, direction, peer, ranks_));
-          transport.connect({direction, peer, kind, channel},
-                            table[static_cast<std::size_t>(channel) * connections_per_channel_ + index]);
+          const EndRequest request{direction, peer, kind, channel};
+          DeviceConnection& end = table[static_cast<std::size_t>(channel) * connections_per_channel_ + index];
+          if (membership.proxy && membership.proxy->reaches(peer))
+            membership.proxy->connect(request, end);
+          else
+            transport.connect(request, end);
         }
   connections_ = allocate_private(membership.device, table.size() * sizeof table[0]);
   connections_->write(0, table.data(), table.size() * sizeof table[0]);

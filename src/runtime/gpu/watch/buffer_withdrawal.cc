@@ -20,7 +20,8 @@ BufferWithdrawal::BufferWithdrawal(Membership& membership, DeviceWatch& watch)
 // Pairs with withdraw(): the caller has announced its call before it looks here.
 void BufferWithdrawal::refuse_after_withdrawal() const {
   for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-    if (rank == membership_.rank || words(rank).withdrawn.load(std::memory_order_seq_cst) == 0) continue;
+    if (rank == membership_.rank || !shares_words(rank) || words(rank).withdrawn.load(std::memory_order_seq_cst) == 0)
+      continue;
     watch_.check();
     watch_.check_fault(rank);  // its error says more than the error below
     fail(ErrorCode::remote_error,

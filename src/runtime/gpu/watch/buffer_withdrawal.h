@@ -29,6 +29,10 @@ class BufferWithdrawal {
   void withdraw() noexcept;
 
  private:
+  // A rank of another host uses no buffers of this rank.
+  bool shares_words(Rank rank) const {
+    return membership_.on_device->peers[static_cast<std::size_t>(rank)].words != nullptr;
+  }
   NeighbourWords& words(Rank rank) const { return *membership_.on_device->peers[static_cast<std::size_t>(rank)].words; }
   void await_kernel_of(Rank peer, std::chrono::steady_clock::time_point limit) const;
 

@@ -35,6 +35,7 @@ class DeviceCallHealth {
   void check_same_calls() const;
   void check_same_call(Rank peer) const;
   void check_peers(Duration waited);
+  void check_link(const DeviceProxy& proxy, Rank awaited) const;
   void check_follower(Duration waited) const;
   [[noreturn]] void fail_mismatch(Rank peer) const;
   [[noreturn]] void fail_stopped() const;

@@ -23,9 +23,8 @@ NetTransport::NetTransport(Setup setup)
   const int ranks = static_cast<int>(setup_.peers.hosts.size());
   for (Rank peer = 0; peer < ranks; ++peer)
     if (reaches(peer))
-      remote(peer).link = std::make_unique<Link>(Link::Setup{engine(), setup_.peers.addresses->device(),
-                                                             setup_.peers.nonce, setup_.rank, peer, *setup_.layout,
-                                                             MemoryLayout::ring_kinds(ranks), windows_});
+      remote(peer).link = std::make_unique<Link>(Link::Setup{
+          engine(), setup_.peers.addresses->device(), setup_.peers.nonce, setup_.rank, peer, setup_.shape, windows_});
   // Until the ends are connected nothing is published, and the thread finds nothing to do.
   thread_ = std::make_unique<ProgressThread>(ProgressThread::Work{[this] { return pass(); },
                                                                   [this] { return engine().arm(); },
@@ -33,7 +32,7 @@ NetTransport::NetTransport(Setup setup)
                                                                     host::full_fence();
                                                                     setup_.bell->ring();
                                                                   },
-                                                                  engine().wake_descriptor()});
+                                                                  engine().wake_descriptor(), setup_.polling.busy});
 }
 
 NetTransport::~NetTransport() {
@@ -43,7 +42,7 @@ NetTransport::~NetTransport() {
 }
 
 EndTraits NetTransport::traits(const EndRequest& request) const {
-  return {Locality::remote, setup_.layout->slot_bytes(static_cast<MemoryLayout::RingKind>(request.kind)), false, false};
+  return {Locality::remote, setup_.shape.kinds[static_cast<std::size_t>(request.kind)].slot_bytes, false, false};
 }
 
 void NetTransport::connect(const EndRequest& request, kernels::HostConnection& end) {
@@ -145,6 +144,7 @@ bool NetTransport::settled() {
 ProgressThread::Pass NetTransport::pass() {
   try {
     bool any = receive();
+    if (setup_.polling.look) setup_.polling.look();
     any = send(Tails::all) || any;
     if (!any) any = accept();
     if (any) return ProgressThread::Pass::moved;
@@ -165,6 +165,7 @@ const NetTransport::Failure* NetTransport::failure(Rank peer) const {
 
 void NetTransport::drain(Deadline deadline, const std::function<bool(Rank)>& is_gone) {
   thread_->enter();
+  if (setup_.polling.look) setup_.polling.look();
   const auto waits = [&](Rank peer) {
     Remote& with = remote(peer);
     return !with.failure && with.link->has_sent() && !with.link->parted() && !is_gone(peer);

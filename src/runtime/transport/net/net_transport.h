@@ -31,6 +31,12 @@ class NetTransport final : public HostTransport {
     const MemoryLayout* layout = nullptr;  // must outlive the transport
     host::Doorbell* bell = nullptr;        // wakes this rank's thread; must outlive the transport
     std::byte* own_memory = nullptr;       // this rank's, laid out by `layout`; null: no rank puts into its windows
+    LinkShape shape{};
+    // For ends on a device, whose kernels wake nobody: the transport's thread drives the links at all times.
+    struct Polling {
+      std::function<void()> look;  // called with the engine: finds what was published
+      std::function<bool()> busy;  // kernels run
+    } polling{};
   };
   explicit NetTransport(Setup setup);
   // Messages that have not been sent yet are lost; drain() before sends them.
@@ -45,6 +51,8 @@ class NetTransport final : public HostTransport {
   // called only in between.
   void enter() { thread_->enter(); }
   void leave();
+  // For any thread: something may have been published.
+  void wake() { thread_->kick(); }
   // The thread calls these before it sleeps on its bell, and after it has woken.
   void before_sleep() { thread_->sleep(); }
   void after_sleep() { thread_->wake(); }
@@ -57,8 +65,9 @@ class NetTransport final : public HostTransport {
   // Sends messages that this rank has published, and tells the peers what it has consumed.
   bool send(Tails tails);
 
-  // To a rank of another host. A put is sent like a message: by send(), or by the transport's thread.
-  OutgoingPuts& puts(Rank peer) { return remote(peer).link->puts(); }
+  // To a rank of another host. What is begun there, as a put, is sent like a message: by send(), or by the transport's
+  // thread.
+  Link& link(Rank peer) { return *remote(peer).link; }
   // The windows of this rank. For any thread, at any time.
   WindowTable& windows() { return windows_; }
 

@@ -94,12 +94,14 @@ void ProgressThread::run() {
       const std::lock_guard lock(engine_);
       if (taken_.load(std::memory_order_acquire)) continue;  // pairs with enter(), wake()
       pass = work_.pass();
-      sleeps = pass != Pass::moved && work_.descriptor >= 0 && work_.may_sleep();
+      sleeps = pass != Pass::moved && work_.descriptor >= 0 && !work_.busy && work_.may_sleep();
     }
     if (pass == Pass::moved) {
       work_.wake();
       idle = 0;
-    } else if (work_.descriptor >= 0) {
+    } else if (work_.busy && work_.busy()) {
+      std::this_thread::yield();
+    } else if (work_.descriptor >= 0 && !work_.busy) {
       if (sleeps) nap(pass == Pass::waits ? kUnderWayMs : kSettledMs, true);
     } else if (++idle < kShortPasses && pass == Pass::waits) {
       std::this_thread::yield();

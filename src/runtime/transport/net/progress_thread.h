@@ -32,6 +32,8 @@ class ProgressThread {
     std::function<bool()> may_sleep;  // called with the engine; true: the descriptor tells when work arrives
     std::function<void()> wake;       // wakes the rank's thread, which may sleep in a call
     int descriptor = -1;              // of the engine; -1: the engine has none
+    // Set where messages are published by stores that wake nobody. True: some may come at any time.
+    std::function<bool()> busy{};
   };
   explicit ProgressThread(Work work);
   ~ProgressThread();
@@ -45,10 +47,12 @@ class ProgressThread {
   void sleep();
   void wake();
 
+  // For any thread: ends a nap.
+  void kick();
+
  private:
   void run();
   void nap(int milliseconds, bool with_engine);
-  void kick();
 
   Work work_;
   FileDescriptor kicks_;

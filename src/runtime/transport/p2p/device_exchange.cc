@@ -31,17 +31,36 @@ std::size_t agreed_limit(Bootstrap& bootstrap, Deadline deadline) {
   return *std::min_element(limits.begin(), limits.end());
 }
 
-int ranks_of_device(std::span<const DeviceRecord> records, const gpu::UniqueDeviceId& id) {
-  return static_cast<int>(
-      std::count_if(records.begin(), records.end(), [&](const DeviceRecord& record) { return record.id == id; }));
+struct Places {
+  std::span<const DeviceRecord> records;
+  std::span<const int> host_of;
+
+  bool on_one_host(Rank one, Rank other) const {
+    return host_of[static_cast<std::size_t>(one)] == host_of[static_cast<std::size_t>(other)];
+  }
+  bool on_one_device(Rank one, Rank other) const {
+    return on_one_host(one, other) &&
+           records[static_cast<std::size_t>(one)].id == records[static_cast<std::size_t>(other)].id;
+  }
+  bool are_several_hosts() const {
+    return std::any_of(host_of.begin(), host_of.end(), [&](int host) { return host != host_of.front(); });
+  }
+};
+
+int ranks_beside(const Places& places, Rank rank) {
+  int count = 0;
+  for (Rank other = 0; other < static_cast<Rank>(places.records.size()); ++other)
+    count += places.on_one_device(rank, other) ? 1 : 0;
+  return count;
 }
 
 // The least number of blocks of any rank: all ranks must have the same channels.
-int fewest_blocks(std::span<const DeviceRecord> records) {
-  int fewest = records.front().multiprocessors;
-  for (const DeviceRecord& record : records)
-    fewest = std::min(fewest,
-                      blocks_of_rank(record.multiprocessors, ranks_of_device(records, record.id), record.most_blocks));
+int fewest_blocks(const Places& places) {
+  int fewest = places.records.front().multiprocessors;
+  for (Rank rank = 0; rank < static_cast<Rank>(places.records.size()); ++rank) {
+    const DeviceRecord& record = places.records[static_cast<std::size_t>(rank)];
+    fewest = std::min(fewest, blocks_of_rank(record.multiprocessors, ranks_beside(places, rank), record.most_blocks));
+  }
   return std::max(1, fewest);
 }
 
@@ -78,23 +97,26 @@ namespace {
 
 class DeviceExchange {
  public:
-  DeviceExchange(Rank rank, const gpu::Device& device, std::span<const DeviceRecord> records, const Settings& settings,
+  DeviceExchange(Rank rank, const gpu::Device& device, const Places& places, const Settings& settings,
                  Bootstrap& bootstrap, Deadline deadline)
       : rank_(rank),
-        records_(records),
+        places_(places),
         bootstrap_(bootstrap),
         deadline_(deadline),
         limit_(agreed_limit(bootstrap, deadline)) {
     membership_.device = device;
-    membership_.neighbours = ranks_of_device(records, device.id);
-    membership_.blocks = fewest_blocks(records);
+    membership_.neighbours = ranks_beside(places, rank);
+    membership_.blocks = fewest_blocks(places);
     // Memory is passed as descriptors only if every rank can do so.
-    for (const DeviceRecord& record : records) membership_.device.vmm = membership_.device.vmm && record.vmm != 0;
+    for (const DeviceRecord& record : places.records)
+      membership_.device.vmm = membership_.device.vmm && record.vmm != 0;
     membership_.lines = agree_on_lines(settings);
     membership_.layout =
-        fit_layout(static_cast<int>(records.size()), membership_.blocks, limit_,
-                   membership_.lines == LineVerdict::whole ? LineSlots::of_collectives : LineSlots::none);
-    membership_.peers.resize(records.size());
+        places.are_several_hosts()
+            ? fit_host_memory()
+            : fit_layout(ranks(), membership_.blocks, limit_,
+                         membership_.lines == LineVerdict::whole ? LineSlots::of_collectives : LineSlots::none);
+    membership_.peers.resize(places.records.size());
   }
 
   DeviceMembership run() {
@@ -108,8 +130,9 @@ class DeviceExchange {
 
  private:
   DevicePeer& peer(Rank rank) { return membership_.peers[static_cast<std::size_t>(rank)]; }
-  const DeviceRecord& record(Rank rank) const { return records_[static_cast<std::size_t>(rank)]; }
-  Rank ranks() const { return static_cast<Rank>(records_.size()); }
+  const DeviceRecord& record(Rank rank) const { return places_.records[static_cast<std::size_t>(rank)]; }
+  Rank ranks() const { return static_cast<Rank>(places_.records.size()); }
+  bool is_remote(Rank rank) const { return !places_.on_one_host(rank_, rank); }
   std::string device_text(Rank rank) const {
     return record(rank).busid[0] == '\0' ? std::string("a device") : std::string(record(rank).busid.data());
   }
@@ -119,8 +142,9 @@ class DeviceExchange {
     const bool wanted = settings.protocol == ProtocolChoice::ll128 ||
                         (settings.protocol == ProtocolChoice::automatic && settings.lines_allowed);
     if (!wanted || ranks() == 1) return LineVerdict::not_wanted;
+    if (places_.are_several_hosts()) return LineVerdict::host_memory;
     std::vector<LinePeer> peers;
-    for (const DeviceRecord& record : records_) peers.push_back({record.id, record.busid.data()});
+    for (const DeviceRecord& record : places_.records) peers.push_back({record.id, record.busid.data()});
     const auto verdicts = gather_values(judge_lines(membership_.device, peers), "device", bootstrap_, deadline_);
     return *std::max_element(verdicts.begin(), verdicts.end());
   }
@@ -134,13 +158,13 @@ class DeviceExchange {
     if (ranks() > 1) offer.ticket = own->ticket(descriptor);
     const std::vector<Offer> offers = gather_values(offer, "device", bootstrap_, deadline_);
     auto descriptors = exchange_descriptor(offer.ticket.descriptor ? descriptor.get() : -1);
-    verdicts_.assign(records_.size(), PathVerdict::good);
+    verdicts_.assign(places_.records.size(), PathVerdict::good);
     peer(rank_).memory = own;
     peer(rank_).same_process = true;
     peer(rank_).neighbour = neighbour;
-    for (Rank other = 0; other < ranks(); ++other) peer(other).same_device = record(other).id == record(rank_).id;
+    for (Rank other = 0; other < ranks(); ++other) peer(other).same_device = places_.on_one_device(rank_, other);
     for (Rank other = 0; other < ranks(); ++other) {
-      if (other == rank_) continue;
+      if (other == rank_ || is_remote(other)) continue;
       const auto at = static_cast<std::size_t>(other);
       const auto memory = find_shared<gpu::DeviceMemory>(offers[at].token);
       peer(other).same_process = memory != nullptr;
@@ -152,12 +176,15 @@ class DeviceExchange {
 
   // -1 for `mine` means that no rank has a descriptor.
   std::vector<FileDescriptor> exchange_descriptor(int mine) {
-    std::vector<FileDescriptor> first(records_.size());
+    std::vector<FileDescriptor> first(places_.records.size());
     if (mine < 0) return first;
-    std::vector<Rank> all(records_.size());
-    std::iota(all.begin(), all.end(), 0);
-    auto descriptors = bootstrap_.exchange_descriptors(all, std::array<int, 1>{mine}, deadline_);
-    for (std::size_t rank = 0; rank < first.size(); ++rank) first[rank] = std::move(descriptors[rank].at(0));
+    std::vector<Rank> beside;
+    for (Rank rank = 0; rank < ranks(); ++rank)
+      if (!is_remote(rank)) beside.push_back(rank);
+    // The hosts do so at the same time.
+    auto descriptors = bootstrap_.exchange_descriptors(beside, std::array<int, 1>{mine}, deadline_);
+    for (std::size_t i = 0; i < beside.size(); ++i)
+      first[static_cast<std::size_t>(beside[i])] = std::move(descriptors[i].at(0));
     return first;
   }
 
@@ -192,7 +219,9 @@ class DeviceExchange {
     std::vector<Rank> doubtful;  // of this rank's peers
     for (Rank one = 0; one < ranks(); ++one)
       for (Rank other = 0; other < one; ++other) {
-        if (record(one).id == record(other).id || membership_.paths.staged(one, other)) continue;
+        if (!places_.on_one_host(one, other) || places_.on_one_device(one, other) ||
+            membership_.paths.staged(one, other))
+          continue;
         any = true;
         if (one == rank_ || other == rank_) doubtful.push_back(one == rank_ ? other : one);
       }
@@ -204,6 +233,10 @@ class DeviceExchange {
   }
 
   // Traffic over the host's buses needs fewer channels, and pinned memory is expensive.
+  DeviceLayout fit_host_memory() const {
+    return fit_layout(ranks(), std::min(membership_.blocks, kMostStagedChannels), std::min(limit_, kMostStagedBytes));
+  }
+
   void stage() {
     const PathTable& paths = membership_.paths;
     if (env::flag("NCCL_SHM_DISABLE", false))
@@ -212,8 +245,7 @@ class DeviceExchange {
            "NCCL_SHM_DISABLE forbids: unset it",
            rank_);
     if (membership_.lines == LineVerdict::whole) membership_.lines = LineVerdict::host_memory;
-    membership_.layout =
-        fit_layout(ranks(), std::min(membership_.blocks, kMostStagedChannels), std::min(limit_, kMostStagedBytes));
+    membership_.layout = fit_host_memory();
     const auto bytes_of = [&](Rank rank) {
       const auto sources = static_cast<int>(paths.staged_sources(rank).size());
       return DeviceLayout(sources, membership_.layout.channels(), membership_.layout.slot_bytes()).total_bytes();
@@ -251,6 +283,7 @@ class DeviceExchange {
       if (!verdict.windows) membership_.no_windows_in_place = "NCCL_WIN_ENABLE is 0";
       if (!verdict.direct) membership_.no_windows_in_place = "NCCL_P2P_DIRECT_DISABLE is set";
     }
+    if (places_.are_several_hosts()) membership_.no_windows_in_place = "the ranks run on several hosts";
   }
 
   // Kernels of ranks that share a process and a device wait for each other. Each kernel needs a hardware queue of its
@@ -288,7 +321,7 @@ class DeviceExchange {
   }
 
   Rank rank_;
-  std::span<const DeviceRecord> records_;
+  Places places_;
   Bootstrap& bootstrap_;
   Deadline deadline_;
   std::size_t limit_;
@@ -299,8 +332,9 @@ class DeviceExchange {
 }  // namespace
 
 DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceRecord> records,
-                                     const Settings& settings, Bootstrap& bootstrap, Deadline deadline) {
-  return DeviceExchange(rank, device, records, settings, bootstrap, deadline).run();
+                                     std::span<const int> host_of, const Settings& settings, Bootstrap& bootstrap,
+                                     Deadline deadline) {
+  return DeviceExchange(rank, device, {records, host_of}, settings, bootstrap, deadline).run();
 }
 
 }  // namespace sccl::runtime

@@ -27,8 +27,10 @@ DeviceRecord record_of(const gpu::Device& device, int most_blocks);
 // Throws invalid_usage when only some ranks have a device, or when the vendors differ.
 bool all_have_devices(std::span<const DeviceRecord> records);
 
-// Collective, with the same `settings` on all ranks. Throws device_error when memory cannot be allocated or reached.
+// Collective, with the same `settings` on all ranks. `host_of`: the host of each rank; ranks of other hosts get no
+// memory here. Throws device_error when memory cannot be allocated or reached.
 DeviceMembership share_device_memory(Rank rank, const gpu::Device& device, std::span<const DeviceRecord> records,
-                                     const Settings& settings, Bootstrap& bootstrap, Deadline deadline);
+                                     std::span<const int> host_of, const Settings& settings, Bootstrap& bootstrap,
+                                     Deadline deadline);
 
 }  // namespace sccl::runtime

@@ -20,7 +20,7 @@ struct DevicePeer {
   bool same_process = false;
   bool same_device = false;
   std::shared_ptr<DeviceNeighbour> neighbour;  // null for ranks of other processes
-  std::shared_ptr<NeighbourWords> words;       // keeps the rank's shared memory alive
+  std::shared_ptr<NeighbourWords> words;       // keeps the rank's shared memory alive; null for ranks of other hosts
   // Host memory through which the peer receives, laid out for its staged sources in their order. Null if this rank is
   // not a staged source of the peer.
   std::shared_ptr<StagedMemory> staged;
@@ -28,6 +28,7 @@ struct DevicePeer {
 };
 
 struct StreamPath;
+class DeviceProxy;
 
 struct DeviceMembership {
   gpu::Device device;
@@ -41,6 +42,7 @@ struct DeviceMembership {
   LineVerdict lines = LineVerdict::not_wanted;
   std::vector<DevicePeer> peers;
   std::shared_ptr<StreamPath> streams;  // null: kernels serve all calls
+  std::shared_ptr<DeviceProxy> proxy;   // of the connections to other hosts; null: all ranks are on one host
 
   struct RingPlace {
     gpu::Address ring;

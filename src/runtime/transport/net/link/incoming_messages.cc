@@ -12,7 +12,7 @@ using device::u32;
 using device::u64;
 
 IncomingMessages::IncomingMessages(const Setup& setup)
-    : setup_(setup), rings_(setup.kinds, setup.layout), come_(static_cast<std::size_t>(setup.kinds)) {}
+    : setup_(setup), rings_(setup.shape), come_(setup.shape.kinds.size()) {}
 
 void IncomingMessages::attach(const EndRequest& request, kernels::HostConnection& end) {
   rings_.of(request.kind).attach(request.peer, end);
@@ -69,7 +69,10 @@ void IncomingMessages::publish(const BulkMessage& message) {
   header.signature = message.signature;
   header.bytes = message.bytes;
   header.lent = 0;
-  kernels::HostTarget::store_release(&header.flag, message.position + 1);  // pairs with Slots::arrived
+  const u64 flag = setup_.shape.flags == FlagForm::with_signature
+                       ? device::signed_flag(message.signature, message.position)
+                       : message.position + 1;
+  kernels::HostTarget::store_release(&header.flag, flag);  // pairs with Slots::sight
 }
 
 // The first word of a piece is kept back until the piece is whole: the interpreter takes a message as a whole.
@@ -124,13 +127,13 @@ bool IncomingMessages::tails_due(Tails tails) const {
                                            incoming.lines - incoming.told_lines >= ring.inline_lines / 2 ||
                                            incoming.awaited_slots > incoming.told_slots);
   };
-  for (int kind = 0; kind < setup_.kinds; ++kind)
+  for (int kind = 0; kind < rings_.kinds(); ++kind)
     if (is_due(kind)) return true;
   return false;
 }
 
 void IncomingMessages::append_tails(FrameWriter& frame) {
-  for (int kind = 0; kind < setup_.kinds; ++kind) {
+  for (int kind = 0; kind < rings_.kinds(); ++kind) {
     if (!changed_tails(kind) || frame.room() == 0) continue;
     const device::Ring& ring = *rings_.of(kind).ring;
     Ring& incoming = come(kind);

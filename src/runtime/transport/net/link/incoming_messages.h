@@ -23,8 +23,7 @@ class IncomingMessages {
     int device;
     std::uint64_t nonce;
     Rank peer;  // the only one that may send
-    const MemoryLayout& layout;
-    int kinds;
+    const LinkShape& shape;
   };
   explicit IncomingMessages(const Setup& setup);
   IncomingMessages(const IncomingMessages&) = delete;
@@ -42,6 +41,7 @@ class IncomingMessages {
   bool settled() const { return !bulk_ || bulk_->settled(); }
   // At once: payloads that are under way are lost.
   void close() { bulk_.reset(); }
+  std::span<std::byte> memory() const { return rings_.memory(); }
 
   // The address of this end's bulk connection; null if there is none, or if the peer has it already.
   const net::Handle* untold_address() const { return owes_address_ ? &bulk_->address() : nullptr; }

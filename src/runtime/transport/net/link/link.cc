@@ -9,8 +9,8 @@ namespace sccl::runtime {
 
 Link::Link(const Setup& setup)
     : setup_(setup),
-      out_({setup.kinds, setup.layout, setup.rank, setup.nonce, setup.net.most_copied_bytes()}),
-      in_({setup.net, setup.device, setup.nonce, setup.peer, setup.layout, setup.kinds}) {}
+      out_({setup.shape, setup.rank, setup.nonce, setup.net.most_copied_bytes()}),
+      in_({setup.net, setup.device, setup.nonce, setup.peer, setup.shape}) {}
 
 void Link::attach(const EndRequest& request, kernels::HostConnection& end) {
   if (request.direction == schedule::Direction::outgoing)
@@ -45,7 +45,7 @@ bool Link::receive() {
 }
 
 void Link::take(const RecordHead& head, std::span<const std::byte> payload) {
-  if (head.kind >= setup_.kinds) fail(ErrorCode::remote_error, "a record of kind {} came", head.kind);
+  if (head.kind >= setup_.shape.count()) fail(ErrorCode::remote_error, "a record of kind {} came", head.kind);
   switch (head.type) {
     case RecordType::slot:
       return in_.take_slot(head, payload);

@@ -14,6 +14,7 @@
 // Not thread-safe. While one thread uses a link, no other thread may run the interpreter on its rings.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 
@@ -33,9 +34,8 @@ class Link {
     int device;
     std::uint64_t nonce;
     Rank rank, peer;
-    const MemoryLayout& layout;
-    int kinds;
-    WindowTable& windows;  // of this rank, into which the peer puts
+    const LinkShape& shape;  // must outlive the link
+    WindowTable& windows;    // of this rank, into which the peer puts
   };
   explicit Link(const Setup& setup);
   Link(const Link&) = delete;
@@ -65,6 +65,8 @@ class Link {
   // True if this end has ever published a message, or put data.
   bool has_sent() const { return out_.has_sent() || puts_.has_sent(); }
   OutgoingPuts& puts() { return puts_; }
+  // What the interpreter at this end writes, and what it reads.
+  std::array<std::span<std::byte>, 2> memory() const { return {out_.memory(), in_.memory()}; }
   // After say_farewell() nothing is published any more. parted(): the peer has received everything.
   void say_farewell() { owes_farewell_ = !said_farewell_; }
   bool parted() const { return parted_; }

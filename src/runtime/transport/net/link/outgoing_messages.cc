@@ -19,9 +19,7 @@ constexpr std::size_t kLeastPartBytes = 4096;
 }  // namespace
 
 OutgoingMessages::OutgoingMessages(const Setup& setup)
-    : setup_(setup),
-      rings_(setup.kinds, setup.layout),
-      sent_(static_cast<std::size_t>(setup.kinds), Ring{.end = &unused_}) {}
+    : setup_(setup), rings_(setup.shape), sent_(setup.shape.kinds.size(), Ring{.end = &unused_}) {}
 
 void OutgoingMessages::attach(const EndRequest& request, kernels::HostConnection& end) {
   RemoteRings::One& ring = rings_.of(request.kind);
@@ -31,14 +29,14 @@ void OutgoingMessages::attach(const EndRequest& request, kernels::HostConnection
 }
 
 bool OutgoingMessages::append(FrameWriter& frame) {
-  for (int kind = 0; kind < setup_.kinds; ++kind)
+  for (int kind = 0; kind < rings_.kinds(); ++kind)
     if (!append_slots(frame, kind) || !append_lines(frame, kind)) return false;
   return true;
 }
 
 bool OutgoingMessages::step() {
   if (!bulk_ || !bulk_->step()) return false;
-  for (int kind = 0; kind < setup_.kinds; ++kind) free_slots(kind);
+  for (int kind = 0; kind < rings_.kinds(); ++kind) free_slots(kind);
   return true;
 }
 

@@ -17,8 +17,7 @@ namespace sccl::runtime {
 class OutgoingMessages {
  public:
   struct Setup {
-    int kinds;
-    const MemoryLayout& layout;
+    const LinkShape& shape;
     Rank rank;
     std::uint64_t nonce;
     std::size_t most_framed_bytes;  // longer payloads go through the bulk connection
@@ -40,6 +39,7 @@ class OutgoingMessages {
   bool connect_bulk(net::Net& net, int device, const net::Handle& address);
   // At once: payloads that are under way are lost.
   void close() { bulk_.reset(); }
+  std::span<std::byte> memory() const { return rings_.memory(); }
 
   // True if a published message is in no frame yet.
   bool has_news() const;

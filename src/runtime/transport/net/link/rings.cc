@@ -19,19 +19,26 @@ constexpr device::u32 kLines = 4 * device::kInlineLines;
 
 }  // namespace
 
-RemoteRings::RemoteRings(int kinds, const MemoryLayout& layout) : rings_(static_cast<std::size_t>(kinds)) {
+LinkShape link_shape_of(const MemoryLayout& layout, int ranks) {
+  LinkShape shape;
+  for (int kind = 0; kind < MemoryLayout::ring_kinds(ranks); ++kind) {
+    const auto named = static_cast<MemoryLayout::RingKind>(kind);
+    const bool deep = named == MemoryLayout::RingKind::deep;
+    shape.kinds.push_back({layout.slot_bytes(named), MemoryLayout::depth(named),
+                           deep ? device::kDeepInlineLines : kLines,
+                           deep ? device::kDeepInlineTailLines : device::kInlineTailLines});
+  }
+  return shape;
+}
+
+RemoteRings::RemoteRings(const LinkShape& shape) : rings_(shape.kinds.size()) {
   const auto inline_bytes = [](const One& one) {
     return round_up(std::size_t{one.inline_lines + one.tail_lines} * device::kCacheLineBytes, kPageBytes);
   };
   const std::size_t ring_bytes = round_up(sizeof(device::Ring), kPageBytes);
-  for (int kind = 0; kind < kinds; ++kind) {
+  for (int kind = 0; kind < shape.count(); ++kind) {
     One& one = of(kind);
-    const auto named = static_cast<MemoryLayout::RingKind>(kind);
-    const bool deep = named == MemoryLayout::RingKind::deep;
-    one.slot_bytes = layout.slot_bytes(named);
-    one.depth = MemoryLayout::depth(named);
-    one.inline_lines = deep ? device::kDeepInlineLines : kLines;
-    one.tail_lines = deep ? device::kDeepInlineTailLines : device::kInlineTailLines;
+    static_cast<LinkShape::Ring&>(one) = shape.kinds[static_cast<std::size_t>(kind)];
     one.stale_lines.assign(one.inline_lines / 64, 0);
     bytes_ += ring_bytes + inline_bytes(one) + round_up(kPayloadPhaseBytes + one.payload_bytes(), kPageBytes);
   }

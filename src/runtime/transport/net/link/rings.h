@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/host/connection.h"
@@ -11,22 +13,38 @@
 
 namespace sccl::runtime {
 
-class RemoteRings {
- public:
-  // Reserves addresses; memory is used when pages are touched. Throws system_error if no addresses are left.
-  RemoteRings(int kinds, const MemoryLayout& layout);
-  ~RemoteRings();
-  RemoteRings(const RemoteRings&) = delete;
-  RemoteRings& operator=(const RemoteRings&) = delete;
+// The form of flags, as the interpreter of this end reads and writes them: `counted` on the host, `with_signature` on
+// devices (device/protocol.h, kSignedFlags).
+enum class FlagForm : std::uint8_t { counted, with_signature };
 
-  struct One {
-    device::Ring* ring = nullptr;
-    device::u8* payload = nullptr;
-    device::u8* inline_messages = nullptr;
+// The rings of a link by kind, the same at both ends.
+struct LinkShape {
+  struct Ring {
     std::size_t slot_bytes = 0;
     device::u32 depth = 0;
     device::u32 inline_lines = 0;  // lines of the ring; a message begins in one of them
     device::u32 tail_lines = 0;    // lines behind the ring, into which the last message of a round may extend
+  };
+  std::vector<Ring> kinds;
+  FlagForm flags = FlagForm::counted;
+
+  int count() const { return static_cast<int>(kinds.size()); }
+};
+// Of ranks on the host.
+LinkShape link_shape_of(const MemoryLayout& layout, int ranks);
+
+class RemoteRings {
+ public:
+  // Reserves addresses; memory is used when pages are touched. Throws system_error if no addresses are left.
+  explicit RemoteRings(const LinkShape& shape);
+  ~RemoteRings();
+  RemoteRings(const RemoteRings&) = delete;
+  RemoteRings& operator=(const RemoteRings&) = delete;
+
+  struct One : LinkShape::Ring {
+    device::Ring* ring = nullptr;
+    device::u8* payload = nullptr;
+    device::u8* inline_messages = nullptr;
     std::vector<device::u64> stale_lines;
 
     device::u8* slot(device::u64 position) const { return payload + (position & (depth - 1)) * slot_bytes; }
@@ -38,6 +56,8 @@ class RemoteRings {
   One& of(int kind) { return rings_[static_cast<std::size_t>(kind)]; }
   const One& of(int kind) const { return rings_[static_cast<std::size_t>(kind)]; }
   int kinds() const { return static_cast<int>(rings_.size()); }
+  // All of it; begins a page.
+  std::span<std::byte> memory() const { return {memory_, bytes_}; }
 
  private:
   std::vector<One> rings_;

@@ -1,0 +1,293 @@
+// Devices of several hosts: ranks of one machine that are told they are on different ones (NCCL_HOSTID), over both
+// engines between hosts.
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <functional>
+#include <thread>
+
+#include "gpu/captured.h"
+#include "gpu/failures.h"
+
+using namespace api_test;
+using namespace gpu_test;
+
+namespace {
+
+struct Engine {
+  const char* name;
+  const char* net;
+  const char* plugin;
+};
+constexpr Engine kEngines[] = {{"UCX", "ucx", ""}, {"a plugin", "plugin", NET_PLUGIN}};
+
+using HostFunction = std::function<std::string(int, ncclComm_t, const OnDevice&)>;
+
+// Every rank is a process. `function` destroys the communicator; `machine` describes the devices.
+std::vector<std::string> run_hosts(
+    const Engine& engine, const std::vector<int>& host_of, const HostFunction& function,
+    const std::function<void()>& machine = [] {}) {
+  const int ranks = static_cast<int>(host_of.size());
+  return run_bare_world(Mode::processes, ranks, [&](int rank, const ncclUniqueId& id) -> std::string {
+    ::setenv("NCCL_HOSTID", ("host" + std::to_string(host_of[static_cast<std::size_t>(rank)])).c_str(), 1);
+    ::setenv("SCCL_NET", engine.net, 1);
+    if (*engine.plugin != '\0') ::setenv("NCCL_NET_PLUGIN", engine.plugin, 1);
+    fake_cuda_set_devices(2);
+    machine();
+    const OnDevice device(rank % 2);
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, ranks, id, rank) != ncclSuccess)
+      return std::string("ncclCommInitRank: ") + ncclGetLastError(nullptr);
+    return function(rank, comm, device);
+  });
+}
+
+std::string left(ncclComm_t comm, std::string result) {
+  if (ncclCommDestroy(comm) != ncclSuccess) result += std::string(" ncclCommDestroy: ") + ncclGetLastError(nullptr);
+  return result;
+}
+
+const std::vector<std::vector<int>> kPlaces{{0, 1}, {0, 0, 1}, {0, 1, 1, 0}};
+
+}  // namespace
+
+TEST_CASE("devices of several hosts give the right results in every collective, type and operation", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  for (const Engine& engine : kEngines)
+    for (const std::vector<int>& places : kPlaces) {
+      INFO(engine.name << ", " << places.size() << " ranks");
+      const int ranks = static_cast<int>(places.size());
+      CHECK(failures(run_hosts(engine, places, [&](int rank, ncclComm_t comm, const OnDevice&) {
+              return left(comm, run_cases(rank, ranks, comm, {1, 3, 100, 1000, 30001}));
+            })) == "");
+    }
+}
+
+TEST_CASE("long calls between hosts are cut into channels and slices on a device", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  for (const Engine& engine : kEngines) {
+    INFO(engine.name);
+    CHECK(failures(run_hosts(engine, {0, 1, 1}, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+            const TypeInfo* type = nullptr;
+            for (const TypeInfo& known : types())
+              if (known.type == ncclFloat) type = &known;
+            std::string wrong;
+            for (const KindInfo& kind : kinds())
+              if (wrong.empty())
+                wrong = run_case({&kind, type, Op::sum, 300001, kind.has_in_place, 0, 1}, rank, 3, comm);
+            return left(comm, wrong);
+          })) == "");
+  }
+}
+
+TEST_CASE("transfers of all sizes meet between devices of several hosts", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  for (const Engine& engine : kEngines) {
+    INFO(engine.name);
+    CHECK(failures(run_hosts(engine, {0, 1, 0}, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+            for (const std::size_t count : {std::size_t{0}, std::size_t{5}, std::size_t{40000}, std::size_t{1000000}}) {
+              std::vector<std::vector<unsigned char>> in(3), out(3);
+              ncclGroupStart();
+              for (int peer = 0; peer < 3; ++peer) {
+                const auto at = static_cast<std::size_t>(peer);
+                const std::size_t sent = count / static_cast<std::size_t>(1 + rank + peer);
+                in[at].assign(sent + 1, static_cast<unsigned char>(10 * rank + peer));
+                out[at].assign(sent + 1, 0xff);
+                ncclSend(in[at].data(), sent, ncclUint8, peer, comm, device.stream());
+                ncclRecv(out[at].data(), sent, ncclUint8, peer, comm, device.stream());
+              }
+              if (ncclGroupEnd() != ncclSuccess) return told();
+              device.synchronize();
+              for (int peer = 0; peer < 3; ++peer) {
+                const std::vector<unsigned char>& came = out[static_cast<std::size_t>(peer)];
+                const auto right = static_cast<unsigned char>(10 * peer + rank);
+                if (std::count(came.begin(), came.end() - 1, right) + 1 != static_cast<long>(came.size()) ||
+                    came.back() != 0xff)
+                  return "wrong bytes from rank " + std::to_string(peer) + " of " + std::to_string(count);
+              }
+            }
+            return left(comm, "");
+          })) == "");
+  }
+}
+
+TEST_CASE("graphs with calls over hosts are replayed, beside direct calls", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  CHECK(failures(run_hosts(kEngines[0], {0, 1}, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+          std::vector<float> small(2, 1), large(100000, 1);
+          std::vector<int> counted(1, 1);
+          Captured captured;
+          std::string wrong = captured.capture(device, [&] {
+            return reduce(comm, device.stream(), small, small.size()) +
+                   reduce(comm, device.stream(), large, large.size());
+          });
+          for (int replay = 0; replay < 5 && wrong.empty(); ++replay) {
+            cuGraphLaunch(captured.executable, device.stream());
+            // A replay announces itself to nobody: the pause is longer than the thread between hosts looks away.
+            if (replay == 2) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            if (ncclAllReduce(counted.data(), counted.data(), 1, ncclInt32, ncclSum, comm, device.stream()) !=
+                ncclSuccess)
+              wrong = told();
+          }
+          device.synchronize();
+          captured.destroy();
+          if (small[1] != 32 || large[99999] != 32 || counted[0] != 32) wrong += " wrong sum";
+          return left(comm, wrong);
+        })) == "");
+}
+
+TEST_CASE("devices of one host that do not reach each other meet those of another one", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  CHECK(failures(run_hosts(
+            kEngines[0], {0, 0, 1},
+            [&](int rank, ncclComm_t comm, const OnDevice&) {
+              return left(comm, run_cases(rank, 3, comm, {3, 5000}));
+            },
+            [] { fake_cuda_set_peer_access(kFakeNoPeerAccess); })) == "");
+}
+
+TEST_CASE("protocols that do not travel between hosts give way on devices", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  for (const char* const protocol : {"LL", "LL128", "direct"}) {
+    const Setting asked("NCCL_PROTO", protocol);
+    CHECK(failures(run_hosts(kEngines[0], {0, 1}, [&](int rank, ncclComm_t comm, const OnDevice&) {
+            return left(comm, run_cases(rank, 2, comm, {3, 5000}));
+          })) == "");
+  }
+}
+
+TEST_CASE("a split over hosts, and calls that do not block, work on devices", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  CHECK(failures(run_hosts(kEngines[0], {0, 0, 1, 1}, [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+          ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+          config.blocking = 0;
+          ncclComm_t child = nullptr;
+          ncclResult_t state = ncclCommSplit(comm, rank % 2, rank, &child, &config);
+          while (state == ncclInProgress || (state == ncclSuccess && child == nullptr)) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            if (child != nullptr) ncclCommGetAsyncError(child, &state);
+          }
+          if (state != ncclSuccess) return std::string("split: ") + told();
+          std::string wrong = run_cases(rank / 2, 2, child, {3, 5000});
+          if (ncclCommDestroy(child) != ncclSuccess) wrong += told();
+          return left(comm, wrong);
+        })) == "");
+}
+
+TEST_CASE("devices of several hosts have no windows, and one-sided calls say so", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  CHECK(failures(run_hosts(kEngines[0], {0, 1}, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+          std::vector<float> data(100);
+          ncclWindow_t window = nullptr;
+          if (ncclCommWindowRegister(comm, data.data(), data.size() * 4, &window, 0) != ncclSuccess) return told();
+          if (window != nullptr) return "a window";
+          if (ncclSignal(1 - rank, 0, 0, 0, comm, device.stream()) != ncclInvalidUsage) return "a signal";
+          if (!contains(told(), "on another host")) return told();
+          return left(comm, "");
+        })) == "");
+}
+
+namespace {
+
+// Rank 1, alone on its host, does `fate` instead of the second call; what the others are told.
+std::vector<std::string> told_of(const Engine& engine, const std::function<void(ncclComm_t)>& fate) {
+  auto all = run_hosts(engine, {0, 1, 0}, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(100000);
+    if (std::string wrong = reduce(comm, device.stream(), data, data.size()); !wrong.empty()) return wrong;
+    device.synchronize();
+    if (rank == 1) {
+      fate(comm);
+      return "";
+    }
+    std::string text = reduce(comm, device.stream(), data, data.size());
+    text += async_error(comm);
+    device.synchronize();  // the kernel has ended
+    ncclCommAbort(comm);
+    return text;
+  });
+  all.erase(all.begin() + 1);
+  return all;
+}
+
+void check_all_tell(const std::vector<std::string>& all, const std::vector<std::string>& parts) {
+  for (const std::string& text : all)
+    for (const std::string& part : parts) {
+      INFO(text);
+      CHECK(contains(text, part));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a rank of another host that ends is told, and kernels end", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  for (const Engine& engine : kEngines) {
+    INFO(engine.name);
+    check_all_tell(told_of(engine, [](ncclComm_t) { ::kill(::getpid(), SIGKILL); }), {"rank 1", "ended"});
+    check_all_tell(told_of(engine, [](ncclComm_t comm) { ncclCommAbort(comm); }), {"rank 1", "aborted"});
+    check_all_tell(told_of(engine, [](ncclComm_t comm) { ncclCommDestroy(comm); }), {"rank 1", "destroyed"});
+  }
+}
+
+TEST_CASE("a lost host is told to devices, and kernels end", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  const Setting limit("SCCL_HOST_TIMEOUT_MS", "1000");
+  for (const Engine& engine : kEngines) {
+    INFO(engine.name);
+    const auto all = told_of(engine, [](ncclComm_t) {
+      const pid_t stopped = ::getpid();
+      if (::fork() == 0) {
+        ::sleep(5);
+        ::kill(stopped, SIGKILL);
+        ::_exit(0);
+      }
+      ::kill(stopped, SIGSTOP);
+    });
+    check_all_tell(all, {"rank 1", "not heard of for longer than SCCL_HOST_TIMEOUT_MS"});
+  }
+}
+
+TEST_CASE("an abort in the middle of a transfer between devices ends it on both hosts", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  for (const Engine& engine : kEngines) {
+    INFO(engine.name);
+    const auto all = run_hosts(engine, {0, 1}, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+      std::vector<float> data(4000000);
+      std::string text;
+      // Rank 1 takes part in one call only, so that rank 0's second call is in flight for certain.
+      for (int call = 0; call < 2 - rank; ++call) text += reduce(comm, device.stream(), data, data.size());
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      if (rank == 1) {
+        if (ncclCommAbort(comm) != ncclSuccess) text += told();
+        device.synchronize();
+        return text;
+      }
+      text += async_error(comm);
+      device.synchronize();
+      ncclCommAbort(comm);
+      return text;
+    });
+    INFO(all[0]);
+    CHECK(contains(all[0], "rank 1"));
+    CHECK(contains(all[0], "aborted"));
+    CHECK(all[1] == "");
+  }
+}
+
+TEST_CASE("devices of different hosts whose calls differ are told both calls", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  for (const Engine& engine : kEngines) {
+    INFO(engine.name);
+    const auto all = run_hosts(engine, {0, 1}, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+      std::vector<float> data(101);
+      reduce(comm, device.stream(), data, 100 + static_cast<std::size_t>(rank));
+      std::string text = async_error(comm);
+      device.synchronize();
+      ncclCommAbort(comm);
+      return text;
+    });
+    check_all_tell(all, {"AllReduce(count=100,", "AllReduce(count=101,"});
+  }
+}
