@@ -32,14 +32,26 @@ std::pair<u32, u32> append_range(const std::vector<From>& from, std::vector<To>&
 }  // namespace
 
 void FlatProgram::assign(const schedule::RankProgram& program) {
+  begin(program.scratch_slots, 0);
+  for (const schedule::Lane& lane : program.lanes) {
+    add_lane(lane.order);
+    for (const schedule::Op& op : lane.ops) add(op);
+  }
+}
+
+void FlatProgram::begin(int scratch_slots, std::size_t ops) {
   ops_.clear();
   operands_.clear();
   destinations_.clear();
   dependencies_.clear();
   lanes_.clear();
   most_operands_ = most_destinations_ = 0;
-  scratch_slots_ = program.scratch_slots;
-  for (const schedule::Lane& lane : program.lanes) append(lane);
+  scratch_slots_ = scratch_slots;
+  ops_.reserve(ops);
+}
+
+void FlatProgram::add_lane(schedule::LaneOrder order) {
+  lanes_.push_back({static_cast<device::LaneOrder>(order), static_cast<u32>(ops_.size()), 0});
 }
 
 // Empty when lanes share a connection: a block may keep a copy of a connection only if a single lane uses it.
@@ -185,26 +197,21 @@ bool FlatProgram::may_lend() const {
   return several;
 }
 
-void FlatProgram::append(const schedule::Lane& lane) {
-  lanes_.push_back(
-      {static_cast<device::LaneOrder>(lane.order), static_cast<u32>(ops_.size()), static_cast<u32>(lane.ops.size())});
-  for (const schedule::Op& op : lane.ops) {
-    const auto [operand_begin, operand_count] = append_range(op.operands, operands_, flatten);
-    const auto [destination_begin, destination_count] = append_range(op.destinations, destinations_, flatten);
-    const auto [dependency_begin, dependency_count] =
-        append_range(op.dependencies, dependencies_, [](const schedule::Dependency& wait) {
-          return device::Dependency{static_cast<u32>(wait.lane), static_cast<u32>(wait.op),
-                                    static_cast<u32>(wait.distance)};
-        });
-    const auto in_slot = [](const schedule::Access& access) { return access.via == schedule::Via::slot; };
-    ops_.push_back({static_cast<device::OpKind>(op.kind), op.completes,
-                    std::any_of(op.operands.begin(), op.operands.end(), in_slot),
-                    std::any_of(op.destinations.begin(), op.destinations.end(), in_slot), static_cast<u32>(op.chunk),
-                    operand_begin, operand_count, destination_begin, destination_count, dependency_begin,
-                    dependency_count});
-    most_operands_ = std::max(most_operands_, op.operands.size());
-    most_destinations_ = std::max(most_destinations_, op.destinations.size());
-  }
+void FlatProgram::add(const schedule::Op& op) {
+  const auto [operand_begin, operand_count] = append_range(op.operands, operands_, flatten);
+  const auto [destination_begin, destination_count] = append_range(op.destinations, destinations_, flatten);
+  const auto [dependency_begin,
+              dependency_count] = append_range(op.dependencies, dependencies_, [](const schedule::Dependency& wait) {
+    return device::Dependency{static_cast<u32>(wait.lane), static_cast<u32>(wait.op), static_cast<u32>(wait.distance)};
+  });
+  const auto in_slot = [](const schedule::Access& access) { return access.via == schedule::Via::slot; };
+  ops_.push_back(
+      {static_cast<device::OpKind>(op.kind), op.completes, std::any_of(op.operands.begin(), op.operands.end(), in_slot),
+       std::any_of(op.destinations.begin(), op.destinations.end(), in_slot), static_cast<u32>(op.chunk), operand_begin,
+       operand_count, destination_begin, destination_count, dependency_begin, dependency_count});
+  ++lanes_.back().op_count;
+  most_operands_ = std::max(most_operands_, op.operands.size());
+  most_destinations_ = std::max(most_destinations_, op.destinations.size());
 }
 
 }  // namespace sccl::kernels

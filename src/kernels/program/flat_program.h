@@ -20,6 +20,12 @@ class FlatProgram {
   // Replaces the contents; keeps the memory.
   void assign(const schedule::RankProgram& program);
 
+  // Or piece by piece: begins an empty program of about so many operations; adds a lane; adds an operation to the last
+  // lane.
+  void begin(int scratch_slots, std::size_t ops);
+  void add_lane(schedule::LaneOrder order);
+  void add(const schedule::Op& op);
+
   device::Program view() const {
     return {ops_.data(),
             operands_.data(),
@@ -50,7 +56,6 @@ class FlatProgram {
   bool may_lend() const;
 
  private:
-  void append(const schedule::Lane& lane);
   bool is_sound() const;
   std::vector<device::Endpoint> endpoints() const;
   device::Program packed(std::uint64_t base, std::vector<std::byte>& block,

@@ -26,6 +26,28 @@ schedule::Schedule plan_or_ring(const std::string& planner, const topology::Topo
        topology.name, topology.ranks);
 }
 
+// Binds connections and flattens operations one by one, so that memory holds no second form of a large program.
+class PlanSink final : public schedule::ProgramSink {
+ public:
+  explicit PlanSink(int ranks) : ranks_(ranks) {}
+
+  void begin(const std::vector<schedule::Connection>& connections, int scratch_slots, std::size_t ops) override {
+    connections_ = connections;
+    program_.begin(scratch_slots, ops);
+  }
+  void add_lane(std::size_t) override { program_.add_lane(schedule::LaneOrder::slice_major); }
+  void add(schedule::Op& op) override {
+    bind_connections(op, connections_, 0, ranks_);
+    program_.add(op);
+  }
+  kernels::FlatProgram take() { return std::move(program_); }
+
+ private:
+  int ranks_;
+  std::vector<schedule::Connection> connections_;
+  kernels::FlatProgram program_;
+};
+
 }  // namespace
 
 const Plan& PlanCache::find(Collective collective, Rank root, const Choice& choice, ScheduleModel* schedule_model) {
@@ -52,11 +74,11 @@ std::unique_ptr<Plan> PlanCache::own_part(compose::Verified composite) const {
   const std::string identity = fmt::format("composite {}, root {}", composite->name, composite->root);
   const compose::RankParts parts(std::move(composite));
   schedule::RankPart part = parts.of(rank_);
-  schedule::RankProgram program = schedule::lower(part, schedule::Forwarding::within(kernels::kMessagesInFlight));
-  bind_connections(program, 0, ranks_);
-  return std::make_unique<Plan>(parts.layout(), std::move(part.chunks),
-                                siphash({0x6f72646572, 0}, std::as_bytes(std::span(identity))),
-                                kernels::FlatProgram(program));
+  std::vector<schedule::ChunkId> chunks = part.chunks;
+  PlanSink sink(ranks_);
+  schedule::lower(std::move(part), schedule::Forwarding::within(kernels::kMessagesInFlight), sink);
+  return std::make_unique<Plan>(parts.layout(), std::move(chunks),
+                                siphash({0x6f72646572, 0}, std::as_bytes(std::span(identity))), sink.take());
 }
 
 PreparedPlan PlanCache::prepare(Collective collective, Rank root, const Choice& choice,

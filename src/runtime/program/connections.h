@@ -1,6 +1,8 @@
 // The numbers of a rank's connections in programs.
 #pragma once
 
+#include <span>
+
 #include "base/types.h"
 #include "schedule/program.h"
 
@@ -15,5 +17,7 @@ constexpr int connection_count(int kinds, int ranks) { return kinds * 2 * ranks;
 
 // Replaces the connection indices of a program by indices of the executor's table.
 void bind_connections(schedule::RankProgram& program, int kind, int ranks);
+// Likewise of one operation. `connections`: of its program.
+void bind_connections(schedule::Op& op, std::span<const schedule::Connection> connections, int kind, int ranks);
 
 }  // namespace sccl::runtime

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <utility>
 
 namespace sccl::schedule {
@@ -76,13 +77,23 @@ class Groups {
   std::vector<bool> wide_;
 };
 
-// An operation before lanes are known.
+constexpr int kOwn = -1;  // as an operand: the rank's own value
+
+// An operation before lanes are known. In numbers instead of lists of its own: of a rank that has many, this is what
+// memory holds.
 struct Task {
-  Op op;
+  int chunk = 0;
   int group = -1;                      // of endpoints; -1: the task is local
+  int first_operand = 0;               // in operands_
+  int operands = 0;                    // endpoints, or kOwn
+  Place own;                           // where kOwn is
+  Place local;                         // the destination in the rank's memory, if there is one
+  int sent = Lists::kEmpty;            // endpoints on which the result is sent, the last first
   int waits_for = Lists::kEmpty;       // tasks of the same slice
   int waits_for_last = Lists::kEmpty;  // tasks of the previous slice
-  bool is_kept = false;                // its stored result is read again or is part of the output
+  bool receives = false;
+  bool is_kept = false;  // its stored result is read again or is part of the output
+  bool completes = false;
 };
 
 // The present value of one chunk at the rank.
@@ -105,21 +116,21 @@ struct ScratchSlot {
 
 class RankLowering {
  public:
-  RankLowering(const RankPart& part, Forwarding forwarding)
-      : part_(part),
+  RankLowering(RankPart part, Forwarding forwarding)
+      : part_(std::move(part)),
         forwarding_(forwarding),
-        endpoints_{std::vector<int>(at(part.ranks), -1), std::vector<int>(at(part.ranks), -1)},
-        values_(part.chunks.size()) {
-    for (std::size_t i = 0; i < part.chunks.size(); ++i) {
-      const ChunkEnds chunk_ends = ends(part.collective, part.ranks, part.root, part.chunks[i]);
-      values_[i].ends_here = chunk_ends.receives(part.rank);
-      values_[i].exists = chunk_ends.contributes(part.rank);
+        endpoints_{std::vector<int>(at(part_.ranks), -1), std::vector<int>(at(part_.ranks), -1)},
+        values_(part_.chunks.size()) {
+    for (std::size_t i = 0; i < part_.chunks.size(); ++i) {
+      const ChunkEnds chunk_ends = ends(part_.collective, part_.ranks, part_.root, part_.chunks[i]);
+      values_[i].ends_here = chunk_ends.receives(part_.rank);
+      values_[i].exists = chunk_ends.contributes(part_.rank);
       if (values_[i].exists) values_[i].place = {Buffer::input, static_cast<int>(i)};
     }
     if (is_bounded()) find_wide();
   }
 
-  RankProgram run() {
+  void run(ProgramSink& sink) {
     const auto& messages = part_.messages;
     for (std::size_t begin = 0; begin < messages.size();) {
       std::size_t arrivals = begin;
@@ -132,9 +143,10 @@ class RankLowering {
       for_each_chunk({messages.data() + arrivals, end - arrivals}, [&](Messages of_chunk) { receive(of_chunk); });
       begin = end;
     }
+    std::vector<Message>().swap(part_.messages);
     copy_own_chunks();
     drop_unread_stores();
-    return assemble();
+    emit(sink);
   }
 
  private:
@@ -175,7 +187,7 @@ class RankLowering {
       if (may_forward(message, out)) {
         Task& writer = tasks_[at(values_[at(message.chunk)].writer)];
         groups_.join(writer.group, out);
-        writer.op.destinations.push_back({Via::slot, out, {}});
+        lists_.add(writer.sent, out);
       } else {
         stored_in_[at(out)] = message.step;
         rest_.push_back(message);
@@ -219,12 +231,11 @@ class RankLowering {
       if (task < 0) {
         task = add_task(chunk);
         tasks_[at(task)].group = out;
-        const Access own = read(chunk, task);
-        tasks_[at(task)].op.operands.push_back(own);
+        read(chunk, task);
         made_.push_back(task);
       }
       groups_.join(tasks_[at(task)].group, out);
-      tasks_[at(task)].op.destinations.push_back({Via::slot, out, {}});
+      lists_.add(tasks_[at(task)].sent, out);
     }
   }
 
@@ -234,23 +245,21 @@ class RankLowering {
     Value& value = values_[at(first.chunk)];
     const int task = add_task(first.chunk);
     bool own_placed = first.kind != SendKind::reduce || !value.exists;
-    std::vector<Access> operands;
-    operands.reserve(arrivals.size() + 1);
     for (const Message& arrival : arrivals) {
       if (!own_placed && arrival.peer > part_.rank) {
-        operands.push_back(read(first.chunk, task));
+        read(first.chunk, task);
         own_placed = true;
       }
       const int in = endpoint(Direction::incoming, arrival.peer);
       attach(task, in);
-      operands.push_back({Via::slot, in, {}});
+      add_operand(task, in);
     }
-    if (!own_placed) operands.push_back(read(first.chunk, task));
+    if (!own_placed) read(first.chunk, task);
 
     Task& made = tasks_[at(task)];
-    made.op.operands = std::move(operands);
-    made.op.destinations.push_back({Via::local, -1, home(first.chunk)});
-    made.op.completes = first.completes;
+    made.local = home(first.chunk);
+    made.receives = true;
+    made.completes = first.completes;
     overwrite(value, task);
     value.writer = task;
     value.written_in = first.step;
@@ -284,18 +293,27 @@ class RankLowering {
 
   int add_task(int chunk) {
     tasks_.emplace_back();
-    tasks_.back().op.chunk = chunk;
+    tasks_.back().chunk = chunk;
+    tasks_.back().first_operand = static_cast<int>(operands_.size());
     return static_cast<int>(tasks_.size()) - 1;
   }
 
-  Access read(int chunk, int reader) {
+  // Only of the task that was added last.
+  void add_operand(int task, int operand) {
+    operands_.push_back(operand);
+    ++tasks_[at(task)].operands;
+  }
+
+  // Makes the rank's value of the chunk an operand.
+  void read(int chunk, int reader) {
     Value& value = values_[at(chunk)];
     if (value.writer >= 0 && value.writer != reader) lists_.add(tasks_[at(reader)].waits_for, value.writer);
     lists_.add(value.readers, reader);
     if (value.first_reader < 0) value.first_reader = reader;
     if (value.writer >= 0) tasks_[at(value.writer)].is_kept = true;
     if (value.place.buffer == Buffer::scratch) lists_.add(scratch_[at(value.place.index)].readers, reader);
-    return {Via::local, -1, value.place};
+    tasks_[at(reader)].own = value.place;
+    add_operand(reader, kOwn);
   }
 
   // A new value must not overwrite a value that is still to be read. Input and output of one chunk count as one place,
@@ -326,31 +344,22 @@ class RankLowering {
         continue;
       }
       const auto chunk = static_cast<int>(i);
-      const Access own{Via::local, -1, {Buffer::output, chunk}};
-      if (value.first_reader >= 0) {
-        auto& destinations = tasks_[at(value.first_reader)].op.destinations;
-        destinations.insert(destinations.begin(), own);
-        continue;
+      int task = value.first_reader;
+      if (task < 0) {
+        task = add_task(chunk);
+        tasks_[at(task)].own = value.place;
+        add_operand(task, kOwn);
       }
-      Task& task = tasks_[at(add_task(chunk))];
-      task.op.operands.push_back({Via::local, -1, value.place});
-      task.op.destinations.push_back(own);
+      tasks_[at(task)].local = {Buffer::output, chunk};
     }
   }
 
   void drop_unread_stores() {
-    for (Task& task : tasks_) {
-      const bool received = !task.op.destinations.empty() && task.op.destinations.front().via == Via::local &&
-                            std::any_of(task.op.operands.begin(), task.op.operands.end(),
-                                        [](const Access& operand) { return operand.via == Via::slot; });
-      if (received && !task.is_kept) task.op.destinations.erase(task.op.destinations.begin());
-    }
+    for (Task& task : tasks_)
+      if (task.receives && !task.is_kept) task.local = {};
   }
 
-  RankProgram assemble() {
-    RankProgram program;
-    program.connections = connections_;
-    program.scratch_slots = static_cast<int>(scratch_.size());
+  void emit(ProgramSink& sink) {
     std::vector<int> lane_of_group(connections_.size() + 1, -1);  // the last: of local tasks
     std::vector<std::pair<int, int>> position;                    // by task: lane, index in the lane
     position.reserve(tasks_.size());
@@ -363,19 +372,41 @@ class RankLowering {
       }
       position.emplace_back(lane, lengths[at(lane)]++);
     }
-    program.lanes.resize(lengths.size());
-    for (std::size_t lane = 0; lane < lengths.size(); ++lane) program.lanes[lane].ops.reserve(at(lengths[lane]));
     // The first write of a scratch slot waits for the previous slice's reads of the slot.
     for (const ScratchSlot& slot : scratch_)
       if (slot.first_writer >= 0) tasks_[at(slot.first_writer)].waits_for_last = slot.readers;
-    for (std::size_t index = 0; index < tasks_.size(); ++index) {
-      Task& task = tasks_[index];
-      const int lane = position[index].first;
-      link(task.op, task.waits_for, lane, 0, position);
-      link(task.op, task.waits_for_last, lane, 1, position);
-      program.lanes[at(lane)].ops.push_back(std::move(task.op));
+
+    std::vector<std::size_t> begins(1, 0);  // by lane, in by_lane
+    for (const int length : lengths) begins.push_back(begins.back() + at(length));
+    std::vector<int> by_lane(tasks_.size());
+    for (std::size_t task = 0; task < tasks_.size(); ++task)
+      by_lane[begins[at(position[task].first)] + at(position[task].second)] = static_cast<int>(task);
+    sink.begin(connections_, static_cast<int>(scratch_.size()), tasks_.size());
+    Op op;
+    for (std::size_t lane = 0; lane < lengths.size(); ++lane) {
+      sink.add_lane(at(lengths[lane]));
+      for (std::size_t i = begins[lane]; i < begins[lane + 1]; ++i) {
+        assemble(op, tasks_[at(by_lane[i])], static_cast<int>(lane), position);
+        sink.add(op);
+      }
     }
-    return program;
+  }
+
+  void assemble(Op& op, const Task& task, int lane, const std::vector<std::pair<int, int>>& position) {
+    op.chunk = task.chunk;
+    op.completes = task.completes;
+    op.operands.clear();
+    for (int i = task.first_operand; i < task.first_operand + task.operands; ++i) {
+      const int operand = operands_[at(i)];
+      op.operands.push_back(operand == kOwn ? Access{Via::local, -1, task.own} : Access{Via::slot, operand, {}});
+    }
+    op.destinations.clear();
+    lists_.for_each(task.sent, [&](int out) { op.destinations.push_back({Via::slot, out, {}}); });
+    if (task.local.buffer != Buffer::none) op.destinations.push_back({Via::local, -1, task.local});
+    std::reverse(op.destinations.begin(), op.destinations.end());
+    op.dependencies.clear();
+    link(op, task.waits_for, lane, 0, position);
+    link(op, task.waits_for_last, lane, 1, position);
   }
 
   // A wait for an operation of a lane includes all earlier operations of the lane. A lane need not wait for itself.
@@ -390,12 +421,13 @@ class RankLowering {
         op.dependencies.push_back({awaited_[i].first, awaited_[i].second, distance});
   }
 
-  const RankPart& part_;
+  RankPart part_;
   const Forwarding forwarding_;
   std::vector<Connection> connections_;
   std::array<std::vector<int>, 2> endpoints_;  // by direction, then peer: index in connections_
   Groups groups_;
-  std::vector<Task> tasks_;
+  std::deque<Task> tasks_;     // which, unlike a vector, does not hold them twice while it grows
+  std::vector<int> operands_;  // of all tasks
   std::vector<Value> values_;  // by chunk
   std::vector<ScratchSlot> scratch_;
   Lists lists_;
@@ -411,7 +443,26 @@ class RankLowering {
 
 }  // namespace
 
-RankProgram lower(const RankPart& part, Forwarding forwarding) { return RankLowering(part, forwarding).run(); }
+void lower(RankPart part, Forwarding forwarding, ProgramSink& sink) {
+  RankLowering(std::move(part), forwarding).run(sink);
+}
+
+RankProgram lower(const RankPart& part, Forwarding forwarding) {
+  class Sink final : public ProgramSink {
+   public:
+    void begin(const std::vector<Connection>& connections, int scratch_slots, std::size_t) override {
+      program.connections = connections;
+      program.scratch_slots = scratch_slots;
+    }
+    void add_lane(std::size_t ops) override { program.lanes.emplace_back().ops.reserve(ops); }
+    void add(Op& op) override { program.lanes.back().ops.push_back(op); }
+
+    RankProgram program;
+  };
+  Sink sink;
+  lower(part, forwarding, sink);
+  return std::move(sink.program);
+}
 
 void number_chunks(RankProgram& program, std::span<const ChunkId> chunks) {
   const auto number = [&](int& position) { position = chunks[at(position)]; };

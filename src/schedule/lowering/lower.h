@@ -51,8 +51,20 @@ inline constexpr Forwarding Forwarding::unbounded{std::numeric_limits<int>::max(
 // ascending order of their source ranks, on every rank, so ranks that compute the same sum get the same bits.
 Program lower(const Schedule& schedule, Forwarding forwarding);
 
+// Takes a program operation by operation.
+class ProgramSink {
+ public:
+  virtual ~ProgramSink() = default;
+  virtual void begin(const std::vector<Connection>& connections, int scratch_slots, std::size_t ops) = 0;
+  // The operations that follow belong to this lane.
+  virtual void add_lane(std::size_t ops) = 0;
+  // The sink may change `op`, which is used again.
+  virtual void add(Op& op) = 0;
+};
+
 // One rank's program. Its operations and places number chunks by their positions in `part.chunks`. Takes time and
 // memory linear in the part and in the number of ranks (one word each), apart from sorting few dependencies.
+void lower(RankPart part, Forwarding forwarding, ProgramSink& sink);
 RankProgram lower(const RankPart& part, Forwarding forwarding);
 
 // Replaces positions in `chunks` by the chunks' own numbers.
