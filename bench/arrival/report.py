@@ -4,8 +4,8 @@
 usage: report.py [--svg FILE] LINES...
 
 LINES: files of JSON lines of arrival_bench. Prints Markdown: a table for each pattern, geometric means of the ratios to
-"never", and with the form "bound" the share of it. Of MPI's lines only the form "mpi" is taken, under the name of the
-file; its ratio is to "never" in the same processes.
+"never", and with the form "bound" the share of it. Files of MPI are openmpi.json and mpich.json; their ratios are to
+"never" in the same processes, which stands in the table only where no other file has it.
 """
 import argparse
 import json
@@ -34,11 +34,13 @@ def read(paths):
             if not line.startswith("{"):
                 continue
             one = json.loads(line)
-            if name in ("openmpi", "mpich"):
-                if one["form"] != "mpi":
-                    continue
-                one["form"] = name
-            found.setdefault((one["collective"], one["pattern"]), {}).setdefault(one["bytes"], {})[one["form"]] = one
+            by_form = found.setdefault((one["collective"], one["pattern"]), {}).setdefault(one["bytes"], {})
+            if name not in ("openmpi", "mpich"):
+                by_form[one["form"]] = one
+            elif one["form"] == "mpi":
+                by_form[name] = one
+            else:
+                by_form.setdefault("never", one)
     return found
 
 
