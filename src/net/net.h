@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -79,12 +80,27 @@ class Sender : public Connection {
  public:
   // `data` must not change before the request is complete.
   virtual Request isend(const void* data, std::size_t bytes, Registration& memory) = 0;
+  // One message of both parts, from where they lie. Only if joins().
+  virtual Request isend_joined(std::span<const std::byte> first, std::span<const std::byte> second) {
+    (void)first, (void)second;
+    return {};
+  }
+  virtual bool joins() const { return false; }
 };
 
 class Receiver : public Connection {
  public:
   // A message longer than `bytes` is an error.
   virtual Request irecv(void* data, std::size_t bytes, Registration& memory) = 0;
+  // True: from now on irecv() is not called, and the engine shows each message to `consumer` where it came, in order,
+  // within progress(); `consumer` throws nothing. False: this engine receives into posted memory only.
+  using Consumer = std::function<void(std::span<const std::byte>)>;
+  virtual bool deliver_to(Consumer consumer) {
+    (void)consumer;
+    return false;
+  }
+  // After deliver_to(): throws remote_error if no further message can come.
+  virtual void check() {}
   // Makes a completed receive into device memory visible to the device. Complete at once if the engine needs no flush.
   virtual Request flush(void* data, std::size_t bytes, Registration& memory) = 0;
 };

@@ -109,6 +109,59 @@ TEST_CASE("a message that is longer than its buffer is an error, and writes noth
   }
 }
 
+TEST_CASE("UCX shows messages where they came, in order, also those that came before they were awaited") {
+  const auto a = ucx::open({.nonce = 99, .devices = "lo"});
+  const auto b = ucx::open({.nonce = 99, .devices = "lo"});
+  Pair pair = connected(*a, *b);
+  REQUIRE(pair.sender->joins());
+  std::vector<std::vector<std::byte>> shown;
+  const auto show = [&](std::span<const std::byte> one) { shown.emplace_back(one.begin(), one.end()); };
+  const auto memory = pair.sender->register_memory(nullptr, 0, MemoryKind::host);
+  std::vector<std::vector<std::byte>> sent;
+  const auto limit = Deadline::in(std::chrono::seconds(20));
+  for (const std::size_t length : {1, 100, 5000, 9001, 60000, 70000, 3}) {
+    // Every second one in two parts.
+    sent.push_back(message(length, static_cast<int>(length)));
+    const std::span<const std::byte> whole(sent.back());
+    const std::size_t first = std::min<std::size_t>(length, 48);
+    const Request request = sent.size() % 2 == 0 ? pair.sender->isend_joined(whole.first(first), whole.subspan(first))
+                                                 : pair.sender->isend(whole.data(), whole.size(), *memory);
+    REQUIRE(request);
+    finished(*pair.sender, request, *a, *b);
+    if (sent.size() == 3) REQUIRE(pair.receiver->deliver_to(show));
+  }
+  while (shown.size() < sent.size()) {
+    a->progress();
+    b->progress();
+    pair.receiver->check();
+    check_in_time(limit);
+  }
+  CHECK((shown == sent));
+
+  SECTION("a message that UCX would place into posted memory ends the connection") {
+    const std::vector<std::byte> out(std::size_t{1} << 20);
+    REQUIRE(pair.sender->isend(out.data(), out.size(), *memory));
+    const auto until_it_fails = [&] {
+      for (;;) {
+        a->progress();
+        b->progress();
+        pair.receiver->check();
+        check_in_time(limit);
+      }
+    };
+    CHECK_THROWS_AS(until_it_fails(), Error);
+    CHECK(shown.size() == sent.size());
+  }
+}
+
+TEST_CASE("engines that receive into posted memory show nothing") {
+  const auto a = open_plugin(abi::kNewestVersion);
+  const auto b = open_plugin(abi::kNewestVersion);
+  Pair pair = connected(*a, *b);
+  CHECK_FALSE(pair.sender->joins());
+  CHECK_FALSE(pair.receiver->deliver_to([](std::span<const std::byte>) {}));
+}
+
 TEST_CASE("connections between the same two ends are kept apart") {
   for (const NamedEngine& engine : every_engine()) {
     INFO(engine.name);

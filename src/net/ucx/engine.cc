@@ -32,6 +32,13 @@ std::optional<std::size_t> test_slot(Slot& slot, const Endpoint& endpoint, const
        text_of(endpoint.failed != UCS_OK ? endpoint.failed : status));
 }
 
+void check_alive(const Endpoint& endpoint) {
+  if (endpoint.failed != UCS_OK)
+    fail(ErrorCode::remote_error, "UCX lost the connection to a peer on another host: {}", text_of(endpoint.failed));
+}
+
+ucp_dt_iov_t part(std::span<const std::byte> memory) { return {const_cast<std::byte*>(memory.data()), memory.size()}; }
+
 class UcxSender final : public Sender {
  public:
   UcxSender(SharedWorker worker, std::shared_ptr<SenderCore> core)
@@ -42,11 +49,14 @@ class UcxSender final : public Sender {
     return std::make_unique<NoRegistration>();
   }
   Request isend(const void* data, std::size_t bytes, Registration&) override {
-    if (core_->endpoint.failed != UCS_OK)
-      fail(ErrorCode::remote_error, "UCX lost the connection to a peer on another host: {}",
-           text_of(core_->endpoint.failed));
-    return Request(worker_->send(*core_, data, bytes));
+    check_alive(core_->endpoint);
+    return Request(worker_->send(*core_, {{{const_cast<void*>(data), bytes}, {nullptr, 0}}}));
   }
+  Request isend_joined(std::span<const std::byte> first, std::span<const std::byte> second) override {
+    check_alive(core_->endpoint);
+    return Request(worker_->send(*core_, {{part(first), part(second)}}));
+  }
+  bool joins() const override { return true; }
   std::optional<std::size_t> test(Request request) override {
     return test_slot(*static_cast<Slot*>(request.state()), core_->endpoint, "send to");
   }
@@ -68,6 +78,12 @@ class UcxReceiver final : public Receiver {
   Request irecv(void* data, std::size_t bytes, Registration&) override {
     return Request(worker_->receive(*core_, data, bytes));
   }
+  bool deliver_to(Consumer consumer) override {
+    if (!worker_->is_in_order()) return false;
+    worker_->deliver_to(*core_, std::move(consumer));
+    return true;
+  }
+  void check() override { check_alive(core_->endpoint); }
   // In UCX a complete receive is already visible.
   Request flush(void*, std::size_t, Registration&) override { return Request(&flushed_); }
   std::optional<std::size_t> test(Request request) override {

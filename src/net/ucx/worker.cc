@@ -1,6 +1,7 @@
 #include "net/ucx/worker.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -11,10 +12,8 @@
 namespace sccl::net::ucx {
 namespace {
 
-// Up to this size a copy at the receiver costs less than announcing the message and waiting for the answer. Over TCP
-// the kernel copies anyway, and the answer takes longest.
-constexpr std::size_t kMostEagerBytes = 8 * 1024;
-constexpr std::size_t kMostEagerTcpBytes = 256 * 1024;
+// Over TCP shorter messages are copied into one piece: one part costs the kernel less than three.
+constexpr const char* kTcpZeroCopyThreshold = "4096";
 constexpr std::chrono::milliseconds kCloseLimit{1000};
 constexpr std::chrono::milliseconds kUnsettledCloseLimit{100};
 
@@ -104,6 +103,8 @@ void Worker::create(const Options& options) {
   ucp_config_t* config = nullptr;
   check(ucp_.config_read(nullptr, nullptr, &config), "read its settings");
   if (!options.devices.empty()) ucp_.config_modify(config, "NET_DEVICES", options.devices.c_str());
+  if (!options.rdma && std::getenv("UCX_ZCOPY_THRESH") == nullptr)
+    ucp_.config_modify(config, "ZCOPY_THRESH", kTcpZeroCopyThreshold);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -255,18 +256,28 @@ void Worker::on_welcome(const Welcome& welcome) {
   connecting_.erase(waiting);
 }
 
-Slot* Worker::send(SenderCore& sender, const void* data, std::size_t bytes) {
+Slot* Worker::send(SenderCore& sender, const Parts& parts) {
   Slot* slot = take_slot(sender.slots);
   if (!slot) return nullptr;
+  const std::size_t bytes = parts[0].length + parts[1].length;
   slot->bytes = bytes;
+  slot->parts = parts;
   slot->head = {nonce_, sender.receiver, sender.position++};
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   params.flags = bytes <= most_eager_bytes_ ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
   params.cb.send = sent;
   params.user_data = slot;
+  const void* data = parts[0].buffer;
+  std::size_t count = parts[0].length;
+  if (parts[1].length > 0) {
+    params.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    params.datatype = ucp_dt_make_iov();
+    data = slot->parts.data();
+    count = slot->parts.size();
+  }
   begin(*slot,
-        ucp_.am_send_nbx(sender.endpoint.ep, kDataMessage, &slot->head, sizeof slot->head, data, bytes, &params));
+        ucp_.am_send_nbx(sender.endpoint.ep, kDataMessage, &slot->head, sizeof slot->head, data, count, &params));
   return slot;
 }
 
@@ -303,12 +314,44 @@ void Worker::deliver(ReceiverCore& receiver, Slot& slot, const Arrival& arrival)
   begin(slot, ucp_.am_recv_data_nbx(worker_, arrival.data, slot.buffer, arrival.bytes, &params));
 }
 
+void Worker::deliver_to(ReceiverCore& receiver, Receiver::Consumer consumer) {
+  receiver.consumer = std::move(consumer);
+  deliver_arrivals(receiver);
+}
+
+// Those that came before they were awaited.
+void Worker::deliver_arrivals(ReceiverCore& receiver) {
+  for (auto next = receiver.arrivals.find(receiver.position); next != receiver.arrivals.end();
+       next = receiver.arrivals.find(receiver.position)) {
+    const Arrival arrival = next->second;
+    receiver.arrivals.erase(next);
+    ++receiver.position;
+    if (arrival.rendezvous) {
+      receiver.endpoint.failed = UCS_ERR_UNSUPPORTED;
+      return ucp_.am_data_release(worker_, arrival.data);
+    }
+    receiver.consumer({static_cast<const std::byte*>(arrival.data), arrival.bytes});
+    if (arrival.data) ucp_.am_data_release(worker_, arrival.data);
+  }
+}
+
 // UCX calls this and forbids starting a receive of the message inside it: deliver_announced() starts the receive.
 ucs_status_t Worker::on_data(const DataHead& head, void* data, std::size_t bytes, bool rendezvous) {
   const auto known = receivers_.find(head.receiver);
   if (head.nonce != nonce_ || known == receivers_.end()) return rendezvous ? UCS_ERR_REJECTED : UCS_OK;
   ReceiverCore& receiver = *known->second;
-  if (!rendezvous) {
+  if (receiver.consumer) {
+    if (rendezvous) {
+      receiver.endpoint.failed = UCS_ERR_UNSUPPORTED;
+      return UCS_ERR_REJECTED;
+    }
+    if (head.position == receiver.position) {
+      ++receiver.position;
+      receiver.consumer({static_cast<const std::byte*>(data), bytes});
+      if (!receiver.arrivals.empty()) deliver_arrivals(receiver);
+      return UCS_OK;  // UCX releases its copy
+    }
+  } else if (!rendezvous) {
     for (Slot& slot : receiver.slots) {
       if (!slot.taken || slot.done || slot.request || slot.head.position != head.position) continue;
       slot.bytes = bytes;

@@ -36,6 +36,7 @@ struct Slot {
   void* request = nullptr;
   // Send: must live as long as UCX may read it. Receive: only `position` is used.
   DataHead head{};
+  std::array<ucp_dt_iov_t, 2> parts{};  // likewise
   // Receive only.
   void* buffer = nullptr;
   std::size_t room = 0;
@@ -66,6 +67,7 @@ struct ReceiverCore {
   std::uint64_t position = 0;  // of the next irecv
   Slots slots;
   std::map<std::uint64_t, Arrival> arrivals;  // by position
+  Receiver::Consumer consumer;                // then nothing is posted
 };
 
 struct PendingHello {
@@ -75,6 +77,11 @@ struct PendingHello {
 
 class Worker {
  public:
+  // Up to this size a copy at the receiver costs less than announcing the message and waiting for the answer. Over TCP
+  // the kernel copies anyway, and the answer takes longest.
+  static constexpr std::size_t kMostEagerBytes = 8 * 1024;
+  static constexpr std::size_t kMostEagerTcpBytes = 256 * 1024;
+
   explicit Worker(const Options& options);
   ~Worker();
   Worker(const Worker&) = delete;
@@ -98,8 +105,13 @@ class Worker {
   // Sends the hello. The connection is complete when the result's `receiver` is set.
   std::shared_ptr<SenderCore> connect(const Handle& handle);
 
-  Slot* send(SenderCore& sender, const void* data, std::size_t bytes);
+  using Parts = std::array<ucp_dt_iov_t, 2>;
+  // The second part may be empty.
+  Slot* send(SenderCore& sender, const Parts& parts);
   Slot* receive(ReceiverCore& receiver, void* data, std::size_t bytes);
+  // Whether messages of usual length come whole and in order, so that they need no posted memory.
+  bool is_in_order() const { return most_eager_bytes_ == kMostEagerTcpBytes; }
+  void deliver_to(ReceiverCore& receiver, Receiver::Consumer consumer);
 
   // Returns when UCX no longer uses the buffers of requests in flight, after one second at the latest.
   void close(std::shared_ptr<SenderCore> sender);
@@ -116,6 +128,7 @@ class Worker {
   void on_welcome(const Welcome& welcome);
   ucs_status_t on_data(const DataHead& head, void* data, std::size_t bytes, bool rendezvous);
   void deliver(ReceiverCore& receiver, Slot& slot, const Arrival& arrival);
+  void deliver_arrivals(ReceiverCore& receiver);
   void deliver_announced();
   void open_endpoint(const void* address, Endpoint& endpoint);
   void send_control(Endpoint& endpoint, unsigned message, std::shared_ptr<std::vector<std::byte>> head,

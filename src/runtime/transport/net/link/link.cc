@@ -26,21 +26,20 @@ void Link::open(const net::Handle& address) {
 
 void Link::accept(std::unique_ptr<net::Receiver> receiver) {
   if (frames_in_) fail(ErrorCode::remote_error, "a second connection came");
-  frames_in_ = std::make_unique<FrameReceiver>(std::move(receiver), setup_.nonce, Guest::kTaken);
+  frames_in_ = std::make_unique<FrameReceiver>(
+      std::move(receiver), setup_.nonce, Guest::kTaken,
+      [this](const RecordHead& head, std::span<const std::byte> payload) { take(head, payload); });
 }
 
 void Link::close() {
+  frames_in_.reset();  // first: closing drives the engine, which may show frames
   in_.close();
   out_.close();
-  frames_in_.reset();
   frames_out_.reset();
 }
 
 bool Link::receive() {
-  bool any = false;
-  if (frames_in_)
-    any = frames_in_->receive(
-        [this](const RecordHead& head, std::span<const std::byte> payload) { take(head, payload); });
+  const bool any = frames_in_ && frames_in_->receive();
   return in_.receive_bulk() || any;
 }
 
@@ -56,7 +55,7 @@ void Link::take(const RecordHead& head, std::span<const std::byte> payload) {
     case RecordType::tails:
       return out_.take_tails(head);
     case RecordType::bulk_address:
-      if (out_.connect_bulk(setup_.net, setup_.device, net::Handle(payload.begin(), payload.end()))) return;
+      if (out_.take_bulk_address(net::Handle(payload.begin(), payload.end()))) return;
       break;
     case RecordType::farewell:
       owes_answer_ = true;
@@ -78,6 +77,7 @@ bool Link::owes_control() const {
 
 bool Link::send(Tails tails) {
   if (!frames_out_ || !frames_out_->connected()) return false;
+  out_.connect_bulk(setup_.net, setup_.device);
   bool any = out_.step();
   for (bool more = true; more;) {
     if (!owes_control() && !out_.has_news() && !puts_.has_news() && !in_.tails_due(tails)) break;
@@ -99,7 +99,9 @@ bool Link::fill(FrameWriter& frame) {
     return said_hello_ = true;  // the first frame has nothing else
   }
   in_.append_tails(frame);
-  return !out_.append(frame) || !puts_.append(frame) || !append_control(frame);
+  const auto payloads =
+      frames_out_->joins() ? OutgoingMessages::LongPayloads::stay_in_slots : OutgoingMessages::LongPayloads::copied;
+  return !out_.append(frame, payloads) || !puts_.append(frame) || !append_control(frame);
 }
 
 // A farewell comes after everything else.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/transport/net/link/lines.h"
@@ -15,6 +16,8 @@ namespace {
 
 // A shorter part of a message waits for the next frame.
 constexpr std::size_t kLeastPartBytes = 4096;
+// Shorter payloads cost less to copy than to send as a part of their own.
+constexpr std::size_t kLeastPartInPlace = 8192;
 
 }  // namespace
 
@@ -28,9 +31,9 @@ void OutgoingMessages::attach(const EndRequest& request, kernels::HostConnection
   sent(request.kind).end = &end;
 }
 
-bool OutgoingMessages::append(FrameWriter& frame) {
+bool OutgoingMessages::append(FrameWriter& frame, LongPayloads payloads) {
   for (int kind = 0; kind < rings_.kinds(); ++kind)
-    if (!append_slots(frame, kind) || !append_lines(frame, kind)) return false;
+    if (!append_slots(frame, kind, payloads) || !append_lines(frame, kind)) return false;
   return true;
 }
 
@@ -40,10 +43,15 @@ bool OutgoingMessages::step() {
   return true;
 }
 
-bool OutgoingMessages::connect_bulk(net::Net& net, int device, const net::Handle& address) {
-  if (!bulk_) return false;
-  bulk_->connect(net.connect(device, address));
-  return true;
+// An engine that is showing the frame with the address must not be asked to connect.
+bool OutgoingMessages::take_bulk_address(net::Handle address) {
+  bulk_address_ = std::move(address);
+  return bulk_ != nullptr;
+}
+
+void OutgoingMessages::connect_bulk(net::Net& net, int device) {
+  if (bulk_address_.empty()) return;
+  bulk_->connect(net.connect(device, std::exchange(bulk_address_, {})));
 }
 
 bool OutgoingMessages::has_news() const {
@@ -76,7 +84,7 @@ void OutgoingMessages::free_slots(int kind) {
 }
 
 // False: a message had no room.
-bool OutgoingMessages::append_slots(FrameWriter& frame, int kind) {
+bool OutgoingMessages::append_slots(FrameWriter& frame, int kind, LongPayloads payloads) {
   Ring& outgoing = sent(kind);
   const RemoteRings::One& ring = rings_.of(kind);
   while (outgoing.slots != outgoing.end->position) {
@@ -90,7 +98,7 @@ bool OutgoingMessages::append_slots(FrameWriter& frame, int kind) {
     head.count = from.bytes;
     if (frame.room() == 0) return false;
     if (framed) {
-      if (!append_slot(frame, head)) return false;
+      if (!append_slot(frame, head, payloads)) return false;
     } else {
       frame.append(head);
       if (!bulk_) bulk_ = std::make_unique<BulkSender>(rings_, setup_.rank, setup_.nonce);
@@ -102,7 +110,7 @@ bool OutgoingMessages::append_slots(FrameWriter& frame, int kind) {
 }
 
 // False: not all of the message had room.
-bool OutgoingMessages::append_slot(FrameWriter& frame, RecordHead head) {
+bool OutgoingMessages::append_slot(FrameWriter& frame, RecordHead head, LongPayloads payloads) {
   std::size_t& sent = this->sent(head.kind).bytes_of_slot;
   const std::size_t left = head.count - sent;
   const std::size_t part = std::min(left, frame.room());
@@ -110,8 +118,12 @@ bool OutgoingMessages::append_slot(FrameWriter& frame, RecordHead head) {
   head.incomplete = part < left ? 1 : 0;
   head.offset = static_cast<u32>(sent);
   head.bytes = static_cast<u32>(part);
-  std::byte* const payload = frame.append(head);
-  if (part > 0) std::memcpy(payload, rings_.of(head.kind).slot(head.position) + sent, part);
+  // The slot is not freed before the peer has consumed the message.
+  const auto* const payload = reinterpret_cast<const std::byte*>(rings_.of(head.kind).slot(head.position)) + sent;
+  if (payloads == LongPayloads::stay_in_slots && part >= kLeastPartInPlace)
+    frame.append_in_place(head, payload);
+  else if (std::byte* const place = frame.append(head); part > 0)
+    std::memcpy(place, payload, part);
   sent = part < left ? sent + part : 0;
   return part == left;
 }

@@ -30,13 +30,16 @@ class OutgoingMessages {
   void attach(const EndRequest& request, kernels::HostConnection& end);
 
   // Appends all messages that are published and not sent yet. False if some had no room.
-  bool append(FrameWriter& frame);
+  enum class LongPayloads : std::uint8_t { copied, stay_in_slots };
+  bool append(FrameWriter& frame, LongPayloads payloads);
   // Drives the bulk connection. True if a payload was sent.
   bool step();
   // Takes the peer's report of what it has consumed. Throws remote_error if the report is impossible.
   void take_tails(const RecordHead& head);
   // The peer has sent the address of its bulk connection. False if this rank has announced no long payload.
-  bool connect_bulk(net::Net& net, int device, const net::Handle& address);
+  bool take_bulk_address(net::Handle address);
+  // Connects to that address, once.
+  void connect_bulk(net::Net& net, int device);
   // At once: payloads that are under way are lost.
   void close() { bulk_.reset(); }
   std::span<std::byte> memory() const { return rings_.memory(); }
@@ -59,8 +62,8 @@ class OutgoingMessages {
     device::u64 consumed = 0;        // by the peer
   };
 
-  bool append_slots(FrameWriter& frame, int kind);
-  bool append_slot(FrameWriter& frame, RecordHead head);
+  bool append_slots(FrameWriter& frame, int kind, LongPayloads payloads);
+  bool append_slot(FrameWriter& frame, RecordHead head, LongPayloads payloads);
   bool append_lines(FrameWriter& frame, int kind);
   void free_slots(int kind);
   Ring& sent(int kind) { return sent_[static_cast<std::size_t>(kind)]; }
@@ -70,6 +73,7 @@ class OutgoingMessages {
   kernels::HostConnection unused_{};  // the end of ring kinds that no program uses
   std::vector<Ring> sent_;            // by kind
   std::unique_ptr<BulkSender> bulk_;
+  net::Handle bulk_address_;  // to connect to
 };
 
 }  // namespace sccl::runtime

@@ -1,5 +1,6 @@
 #include "runtime/transport/net/wire/frame.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -19,6 +20,7 @@ FrameWriter::FrameWriter(std::span<std::byte> memory, std::uint64_t nonce, std::
 }
 
 std::size_t FrameWriter::room() const {
+  if (!in_place_.empty()) return 0;
   const std::size_t left = memory_.size() - used_;
   return left < sizeof(RecordHead) ? 0 : (left - sizeof(RecordHead)) / kAlignment * kAlignment;
 }
@@ -30,8 +32,14 @@ std::byte* FrameWriter::append(const RecordHead& head) {
   return at + sizeof head;
 }
 
+void FrameWriter::append_in_place(const RecordHead& head, const std::byte* payload) {
+  std::memcpy(memory_.data() + used_, &head, sizeof head);
+  used_ += sizeof head;
+  in_place_ = {payload, head.bytes};
+}
+
 std::span<const std::byte> FrameWriter::finish() {
-  const auto bytes = static_cast<std::uint32_t>(used_);
+  const auto bytes = static_cast<std::uint32_t>(used_ + in_place_.size());
   std::memcpy(memory_.data() + offsetof(FrameHead, bytes), &bytes, sizeof bytes);
   return memory_.first(used_);
 }
@@ -53,12 +61,12 @@ bool FrameReader::next(RecordHead& head, std::span<const std::byte>& payload) {
   if (rest_.empty()) return false;
   if (rest_.size() < sizeof head) fail(ErrorCode::remote_error, "a frame ends in the middle of a record");
   std::memcpy(&head, rest_.data(), sizeof head);
-  const std::size_t taken = sizeof head + round_up(std::size_t{head.bytes}, kAlignment);
-  if (taken > rest_.size())
+  if (sizeof head + std::size_t{head.bytes} > rest_.size())
     fail(ErrorCode::remote_error, "a record of {} bytes came in a frame with {} left", head.bytes,
          rest_.size() - sizeof head);
   payload = rest_.subspan(sizeof head, head.bytes);
-  rest_ = rest_.subspan(taken);
+  // A payload that was sent from where it lay, the last one, has nothing behind it.
+  rest_ = rest_.subspan(std::min(sizeof head + round_up(std::size_t{head.bytes}, kAlignment), rest_.size()));
   return true;
 }
 

@@ -56,12 +56,16 @@ class FrameWriter {
   bool empty() const { return used_ == sizeof(FrameHead); }
   // Returns the place for the payload of `head.bytes` bytes, at most room().
   std::byte* append(const RecordHead& head);
-  // The whole frame.
+  // The last record of the frame: its payload stays where it is until the frame has been sent.
+  void append_in_place(const RecordHead& head, const std::byte* payload);
+  // The frame without the payload that stays where it is.
   std::span<const std::byte> finish();
+  std::span<const std::byte> payload_in_place() const { return in_place_; }
 
  private:
   std::span<std::byte> memory_;
   std::size_t used_ = 0;
+  std::span<const std::byte> in_place_;
 };
 
 // Reads a received frame without trusting its content. Throws remote_error if nonce, number or sizes are wrong. `frame`

@@ -26,7 +26,8 @@ FrameWriter* FrameSender::begin() {
 }
 
 void FrameSender::post() {
-  unposted_bytes_ = writer_.finish().size();
+  unposted_ = writer_.finish();
+  unposted_payload_ = writer_.payload_in_place();
   ++written_;
   reap();
 }
@@ -35,7 +36,9 @@ void FrameSender::post() {
 bool FrameSender::reap() {
   while (left_ < posted_ && sender_->test(requests_[left_ % FrameBuffers::kCount])) ++left_;
   if (posted_ == written_) return true;
-  const net::Request request = sender_->isend(buffers_.of(posted_).data(), unposted_bytes_, buffers_.registration());
+  const net::Request request = unposted_payload_.empty()
+                                   ? sender_->isend(unposted_.data(), unposted_.size(), buffers_.registration())
+                                   : sender_->isend_joined(unposted_, unposted_payload_);
   if (!request) return false;
   requests_[posted_++ % FrameBuffers::kCount] = request;
   return true;
@@ -46,15 +49,62 @@ bool FrameSender::settled() {
   return reap() && left_ == written_;
 }
 
-FrameReceiver::FrameReceiver(std::unique_ptr<net::Receiver> receiver, std::uint64_t nonce, std::uint64_t taken)
-    : nonce_(nonce), receiver_(std::move(receiver)), posted_(taken), taken_(taken) {
-  buffers_.register_with(*receiver_);
+FrameReceiver::FrameReceiver(std::unique_ptr<net::Receiver> receiver, std::uint64_t nonce, std::uint64_t taken,
+                             Taker taker)
+    : nonce_(nonce), taker_(std::move(taker)), receiver_(std::move(receiver)), posted_(taken), taken_(taken) {
+  shown_ = receiver_->deliver_to([this](std::span<const std::byte> frame) { take_shown(frame); });
+  if (shown_) return;
+  buffers_ = std::make_unique<FrameBuffers>();
+  buffers_->register_with(*receiver_);
+}
+
+FrameReceiver::~FrameReceiver() {
+  if (buffers_) buffers_->drop_registration();
+}
+
+bool FrameReceiver::receive() {
+  if (!shown_) return receive_posted();
+  if (error_) std::rethrow_exception(error_);
+  receiver_->check();
+  return std::exchange(any_, false);
+}
+
+void FrameReceiver::take(std::span<const std::byte> frame) {
+  FrameReader reader(frame, nonce_, static_cast<std::uint32_t>(taken_));
+  RecordHead head;
+  std::span<const std::byte> payload;
+  while (reader.next(head, payload)) taker_(head, payload);
+  ++taken_;
+}
+
+// An error waits for receive(): the engine that shows the frame must not see it. Nothing is taken after an error.
+void FrameReceiver::take_shown(std::span<const std::byte> frame) noexcept {
+  any_ = true;
+  if (error_) return;
+  try {
+    if (frame.size() > kFrameBytes)
+      fail(ErrorCode::remote_error, "a frame of {} bytes came, {} is the most", frame.size(), kFrameBytes);
+    take(frame);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+}
+
+bool FrameReceiver::receive_posted() {
+  post();
+  bool any = false;
+  for (; taken_ < posted_; post(), any = true) {
+    const auto bytes = receiver_->test(requests_[taken_ % FrameBuffers::kCount]);
+    if (!bytes) break;
+    take(buffers_->of(taken_).first(*bytes));
+  }
+  return any;
 }
 
 void FrameReceiver::post() {
   for (; posted_ - taken_ < FrameBuffers::kCount; ++posted_) {
-    const auto buffer = buffers_.of(posted_);
-    const net::Request request = receiver_->irecv(buffer.data(), buffer.size(), buffers_.registration());
+    const auto buffer = buffers_->of(posted_);
+    const net::Request request = receiver_->irecv(buffer.data(), buffer.size(), buffers_->registration());
     if (!request) return;
     requests_[posted_ % FrameBuffers::kCount] = request;
   }

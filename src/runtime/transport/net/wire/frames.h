@@ -1,12 +1,16 @@
-// The two ends of a connection for frames, with their buffers. The sender builds a frame in a free buffer and sends it.
-// The receiver keeps a receive posted for each of its buffers.
+// The two ends of a connection for frames. The sender builds a frame in a free buffer and sends it; the engine may join
+// to it a long payload from where that lies. The receiver reads frames where the engine shows them, or keeps a receive
+// posted for each of its buffers.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "net/net.h"
@@ -46,6 +50,8 @@ class FrameSender {
   bool connected();
   // Null if all buffers are under way. Otherwise the caller fills the frame and calls post().
   FrameWriter* begin();
+  // Whether a payload may stay where it is (FrameWriter::append_in_place).
+  bool joins() const { return sender_->joins(); }
   void post();
   // Checks which frames have been sent, and retries a frame that the engine refused. True if no frame is under way.
   bool settled();
@@ -62,39 +68,34 @@ class FrameSender {
   std::uint64_t posted_ = 0;
   std::uint64_t left_ = 0;
   FrameWriter writer_;
-  std::size_t unposted_bytes_ = 0;  // of the frame that the engine refused, to be sent again
+  std::span<const std::byte> unposted_, unposted_payload_;  // of the frame that the engine refused, to be sent again
 };
 
 class FrameReceiver {
  public:
+  // Called with each received record: within receive(), or when the engine is driven. May throw.
+  using Taker = std::function<void(const RecordHead& head, std::span<const std::byte> payload)>;
   // `taken`: frames that were received on this connection before.
-  FrameReceiver(std::unique_ptr<net::Receiver> receiver, std::uint64_t nonce, std::uint64_t taken);
-  ~FrameReceiver() { buffers_.drop_registration(); }
+  FrameReceiver(std::unique_ptr<net::Receiver> receiver, std::uint64_t nonce, std::uint64_t taken, Taker taker);
+  ~FrameReceiver();
   FrameReceiver(const FrameReceiver&) = delete;
   FrameReceiver& operator=(const FrameReceiver&) = delete;
 
-  // Calls function(head, payload) for each received record. False if there was none.
-  template <typename Function>
-  bool receive(Function&& function) {
-    post();
-    bool any = false;
-    for (; taken_ < posted_; post(), any = true) {
-      const auto bytes = receiver_->test(requests_[taken_ % FrameBuffers::kCount]);
-      if (!bytes) break;
-      FrameReader reader(buffers_.of(taken_).first(*bytes), nonce_, static_cast<std::uint32_t>(taken_));
-      RecordHead head;
-      std::span<const std::byte> payload;
-      while (reader.next(head, payload)) function(head, payload);
-      ++taken_;
-    }
-    return any;
-  }
+  // True if frames came since the last call. Throws what came of reading them.
+  bool receive();
 
  private:
+  void take(std::span<const std::byte> frame);
+  void take_shown(std::span<const std::byte> frame) noexcept;
+  bool receive_posted();
   void post();
 
   std::uint64_t nonce_;
-  FrameBuffers buffers_;
+  Taker taker_;
+  bool shown_ = false;  // the engine shows frames where they came
+  bool any_ = false;
+  std::exception_ptr error_;               // of reading a shown frame
+  std::unique_ptr<FrameBuffers> buffers_;  // for frames that are not shown
   std::unique_ptr<net::Receiver> receiver_;
   std::array<net::Request, FrameBuffers::kCount> requests_;
   std::uint64_t posted_ = 0;
