@@ -15,6 +15,10 @@ import math
 import os
 import pathlib
 import platform
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "ratios"))
+from ratio_plot import plot
 
 MIB = 1 << 20
 LABEL = {"all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "broadcast": "Broadcast",
@@ -207,58 +211,12 @@ def tables(results):
         yield ""
 
 
-# The plot: one panel for each collective and number of ranks, ratio over bytes, both logarithmic.
-PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP, GAP_X, GAP_Y = 250, 120, 62, 66, 26, 44
-LEAST_RATIO, MOST_RATIO = 0.5, 32
-STYLE = """
-  text { font: 12px sans-serif; fill: #222 } .title { font-size: 15px } .panel { font-weight: bold } .tick { font-size: 10px }
-  .back { fill: #fff } .grid { stroke: #ddd } .even { stroke: #555; stroke-width: 1.5 } .line { fill: none; stroke-width: 2 }
-  .a { stroke: #0068a8 } .b { stroke: #c25a00; stroke-dasharray: 6 3 } .dot-a { fill: #0068a8 } .dot-b { fill: #c25a00 }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #e6e6e6 } .back { fill: #14181d } .grid { stroke: #343a42 } .even { stroke: #aaa }
-    .a { stroke: #5cb8f0 } .b { stroke: #f5a04c } .dot-a { fill: #5cb8f0 } .dot-b { fill: #f5a04c }
-  }"""
-
-
-def plot(results):
+def plot_of(results):
     groups = results.groups()
-    collectives = [name for name in LABEL if any(name == group[0] for group in groups)]
     ranks = sorted({group[1] for group in groups})
-    sizes = [size for group in groups for size in results.against_best(group)]
-    low, high = math.log2(min(sizes)), math.log2(max(max(sizes), 2 * min(sizes)))
-    width = LEFT + len(ranks) * (PANEL_WIDTH + GAP_X)
-    height = TOP + len(collectives) * (PANEL_HEIGHT + GAP_Y) + 8
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
-           f"<style>{STYLE}\n</style>", f'<rect class="back" width="{width}" height="{height}"/>',
-           f'<text class="title" x="{LEFT}" y="22">Time of MPI by time of libsccl: above 1x libsccl is faster</text>']
-    for at, (mark, mpi) in enumerate((("a", "Open MPI"), ("b", "MPICH"))):
-        x = LEFT + at * 120
-        out.append(f'<line class="line {mark}" x1="{x}" x2="{x + 26}" y1="40" y2="40"/><text x="{x + 32}" y="44">{mpi}</text>')
-    out.append(f'<text class="tick" x="{LEFT + 250}" y="44">float32, processes on {os.cpu_count()} cores; points at the top lie beyond it</text>')
-
-    def y_of(top, ratio):
-        clipped = min(max(ratio, LEAST_RATIO), MOST_RATIO)
-        return top + PANEL_HEIGHT * (1 - math.log2(clipped / LEAST_RATIO) / math.log2(MOST_RATIO / LEAST_RATIO))
-
-    for row, collective in enumerate(collectives):
-        for column, count in enumerate(ranks):
-            left, top = LEFT + column * (PANEL_WIDTH + GAP_X), TOP + row * (PANEL_HEIGHT + GAP_Y) + 12
-            x_of = lambda size: left + PANEL_WIDTH * (math.log2(size) - low) / (high - low)
-            out.append(f'<text class="panel" x="{left}" y="{top - 6}">{LABEL[collective]}, {count} ranks</text>')
-            for ratio in (0.5, 1, 2, 4, 8, 16, 32):
-                y = y_of(top, ratio)
-                out.append(f'<line class="{"even" if ratio == 1 else "grid"}" x1="{left}" x2="{left + PANEL_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-                if column == 0:
-                    out.append(f'<text class="tick" text-anchor="end" x="{left - 6}" y="{y + 3.5:.1f}">{ratio:g}x</text>')
-            for size, text in ((16, "16"), (1 << 10, "1K"), (64 << 10, "64K"), (4 * MIB, "4M"), (256 * MIB, "256M")):
-                if min(sizes) <= size <= max(sizes):
-                    out.append(f'<text class="tick" text-anchor="middle" x="{x_of(size):.1f}" y="{top + PANEL_HEIGHT + 14}">{text}</text>')
-            for mark, mpi in (("a", "Open MPI"), ("b", "MPICH")):
-                points = [(x_of(size), y_of(top, ratio)) for size, ratio in results.ratios(mpi, (collective, count)).items()]
-                path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-                out.append(f'<polyline class="line {mark}" points="{path}"/>')
-                out += [f'<circle class="dot-{mark}" cx="{x:.1f}" cy="{y:.1f}" r="2.2"/>' for x, y in points]
-    return "\n".join(out + ["</svg>"]) + "\n"
+    rows = [[(f"{LABEL[name]}, {count} ranks", {mpi: results.ratios(mpi, (name, count)) for mpi in results.cases}) for count in ranks]
+            for name in LABEL if any(name == group[0] for group in groups)]
+    return plot(rows, ("Open MPI", "MPICH"), f"float32, processes on {os.cpu_count()} cores")
 
 
 def main():
@@ -273,7 +231,7 @@ def main():
     for part in (head, summary, bound, own_slots):
         print("\n".join(part(results)))
     if arguments.svg:
-        arguments.svg.write_text(plot(results))
+        arguments.svg.write_text(plot_of(results))
         print(f"![Ratios over sizes]({arguments.svg.name})\n")
     if arguments.sizes:
         arguments.sizes.write_text("\n".join(["# Collectives on the host against MPI, size by size\n",

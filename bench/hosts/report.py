@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Markdown of what bench/hosts/run.sh has measured. Usage: report.py [--command TEXT] COUNT.MPI.csv...
+"""Markdown of what bench/hosts/run.sh has measured. Usage: report.py [--command TEXT] [--svg FILE] COUNT.MPI.csv...
 
 A file has lines "mpi,VERSION" and "case,COLLECTIVE,RANKS,BYTES,CALLS,CALLS,PAIRS,MPI_US,SCCL_US,RATIO,LOW,HIGH".
 """
@@ -11,6 +11,9 @@ import os
 import pathlib
 import platform
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "ratios"))
+from ratio_plot import plot
 
 LABEL = {"all_reduce": "AllReduce", "all_gather": "AllGather", "reduce_scatter": "ReduceScatter", "broadcast": "Broadcast",
          "alltoall": "AlltoAll", "sendrecv": "Send/Recv"}
@@ -71,10 +74,21 @@ def table(cases, mpis):
           f"below 0.95 in {below} of {len(least)} rows.\n")
 
 
+def plot_of(cases):
+    """A row for each collective, a panel for each number of ranks."""
+    rows = []
+    for collective in (name for name in LABEL if any(name in by_name for by_name in cases.values())):
+        rows.append([(f"{LABEL[collective]}, 2 hosts of {count}",
+                      {PEER[mpi]: {size: by_mpi[mpi][2] for size, by_mpi in cases[count][collective].items() if mpi in by_mpi} for mpi in PEER})
+                     for count in sorted(cases)])
+    return plot(rows, PEER.values(), f"float32, both hosts on {os.cpu_count()} cores")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--command", default="bench/hosts/run.sh")
     parser.add_argument("--load", type=float, default=0, help="of other programs, before the first run")
+    parser.add_argument("--svg", type=pathlib.Path)
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()
     cases, versions = read(arguments.files)
@@ -95,6 +109,9 @@ def main():
         mpis = [mpi for mpi in PEER if any(mpi in by_mpi for sizes in cases[count].values() for by_mpi in sizes.values())]
         print(f"## {'One rank' if count == 1 else f'{count} ranks'} on each host\n")
         table(cases[count], mpis)
+    if arguments.svg:
+        arguments.svg.write_text(plot_of(cases))
+        print(f"![Ratios over sizes]({arguments.svg.name})")
 
 
 main()

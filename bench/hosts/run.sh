@@ -3,7 +3,9 @@
 # virtual interfaces (root; scripts/setup.sh --bench installs the MPI libraries). Blocks of calls of both libraries
 # alternate in the same processes (bench/host/compare_mpi.cc). Writes Markdown to standard output.
 # Usage: bench/hosts/run.sh [BUILD_DIR] [--collectives LIST] [--sizes LIST] [--ranks LIST] [--mpi LIST] [--pairs N] [--limit SECONDS]
+#        [--svg FILE] [--keep FOLDER]
 #   BUILD_DIR holds libsccl.so (default build/release); lists are separated by commas.
+#   svg: a file for a plot of the ratios. keep: a folder for what was measured, and of earlier runs to be reported with it.
 #   ranks: of each host. mpi: ob1 and ucx (Open MPI's ways over TCP), mpich. limit: of each of ranks and mpi.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "bench/hosts/run.sh makes network namespaces: run as root" >&2; exit 2; }
@@ -15,6 +17,8 @@ ranks=1,4
 mpis=ob1,ucx,mpich
 pairs=5
 limit=300
+svg=
+keep=
 
 [ $# -eq 0 ] || [ "${1#--}" != "$1" ] || { build=$1; shift; }
 command="bench/hosts/run.sh $*"
@@ -28,6 +32,8 @@ while [ $# -gt 0 ]; do
     --mpi) mpis=$2 ;;
     --pairs) pairs=$2 ;;
     --limit) limit=$2 ;;
+    --svg) svg=$2 ;;
+    --keep) keep=$2 ;;
     *) echo "unknown option $1: see the head of $0" >&2; exit 2 ;;
   esac
   shift 2
@@ -68,4 +74,10 @@ for count in ${ranks//,/ }; do
       { echo "$mpi, 2 hosts of $count: ended early, what it measured counts:" >&2; tail -3 "$work/error" >&2; }
   done
 done
-python3 "$root/bench/hosts/report.py" --command "$command" --load "$load" "$work"/*.csv
+if [ -n "$keep" ]; then
+  mkdir -p "$keep"
+  cp "$work"/*.csv "$keep/"
+else
+  keep=$work
+fi
+python3 "$root/bench/hosts/report.py" --command "$command" --load "$load" ${svg:+--svg "$svg"} "$keep"/*.csv
