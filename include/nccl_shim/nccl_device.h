@@ -1,9 +1,10 @@
 /* The names of NCCL's device interface, so that programs which also hold kernels of their own for it compile unchanged.
  *
- * Nothing of it works: kernels for that interface read NCCL's internal structures, which no other library has. A
- * program is told so on the host, where it has a choice: ncclCommQueryProperties answers that there is no device API,
+ * Nothing of it works in a program that is compiled with this header: kernels for that interface read NCCL's internal
+ * structures, which are not declared here. Such a program is told so on the host, where it has a choice:
  * ncclDevCommCreate returns ncclInvalidUsage, and without an ncclDevComm no such kernel can be launched. Functions of
- * the device are here for the compiler; were one reached after all, it would stop the kernel (__trap).
+ * the device are here for the compiler; were one reached after all, it would stop the kernel (__trap). Programs that
+ * are compiled with NCCL's own header get what they need from NCCL's library beside this one (docs/vendor.md).
  */
 #ifndef NCCL_DEVICE_H_
 #define NCCL_DEVICE_H_
@@ -40,9 +41,9 @@ typedef struct ncclCommProperties {
   int nRanks;
   int cudaDev;
   int nvmlDev;
-  bool deviceApiSupport; /* false */
-  bool multimemSupport;  /* false */
-  ncclGinType_t ginType; /* none */
+  bool deviceApiSupport; /* false without NCCL's library */
+  bool multimemSupport;
+  ncclGinType_t ginType;
   int nLsaTeams;
   bool hostRmaSupport;
   ncclGinType_t railedGinType;
@@ -88,18 +89,20 @@ typedef struct ncclDevCommRequirements {
   ncclGinConnectionType_t ginConnectionType;
 } ncclDevCommRequirements;
 typedef ncclDevCommRequirements ncclDevCommRequirements_t;
+/* Tells requirements of this header from NCCL's, whose ncclDevComm is longer. */
+#define SCCL_DEV_COMM_MAGIC 0x7363636du
 #define NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER \
-  { sizeof(ncclDevCommRequirements), NCCL_API_MAGIC, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH) }
+  { sizeof(ncclDevCommRequirements), SCCL_DEV_COMM_MAGIC, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH) }
 
 ncclResult_t ncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* props);
 ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* props);
-/* ncclInvalidUsage, always. */
+/* ncclInvalidUsage with requirements of this header. */
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements* reqs, ncclDevComm* out);
 ncclResult_t pncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements* reqs, ncclDevComm* out);
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm* devComm);
 ncclResult_t pncclDevCommDestroy(ncclComm_t comm, const ncclDevComm* devComm);
 
-/* Ranks that share device memory as that interface needs it: every rank alone. */
+/* Ranks that share device memory as that interface needs it: without NCCL's library every rank alone. */
 ncclTeam ncclTeamLsa(ncclComm_t comm);
 ncclTeam ncclTeamWorld(ncclComm_t comm);
 ncclTeam ncclTeamRail(ncclComm_t comm);

@@ -1,13 +1,16 @@
 // The host functions of NCCL's device interface. Kernels compiled against NCCL's headers read NCCL's own structures,
-// which no other library can provide. Every function that would return such a structure reports an error, and the query
-// of properties answers that there is no device API.
+// which only NCCL can make. Where the vendor's library serves beside ours, it does, behind our handles. Elsewhere every
+// function that would return such a structure reports an error, and the query of properties answers that there is no
+// device API.
 //
-// The structures are not declared here: functions that only refuse do not read their arguments.
+// The structures are not declared here: functions that refuse or pass on do not read their arguments.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 
 #include "runtime/communicator/communicator.h"
+#include "runtime/communicator/device_interface.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
 
@@ -23,14 +26,47 @@ ncclResult_t refuse(const char* call) {
   });
 }
 
-}  // namespace
+// The vendor's backend of a communicator whose vendor's library is in use; null elsewhere.
+runtime::VendorBackend* vendor_in_use(runtime::Communicator& communicator) {
+  runtime::VendorBackend* const vendor = runtime::vendor_of(communicator);
+  return vendor != nullptr && vendor->state() == runtime::VendorBackend::State::ready ? vendor : nullptr;
+}
 
-extern "C" {
+// Functions without a communicator: windows and teams are the vendor's own.
+template <typename Function, typename... Arguments>
+ncclResult_t pass_on(const char* call, Function runtime::VendorFunctions::*function, Arguments... arguments) {
+  const auto library = runtime::opened_vendor();
+  if (library == nullptr || library->functions().*function == nullptr) return refuse(call);
+  return traced(call, (library->functions().*function)(arguments...));
+}
+
+}  // namespace
 
 // Returned by value; three integers, as in NCCL's headers.
 struct ncclTeam {
   int nRanks, rank, stride;
 };
+
+namespace {
+
+// As the vendor's library tells it, where one is in use.
+std::optional<ncclTeam> team_of(ncclComm_t comm, runtime::VendorTeam (*runtime::VendorFunctions::*function)(ncclComm_t),
+                                const char* name) {
+  const auto communicator = communicator_of(comm);
+  runtime::VendorBackend* const vendor = vendor_in_use(*communicator);
+  if (vendor == nullptr || !vendor->has(name)) return std::nullopt;
+  runtime::VendorTeam team{};
+  vendor->perform(name, runtime::VendorBackend::Ranks::alone,
+                  [&](const runtime::VendorFunctions& functions, ncclComm_t made) {
+                    team = (functions.*function)(made);
+                    return ncclSuccess;
+                  });
+  return ncclTeam{team.ranks, team.rank, team.stride};
+}
+
+}  // namespace
+
+extern "C" {
 
 #pragma GCC visibility push(default)
 
@@ -59,7 +95,7 @@ struct ncclCommProperties {
   bool cftCountedSupport;
 };
 
-// Reports no device API: programs that ask first then use their other path.
+// Where no device API is reported, programs that ask first use their other path.
 ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties* props) {
   return guarded("ncclCommQueryProperties", [&] {
     constexpr size_t kHeaderBytes = offsetof(ncclCommProperties, rank);
@@ -74,25 +110,54 @@ ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties* props
     answer.nvmlDev = communicator->options().device;
     answer.hostRmaSupport = true;
     answer.ginMinStride = 1;
+    answer.deviceApiSupport = runtime::may_have_device_interface(*communicator);
+    runtime::VendorBackend* const vendor = vendor_in_use(*communicator);
+    if (vendor != nullptr && vendor->has("ncclCommQueryProperties"))
+      return vendor->perform("ncclCommQueryProperties", runtime::VendorBackend::Ranks::alone,
+                             [props](const runtime::VendorFunctions& functions, ncclComm_t made) {
+                               return functions.query_properties(made, props);
+                             });
     const size_t bytes = std::min(props->size, sizeof answer);
     std::memcpy(&props->rank, &answer.rank, bytes - kHeaderBytes);
   });
 }
 
-ncclResult_t pncclDevCommCreate(void) { return refuse("ncclDevCommCreate"); }
-ncclResult_t pncclDevCommDestroy(void) { return refuse("ncclDevCommDestroy"); }
-ncclResult_t pncclGetLsaDevicePointer(void) { return refuse("ncclGetLsaDevicePointer"); }
-ncclResult_t pncclGetLsaMultimemDevicePointer(void) { return refuse("ncclGetLsaMultimemDevicePointer"); }
+// `out` is complete when the communicator is no longer in progress.
+ncclResult_t pncclDevCommCreate(ncclComm_t comm, const void* requirements, void* out) {
+  return queued("ncclDevCommCreate", [&] {
+    const auto communicator = communicator_of(comm);
+    communicator->lifecycle().check_usable();
+    return runtime::submit_setup(communicator,
+                                 [=] { runtime::create_device_communicator(*communicator, requirements, out); });
+  });
+}
+
+ncclResult_t pncclDevCommDestroy(ncclComm_t comm, const void* made) {
+  return guarded("ncclDevCommDestroy", [&] { runtime::destroy_device_communicator(*communicator_of(comm), made); });
+}
+
+ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank, void** out) {
+  return pass_on("ncclGetLsaDevicePointer", &runtime::VendorFunctions::lsa_pointer, window, offset, rank, out);
+}
+ncclResult_t pncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int rank, void** out) {
+  return pass_on("ncclGetPeerDevicePointer", &runtime::VendorFunctions::peer_pointer, window, offset, rank, out);
+}
+ncclResult_t pncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void** out) {
+  return pass_on("ncclGetLsaMultimemDevicePointer", &runtime::VendorFunctions::lsa_multimem_pointer, window, offset,
+                 out);
+}
+ncclResult_t pncclLsaBarrierCreateRequirement(ncclTeam team, int barriers, void* handle, void* requirement) {
+  return pass_on("ncclLsaBarrierCreateRequirement", &runtime::VendorFunctions::lsa_barrier_requirement,
+                 runtime::VendorTeam{team.nRanks, team.rank, team.stride}, barriers, handle, requirement);
+}
 ncclResult_t pncclGetCftDeviceLeInfo(void) { return refuse("ncclGetCftDeviceLeInfo"); }
 ncclResult_t pncclGetMultimemDeviceLeInfo(void) { return refuse("ncclGetMultimemDeviceLeInfo"); }
 ncclResult_t pncclGetPeerDeviceLeInfo(void) { return refuse("ncclGetPeerDeviceLeInfo"); }
 ncclResult_t pncclGetMultimemDevicePointer(void) { return refuse("ncclGetMultimemDevicePointer"); }
-ncclResult_t pncclGetPeerDevicePointer(void) { return refuse("ncclGetPeerDevicePointer"); }
 ncclResult_t pncclGinBarrierCreateRequirement(void) { return refuse("ncclGinBarrierCreateRequirement"); }
 ncclResult_t pncclGinInboxA2ACreateRequirement(void) { return refuse("ncclGinInboxA2ACreateRequirement"); }
 ncclResult_t pncclGinOutboxCreateRequirement(void) { return refuse("ncclGinOutboxCreateRequirement"); }
 ncclResult_t pncclLLA2ACreateRequirement(void) { return refuse("ncclLLA2ACreateRequirement"); }
-ncclResult_t pncclLsaBarrierCreateRequirement(void) { return refuse("ncclLsaBarrierCreateRequirement"); }
 
 // No slots, because the transfer that uses them is not available.
 int pncclLLA2ACalcSlots(void) { return 0; }
@@ -106,11 +171,21 @@ ncclTeam pncclTeamWorld(ncclComm_t comm) {
   return team;
 }
 
-// A rank of the host platform shares device memory only with itself.
-ncclTeam pncclTeamLsa(ncclComm_t) { return {1, 0, 1}; }
+// Without the vendor's library a rank shares such memory only with itself.
+ncclTeam pncclTeamLsa(ncclComm_t comm) {
+  ncclTeam team{1, 0, 1};
+  guarded("ncclTeamLsa",
+          [&] { team = team_of(comm, &runtime::VendorFunctions::team_lsa, "ncclTeamLsa").value_or(team); });
+  return team;
+}
 ncclTeam pncclTeamCft(ncclComm_t, int) { return {1, 0, 1}; }
 ncclTeam pncclTeamCftMultimem(ncclComm_t) { return {1, 0, 1}; }
-ncclTeam pncclTeamRail(ncclComm_t comm) { return pncclTeamWorld(comm); }
+ncclTeam pncclTeamRail(ncclComm_t comm) {
+  ncclTeam team = pncclTeamWorld(comm);
+  guarded("ncclTeamRail",
+          [&] { team = team_of(comm, &runtime::VendorFunctions::team_rail, "ncclTeamRail").value_or(team); });
+  return team;
+}
 
 int pncclTeamRankToWorld(ncclComm_t comm, ncclTeam team, int rank) {
   const ncclTeam world = pncclTeamWorld(comm);
@@ -118,7 +193,10 @@ int pncclTeamRankToWorld(ncclComm_t comm, ncclTeam team, int rank) {
 }
 
 int pncclTeamRankToLsa(ncclComm_t comm, ncclTeam team, int rank) {
-  return pncclTeamRankToWorld(comm, team, rank) == pncclTeamWorld(comm).rank ? 0 : -1;
+  const ncclTeam lsa = pncclTeamLsa(comm);
+  const int from_own = pncclTeamRankToWorld(comm, team, rank) - pncclTeamWorld(comm).rank;
+  const int found = lsa.rank + from_own / lsa.stride;
+  return from_own % lsa.stride == 0 && found >= 0 && found < lsa.nRanks ? found : -1;
 }
 
 #pragma GCC visibility pop

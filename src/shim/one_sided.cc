@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "platform/host/exported_memory.h"
+#include "runtime/communicator/device_interface.h"
 #include "runtime/communicator/group.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
@@ -12,12 +13,6 @@ using namespace sccl;
 using namespace sccl::shim;
 
 namespace {
-
-const runtime::Window* window_of(ncclWindow_t handle) { return reinterpret_cast<const runtime::Window*>(handle); }
-
-ncclWindow_t handle_of(const runtime::Window* window) {
-  return reinterpret_cast<ncclWindow_t>(const_cast<runtime::Window*>(window));
-}
 
 runtime::Completion register_window(ncclComm_t comm, void* base, size_t bytes, ncclWindow_t* win, int flags) {
   constexpr int kKnownFlags = NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING;
@@ -32,7 +27,7 @@ runtime::Completion register_window(ncclComm_t comm, void* base, size_t bytes, n
   const auto use =
       (flags & NCCL_WIN_COLL_SYMMETRIC) != 0 ? runtime::WindowUse::symmetric : runtime::WindowUse::one_sided;
   return runtime::submit_setup(communicator,
-                               [=] { *win = handle_of(communicator->one_sided().register_window(base, bytes, use)); });
+                               [=] { *win = runtime::register_window(*communicator, base, bytes, use, flags); });
 }
 
 // The program chooses the numbers of contexts and signals; the flags are reserved.
@@ -52,7 +47,7 @@ runtime::Completion put_signal(const void* data, size_t count, ncclDataType_t da
   const int type = static_cast<int>(datatype);
   if (type < 0 || type >= kDataTypeCount) fail(ErrorCode::invalid_argument, "{} is no data type", type);
   const runtime::SignalAddress to = checked_address(*communicator, peer, signal, context, flags);
-  const runtime::Window& window = communicator->one_sided().window(window_of(win));
+  const runtime::Window& window = runtime::window_of(*communicator, win);
   const std::size_t element_bytes = size_bytes(static_cast<DataType>(type));
   if (offset > window.bytes || count > (window.bytes - offset) / element_bytes)
     fail(ErrorCode::invalid_argument, "{} elements at offset {} do not fit into a window of {} bytes", count, offset,
@@ -91,14 +86,14 @@ ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, n
 // NULL is the window that a registration without effect returned.
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
   return guarded("ncclCommWindowDeregister", [&] {
-    if (win != nullptr) communicator_of(comm)->one_sided().deregister_window(window_of(win));
+    if (win != nullptr) runtime::deregister_window(*communicator_of(comm), win);
   });
 }
 
 ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUserPtr) {
   return guarded("ncclWinGetUserPtr", [&] {
     if (outUserPtr == nullptr) fail(ErrorCode::invalid_argument, "outUserPtr is NULL: pass a place for the result");
-    *outUserPtr = communicator_of(comm)->one_sided().window(window_of(win)).base;
+    *outUserPtr = runtime::window_of(*communicator_of(comm), win).base;
   });
 }
 

@@ -209,3 +209,18 @@ TEST_CASE("NCCL itself, without a device, is told in a clear text, and our sched
   if (!std::filesystem::exists(path)) sccl_test::skip("no libnccl.so.2 in /usr/local/cuda/lib");
   check_refused({{"SCCL_VENDOR", path}}, {"rank 0", "ncclCommInitRankConfig", "SCCL_VENDOR"});
 }
+
+TEST_CASE("a revocation ends a call in the vendor's library") {
+  const Environment environment(Variables{
+      {"SCCL_VENDOR", FAULTY_VENDOR}, {"FAULTY_VENDOR", "AllReduce:hang:0"}, {"SCCL_VENDOR_TIMEOUT_MS", "0"}});
+  CHECK(failures(run_world(Mode::threads, 2, [](int, ncclComm_t comm) -> std::string {
+          std::vector<float> data(10, 1.0f);
+          ncclResult_t result = ncclSuccess;
+          std::thread caller([&] { result = reduce_by_vendor(comm, data.data(), data.size(), 1); });
+          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+          const ncclResult_t revoked = ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
+          caller.join();
+          if (revoked != ncclSuccess) return describe("revoke", revoked);
+          return result != ncclSuccess ? "" : "the revoked call succeeded";
+        })) == "");
+}

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "nccl_shim/nccl.h"
+#include "nccl_shim/nccl_device.h"
 
 namespace {
 
@@ -31,6 +32,7 @@ Function* real(const char* name) {
 struct Ranks {
   std::mutex mutex;
   std::map<ncclComm_t, int> of;
+  std::map<ncclWindow_t, void*> windows;
 };
 Ranks& ranks() {
   static auto* const instance = new Ranks;
@@ -159,6 +161,54 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return real<decltype(ncclRedOpDestroy)>("ncclRedOpDestroy")(op, comm);
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window, int flags) {
+  const ncclResult_t fault = meet_fault("CommWindowRegister", rank_of(comm));
+  if (fault != ncclSuccess) return fault;
+  const ncclResult_t result =
+      real<decltype(ncclCommWindowRegister)>("ncclCommWindowRegister")(comm, buffer, size, window, flags);
+  const std::lock_guard lock(ranks().mutex);
+  ranks().windows[*window] = buffer;
+  return result;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  {
+    const std::lock_guard lock(ranks().mutex);
+    if (ranks().windows.erase(window) == 0) return ncclInvalidArgument;
+  }
+  return real<decltype(ncclCommWindowDeregister)>("ncclCommWindowDeregister")(comm, window);
+}
+
+// A device communicator of this library is the rank.
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements*, ncclDevComm* out) {
+  const ncclResult_t fault = meet_fault("DevCommCreate", rank_of(comm));
+  if (fault != ncclSuccess) return fault;
+  const std::lock_guard lock(ranks().mutex);
+  if (!ranks().of.contains(comm)) return ncclInvalidArgument;
+  out->rank = ranks().of[comm];
+  return ncclSuccess;
+}
+
+ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm* made) {
+  const std::lock_guard lock(ranks().mutex);
+  return ranks().of.contains(comm) && made->rank == ranks().of[comm] ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t ncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* properties) {
+  properties->rank = rank_of(comm);
+  properties->deviceApiSupport = true;
+  return ncclSuccess;
+}
+
+ncclTeam ncclTeamLsa(ncclComm_t comm) { return {2, rank_of(comm), 1}; }
+
+ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int, void** out) {
+  const std::lock_guard lock(ranks().mutex);
+  if (!ranks().windows.contains(window)) return ncclInvalidArgument;
+  *out = static_cast<char*>(ranks().windows[window]) + offset;
+  return ncclSuccess;
 }
 
 ncclResult_t ncclGroupStart() { return real<decltype(ncclGroupStart)>("ncclGroupStart")(); }

@@ -209,6 +209,7 @@ void Communicator::revoke() {
     const std::lock_guard lock(mutex_);
     parts_.leave(Presence::revoked);
     if (parts_.on_device) parts_.on_device->stop();
+    if (parts_.vendor) parts_.vendor->abort();
   }
   lifecycle_.background().settle();
   // Every running call reads the flag at least every 20 ms.

@@ -168,7 +168,8 @@ void serve_status() {
 }
 
 std::string status_text() {
-  json all{{"process", ::getpid()}, {"vendor", opened_vendor_text()}, {"communicators", json::array()}};
+  const auto vendor = opened_vendor();
+  json all{{"process", ::getpid()}, {"vendor", vendor ? vendor->text() : ""}, {"communicators", json::array()}};
   for_each_membership([&](std::size_t number, const Membership& membership) {
     all["communicators"].push_back(describe(membership, number));
   });

@@ -31,21 +31,17 @@ ncclDataType_t to_nccl(DataType type) { return static_cast<ncclDataType_t>(type)
 
 bool is_fp8(DataType type) { return size_bytes(type) == 1 && info(type).floating; }
 
-// Of the library's function for that collective.
-const VendorFunction& function_of(Collective collective) {
-  const auto named = [](const char* name) -> const VendorFunction& {
-    return *std::find_if(kVendorFunctions.begin(), kVendorFunctions.end(),
-                         [&](const VendorFunction& one) { return std::string_view(one.name) == name; });
-  };
+// The library's function for that collective, where not every library has it.
+const char* function_of(Collective collective) {
   switch (collective) {
     case Collective::alltoall:
-      return named("ncclAlltoAll");
+      return "ncclAlltoAll";
     case Collective::gather:
-      return named("ncclGather");
+      return "ncclGather";
     case Collective::scatter:
-      return named("ncclScatter");
+      return "ncclScatter";
     default:
-      return named("ncclAllReduce");
+      return "ncclAllReduce";
   }
 }
 
@@ -90,6 +86,15 @@ ncclResult_t enqueue_scaled(const VendorFunctions& functions, ncclComm_t communi
   const ncclResult_t result = enqueue(functions, communicator, call, op);
   const ncclResult_t destroyed = functions.destroy_reduction(op, communicator);
   return result != ncclSuccess ? result : destroyed;
+}
+
+bool has_peer_given_up(const ControlAllGather& gather, const Membership& membership) {
+  for (Rank rank = 0; rank < membership.ranks; ++rank) {
+    if (rank == membership.rank) continue;
+    const auto shown = gather.shown_early(rank);
+    if (shown && vendor_word_of(*shown).standing != VendorStanding::usable) return true;
+  }
+  return false;
 }
 
 // Not those that have destroyed their communicator, as they may when their calls have ended.
@@ -255,15 +260,6 @@ VendorWord VendorBackend::make_communicator() {
   });
 }
 
-bool VendorBackend::has_peer_given_up() const {
-  for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-    if (rank == membership_.rank) continue;
-    const auto shown = gather_.shown_early(rank);
-    if (shown && vendor_word_of(*shown).standing != VendorStanding::usable) return true;
-  }
-  return false;
-}
-
 VendorWord VendorBackend::run(const char* function, Step step) {
   const auto said = std::make_shared<VendorWord>();
   const Deadline deadline = vendor_deadline();
@@ -275,7 +271,8 @@ VendorWord VendorBackend::run(const char* function, Step step) {
     }
   });
   while (!thread_.wait(Deadline::in(kLook))) {
-    const bool follows = has_peer_given_up() || stop_.load(std::memory_order_acquire);  // pairs with abort()
+    const bool follows =
+        has_peer_given_up(gather_, membership_) || stop_.load(std::memory_order_acquire);  // pairs with abort()
     if (!follows && !deadline.passed()) continue;
     made_->abort();
     const std::string path = made_->library ? " of " + made_->library->path() : "";
@@ -304,12 +301,49 @@ bool VendorBackend::agree_on(const VendorWord& mine, Deadline deadline) {
   return false;
 }
 
+bool VendorBackend::has(const char* function) const {
+  for (std::size_t i = 0; i < kVendorFunctions.size(); ++i)
+    if (std::string_view(kVendorFunctions[i].name) == function) return (functions_ & std::uint64_t{1} << i) != 0;
+  return false;
+}
+
+// Devices before Hopper have no sums of fp8.
 bool VendorBackend::serves(Collective collective, DataType type) const {
-  if (collective == Collective::sendrecv) return false;
-  const VendorFunction& function = function_of(collective);
-  const auto bit = std::uint64_t{1} << (&function - kVendorFunctions.data());
-  // Devices before Hopper have no sums of fp8.
-  return (functions_ & bit) != 0 && (!is_fp8(type) || (library().version() >= kFp8Since && !info(collective).reduces));
+  return collective != Collective::sendrecv && has(function_of(collective)) &&
+         (!is_fp8(type) || (library().version() >= kFp8Since && !info(collective).reduces));
+}
+
+VendorBackend::State VendorBackend::await_agreement() {
+  begin_agreement();
+  while (!decided()) std::this_thread::sleep_for(kLook);
+  return state();
+}
+
+void VendorBackend::perform(const char* name, Ranks ranks, const Function& function) {
+  if (ranks == Ranks::together) gather_.all_gather(name, {}, Deadline::never());
+  const auto answer = std::make_shared<VendorAnswer>();
+  thread_.begin([answer, function, made = made_] {
+    std::optional<gpu::Current> current;
+    if (made->device) current.emplace(*made->device);
+    const VendorFunctions& functions = made->library->functions();
+    *answer = answer_of(functions, made->communicator, function(functions, made->communicator));
+  });
+  const Deadline deadline = vendor_deadline();
+  while (!thread_.wait(Deadline::in(kLook))) {
+    const bool stopped = stop_.load(std::memory_order_acquire);  // pairs with abort()
+    if (!stopped && !deadline.passed()) continue;
+    made_->abort();
+    why_not_ = fmt::format("rank {}: {} did not end", membership_.rank, name);
+    settle(State::refused);
+    if (stopped) fail(ErrorCode::invalid_usage, "rank {}: {} was ended by an abort", membership_.rank, name);
+    fail(ErrorCode::system_error,
+         "rank {}: {} has not ended in {} after {}: set SCCL_VENDOR=never to do without that library, or allow more "
+         "time",
+         membership_.rank, name, library().text(), vendor_limit_text());
+  }
+  if (answer->code == ncclSuccess) return;
+  fail(error_code_of(answer->code), "rank {}: {} failed in {}: {}", membership_.rank, name, library().text(),
+       answer->text);
 }
 
 std::function<VendorAnswer()> VendorBackend::call(const CollectiveRequest& request) const {

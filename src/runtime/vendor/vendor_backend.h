@@ -26,6 +26,7 @@
 #include "runtime/vendor/library/vendor_library.h"
 #include "runtime/vendor/vendor_thread.h"
 #include "runtime/vendor/vendor_verdict.h"
+#include "runtime/vendor/vendor_windows.h"
 
 namespace sccl::runtime {
 
@@ -71,6 +72,17 @@ class VendorBackend {
   const VendorLibrary& library() const { return *made_->library; }
   // A function that makes the call, and returns when the library's function does. It owns what it uses.
   std::function<VendorAnswer()> call(const CollectiveRequest& request) const;
+  // Requires State::ready. Whether all ranks have the function.
+  bool has(const char* function) const;
+  // Returns when the ranks have agreed, however late they come. All ranks call it.
+  State await_agreement();
+  // What ranks do beside calls: the library's function runs, with the limit of functions; `together`: when all ranks
+  // have come. Throws the library's error; after one that did not end, the state is refused.
+  enum class Ranks : std::uint8_t { alone, together };
+  using Function = std::function<ncclResult_t(const VendorFunctions&, ncclComm_t)>;
+  void perform(const char* name, Ranks ranks, const Function& function);
+  VendorWindows& windows() { return windows_; }
+
   // On which functions may run that may hang; one at a time.
   VendorThread& thread() { return thread_; }
 
@@ -105,7 +117,6 @@ class VendorBackend {
   void agree_in_steps();
   // What this rank says after a step: `step` runs on the thread, as long as nobody has given up.
   VendorWord run(const char* function, Step step);
-  bool has_peer_given_up() const;
   // False where the library is not used.
   bool agree_on(const VendorWord& mine, Deadline deadline);
   VendorWord find_library();
@@ -117,6 +128,7 @@ class VendorBackend {
   ControlAllGather gather_;
   const std::shared_ptr<Made> made_ = std::make_shared<Made>();
   VendorThread thread_;
+  VendorWindows windows_;
   std::thread agreement_;
   std::atomic<State> state_{State::untried};
   // Written by the agreement's thread before settle().

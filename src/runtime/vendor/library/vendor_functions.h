@@ -10,6 +10,11 @@
 
 namespace sccl::runtime {
 
+// As ncclTeam of NCCL's device interface.
+struct VendorTeam {
+  int ranks, rank, stride;
+};
+
 struct VendorFunctions {
   decltype(&ncclGetVersion) get_version = nullptr;
   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
@@ -31,6 +36,18 @@ struct VendorFunctions {
   decltype(&ncclAlltoAll) all_to_all = nullptr;
   decltype(&ncclGather) gather = nullptr;
   decltype(&ncclScatter) scatter = nullptr;
+  decltype(&ncclCommWindowRegister) register_window = nullptr;
+  decltype(&ncclCommWindowDeregister) deregister_window = nullptr;
+  // Of NCCL's device interface, as of 2.28. Its structures are passed on and never looked into.
+  ncclResult_t (*create_device_communicator)(ncclComm_t, const void* requirements, void* out) = nullptr;
+  ncclResult_t (*destroy_device_communicator)(ncclComm_t, const void* communicator) = nullptr;
+  ncclResult_t (*query_properties)(ncclComm_t, void* properties) = nullptr;
+  VendorTeam (*team_lsa)(ncclComm_t) = nullptr;
+  VendorTeam (*team_rail)(ncclComm_t) = nullptr;
+  ncclResult_t (*lsa_pointer)(ncclWindow_t, size_t offset, int rank, void** out) = nullptr;
+  ncclResult_t (*peer_pointer)(ncclWindow_t, size_t offset, int rank, void** out) = nullptr;
+  ncclResult_t (*lsa_multimem_pointer)(ncclWindow_t, size_t offset, void** out) = nullptr;
+  ncclResult_t (*lsa_barrier_requirement)(VendorTeam, int barriers, void* handle, void* requirement) = nullptr;
 };
 
 // always: without it the library is not used. by_call: what it serves is served by this library's own schedules.
@@ -76,6 +93,19 @@ inline constexpr auto kVendorFunctions = std::to_array<VendorFunction>({
     detail::vendor_function<&VendorFunctions::all_to_all>("ncclAlltoAll", VendorNeed::by_call),
     detail::vendor_function<&VendorFunctions::gather>("ncclGather", VendorNeed::by_call),
     detail::vendor_function<&VendorFunctions::scatter>("ncclScatter", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::register_window>("ncclCommWindowRegister", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::deregister_window>("ncclCommWindowDeregister", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::create_device_communicator>("ncclDevCommCreate", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::destroy_device_communicator>("ncclDevCommDestroy", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::query_properties>("ncclCommQueryProperties", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::team_lsa>("ncclTeamLsa", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::team_rail>("ncclTeamRail", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::lsa_pointer>("ncclGetLsaDevicePointer", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::peer_pointer>("ncclGetPeerDevicePointer", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::lsa_multimem_pointer>("ncclGetLsaMultimemDevicePointer",
+                                                                    VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::lsa_barrier_requirement>("ncclLsaBarrierCreateRequirement",
+                                                                       VendorNeed::by_call),
 });
 
 }  // namespace sccl::runtime

@@ -218,11 +218,11 @@ std::vector<std::string> vendor_candidates(gpu::Vendor devices) {
   return found;
 }
 
-std::string opened_vendor_text() {
+std::shared_ptr<const VendorLibrary> opened_vendor() {
   const std::lock_guard lock(known().mutex);
   for (const auto& [key, opened] : known().by_key)
-    if (opened.library) return opened.library->text();
-  return "";
+    if (opened.library) return opened.library;
+  return nullptr;
 }
 
 }  // namespace sccl::runtime

@@ -69,7 +69,7 @@ std::string version_text(int code);
 // PyTorch, where the loader looks, where toolkits put it. All exist.
 std::vector<std::string> vendor_candidates(gpu::Vendor devices);
 
-// The library that this process uses, for `sccl status`; "" before one is opened.
-std::string opened_vendor_text();
+// The library that this process uses; null before one is opened.
+std::shared_ptr<const VendorLibrary> opened_vendor();
 
 }  // namespace sccl::runtime
