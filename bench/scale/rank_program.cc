@@ -1,6 +1,6 @@
 // What one rank's program costs on clusters of many ranks: the time to choose among composites when a collective is
 // first called, then the time and the peak of memory to make the chosen composite's program for one rank.
-// Usage: rank_program [TOPOLOGY]...
+// Usage: rank_program [TOPOLOGY]... > docs/results/rank_program.md
 //
 // The choice and the program are made by the functions that a communicator calls. Memory is what they allocate and have
 // not freed at the worst moment.
@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <new>
 #include <string>
 #include <vector>
@@ -62,6 +63,13 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "an unknown processor";
+}
+
 struct Row {
   std::string schedule;
   double choice_ms = 0;
@@ -107,8 +115,17 @@ Row measure(const topology::Topology& machine, runtime::ScheduleModel& model, Co
 
 int main(int argc, char** argv) {
   std::vector<std::string> names(argv + 1, argv + argc);
-  if (names.empty()) names = {"16*dgx-a100", "16*mi250x", "256*dgx-a100", "256*mi250x", "2048*dgx-a100", "2048*mi250x"};
+  if (names.empty())
+    names = {"16*dgx-a100", "8*mi250x", "256*dgx-a100", "128*mi250x", "256*mi250x", "2048*dgx-a100", "1024*mi250x"};
   try {
+    std::printf(
+        "# One rank's program on large clusters\n\n"
+        "`build/release/bench/bench_rank_program > docs/results/rank_program.md` on %s; one thread.\n\n"
+        "Calls with 64 MiB in the larger of a rank's buffers. *Choice*: the first call of a collective plans and "
+        "verifies the composites and takes the one that is predicted fastest; later sizes only compare. *Program*: "
+        "verified again, lowered for the rank in the middle of the cluster, least of %d runs. *Peak*: memory allocated "
+        "meanwhile and not yet freed, the finished program included.\n\n",
+        processor().c_str(), kRepeats);
     std::printf(
         "| cluster | ranks | collective | schedule | choice, ms | program, ms | peak, MB | sends and receives | "
         "operations |\n|---|---|---|---|---|---|---|---|---|\n");
