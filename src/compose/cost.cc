@@ -476,13 +476,21 @@ class Loads {
       net.steps = std::countr_zero(static_cast<unsigned>(core)) + (core < hosts_ ? 2 : 0);
       return;
     }
+    int fan = 1;
     for (const Tier& tier : composite_.tiers) {
       int deepest = 0;
+      int children = 1;
       for (const auto& [members, shapes] : tier.shapes)
-        for (const Tree& tree : shapes) deepest = std::max(deepest, tree.steps);
+        for (const Tree& tree : shapes) {
+          deepest = std::max(deepest, tree.steps);
+          children = std::max(children, tree.most_children());
+        }
+      // Of chunks that pass a connection at one depth nothing hides that children get a slice one after the other.
+      if (cost_.one_depth) fan = std::max(fan, children);
       net.steps += deepest * (everyone_contributes() && everyone_receives() ? 2 : 1);
       cost_.chained = cost_.chained || (tier.shape == Shape::ring && !cost_.one_depth);
     }
+    net.us_per_byte *= fan;
   }
 
   // The longest path between leaf switches, estimated from a few of them.

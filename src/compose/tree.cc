@@ -61,7 +61,54 @@ std::vector<Tree> two_trees(int members) {
   return {std::move(first), std::move(second)};
 }
 
+// Members take places for children in turn; those of one tree with the most places come first. Position i of that order
+// hangs on the owner of place i - 1, which comes before it, since every owner has a place.
+Tree wide_tree(int members, int degree, int number) {
+  const int others = members - 1;
+  const int first_place = number * (others - 1);
+  std::vector<std::pair<int, int>> owners;  // places in this tree, member
+  for (int place = first_place; place < first_place + others - 1; ++place) {
+    if (owners.empty() || owners.back().second != place / degree) owners.emplace_back(0, place / degree);
+    ++owners.back().first;
+  }
+  std::stable_sort(owners.begin(), owners.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<int> order;
+  std::vector<bool> owns(static_cast<std::size_t>(others), false);
+  for (const auto& [places, member] : owners) {
+    order.push_back(member);
+    owns[static_cast<std::size_t>(member)] = true;
+  }
+  for (int member = 0; member < others; ++member)
+    if (!owns[static_cast<std::size_t>(member)]) order.push_back(member);
+  Tree tree = root_only(members);
+  const auto hang_on = [&](int member, int parent) {
+    tree.parent[static_cast<std::size_t>(member + 1)] = parent;
+    tree.step[static_cast<std::size_t>(member + 1)] = tree.step[static_cast<std::size_t>(parent)] + 1;
+  };
+  hang_on(order.front(), 0);
+  std::size_t next = 1;
+  for (const auto& [places, member] : owners)
+    for (int place = 0; place < places; ++place) hang_on(order[next++], member + 1);
+  index_children(tree);
+  return tree;
+}
+
+std::vector<Tree> wide_trees(int members, int most_degree) {
+  if (members < 2) return {by_rule(members, [](int) { return std::pair(0, 0); })};
+  const int degree = std::min(most_degree, members - 1);
+  std::vector<Tree> result;
+  for (int number = 0; number < degree; ++number) result.push_back(wide_tree(members, degree, number));
+  return result;
+}
+
 }  // namespace
+
+int Tree::most_children() const {
+  int most = 0;
+  for (std::size_t position = 0; position + 1 < first.size(); ++position)
+    most = std::max(most, first[position + 1] - first[position]);
+  return most;
+}
 
 std::string_view name(Shape shape) {
   switch (shape) {
@@ -75,6 +122,10 @@ std::string_view name(Shape shape) {
       return "direct";
     case Shape::two_trees:
       return "two-trees";
+    case Shape::four_trees:
+      return "four-trees";
+    case Shape::eight_trees:
+      return "eight-trees";
   }
   return "";
 }
@@ -119,6 +170,10 @@ std::vector<Tree> trees(Shape shape, int members) {
       return {by_rule(members, [](int) { return std::pair(0, 0); })};
     case Shape::two_trees:
       return two_trees(members);
+    case Shape::four_trees:
+      return wide_trees(members, 4);
+    case Shape::eight_trees:
+      return wide_trees(members, 8);
   }
   return {};
 }

@@ -20,15 +20,18 @@ struct Tree {
   std::vector<int> children;  // ascending by step
 
   int size() const { return static_cast<int>(parent.size()); }
+  int most_children() const;
 };
 
-enum class Shape { ring, doubling, quadrupling, direct, two_trees };
+enum class Shape { ring, doubling, quadrupling, direct, two_trees, four_trees, eight_trees };
 
 std::string_view name(Shape shape);
 
 // The trees that a group of `members` uses in turn. One tree; for two_trees two binary trees: every member but the root
 // sends in at most one of them, so no member sends more than it receives (Sanders, Speck and Traeff). Their depth is at
-// most log2(members) + 1 steps.
+// most log2(members) + 1 steps. four_trees and eight_trees are the same with k trees in which members have k children:
+// a member has k places for children, and the trees take places one after the other, so that all trees together fill no
+// place twice. Their depth is about log(members) / log(k) + 1 steps.
 std::vector<Tree> trees(Shape shape, int members);
 
 // Fills steps, first and children from parent and step.

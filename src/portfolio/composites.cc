@@ -147,6 +147,14 @@ std::vector<int> CompositePlanner::root_hosts(Shape shape) const {
 
 namespace {
 
+constexpr Shape kShapes[] = {Shape::ring,      Shape::doubling,   Shape::quadrupling, Shape::direct,
+                             Shape::two_trees, Shape::four_trees, Shape::eight_trees};
+
+// With these no member sends more than it receives, whichever rank is the root of all data.
+bool several_trees(Shape shape) {
+  return shape == Shape::two_trees || shape == Shape::four_trees || shape == Shape::eight_trees;
+}
+
 // One rank has, or gets, all data that every host passes.
 bool passes_whole(Collective collective) {
   return collective == Collective::broadcast || collective == Collective::reduce;
@@ -182,19 +190,22 @@ int pieces_of_block(const compose::Composite& composite) {
 }
 
 // The chunks of AllReduce, Broadcast and Reduce: enough strands per port to make all their paths equally busy.
-int chunks_of_buffer(const compose::Composite& composite, Shape shape) {
+int chunks_of_buffer(const compose::Composite& composite) {
   int strands = most_turns(composite);
   if (composite.collective == Collective::allreduce && composite.meeting == Meeting::trees) {
     const int roots = static_cast<int>(composite.root_hosts.size());
     strands = roots * ((std::min(strands, kMostStrands) + roots - 1) / roots);
     // Rounded to a multiple of the roots, not of the turns: otherwise a root would always have the same turn.
   } else {
-    if (shape == Shape::two_trees && strands % 2 != 0) strands *= 2;
+    int trees = 1;
+    for (const compose::Tier& tier : composite.tiers)
+      for (const auto& [members, shapes] : tier.shapes) trees = std::max(trees, static_cast<int>(shapes.size()));
+    if (std::lcm(strands, trees) <= kMostStrands) strands = std::lcm(strands, trees);
     std::size_t group = 1;
     if (composite.tiers.size() > 1)
       for (const auto& members : composite.tiers.front().groups) group = std::max(group, members.size());
     strands = std::max(strands, static_cast<int>(std::min<std::size_t>(group, kMostStrands)));
-    strands = std::max(strands, shape == Shape::two_trees ? 2 : 1);
+    strands = std::max(strands, trees);
     if (!composite.root_turns.empty()) {
       const auto turns = static_cast<int>(composite.root_turns.size());
       const int even = std::lcm(strands, turns / std::gcd(turns, most_ports(composite)));
@@ -242,7 +253,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
       break;
     default:
       composite.root_hosts = root_hosts(variant.shape);
-      composite.chunks_per_rank = chunks_of_buffer(composite, variant.shape);
+      composite.chunks_per_rank = chunks_of_buffer(composite);
       break;
   }
   if (variant.collective == Collective::gather || variant.collective == Collective::scatter) {
@@ -305,9 +316,10 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     }
     for (const bool racks : {false, true}) {
       if (racks && !has_racks) continue;
-      for (const Shape shape : {Shape::ring, Shape::doubling, Shape::quadrupling, Shape::direct, Shape::two_trees}) {
+      for (const Shape shape : kShapes) {
         if (shape == Shape::direct && hosts > kDirectHosts) continue;
-        if (shape == Shape::two_trees && !one_root) continue;
+        if (several_trees(shape) && !one_root) continue;
+        if ((shape == Shape::four_trees && hosts < 4) || (shape == Shape::eight_trees && hosts < 6)) continue;
         if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
         for (const int frames : kFrames) {
           if (frames > 1 && one_root) continue;  // a chunk does not delay others: see compose/cost.h

@@ -199,6 +199,32 @@ TEST_CASE("quadrupling reaches all members in half as many steps as doubling, ea
   }
 }
 
+TEST_CASE("with several trees no member sends more than it receives, and depth falls with the number of trees") {
+  for (const auto& [shape, degree] :
+       {std::pair(compose::Shape::four_trees, 4), std::pair(compose::Shape::eight_trees, 8)})
+    for (const int members : {1, 2, 3, 4, 5, 8, 9, 16, 17, 63, 64, 100, 256, 257}) {
+      INFO(members << " members, degree " << degree);
+      const auto trees = compose::trees(shape, members);
+      REQUIRE(static_cast<int>(trees.size()) == std::max(1, std::min(degree, members - 1)));
+      std::vector<std::size_t> sends(static_cast<std::size_t>(members), 0);
+      for (const compose::Tree& tree : trees) {
+        std::size_t reached = 0;
+        for (int position = 0; position < members; ++position) {
+          const auto at = static_cast<std::size_t>(position);
+          sends[at] += static_cast<std::size_t>(tree.first[at + 1] - tree.first[at]);
+          if (position == 0) continue;
+          REQUIRE(tree.parent[at] >= 0);
+          CHECK(tree.step[at] == tree.step[static_cast<std::size_t>(tree.parent[at])] + 1);
+          ++reached;
+        }
+        CHECK(reached == static_cast<std::size_t>(members - 1));
+        CHECK(tree.most_children() <= degree);
+        if (members > 100) CHECK(tree.steps <= (degree == 4 ? 6 : 5));
+      }
+      for (const std::size_t one : sends) CHECK(one <= trees.size());
+    }
+}
+
 TEST_CASE("the chunks of a Broadcast use the chunks of the root's host equally often") {
   portfolio::CompositePlanner planner(topology::preset("4*dgx2"));
   bool any = false;
