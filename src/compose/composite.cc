@@ -28,11 +28,21 @@ Routes::Routes(const Composite& composite)
     }
   }
   for (const auto& kind : composite.kinds) {
-    kinds_.push_back({index(kind->in), index(kind->out), index(kind->between)});
+    kinds_.push_back({index(kind->in), index(kind->out), index(kind->between), {}, {}});
+    if (kind->has_entries()) {
+      kinds_.back().home_in = index(kind->home->in);
+      kinds_.back().home_out = index(kind->home->out);
+      depth_home_in_ = std::max(depth_home_in_, kinds_.back().home_in.steps);
+      depth_home_out_ = std::max(depth_home_out_, kinds_.back().home_out.steps);
+    }
     depth_in_ = std::max(depth_in_, kinds_.back().in.steps);
     depth_out_ = std::max(depth_out_, kinds_.back().out.steps);
     depth_between_ = std::max(depth_between_, kinds_.back().between.steps);
   }
+  const int blocks = composite.collective == Collective::reducescatter || composite.collective == Collective::scatter
+                         ? composite.ranks()
+                         : 1;
+  pieces_ = std::max(1, composite.chunks_per_rank / composite.frames / blocks);
   if (composite.at_root != nullptr) {
     at_root_ = index(*composite.at_root);
     depth_root_ = at_root_.steps;
@@ -62,8 +72,9 @@ Routes::Routes(const Composite& composite)
   }
   const int hosts = static_cast<int>(composite.hosts.size());
   const auto rounds = static_cast<Step>(std::bit_width(static_cast<unsigned>(hosts))) + 1;
-  steps_ =
-      depth_in_ + depth_out_ + depth_root_ + 2 * depth_between_ + 2 * std::max(depth_hosts_, rounds) + composite.frames;
+  constexpr Step kWithLastHost = 2;
+  steps_ = depth_in_ + depth_out_ + depth_home_in_ + depth_home_out_ + depth_root_ + 2 * depth_between_ +
+           2 * std::max(depth_hosts_, rounds) + kWithLastHost + composite.frames;
 }
 
 Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
@@ -94,8 +105,8 @@ Routes::Part Routes::part(ChunkId chunk) const {
   return {row / composite_.frames * owners + chunk % owners, row % composite_.frames};
 }
 
-// Chunks of one block take ports in the order of the block's rank, and strands in the order of the chunk numbers.
-// Chunks of AllReduce, Broadcast and Reduce take the ports first.
+// Chunks of one block take ports in the order of the block's rank, and strands one after the other, so that the blocks
+// of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first.
 Routes::Ends Routes::ends(ChunkId chunk) const {
   const int ranks = composite_.ranks();
   const int owner = chunk % ranks;
@@ -103,7 +114,7 @@ Routes::Ends Routes::ends(ChunkId chunk) const {
   const int piece = chunk / ranks;
   const auto by_owner = [&](Ends ends) {
     ends.turn = turn_of_[at(owner)] + piece * ranks;
-    ends.strand = host_of_[at(owner)] + piece * static_cast<int>(composite_.hosts.size());
+    ends.strand = host_of_[at(owner)] * pieces_ + piece;
     return ends;
   };
   const auto by_number = [&](Ends ends) {
@@ -239,21 +250,78 @@ void Routes::add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, 
   }
 }
 
-// Copies from the host's port to its devices. A rank that alone contributed the chunk has it already.
-void Routes::spread_on_host(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const {
-  const Host& host = composite_.hosts[at(host_of(rank))];
-  const auto& turns = composite_.kinds[at(host.kind)]->out_turns[at(local_of_[at(port(ends, host_of(rank)))])];
+// Copies from the host's entries to its devices. A rank that alone contributed the chunk has it already.
+void Routes::spread_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
+  const int at_host = host_of(rank);
+  const Host& host = composite_.hosts[at(at_host)];
+  const HostKind& kind = *composite_.kinds[at(host.kind)];
+  const bool home = kind.has_entries() && at_host == root;
+  const auto& turns = (home ? kind.home->out_turns : kind.out_turns)[at(local_of_[at(port(ends, at_host))])];
+  const KindIndex& index = kinds_[at(host.kind)];
   const std::size_t before = moves.size();
-  add_local(kinds_[at(host.kind)].out, turns[at(ends.strand) % turns.size()], rank, first, moves);
+  add_local(home ? index.home_out : index.out, turns[at(ends.strand) % turns.size()], rank, first, moves);
   if (ends.everyone_contributes) return;
   const auto known = [&](const Move& move) { return (move.sends ? move.peer : rank) == ends.source; };
   moves.erase(std::remove_if(moves.begin() + static_cast<std::ptrdiff_t>(before), moves.end(), known), moves.end());
 }
 
-void Routes::collect_on_host(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const {
-  const Host& host = composite_.hosts[at(host_of(rank))];
-  const auto& turns = composite_.kinds[at(host.kind)]->in_turns[at(local_of_[at(port(ends, host_of(rank)))])];
-  add_local(kinds_[at(host.kind)].in, turns[at(ends.strand) % turns.size()], rank, first, moves);
+void Routes::collect_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
+  const int at_host = host_of(rank);
+  const Host& host = composite_.hosts[at(at_host)];
+  const HostKind& kind = *composite_.kinds[at(host.kind)];
+  const bool home = kind.has_entries() && at_host == root;
+  const auto& turns = (home ? kind.home->in_turns : kind.in_turns)[at(local_of_[at(port(ends, at_host))])];
+  const KindIndex& index = kinds_[at(host.kind)];
+  add_local(home ? index.home_in : index.in, turns[at(ends.strand) % turns.size()], rank, first, moves);
+}
+
+bool Routes::root_alone(const Ends& ends) const {
+  const auto& turns = composite_.root_turns;
+  return composite_.at_root != nullptr && turns[at(ends.turn) % turns.size()] == kRootAlone;
+}
+
+// It passes the chunk to no other host.
+int Routes::last_host(int root_host, const Ends& ends) const {
+  const auto& members = composite_.tiers.front().groups.front();
+  const int size = static_cast<int>(members.size());
+  return members[at((root_index(0, 0, root_host, ends) + size - 1) % size)];
+}
+
+const std::vector<int>* Routes::more_entries(const Ends& ends, int host, Way way) const {
+  const Host& one = composite_.hosts[at(host)];
+  const HostKind& kind = *composite_.kinds[at(one.kind)];
+  if (!kind.has_entries()) return nullptr;
+  const auto& turns = (way == Way::in ? kind.in_turns : kind.out_turns)[at(local_of_[at(port(ends, host))])];
+  return &(way == Way::in ? kind.in_entries : kind.out_entries)[at(turns[at(ends.strand) % turns.size()])];
+}
+
+int Routes::entries(const Ends& ends, int host, int root_host, Way way) const {
+  if (host == root_host && root_alone(ends)) return 1;
+  const std::vector<int>* more = more_entries(ends, host, way);
+  return more == nullptr ? 1 : 1 + static_cast<int>(more->size());
+}
+
+Rank Routes::entry(const Ends& ends, int host, int root_host, Way way, int index) const {
+  if (host == root_host && root_alone(ends)) return composite_.root;
+  if (index == 0) return port(ends, host);
+  return composite_.hosts[at(host)].ranks[at((*more_entries(ends, host, way))[at(index - 1)])];
+}
+
+// With a root alone: the other devices of its host and the last host.
+void Routes::exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step,
+                                std::vector<Move>& moves) const {
+  const int host = host_of(rank);
+  const int last = last_host(root, ends);
+  if (host != root && host != last) return;
+  const int count = entries(ends, last, root, way);
+  const Host& others = composite_.hosts[at(root)];
+  const SendKind kind = way == Way::in ? SendKind::reduce : SendKind::copy;
+  for (std::size_t local = 0; local < others.ranks.size(); ++local) {
+    const Rank other = others.ranks[local];
+    const Rank by = entry(ends, last, root, way, static_cast<int>(local) % count);
+    if (other == composite_.root || (rank != other && rank != by)) continue;
+    moves.push_back({step, rank == other ? by : other, (rank == other) == (way == Way::in), kind});
+  }
 }
 
 void Routes::at_root(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const {
@@ -272,34 +340,58 @@ void Routes::hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step fir
   add_local(kinds_[at(host.kind)].between, ends.strand % pieces * devices * devices + pair, rank, first, moves);
 }
 
-// The mirror image of spread(): a host reduces just before its port sends to the next host.
+// The mirror image of spread(): a host reduces just before its entries send to the next host.
 void Routes::collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const {
   const int host = host_of(rank);
+  const bool alone = root_alone(ends);
+  const Step first = alone ? 1 : 0;
   const auto [above, heard] = parent(host, root, ends);
   const Step sent = depth_hosts_ - 1 - heard;  // the root host comes last: depth_hosts_
-  if (above < 0 && composite_.at_root != nullptr)
-    at_root(ends, rank, depth_in_ + depth_hosts_, moves);
-  else
-    collect_on_host(ends, rank, sent, moves);
-  if (rank != port(ends, host)) return;
-  if (above >= 0) moves.push_back({depth_in_ + sent, port(ends, above), true, SendKind::reduce});
-  children(host, root, ends, [&](int child, Step step) {
-    moves.push_back({depth_in_ + depth_hosts_ - 1 - step, port(ends, child), false, SendKind::reduce});
-  });
+  const bool by_entries = depth_home_in_ > 0;
+  if (alone) exchange_with_last(ends, root, rank, Way::in, 0, moves);
+  if (above < 0 && composite_.at_root != nullptr) {
+    if (!alone) at_root(ends, rank, depth_in_ + depth_hosts_, moves);
+  } else {
+    collect_on_host(ends, root, rank, first + sent + (above < 0 && by_entries ? depth_in_ : 0), moves);
+  }
+  const int count = entries(ends, host, root, Way::in);
+  for (int index = 0; index < count; ++index) {
+    if (rank != entry(ends, host, root, Way::in, index)) continue;
+    if (above >= 0)
+      moves.push_back({first + depth_in_ + sent,
+                       entry(ends, above, root, Way::in, index % entries(ends, above, root, Way::in)), true,
+                       SendKind::reduce});
+    children(host, root, ends, [&](int child, Step step) {
+      for (int its = index; its < entries(ends, child, root, Way::in); its += count)
+        moves.push_back({first + depth_in_ + depth_hosts_ - 1 - step, entry(ends, child, root, Way::in, its), false,
+                         SendKind::reduce});
+    });
+  }
 }
 
 void Routes::spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
   const int host = host_of(rank);
+  const bool alone = root_alone(ends);
   const auto [above, heard] = parent(host, root, ends);
-  if (above < 0 && composite_.at_root != nullptr)
-    at_root(ends, rank, 0, moves);
-  else
-    spread_on_host(ends, rank, first + heard + 1, moves);
-  if (rank != port(ends, host)) return;
-  if (above >= 0) moves.push_back({first + heard, port(ends, above), false, SendKind::copy});
-  children(host, root, ends, [&](int child, Step step) {
-    moves.push_back({first + step, port(ends, child), true, SendKind::copy});
-  });
+  const Step between = first + (composite_.at_root == nullptr ? depth_home_out_ : 0);
+  if (above < 0 && composite_.at_root != nullptr) {
+    if (!alone) at_root(ends, rank, 0, moves);
+  } else {
+    spread_on_host(ends, root, rank, above < 0 ? first : between + heard + 1, moves);
+  }
+  if (alone) exchange_with_last(ends, root, rank, Way::out, between + depth_hosts_, moves);
+  const int count = entries(ends, host, root, Way::out);
+  for (int index = 0; index < count; ++index) {
+    if (rank != entry(ends, host, root, Way::out, index)) continue;
+    if (above >= 0)
+      moves.push_back({between + heard,
+                       entry(ends, above, root, Way::out, index % entries(ends, above, root, Way::out)), false,
+                       SendKind::copy});
+    children(host, root, ends, [&](int child, Step step) {
+      for (int its = index; its < entries(ends, child, root, Way::out); its += count)
+        moves.push_back({between + step, entry(ends, child, root, Way::out, its), true, SendKind::copy});
+    });
+  }
 }
 
 void Routes::butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) const {
@@ -309,7 +401,8 @@ void Routes::butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) co
   const int host = host_of(rank);
   const Step fold = core < hosts ? 1 : 0;
   const Step last = depth_in_ + fold + rounds;
-  collect_on_host(ends, rank, 0, moves);
+  constexpr int kNoRoot = -1;
+  collect_on_host(ends, kNoRoot, rank, 0, moves);
   if (rank == port(ends, host)) {
     const auto add = [&](Step step, int peer, bool sends, SendKind kind) {
       moves.push_back({step, port(ends, peer), sends, kind});
@@ -328,7 +421,7 @@ void Routes::butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) co
       }
     }
   }
-  spread_on_host(ends, rank, last + fold, moves);
+  spread_on_host(ends, kNoRoot, rank, last + fold, moves);
 }
 
 void Routes::unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) const {
@@ -360,7 +453,7 @@ void Routes::moves_of_whole(ChunkId chunk, Rank rank, std::vector<Move>& moves) 
     return butterfly(of, rank, moves);
   const int root = root_host(of, chunk);
   if (of.everyone_contributes) collect(of, root, rank, moves);
-  const Step met = depth_in_ + depth_hosts_;  // now the sum is complete at the root host's port
+  const Step met = depth_in_ + depth_hosts_ + depth_home_in_;  // now the sum is complete at the root host's port
   if (!of.everyone_receives) {
     if (composite_.at_root == nullptr) hand_over(of, rank, port(of, root), of.sink, met, moves);
     return;

@@ -38,6 +38,12 @@ using schedule::SendKind;
 using schedule::Step;
 
 // What the devices of one kind of host do for the cluster's collectives.
+//
+// Entries. Where NICs together bring more than the host's links, a chunk of `out` enters the host at further devices
+// besides its port, and each of these devices passes it on to a part of the host. A chunk of `in` leaves the host from
+// its entries likewise, each of which has the sum of a part. Entry i of a host exchanges data with entry i of its
+// parent in the tree of hosts (modulo the parent's number of entries). On the chunk's root host no data comes from
+// elsewhere: there `home` serves.
 struct HostKind {
   schedule::Schedule in;       // ReduceScatter: a chunk's owner is the port it is reduced to
   schedule::Schedule out;      // AllGather: a chunk's owner is the port it is copied from
@@ -46,6 +52,11 @@ struct HostKind {
   // turn.
   std::vector<std::vector<ChunkId>> in_turns;
   std::vector<std::vector<ChunkId>> out_turns;
+  std::vector<std::vector<int>> in_entries;  // by chunk of `in`: devices besides the port; empty: none for any chunk
+  std::vector<std::vector<int>> out_entries;
+  std::shared_ptr<const HostKind> home;  // without entries; null: this kind has none either
+
+  bool has_entries() const { return home != nullptr; }
 };
 
 struct Host {
@@ -61,6 +72,8 @@ struct Tier {
   Shape shape = Shape::doubling;            // for display
   std::map<int, std::vector<Tree>> shapes;  // by number of members
 };
+
+inline constexpr ChunkId kRootAlone = -1;
 
 enum class Meeting : std::uint8_t { trees, butterfly };
 
@@ -79,9 +92,11 @@ struct Composite {
   // devices; they send what they get to other hosts, or first add what arrives from other hosts. None: by way of the
   // port.
   std::shared_ptr<const schedule::Schedule> at_root;
-  std::vector<ChunkId> root_turns;  // chunks of `at_root` that the chunks take in turn
-  std::vector<int> root_hosts;      // AllReduce by trees: the root hosts that chunks take in turn
-  int chunks_per_rank = 1;          // C, as in Schedule
+  // Chunks of `at_root` that the chunks take in turn. kRootAlone: the root sends (or receives) this chunk over its own
+  // NIC only, and the other devices of its host exchange it with the last host of the tree.
+  std::vector<ChunkId> root_turns;
+  std::vector<int> root_hosts;  // AllReduce by trees: the root hosts that chunks take in turn
+  int chunks_per_rank = 1;      // C, as in Schedule
   // Chunks are cut into this many frames (counted in C), each one step after the previous frame. Without frames, if
   // data uses the same connection on its way in and out, a late send delays the early send of the next slice.
   int frames = 1;
@@ -150,6 +165,7 @@ class Routes {
   };
   struct KindIndex {
     LocalIndex in, out, between;
+    LocalIndex home_in, home_out;  // only if the kind has entries
   };
   struct Place {  // of a host in one tier
     int group;
@@ -181,8 +197,16 @@ class Routes {
   template <typename Visit>
   void children(int host, int root_host, const Ends& ends, Visit&& visit) const;
 
-  void spread_on_host(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const;
-  void collect_on_host(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const;
+  enum class Way : std::uint8_t { in, out };
+  bool root_alone(const Ends& ends) const;
+  int last_host(int root_host, const Ends& ends) const;
+  const std::vector<int>* more_entries(const Ends& ends, int host, Way way) const;
+  int entries(const Ends& ends, int host, int root_host, Way way) const;
+  Rank entry(const Ends& ends, int host, int root_host, Way way, int index) const;
+
+  void spread_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
+  void collect_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
+  void exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step, std::vector<Move>& moves) const;
   void hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const;
   void collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const;
   void spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
@@ -193,6 +217,7 @@ class Routes {
 
   const Composite& composite_;
   int chunks_ = 0;
+  int pieces_ = 1;  // of a block, before it is cut into frames
   Step steps_ = 0;
   std::vector<int> host_of_;   // by rank
   std::vector<int> local_of_;  // by rank: position in its host
@@ -206,6 +231,8 @@ class Routes {
   Step depth_out_ = 0;
   Step depth_between_ = 0;
   Step depth_root_ = 0;
+  Step depth_home_in_ = 0;  // 0 without entries
+  Step depth_home_out_ = 0;
   Step depth_hosts_ = 0;  // of all tiers
 };
 

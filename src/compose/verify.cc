@@ -52,6 +52,9 @@ void check_hosts(const Composite& composite, const topology::Cluster& cluster) {
         refuse(composite, "rank {} is a port of host {} and reaches no network", host.ranks[at(port)], index);
     };
     for (const int port : host.ports) check_port(port);
+    for (const auto* lists : {&kind.in_entries, &kind.out_entries})
+      for (const std::vector<int>& devices : *lists)
+        for (const int device : devices) check_port(device);
     for (std::size_t local = 0; local < host.own.size(); ++local)
       if (host.own[local]) check_port(static_cast<int>(local));
   }
@@ -70,7 +73,9 @@ void check_links_of_kinds(const Composite& composite, const topology::Cluster& c
     known = cluster.kind_of[index];
     const topology::Topology& links = cluster.kinds[at(known)];
     const HostKind& kind = *composite.kinds[at(number)];
-    for (const schedule::Schedule* schedule : {&kind.in, &kind.out, &kind.between})
+    std::vector<const schedule::Schedule*> schedules{&kind.in, &kind.out, &kind.between};
+    if (kind.has_entries()) schedules.insert(schedules.end(), {&kind.home->in, &kind.home->out});
+    for (const schedule::Schedule* schedule : schedules)
       for (const topology::Link& link : schedule->topology.links)
         if (links.lanes(link.src, link.dst) < schedule->topology.lanes(link.src, link.dst))
           refuse(composite, "kind {} uses link {}->{}, which host {} lacks", number, link.src, link.dst, index);
@@ -79,12 +84,63 @@ void check_links_of_kinds(const Composite& composite, const topology::Cluster& c
 
 enum class OwnerMay : std::uint8_t { receive, send };
 
-void check_schedule(const Composite& composite, std::size_t kind, const schedule::Schedule& schedule,
-                    Collective wanted) {
+void check_collective(const Composite& composite, std::size_t kind, const schedule::Schedule& schedule,
+                      Collective wanted) {
   if (schedule.collective != wanted)
     refuse(composite, "kind {} has a schedule of {} where it needs one of {}", kind, info(schedule.collective).name,
            info(wanted).name);
+}
+
+void check_schedule(const Composite& composite, std::size_t kind, const schedule::Schedule& schedule,
+                    Collective wanted) {
+  check_collective(composite, kind, schedule, wanted);
   schedule::verify(schedule);
+}
+
+// Proves a schedule with entries by the flat verifier: the network is replaced by links that copy a chunk from its
+// owner to the entries before the first step, or add the entries' sums to the owner's after the last step.
+void check_with_entries(const Composite& composite, std::size_t kind, const schedule::Schedule& schedule,
+                        Collective wanted, const std::vector<std::vector<int>>& entries) {
+  check_collective(composite, kind, schedule, wanted);
+  if (entries.size() != at(schedule.chunks))
+    refuse(composite, "kind {}: {} has {} chunks and entries of {}", kind, schedule.name, schedule.chunks,
+           entries.size());
+  if (schedule.ranks < 1 || schedule.chunks != schedule::chunk_count(wanted, schedule.ranks, schedule.chunks_per_rank))
+    refuse(composite, "kind {}: {} has {} chunks in {} of {} devices", kind, schedule.name, schedule.chunks,
+           schedule.chunks_per_rank, schedule.ranks);
+  const auto within = [](int number, int count) { return number >= 0 && number < count; };
+  const bool sums = wanted == Collective::reducescatter;
+  topology::Topology links = schedule.topology;
+  std::vector<schedule::Send> sends;
+  for (schedule::Send send : schedule.sends) {
+    if (!within(send.chunk, schedule.chunks) || !within(send.src, schedule.ranks) ||
+        !within(send.dst, schedule.ranks) || !within(send.step, schedule.steps))
+      refuse(composite, "kind {}: {} sends chunk {} from {} to {} in step {} of {}", kind, schedule.name, send.chunk,
+             send.src, send.dst, send.step, schedule.steps);
+    const std::vector<int>& own = entries[at(send.chunk)];
+    if (std::find(own.begin(), own.end(), sums ? send.src : send.dst) != own.end())
+      refuse(composite, "kind {}: entry {} of chunk {} of {} {} it", kind, sums ? send.src : send.dst, send.chunk,
+             schedule.name, sums ? "sends" : "receives");
+    if (!sums) ++send.step;
+    sends.push_back(send);
+  }
+  for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {
+    std::vector<bool> named(at(schedule.ranks), false);
+    const int owner = chunk % schedule.ranks;
+    for (const int device : entries[at(chunk)]) {
+      if (device < 0 || device >= schedule.ranks || device == owner || named[at(device)])
+        refuse(composite, "kind {}: device {} is no further entry of chunk {} of {}", kind, device, chunk,
+               schedule.name);
+      named[at(device)] = true;
+      links.links.push_back({sums ? device : owner, sums ? owner : device, 1, 1, 1, topology::LinkClass::shm});
+      if (sums)
+        sends.push_back({chunk, device, owner, schedule.steps, SendKind::reduce});
+      else
+        sends.push_back({chunk, owner, device, 0, SendKind::copy});
+    }
+  }
+  schedule::verify(
+      schedule::make_schedule(schedule.name, wanted, 0, links, schedule.chunks_per_rank, std::move(sends)));
 }
 
 void check_owners(const Composite& composite, std::size_t kind, const schedule::Schedule& schedule, OwnerMay may) {
@@ -118,20 +174,49 @@ void check_turns(const Composite& composite, std::size_t kind, const std::vector
   }
 }
 
+void check_plain_kind(const Composite& composite, std::size_t index, const HostKind& kind) {
+  if (kind.has_entries() || !kind.in_entries.empty() || !kind.out_entries.empty())
+    refuse(composite, "kind {} has entries where none can be", index);
+  check_schedule(composite, index, kind.in, Collective::reducescatter);
+  check_schedule(composite, index, kind.out, Collective::allgather);
+}
+
 void check_kinds(const Composite& composite) {
   for (std::size_t index = 0; index < composite.kinds.size(); ++index) {
     const HostKind& kind = *composite.kinds[index];
-    check_schedule(composite, index, kind.in, Collective::reducescatter);
-    check_schedule(composite, index, kind.out, Collective::allgather);
     check_schedule(composite, index, kind.between, Collective::alltoall);
-    check_sends(composite, kind.in, SendKind::reduce);
-    check_sends(composite, kind.out, SendKind::copy);
     check_sends(composite, kind.between, SendKind::copy);
-    check_owners(composite, index, kind.in, OwnerMay::receive);
-    check_owners(composite, index, kind.out, OwnerMay::send);
-    check_turns(composite, index, kind.in_turns, kind.in);
-    check_turns(composite, index, kind.out_turns, kind.out);
+    std::vector<const HostKind*> all{&kind};
+    if (kind.has_entries()) {
+      if (composite.meeting == Meeting::butterfly)
+        refuse(composite, "kind {} has entries, which a butterfly does not know", index);
+      check_with_entries(composite, index, kind.in, Collective::reducescatter, kind.in_entries);
+      check_with_entries(composite, index, kind.out, Collective::allgather, kind.out_entries);
+      check_plain_kind(composite, index, *kind.home);
+      if (kind.home->in.ranks != kind.in.ranks)
+        refuse(composite, "kind {} has {} devices, and {} at home", index, kind.in.ranks, kind.home->in.ranks);
+      all.push_back(kind.home.get());
+    } else {
+      check_plain_kind(composite, index, kind);
+    }
+    for (const HostKind* one : all) {
+      check_sends(composite, one->in, SendKind::reduce);
+      check_sends(composite, one->out, SendKind::copy);
+      check_owners(composite, index, one->in, OwnerMay::receive);
+      check_owners(composite, index, one->out, OwnerMay::send);
+      check_turns(composite, index, one->in_turns, one->in);
+      check_turns(composite, index, one->out_turns, one->out);
+    }
   }
+}
+
+void check_root_alone(const Composite& composite, const topology::Cluster& cluster) {
+  if (composite.tiers.size() != 1 || composite.hosts.size() < 2)
+    refuse(composite, "a root alone needs one tier of several hosts and has {} of {}", composite.tiers.size(),
+           composite.hosts.size());
+  for (const Rank rank : composite.hosts[at(cluster.host_of[at(composite.root)])].ranks)
+    if (!cluster.attachments[at(rank)].attached())
+      refuse(composite, "rank {} on the host of a root that is alone reaches no network", rank);
 }
 
 void check_at_root(const Composite& composite, const topology::Cluster& cluster) {
@@ -154,8 +239,11 @@ void check_at_root(const Composite& composite, const topology::Cluster& cluster)
     if ((composite.collective == Collective::reduce ? send.src : send.dst) == at_root.root)
       refuse(composite, "the root passes on its own chunk {}", send.chunk);
   if (composite.root_turns.empty()) refuse(composite, "the root's host has no chunk to take in turn");
-  for (const ChunkId chunk : composite.root_turns)
-    if (chunk < 0 || chunk >= at_root.chunks) refuse(composite, "the map gives the root's host chunk {}", chunk);
+  const auto& turns = composite.root_turns;
+  if (std::find(turns.begin(), turns.end(), kRootAlone) != turns.end()) check_root_alone(composite, cluster);
+  for (const ChunkId chunk : turns)
+    if (chunk != kRootAlone && (chunk < 0 || chunk >= at_root.chunks))
+      refuse(composite, "the map gives the root's host chunk {}", chunk);
 }
 
 void check_tree(const Composite& composite, std::size_t tier, const Tree& tree, int members) {

@@ -29,7 +29,17 @@
 //      existing host; the number of chunks fits the collective's layout. Broadcast and Reduce may use a schedule of
 //      their own on the root's host, verified flat: its ports hold the root's value in a step before they send it on,
 //      or have added the other hosts' sums to their own contribution, and a device may contribute any value.
-//   8. Frames do not interact: each is a chunk of its own, and all its steps are later by the same number.
+//   8. Entries. With a link of the flat verifier in the place of the network, a chunk that begins at all its entries
+//      reaches every device, and sums of parts that end at the entries make the whole sum. An entry sends nothing of
+//      its chunk of `in` and receives nothing of its chunk of `out`, as an owner (2). Entries of a host other than the
+//      root host receive the root host's value: by induction along the tree of hosts, since their parent's entries have
+//      it before they send it. Of sums: every entry's sum goes to one entry of the parent, so all parts of a host
+//      arrive in the parent's parts, each once, before those are sent on. At the root host `home` is an ordinary level:
+//      it begins after all parts arrived, and its copies reach the entries before these send to other hosts.
+//   9. A root alone (kRootAlone) is a host of its own: it sends to the hosts that the tree hangs on its host. The other
+//      devices of its host get the chunk from the last host's entries, after these received it, or give their
+//      contributions to them before the first step.
+//  10. Frames do not interact: each is a chunk of its own, and all its steps are later by the same number.
 // Property tests expand composites of up to 64 ranks and compare with the flat verifier and the symbolic check of
 // programs; they find no difference. Others change composites anywhere: what is not refused is still right.
 #pragma once

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "compose/verify.h"
+#include "portfolio/entries.h"
 #include "treegen/schedules/to_schedule.h"
 
 namespace sccl::portfolio {
@@ -50,7 +51,8 @@ struct CompositePlanner::Variant {
   bool leaders = false;  // all that a host exchanges with others goes through one of its ranks
   int frames = 1;
   std::shared_ptr<const schedule::Schedule> at_root = nullptr;
-  bool by_rails = false;  // unicast: a block changes hosts at the port with the index of the block's target
+  bool root_alone = false;  // for a part of the data
+  bool by_rails = false;    // unicast: a block changes hosts at the port with the index of the block's target
 };
 
 CompositePlanner::CompositePlanner(const topology::Topology& topology)
@@ -91,6 +93,60 @@ void CompositePlanner::plan_hosts() {
     host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
     hosts_.push_back(std::move(host));
   }
+  add_levels_with_entries();
+}
+
+void CompositePlanner::add_levels_with_entries() {
+  const bool alike = levels_.size() == 1 && std::all_of(hosts_.begin(), hosts_.end(), [&](const compose::Host& host) {
+                       return host.own.front() && host.ports.size() == host.ranks.size();
+                     });
+  const auto [least, most] = std::minmax_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
+  if (!alike || *most > 1.01 * *least) return;
+  const topology::Topology& links = cluster_->kinds.front();
+  const std::vector<double> nics(at(links.ranks), *least / links.ranks);
+  const std::vector<HostLevel> plain = levels_.front();
+  const auto add = [&](double home, std::size_t& place) {
+    auto level = level_with_entries(links, plain, nics, home);
+    if (!level) return;
+    place = levels_.front().size();
+    levels_.front().push_back(*std::move(level));
+  };
+  add(1.0 / static_cast<double>(hosts_.size()), level_with_own_data_);
+  add(0, level_without_);
+  level_choices_ = levels_.front().size();
+}
+
+bool CompositePlanner::serves(std::size_t level, Collective collective) const {
+  const bool rooted = info(collective).rooted;
+  if (level == level_with_own_data_) return !rooted && collective != Collective::alltoall;
+  if (level == level_without_) return collective == Collective::broadcast || collective == Collective::reduce;
+  return true;
+}
+
+// The root's NIC gets its part of what the root's links and NIC together can carry.
+std::vector<schedule::ChunkId> CompositePlanner::turns_with_root_alone(const schedule::Schedule& at_root,
+                                                                       Rank root) const {
+  const auto host = at(cluster_->host_of[at(root)]);
+  double links = 0;
+  for (const topology::Link& link : cluster_->kinds[at(cluster_->kind_of[host])].links)
+    if (link.src == cluster_->local_of[at(root)]) links += link.gbytes_per_s;
+  const double nic = host_gbytes_per_s_[host] / static_cast<double>(hosts_[host].ranks.size());
+  const std::vector<schedule::ChunkId> turns = all_turns(at_root);
+  // Few turns, so that all chunks take them evenly.
+  constexpr int kMostRounds = 4;
+  constexpr double kNearEnough = 0.035;  // of the data
+  const double wanted = static_cast<double>(turns.size()) * nic / links;
+  int rounds = 1;
+  while (rounds < kMostRounds && std::abs(std::round(wanted * rounds) - wanted * rounds) >
+                                     kNearEnough * static_cast<double>(turns.size()) * rounds)
+    ++rounds;
+  const auto all = static_cast<treegen::Amount>(turns.size()) * rounds;
+  const auto alone = static_cast<treegen::Amount>(std::lround(static_cast<double>(all) * nic / links));
+  std::vector<schedule::ChunkId> result;
+  std::size_t next = 0;
+  for (const int kind : treegen::take_turns({all, alone}))
+    result.push_back(kind == 1 ? compose::kRootAlone : turns[next++ % turns.size()]);
+  return result;
 }
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
@@ -180,12 +236,20 @@ bool uneven(const compose::Composite& composite) {
   });
 }
 
-// The number of pieces of a block that evenly uses the turns of a host's schedule and the ports of unequal hosts.
+bool has_entries(const compose::Composite& composite) {
+  return std::any_of(composite.kinds.begin(), composite.kinds.end(),
+                     [](const auto& kind) { return kind->has_entries(); });
+}
+
+// The number of pieces of a block that evenly uses the turns of a host's schedule and the ports of unequal hosts. With
+// entries the turns are unlike each other: the blocks of each host must use all of them.
 int pieces_of_block(const compose::Composite& composite) {
   const int hosts = static_cast<int>(composite.hosts.size());
   const int turns = most_turns(composite);
+  const bool unlike = has_entries(composite);
+  const int most = unlike ? std::max(kMostPieces, turns) : kMostPieces;
   int pieces = 1;
-  while (pieces < kMostPieces && hosts * pieces % turns != 0 && hosts * pieces < 4 * turns) ++pieces;
+  while (pieces < most && (unlike ? pieces : hosts * pieces) % turns != 0 && hosts * pieces < 4 * turns) ++pieces;
   return uneven(composite) ? std::max(pieces, std::min(kMostPieces, most_ports(composite))) : pieces;
 }
 
@@ -226,7 +290,12 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     for (compose::Host& host : composite.hosts) host.ports = {host.ports.front()};
   if (variant.at_root != nullptr) {
     composite.at_root = variant.at_root;
-    composite.root_turns = all_turns(*variant.at_root);
+    composite.root_turns =
+        variant.root_alone ? turns_with_root_alone(*variant.at_root, variant.root) : all_turns(*variant.at_root);
+  }
+  if (variant.root_alone) {
+    const auto host = at(cluster_->host_of[at(variant.root)]);
+    std::erase(composite.hosts[host].ports, cluster_->local_of[at(variant.root)]);
   }
   const int ranks = topology_->ranks;
   std::string shape(name(variant.shape));
@@ -277,7 +346,10 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     if (level == nullptr || choices.size() > 1) level = &choices[std::min(variant.level, choices.size() - 1)];
   const bool by_ports = passes_whole(variant.collective) && variant.at_root == nullptr && level->steps > 0;
   const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
-  const std::string_view way = by_devices ? "scattered-" : by_ports ? "ports-" : "";
+  const std::string way = fmt::format("{}{}", variant.root_alone ? "alone-" : "",
+                                      by_devices ? "scattered-"
+                                      : by_ports ? "ports-"
+                                                 : "");
   composite.name = fmt::format("levels/{}{}{}", variant.racks ? "racks-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
   if (variant.frames > 1) composite.name += fmt::format("/{}", variant.frames);
@@ -307,7 +379,16 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     if (links.ranks > 1) at_root = root_levels(links, collective, cluster_->local_of[at(root)]);
     if (links.ranks > 1) scattered_at_root = scattered(links, collective, cluster_->local_of[at(root)]);
   }
+  const bool root_may_be_alone =
+      hosts_[at(cluster_->host_of[at(root)])].own.front() && hosts_[at(cluster_->host_of[at(root)])].ranks.size() > 1;
+  const auto add_at_root = [&](Variant variant) {
+    add(result, variant);
+    variant.root_alone = true;
+    if (root_may_be_alone && !variant.racks && (variant.level == 0 || variant.level == level_without_))
+      add(result, variant);
+  };
   for (std::size_t level = 0; level < level_choices_; ++level) {
+    if (!serves(level, collective)) continue;
     if (unicast) {
       for (const bool by_rails : {false, true})
         add(result, {.collective = collective, .root = root, .level = level, .by_rails = by_rails});
@@ -327,11 +408,11 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
               .collective = collective, .root = root, .level = level, .shape = shape, .racks = racks, .frames = frames};
           add(result, variant);
           if (at_root.empty()) continue;
-          variant.at_root = at_root[level_choices_ == 1 ? 0 : std::min(level, at_root.size() - 1)];
-          add(result, variant);
-          if (scattered_at_root == nullptr) continue;
+          const bool with_entries = level == level_without_;
+          variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];
+          add_at_root(variant);
           variant.at_root = scattered_at_root;
-          add(result, variant);
+          if (scattered_at_root != nullptr) add_at_root(variant);
         }
       }
     }
@@ -339,6 +420,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       add(result, {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
       continue;
     }
+    if (level == level_with_own_data_) continue;  // a butterfly knows no entries
     for (const bool leaders : {false, true})
       add(result,
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});

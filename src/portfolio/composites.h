@@ -33,7 +33,11 @@ class CompositePlanner {
 
  private:
   struct Variant;
+  static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
   void plan_hosts();
+  void add_levels_with_entries();
+  bool serves(std::size_t level, Collective collective) const;
+  std::vector<schedule::ChunkId> turns_with_root_alone(const schedule::Schedule& at_root, Rank root) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;
@@ -44,6 +48,9 @@ class CompositePlanner {
   std::unique_ptr<compose::CostModel> costs_;
   std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
   std::size_t level_choices_ = 1;
+  // Of levels_: with entries, where some of the data is a host's own (AllGather), and where none is (Broadcast).
+  std::size_t level_with_own_data_ = kNoLevel;
+  std::size_t level_without_ = kNoLevel;
   std::vector<compose::Host> hosts_;
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
 };

@@ -1,6 +1,7 @@
 #include "portfolio/portfolio.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "base/error.h"
@@ -108,6 +109,13 @@ double slices_in_all(const schedule::Schedule& schedule, const schedule::Simulat
   return static_cast<double>(schedule.sends.size()) * std::max(1.0, slices);
 }
 
+double foreseen_us(const Candidate& candidate, schedule::SimulationOptions options, double slice_bytes) {
+  options.slice_bytes = slice_bytes;
+  if (candidate.cost != nullptr && slices_in_all(candidate.schedule, options) > kMostSimulatedSlices)
+    return candidate.cost->time_us(options.bytes, slice_bytes);
+  return schedule::simulate(candidate.schedule, options).time_us;
+}
+
 }  // namespace
 
 bool by_levels_alone(const topology::Topology& topology) {
@@ -170,12 +178,17 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
     const bool crumbs = candidates[index].frames > 1 && options.bytes / schedule.chunks < kLeastFrameBytes;
     if (crumbs) continue;
     const compose::Cost* cost = candidates[index].cost.get();
-    if (cost != nullptr && slices_in_all(schedule, options) > kMostSimulatedSlices) {
-      predictions.push_back({index, cost->time_us(options.bytes, options.slice_bytes)});
-      continue;
-    }
+    std::vector<double> slices{options.slice_bytes};
+    if (cost != nullptr && options.slice_bytes > 0)
+      if (const double good = cost->good_slice(options.bytes, options.slice_bytes); good < options.slice_bytes)
+        slices.push_back(good);
     try {
-      predictions.push_back({index, schedule::simulate(schedule, options).time_us});
+      Prediction best{index, std::numeric_limits<double>::infinity(), 0};
+      for (const double slice : slices) {
+        const double time_us = foreseen_us(candidates[index], options, slice);
+        if (time_us < best.time_us) best = {index, time_us, slice};
+      }
+      predictions.push_back(best);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_argument) throw;
     }

@@ -51,6 +51,7 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
 struct Prediction {
   std::size_t candidate = 0;  // index of the candidate
   double time_us = 0;
+  double slice_bytes = 0;  // of the data's pieces on their way
 };
 
 // How the executor moves data: slices of at most `slice_bytes`, `slots` of them in flight on a connection.
@@ -59,8 +60,9 @@ struct Pipeline {
   int slots = 4;
 };
 
-// Simulated times, fastest first; composites whose simulation would take too long use their closed form. Candidates on
-// links without figures, and frames of a few bytes, are left out. `count` counts elements as the C call does.
+// Simulated times, fastest first; composites whose simulation would take too long use their closed form. Composites may
+// be cut into the shorter slices that their closed form prefers. Candidates on links without
+// figures, and frames of a few bytes, are left out. `count` counts elements as the C call does.
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
                                 const Pipeline& pipeline);
 

@@ -71,6 +71,8 @@ inline std::vector<topology::Topology> clusters() {
           topology::preset("3*nvpairs4"),
           topology::preset("2*dgx1v"),
           topology::preset("5*host:1"),
+          topology::preset("2*pcie4"),
+          topology::preset("3*pcie4"),
           uneven(),
           dealt(),
           racks(2, 2, 4),

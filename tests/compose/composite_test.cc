@@ -29,14 +29,15 @@ TEST_CASE("what is verified by composition passes the flat verifier") {
 }
 
 TEST_CASE("composites of 16 to 64 ranks pass the flat verifier") {
-  for (const char* name : {"2*mi250x", "4*dgx1v", "8*dgx-a100", "4*dgx2", "16*nvpairs4", "11*host:4"})
+  for (const char* name :
+       {"2*mi250x", "4*dgx1v", "8*dgx-a100", "3*pcie8", "2*z52", "4*dgx2", "16*nvpairs4", "11*host:4"})
     for_every_composite(topology::preset(name),
                         [](const compose::Composite& composite) { schedule::verify(compose::expand(composite)); });
 }
 
 TEST_CASE("programs of composites keep their meaning, whatever the order of turns") {
   for (const topology::Topology& machine :
-       {topology::preset("2*nvpairs4"), uneven(), dealt(), racks(2, 2, 2), one_nic()})
+       {topology::preset("2*nvpairs4"), topology::preset("2*pcie4"), uneven(), dealt(), racks(2, 2, 2), one_nic()})
     for_every_composite(machine, [](const compose::Composite& composite) {
       const schedule::Schedule flat = compose::expand(composite);
       const schedule::Program program = schedule::lower(flat, schedule::Forwarding::off);
@@ -52,7 +53,10 @@ TEST_CASE("messages between hosts are counted as ranks send them") {
     portfolio::CompositePlanner planner(machine);
     for (const Collective collective : kCollectives)
       for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0)) {
-        if (one.composite.frames > 1) continue;  // steps of different frames coincide
+        if (one.composite.frames > 1) continue;                    // steps of different frames coincide
+        if (one.composite.kinds.front()->has_entries()) continue;  // counted for the most entries
+        const auto& turns = one.composite.root_turns;
+        if (std::find(turns.begin(), turns.end(), compose::kRootAlone) != turns.end()) continue;
         std::set<std::tuple<Rank, Rank, int>> messages;
         for (const schedule::Send& send : compose::expand(one.composite).sends)
           if (cluster.host_of[static_cast<std::size_t>(send.src)] !=
@@ -153,6 +157,62 @@ TEST_CASE("levels that are wrong by themselves are refused") {
   composite = good;
   composite.chunks_per_rank = 0;
   refused(composite, "too many or none");
+}
+
+namespace {
+
+// Of pcie4, whose NICs bring more than its links.
+compose::Composite with_entries(const topology::Topology& machine, Collective collective) {
+  portfolio::CompositePlanner planner(machine);
+  for (portfolio::CompositeCandidate& one : planner.candidates(collective, 0))
+    if (one.composite.kinds.front()->has_entries()) return std::move(one.composite);
+  FAIL("no composite has entries");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("entries that a mutation moved, doubled or left without data are refused") {
+  const auto good = with_entries(topology::preset("3*pcie4"), Collective::allreduce);
+  REQUIRE_NOTHROW(compose::verify(good));
+  const compose::HostKind& kind = *good.kinds.front();
+  const auto some = std::find_if(kind.out_entries.begin(), kind.out_entries.end(),
+                                 [](const std::vector<int>& devices) { return !devices.empty(); });
+  REQUIRE(some != kind.out_entries.end());
+  const auto chunk = static_cast<std::size_t>(some - kind.out_entries.begin());
+  for (const bool of_sums : {false, true}) {
+    const auto changed = [&](const auto& change) {
+      auto composite = good;
+      change_kind(composite, [&](compose::HostKind& one) { change(of_sums ? one.in_entries : one.out_entries); });
+      return composite;
+    };
+    refused(changed([&](auto& entries) { entries[chunk].pop_back(); }), "ends with contributions");
+    refused(changed([&](auto& entries) { entries[chunk].push_back(entries[chunk].front()); }), "no further entry");
+    refused(changed([&](auto& entries) { entries[chunk].front() = static_cast<int>(chunk % 4); }), "no further entry");
+    refused(changed([&](auto& entries) { entries[chunk].front() = 4; }), "no further entry");
+    refused(changed([&](auto& entries) { entries.pop_back(); }), "entries of");
+  }
+  auto composite = good;
+  change_kind(composite, [](compose::HostKind& one) { one.home = nullptr; });
+  refused(composite, "entries where none can be");
+  composite = good;
+  composite.meeting = compose::Meeting::butterfly;
+  refused(composite, "which a butterfly does not know");
+}
+
+TEST_CASE("a root that is alone needs hosts of one tier, all of whose devices have NICs") {
+  portfolio::CompositePlanner planner(topology::preset("3*pcie4"));
+  bool any = false;
+  for (const Collective collective : {Collective::broadcast, Collective::reduce})
+    for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 1)) {
+      const auto& turns = one.composite.root_turns;
+      if (std::find(turns.begin(), turns.end(), compose::kRootAlone) == turns.end()) continue;
+      any = true;
+      auto composite = one.composite;
+      composite.tiers.push_back({{{0}}, compose::Shape::ring, {{1, compose::trees(compose::Shape::ring, 1)}}});
+      refused(composite, "one tier of several hosts");
+    }
+  CHECK(any);
 }
 
 TEST_CASE("a schedule on the root's host that is for another root, or wrong, is refused") {

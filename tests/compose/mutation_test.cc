@@ -58,7 +58,23 @@ void change(schedule::Schedule& schedule, Random& random) {
 void change(compose::HostKind& kind, Random& random) {
   auto& turns = one_of(random, 2) == 0 ? kind.in_turns : kind.out_turns;
   auto& of_port = turns[one_of(random, turns.size())];
-  switch (one_of(random, 6)) {
+  switch (one_of(random, kind.has_entries() ? 8 : 6)) {
+    case 6: {
+      auto& entries = one_of(random, 2) == 0 ? kind.in_entries : kind.out_entries;
+      auto& devices = entries[one_of(random, entries.size())];
+      const int device = any(random, static_cast<std::size_t>(kind.in.ranks));
+      if (devices.empty() || one_of(random, 3) == 0)
+        devices.push_back(device);
+      else
+        devices[one_of(random, devices.size())] = device;
+      break;
+    }
+    case 7: {
+      auto home = std::make_shared<compose::HostKind>(*kind.home);
+      change(*home, random);
+      kind.home = std::move(home);
+      break;
+    }
     case 0:
       std::swap(of_port, turns[one_of(random, turns.size())]);
       break;
@@ -154,7 +170,10 @@ Composite mutant(const Composite& good, Random& random) {
       composite.root = any(random, ranks);
       break;
     default:
-      if (composite.at_root != nullptr) {
+      if (composite.at_root != nullptr && one_of(random, 2) == 0) {
+        composite.root_turns[one_of(random, composite.root_turns.size())] =
+            any(random, static_cast<std::size_t>(composite.at_root->chunks));
+      } else if (composite.at_root != nullptr) {
         auto changed = std::make_shared<schedule::Schedule>(*composite.at_root);
         change(*changed, random);
         composite.at_root = std::move(changed);
@@ -174,7 +193,8 @@ TEST_CASE("a changed composite is refused, or its programs are still right") {
   Random random(seed);
   int refused = 0;
   int right = 0;
-  for (const topology::Topology& machine : {topology::preset("3*nvpairs4"), uneven(), racks(2, 2, 2)})
+  for (const topology::Topology& machine :
+       {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(), racks(2, 2, 2)})
     for_every_composite(machine, [&](const Composite& good) {
       for (int round = 0; round < 8; ++round) {
         const Composite changed = mutant(good, random);

@@ -62,20 +62,62 @@ TEST_CASE("of large buffers the closed form of the best composite is near its si
   }
 }
 
-// Left out: boxes whose NICs bring more than their links, where every bound counts data that would enter a host several
-// times (pcie4, pcie8, z52), and the Broadcast of a dgx1p, whose root sends all data over its links.
+// Levels overlap: where links of hosts and the network are about equally busy, a sum of both would be far above.
+TEST_CASE("large buffers take the time of the busiest level, in closed form and simulated") {
+  int nearly_equal = 0;
+  for (const char* name : {"4*pcie4", "3*dgx1v", "2*dgx-a100", "6*nvpairs4"}) {
+    const topology::Topology machine = topology::preset(name);
+    portfolio::CompositePlanner planner(machine);
+    for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::allreduce}) {
+      const double bytes = 512e6 / (collective == Collective::allgather ? machine.ranks : 1);
+      const auto all = planner.candidates(collective, 0);
+      constexpr std::size_t kSimulated = 8;
+      schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4};
+      options.detail = schedule::Detail::totals;
+      double least_us = 1e30;
+      double least_closed_us = 1e30;
+      double bound = 0;
+      std::size_t simulated = 0;
+      for (const std::size_t index : portfolio::by_time(all, bytes, options.slice_bytes)) {
+        const auto& [composite, cost] = all[index];
+        if (composite.kinds.front()->has_entries()) continue;  // its unlike chunks are even on average only
+        if (simulated++ == kSimulated) break;
+        const double outer_us = cost.network_us_per_byte * bytes;
+        const double inner_us = cost.host_us_per_byte * bytes;
+        least_closed_us = std::min(least_closed_us, cost.time_us(bytes, options.slice_bytes));
+        if (const double us = schedule::simulate(compose::expand(composite), options).time_us; us < least_us) {
+          least_us = us;
+          bound = std::max(outer_us, inner_us);
+          nearly_equal += std::min(outer_us, inner_us) > 0.5 * bound ? 1 : 0;
+        }
+      }
+      INFO(info(collective).name << " on " << name << ": busiest level " << bound << ", simulated " << least_us
+                                 << ", closed form " << least_closed_us);
+      CHECK(least_closed_us < 1.1 * bound);
+      // Sums and copies of an AllReduce queue behind one another on links; still far from the sum of the levels.
+      CHECK(least_us < (collective == Collective::allreduce ? 1.15 : 1.1) * bound);
+      CHECK(least_us > 0.97 * bound);
+    }
+  }
+  CHECK(nearly_equal >= 4);
+}
+
+// Left out: Broadcast and Reduce of z52 and pcie8, whose root's links are far slower than what enters the other hosts.
 TEST_CASE("large buffers are planned near the bound on clusters of every box") {
-  for (const char* name : {"2*dgx2", "64*dgx2", "256*dgx-a100", "64*dgx1v", "64*mi250x", "256*mi250x", "64*nvpairs4"}) {
+  for (const char* name : {"2*dgx2", "64*dgx2", "256*dgx-a100", "64*dgx1v", "64*mi250x", "256*mi250x", "64*nvpairs4",
+                           "64*dgx1p", "64*pcie4", "5*pcie8", "64*pcie8", "64*z52"}) {
     const topology::Topology machine = topology::preset(name);
     portfolio::CompositePlanner planner(machine);
     for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::allreduce,
                                         Collective::broadcast, Collective::reduce}) {
+      const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
+      if (one_root && (machine.name.ends_with("z52") || machine.name.ends_with("pcie8"))) continue;
       const double bytes = (1 << 30) / (collective == Collective::allgather ? machine.ranks : 1.0);
       const auto all = planner.candidates(collective, 0);
       const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
       INFO(best.composite.name << " for " << info(collective).name << " on " << name);
       CHECK(best.cost.time_us(bytes, best.cost.good_slice(bytes, 128 * 1024)) <
-            1.10 * bound_us(machine, collective, bytes));
+            (one_root && machine.name.ends_with("pcie4") ? 1.12 : 1.10) * bound_us(machine, collective, bytes));
     }
   }
 }

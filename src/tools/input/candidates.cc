@@ -57,9 +57,10 @@ std::vector<Candidate> candidates(const topology::Topology& machine, const Call&
   std::vector<Candidate> found;
   for (const portfolio::Prediction& prediction : predictions) {
     portfolio::Candidate& one = all[prediction.candidate];
-    const double closed_form = one.cost != nullptr ? one.cost->time_us(call.bytes, options.slice_bytes)
+    const double closed_form = one.cost != nullptr ? one.cost->time_us(call.bytes, prediction.slice_bytes)
                                                    : closed_form_us(one.schedule, call, options.slice_bytes);
-    found.push_back({std::move(one.name), std::move(one.schedule), prediction.time_us, closed_form});
+    found.push_back(
+        {std::move(one.name), std::move(one.schedule), prediction.time_us, closed_form, prediction.slice_bytes});
   }
   return found;
 }
@@ -84,6 +85,13 @@ schedule::Schedule plan_by(const std::string& algorithm, const topology::Topolog
   check_root(machine, call);
   // An algorithm that needs no search does not wait for the searches of others.
   if (const planners::Planner* planner = planners::find(algorithm); planner != nullptr) {
+    // Every rank's block passes every rank, or every pair of ranks has a block.
+    constexpr int kMostFlatRanks = 1448;  // whose square is about 2^21 sends, a gigabyte with their simulation
+    if (machine.ranks > kMostFlatRanks)
+      fail(ErrorCode::invalid_argument,
+           "'{}' on {} ranks has too many sends: up to {} ranks have a flat form, more have forms by levels "
+           "(levels/...)",
+           algorithm, machine.ranks, kMostFlatRanks);
     if (auto schedule = planner->plan(machine, call.collective, call.root)) return *std::move(schedule);
   } else if (portfolio::by_levels_alone(machine)) {
     for (const LevelsCandidate& one : levels_candidates(machine, call, options.slice_bytes))

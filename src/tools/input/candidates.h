@@ -27,6 +27,7 @@ struct Candidate {
   schedule::Schedule schedule;
   double time_us = 0;
   double closed_form_us = 0;
+  double slice_bytes = 0;
 };
 
 // For a cluster that only composites serve.

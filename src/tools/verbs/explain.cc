@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdio>
@@ -20,6 +21,7 @@
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"
 #include "tools/verbs/verbs.h"
+#include "topology/cluster.h"
 #include "topology/formats/json.h"
 
 namespace sccl::tools {
@@ -86,20 +88,28 @@ bool two_processes_prefer_the_system() {
   return pays;
 }
 
+int most_on_a_host(const topology::Topology& machine) {
+  std::size_t most = 0;
+  for (const auto& ranks : topology::cluster_of(machine).hosts) most = std::max(most, ranks.size());
+  return static_cast<int>(most);
+}
+
 // The choices of a communicator on this machine, computed by the same functions.
 class Explanation {
  public:
   explicit Explanation(const Options& options) : options_(options), ranks_(options.ranks) {
     std::string links;
+    int on_a_host = 0;  // a communicator's memory is that of its ranks on one host
     std::string learned_for = runtime::tuning_place("", 2, runtime::Reach::through_system).machine;
     if (options.machine.given()) {
       topology::Topology machine = options.machine.machine();
       learned_for = runtime::learned_place(machine);
       ranks_ = machine.ranks;
+      on_a_host = most_on_a_host(machine);
       links = topology::to_json(machine).dump();
       schedule_model_.emplace(std::move(machine), portfolio::Pipeline{});
     }
-    settings_ = runtime::settings_from_environment(ranks_);
+    settings_ = runtime::settings_from_environment(on_a_host > 0 ? on_a_host : ranks_);
     if (settings_.direct_allowed) reach_ = runtime::Reach::through_system;
     const bool may_prefer = settings_.direct_allowed && !schedule_model_ && ranks_ == 2 &&
                             settings_.protocol == runtime::ProtocolChoice::automatic;

@@ -41,7 +41,7 @@ std::vector<Row> rows_of(const topology::Topology& machine, const Call& call) {
   for (const Candidate& one : candidates(machine, call, options))
     rows.push_back({one.algorithm, one.schedule.chunks, one.schedule.chunks_per_rank, one.schedule.steps,
                     std::accumulate(one.schedule.rounds.begin(), one.schedule.rounds.end(), 0), one.time_us,
-                    one.closed_form_us, 0});
+                    one.closed_form_us, one.slice_bytes == kSliceBytes ? 0 : one.slice_bytes});
   return rows;
 }
 

@@ -1,0 +1,331 @@
+#include "portfolio/entries.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "schedule/edge_index.h"
+#include "schedule/simulation/cost.h"
+#include "topology/graph/routes.h"
+#include "topology/presets.h"
+#include "treegen/schedules/to_schedule.h"
+
+namespace sccl::portfolio {
+namespace {
+
+using schedule::ChunkId;
+using schedule::Send;
+
+constexpr int kUnits = 16;  // chunks of an owner
+constexpr double kBetter = 0.98;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// One way to bring a chunk to all devices, and its sums back.
+struct Piece {
+  std::vector<Send> in, out;  // chunk and owner are set later
+  std::vector<int> entries;
+};
+
+// By owner, then unit.
+using Column = std::vector<std::vector<Piece>>;
+
+std::vector<std::vector<Send>> by_chunk(const schedule::Schedule& schedule) {
+  std::vector<std::vector<Send>> result(at(schedule.chunks));
+  for (const Send& send : schedule.sends) result[at(send.chunk)].push_back(send);
+  return result;
+}
+
+// A kind's sends for its owners in turn, renamed.
+class Turns {
+ public:
+  Turns(const compose::HostKind& kind, std::vector<int> devices)
+      : kind_(kind), devices_(std::move(devices)), in_(by_chunk(kind.in)), out_(by_chunk(kind.out)) {}
+
+  void add(int owner, int unit, Piece& piece) const {
+    add(in_[at(turn(kind_.in_turns[at(owner)], unit))], piece.in);
+    add(out_[at(turn(kind_.out_turns[at(owner)], unit))], piece.out);
+  }
+
+ private:
+  static ChunkId turn(const std::vector<ChunkId>& turns, int unit) { return turns[at(unit) % turns.size()]; }
+  void add(const std::vector<Send>& sends, std::vector<Send>& result) const {
+    for (Send send : sends) {
+      send.src = devices_[at(send.src)];
+      send.dst = devices_[at(send.dst)];
+      result.push_back(send);
+    }
+  }
+
+  const compose::HostKind& kind_;
+  std::vector<int> devices_;
+  std::vector<std::vector<Send>> in_, out_;
+};
+
+Column whole(const compose::HostKind& kind) {
+  std::vector<int> devices(at(kind.in.ranks));
+  std::iota(devices.begin(), devices.end(), 0);
+  const Turns turns(kind, devices);
+  Column column(devices.size(), std::vector<Piece>(kUnits));
+  for (const int owner : devices)
+    for (int unit = 0; unit < kUnits; ++unit) turns.add(owner, unit, column[at(owner)][at(unit)]);
+  return column;
+}
+
+struct Part {
+  std::vector<int> devices;
+  std::optional<HostLevel> level;  // none for a single device
+};
+
+Column in_parts(const std::vector<Part>& parts, int devices) {
+  Column column(at(devices), std::vector<Piece>(kUnits));
+  std::vector<std::optional<Turns>> turns(parts.size());
+  for (std::size_t part = 0; part < parts.size(); ++part)
+    if (parts[part].level) turns[part].emplace(*parts[part].level->kind, parts[part].devices);
+  for (const Part& home : parts)
+    for (std::size_t place = 0; place < home.devices.size(); ++place)
+      for (int unit = 0; unit < kUnits; ++unit) {
+        const int owner = home.devices[place];
+        Piece& piece = column[at(owner)][at(unit)];
+        for (std::size_t other = 0; other < parts.size(); ++other) {
+          const Part& part = parts[other];
+          const std::size_t entry = &part == &home ? place : (place + at(unit)) % part.devices.size();
+          if (&part != &home) piece.entries.push_back(part.devices[entry]);
+          if (turns[other]) turns[other]->add(static_cast<int>(entry), unit, piece);
+        }
+      }
+  return column;
+}
+
+// The devices that links faster than the slowest join. One part if all links are equally fast.
+std::vector<Part> parts_by_fast_links(const topology::Topology& links) {
+  const schedule::EdgeIndex edges(links);
+  double least = std::numeric_limits<double>::infinity();
+  for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge) least = std::min(least, edges[edge].gbytes_per_s);
+  std::vector<int> leader(at(links.nodes()));
+  std::iota(leader.begin(), leader.end(), 0);
+  const auto find = [&](int node) {
+    while (leader[at(node)] != node) node = leader[at(node)];
+    return node;
+  };
+  for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge)
+    if (edges[edge].gbytes_per_s > 1.001 * least)
+      leader[at(find(edges[edge].ends.first))] = find(edges[edge].ends.second);
+  std::map<int, std::vector<topology::Node>> nodes;
+  for (topology::Node node = 0; node < links.nodes(); ++node) nodes[find(node)].push_back(node);
+  std::vector<Part> parts;
+  for (const auto& [first, members] : nodes) {
+    topology::Topology inner;
+    inner.name = links.name;
+    std::map<topology::Node, topology::Node> number;
+    Part part;
+    for (const topology::Node node : members) {
+      if (node < links.ranks) part.devices.push_back(node);
+      number.emplace(node, static_cast<topology::Node>(number.size()));
+    }
+    if (part.devices.empty()) continue;
+    inner.ranks = static_cast<int>(part.devices.size());
+    inner.switches = static_cast<int>(members.size()) - inner.ranks;
+    topology::copy_links(links, number, inner);
+    if (inner.ranks > 1) {
+      auto levels = host_levels(inner);
+      part.level = std::move(levels[levels.size() > 1 && levels.front().name.ends_with("-beside") ? 1 : 0]);
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+// How busy links, shared sets, and NICs are for a byte of all data.
+using Loads = std::vector<double>;
+
+struct BothLoads {
+  Loads in, out;
+};
+
+class Model {
+ public:
+  Model(const topology::Topology& links, std::span<const double> nic_gbytes_per_s)
+      : ranks_(links.ranks), edges_(links), routes_(links) {
+    for (schedule::EdgeId edge = 0; edge < edges_.size(); ++edge)
+      us_per_byte_.push_back(schedule::lane_us_per_byte(edges_[edge], links) / edges_[edge].lanes);
+    for (std::size_t set = 0; set < links.shared.size(); ++set)
+      us_per_byte_.push_back(1e-3 / (edges_.set_lane_gbytes_per_s(static_cast<int>(set)) * links.shared[set].lanes));
+    first_nic_ = us_per_byte_.size();
+    for (const double rate : nic_gbytes_per_s) us_per_byte_.push_back(1e-3 / rate);
+  }
+
+  std::size_t first_nic() const { return first_nic_; }
+
+  BothLoads of(const Column& column) {
+    BothLoads loads{Loads(us_per_byte_.size(), 0), Loads(us_per_byte_.size(), 0)};
+    const double part = 1.0 / (ranks_ * kUnits);
+    for (std::size_t owner = 0; owner < column.size(); ++owner)
+      for (const Piece& piece : column[owner]) {
+        add(piece.in, part, loads.in);
+        add(piece.out, part, loads.out);
+        for (Loads* one : {&loads.in, &loads.out}) {
+          (*one)[first_nic_ + owner] += part;
+          for (const int entry : piece.entries) (*one)[first_nic_ + at(entry)] += part;
+        }
+      }
+    for (std::size_t resource = 0; resource < us_per_byte_.size(); ++resource) {
+      loads.in[resource] *= us_per_byte_[resource];
+      loads.out[resource] *= us_per_byte_[resource];
+    }
+    return loads;
+  }
+
+ private:
+  void add(const std::vector<Send>& sends, double part, Loads& loads) {
+    for (const Send& send : sends)
+      for (const topology::Edge& edge : routes_.path(send.src, send.dst)) {
+        const schedule::EdgeId id = edges_.find(edge);
+        loads[at(id)] += part;
+        for (const int set : edges_.sets_of(id)) loads[at(edges_.size() + set)] += part;
+      }
+  }
+
+  int ranks_;
+  schedule::EdgeIndex edges_;
+  topology::Routes routes_;
+  std::vector<double> us_per_byte_;
+  std::size_t first_nic_ = 0;
+};
+
+struct Mix {
+  std::array<std::size_t, 3> columns{};
+  std::array<int, 3> units{};
+  std::size_t home = 0;
+  double busy = std::numeric_limits<double>::infinity();
+};
+
+class Mixer {
+ public:
+  Mixer(std::vector<BothLoads> columns, std::size_t plain, std::size_t first_nic, double home)
+      : columns_(std::move(columns)), plain_(plain), first_nic_(first_nic), home_(home) {}
+
+  // How busy the busiest link is with a mix, for AllGather, ReduceScatter, or both at once.
+  double busy(const Mix& mix) const {
+    double most = 0;
+    const BothLoads& home = columns_[mix.home];
+    for (std::size_t resource = 0; resource < home.in.size(); ++resource) {
+      double in = 0;
+      double out = 0;
+      for (std::size_t i = 0; i < mix.columns.size(); ++i) {
+        in += mix.units[i] * columns_[mix.columns[i]].in[resource];
+        out += mix.units[i] * columns_[mix.columns[i]].out[resource];
+      }
+      const double away = (1 - home_) / kUnits;
+      const double at_home = resource < first_nic_ ? home_ : 0;
+      most = std::max({most, away * in + at_home * home.in[resource], away * out + at_home * home.out[resource]});
+    }
+    return most;
+  }
+
+  Mix best_plain() const {
+    Mix best;
+    for (std::size_t home = 0; home < plain_; ++home) take({{home, home, home}, {kUnits, 0, 0}, home}, best);
+    return best;
+  }
+
+  bool nics_limit(const Mix& mix) const {
+    const BothLoads& one = columns_[mix.columns.front()];
+    const auto nic = one.out.begin() + static_cast<std::ptrdiff_t>(first_nic_);
+    return (1 - home_) * *std::max_element(nic, one.out.end()) > kBetter * mix.busy;
+  }
+
+  Mix best(std::size_t home) const {
+    Mix best;
+    const std::size_t count = columns_.size();
+    for (std::size_t a = 0; a < count; ++a)
+      for (std::size_t b = a; b < count; ++b)
+        for (std::size_t c = std::max(b, plain_); c < count; ++c)
+          for (int units_c = 1; units_c <= kUnits; ++units_c)
+            for (int units_b = 0; units_b + units_c <= kUnits; ++units_b)
+              take({{a, b, c}, {kUnits - units_b - units_c, units_b, units_c}, home}, best);
+    return best;
+  }
+
+ private:
+  void take(Mix mix, Mix& best) const {
+    mix.busy = busy(mix);
+    if (mix.busy < (1 - 1e-9) * best.busy) best = mix;
+  }
+
+  std::vector<BothLoads> columns_;
+  std::size_t plain_;
+  std::size_t first_nic_;
+  double home_;
+};
+
+HostLevel assemble(const topology::Topology& links, const std::vector<Column>& columns, const Mix& mix,
+                   const HostLevel& home) {
+  auto kind = std::make_shared<compose::HostKind>(*home.kind);
+  kind->home = home.kind;
+  std::vector<treegen::Amount> shares(mix.units.begin(), mix.units.end());
+  const std::vector<int> turns = treegen::take_turns(shares);
+  const int devices = links.ranks;
+  kind->in_entries.resize(turns.size() * at(devices));
+  kind->in_turns.assign(at(devices), {});
+  std::vector<Send> in, out;
+  std::array<std::size_t, 3> used{};
+  for (std::size_t turn = 0; turn < turns.size(); ++turn) {
+    const auto from = at(turns[turn]);
+    const std::size_t unit = used[from]++;
+    for (int owner = 0; owner < devices; ++owner) {
+      const Piece& piece = columns[mix.columns[from]][at(owner)][unit];
+      const ChunkId chunk = static_cast<int>(turn) * devices + owner;
+      for (const auto& [sends, all] : {std::pair(&piece.in, &in), std::pair(&piece.out, &out)})
+        for (Send send : *sends) {
+          send.chunk = chunk;
+          all->push_back(send);
+        }
+      kind->in_entries[at(chunk)] = piece.entries;
+      kind->in_turns[at(owner)].push_back(chunk);
+    }
+  }
+  kind->out_entries = kind->in_entries;
+  kind->out_turns = kind->in_turns;
+  const int units = static_cast<int>(turns.size());
+  const std::string name = fmt::format("entries-{}-of-{}", kUnits - mix.units[0], kUnits);
+  kind->in = schedule::make_schedule(name, Collective::reducescatter, 0, links, units * devices, std::move(in));
+  kind->out = schedule::make_schedule(name, Collective::allgather, 0, links, units, std::move(out));
+  const int steps = kind->in.steps + kind->out.steps + home.steps;
+  return {name, std::move(kind), steps};
+}
+
+}  // namespace
+
+std::optional<HostLevel> level_with_entries(const topology::Topology& links, const std::vector<HostLevel>& plain,
+                                            std::span<const double> nic_gbytes_per_s, double home) {
+  if (links.ranks < 2) return std::nullopt;
+  Model model(links, nic_gbytes_per_s);
+  std::vector<Column> columns;
+  std::vector<BothLoads> loads;
+  const auto add = [&](Column column) {
+    loads.push_back(model.of(column));
+    columns.push_back(std::move(column));
+  };
+  constexpr std::size_t kMostPlain = 3;
+  const std::size_t known = std::min(plain.size(), kMostPlain);
+  for (std::size_t level = 0; level < known; ++level) add(whole(*plain[level].kind));
+  const Mix before = Mixer(loads, known, model.first_nic(), home).best_plain();
+  if (Mixer(loads, known, model.first_nic(), home).nics_limit(before)) return std::nullopt;
+  if (const std::vector<Part> parts = parts_by_fast_links(links);
+      parts.size() > 1 && static_cast<int>(parts.size()) < links.ranks)
+    add(in_parts(parts, links.ranks));
+  std::vector<Part> alone;
+  for (int device = 0; device < links.ranks; ++device) alone.push_back({{device}, std::nullopt});
+  add(in_parts(alone, links.ranks));
+  const Mix mix = Mixer(loads, known, model.first_nic(), home).best(before.home);
+  if (mix.busy > kBetter * before.busy) return std::nullopt;
+  return assemble(links, columns, mix, plain[mix.home]);
+}
+
+}  // namespace sccl::portfolio
