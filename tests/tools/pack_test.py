@@ -80,6 +80,28 @@ def test_schedule():
         expect(json.loads(path.read_text())["chunks"] == answer["schedules"][0]["chunks"], "another schedule was written")
 
 
+def test_clusters():
+    """Hosts alike: the rate is the bound of the NICs; one tree for each position stands for those of all hosts."""
+    for topo, rate in (("3*dgx-a100", "1/2"), ("4*pcie8", "3/31"), ("16*dgx-a100", "1/15"), ("64*dgx-h100", "1/63")):
+        hosts = int(topo.split("*")[0])
+        answer = packed("--topo", topo, "--collective", "allgather")
+        expect((answer["rate_exact"], answer["optimum_exact"]) == (rate, rate), f"{topo}: {answer['rate_exact']} of {answer['optimum_exact']}")
+        check_weights(answer, topo)
+        listed = hosts * 8 <= 128
+        expect(all(("multiplicity" in tree) != listed for tree in answer["trees"]), f"{topo}: trees are listed in another way")
+        expect(listed or all(tree["multiplicity"] == hosts and tree["root"] < 8 for tree in answer["trees"]), f"{topo}: representatives")
+    answer = packed("--topo", "64*dgx1v", "--collective", "broadcast", "--root", "77")
+    expect(answer["rate_exact"] == "8" and answer["proof"] == "cut", f"broadcast: {answer['rate_exact']}")
+    check_weights(answer, "broadcast from rank 77")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "schedule.json"
+        packed("--topo", "6*pcie4", "--collective", "reducescatter", "--out", str(path))
+        expect(run("verify", str(path)).returncode == 0, "the schedule of a cluster is refused")
+    for arguments, said in ((("--root", "512"), "root 512"), (("--bytes", "1M"), "--bytes"), (("--out", "/tmp/never"), "at most 128 ranks")):
+        result = run("pack", "--topo", "64*dgx-h100", "--collective", "broadcast", *arguments)
+        expect(result.returncode == 2 and said in result.stderr, f"64*dgx-h100 {arguments}: {result.returncode} {result.stderr}")
+
+
 def test_bad_input():
     for arguments, said in (
             (("--topo", "dgx1v", "--devices", "0,1,6"), "no path leads from rank 0 (device 0) to 2 (device 6)"),
@@ -101,6 +123,7 @@ def test_bad_input():
 
 test_rates()
 test_schedule()
+test_clusters()
 test_bad_input()
 for failure in failures:
     print(failure)

@@ -14,6 +14,7 @@
 #include "tools/input/candidates.h"
 #include "tools/input/schedule_file.h"
 #include "tools/input/topology_argument.h"
+#include "tools/verbs/pack_cluster.h"
 #include "tools/verbs/verbs.h"
 #include "treegen/graph/frames.h"
 #include "treegen/packing/fewest.h"
@@ -182,9 +183,42 @@ json list_of(const std::vector<Candidate>& found) {
   return list;
 }
 
+// Up to this number of ranks packing all links at once takes less than a second, and its trees are the fewest.
+constexpr int kMostRanksAtOnce = 16;
+// Up to this number it takes a few seconds, which are spent where symmetry does not reach the bound.
+constexpr int kMostRanksInSeconds = 32;
+
+// Whether the hosts of a large cluster are alike, so that one of them tells the trees of all.
+bool run_by_symmetry(const topology::Topology& topology, const Arguments& arguments,
+                     const treegen::PackOptions& options) {
+  const bool for_machines = arguments.unit_trees || arguments.frames > 1 || !arguments.bytes.empty();
+  if (topology.ranks <= (for_machines ? kMostRanksInSeconds : kMostRanksAtOnce)) return false;
+  std::string why;
+  const auto hosts = treegen::like_hosts(topology, why);
+  if (!hosts) return false;
+  if (for_machines)
+    fail(
+        ErrorCode::invalid_argument,
+        "{} ranks on {} hosts alike: --unit-trees, --frames and --bytes serve up to {} ranks; sccl plan foresees times "
+        "on clusters",
+        topology.ranks, hosts->hosts(), kMostRanksInSeconds);
+  const Collective collective = collective_of(arguments.collective);
+  if (info(collective).rooted && (arguments.root < 0 || arguments.root >= topology.ranks))
+    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", arguments.root,
+         topology.ranks - 1, topology.name);
+  const bool at_once = topology.ranks <= kMostRanksInSeconds;
+  const bool shares = !topology.shared.empty();
+  if (at_once && shares && info(collective).rooted) return false;
+  // For ReduceScatter in sets that links share, exact weights of all links at once leave 64 bits.
+  const bool only_proved = at_once && !(shares && collective == Collective::reducescatter);
+  return pack_cluster(topology, *hosts,
+                      {collective, arguments.root, options, arguments.out, arguments.as_json, only_proved});
+}
+
 void run_pack(const Arguments& arguments) {
   const auto topology = topology_argument(arguments.topology, arguments.devices);
   const auto options = options_of(arguments);
+  if (run_by_symmetry(topology, arguments, options)) return;
   const double bytes = arguments.bytes.empty() ? 0 : static_cast<double>(parse_size(arguments.bytes));
   const auto begin = std::chrono::steady_clock::now();
   const Packing packing = treegen::pack(topology, collective_of(arguments.collective), arguments.root, options);
@@ -201,7 +235,8 @@ void run_pack(const Arguments& arguments) {
   }
   json answer = answer_of(packing, seconds);
   if (!found.empty()) answer["schedules"] = list_of(found);
-  if (packing.collective == Collective::broadcast)
+  // Blink's own steps take minutes on a cluster.
+  if (packing.collective == Collective::broadcast && topology.ranks <= kMostRanksAtOnce)
     answer["blink"] = blink_steps(treegen::Links(topology, options.capacity_unit), packing, arguments.epsilon);
   std::puts(answer.dump().c_str());
 }

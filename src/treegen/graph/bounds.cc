@@ -4,6 +4,7 @@
 #include "treegen/graph/bounds.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -25,8 +26,11 @@ std::vector<Node> chosen(const std::vector<bool>& side, int nodes) {
   return result;
 }
 
-int ranks_among(const Links& links, const std::vector<Node>& nodes) {
-  return static_cast<int>(std::count_if(nodes.begin(), nodes.end(), [&](Node node) { return node < links.ranks(); }));
+int data_among(const std::vector<Amount>& data_by_rank, const std::vector<Node>& nodes) {
+  Amount data = 0;
+  for (const Node node : nodes)
+    if (static_cast<std::size_t>(node) < data_by_rank.size()) data += data_by_rank[static_cast<std::size_t>(node)];
+  return static_cast<int>(data);
 }
 
 Bound bound_of(const Links& links, std::vector<std::vector<Node>> sets, int crossings_per_unit) {
@@ -38,22 +42,27 @@ Bound bound_of(const Links& links, std::vector<std::vector<Node>> sets, int cros
   return bound;
 }
 
-// Adds to the links, whose capacities are scaled up, a node that feeds every rank with `supply`.
+// Adds to the links, whose capacities are scaled up, a node that feeds every rank with `supply` times its data.
 class SuppliedRanks {
  public:
-  explicit SuppliedRanks(const Links& links) : links_(links), flow_(links.nodes() + 1, arcs(links)) {}
+  SuppliedRanks(const Links& links, const std::vector<Amount>& data_by_rank)
+      : links_(links),
+        data_by_rank_(data_by_rank),
+        all_(std::accumulate(data_by_rank.begin(), data_by_rank.end(), Amount{0})),
+        flow_(links.nodes() + 1, arcs(links)) {}
 
-  // The most violated set S found with scale * B+(S) < supply * |S|.
+  // The most violated set S found with scale * B+(S) < supply * (data of S).
   std::optional<Bound> violated(Amount supply, Amount scale) {
     const std::size_t edges = links_.edges().size();
     for (std::size_t edge = 0; edge < edges; ++edge) flow_.set_capacity(edge, links_.capacities()[edge].amount * scale);
     for (Rank rank = 0; rank < links_.ranks(); ++rank)
-      flow_.set_capacity(edges + static_cast<std::size_t>(rank), supply);
+      flow_.set_capacity(edges + static_cast<std::size_t>(rank),
+                         supply * data_by_rank_[static_cast<std::size_t>(rank)]);
     std::optional<Bound> worst;
     for (Rank rank = 0; rank < links_.ranks(); ++rank) {
-      if (flow_.run(links_.nodes(), rank) >= supply * links_.ranks()) continue;
+      if (flow_.run(links_.nodes(), rank) >= supply * all_) continue;
       auto side = chosen(flow_.source_side(), links_.nodes());
-      const int senders = ranks_among(links_, side);
+      const int senders = data_among(data_by_rank_, side);
       Bound found = bound_of(links_, {std::move(side)}, senders);
       if (!worst || found.rate < worst->rate) worst = std::move(found);
     }
@@ -68,6 +77,8 @@ class SuppliedRanks {
   }
 
   const Links& links_;
+  const std::vector<Amount>& data_by_rank_;
+  Amount all_;
   MaxFlow flow_;
 };
 
@@ -100,10 +111,14 @@ Bound broadcast_bound(const Links& links, Rank root) {
 }
 
 Bound all_gather_bound(const Links& links) {
+  return gather_bound(links, std::vector<Amount>(static_cast<std::size_t>(links.ranks()), 1));
+}
+
+Bound gather_bound(const Links& links, const std::vector<Amount>& data_by_rank) {
   for (Rank rank = 0; rank < links.ranks(); ++rank) links.require_reachable(rank);
   Bound best = broadcast_bound(links, 0);
-  best = bound_of(links, best.sets, ranks_among(links, best.sets.front()));
-  SuppliedRanks ranks(links);
+  best = bound_of(links, best.sets, data_among(data_by_rank, best.sets.front()));
+  SuppliedRanks ranks(links, data_by_rank);
   while (auto found = ranks.violated(best.rate.numerator(), best.rate.denominator())) best = std::move(*found);
   return best;
 }

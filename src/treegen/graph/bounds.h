@@ -25,6 +25,9 @@ Bound broadcast_bound(const Links& links, Rank root);
 // equally.
 Bound all_gather_bound(const Links& links);
 
+// The same where rank r sends data_by_rank[r] units for each unit of rate: min over S of B+(S) / (data of S).
+Bound gather_bound(const Links& links, const std::vector<Amount>& data_by_rank);
+
 // Tutte, Nash-Williams: an in-tree crosses a partition of the ranks into k sets at least k - 1 times, and so does an
 // out-tree. The bound is reached if capacities are equal in both directions; each switch belongs to the set that gives
 // the better bound.
