@@ -20,8 +20,10 @@ namespace sccl::runtime {
 class ArrivalGate {
  public:
   // From so many messages' times on ranks are far enough apart; below the other number they have come together again.
-  static constexpr double kOpens = 10;
-  static constexpr double kCloses = 5;
+  struct Threshold {
+    double opens = 0;
+    double closes = 0;
+  };
 
   // `membership` must outlive this object.
   explicit ArrivalGate(const Membership& membership);
@@ -49,6 +51,7 @@ class ArrivalGate {
 
   std::array<Measured, kGroups> measured() const;
   void decide(std::size_t group, const Measured& now, std::uint64_t sequence);
+  Threshold threshold() const;
 
   const Membership& membership_;
   ArrivalWords* words_;  // in rank 0's memory

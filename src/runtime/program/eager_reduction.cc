@@ -74,7 +74,7 @@ std::unique_ptr<EagerReduction> EagerReduction::of(const Settings& settings, con
 
 EagerReduction::EagerReduction(const Settings& settings, const MemoryLayout& layout, const std::vector<Peer>& peers,
                                Rank rank)
-    : form_(settings.arrival == ArrivalForm::automatic ? ArrivalForm::eager : settings.arrival),
+    : form_(settings.arrival == ArrivalForm::automatic ? ArrivalForm::chain : settings.arrival),
       reduction_(reduction_of(form_, layout, peers, rank)),
       rank_(rank),
       ranks_(static_cast<int>(peers.size())),

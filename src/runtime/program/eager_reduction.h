@@ -38,7 +38,7 @@ class EagerReduction {
   kernels::ArrivalCall::Wanted wanted(const CollectiveRequest& request) const;
   kernels::ArrivalCall::Stores stores(const CollectiveRequest& request) const;
 
-  ArrivalForm form_;  // of which `automatic` names none
+  ArrivalForm form_;  // `automatic` uses the chain
   std::unique_ptr<kernels::ArrivalReduction> reduction_;
   Rank rank_;
   int ranks_;

@@ -18,16 +18,16 @@ constexpr std::int64_t kSpinUs = 50;
 constexpr std::int64_t kCrowdedSpinPolls = 1;
 constexpr long kNapNs = 50000;
 
-// The cores that the ranks of this host share. If this process may use a single core only, a launcher has probably
-// given every rank a core of its own; then all cores of the host count.
-int cores() {
+}  // namespace
+
+// If this process may use a single core only, a launcher has probably given every rank a core of its own; then all
+// cores of the host count.
+int Waiter::cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   const int mine = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
   return mine > 1 ? mine : std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
-
-}  // namespace
 
 Waiter::Waiter(int ranks_on_host) {
   const bool crowded = ranks_on_host > cores();

@@ -13,6 +13,8 @@ class Waiter {
  public:
   using Clock = std::chrono::steady_clock;
 
+  // The cores that the ranks of this host share.
+  static int cores();
   // With more ranks on this host than cores, the thread spins for a shorter time.
   explicit Waiter(int ranks_on_host);
 
