@@ -1,5 +1,6 @@
 // Makes and ends communicators.
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,13 @@ void require_pointer(const T* pointer, const char* name) {
   if (pointer == nullptr) fail(ErrorCode::invalid_argument, "{} is NULL: pass a place for the result", name);
 }
 
-runtime::Completion init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank, int device,
+runtime::Completion init_rank(ncclComm_t* comm, int ranks, std::span<const ncclUniqueId> ids, int rank, int device,
                               const ncclConfig_t* config) {
   tell_version();
   require_pointer(comm, "comm");
   const ncclConfig_t read = read_config(config);
-  runtime::CommunicatorOptions options{to_runtime(id), rank, ranks, device, -1, "", is_blocking(read)};
+  runtime::CommunicatorOptions options{to_runtime(ids.front()), rank, ranks, device, -1, "", is_blocking(read)};
+  for (const ncclUniqueId& id : ids.subspan(1)) options.further_ids.push_back(to_runtime(id));
   options.blocks = block_wishes(read);
   options.timeout_ms = timeout_ms(config);
   if (read.commName != nullptr) options.name = read.commName;
@@ -50,7 +52,7 @@ runtime::Completion init_all(ncclComm_t* comms, int count, const int* devices) {
   runtime::group_start();
   try {
     for (int rank = 0; rank < count; ++rank)
-      init_rank(&comms[rank], count, id, rank, devices == nullptr ? rank : devices[rank], nullptr);
+      init_rank(&comms[rank], count, {&id, 1}, rank, devices == nullptr ? rank : devices[rank], nullptr);
   } catch (const Error& error) {
     runtime::group_fail(error);
   }
@@ -69,23 +71,22 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
 }
 
 ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
-  return queued("ncclCommInitRank", [&] { return init_rank(comm, nranks, commId, rank, 0, nullptr); });
+  return queued("ncclCommInitRank", [&] { return init_rank(comm, nranks, {&commId, 1}, rank, 0, nullptr); });
 }
 
 ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
                                      ncclConfig_t* config) {
-  return queued("ncclCommInitRankConfig", [&] { return init_rank(comm, nranks, commId, rank, 0, config); });
+  return queued("ncclCommInitRankConfig", [&] { return init_rank(comm, nranks, {&commId, 1}, rank, 0, config); });
 }
 
-// One root is enough for the ranks of up to 64 hosts, so all ranks use the first of several ids: docs/multihost.md. The
-// roots of the others end when nobody has come.
+// Each id's root serves an equal part of the ranks: docs/multihost.md.
 ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
                                        ncclConfig_t* config) {
   return queued("ncclCommInitRankScalable", [&] {
     if (nId < 1 || nId > nranks)
       fail(ErrorCode::invalid_argument, "nId is {} for {} ranks: give 1 to the number of ranks", nId, nranks);
     require_pointer(commIds, "commIds");
-    return init_rank(newcomm, nranks, commIds[0], myrank, 0, config);
+    return init_rank(newcomm, nranks, {commIds, static_cast<std::size_t>(nId)}, myrank, 0, config);
   });
 }
 

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "runtime/bootstrap/id_format.h"
-#include "runtime/bootstrap/root.h"
+#include "runtime/bootstrap/meeting/root.h"
 
 namespace {
 
@@ -124,14 +124,18 @@ class Play {
   }
 
   void join(Caller& caller, std::int32_t rank, std::int32_t ranks) {
-    const Join join{prove(kSecret, caller.nonce, Role::rank), rank, ranks};
+    Join join;
+    join.mac = prove(kSecret, caller.nonce, Role::rank);
+    join.rank = rank;
+    join.ranks = ranks;
+    join.joiner = static_cast<Joiner>(ranks & 3);
     say(caller, bytes_of(join));
     caller.introduced = true;
   }
 
   // With the kinds that exist and lengths that are believable, more often than chance would have it.
   void frame_of(Caller& caller, Script& script) {
-    const auto kind = static_cast<Kind>(script.byte() % 8);
+    const auto kind = static_cast<Kind>(script.byte() % 13);
     const std::uint8_t length = script.byte();
     Header header{kind, 0, length};
     if (length == 255) header.length = script.value<std::uint32_t>();
@@ -140,7 +144,10 @@ class Play {
   }
 
   void lie(Caller& caller, Script& script) {
-    const Join join{script.value<std::uint64_t>(), script.byte(), script.byte()};
+    Join join;
+    join.mac = script.value<std::uint64_t>();
+    join.rank = script.byte();
+    join.ranks = script.byte();
     say(caller, bytes_of(join));
   }
 
@@ -153,7 +160,7 @@ class Play {
       require(caller.introduced || count <= static_cast<ssize_t>(sizeof(Proof)), "a stranger is told something");
   }
 
-  Root root_{{}, kSecret, std::chrono::milliseconds(1000)};
+  Root root_{RootSetup{{}, kSecret, std::chrono::milliseconds(1000)}};
   std::array<Caller, kConnections> callers_;
   int commands_ = 0;
 };

@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "base/siphash.h"
 #include "runtime/bootstrap/id_format.h"
+#include "runtime/bootstrap/meeting/wire.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 #include "runtime/bootstrap/sockets/socket.h"
-#include "runtime/bootstrap/wire.h"
 #include "runtime/rank_threads.h"
 
 using namespace sccl;

@@ -22,9 +22,9 @@
 #include "base/error.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/bootstrap/id_format.h"
+#include "runtime/bootstrap/meeting/wire.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 #include "runtime/bootstrap/sockets/socket.h"
-#include "runtime/bootstrap/wire.h"
 #include "runtime/rank_threads.h"
 
 using namespace sccl;
@@ -100,13 +100,20 @@ wire::Proof greet(const FileDescriptor& socket) {
   return proof;
 }
 
+wire::Join introduction(std::uint64_t mac, Rank rank, int ranks) {
+  wire::Join join;
+  join.mac = mac;
+  join.rank = rank;
+  join.ranks = ranks;
+  return join;
+}
+
 // Joins with the true secret, whatever the numbers say, and hears the root's welcome if there is one.
 FileDescriptor join_as(const UniqueId& id, Rank rank, int ranks) {
   FileDescriptor socket = call(id);
   const wire::Proof proof = greet(socket);
-  const wire::Join join{wire::prove(decode(id).secret, proof.nonce, wire::Role::rank), rank, ranks};
-  say(socket, wire::bytes_of(join));
-  hear(socket, sizeof(wire::Header));
+  say(socket, wire::bytes_of(introduction(wire::prove(decode(id).secret, proof.nonce, wire::Role::rank), rank, ranks)));
+  hear(socket, sizeof(wire::Header) + sizeof(wire::Welcome));
   return socket;
 }
 
@@ -190,12 +197,12 @@ TEST_CASE("what was overheard opens nothing when it is repeated") {
   const UniqueId id = create_unique_id();
   FileDescriptor honest = call(id);
   const wire::Proof proof = greet(honest);
-  const wire::Join join{wire::prove(decode(id).secret, proof.nonce, wire::Role::rank), 0, 3};
+  const wire::Join join = introduction(wire::prove(decode(id).secret, proof.nonce, wire::Role::rank), 0, 3);
   // The same introduction on another connection, and the root's own proof sent back to it.
   for (const std::uint64_t mac : {join.mac, proof.mac}) {
     const FileDescriptor thief = call(id);
     greet(thief);
-    const wire::Join repeated{mac, 0, 3};
+    const wire::Join repeated = introduction(mac, 0, 3);
     say(thief, wire::bytes_of(repeated));
     CHECK(hung_up(thief));
   }
@@ -234,7 +241,7 @@ TEST_CASE("a rank that the root drops before it welcomes it searches again") {
       proof.mac = wire::prove(content.secret, hello.nonce, wire::Role::root);
       say(rank, wire::bytes_of(proof));
       hear(rank, sizeof(wire::Join));
-      if (++came == 3) say(rank, wire::frame(wire::Kind::welcome, {}));
+      if (++came == 3) say(rank, wire::frame(wire::Kind::welcome, wire::bytes_of(wire::Welcome{})));
     }
   });
   const auto errors = run_ranks(1, [&](Rank) { Bootstrap(encode(content), 0, 3, soon(), kNoAbort); });

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,59 +21,29 @@
 #include "base/settings/log.h"
 #include "runtime/bootstrap/descriptors.h"
 #include "runtime/bootstrap/fixed_address.h"
-#include "runtime/bootstrap/root.h"
-#include "runtime/bootstrap/root_search.h"
+#include "runtime/bootstrap/joining.h"
+#include "runtime/bootstrap/meeting/root.h"
+#include "runtime/bootstrap/meeting/wire.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 #include "runtime/bootstrap/sockets/socket.h"
-#include "runtime/bootstrap/wire.h"
 
 namespace sccl::runtime {
-namespace wire {
-namespace {
-
-template <typename T>
-T random_value() {
-  T value;
-  std::span<std::byte> rest = std::as_writable_bytes(std::span(&value, 1));
-  while (!rest.empty()) {
-    const ssize_t count = ::getrandom(rest.data(), rest.size(), 0);
-    if (count > 0)
-      rest = rest.subspan(static_cast<std::size_t>(count));
-    else if (errno != EINTR)
-      fail_errno(errno, "getrandom", "allow the system call");
-  }
-  return value;
-}
-
-}  // namespace
-
-Nonce make_nonce() { return random_value<Nonce>(); }
-Secret make_secret() { return random_value<Secret>(); }
-
-}  // namespace wire
-
 namespace {
 
 using namespace wire;
 
 constexpr std::int64_t kDefaultInitTimeoutMs = 120000;
-constexpr std::chrono::milliseconds kGreetingLimit{2000};
+constexpr std::int64_t kDefaultFanout = 64;
 constexpr std::chrono::milliseconds kRootsWordLimit{1000};
 constexpr std::chrono::milliseconds kRootsEndLimit{10000};
 constexpr std::chrono::milliseconds kFarewellLimit{1000};
 // After a failure, this rank waits this long for the root, which tells late ranks the cause.
 constexpr std::chrono::milliseconds kRootsLastWordsLimit{2000};
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 void open_root(std::vector<Address>& addresses, const Secret& secret) {
-  std::vector<FileDescriptor> listeners;
-  for (Address& address : addresses) listeners.push_back(listen_on(address));
-  start_root(std::move(listeners), secret, init_timeout());
+  RootSetup setup{{}, secret, init_timeout(), host_fanout()};
+  for (Address& address : addresses) setup.listeners.push_back(listen_on(address));
+  start_root(std::move(setup));
 }
 
 }  // namespace
@@ -83,6 +52,8 @@ std::chrono::milliseconds init_timeout() {
   return std::chrono::milliseconds(
       env::number("SCCL_INIT_TIMEOUT_MS", kDefaultInitTimeoutMs, 1, std::int64_t{1} << 40));
 }
+
+int host_fanout() { return static_cast<int>(env::number("SCCL_HOST_FANOUT", kDefaultFanout, 2, 65536)); }
 
 UniqueId create_unique_id() {
   const auto fixed = env::text("NCCL_COMM_ID");
@@ -104,111 +75,32 @@ UniqueId create_private_id() {
 }
 
 struct Bootstrap::Impl {
-  IdContent id;
+  explicit Impl(JoinRequest request)
+      : rank(request.rank), ranks(request.ranks), abort(request.abort), joining(std::move(request)) {}
+
   Rank rank;
   int ranks;
   const std::atomic<bool>* abort;
-  std::function<void()> watch;
+  Joining joining;
   FileDescriptor socket;
-  std::uint64_t roots_instance = 0;
-  bool searched = false;      // searched for the root at all addresses, without success
-  bool over = false;          // left or failed: this rank sends no more messages
-  bool left = false;          // the root knows that this rank leaves
-  bool root_is_here = false;  // the root runs in this process
+  wire::Welcome welcome;
+  bool over = false;  // left or failed: this rank sends no more messages
+  bool left = false;  // the root knows that this rank leaves
 
-  void wait_for_roots_end(std::chrono::milliseconds limit) const;
-
-  void join(Deadline deadline);
-  bool try_addresses(RootSearch& search, Deadline deadline);
-  bool is_welcome(int found, Deadline deadline) const;
-  [[noreturn]] void fail_unfound(const RootSearch& search) const;
+  void take(Joined joined) {
+    socket = std::move(joined.socket);
+    welcome = joined.welcome;
+  }
   void tell_failure(const std::string& reason);
   Bytes receive_frame(Kind& kind, const WaitPolicy& policy);
   std::vector<Bytes> parse_gathered(const Bytes& payload) const;
   [[noreturn]] void fail_with(const Bytes& error);
   [[noreturn]] void tell_roots_reason(const char* during);
   [[noreturn]] void explain(SocketFailure failure, const char* during);
+  [[noreturn]] void explain_lost_leader(const char* during);
 
-  WaitPolicy until(Deadline deadline) const { return {deadline, abort, -1, &watch}; }
+  WaitPolicy until(Deadline deadline) const { return joining.until(deadline); }
 };
-
-// False when no root answers, or the root drops this rank.
-bool Bootstrap::Impl::try_addresses(RootSearch& search, Deadline deadline) {
-  const auto limit = std::chrono::milliseconds(deadline.remaining_ms(static_cast<int>(kGreetingLimit.count())));
-  const WaitPolicy policy = until(Deadline::in(limit));
-  const std::string address = id.fixed ? id.addresses.front().text() : "";
-  std::optional<RootSearch::Found> found;
-  try {
-    // A root that this rank has joined before belongs to the last communicator; the next root is not open yet.
-    found = search.find(policy,
-                        [&](const Proof& proof) { return !id.fixed || !has_joined(address, rank, proof.instance); });
-    if (!found) return false;
-    const Join join{prove(id.secret, found->proof.nonce, Role::rank), rank, ranks};
-    send_all(found->socket.get(), bytes_of(join), policy);
-  } catch (SocketFailure failure) {
-    if (failure == SocketFailure::aborted) throw;
-    return false;
-  }
-  if (!is_welcome(found->socket.get(), deadline)) return false;
-  socket = std::move(found->socket);
-  root_is_here = found->proof.process == static_cast<std::uint64_t>(::getpid());
-  roots_instance = found->proof.instance;
-  if (id.fixed) note_joined(address, rank, roots_instance);
-  return true;
-}
-
-// The root drops a connection whose introduction comes late. That happens when this process is stopped for seconds
-// between the root's proof and the introduction.
-bool Bootstrap::Impl::is_welcome(int found, Deadline deadline) const {
-  try {
-    Header header;
-    receive_all(found, writable_bytes_of(header), until(deadline));
-    return header.kind == Kind::welcome && header.length == 0;
-  } catch (SocketFailure failure) {
-    if (failure != SocketFailure::closed) throw;
-    return false;
-  }
-}
-
-void Bootstrap::Impl::join(Deadline deadline) {
-  constexpr const char* kAttempts = "NCCL_SOCKET_RETRY_CNT";
-  const auto attempts = env::number(kAttempts, 34, 0, 1000000);
-  const auto pause_ms = env::number("NCCL_SOCKET_RETRY_SLEEP_MSEC", 100, 0, 100000);
-  // Rank 0 opens the root at a fixed address, and may come later than this rank.
-  const bool until_deadline = id.fixed && !env::text(kAttempts);
-  RootSearch search(id.addresses, id.secret);
-  for (std::int64_t attempt = 0; until_deadline || attempt <= attempts; ++attempt) {
-    if (try_addresses(search, deadline)) return;
-    if (deadline.passed()) break;
-    const std::int64_t brief_ms = id.fixed ? std::int64_t{1} << std::min<std::int64_t>(attempt, 10) : pause_ms;
-    const Deadline pause = Deadline::in(std::chrono::milliseconds(std::min(brief_ms, pause_ms)));
-    while (!pause.passed() && !deadline.passed()) {
-      if (abort->load(std::memory_order_acquire)) throw SocketFailure::aborted;  // pairs with Communicator::abort
-      if (watch) watch();
-      std::this_thread::sleep_for(std::chrono::milliseconds(pause.remaining_ms(20)));
-    }
-  }
-  searched = true;
-  fail_unfound(search);
-}
-
-void Bootstrap::Impl::fail_unfound(const RootSearch& search) const {
-  const std::string tried = search.outcome_text();
-  if (search.met_stranger())
-    sccl::fail(ErrorCode::system_error,
-               "rank {} was answered at {} by somebody who does not know the secret of this unique id: {}", rank, tried,
-               id.fixed ? "give all ranks the same NCCL_COMM_ID and SCCL_COMM_SECRET (or SCCL_COMM_SECRET_FILE)"
-                        : "another program holds the port, so make a new id");
-  if (id.fixed)
-    sccl::fail(ErrorCode::system_error,
-               "rank {} finds no root at {}, which NCCL_COMM_ID names: was rank 0 started, and on that host (or raise "
-               "SCCL_INIT_TIMEOUT_MS)?",
-               rank, tried);
-  sccl::fail(ErrorCode::system_error,
-             "rank {} on host {} finds no root of this unique id at {}: is the process that made the id still running, "
-             "and do the interfaces reach one another (NCCL_SOCKET_IFNAME)?",
-             rank, host_name(), tried);
-}
 
 void Bootstrap::Impl::fail_with(const Bytes& error) {
   over = true;
@@ -236,12 +128,34 @@ void Bootstrap::Impl::tell_roots_reason(const char* during) {
 void Bootstrap::Impl::explain(SocketFailure failure, const char* during) {
   if (failure == SocketFailure::aborted)
     sccl::fail(ErrorCode::invalid_usage, "rank {} was aborted during {}", rank, during);
+  if (failure == SocketFailure::closed && welcome.leader >= 0) explain_lost_leader(during);
   if (failure == SocketFailure::closed)
     sccl::fail(ErrorCode::remote_error, "rank {} lost the root during {}: the process that made the unique id ended",
                rank, during);
   sccl::fail(ErrorCode::system_error,
              "rank {} waited too long during {}: look at the other ranks' output (or raise SCCL_INIT_TIMEOUT_MS)", rank,
              during);
+}
+
+// The root hears of the leader's end, too, and tells the reason.
+void Bootstrap::Impl::explain_lost_leader(const char* during) {
+  const Rank leader = std::exchange(welcome.leader, -1);
+  Bytes error;
+  try {
+    const WaitPolicy brief{Deadline::in(kRootsWordLimit), abort};
+    auto joined = joining.try_once(Joiner::orphan, brief.deadline);
+    if (!joined) explain(SocketFailure::closed, during);  // the root is gone, too
+    socket = std::move(joined->socket);
+    Kind kind = Kind::gathered;
+    error = receive_frame(kind, brief);
+    if (kind != Kind::error) error.clear();
+  } catch (SocketFailure) {
+    // The root tells nothing.
+  }
+  if (!error.empty()) fail_with(error);
+  sccl::fail(ErrorCode::remote_error,
+             "rank {} lost rank {}, through which the ranks of its host met, during {}: look at that rank's output",
+             rank, leader, during);
 }
 
 Bytes Bootstrap::Impl::receive_frame(Kind& kind, const WaitPolicy& policy) {
@@ -273,51 +187,51 @@ std::vector<Bytes> Bootstrap::Impl::parse_gathered(const Bytes& payload) const {
 
 Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
                      std::function<void()> watch)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->id = decode(id);
-  impl_->rank = rank;
-  impl_->ranks = ranks;
-  impl_->abort = &abort;
-  impl_->watch = std::move(watch);
-  if (impl_->id.fixed && rank == 0) open_fixed_root(impl_->id.addresses.front(), impl_->id.secret, deadline);
+    : Bootstrap(std::span(&id, 1), rank, ranks, deadline, abort, std::move(watch)) {}
+
+Bootstrap::Bootstrap(std::span<const UniqueId> ids, Rank rank, int ranks, Deadline deadline,
+                     const std::atomic<bool>& abort, std::function<void()> watch)
+    : impl_(std::make_unique<Impl>(
+          JoinRequest{std::vector<UniqueId>(ids.begin(), ids.end()), rank, ranks, &abort, std::move(watch)})) {
+  const IdContent& first = impl_->joining.first();
+  if (first.fixed && rank == 0) {
+    Address address = first.addresses.front();
+    open_fixed_root(address, first.secret, deadline);
+  }
   try {
-    impl_->join(deadline);
+    impl_->take(impl_->joining.join(deadline));
   } catch (SocketFailure failure) {
     impl_->explain(failure, "the search for the root");
   } catch (const Error& error) {
-    if (!impl_->searched) fail_early(id, rank, ranks, error.what());
+    // Of several ids, the first one's root may be there.
+    if (!impl_->joining.has_searched() || ids.size() > 1) fail_early(ids, rank, ranks, error.what());
     throw;
   }
 }
 
+// Waits for the nodes of this process because the process may end as soon as this rank is done. The last messages of
+// the nodes to other ranks would then be lost.
 Bootstrap::~Bootstrap() {
   if (!impl_->socket.valid()) return;
   try {
-    if (impl_->over && !impl_->root_is_here) return;
     // The root ends when all ranks have left, including those that received an error.
     if (!impl_->left)
       send_all(impl_->socket.get(), frame(Kind::leave, {}), {Deadline::in(std::chrono::seconds(1)), nullptr});
-    if (impl_->root_is_here) impl_->wait_for_roots_end(impl_->over ? kRootsLastWordsLimit : kRootsEndLimit);
   } catch (...) {
-    // The root is gone, so there is no process to tell.
+    // The node is gone, so there is no process to tell.
   }
+  const Deadline limit = Deadline::in(impl_->over ? kRootsLastWordsLimit : kRootsEndLimit);
+  await_end_of_nodes(impl_->welcome.instance, limit, impl_->abort);
 }
 
-// Waits because the process may end as soon as this rank is done. The root's last messages to other ranks would then
-// be lost.
-void Bootstrap::Impl::wait_for_roots_end(std::chrono::milliseconds limit) const {
-  std::array<std::byte, 64> rest;
-  const WaitPolicy policy{Deadline::in(limit), abort};
-  while (true) receive_all(socket.get(), rest, policy);  // until the connection is closed
-}
+std::uint64_t Bootstrap::identity() const { return impl_->welcome.instance; }
 
-std::uint64_t Bootstrap::identity() const { return impl_->roots_instance; }
-
-const Secret& Bootstrap::secret() const { return impl_->id.secret; }
+const Secret& Bootstrap::secret() const { return impl_->joining.first().secret; }
 
 std::optional<Address> Bootstrap::root_address() const {
-  if (!impl_->id.fixed) return std::nullopt;
-  return impl_->id.addresses.front();
+  const IdContent& first = impl_->joining.first();
+  if (!first.fixed) return std::nullopt;
+  return first.addresses.front();
 }
 
 std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadline deadline) {
@@ -369,17 +283,15 @@ void empty_table_of_this_thread() {
 
 }  // namespace
 
-void Bootstrap::fail_early(const UniqueId& id, Rank rank, int ranks, const std::string& reason) noexcept {
+void Bootstrap::fail_early(std::span<const UniqueId> ids, Rank rank, int ranks, const std::string& reason) noexcept {
   const auto tell = [&]() noexcept {
     try {
       const std::atomic<bool> abort{false};
-      Impl impl;
-      impl.id = decode(id);
-      impl.rank = rank;
-      impl.ranks = ranks;
-      impl.abort = &abort;
-      RootSearch search(impl.id.addresses, impl.id.secret);
-      if (impl.try_addresses(search, Deadline::in(kFarewellLimit))) impl.tell_failure(reason);
+      Impl impl({std::vector<UniqueId>(ids.begin(), ids.end()), rank, ranks, &abort, {}});
+      auto joined = impl.joining.try_once(Joiner::rank, Deadline::in(kFarewellLimit));
+      if (!joined) return;
+      impl.take(std::move(*joined));
+      impl.tell_failure(reason);
     } catch (...) {
       // There is no root, or it cannot be reached.
     }
@@ -405,10 +317,10 @@ std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::sp
                                                                          std::span<const std::size_t> counts,
                                                                          std::span<const int> mine, Deadline deadline) {
   // During the exchange, the root sends a message only if a rank failed or died.
-  const WaitPolicy policy{deadline, impl_->abort, impl_->socket.get(), &impl_->watch};
+  const WaitPolicy policy{deadline, impl_->abort, impl_->socket.get(), impl_->until(deadline).watch};
   constexpr const char* kDuring = "the exchange of shared memory";
   try {
-    return exchange({impl_->id.secret, impl_->rank, ranks, counts, mine, policy}, [&](const Bytes& name) {
+    return exchange({secret(), impl_->rank, ranks, counts, mine, policy}, [&](const Bytes& name) {
       return std::move(all_gather(name, deadline)[static_cast<std::size_t>(ranks.front())]);
     });
   } catch (SocketFailure failure) {
@@ -426,7 +338,7 @@ std::uint64_t host_hash() {
     // Without the boot id this rank would seem to run on another host.
     if (boot.empty() && (errno == EMFILE || errno == ENFILE))
       fail_errno(errno, "reading the host's boot id", "raise the limit on open files (ulimit -n)");
-    identity = host_name() + boot;
+    identity = own_host_name().data() + boot;
     // Abstract Unix sockets work only within one network namespace.
     struct stat space {};
     if (::stat("/proc/self/ns/net", &space) == 0) identity += std::to_string(space.st_ino);

@@ -1,5 +1,5 @@
-// How ranks meet at init: an all-gather over TCP through the root that the unique id names, and an exchange of file
-// descriptors over Unix sockets between the ranks of one host.
+// How ranks meet at init: an all-gather through the root that the unique id names, over TCP and through the leaders of
+// hosts, and an exchange of file descriptors over Unix sockets between the ranks of one host.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,11 @@
 #include "base/fd.h"
 #include "base/siphash.h"
 #include "base/types.h"
+#include "runtime/bootstrap/meeting/bytes.h"
 #include "runtime/bootstrap/sockets/address.h"
 #include "runtime/bootstrap/unique_id.h"
 
 namespace sccl::runtime {
-
-using Bytes = std::vector<std::byte>;
 
 class Bootstrap {
  public:
@@ -34,6 +33,10 @@ class Bootstrap {
   // any, is called now and then while this rank waits for others, and may throw to end the wait.
   Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
             std::function<void()> watch = {});
+  // The same with several ids, whose roots share the ranks (ncclCommInitRankScalable). The ids and their order are the
+  // same at all ranks.
+  Bootstrap(std::span<const UniqueId> ids, Rank rank, int ranks, Deadline deadline, const std::atomic<bool>& abort,
+            std::function<void()> watch = {});
   ~Bootstrap();
   Bootstrap(const Bootstrap&) = delete;
   Bootstrap& operator=(const Bootstrap&) = delete;
@@ -41,7 +44,7 @@ class Bootstrap {
   // A random number, the same at all ranks of this bootstrap.
   std::uint64_t identity() const;
 
-  // The secret of the unique id.
+  // The secret of the unique id, of several ids the first.
   const Secret& secret() const;
   // The address that NCCL_COMM_ID names; nothing if the user did not set it.
   std::optional<Address> root_address() const;
@@ -55,7 +58,7 @@ class Bootstrap {
 
   // The same for a rank that fails before it has a Bootstrap. Takes a second at most. If the root cannot be reached,
   // the other ranks are not told.
-  static void fail_early(const UniqueId& id, Rank rank, int ranks, const std::string& reason) noexcept;
+  static void fail_early(std::span<const UniqueId> ids, Rank rank, int ranks, const std::string& reason) noexcept;
 
   // Collective among `ranks`: an ascending list that contains this rank, the same at each rank of the list. Every rank
   // gives the descriptors `mine`; `counts` holds the number of descriptors of each rank of the list. Returns all ranks'

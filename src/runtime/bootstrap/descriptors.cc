@@ -17,7 +17,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "runtime/bootstrap/wire.h"
+#include "runtime/bootstrap/meeting/wire.h"
 
 namespace sccl::runtime {
 namespace {

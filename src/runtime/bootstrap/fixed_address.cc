@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/settings/env.h"
-#include "runtime/bootstrap/root.h"
+#include "runtime/bootstrap/meeting/root.h"
 #include "runtime/bootstrap/sockets/socket.h"
 #include "runtime/bootstrap/unique_id.h"
 
@@ -108,9 +108,9 @@ void open_fixed_root(Address& address, const Secret& secret, Deadline deadline) 
          text);
   const auto succession = std::make_shared<std::atomic<bool>>(false);
   fixed_roots().add(text, succession);
-  std::vector<FileDescriptor> listeners;
-  listeners.push_back(std::move(listener));
-  start_root(std::move(listeners), secret, init_timeout(), succession);
+  RootSetup setup{{}, secret, init_timeout(), host_fanout(), succession};
+  setup.listeners.push_back(std::move(listener));
+  start_root(std::move(setup));
 }
 
 bool has_joined(const std::string& address, Rank rank, std::uint64_t instance) {

@@ -22,4 +22,8 @@ UniqueId create_private_id();
 // SCCL_INIT_TIMEOUT_MS: how long ranks wait for each other while a communicator is made.
 std::chrono::milliseconds init_timeout();
 
+// SCCL_HOST_FANOUT: up to this many ranks meet at the root itself; more meet through the leaders of their hosts. Up to
+// this many leaders join the root itself; more form a tree.
+int host_fanout();
+
 }  // namespace sccl::runtime

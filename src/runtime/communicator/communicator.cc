@@ -134,9 +134,10 @@ void Communicator::connect() {
   try {
     KernelPreparation kernels(options_.accelerator);
     meets_.store(true, std::memory_order_relaxed);
-    Membership membership = init_membership({options_.id, options_.rank, options_.ranks, options_.place, options_.watch,
-                                             options_.accelerator, most_blocks(options_.blocks), options_.net_name},
-                                            Deadline::in(init_timeout()), stop_.abort);
+    Membership membership =
+        init_membership({options_.ids(), options_.rank, options_.ranks, options_.place, options_.watch,
+                         options_.accelerator, most_blocks(options_.blocks), options_.net_name},
+                        Deadline::in(init_timeout()), stop_.abort);
     kernels.wait();
     options_.watch = nullptr;
     membership.identity.name = options_.name;
@@ -168,7 +169,7 @@ void Communicator::connect() {
 
 void Communicator::fail_to_connect(const Error& error) noexcept {
   if (!meets_.exchange(true, std::memory_order_relaxed))
-    Bootstrap::fail_early(options_.id, options_.rank, options_.ranks, error.what());
+    Bootstrap::fail_early(options_.ids(), options_.rank, options_.ranks, error.what());
 }
 
 void Communicator::finalize() {

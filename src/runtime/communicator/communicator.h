@@ -34,6 +34,13 @@ struct CommunicatorOptions {
   std::function<void()> watch{};             // called while init waits; throws when some rank can no longer come
   std::string net_name{};                    // netName of the configuration: which engine moves data between hosts
   std::int64_t timeout_ms = -1;              // of its calls, before SCCL_TIMEOUT_MS; 0: none, negative: not said
+  std::vector<UniqueId> further_ids{};       // their roots and that of `id` share the ranks
+
+  std::vector<UniqueId> ids() const {
+    std::vector<UniqueId> all{id};
+    all.insert(all.end(), further_ids.begin(), further_ids.end());
+    return all;
+  }
 };
 
 class ControlAllGather;

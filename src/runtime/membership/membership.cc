@@ -126,7 +126,7 @@ class InitExchange {
  public:
   InitExchange(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort)
       : deadline_(deadline),
-        bootstrap_(request.id, request.rank, request.ranks, deadline, abort, request.watch),
+        bootstrap_(request.ids, request.rank, request.ranks, deadline, abort, request.watch),
         net_name_(request.net_name),
         abort_(abort) {
     membership_.rank = request.rank;

@@ -105,7 +105,7 @@ struct Membership {
 };
 
 struct InitRequest {
-  UniqueId id;
+  std::vector<UniqueId> ids;
   Rank rank = 0;
   int ranks = 1;
   int place = -1;                       // see CommunicatorOptions

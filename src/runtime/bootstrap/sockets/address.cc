@@ -8,6 +8,7 @@
 namespace sccl::runtime {
 
 std::string Address::text() const {
+  if (family() == AF_UNIX) return "a socket of this host";
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (family() == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);

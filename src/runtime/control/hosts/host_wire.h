@@ -17,7 +17,7 @@
 #include <span>
 
 #include "base/siphash.h"
-#include "runtime/bootstrap/wire.h"
+#include "runtime/bootstrap/meeting/wire.h"
 
 namespace sccl::runtime::hosts {
 

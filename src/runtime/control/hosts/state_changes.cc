@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "platform/host/fences.h"
-#include "runtime/bootstrap/wire.h"
+#include "runtime/bootstrap/meeting/wire.h"
 
 namespace sccl::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/bootstrap/root_search.h"
+#include "runtime/bootstrap/meeting/root_search.h"
 
 #include <netinet/tcp.h>
 #include <poll.h>

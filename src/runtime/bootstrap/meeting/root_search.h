@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "runtime/bootstrap/meeting/wire.h"
 #include "runtime/bootstrap/sockets/socket.h"
-#include "runtime/bootstrap/wire.h"
 
 namespace sccl::runtime {
 

@@ -1,0 +1,57 @@
+// The way of a node to the node above it. It passes on what ranks say: who came, their blobs, errors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/bootstrap/meeting/frame_link.h"
+
+namespace sccl::runtime {
+
+class Upstream {
+ public:
+  // Over a connection that the node above has welcomed.
+  Upstream(FileDescriptor socket, wire::Welcome welcome, int ranks)
+      : link_(std::move(socket)), welcome_(welcome), ranks_(ranks) {}
+
+  const wire::Welcome& welcome() const { return welcome_; }
+  bool is_broken() const { return link_.is_broken(); }
+  // The first table has come: no more ranks will.
+  bool is_settled() const { return settled_; }
+  int came() const { return came_; }
+  pollfd poll_entry() const { return link_.poll_entry(); }
+
+  void add_arrivals(std::span<const wire::Arrival> arrivals);
+  void add_blob(Rank rank, std::span<const std::byte> blob);
+  // False if the bytes are not those of Kind::blobs.
+  bool add_blobs(std::span<const std::byte> blobs);
+  void post(wire::Kind kind, std::span<const std::byte> payload) { link_.post(wire::frame(kind, payload)); }
+
+  // Sends what was added. Before the first table that is what there is; later, all blobs of a round at once.
+  void flush();
+  // The next frame from above.
+  std::optional<Frame> hear();
+
+ private:
+  FrameLink link_;
+  wire::Welcome welcome_;
+  int ranks_;
+  int came_ = 0;
+  bool settled_ = false;
+  Bytes blobs_;
+  int blob_count_ = 0;  // in blobs_
+};
+
+// Calls visit(rank, blob) for each. False if the bytes are not those of Kind::blobs.
+template <typename Visit>
+bool each_blob(std::span<const std::byte> blobs, Visit&& visit) {
+  while (!blobs.empty()) {
+    wire::BlobHead head;
+    if (!wire::take(blobs, head) || head.length > blobs.size()) return false;
+    if (!visit(static_cast<Rank>(head.rank), blobs.first(head.length))) return false;
+    blobs = blobs.subspan(head.length);
+  }
+  return true;
+}
+
+}  // namespace sccl::runtime
