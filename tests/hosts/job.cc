@@ -80,8 +80,15 @@ std::string Client::answer(int seconds) {
 
 void Client::signal(int number) const { ::kill(process_, number); }
 
-Job::Job(const Hosts& hosts, const std::vector<int>& host_of, const Environment& environment) : hosts_(hosts) {
-  for (const int host : host_of) clients_.emplace_back(hosts, host, environment);
+Job::Job(const Hosts& hosts, const std::vector<int>& host_of, const Environment& environment,
+         const std::map<int, Environment>& of_host)
+    : hosts_(hosts) {
+  for (const int host : host_of) {
+    Environment all = environment;
+    if (const auto own = of_host.find(host); own != of_host.end())
+      for (const auto& [name, value] : own->second) all[name] = value;
+    clients_.emplace_back(hosts, host, all);
+  }
 }
 
 std::vector<std::string> Job::init() {

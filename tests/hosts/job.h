@@ -43,7 +43,9 @@ using Environment = std::map<std::string, std::string>;
 // One rank per process; `host_of` says where each runs.
 class Job {
  public:
-  Job(const Hosts& hosts, const std::vector<int>& host_of, const Environment& environment = {});
+  // `of_host`: further variables of the ranks of one host.
+  Job(const Hosts& hosts, const std::vector<int>& host_of, const Environment& environment = {},
+      const std::map<int, Environment>& of_host = {});
 
   int ranks() const { return static_cast<int>(clients_.size()); }
   Client& rank(int number) { return clients_[static_cast<std::size_t>(number)]; }

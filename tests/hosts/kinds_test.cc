@@ -1,6 +1,8 @@
 // Kinds of networks, ranks and communicators: IPv6 alone, small packets, ranks as threads, calls that do not block,
 // communicators that grow, ids that are none.
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -82,4 +84,17 @@ TEST_CASE("hosts of one name move the right data", "[processes]") {
   Job job(twins, {0, 1, 0});
   check_all_ok(job.init());
   check_all_ok(job.ask("data 5000"));
+}
+
+TEST_CASE("hosts with different versions of UCX move the right data", "[processes]") {
+  if (is_skipped()) return;
+  // For instance that of PyPI's libucx-cu13, unpacked: SCCL_TEST_UCX=libucx/lib
+  const char* const other = std::getenv("SCCL_TEST_UCX");
+  if (other == nullptr) return sccl_test::skip("SCCL_TEST_UCX names no folder with another libucp.so.0");
+  const Hosts hosts({"alpha", "beta", "gamma"});
+  Job job(hosts, {0, 1, 1, 2}, {{"SCCL_NET", "ucx"}}, {{1, {{"LD_LIBRARY_PATH", other}}}});
+  check_all_ok(job.init());
+  for (const char* const count : {"1", "5000", "300000"}) check_all_ok(job.ask(std::string("data ") + count));
+  job.rank(3).signal(SIGKILL);
+  check_all_say(job.ask("allreduce 1000000", {3}), {"error", "rank 3"});
 }

@@ -38,8 +38,13 @@ bool eventually(Condition&& condition) {
 // Ranks 0.. of several hosts, as this process plays them.
 class World {
  public:
-  World(int hosts, int ranks_per_host, std::chrono::milliseconds timeout = std::chrono::milliseconds(4000))
-      : hosts_(hosts), each_(ranks_per_host), timeout_(timeout), agents_(static_cast<std::size_t>(ranks())) {
+  World(int hosts, int ranks_per_host, std::chrono::milliseconds timeout = std::chrono::milliseconds(4000),
+        int fanout = 64)
+      : hosts_(hosts),
+        each_(ranks_per_host),
+        timeout_(timeout),
+        fanout_(fanout),
+        agents_(static_cast<std::size_t>(ranks())) {
     for (int rank = 0; rank < ranks(); ++rank) {
       states_.emplace_back(std::make_unique<SharedState>());
       wakes_.push_back(std::make_shared<const FileDescriptor>(AgentBell::make_wake()));
@@ -84,6 +89,7 @@ class World {
     for (int host = 0; host < hosts_; ++host) setup.host_names.push_back("host" + std::to_string(host));
     setup.listeners.emplace_back(std::move(listeners_[static_cast<std::size_t>(rank)]));
     setup.timeout = timeout_;
+    setup.fanout = fanout_;
     agent(rank) = std::make_unique<HostAgent>(std::move(setup));
   }
   void ring(int host) { AgentBell{mirrors_[static_cast<std::size_t>(host)], wakes_}.ring(); }
@@ -99,6 +105,7 @@ class World {
   int hosts_;
   int each_;
   std::chrono::milliseconds timeout_;
+  int fanout_;
   std::vector<std::unique_ptr<SharedState>> states_;
   std::vector<std::shared_ptr<const FileDescriptor>> wakes_;
   std::vector<FileDescriptor> listeners_;
@@ -435,5 +442,126 @@ TEST_CASE("the end of the working agent's process is told by its successor, whic
   CHECK(world.mirror(0, 3).ended() == RemoteEnd::none);
   world.state(1).activity.entered.store(13);
   CHECK(eventually([&] { return world.mirror(1, 1).state.activity.entered.load() == 13; }));
+  ::waitpid(child, nullptr, 0);
+}
+
+// Hosts on a grid of three columns: 0 1 2 / 3 4 5 / 6 7 8.
+TEST_CASE("every two hosts of a grid that are not adjacent have hosts between them") {
+  for (int hosts = 1; hosts < 200; ++hosts) {
+    const hosts::Grid grid(hosts, 4);
+    for (int one = 0; one < hosts; ++one)
+      for (int other = 0; other < hosts; ++other) {
+        if (grid.are_adjacent(one, other)) continue;
+        REQUIRE(hosts > 4);
+        int found = 0;
+        for (const int between : grid.between(one, other)) {
+          if (between < 0) continue;
+          ++found;
+          REQUIRE((grid.are_adjacent(one, between) && grid.are_adjacent(between, other)));
+        }
+        REQUIRE(found >= 1);
+      }
+  }
+}
+
+TEST_CASE("hosts of a grid learn of one another with few connections") {
+  for (const int hosts : {9, 7}) {
+    World world(hosts, 1, std::chrono::milliseconds(4000), 4);
+    world.start_all();
+    world.await_all();
+    CHECK(world.agent(0)->own_addresses().size() == 4);
+    for (Rank rank = 0; rank < hosts; ++rank) {
+      for (std::uint64_t round = 1; round <= 3; ++round) {
+        world.state(rank).activity.entered.store(round);
+        for (int host = 0; host < hosts; ++host)
+          if (host != rank)
+            REQUIRE(eventually([&] { return world.mirror(host, rank).state.activity.entered.load() == round; }));
+      }
+      world.state(rank).publish_fault(5, "rank " + std::to_string(rank) + " has had enough");
+      world.ring(rank);
+    }
+    for (int host = 0; host < hosts; ++host)
+      for (Rank rank = 0; rank < hosts; ++rank)
+        if (host != rank)
+          CHECK(eventually([&] {
+            return world.mirror(host, rank).state.fault.load() == 5 &&
+                   world.mirror(host, rank).state.fault_text.data() ==
+                       "rank " + std::to_string(rank) + " has had enough";
+          }));
+  }
+}
+
+TEST_CASE("hosts of a grid go on when the hosts between them have left") {
+  World world(9, 1, std::chrono::milliseconds(4000), 4);
+  world.start_all();
+  world.await_all();
+  std::uint64_t round = 0;
+  // 2 and 6 stand between 0 and 8; then these two speak to each other directly.
+  for (const Rank leaving : {2, 6}) {
+    world.state(leaving).presence.store(static_cast<std::uint32_t>(Presence::destroyed));
+    world.agent(leaving).reset();
+    world.state(0).activity.entered.store(++round);
+    world.state(8).activity.entered.store(round);
+    CHECK(eventually([&] { return world.mirror(8, 0).state.activity.entered.load() == round; }));
+    CHECK(eventually([&] { return world.mirror(0, 8).state.activity.entered.load() == round; }));
+    for (const int host : {0, 1, 3, 4, 5, 7, 8})
+      CHECK(eventually([&] { return world.mirror(host, leaving).state.presence.load() == 2; }));
+  }
+  for (const int host : {0, 1, 3, 4, 5, 7, 8})
+    for (Rank rank = 0; rank < 9; ++rank)
+      if (rank != host) CHECK(world.mirror(host, rank).ended() == RemoteEnd::none);
+}
+
+TEST_CASE("the end of a host of a grid is told to all hosts, and only its own") {
+  World world(9, 1, std::chrono::milliseconds(60000), 4);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (Rank rank = 0; rank < 9; ++rank)
+      if (rank != 4) world.close_listener(rank);
+    world.start(4);
+    while (true) ::pause();
+  }
+  world.close_listener(4);
+  for (Rank rank = 0; rank < 9; ++rank)
+    if (rank != 4) world.start(rank);
+  for (Rank rank = 0; rank < 9; ++rank)
+    if (rank != 4) CHECK(world.agent(rank)->await_links(Deadline::in(std::chrono::seconds(20)), kNoAbort) == "");
+  ::kill(child, SIGKILL);
+  for (int host = 0; host < 9; ++host)
+    if (host != 4) CHECK(eventually([&] { return world.mirror(host, 4).ended() == RemoteEnd::ended; }));
+  ::waitpid(child, nullptr, 0);
+  // What passed by host 4 goes another way.
+  world.state(3).activity.entered.store(12);
+  world.state(1).activity.entered.store(12);
+  for (int host = 0; host < 9; ++host)
+    for (const Rank rank : {1, 3})
+      if (host != 4 && host != rank)
+        CHECK(eventually([&] { return world.mirror(host, rank).state.activity.entered.load() == 12; }));
+  for (int host = 0; host < 9; ++host)
+    for (Rank rank = 0; rank < 9; ++rank)
+      if (host != 4 && rank != host && rank != 4) CHECK(world.mirror(host, rank).ended() == RemoteEnd::none);
+}
+
+TEST_CASE("a host of a grid that falls silent is lost at all hosts") {
+  World world(9, 1, std::chrono::milliseconds(800), 4);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (Rank rank = 0; rank < 9; ++rank)
+      if (rank != 4) world.close_listener(rank);
+    world.start(4);
+    while (true) ::pause();
+  }
+  world.close_listener(4);
+  for (Rank rank = 0; rank < 9; ++rank)
+    if (rank != 4) world.start(rank);
+  for (Rank rank = 0; rank < 9; ++rank)
+    if (rank != 4) CHECK(world.agent(rank)->await_links(Deadline::in(std::chrono::seconds(20)), kNoAbort) == "");
+  ::kill(child, SIGSTOP);
+  for (int host = 0; host < 9; ++host)
+    if (host != 4) CHECK(eventually([&] { return world.mirror(host, 4).ended() == RemoteEnd::lost; }));
+  for (int host = 0; host < 9; ++host)
+    for (Rank rank = 0; rank < 9; ++rank)
+      if (host != 4 && rank != host && rank != 4) CHECK(world.mirror(host, rank).ended() == RemoteEnd::none);
+  ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }

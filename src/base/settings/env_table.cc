@@ -173,7 +173,9 @@ constexpr auto kTable = std::to_array<Variable>({
      "`sccl tune` has learned."},
     {"SCCL_HOST_FANOUT", "number, 2 .. 65536", "64", kHonoured,
      "Up to this many ranks meet at the root itself, more through the leaders of their hosts. Up to this many leaders "
-     "join the root itself, more form a tree."},
+     "join the root itself, more form a tree. Up to this many hosts (rank 0's counts) are connected each with each, "
+     "more on "
+     "a grid."},
     {"SCCL_HOST_TIMEOUT_MS", "milliseconds, 100 .. 3600000", "4500", kHonoured,
      "A host of which its peers have not heard for so long is lost, for good. Rank 0's counts."},
     {"SCCL_INIT_TIMEOUT_MS", "milliseconds", "120000", kHonoured,

@@ -36,9 +36,47 @@ std::chrono::milliseconds heartbeat(std::chrono::milliseconds timeout) {
   return std::clamp(timeout / 8, std::chrono::milliseconds(20), std::chrono::milliseconds(500));
 }
 
+Bytes with_head(int origin, std::uint64_t version, const Bytes& changes) {
+  Bytes payload;
+  const hosts::ChangesHead head{origin, 0, version};
+  wire::append(payload, wire::bytes_of(head));
+  wire::append(payload, changes);
+  return payload;
+}
+
+bool have_all_gone(const MirrorTable& mirrors, const std::vector<Rank>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
+    const Mirror& mirror = mirrors.mirror(rank);
+    return mirror.ended() != RemoteEnd::none ||
+           mirror.state.presence.load(std::memory_order_acquire) >= static_cast<std::uint32_t>(Presence::destroyed);
+  });
+}
+
+bool is_lost(const MirrorTable& mirrors, const std::vector<Rank>& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](Rank rank) { return mirrors.mirror(rank).ended() == RemoteEnd::lost; });
+}
+
+void sleep_until_due(const AgentSetup& setup, const hosts::LocalRanks& local) {
+  std::vector<pollfd> entries{{setup.bell.descriptor(setup.own.rank), POLLIN, 0}};
+  local.add_poll_entries_below(setup.own.rank, entries);
+  ::poll(entries.data(), entries.size(), static_cast<int>(std::min<std::int64_t>(setup.timeout.count() / 16, 1000)));
+  setup.bell.drain(setup.own.rank);
+}
+
+// Something has happened that ends calls.
+void tell_news(const AgentSetup& setup, const hosts::LocalRanks& local) {
+  setup.bell.mirrors.news().fetch_add(1, std::memory_order_release);  // pairs with NewsWatch
+  host::full_fence();
+  local.ring();
+}
+
 }  // namespace
 
-HostAgent::HostAgent(AgentSetup setup) : setup_(std::move(setup)), succession_(succession_of(setup_)) {
+HostAgent::HostAgent(AgentSetup setup)
+    : setup_(std::move(setup)),
+      succession_(succession_of(setup_)),
+      grid_(static_cast<int>(setup_.host_names.size()), setup_.fanout) {
   for (std::size_t number = 0; number < setup_.host_names.size(); ++number)
     hosts_.emplace_back(setup_.own, static_cast<int>(number));
   for (Rank rank = 0; rank < static_cast<int>(setup_.members.size()); ++rank) {
@@ -61,7 +99,7 @@ void HostAgent::run() {
     while (!stopping_.load(std::memory_order_acquire)) {  // pairs with the destructor
       if (succession_.try_to_lead()) take_over();
       if (!succession_.leads()) {
-        sleep_until_due();
+        sleep_until_due(setup_, local_);
         continue;
       }
       wait();
@@ -90,27 +128,34 @@ void HostAgent::step_down() {
   setup_.bell.ring();
 }
 
-void HostAgent::sleep_until_due() const {
-  std::vector<pollfd> entries{{setup_.bell.descriptor(setup_.own.rank), POLLIN, 0}};
-  local_.add_poll_entries_below(setup_.own.rank, entries);
-  ::poll(entries.data(), entries.size(), static_cast<int>(std::min<std::int64_t>(setup_.timeout.count() / 16, 1000)));
-  setup_.bell.drain(setup_.own.rank);
-}
-
 void HostAgent::take_over() {
+  version_ = (std::uint64_t{setup_.bell.mirrors.term().fetch_add(1, std::memory_order_relaxed)} + 1) << 40;
   for (Host& host : hosts_) {
     host.heard = host.next_dial = Clock::now();
     // The mirrors hold what the predecessor knew.
-    const auto is_gone = [&](Rank rank) {
-      const Mirror& mirror = setup_.bell.mirrors.mirror(rank);
-      return mirror.ended() != RemoteEnd::none ||
-             mirror.state.presence.load(std::memory_order_acquire) >= static_cast<std::uint32_t>(Presence::destroyed);
-    };
-    host.left = std::all_of(host.ranks.begin(), host.ranks.end(), is_gone);
-    host.lost = std::any_of(host.ranks.begin(), host.ranks.end(),
-                            [&](Rank rank) { return setup_.bell.mirrors.mirror(rank).ended() == RemoteEnd::lost; });
+    host.left = have_all_gone(setup_.bell.mirrors, host.ranks);
+    host.lost = is_lost(setup_.bell.mirrors, host.ranks);
   }
   hosts_[static_cast<std::size_t>(setup_.own.host)].left = true;  // not another one
+  look_for_adjacent();
+}
+
+// Where both hosts between this one and another one have gone, the two speak to each other directly.
+void HostAgent::look_for_adjacent() {
+  const auto has_gone = [&](int between) {
+    if (between < 0) return true;
+    const Host& host = hosts_[static_cast<std::size_t>(between)];
+    return host.left || host.lost;
+  };
+  for (int number = 0; number < static_cast<int>(hosts_.size()); ++number) {
+    Host& host = hosts_[static_cast<std::size_t>(number)];
+    if (number == setup_.own.host || host.is_adjacent) continue;
+    const auto between = grid_.between(setup_.own.host, number);
+    if (!grid_.are_adjacent(setup_.own.host, number) && !(has_gone(between[0]) && has_gone(between[1]))) continue;
+    host.is_adjacent = true;
+    host.heard = host.next_dial = Clock::now();
+    host.left = host.left || have_all_gone(setup_.bell.mirrors, host.ranks);
+  }
 }
 
 void HostAgent::wait() {
@@ -133,7 +178,11 @@ void HostAgent::turn() {
   if (links_.is_complete() || !local_.is_lowest(setup_.own.rank)) succession_.beat();
   // Closing a connection makes the other host dial again and send all values.
   if (succession_.has_doubts())
-    for (Host& host : hosts_) host.in.reset();
+    for (Host& host : hosts_) {
+      host.in.reset();
+      setup_.bell.mirrors.version(host.ranks.front()).store(0, std::memory_order_release);  // pairs with take_changes()
+    }
+  look_for_adjacent();
   introductions_.accept_all(setup_.listeners);
   take_introductions();
   for (std::size_t number = 0; number < hosts_.size(); ++number) {
@@ -191,16 +240,51 @@ bool HostAgent::take_frame(int number, FrameKind kind, std::span<const std::byte
   Host& host = hosts_[static_cast<std::size_t>(number)];
   if (host.lost) return true;  // for good: its ranks were told to be
   if (kind == FrameKind::farewell) host.left = true;
-  if (kind != FrameKind::changes) return kind == FrameKind::farewell || kind == FrameKind::handover;
+  if (kind == FrameKind::changes) return payload.empty() || take_changes(number, payload);
+  if (kind != FrameKind::verdicts) return kind == FrameKind::farewell || kind == FrameKind::handover;
+  bool urgent = false;
+  const auto mirror_of = [&](Rank rank) -> Mirror* {
+    if (rank < 0 || rank >= static_cast<Rank>(setup_.members.size())) return nullptr;
+    const int of = setup_.members[static_cast<std::size_t>(rank)].host;
+    return grid_.are_adjacent(of, setup_.own.host) ? nullptr : &setup_.bell.mirrors.mirror(rank);
+  };
+  const bool understood = apply_changes(payload, mirror_of, urgent);
+  for (Host& other : hosts_) other.lost = other.lost || is_lost(setup_.bell.mirrors, other.ranks);
+  tell_news(setup_, local_);
+  return understood;
+}
+
+bool HostAgent::take_changes(int sender, std::span<const std::byte> payload) {
+  const std::span<const std::byte> whole = payload;
+  hosts::ChangesHead head;
+  if (!wire::take(payload, head) || head.origin < 0 || head.origin >= static_cast<int>(hosts_.size()) ||
+      head.origin == setup_.own.host)
+    return false;
+  const int origin = head.origin;
+  const std::vector<Rank>& ranks = hosts_[static_cast<std::size_t>(origin)].ranks;
+  std::atomic<std::uint64_t>& known = setup_.bell.mirrors.version(ranks.front());
+  // What is not newer came on another way.
+  if (hosts_[static_cast<std::size_t>(origin)].lost || head.version <= known.load(std::memory_order_acquire))
+    return true;
   bool urgent = false;
   const auto mirror_of = [&](Rank rank) {
     const bool is_its = rank >= 0 && rank < static_cast<Rank>(setup_.members.size()) &&
-                        setup_.members[static_cast<std::size_t>(rank)].host == number;
+                        setup_.members[static_cast<std::size_t>(rank)].host == origin;
     return is_its ? &setup_.bell.mirrors.mirror(rank) : nullptr;
   };
-  const bool understood = apply_changes(payload, mirror_of, urgent);
-  if (urgent) tell_news();
-  return understood;
+  if (!apply_changes(payload, mirror_of, urgent)) return false;
+  known.store(head.version, std::memory_order_release);  // pairs with the load above, of a successor
+  if (urgent) tell_news(setup_, local_);
+  if (sender != origin) return true;
+  for (std::size_t number = 0; number < hosts_.size(); ++number) {
+    Host& behind = hosts_[number];
+    if (behind.out.state() != hosts::OutLink::State::open || behind.needs_snapshot ||
+        grid_.are_adjacent(origin, static_cast<int>(number)))
+      continue;
+    behind.needs_snapshot = behind.out.backlog() > kMostBacklog;
+    if (!behind.needs_snapshot) behind.out.send(FrameKind::changes, whole);
+  }
+  return true;
 }
 
 void HostAgent::drive(Host& host, int number) {
@@ -214,7 +298,8 @@ void HostAgent::drive(Host& host, int number) {
   }
   note_refusals(host);
   if (was_open && !is_open) host.next_dial = Clock::now();
-  if (host.out.state() == hosts::OutLink::State::closed && !host.left && !host.lost && Clock::now() >= host.next_dial) {
+  if (host.out.state() == hosts::OutLink::State::closed && host.is_adjacent && !host.left && !host.lost &&
+      Clock::now() >= host.next_dial) {
     host.next_dial = Clock::now() + kDialPause;
     dial(host);
   }
@@ -247,27 +332,37 @@ void HostAgent::mark_ended(Rank rank, RemoteEnd end) {
   Mirror& mirror = setup_.bell.mirrors.mirror(rank);
   if (mirror.ended() != RemoteEnd::none) return;
   mirror.end.store(static_cast<std::uint32_t>(end), std::memory_order_release);  // pairs with Mirror::ended
-  tell_news();
-  Host& host = hosts_[static_cast<std::size_t>(setup_.members[static_cast<std::size_t>(rank)].host)];
+  tell_news(setup_, local_);
+  const int number = setup_.members[static_cast<std::size_t>(rank)].host;
+  Host& host = hosts_[static_cast<std::size_t>(number)];
   host.left = host.left || std::all_of(host.ranks.begin(), host.ranks.end(), [&](Rank other) {
                 return setup_.bell.mirrors.mirror(other).ended() != RemoteEnd::none;
               });
+  Bytes verdict;
+  append_end(rank, end, verdict);
+  for (std::size_t other = 0; other < hosts_.size(); ++other)
+    if (!grid_.are_adjacent(number, static_cast<int>(other)) && !hosts_[other].needs_snapshot)
+      hosts_[other].out.send(FrameKind::verdicts, verdict);
 }
 
 void HostAgent::look_at_processes() {
   Bytes ends;
   local_.collect_ends(ends);
   if (ends.empty()) return;
+  const Bytes payload = with_head(setup_.own.host, ++version_, ends);
   for (Host& host : hosts_)
-    if (!host.needs_snapshot) host.out.send(FrameKind::changes, ends);
-  tell_news();
+    if (!host.needs_snapshot) host.out.send(FrameKind::changes, payload);
+  tell_news(setup_, local_);
 }
 
 void HostAgent::send_changes() {
   Bytes changes;
   local_.collect_changes(changes);
   const auto now = Clock::now();
-  if (!changes.empty()) last_change_ = now;
+  if (!changes.empty()) {
+    last_change_ = now;
+    changes = with_head(setup_.own.host, ++version_, changes);
+  }
   for (Host& host : hosts_) {
     if (host.out.state() != hosts::OutLink::State::open || host.needs_snapshot) continue;
     if (host.out.backlog() > kMostBacklog) {
@@ -280,27 +375,38 @@ void HostAgent::send_changes() {
   }
 }
 
+// Of this host and, if the other one is connected to few hosts, of those between which this one stands.
 void HostAgent::send_snapshot(Host& host) {
   Bytes all;
   local_.collect_all(all);
-  host.out.send(FrameKind::changes, all);
+  host.out.send(FrameKind::changes, with_head(setup_.own.host, version_, all));
+  const int to = static_cast<int>(&host - hosts_.data());
+  Bytes verdicts;
+  for (int number = 0; number < static_cast<int>(hosts_.size()); ++number) {
+    const std::vector<Rank>& ranks = hosts_[static_cast<std::size_t>(number)].ranks;
+    const std::uint64_t version = setup_.bell.mirrors.version(ranks.front()).load(std::memory_order_acquire);
+    if (number == setup_.own.host || grid_.are_adjacent(number, to)) continue;
+    all.clear();
+    for (const Rank rank : ranks) {
+      const Mirror& mirror = setup_.bell.mirrors.mirror(rank);
+      StateChanges(rank, mirror.state).collect(all);
+      if (const RemoteEnd end = mirror.ended(); end != RemoteEnd::none) append_end(rank, end, verdicts);
+    }
+    if (version != 0 && grid_.are_adjacent(number, setup_.own.host))
+      host.out.send(FrameKind::changes, with_head(number, version, all));
+  }
+  if (!verdicts.empty()) host.out.send(FrameKind::verdicts, verdicts);
   host.sent = Clock::now();
   host.needs_snapshot = false;
 }
 
 void HostAgent::check_silence(Host& host, int number, Clock::time_point turn_began) {
-  if (host.left || host.lost || turn_began - host.heard < setup_.timeout) return;
-  if (!host.was_heard && local_.is_lowest(setup_.own.rank)) return;  // await_links tells
+  if (!host.is_adjacent || host.left || host.lost || turn_began - host.heard < setup_.timeout) return;
+  if (!host.was_heard && local_.is_lowest(setup_.own.rank) && !links_.is_complete()) return;  // await_links tells
   host.lost = true;
   log::info(log::Subsystem::net, "agent of rank {}: host {} was not heard of for {} ms: its ranks are lost",
             setup_.own.rank, setup_.host_names[static_cast<std::size_t>(number)], setup_.timeout.count());
   for (const Rank rank : host.ranks) mark_ended(rank, RemoteEnd::lost);
-}
-
-void HostAgent::tell_news() const {
-  setup_.bell.mirrors.news().fetch_add(1, std::memory_order_release);  // pairs with NewsWatch
-  host::full_fence();
-  local_.ring();
 }
 
 void HostAgent::report_links() {
@@ -308,7 +414,7 @@ void HostAgent::report_links() {
   std::string text;
   for (std::size_t number = 0; number < hosts_.size(); ++number) {
     const Host& host = hosts_[number];
-    if (static_cast<int>(number) == setup_.own.host || (host.was_reached && host.was_heard)) continue;
+    if (!host.is_adjacent || (host.was_reached && host.was_heard)) continue;
     const std::string& own = setup_.host_names[static_cast<std::size_t>(setup_.own.host)];
     const std::string pair =
         host.was_reached ? fmt::format("host {} (rank {}) has not been reached by host {} (rank {})", own,
@@ -340,7 +446,8 @@ void HostAgent::retire() {
       take_over();
     }
     const auto is_missing = [](const Host& host) {
-      return !host.left && !host.lost && (host.out.state() != hosts::OutLink::State::open || host.needs_snapshot);
+      return host.is_adjacent && !host.left && !host.lost &&
+             (host.out.state() != hosts::OutLink::State::open || host.needs_snapshot);
     };
     while (std::any_of(hosts_.begin(), hosts_.end(), is_missing) && Clock::now() < limit) {
       wait();

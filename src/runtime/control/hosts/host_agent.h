@@ -9,9 +9,11 @@
 //
 //   ranks of this host --store--> their states --looked at--> agent ==TCP==> agent --stores--> mirrors --> ranks there
 //
-// The working agent dials every other host and sends what has changed (state_changes.h); the other hosts' agents dial
-// this one. The agent reads the states every 5 ms while they change, otherwise every 20 ms, so calls pay nothing. For
-// urgent values (faults, leaving, boards) a rank also writes to the agent's descriptor, which wakes the agent at once.
+// The working agent dials the other hosts and sends what has changed (state_changes.h); the other hosts' agents dial
+// this one. Of many hosts it dials some, which pass on its changes (grid.h); if those have gone, it dials the hosts
+// behind them. The agent reads the states every 5 ms while they change, otherwise every 20 ms, so calls pay nothing.
+// For urgent values (faults, leaving, boards) a rank also writes to the agent's descriptor, which wakes the agent at
+// once.
 //
 // How the end of a process is detected: the agent of its host sees it by a pidfd. The end of the agent's own process
 // ends its connections, and its successor dials the other hosts. If nobody listens any more at a rank's address, its
@@ -30,6 +32,7 @@
 #include "base/deadline.h"
 #include "platform/host/process_life.h"
 #include "platform/host/unforked_descriptor.h"
+#include "runtime/control/hosts/grid.h"
 #include "runtime/control/hosts/host_link.h"
 #include "runtime/control/hosts/host_succession.h"
 #include "runtime/control/hosts/introductions.h"
@@ -55,6 +58,7 @@ struct AgentSetup {
   std::vector<host::UnforkedDescriptor> listeners;
   AgentBell bell;
   std::chrono::milliseconds timeout{4500};
+  int fanout = 64;  // up to so many hosts are connected each with each
 };
 
 class HostAgent {
@@ -87,6 +91,7 @@ class HostAgent {
     Clock::time_point heard = Clock::now();
     Clock::time_point sent = Clock::now();
     Clock::time_point next_dial = Clock::now();
+    bool is_adjacent = false;  // shall have connections to this host
     bool was_reached = false;
     bool was_heard = false;
     bool needs_snapshot = true;
@@ -96,7 +101,6 @@ class HostAgent {
 
   void run();
   void step_down();
-  void sleep_until_due() const;
   void take_over();
   void wait();
   void turn();
@@ -112,8 +116,9 @@ class HostAgent {
   void send_snapshot(Host& host);
   void check_silence(Host& host, int number, Clock::time_point turn_began);
   void mark_ended(Rank rank, RemoteEnd end);
-  // Something has happened that ends calls.
-  void tell_news() const;
+  // Of the changes of one host, which come from it or from a host between.
+  bool take_changes(int sender, std::span<const std::byte> payload);
+  void look_for_adjacent();
   void report_links();
   void retire();
 
@@ -123,6 +128,8 @@ class HostAgent {
   std::vector<Host> hosts_;  // by number; that of this host is not used
   hosts::Introductions introductions_;
   hosts::LinksReport links_;
+  hosts::Grid grid_;
+  std::uint64_t version_ = 0;  // of the last changes
   Clock::time_point last_change_ = Clock::now();
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -21,7 +21,7 @@
 
 namespace sccl::runtime::hosts {
 
-inline constexpr std::uint64_t kTag = 0x3154534f484c4353;  // "SCLHOST1"
+inline constexpr std::uint64_t kTag = 0x3254534f484c4353;  // "SCLHOST2"
 inline constexpr std::uint32_t kMostFrameBytes = 64u << 20;
 
 struct Hello {
@@ -63,6 +63,15 @@ enum class FrameKind : std::uint32_t {
   changes,   // of the sender's ranks; empty: a sign of life
   handover,  // this agent ends, another one of its host will dial
   farewell,  // the last rank of the host has left
+  verdicts,  // ends of ranks of hosts that the receiver is not connected to
+};
+
+// Before the changes of a host's ranks. Frames of a host are passed on to hosts that are not connected to it (grid.h),
+// and may arrive on two ways: each is taken once.
+struct ChangesHead {
+  std::int32_t origin = 0;  // host
+  std::uint32_t reserved = 0;
+  std::uint64_t version = 0;  // grows with each frame of the host, whichever of its agents works
 };
 
 struct FrameHead {

@@ -57,17 +57,24 @@ class MirrorTable {
   std::atomic<std::uint32_t>& news() const { return head().news; }
   // Grows when an agent works no more that may have written here after its successor began.
   std::atomic<std::uint32_t>& doubts() const { return head().doubts; }
+  // Grows with each agent of this host that begins to work. Stands for itself.
+  std::atomic<std::uint32_t>& term() const { return head().term; }
+  // For the lowest rank of another host: the version of that host's changes that the mirrors hold. Stored (release)
+  // after the changes, loaded (acquire) by the agent that goes on in the place of another one.
+  std::atomic<std::uint64_t>& version(Rank rank) const { return entry(rank).version; }
 
  private:
   struct alignas(64) Head {
     std::atomic<std::int32_t> leader{-1};
     std::atomic<std::uint32_t> doubts{0};
     std::atomic<std::uint64_t> beat{0};
+    std::atomic<std::uint32_t> term{0};
     alignas(64) std::atomic<std::uint32_t> news{0};
   };
   struct alignas(64) Entry {
     Mirror mirror;
     std::atomic<std::uint32_t> retired{0};
+    std::atomic<std::uint64_t> version{0};
   };
 
   Head& head() const { return *reinterpret_cast<Head*>(segment_->data()); }

@@ -19,7 +19,8 @@ constexpr std::int64_t kDefaultTimeoutMs = 4500;
 
 // Where a rank's agent listens, as all ranks are told.
 struct AgentRecord {
-  std::int64_t timeout_ms = 0;  // rank 0's counts
+  std::int64_t timeout_ms = 0;  // rank 0's count, this and the next
+  std::int64_t fanout = 0;
   std::uint32_t count = 0;
   std::array<Address, kMostAddresses> addresses{};
 };
@@ -68,6 +69,7 @@ StartedAgent start_agent(AgentRequest request, Bootstrap& bootstrap, Deadline de
   AgentSetup setup;
   AgentRecord mine;
   mine.timeout_ms = env::number("SCCL_HOST_TIMEOUT_MS", kDefaultTimeoutMs, 100, 3600000);
+  mine.fanout = host_fanout();
   for (Address& address : agent_addresses(bootstrap)) {
     setup.listeners.emplace_back(listen_on(address));
     mine.addresses[mine.count++] = address;
@@ -84,6 +86,7 @@ StartedAgent start_agent(AgentRequest request, Bootstrap& bootstrap, Deadline de
   setup.host_names = request.groups.names;
   setup.bell = std::move(request.bell);
   setup.timeout = std::chrono::milliseconds(records.front().timeout_ms);
+  setup.fanout = static_cast<int>(records.front().fanout);
   StartedAgent started{std::make_unique<HostAgent>(std::move(setup)), ""};
 
   // Time is left to tell one another.

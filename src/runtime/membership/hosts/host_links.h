@@ -15,8 +15,8 @@
 
 namespace sccl::runtime {
 
-// Each host's agent has a connection to every other host's agent, so the number of connections grows as its square.
-inline constexpr int kMostHosts = 64;
+// Of that many hosts an agent has connections to 126 others (control/hosts/grid.h).
+inline constexpr int kMostHosts = 4096;
 
 struct AgentRequest {
   Rank rank = 0;
