@@ -98,3 +98,14 @@ TEST_CASE("hosts with different versions of UCX move the right data", "[processe
   job.rank(3).signal(SIGKILL);
   check_all_say(job.ask("allreduce 1000000", {3}), {"error", "rank 3"});
 }
+
+TEST_CASE("hosts on a grid meet through leaders, move the right data, and are told of an end", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta", "gamma", "delta", "epsilon"});
+  Job job(hosts, {0, 1, 2, 3, 4, 4}, {{"SCCL_HOST_FANOUT", "2"}});
+  check_all_ok(job.init());
+  for (const char* const count : {"1", "5000"}) check_all_ok(job.ask(std::string("data ") + count));
+  // Hosts alpha and epsilon are not connected: 0 1 2 / 3 4.
+  job.rank(0).signal(SIGKILL);
+  check_all_say(job.ask("allreduce 1000000", {0}), {"error", "rank 0", "alpha", "ended"});
+}
