@@ -225,6 +225,17 @@ TEST_CASE("shared sets keep packings below every cut, and the linear program say
   CHECK(pack(machine, Collective::allreduce, 0).rate == 1);
 }
 
+// Scaling each root's rounded weights to one rate once gave sums whose fractions leave 64 bits.
+TEST_CASE("roots whose rounded trees differ end at one rate, and sums stay exact") {
+  const auto machine = topology::preset("2*z52-full");
+  for (const Collective collective : {Collective::allgather, Collective::reducescatter}) {
+    const Packing packing = pack(machine, collective, 0, {CapacityUnit::lanes, TreeWeights::any});
+    CHECK(packing.rate > 0);
+    CHECK(packing.rate <= packing.bound.rate);
+    CHECK(packing.routes.size() >= static_cast<std::size_t>(machine.ranks));
+  }
+}
+
 TEST_CASE("links that are wider one way: AllReduce takes different trees in and out") {
   // A ring of three, two lanes one way round and one the other.
   topology::Topology machine;

@@ -32,6 +32,25 @@ void take_program(TreeProgram& program, double target, Packing& packing) {
   packing.candidates = program.candidates();
 }
 
+// After rounding of weights some roots may have a higher rate; the slowest root determines the rate, which is returned.
+// What another root has more is taken off its trees, the last ones first. Scaling its weights instead would give every
+// root denominators of its own, and sums over all of them leave 64 bits.
+Rational level_roots(int ranks, std::vector<WeightedRoute>& routes) {
+  std::vector<Rational> by_root(static_cast<std::size_t>(ranks), 0);
+  const auto of = [&](const WeightedRoute& route) -> Rational& {
+    return by_root[static_cast<std::size_t>(route.route.root())];
+  };
+  for (const WeightedRoute& route : routes) of(route) += route.weight;
+  const Rational rate = *std::min_element(by_root.begin(), by_root.end());
+  for (auto route = routes.rbegin(); route != routes.rend(); ++route) {
+    const Rational more = std::min(route->weight, of(*route) - rate);
+    route->weight -= more;
+    of(*route) -= more;
+  }
+  std::erase_if(routes, [](const WeightedRoute& route) { return route.weight == 0; });
+  return rate;
+}
+
 // True when the shallowest trees alone reach the bound.
 bool take_shallow(const Links& links, Goal goal, Packing& packing) {
   TreeProgram program(links, goal);
@@ -81,13 +100,7 @@ void pack_from_all(const Links& links, Packing& packing) {
       take_program(program, to_double(packing.bound.rate), packing);
     }
   }
-  // After rounding of weights some roots may have a higher rate; the slowest root determines the rate.
-  std::vector<Rational> by_root(static_cast<std::size_t>(links.ranks()), 0);
-  for (const WeightedRoute& route : packing.routes)
-    by_root[static_cast<std::size_t>(route.route.root())] += route.weight;
-  packing.rate = *std::min_element(by_root.begin(), by_root.end());
-  for (WeightedRoute& route : packing.routes)
-    route.weight *= packing.rate / by_root[static_cast<std::size_t>(route.route.root())];
+  packing.rate = level_roots(links.ranks(), packing.routes);
 }
 
 void pack_both_ways(const Links& links, Packing& packing) {
