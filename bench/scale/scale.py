@@ -367,7 +367,7 @@ def main():
              "halves of the root's host carry all data, since only the root may leave its host to the network (kRootAlone), not a "
              "half of it. mi250x at 64 MiB: 14 steps of 2 us on hosts beside 335 us. Two to four hosts of boxes without a "
              "switch are simulated, and there chunks queue behind one another on links, which the closed form of more hosts does "
-             "not show. 99.00 stands for no plan: on two hosts of z52-full the packing of trees fails with too large fractions. "
+             "not show. 99.00 would stand for no plan. "
              "Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "", "![time over ranks](scale.svg)", ""]
     points = {}
     with tempfile.TemporaryDirectory() as folder:
