@@ -196,6 +196,23 @@ bool is_hung_up(int socket) {
   return ::poll(&entry, 1, 8000) > 0 && ::recv(socket, &byte, 1, 0) <= 0;
 }
 
+// Starts the agents of nine hosts; that of host 4, in the middle of the grid, lives in a child of its own.
+pid_t start_with_fifth_in_child(World& world) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (Rank rank = 0; rank < 9; ++rank)
+      if (rank != 4) world.close_listener(rank);
+    world.start(4);
+    while (true) ::pause();
+  }
+  world.close_listener(4);
+  for (Rank rank = 0; rank < 9; ++rank)
+    if (rank != 4) world.start(rank);
+  for (Rank rank = 0; rank < 9; ++rank)
+    if (rank != 4) CHECK(world.agent(rank)->await_links(Deadline::in(std::chrono::seconds(20)), kNoAbort) == "");
+  return child;
+}
+
 }  // namespace
 
 TEST_CASE("what ranks store appears in the mirrors of every other host") {
@@ -514,18 +531,7 @@ TEST_CASE("hosts of a grid go on when the hosts between them have left") {
 
 TEST_CASE("the end of a host of a grid is told to all hosts, and only its own") {
   World world(9, 1, std::chrono::milliseconds(60000), 4);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    for (Rank rank = 0; rank < 9; ++rank)
-      if (rank != 4) world.close_listener(rank);
-    world.start(4);
-    while (true) ::pause();
-  }
-  world.close_listener(4);
-  for (Rank rank = 0; rank < 9; ++rank)
-    if (rank != 4) world.start(rank);
-  for (Rank rank = 0; rank < 9; ++rank)
-    if (rank != 4) CHECK(world.agent(rank)->await_links(Deadline::in(std::chrono::seconds(20)), kNoAbort) == "");
+  const pid_t child = start_with_fifth_in_child(world);
   ::kill(child, SIGKILL);
   for (int host = 0; host < 9; ++host)
     if (host != 4) CHECK(eventually([&] { return world.mirror(host, 4).ended() == RemoteEnd::ended; }));
@@ -544,18 +550,7 @@ TEST_CASE("the end of a host of a grid is told to all hosts, and only its own") 
 
 TEST_CASE("a host of a grid that falls silent is lost at all hosts") {
   World world(9, 1, std::chrono::milliseconds(800), 4);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    for (Rank rank = 0; rank < 9; ++rank)
-      if (rank != 4) world.close_listener(rank);
-    world.start(4);
-    while (true) ::pause();
-  }
-  world.close_listener(4);
-  for (Rank rank = 0; rank < 9; ++rank)
-    if (rank != 4) world.start(rank);
-  for (Rank rank = 0; rank < 9; ++rank)
-    if (rank != 4) CHECK(world.agent(rank)->await_links(Deadline::in(std::chrono::seconds(20)), kNoAbort) == "");
+  const pid_t child = start_with_fifth_in_child(world);
   ::kill(child, SIGSTOP);
   for (int host = 0; host < 9; ++host)
     if (host != 4) CHECK(eventually([&] { return world.mirror(host, 4).ended() == RemoteEnd::lost; }));

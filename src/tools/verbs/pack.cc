@@ -15,6 +15,7 @@
 #include "tools/input/schedule_file.h"
 #include "tools/input/topology_argument.h"
 #include "tools/verbs/pack_cluster.h"
+#include "tools/verbs/packed_tree.h"
 #include "tools/verbs/verbs.h"
 #include "treegen/graph/frames.h"
 #include "treegen/packing/fewest.h"
@@ -41,24 +42,9 @@ struct Arguments {
   bool as_json = false;
 };
 
-json edges_of(const treegen::Tree& tree) {
-  json edges = json::array();
-  for (Rank rank = 0; rank < static_cast<Rank>(tree.parent.size()); ++rank)
-    if (rank != tree.root) edges.push_back({tree.parent[static_cast<std::size_t>(rank)], rank});
-  return edges;
-}
-
 json trees_of(const Packing& packing) {
   json trees = json::array();
-  for (const auto& [route, weight] : packing.routes) {
-    json tree = {{"root", route.root()},
-                 {"weight", to_double(weight)},
-                 {"weight_exact", to_text(weight)},
-                 {"depth", route.depth()},
-                 {"edges", edges_of(route.copies() ? route.out : route.in)}};
-    if (route.copies() && route.reduces() && route.in != route.out) tree["in_edges"] = edges_of(route.in);
-    trees.push_back(std::move(tree));
-  }
+  for (const auto& [route, weight] : packing.routes) trees.push_back(tree_of(route, weight));
   return trees;
 }
 
@@ -124,12 +110,7 @@ void print(const Packing& packing, double seconds) {
   print_sets(packing);
   std::printf("trees   %zu of depth %d%s, %d candidates, %.3f s\n", packing.routes.size(), packing.depth(),
               packing.fewest_proved ? " (fewest, proved)" : "", packing.candidates, seconds);
-  for (const auto& [route, weight] : packing.routes) {
-    std::printf("  %-8s root %d:", to_text(weight).c_str(), route.root());
-    for (const auto& edge : edges_of(route.copies() ? route.out : route.in))
-      std::printf(" %d-%d", edge[0].get<int>(), edge[1].get<int>());
-    std::printf("\n");
-  }
+  for (const auto& [route, weight] : packing.routes) print_tree(route, weight);
 }
 
 Collective collective_of(const std::string& name) {

@@ -9,6 +9,7 @@
 #include "schedule/lowering/prepare.h"
 #include "tools/input/candidates.h"
 #include "tools/input/schedule_file.h"
+#include "tools/verbs/packed_tree.h"
 #include "treegen/schedules/to_schedule.h"
 
 namespace sccl::tools {
@@ -17,24 +18,6 @@ namespace {
 using nlohmann::json;
 using treegen::ClusterPacking;
 using treegen::LikeHosts;
-using treegen::Route;
-
-json edges_of(const treegen::Tree& tree) {
-  json edges = json::array();
-  for (Rank rank = 0; rank < static_cast<Rank>(tree.parent.size()); ++rank)
-    if (rank != tree.root) edges.push_back({tree.parent[static_cast<std::size_t>(rank)], rank});
-  return edges;
-}
-
-json tree_of(const Route& route, const treegen::Rational& weight) {
-  json tree = {{"root", route.root()},
-               {"weight", to_double(weight)},
-               {"weight_exact", to_text(weight)},
-               {"depth", route.depth()},
-               {"edges", edges_of(route.copies() ? route.out : route.in)}};
-  if (route.copies() && route.reduces() && route.in != route.out) tree["in_edges"] = edges_of(route.in);
-  return tree;
-}
 
 bool is_listed(const LikeHosts& hosts) { return hosts.hosts() * hosts.devices() <= kMostListedRanks; }
 
@@ -132,12 +115,7 @@ void print(const LikeHosts& hosts, const ClusterPacking& packing, double seconds
                   orbit.route.depth(), ranks - 1);
     return;
   }
-  for (const auto& [route, weight] : all_routes(hosts, packing)) {
-    std::printf("  %-8s root %d:", to_text(weight).c_str(), route.root());
-    for (const auto& edge : edges_of(route.copies() ? route.out : route.in))
-      std::printf(" %d-%d", edge[0].get<int>(), edge[1].get<int>());
-    std::printf("\n");
-  }
+  for (const auto& [route, weight] : all_routes(hosts, packing)) print_tree(route, weight);
 }
 
 void write_schedule(const topology::Topology& topology, const LikeHosts& hosts, const ClusterPacking& packing,
