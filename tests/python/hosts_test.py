@@ -36,6 +36,7 @@ def both(function, *arguments):
 def all_forms(rank, ranks):
     messages.exchange(rank, ranks)
     messages.any_source(rank, ranks)
+    dist.barrier()  # a rank that is done would send its batch to a peer that still takes messages of any source
     messages.batches(rank, ranks)
     dist.barrier()
     if rank < 2:
