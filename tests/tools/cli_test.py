@@ -207,7 +207,7 @@ def ends(process):
             with open(f"/proc/{process}/stat") as file:
                 if file.read().rsplit(")", 1)[1].split()[0] == "Z":
                     return True
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # ended before the opening, or between it and the reading
             return True
         time.sleep(0.1)
     return False
