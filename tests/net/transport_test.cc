@@ -64,9 +64,9 @@ TEST_CASE("ranks of several hosts reduce over an engine, by slots of every lengt
   }
 }
 
-// terse: tells no lengths, and wants its requests tested in order.
+// terse: tells no lengths, and wants its requests tested in order. lazy: moves data only while they are tested.
 TEST_CASE("plugins with habits of their own serve") {
-  for (const char* habit : {"terse", "waits-in-accept", "accepts-once"}) {
+  for (const char* habit : {"terse", "lazy", "waits-in-accept", "accepts-once"}) {
     INFO(habit);
     setenv("SCCL_TEST_NET_FAULT", habit, 1);
     const NamedEngine engine{habit, [] {

@@ -88,6 +88,7 @@ bool Link::send(Tails tails) {
     frames_out_->post();
     any = true;
   }
+  frames_out_->step();
   out_.step();
   return any;
 }

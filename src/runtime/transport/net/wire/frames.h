@@ -53,7 +53,10 @@ class FrameSender {
   // Whether a payload may stay where it is (FrameWriter::append_in_place).
   bool joins() const { return sender_->joins(); }
   void post();
-  // Checks which frames have been sent, and retries a frame that the engine refused. True if no frame is under way.
+  // Checks which frames have been sent, and retries a frame that the engine refused. Some engines move a frame only
+  // then.
+  void step() { reap(); }
+  // The same. True if no frame is under way.
   bool settled();
 
  private:
