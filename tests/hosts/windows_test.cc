@@ -197,3 +197,15 @@ TEST_CASE("an abort in the middle of a put over hosts ends it, and is told", "[p
                Catch::StartsWith("error") && Catch::Contains("rank 0") && Catch::Contains("aborted"));
   }
 }
+
+TEST_CASE("a rank that was revoked is not waited for by those that need its signal or its window", "[processes]") {
+  if (is_skipped()) return;
+  Windows windows({}, "1000");
+  Job& job = windows.job;
+  job.rank(0).tell("await 1 1");
+  CHECK(job.rank(0).answer(1) == "(no answer)");
+  CHECK(job.rank(1).ask("revoke") == "ok");
+  job.rank(2).tell("window 1000");
+  check_all_say(job.answers({1}), {"error", "rank 1", "beta", "revoked its communicator"});
+  check_all_say(job.ask("shrink 1", {1}), {"of 2"});
+}

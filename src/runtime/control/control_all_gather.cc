@@ -52,8 +52,8 @@ ControlAllGather::ControlAllGather(const ControlPlane& control, const std::atomi
     : control_(control), rank_(control.members().rank), abort_(abort) {}
 
 std::vector<ControlAllGather::Payload> ControlAllGather::all_gather(const std::string& purpose,
-                                                                    std::span<const std::byte> mine,
-                                                                    Deadline deadline) {
+                                                                    std::span<const std::byte> mine, Deadline deadline,
+                                                                    Revoked revoked) {
   Boards boards = control_.boards();
   const PeerHealth health = control_.health();
   const Rank ranks = control_.members().ranks();
@@ -63,11 +63,12 @@ std::vector<ControlAllGather::Payload> ControlAllGather::all_gather(const std::s
   announce(board, number, mine);
   std::vector<Rank> missing;
   for (Rank rank = 0; rank < ranks; ++rank) missing.push_back(rank);
-  wait_until(purpose, missing, deadline, [&] {
+  const auto have_all = [&] {
     std::erase_if(missing, [&](Rank rank) { return boards.shows(rank, board, number); });
     for (const Rank rank : missing) health.check_fault(rank, purpose + ": ");
     return missing.empty();
-  });
+  };
+  wait_until(purpose, missing, deadline, have_all, nullptr, revoked);
   std::vector<Payload> payloads;
   for (Rank rank = 0; rank < ranks; ++rank) {
     const auto bytes = boards.read(rank, board);
@@ -116,7 +117,7 @@ ControlAllGather::Payload ControlAllGather::await(const std::string& purpose, Bo
 }
 
 void ControlAllGather::wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
-                                  const std::function<bool()>& done, const Sleeper* sleeper) {
+                                  const std::function<bool()>& done, const Sleeper* sleeper, Revoked revoked) {
   Waiter waiter(control_.members().ranks());
   if (sleeper != nullptr) waiter.expect(Waiter::Polls::engine);
   StallWatch watch;
@@ -133,13 +134,13 @@ void ControlAllGather::wait_until(const std::string& purpose, const std::vector<
     if (slept && sleeper != nullptr) sleeper->after_sleep();
     if (next == Waiter::Next::check_health && !ended) {
       try {
-        check(purpose, watched, deadline);
+        check(purpose, watched, deadline, revoked);
       } catch (const Error&) {
         // A rank may have done its part and left after the last call of `done`.
         const Deadline last = Deadline::in(sleeper != nullptr ? kLastMessages : std::chrono::milliseconds(0));
         do ended = done();
         while (!ended && !last.passed());
-        if (!ended) check(purpose, watched, deadline);
+        if (!ended) check(purpose, watched, deadline, revoked);
       }
       watch.check(rank_, waiter.waited(),
                   [&] { return fmt::format("{}, waiting for rank {}", purpose, fmt::join(watched, ", ")); });
@@ -148,10 +149,11 @@ void ControlAllGather::wait_until(const std::string& purpose, const std::vector<
   }
 }
 
-void ControlAllGather::check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const {
+void ControlAllGather::check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
+                             Revoked revoked) const {
   if (abort_.load(std::memory_order_acquire))  // pairs with Communicator::abort
     fail(ErrorCode::invalid_usage, "{}: rank {} was aborted", purpose, rank_);
-  check_present(purpose, watched, Presence::destroyed);
+  check_present(purpose, watched, revoked == Revoked::may_come ? Presence::destroyed : Presence::revoked);
   if (!deadline.passed()) return;
   fail(ErrorCode::system_error,
        "{}: rank {} waited in vain for rank {}: let all ranks make this call, or raise "
@@ -196,6 +198,7 @@ std::string ControlAllGather::absence(Rank rank, Presence first_bad) const {
   const Presence presence = health.presence(rank);
   const char* how = presence < first_bad            ? nullptr
                     : presence == Presence::aborted ? "was aborted"
+                    : presence == Presence::revoked ? "revoked its communicator"
                                                     : "destroyed its communicator";
   if (how == nullptr && health.is_lost(rank))
     how = "was not heard of for longer than SCCL_HOST_TIMEOUT_MS, its host lost";

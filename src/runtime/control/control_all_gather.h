@@ -26,6 +26,9 @@ class ControlAllGather {
   static constexpr std::size_t kMostBytes = Boards::kBytes - 1;
   using Payload = std::array<std::byte, kMostBytes>;
 
+  // Whether the others wait for a rank that was revoked: it may still split or shrink the communicator.
+  enum class Revoked { may_come, is_gone };
+
   // Both arguments must outlive this object.
   ControlAllGather(const ControlPlane& control, const std::atomic<bool>& abort);
 
@@ -33,7 +36,8 @@ class ControlAllGather {
   // when aborted or when a rank refused, remote_error when a rank is gone, system_error when the deadline passes; the
   // message begins with `purpose`. If a rank makes another call meanwhile, that rank gets an error, and so do all
   // ranks.
-  std::vector<Payload> all_gather(const std::string& purpose, std::span<const std::byte> mine, Deadline deadline);
+  std::vector<Payload> all_gather(const std::string& purpose, std::span<const std::byte> mine, Deadline deadline,
+                                  Revoked revoked = Revoked::may_come);
 
   // What the rank has shown for the next all_gather, which this rank has not begun; nothing yet, or a refusal: none.
   std::optional<Payload> shown_early(Rank rank) const;
@@ -67,10 +71,11 @@ class ControlAllGather {
     std::function<void()> after_sleep;
   };
   void wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
-                  const std::function<bool()>& done, const Sleeper* sleeper = nullptr);
+                  const std::function<bool()>& done, const Sleeper* sleeper = nullptr,
+                  Revoked revoked = Revoked::may_come);
 
  private:
-  void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline) const;
+  void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline, Revoked revoked) const;
   void check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const;
   std::string absence(Rank rank, Presence first_bad) const;
 

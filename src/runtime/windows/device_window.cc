@@ -16,6 +16,7 @@
 namespace sccl::runtime {
 namespace {
 
+constexpr auto kRevoked = ControlAllGather::Revoked::is_gone;
 constexpr const char* kPurpose = "ncclCommWindowRegister";
 
 struct WindowRecord {
@@ -75,7 +76,7 @@ class WindowExchange {
     if (!in_one_process()) this->offer(mine, offer.base);
     std::vector<WindowRecord> records;
     for (const ControlAllGather::Payload& payload :
-         control_all_gather_.all_gather(kPurpose, std::as_bytes(std::span(&mine, 1)), deadline_)) {
+         control_all_gather_.all_gather(kPurpose, std::as_bytes(std::span(&mine, 1)), deadline_, kRevoked)) {
       WindowRecord& record = records.emplace_back();
       std::memcpy(&record, payload.data(), sizeof record);
       if (record.bytes != bytes)
@@ -118,7 +119,7 @@ class WindowExchange {
       control_all_gather_.refuse(error.what());
       throw;
     }
-    const auto ids = control_all_gather_.all_gather(kPurpose, id.bytes, deadline_);
+    const auto ids = control_all_gather_.all_gather(kPurpose, id.bytes, deadline_, kRevoked);
     std::memcpy(id.bytes.data(), ids.front().data(), id.bytes.size());
     std::vector<Rank> all(records.size());
     std::iota(all.begin(), all.end(), 0);
@@ -187,7 +188,7 @@ class WindowExchange {
     const std::uint8_t verdict = obstacle_.empty() ? 1 : 0;
     bool all = true;
     for (const ControlAllGather::Payload& payload :
-         control_all_gather_.all_gather(kPurpose, std::as_bytes(std::span(&verdict, 1)), deadline_))
+         control_all_gather_.all_gather(kPurpose, std::as_bytes(std::span(&verdict, 1)), deadline_, kRevoked))
       all = all && payload.front() == std::byte{1};
     if (!obstacle_.empty())
       log::info(log::Subsystem::init,

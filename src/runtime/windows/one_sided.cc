@@ -74,7 +74,8 @@ std::vector<WindowRecord> OneSided::exchange_records(Window& window) {
   const WindowRecord mine{reinterpret_cast<std::uint64_t>(window.base), window.bytes, reach_probe_of_process()};
   std::vector<WindowRecord> records;
   for (const ControlAllGather::Payload& payload :
-       control_all_gather_.all_gather(kRegister, std::as_bytes(std::span(&mine, 1)), Deadline::in(init_timeout()))) {
+       control_all_gather_.all_gather(kRegister, std::as_bytes(std::span(&mine, 1)), Deadline::in(init_timeout()),
+                                      ControlAllGather::Revoked::is_gone)) {
     WindowRecord& record = records.emplace_back();
     std::memcpy(&record, payload.data(), sizeof record);
     if (record.bytes != window.bytes)
@@ -98,7 +99,8 @@ const Window* OneSided::register_over_hosts(std::unique_ptr<Window> window, std:
   const std::uint8_t possible = obstacle.empty() ? 1 : 0;
   Rank hindered = -1;
   const auto verdicts =
-      control_all_gather_.all_gather(kRegister, std::as_bytes(std::span(&possible, 1)), Deadline::in(init_timeout()));
+      control_all_gather_.all_gather(kRegister, std::as_bytes(std::span(&possible, 1)), Deadline::in(init_timeout()),
+                                     ControlAllGather::Revoked::is_gone);
   for (std::size_t rank = 0; rank < verdicts.size() && hindered < 0; ++rank)
     if (verdicts[rank].front() == std::byte{0}) hindered = static_cast<Rank>(rank);
   if (hindered < 0) return add(std::move(window));
@@ -242,7 +244,8 @@ void OneSided::wait(std::span<const SignalWait> waits) {
   if (remote_)
     remote_->wait_until(kWait, missing, done);
   else
-    control_all_gather_.wait_until(kWait, missing, Deadline::never(), done);
+    control_all_gather_.wait_until(kWait, missing, Deadline::never(), done, nullptr,
+                                   ControlAllGather::Revoked::is_gone);
   for (const auto& [at, entry] : wanted) used_[at] += entry.count;
 }
 

@@ -68,7 +68,7 @@ void RemotePuts::drive_until(const char* purpose, const std::vector<Rank>& ranks
     check_links(purpose, ranks);
     return false;
   };
-  control_all_gather_.wait_until(purpose, ranks, Deadline::never(), turn, &sleeper);
+  control_all_gather_.wait_until(purpose, ranks, Deadline::never(), turn, &sleeper, ControlAllGather::Revoked::is_gone);
 }
 
 void RemotePuts::check_links(const char* purpose, const std::vector<Rank>& ranks) const {
