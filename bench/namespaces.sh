@@ -28,6 +28,7 @@ make_hosts() {
     ip -n "${space}h$host" addr add "10.78.0.$host/24" dev eth0
     ip -n "${space}h$host" link set eth0 up
   done
+  await_links
   make_shell "$2"
 }
 
@@ -40,7 +41,16 @@ make_two_hosts() {
     ip -n "${space}h$host" addr add "10.78.0.$host/24" dev eth0
     ip -n "${space}h$host" link set eth0 up
   done
+  await_links
   make_shell "$1"
+}
+
+# The kernel notices a moment later that a cable is plugged in; UCX takes no interface before.
+await_links() {
+  local host
+  for ((host = 1; host <= host_count; host++)); do
+    until [ "$(ip netns exec "${space}h$host" cat /sys/class/net/eth0/operstate)" = up ]; do sleep 0.02; done
+  done
 }
 
 make_shell() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what building and testing need (Debian 12, Ubuntu). --bench adds the MPI libraries of bench/host,
+# Installs what building and testing need (Debian 12, Ubuntu). --bench adds the MPI libraries of bench/host and ucx_perftest,
 # --fuzz what the preset fuzz needs, --hip compilers and headers for AMD's devices, --cuda NVRTC 12, which still compiles
 # for sm_70, and a disassembler, from PyPI (the tests skip what is missing).
 set -euo pipefail
@@ -9,7 +9,7 @@ packages=(cmake ninja-build g++ ccache pkg-config git spin libspdlog-dev libfmt-
   xz-utils iproute2 python3-numpy python3-sklearn clang-format-14
   python3-torch libtorch-dev pybind11-dev python3-dev)
 if [ "${1:-}" = --bench ]; then
-  packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
+  packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev ucx-utils)
 elif [ "${1:-}" = --fuzz ]; then
   packages+=(clang libclang-rt-dev)
 elif [ "${1:-}" = --hip ]; then

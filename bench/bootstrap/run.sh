@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures meetings of many ranks on this machine and writes the page about them.
+# Measures meetings of many ranks, and init over hosts (root), on this machine, and writes the page about them.
 # Usage: bench/bootstrap/run.sh BUILD_FOLDER > docs/results/bootstrap.md
 set -euo pipefail
 bench="$1/bench/bench_meeting"
@@ -26,4 +26,11 @@ cat <<'TAIL'
 
 A rank holds the table of the round (here 520 bytes for every rank) as it came and once more taken apart; nothing else grows with the number of ranks. The
 root's process holds one table for all, and a connection for each leader.
+
+## A communicator's whole init over hosts
+
+`bench/bootstrap/init_hosts.sh`, as root: network namespaces of the same machine, a process for each rank, UCX over TCP. The slowest rank's time of
+`ncclCommInitRank`.
+
 TAIL
+"$(dirname "$0")/init_hosts.sh" "$1"
