@@ -33,6 +33,15 @@ TEST_CASE("ranks of several hosts meet, in any order and unevenly", "[processes]
   }
 }
 
+TEST_CASE("a host that sends by one interface and receives by another one moves data", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  hosts.add_detour(1, 0);
+  Job job(hosts, {0, 1, 1});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("allreduce 1000"));
+}
+
 TEST_CASE("hosts of one name are told apart", "[processes]") {
   if (is_skipped()) return;
   const Hosts twins({"node", "node"});
@@ -100,6 +109,34 @@ TEST_CASE("a rank that does not come, or dies in init, is told to all hosts", "[
     job.rank(0).signal(SIGKILL);
     check_all_say(job.answers({0, 3}), {"error", "the process that made the unique id ended"});
   }
+}
+
+// The hosts of ranks 1 and 2 look for each other in vain, for 15 s.
+TEST_CASE("a rank that dies while the hosts connect is told at once, with its host", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta", "gamma"});
+  hosts.block(1, 2);
+  hosts.block(2, 1);
+  Job job(hosts, {0, 1, 2});
+  const std::string id = job.make_id();
+  for (int rank = 0; rank < 3; ++rank) job.rank(rank).tell("init " + id + " 3 " + std::to_string(rank));
+  CHECK(job.rank(0).answer(1) == "(no answer)");
+  job.rank(1).signal(SIGKILL);
+  check_all_say(job.answers({1}), {"error", "rank 1 (10.77.0.2", "on beta) ended during init"});
+}
+
+TEST_CASE("a host that is lost while ranks meet is told, with its rank", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "1000"}});
+  const std::string id = job.make_id();
+  for (const int rank : {0, 1, 2}) job.rank(rank).tell("init " + id + " 4 " + std::to_string(rank));
+  CHECK(job.rank(0).answer(1) == "(no answer)");
+  hosts.set_link(1, false);
+  for (const int rank : {0, 1})
+    CHECK_THAT(job.rank(rank).answer(), Catch::StartsWith("error") && Catch::Contains("rank 2 (10.77.0.2") &&
+                                            Catch::Contains("on beta) was not heard of during init"));
+  CHECK_THAT(job.rank(2).answer(), Catch::StartsWith("error") && Catch::Contains("or its host is lost"));
 }
 
 TEST_CASE("hosts that do not reach each other are named with the addresses that were tried", "[processes]") {

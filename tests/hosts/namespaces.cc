@@ -89,6 +89,17 @@ void Hosts::block(int from, int to) const {
             (family_ == Family::ipv6 ? "/128" : "/32"));
 }
 
+void Hosts::add_detour(int from, int to) const {
+  const std::string port = "d" + std::to_string(from);
+  const std::string own = space(from);
+  const std::string other = "10.78.0." + std::to_string(from + 1);
+  output_of("set -e; ip -n " + prefix_ + "hub link add name " + port + " type veth peer name eth1 netns " + own +
+            "; ip -n " + prefix_ + "hub link set " + port + " master hub up; ip netns exec " + own +
+            " sh -c 'for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $file; done'; ip -n " + own +
+            " addr add " + other + "/24 dev eth1; ip -n " + own + " link set eth1 up; ip -n " + own + " route add " +
+            address(to) + "/32 dev eth1; ip -n " + space(to) + " route add " + other + "/32 dev eth0");
+}
+
 void Hosts::set_rate(int host, const std::string& rate) const {
   run(host, "tc qdisc add dev eth0 root tbf rate " + rate + " burst 64kb latency 50ms");
 }

@@ -30,6 +30,8 @@ class Hosts {
   void set_link(int host, bool up) const;
   // Nothing that `from` sends arrives at `to` any more, and nobody is told.
   void block(int from, int to) const;
+  // What `from` sends to `to` leaves by a second interface, eth1, and answers still come by the first one (IPv4).
+  void add_detour(int from, int to) const;
   // Bounds what the host sends.
   void set_rate(int host, const std::string& rate) const;
   // For the calling process, which is single-threaded, and its children: it is on this host from now on.

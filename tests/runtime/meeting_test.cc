@@ -183,6 +183,18 @@ TEST_CASE("ranks that miss a meeting of many are named, with the hosts of those 
   check_all_told(hosts, "rank 3, 6 did not come in time (2 of 7 ranks", 6);
 }
 
+TEST_CASE("a rank that has met but answers no more is named", "[processes]") {
+  const UniqueId id = create_private_id();
+  auto hosts = start(2, 3, 2, [&](Rank rank) {
+    Bootstrap bootstrap(id, rank, 6, Deadline::in(std::chrono::seconds(20)), kNoAbort);
+    bootstrap.all_gather({}, Deadline::in(std::chrono::seconds(20)));
+    if (rank == 4)
+      for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) bootstrap.check();
+    bootstrap.all_gather({}, Deadline::in(std::chrono::milliseconds(rank < 3 ? 10000 : 500)));
+  });
+  check_all_told(hosts, "rank 4 on " + std::string(wire::own_host_name().data()), 6);
+}
+
 TEST_CASE("a rank of a host that gives up tells all ranks why", "[processes]") {
   const UniqueId id = create_private_id();
   auto hosts = start(3, 3, 2, [&](Rank rank) {

@@ -177,7 +177,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "more on "
      "a grid."},
     {"SCCL_HOST_TIMEOUT_MS", "milliseconds, 100 .. 3600000", "4500", kHonoured,
-     "A host of which its peers have not heard for so long is lost, for good. Rank 0's counts."},
+     "A host of which its peers have not heard for so long is lost, for good. Rank 0's counts; while ranks meet, each "
+     "rank's own."},
     {"SCCL_INIT_TIMEOUT_MS", "milliseconds", "120000", kHonoured,
      "Deadline of each step in which ranks wait for one another at communicator init."},
     {"SCCL_LIBRARY", "path", "the package's own", kHonoured,

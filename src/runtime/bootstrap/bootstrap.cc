@@ -130,8 +130,9 @@ void Bootstrap::Impl::explain(SocketFailure failure, const char* during) {
     sccl::fail(ErrorCode::invalid_usage, "rank {} was aborted during {}", rank, during);
   if (failure == SocketFailure::closed && welcome.leader >= 0) explain_lost_leader(during);
   if (failure == SocketFailure::closed)
-    sccl::fail(ErrorCode::remote_error, "rank {} lost the root during {}: the process that made the unique id ended",
-               rank, during);
+    sccl::fail(ErrorCode::remote_error,
+               "rank {} lost the root at {} during {}: the process that made the unique id ended, or its host is lost",
+               rank, joining.first().addresses.front().text(), during);
   sccl::fail(ErrorCode::system_error,
              "rank {} waited too long during {}: look at the other ranks' output (or raise SCCL_INIT_TIMEOUT_MS)", rank,
              during);
@@ -254,6 +255,22 @@ std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadli
     impl_->explain(failure, "init");
   }
   impl_->fail_with(payload);
+}
+
+// Before this rank's next gather the root sends a message only if a rank failed or died.
+void Bootstrap::check() {
+  const WaitPolicy policy = impl_->until(Deadline::in(kRootsWordLimit));
+  if (policy.watch != nullptr && *policy.watch) (*policy.watch)();
+  pollfd entry{impl_->socket.get(), POLLIN, 0};
+  if (::poll(&entry, 1, 0) <= 0) return;
+  Kind kind = Kind::gathered;
+  Bytes payload;
+  try {
+    payload = impl_->receive_frame(kind, policy);
+  } catch (SocketFailure failure) {
+    impl_->explain(failure, "init");
+  }
+  if (kind == Kind::error) impl_->fail_with(payload);
 }
 
 void Bootstrap::Impl::tell_failure(const std::string& reason) {

@@ -53,6 +53,10 @@ class Bootstrap {
   // calls fail() instead; the others then throw remote_error with its reason.
   std::vector<Bytes> all_gather(std::span<const std::byte> mine, Deadline deadline);
 
+  // For a rank that waits for something else between two calls of this object: throws as all_gather() when another rank
+  // has failed or ended.
+  void check();
+
   // Tells the other ranks, through the root, why this rank gives up. Never throws.
   void fail(const std::string& reason) noexcept;
 

@@ -1,17 +1,23 @@
 #include "runtime/communicator/derive.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <numeric>
+#include <thread>
 #include <tuple>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/error.h"
 #include "runtime/control/control_all_gather.h"
 #include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
 namespace {
+
+constexpr std::chrono::milliseconds kParentsWordLimit{200};
 
 struct SplitRecord {
   int color = 0;
@@ -48,14 +54,23 @@ Error translated(const Error& error, const std::string& purpose, const std::vect
                                          error.what(), purpose, fmt::join(members, ", ")));
 }
 
+// The parent names a rank that has ended by its own number and with its host, but may learn of it after the child's
+// init, which fails first. `check` throws what the parent knows.
+void await_parents_word(const std::function<void()>& check) {
+  for (const Deadline limit = Deadline::in(kParentsWordLimit); !limit.passed();
+       std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+    check();
+}
+
 // `members`: the ranks of `parent` that must come. The death of a member ends the wait.
 std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::string& purpose,
                                             const std::vector<Rank>& members, CommunicatorOptions options) {
-  options.watch = [&] {
+  const auto check = [&] {
     // This check comes first: a rank that learned of the disagreement may end because of it.
     parent.control_all_gather().check_not_in_call(purpose, members);
     parent.control_all_gather().check_alive(purpose, members);
   };
+  options.watch = check;
   options.net_name = parent.options().net_name;
   const auto child = std::make_shared<Communicator>(std::move(options));
   parent.set_pending_child(child);
@@ -63,6 +78,7 @@ std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::str
     child->connect();
   } catch (const Error& error) {
     parent.set_pending_child(nullptr);
+    if (error.code() == ErrorCode::remote_error) await_parents_word(check);
     throw translated(error, purpose, members);
   } catch (...) {
     parent.set_pending_child(nullptr);

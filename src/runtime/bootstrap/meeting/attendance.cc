@@ -29,7 +29,10 @@ std::string Attendance::add(const wire::Arrival& arrival) {
   if (one.came) return fmt::format("rank {} came twice: give every process or thread a rank of its own", arrival.rank);
   one.came = true;
   ++came_;
-  ++by_host_[std::string(arrival.host.data(), ::strnlen(arrival.host.data(), arrival.host.size()))];
+  const auto host =
+      by_host_.try_emplace(std::string(arrival.host.data(), ::strnlen(arrival.host.data(), arrival.host.size())), 0);
+  ++host.first->second;
+  one.host = &host.first->first;
   return "";
 }
 
@@ -38,7 +41,7 @@ std::string Attendance::missing_text() const {
   std::vector<Rank> missing;
   for (Rank rank = 0; rank < ranks(); ++rank)
     if (!all_[static_cast<std::size_t>(rank)].came) missing.push_back(rank);
-  if (missing.empty()) return "all ranks came, but one stopped answering during init: look at the ranks' output";
+  if (missing.empty()) return silent_text();
   std::string hosts;
   std::size_t named_hosts = 0;
   for (const auto& [host, count] : by_host_) {
@@ -54,6 +57,19 @@ std::string Attendance::missing_text() const {
       fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(named), ", "),
       named == missing.size() ? "" : fmt::format(" and {} more", missing.size() - named), missing.size(), ranks(),
       hosts);
+}
+
+// All ranks have come.
+std::string Attendance::silent_text() const {
+  std::string silent;
+  std::size_t count = 0;
+  for (Rank rank = 0; rank < ranks(); ++rank) {
+    const One& one = all_[static_cast<std::size_t>(rank)];
+    if (one.gave || count++ >= kMostNamed) continue;
+    silent += fmt::format("{}rank {} on {}", silent.empty() ? "" : ", ", rank, *one.host);
+  }
+  if (count > kMostNamed) silent += fmt::format(" and {} more", count - kMostNamed);
+  return silent + " came, but stopped answering during init: look at the output there (or raise SCCL_INIT_TIMEOUT_MS)";
 }
 
 bool Attendance::give(Rank rank, std::span<const std::byte> blob) {

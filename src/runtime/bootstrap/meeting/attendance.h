@@ -21,7 +21,7 @@ class Attendance {
 
   // A rank has come. Returns what is wrong with it, or "".
   std::string add(const wire::Arrival& arrival);
-  // Which ranks have not come, and how many came from where.
+  // Which ranks have not come, and how many came from where; else which have not given this round.
   std::string missing_text() const;
 
   // False for a rank that has not come.
@@ -31,9 +31,12 @@ class Attendance {
   Bytes take_table();
 
  private:
+  std::string silent_text() const;
+
   struct One {
     bool came = false;
     bool gave = false;
+    const std::string* host = nullptr;  // a key of by_host_
     Bytes blob;
   };
 

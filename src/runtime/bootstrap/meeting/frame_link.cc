@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include "runtime/bootstrap/sockets/socket.h"
+
 namespace sccl::runtime {
 namespace {
 
@@ -31,7 +33,7 @@ bool FrameLink::receive(std::size_t most) {
     }
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && would_block(errno)) return came;
-    broken_ = true;
+    note_broken(count < 0 ? errno : 0);
   }
   return came;
 }
@@ -51,6 +53,11 @@ std::optional<Frame> FrameLink::take_frame(std::uint64_t most_bytes) {
   taken_ += sizeof header + header.length;
   tidy();
   return frame;
+}
+
+void FrameLink::note_broken(int error) {
+  broken_ = true;
+  lost_ = is_lost_host(error);
 }
 
 void FrameLink::discard() {
@@ -74,10 +81,7 @@ void FrameLink::send() {
     const ssize_t count = ::send(socket_.get(), bytes.data() + sent_, bytes.size() - sent_, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && would_block(errno)) return;
-    if (count <= 0) {
-      broken_ = true;
-      return;
-    }
+    if (count <= 0) return note_broken(errno);
     sent_ += static_cast<std::size_t>(count);
     if (sent_ < bytes.size()) continue;
     out_.pop_front();

@@ -56,9 +56,12 @@ class FrameLink {
   // The other side has gone, or was dropped. What came before is still there to be taken.
   bool is_broken() const { return broken_; }
   void drop() { broken_ = true; }
+  // It broke since the other host answered nothing any more.
+  bool is_lost() const { return lost_; }
 
  private:
   void tidy();
+  void note_broken(int error);
 
   FileDescriptor socket_;
   Bytes in_;
@@ -66,6 +69,7 @@ class FrameLink {
   std::deque<std::shared_ptr<const Bytes>> out_;
   std::size_t sent_ = 0;  // of the first of out_
   bool broken_ = false;
+  bool lost_ = false;
 };
 
 }  // namespace sccl::runtime

@@ -2,7 +2,6 @@
 // that sends anything, or nothing, costs only one entry of the loop until the stranger's deadline.
 #include "runtime/bootstrap/meeting/root.h"
 
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include "base/os/thread.h"
 #include "base/settings/log.h"
 #include "runtime/bootstrap/meeting/first_root.h"
+#include "runtime/bootstrap/sockets/socket.h"
 
 namespace sccl::runtime {
 namespace {
@@ -38,6 +38,9 @@ constexpr int kBriefPauseMs = 20;
 // A process that knows the secret may still announce a wrong number of ranks, which would cost the root memory and
 // time.
 constexpr int kMostRanks = 1 << 20;
+constexpr const char* kLost =
+    " was not heard of during init for longer than SCCL_HOST_TIMEOUT_MS: look whether its host runs and reaches this "
+    "one";
 
 // Strangers may use a quarter of the descriptors that this process may have.
 std::size_t stranger_limit() {
@@ -197,8 +200,7 @@ void Root::accept_all(const FileDescriptor& listener) {
       if (starved_) drop_oldest_stranger("no descriptor is free");
       return;
     }
-    const int on = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    prepare_connection(socket.get(), host_timeout());
     adopt(std::move(socket), address.text());
   }
 }
@@ -284,6 +286,8 @@ bool Root::take_join(Link& link) {
     link.frames.discard();
     return false;
   }
+  const std::string host(join.host.data(), ::strnlen(join.host.data(), join.host.size()));
+  link.peer = setup_.leader >= 0 ? "host " + host : fmt::format("{} on {}", link.peer, host);
   last_activity_ = Clock::now();
   if (join.id_number > 0 && !above_ && !failure_) join_first(link);
   // A leader of a host asks nobody to join another one.
@@ -300,9 +304,6 @@ bool Root::take_join(Link& link) {
 
 void Root::admit(Link& link) {
   link.stage = Stage::member;
-  if (setup_.leader >= 0)
-    link.peer = fmt::format(
-        "host {}", std::string(link.join.host.data(), ::strnlen(link.join.host.data(), link.join.host.size())));
   const Welcome welcome{instance(), setup_.leader, 0};
   link.frames.post(frame(Kind::welcome, bytes_of(welcome)));
   if (failure_)
@@ -340,7 +341,7 @@ void Root::handle(Link& link, const Frame& frame) {
     fail_all(ErrorCode::remote_error, fmt::format("rank {} gave up: {}", link.join.rank, text_of(frame.payload)));
   } else if (frame.kind == Kind::missing) {
     if (above_)
-      above_->post(Kind::missing, {});
+      above_->ask_for_missing();
     else
       fail_all(ErrorCode::system_error, attendance_.missing_text());
   } else if (frame.kind == Kind::came && is_node) {
@@ -382,10 +383,11 @@ void Root::drop_broken() {
     }
     const bool died =
         link->stage == Stage::redirected || (link->stage == Stage::member && link->join.joiner != Joiner::orphan);
-    const std::string title = link->title();
+    const std::string text =
+        link->title() + (link->frames.is_lost() ? kLost : " ended during init: look at its output");
     if (died) left_ += link->came;
     link = links_.erase(link);
-    if (died) fail_all(ErrorCode::remote_error, fmt::format("{} ended during init: look at its output", title));
+    if (died) fail_all(ErrorCode::remote_error, text);
   }
 }
 
@@ -416,9 +418,10 @@ void Root::hear_above() {
   if (!above_->is_broken() || failure_) return;
   const int leader = above_->welcome().leader;
   fail_all(ErrorCode::remote_error,
-           leader >= 0 ? fmt::format("rank {}, through which {} met, ended during init: look at its output", leader,
-                                     setup_.leader >= 0 ? "this host's ranks" : "ranks")
-                       : "the root was lost during init: the process that made the unique id ended");
+           leader >= 0
+               ? fmt::format("rank {}, through which {} met, ended during init: look at its output", leader,
+                             setup_.leader >= 0 ? "this host's ranks" : "ranks")
+               : "the root was lost during init: the process that made the unique id ended, or its host is lost");
 }
 
 void Root::tell_all(std::shared_ptr<const Bytes> bytes) {

@@ -25,12 +25,19 @@ bool Upstream::add_blobs(std::span<const std::byte> blobs) {
 }
 
 void Upstream::flush() {
-  if (blob_count_ > 0 && (!settled_ || blob_count_ >= came_)) {
-    post(Kind::blobs, blobs_);
-    blobs_.clear();
-    blob_count_ = 0;
-  }
+  if (blob_count_ > 0 && (!settled_ || blob_count_ >= came_)) post_blobs();
   link_.send();
+}
+
+void Upstream::post_blobs() {
+  post(Kind::blobs, blobs_);
+  blobs_.clear();
+  blob_count_ = 0;
+}
+
+void Upstream::ask_for_missing() {
+  if (blob_count_ > 0) post_blobs();
+  post(Kind::missing, {});
 }
 
 std::optional<Frame> Upstream::hear() {

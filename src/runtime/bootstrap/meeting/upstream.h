@@ -29,10 +29,14 @@ class Upstream {
 
   // Sends what was added. Before the first table that is what there is; later, all blobs of a round at once.
   void flush();
+  // Asks which ranks are missing. The node above must know by then who gave.
+  void ask_for_missing();
   // The next frame from above.
   std::optional<Frame> hear();
 
  private:
+  void post_blobs();
+
   FrameLink link_;
   wire::Welcome welcome_;
   int ranks_;

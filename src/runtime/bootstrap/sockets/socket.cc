@@ -10,12 +10,19 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/settings/env.h"
 
 namespace sccl::runtime {
 namespace {
 
 constexpr int kPollSliceMs = 50;
 constexpr int kBacklog = 1024;
+constexpr std::int64_t kDefaultHostTimeoutMs = 4500;
+constexpr int kKeepIdleSeconds = 1;
+constexpr int kKeepIntervalSeconds = 1;
+constexpr int kKeepProbes = 3;
+
+void set(int socket, int level, int option, int value) { ::setsockopt(socket, level, option, &value, sizeof value); }
 
 FileDescriptor make_socket(int family) {
   FileDescriptor made(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -64,12 +71,26 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
+std::chrono::milliseconds host_timeout() {
+  return std::chrono::milliseconds(env::number("SCCL_HOST_TIMEOUT_MS", kDefaultHostTimeoutMs, 100, 3600000));
+}
+
 FileDescriptor open_socket(int family) {
   FileDescriptor made = make_socket(family);
-  const int on = 1;
-  ::setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  prepare_connection(made.get(), host_timeout());
   return made;
 }
+
+void prepare_connection(int socket, std::chrono::milliseconds silence) {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count()));
+}
+
+bool is_lost_host(int error) { return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH; }
 
 FileDescriptor listen_if_free(Address& address) {
   const bool any_port = port_of(address) == 0;

@@ -33,8 +33,14 @@ enum class SocketFailure { timed_out, aborted, closed, alarmed };
 FileDescriptor listen_on(Address& address);  // stores the port that the system chose
 // Invalid while another socket listens at the address.
 FileDescriptor listen_if_free(Address& address);
-// A socket for a connection, with TCP_NODELAY.
+// A host that answers nothing for so long is lost (SCCL_HOST_TIMEOUT_MS).
+std::chrono::milliseconds host_timeout();
+// A socket for a connection, prepared with host_timeout().
 FileDescriptor open_socket(int family);
+// Messages leave at once. The connection breaks when the other host answers nothing for `silence`.
+void prepare_connection(int socket, std::chrono::milliseconds silence);
+// Whether a connection broke for that reason, by its errno.
+bool is_lost_host(int error);
 void send_all(int socket, std::span<const std::byte> bytes, const WaitPolicy& policy);
 void receive_all(int socket, std::span<std::byte> bytes, const WaitPolicy& policy);
 // recvmsg of a packet (SOCK_SEQPACKET). Returns the packet's bytes; 0 when the peer has closed the connection and all

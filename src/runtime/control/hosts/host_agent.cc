@@ -424,13 +424,17 @@ void HostAgent::report_links() {
     text += (text.empty() ? "" : "; ") + pair;
   }
   std::vector<Address> own;
-  for (const Host& host : hosts_)
+  // A host may send by one interface and receive by another one.
+  for (const Host& host : hosts_) {
     if (host.was_reached) own.push_back(host.out.own_address());
+    if (host.in) own.push_back(host.in->own_address());
+  }
   links_.tell(std::move(text), std::move(own));
 }
 
-std::string HostAgent::await_links(Deadline deadline, const std::atomic<bool>& abort) {
-  return local_.is_lowest(setup_.own.rank) ? links_.await(deadline, abort) : "";
+std::string HostAgent::await_links(Deadline deadline, const std::atomic<bool>& abort,
+                                   const std::function<void()>& check) {
+  return local_.is_lowest(setup_.own.rank) ? links_.await(deadline, abort, check) : "";
 }
 
 // The store comes before the loads: if two ranks retire at the same time, at least one sees the other's store, and

@@ -23,6 +23,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,9 +74,10 @@ class HostAgent {
 
   // Waits until this host's agent has reached every host and every host has reached it, and returns "". At the deadline
   // returns which hosts fail, with the addresses that were tried. Returns "" at once if this rank's agent sleeps.
-  std::string await_links(Deadline deadline, const std::atomic<bool>& abort);
+  // `check` is called meanwhile, and may throw to end the wait.
+  std::string await_links(Deadline deadline, const std::atomic<bool>& abort, const std::function<void()>& check = {});
 
-  // After await_links, if this rank's agent works: the local addresses of its connections to the other hosts.
+  // After await_links, if this rank's agent works: the local addresses of its connections with the other hosts.
   std::vector<Address> own_addresses() { return links_.own_addresses(); }
 
  private:

@@ -1,6 +1,5 @@
 #include "runtime/control/hosts/host_link.h"
 
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -8,29 +7,16 @@
 #include <cstring>
 
 #include "base/settings/log.h"
+#include "runtime/bootstrap/sockets/socket.h"
 
 namespace sccl::runtime::hosts {
 namespace {
 
-constexpr int kKeepIdleSeconds = 1;
-constexpr int kKeepIntervalSeconds = 1;
-constexpr int kKeepProbes = 3;
 constexpr std::size_t kReadBytes = 64 * 1024;
 // An attempt that nobody answers makes room for the next.
 constexpr std::chrono::seconds kAttemptLimit{5};
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-
-void set(int socket, int level, int option, int value) { ::setsockopt(socket, level, option, &value, sizeof value); }
-
-void keep_alive(int socket, std::chrono::milliseconds user_timeout) {
-  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(user_timeout.count()));
-}
 
 // An introduction fits into every socket's buffer: what is not taken at once is not taken at all.
 bool send_whole(int socket, std::span<const std::byte> bytes) {
@@ -38,6 +24,13 @@ bool send_whole(int socket, std::span<const std::byte> bytes) {
   do sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
   return sent == static_cast<ssize_t>(bytes.size());
+}
+
+Address local_address(int socket) {
+  Address address;
+  address.length = sizeof address.storage;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length);
+  return address;
 }
 
 }  // namespace
@@ -111,12 +104,11 @@ bool OutLink::take_welcome(Attempt& attempt) {
     give_up(attempt, 0);
     return false;
   }
-  keep_alive(attempt.socket.get(), user_timeout_);
+  prepare_connection(attempt.socket.get(), user_timeout_);
   socket_ = std::move(attempt.socket);
   good_index_ = attempt.candidate.index;
   good_rank_ = attempt.candidate.rank;
-  own_address_.length = sizeof own_address_.storage;
-  ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&own_address_.storage), &own_address_.length);
+  own_address_ = local_address(socket_.get());
   key_ = frame_key(own_.secret, attempt.hello.nonce, welcome.nonce);
   frames_ = 0;
   state_ = State::open;
@@ -248,6 +240,8 @@ bool InLink::take_hello(const Credentials& own, const std::function<bool(const H
   return !broken_;
 }
 
+Address InLink::own_address() const { return local_address(socket_.get()); }
+
 bool InLink::take_proof(const Credentials& own) {
   Proof proof;
   if (in_.size() - taken_ < sizeof proof) return false;
@@ -259,7 +253,7 @@ bool InLink::take_proof(const Credentials& own) {
   }
   key_ = frame_key(own.secret, hello_.nonce, nonce_);
   stage_ = Stage::open;
-  keep_alive(socket_.get(), std::chrono::milliseconds(3000));
+  prepare_connection(socket_.get(), std::chrono::milliseconds(3000));
   read();
   return true;
 }

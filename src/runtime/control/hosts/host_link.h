@@ -116,6 +116,8 @@ class InLink {
   Clock::time_point since() const { return since_; }
   Clock::time_point heard() const { return heard_; }
   int descriptor() const { return socket_.get(); }
+  // The local address of the connection.
+  Address own_address() const;
   // The reason is logged.
   void drop(const char* why);
 

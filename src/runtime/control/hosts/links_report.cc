@@ -13,10 +13,14 @@ void LinksReport::tell(std::string missing, std::vector<Address> own) {
   if (complete_) changed_.notify_all();
 }
 
-std::string LinksReport::await(Deadline deadline, const std::atomic<bool>& abort) {
+std::string LinksReport::await(Deadline deadline, const std::atomic<bool>& abort, const std::function<void()>& check) {
   std::unique_lock lock(mutex_);
-  while (!complete_ && !deadline.passed() && !abort.load(std::memory_order_acquire))  // pairs with abort()
+  while (!complete_ && !deadline.passed() && !abort.load(std::memory_order_acquire)) {  // pairs with abort()
     changed_.wait_for(lock, std::chrono::milliseconds(20));
+    lock.unlock();
+    if (check) check();
+    lock.lock();
+  }
   return missing_;
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -19,8 +20,8 @@ class LinksReport {
   // `missing`: which hosts were not met, and why; "": all were, from `own` addresses.
   void tell(std::string missing, std::vector<Address> own);
 
-  // For any thread. await: "" when all were met, else what was told last.
-  std::string await(Deadline deadline, const std::atomic<bool>& abort);
+  // For any thread. await: "" when all were met, else what was told last. `check` is called meanwhile, and may throw.
+  std::string await(Deadline deadline, const std::atomic<bool>& abort, const std::function<void()>& check);
   std::vector<Address> own_addresses();
 
  private:

@@ -15,7 +15,6 @@ namespace sccl::runtime {
 namespace {
 
 constexpr std::chrono::seconds kReachLimit{15};
-constexpr std::int64_t kDefaultTimeoutMs = 4500;
 
 // Where a rank's agent listens, as all ranks are told.
 struct AgentRecord {
@@ -68,7 +67,7 @@ StartedAgent start_agent(AgentRequest request, Bootstrap& bootstrap, Deadline de
   const auto own = static_cast<std::size_t>(request.rank);
   AgentSetup setup;
   AgentRecord mine;
-  mine.timeout_ms = env::number("SCCL_HOST_TIMEOUT_MS", kDefaultTimeoutMs, 100, 3600000);
+  mine.timeout_ms = host_timeout().count();
   mine.fanout = host_fanout();
   for (Address& address : agent_addresses(bootstrap)) {
     setup.listeners.emplace_back(listen_on(address));
@@ -92,7 +91,8 @@ StartedAgent start_agent(AgentRequest request, Bootstrap& bootstrap, Deadline de
   // Time is left to tell one another.
   const int left_ms = deadline.remaining_ms(static_cast<int>(std::chrono::milliseconds(kReachLimit * 2).count()));
   const auto limit = std::chrono::milliseconds(left_ms / 2);
-  const std::string failure = started.agent->await_links(Deadline::in(limit), abort);
+  // A rank that ends meanwhile may be the one that its host's links wait for.
+  const std::string failure = started.agent->await_links(Deadline::in(limit), abort, [&] { bootstrap.check(); });
   const std::string text = failure.empty() ? "i" + joined_interfaces(started.agent->own_addresses()) : "e" + failure;
   const std::vector<std::string> texts = gather_texts(text, bootstrap, deadline);
   std::string failures;
