@@ -18,35 +18,43 @@ make_two_hosts "$work"
 perftest() {  # HOST OPTIONS...
   local host=$1
   shift
-  "$work/shell" "10.78.0.$host" "UCX_TLS=tcp UCX_NET_DEVICES=eth0 timeout 60 ucx_perftest -f -t tag_bw -s $bytes -n 20 -w 2 $*"
+  "$work/shell" "10.78.0.$host" "UCX_TLS=tcp UCX_NET_DEVICES=eth0 timeout 60 ucx_perftest -f -t tag_bw -s $bytes -n $((bytes < 4194304 ? 500 : 20)) -w 5 $*"
 }
-# MB/s of each direction, both at once.
-ucx_rate() {
-  local servers=() clients=() one
-  perftest 1 -p 13337 >"$work/server1" 2>&1 & servers+=($!)
-  perftest 2 -p 13338 >"$work/server2" 2>&1 & servers+=($!)
-  for one in 1 2; do
-    until ip netns exec "${space}h$one" ss -ltn | grep -q ':1333[78]'; do sleep 0.05; done
+# MB/s of a direction: host 2 sends to host 1, or both to each other at once (two pairs of processes).
+ucx_rate() {  # one | both
+  local servers=() clients=() host=2 to
+  [ "$1" = one ] || host="2 1"
+  rm -f "$work"/client*
+  for host in $host; do
+    to=$((3 - host))
+    perftest "$to" -p "1333$host" >/dev/null 2>&1 & servers+=($!)
+    until ip netns exec "${space}h$to" ss -ltn | grep -q ":1333$host"; do sleep 0.02; done
   done
-  perftest 2 10.78.0.1 -p 13337 >"$work/client1" 2>&1 & clients+=($!)
-  perftest 1 10.78.0.2 -p 13338 >"$work/client2" 2>&1 & clients+=($!)
+  host=2
+  [ "$1" = one ] || host="2 1"
+  for host in $host; do
+    perftest "$host" "10.78.0.$((3 - host))" -p "1333$host" >"$work/client$host" 2>&1 & clients+=($!)
+  done
   wait "${clients[@]}" "${servers[@]}"
   # The average bandwidth, in MiB/s.
-  cat "$work"/client? | awk 'NF == 8 && $1 + 0 > 0 {sum += $5; count++} END {printf "%.0f\n", 1.048576 * sum / count}'
+  cat "$work"/client* | awk 'NF == 8 && $1 + 0 > 0 {sum += $5; count++} END {printf "%.0f\n", 1.048576 * sum / count}'
 }
-sccl_rate() {
-  "$build/src/tools/sccl" perf sendrecv -n 2 --hosts 2 -b "$bytes" -e "$bytes" -w 2 -i 20 -c 0 --csv "$work/csv" >/dev/null
+sccl_rate() {  # CALL
+  "$build/src/tools/sccl" perf "$1" -n 2 --hosts 2 -b "$bytes" -e "$bytes" -w 2 -i 20 -c 0 --csv "$work/csv" >/dev/null
   python3 - "$work/csv" <<'END'
 import csv, sys
 row = list(csv.DictReader(open(sys.argv[1])))[-1]
 print("%.0f" % (1000 * max(float(row[name]) for name in row if "busbw" in name)))
 END
 }
+ratio() { python3 -c "print('%.2f' % ($2 / $1))"; }
 
-echo "| round | ucx_perftest, MB/s each way | libsccl, MB/s each way | ratio |"
-echo "|---|---|---|---|"
+echo "| round | one way: ucx_perftest, MB/s | libsccl (Broadcast) | ratio | both ways: ucx_perftest, MB/s each | libsccl (Send/Recv) | ratio |"
+echo "|---|---|---|---|---|---|---|"
 for ((round = 1; round <= rounds; round++)); do
-  theirs=$(ucx_rate)
-  ours=$(sccl_rate)
-  echo "| $round | $theirs | $ours | $(python3 -c "print('%.2f' % ($ours / $theirs))") |"
+  theirs=$(ucx_rate one)
+  ours=$(sccl_rate broadcast)
+  their_exchange=$(ucx_rate both)
+  our_exchange=$(sccl_rate sendrecv)
+  echo "| $round | $theirs | $ours | $(ratio "$theirs" "$ours") | $their_exchange | $our_exchange | $(ratio "$their_exchange" "$our_exchange") |"
 done
