@@ -359,10 +359,8 @@ def main():
              f"{platform.machine()}; nothing here was run on a cluster.", "",
              "What is predicted is the closed form of composites (`src/compose/cost.h`) on `A*PRESET`: a NIC of 100 Gbit/s for "
              "every device, 5 us between hosts; up to 32 ranks it is simulated. The bound is the greatest of `sccl plan --bound`: "
-             "cuts around ranks, parts of hosts and hosts, all NICs together, latency.", "",
-             "What falls short is in the list below the second table. A Broadcast on pcie8 and z52: the slow links between the "
-             "halves of the root's host carry all data, since only the root may leave its host to the network (kRootAlone), not a "
-             "half of it. mi250x at 64 MiB: 14 steps of 2 us on hosts beside 335 us. Two to four hosts of boxes without a "
+             "cuts around ranks, parts of hosts and hosts, several parts at once, all NICs together, latency.", "",
+             "What falls short is in the list below the second table. mi250x at 64 MiB: 14 steps of 2 us on hosts beside 335 us. Two to four hosts of boxes without a "
              "switch are simulated, and there chunks queue behind one another on links, which the closed form of more hosts does "
              "not show. "
              "Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "", "![time over ranks](scale.svg)", ""]

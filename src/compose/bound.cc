@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "compose/parts_bound.h"
+
 namespace sccl::compose {
 namespace {
 
@@ -23,37 +25,6 @@ struct Capacity {
   double out = 0;
 };
 
-// What must cross the border of a set of ranks: bytes per byte of L.
-struct Demand {
-  double in = 0;
-  double out = 0;
-};
-
-Demand demand(Collective collective, double inside, double all, bool has_root) {
-  const double others = all - inside;
-  if (others <= 0) return {};
-  switch (collective) {
-    case Collective::allgather:
-      return {others, inside};
-    case Collective::reducescatter:
-      return {inside / all, others / all};
-    case Collective::allreduce:
-      return {1, 1};
-    case Collective::broadcast:
-      return has_root ? Demand{0, 1} : Demand{1, 0};
-    case Collective::reduce:
-      return has_root ? Demand{1, 0} : Demand{0, 1};
-    case Collective::alltoall:
-      return {inside * others / all, inside * others / all};
-    case Collective::gather:
-      return has_root ? Demand{others, 0} : Demand{0, inside};
-    case Collective::scatter:
-      return has_root ? Demand{0, others / all} : Demand{inside / all, 0};
-    default:
-      return {};
-  }
-}
-
 class Bounds {
  public:
   Bounds(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective, Rank root,
@@ -68,6 +39,7 @@ class Bounds {
       around_hosts();
       around_racks();
       within_hosts();
+      for (const Bound& one : bounds_of_parts(topology_, cluster_, collective_, root_, bytes_)) keep(one);
       latency();
     }
     std::stable_sort(found_.begin(), found_.end(), [](const Bound& a, const Bound& b) { return a.us > b.us; });
@@ -302,6 +274,31 @@ class Bounds {
 };
 
 }  // namespace
+
+Demand demand(Collective collective, double inside, double all, bool has_root) {
+  const double others = all - inside;
+  if (others <= 0) return {};
+  switch (collective) {
+    case Collective::allgather:
+      return {others, inside};
+    case Collective::reducescatter:
+      return {inside / all, others / all};
+    case Collective::allreduce:
+      return {1, 1};
+    case Collective::broadcast:
+      return has_root ? Demand{0, 1} : Demand{1, 0};
+    case Collective::reduce:
+      return has_root ? Demand{1, 0} : Demand{0, 1};
+    case Collective::alltoall:
+      return {inside * others / all, inside * others / all};
+    case Collective::gather:
+      return has_root ? Demand{others, 0} : Demand{0, inside};
+    case Collective::scatter:
+      return has_root ? Demand{0, others / all} : Demand{inside / all, 0};
+    default:
+      return {};
+  }
+}
 
 std::vector<Bound> bounds(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective,
                           Rank root, double bytes) {

@@ -43,9 +43,10 @@ Routes::Routes(const Composite& composite)
                          ? composite.ranks()
                          : 1;
   pieces_ = std::max(1, composite.chunks_per_rank / composite.frames / blocks);
-  if (composite.at_root != nullptr) {
-    at_root_ = index(*composite.at_root);
+  if (composite.at_root) {
+    at_root_ = index(composite.at_root->schedule);
     depth_root_ = at_root_.steps;
+    has_returns_ = composite.at_root->has_returns();
   }
   // A host's place in a tier is the place of the group that contains the host.
   std::vector<int> member_of_host(composite.hosts.size());
@@ -72,9 +73,9 @@ Routes::Routes(const Composite& composite)
   }
   const int hosts = static_cast<int>(composite.hosts.size());
   const auto rounds = static_cast<Step>(std::bit_width(static_cast<unsigned>(hosts))) + 1;
-  constexpr Step kWithLastHost = 2;
+  const Step with_last_host = has_returns_ ? depth_out_ + 2 : 0;
   steps_ = depth_in_ + depth_out_ + depth_home_in_ + depth_home_out_ + depth_root_ + 2 * depth_between_ +
-           2 * std::max(depth_hosts_, rounds) + kWithLastHost + composite.frames;
+           2 * std::max(depth_hosts_, rounds) + with_last_host + composite.frames;
 }
 
 Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
@@ -164,10 +165,12 @@ int Routes::root_host(const Ends& ends, ChunkId chunk) const {
   return composite_.root_hosts[at(chunk / most_ports_) % composite_.root_hosts.size()];
 }
 
+// Strands take a host's chunks in turn, too. The port is added so that a tree has all of these chunks: they enter hosts
+// at different numbers of devices, and each host passes on the chunks of one tree.
 const Tree& Routes::tree(int tier, int group, const Ends& ends) const {
   const Tier& one = composite_.tiers[at(tier)];
   const auto& shapes = one.shapes.at(static_cast<int>(one.groups[at(group)].size()));
-  return shapes[at(ends.strand) % shapes.size()];
+  return shapes[at(ends.strand + ends.turn % most_ports_) % shapes.size()];
 }
 
 // The root member of a group: the member with the root host, else the member that leads for this chunk.
@@ -275,16 +278,23 @@ void Routes::collect_on_host(const Ends& ends, int root, Rank rank, Step first, 
   add_local(home ? index.home_in : index.in, turns[at(ends.strand) % turns.size()], rank, first, moves);
 }
 
-bool Routes::root_alone(const Ends& ends) const {
+ChunkId Routes::root_chunk(const Ends& ends) const {
   const auto& turns = composite_.root_turns;
-  return composite_.at_root != nullptr && turns[at(ends.turn) % turns.size()] == kRootAlone;
+  return turns[at(ends.turn) % turns.size()];
 }
 
-// It passes the chunk to no other host.
-int Routes::last_host(int root_host, const Ends& ends) const {
+// Empty: the port.
+const std::vector<int>& Routes::exits(const Ends& ends) const {
+  static const std::vector<int> none;
+  if (!composite_.at_root || composite_.at_root->exits.empty()) return none;
+  return composite_.at_root->exits[at(root_chunk(ends))];
+}
+
+// The host before the root's in the one tier there is, whose tree begins at the root's host.
+int Routes::last_host(int root_host) const {
   const auto& members = composite_.tiers.front().groups.front();
   const int size = static_cast<int>(members.size());
-  return members[at((root_index(0, 0, root_host, ends) + size - 1) % size)];
+  return members[at((places_.front()[at(root_host)].index + size - 1) % size)];
 }
 
 const std::vector<int>* Routes::more_entries(const Ends& ends, int host, Way way) const {
@@ -296,37 +306,43 @@ const std::vector<int>* Routes::more_entries(const Ends& ends, int host, Way way
 }
 
 int Routes::entries(const Ends& ends, int host, int root_host, Way way) const {
-  if (host == root_host && root_alone(ends)) return 1;
+  if (host == root_host)
+    if (const auto& known = exits(ends); !known.empty()) return static_cast<int>(known.size());
   const std::vector<int>* more = more_entries(ends, host, way);
   return more == nullptr ? 1 : 1 + static_cast<int>(more->size());
 }
 
 Rank Routes::entry(const Ends& ends, int host, int root_host, Way way, int index) const {
-  if (host == root_host && root_alone(ends)) return composite_.root;
+  if (host == root_host)
+    if (const auto& known = exits(ends); !known.empty())
+      return composite_.hosts[at(host)].ranks[at(known[at(index) % known.size()])];
   if (index == 0) return port(ends, host);
   return composite_.hosts[at(host)].ranks[at((*more_entries(ends, host, way))[at(index - 1)])];
 }
 
-// With a root alone: the other devices of its host and the last host.
+// Devices of the root's host that get the chunk back, each from a device of the last host.
 void Routes::exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step,
                                 std::vector<Move>& moves) const {
+  if (!has_returns_) return;
   const int host = host_of(rank);
-  const int last = last_host(root, ends);
+  const int last = last_host(root);
   if (host != root && host != last) return;
-  const int count = entries(ends, last, root, way);
-  const Host& others = composite_.hosts[at(root)];
   const SendKind kind = way == Way::in ? SendKind::reduce : SendKind::copy;
-  for (std::size_t local = 0; local < others.ranks.size(); ++local) {
-    const Rank other = others.ranks[local];
-    const Rank by = entry(ends, last, root, way, static_cast<int>(local) % count);
-    if (other == composite_.root || (rank != other && rank != by)) continue;
+  const auto& with = composite_.hosts[at(last)].ranks;
+  for (const int local : composite_.at_root->returns[at(root_chunk(ends))]) {
+    const Rank other = composite_.hosts[at(root)].ranks[at(local)];
+    const Rank by = with[at(local) % with.size()];
+    if (rank != other && rank != by) continue;
     moves.push_back({step, rank == other ? by : other, (rank == other) == (way == Way::in), kind});
   }
 }
 
-void Routes::at_root(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const {
-  const auto& turns = composite_.root_turns;
-  add_local(at_root_, turns[at(ends.turn) % turns.size()], rank, first, moves);
+// Steps before the split begin at `before`, the others at `after`.
+void Routes::at_root(const Ends& ends, Rank rank, Step before, Step after, std::vector<Move>& moves) const {
+  const std::size_t first = moves.size();
+  add_local(at_root_, root_chunk(ends), rank, 0, moves);
+  const Step split = composite_.at_root->split;
+  for (std::size_t i = first; i < moves.size(); ++i) moves[i].step += moves[i].step < split ? before : after - split;
 }
 
 // Passes a chunk between two devices of one host.
@@ -343,14 +359,13 @@ void Routes::hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step fir
 // The mirror image of spread(): a host reduces just before its entries send to the next host.
 void Routes::collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const {
   const int host = host_of(rank);
-  const bool alone = root_alone(ends);
-  const Step first = alone ? 1 : 0;
+  const Step first = has_returns_ ? composite_.at_root->split + 1 : 0;
   const auto [above, heard] = parent(host, root, ends);
   const Step sent = depth_hosts_ - 1 - heard;  // the root host comes last: depth_hosts_
   const bool by_entries = depth_home_in_ > 0;
-  if (alone) exchange_with_last(ends, root, rank, Way::in, 0, moves);
-  if (above < 0 && composite_.at_root != nullptr) {
-    if (!alone) at_root(ends, rank, depth_in_ + depth_hosts_, moves);
+  exchange_with_last(ends, root, rank, Way::in, first - 1, moves);
+  if (above < 0 && composite_.at_root) {
+    at_root(ends, rank, 0, first + depth_in_ + depth_hosts_, moves);
   } else {
     collect_on_host(ends, root, rank, first + sent + (above < 0 && by_entries ? depth_in_ : 0), moves);
   }
@@ -371,15 +386,15 @@ void Routes::collect(const Ends& ends, int root, Rank rank, std::vector<Move>& m
 
 void Routes::spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
   const int host = host_of(rank);
-  const bool alone = root_alone(ends);
   const auto [above, heard] = parent(host, root, ends);
-  const Step between = first + (composite_.at_root == nullptr ? depth_home_out_ : 0);
-  if (above < 0 && composite_.at_root != nullptr) {
-    if (!alone) at_root(ends, rank, 0, moves);
+  const Step between = first + (composite_.at_root ? 0 : depth_home_out_);
+  const Step everywhere = between + depth_hosts_ + depth_out_;
+  if (above < 0 && composite_.at_root) {
+    at_root(ends, rank, 0, everywhere + 1, moves);
   } else {
     spread_on_host(ends, root, rank, above < 0 ? first : between + heard + 1, moves);
   }
-  if (alone) exchange_with_last(ends, root, rank, Way::out, between + depth_hosts_, moves);
+  exchange_with_last(ends, root, rank, Way::out, everywhere, moves);
   const int count = entries(ends, host, root, Way::out);
   for (int index = 0; index < count; ++index) {
     if (rank != entry(ends, host, root, Way::out, index)) continue;
@@ -455,14 +470,14 @@ void Routes::moves_of_whole(ChunkId chunk, Rank rank, std::vector<Move>& moves) 
   if (of.everyone_contributes) collect(of, root, rank, moves);
   const Step met = depth_in_ + depth_hosts_ + depth_home_in_;  // now the sum is complete at the root host's port
   if (!of.everyone_receives) {
-    if (composite_.at_root == nullptr) hand_over(of, rank, port(of, root), of.sink, met, moves);
+    if (!composite_.at_root) hand_over(of, rank, port(of, root), of.sink, met, moves);
     return;
   }
   if (of.everyone_contributes) {
     spread(of, root, rank, met, moves);
     return;
   }
-  if (composite_.at_root != nullptr) return spread(of, root, rank, depth_root_, moves);
+  if (composite_.at_root) return spread(of, root, rank, depth_root_, moves);
   hand_over(of, rank, of.source, port(of, root), 0, moves);
   spread(of, root, rank, port(of, root) == of.source ? 0 : depth_between_, moves);
 }
@@ -476,7 +491,7 @@ bool Routes::completes_sum(ChunkId chunk, Rank rank) const {
     const int host = host_of(rank);
     return host < static_cast<int>(std::bit_floor(hosts)) && rank == port(of, host);
   }
-  return rank == (composite_.at_root != nullptr ? of.sink : port(of, root_host(of, whole)));
+  return rank == (composite_.at_root ? of.sink : port(of, root_host(of, whole)));
 }
 
 void Routes::for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& visit) const {

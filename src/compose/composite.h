@@ -21,9 +21,11 @@
 // Steps only order a chunk's path (Schedule::pipelined): levels overlap as data flows.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,7 +75,24 @@ struct Tier {
   std::map<int, std::vector<Tree>> shapes;  // by number of members
 };
 
-inline constexpr ChunkId kRootAlone = -1;
+// How the root's host copies from the root, or reduces to it. The host's devices send what they get to other hosts, or
+// first add what arrives from other hosts.
+//
+// Exits and returns. A device may be cut off from the root by slow links, and have a NIC of its own: it gets a chunk
+// back from the last host of the tree, after the chunk has been everywhere, and may pass it on. So the root's host is
+// as fast as the other hosts. Of Reduce, such a device gives its sum to the last host before anything else. Devices
+// that get a chunk directly are its exits to other hosts.
+struct RootHost {
+  schedule::Schedule schedule;
+  std::vector<std::vector<int>> exits;    // by chunk: one for each entry of the next host, in turn; empty: the port
+  std::vector<std::vector<int>> returns;  // by chunk
+  // Broadcast: what begins at returned data has steps from here on; Reduce: what ends there has the steps before.
+  Step split = 0;
+
+  bool has_returns() const {
+    return std::any_of(returns.begin(), returns.end(), [](const auto& devices) { return !devices.empty(); });
+  }
+};
 
 enum class Meeting : std::uint8_t { trees, butterfly };
 
@@ -88,15 +107,11 @@ struct Composite {
   Meeting meeting = Meeting::trees;
   bool source_is_port = true;  // if the rank's host allows it (Host::own)
   bool sink_is_port = true;
-  // Broadcast and Reduce: how the root's host copies from the root, or reduces to it. The host's ports are among its
-  // devices; they send what they get to other hosts, or first add what arrives from other hosts. None: by way of the
-  // port.
-  std::shared_ptr<const schedule::Schedule> at_root;
-  // Chunks of `at_root` that the chunks take in turn. kRootAlone: the root sends (or receives) this chunk over its own
-  // NIC only, and the other devices of its host exchange it with the last host of the tree.
-  std::vector<ChunkId> root_turns;
-  std::vector<int> root_hosts;  // AllReduce by trees: the root hosts that chunks take in turn
-  int chunks_per_rank = 1;      // C, as in Schedule
+  // Broadcast and Reduce: what the root's host does. None: by way of the port.
+  std::optional<RootHost> at_root;
+  std::vector<ChunkId> root_turns;  // chunks of `at_root` that the chunks take in turn
+  std::vector<int> root_hosts;      // AllReduce by trees: the root hosts that chunks take in turn
+  int chunks_per_rank = 1;          // C, as in Schedule
   // Chunks are cut into this many frames (counted in C), each one step after the previous frame. Without frames, if
   // data uses the same connection on its way in and out, a late send delays the early send of the next slice.
   int frames = 1;
@@ -140,6 +155,9 @@ class Routes {
 
   // The root host of the trees that carry the chunk.
   int root_host(ChunkId chunk) const;
+
+  // The host from which data returns to the root's host (RootHost). In most shapes it passes data to no other host.
+  int last_host(int root_host) const;
 
   // Visits the edges of the chunk's tree of hosts from one host: (child, step) for each child of `host`.
   void for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const;
@@ -198,8 +216,8 @@ class Routes {
   void children(int host, int root_host, const Ends& ends, Visit&& visit) const;
 
   enum class Way : std::uint8_t { in, out };
-  bool root_alone(const Ends& ends) const;
-  int last_host(int root_host, const Ends& ends) const;
+  ChunkId root_chunk(const Ends& ends) const;
+  const std::vector<int>& exits(const Ends& ends) const;
   const std::vector<int>* more_entries(const Ends& ends, int host, Way way) const;
   int entries(const Ends& ends, int host, int root_host, Way way) const;
   Rank entry(const Ends& ends, int host, int root_host, Way way, int index) const;
@@ -210,7 +228,7 @@ class Routes {
   void hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const;
   void collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const;
   void spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
-  void at_root(const Ends& ends, Rank rank, Step first, std::vector<Move>& moves) const;
+  void at_root(const Ends& ends, Rank rank, Step before, Step after, std::vector<Move>& moves) const;
   void butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) const;
   void unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) const;
   void add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, Step first, std::vector<Move>& moves) const;
@@ -231,6 +249,7 @@ class Routes {
   Step depth_out_ = 0;
   Step depth_between_ = 0;
   Step depth_root_ = 0;
+  bool has_returns_ = false;
   Step depth_home_in_ = 0;  // 0 without entries
   Step depth_home_out_ = 0;
   Step depth_hosts_ = 0;  // of all tiers

@@ -6,9 +6,10 @@
 // as many steps as hosts, and while a link is busy with earlier chunks these steps cost nothing.
 //     time = max(busiest link of hosts or network, the ring's chain) + latencies and one slice per step of the rest
 // A slice of a chunk passes a connection after the previous slices of all chunks. If chunks at different stages share
-// connections (all collectives but Broadcast and Reduce, whose chunks pass a connection at one depth), a chunk of n
-// slices takes n times the whole path, if that is longer. Composite::frames makes chunks small to avoid this. No term
-// grows with chunks or ranks: loads are summed over one representative of the chunks with the same path.
+// connections (all collectives but Broadcast and Reduce, whose chunks pass a connection at one depth unless they return
+// to the root's host), a chunk of n slices takes n times the whole path, if that is longer. Composite::frames makes
+// chunks small to avoid this. No term grows with chunks or ranks: loads are summed over one representative of the
+// chunks with the same path.
 #pragma once
 
 #include <memory>

@@ -33,9 +33,15 @@ class Loads {
   }
 
   Cost cost() {
+    if (composite_.at_root && !composite_.at_root->exits.empty()) {
+      const int root = routes_.host_of(composite_.root);
+      by_moves_ = {root, routes_.last_host(root)};
+    }
     cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
     cost_.frames = composite_.frames;
-    cost_.one_depth = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
+    const bool returns = composite_.at_root && composite_.at_root->has_returns();
+    cost_.one_depth =
+        (composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce) && !returns;
     between_hosts();
     on_hosts();
     phases();
@@ -153,16 +159,6 @@ class Loads {
         if (everyone_contributes()) pass(host, above, bytes, -step - 1);
         if (everyone_receives()) pass(above, host, bytes, step);
       }
-    if (alone() > 0) {
-      const int root = routes_.host_of(composite_.root);
-      const auto& members = composite_.tiers.front().groups.front();
-      const auto place = std::find(members.begin(), members.end(), root) - members.begin();
-      const int last = members[at((static_cast<int>(place) + hosts_ - 1) % hosts_)];
-      double entries = 0;
-      for (const double one : nic_shares(last)) entries += one;
-      (composite_.collective == Collective::broadcast ? out_ : in_)[at(last)] +=
-          alone() * (devices(root) - 1) / entries;
-    }
     // Only some of the equal hosts were examined: spread their loads over all.
     if (static_cast<int>(chunks.size()) < hosts_ && !info(composite_.collective).rooted && composite_.kinds.size() == 1)
       for (std::vector<double>* bytes : {&out_, &in_}) {
@@ -226,13 +222,6 @@ class Loads {
     return result;
   }
 
-  // The part of the data that the root sends or receives by its own NIC.
-  double alone() const {
-    if (composite_.at_root == nullptr) return 0;
-    const auto& turns = composite_.root_turns;
-    return static_cast<double>(std::count(turns.begin(), turns.end(), kRootAlone)) / static_cast<double>(turns.size());
-  }
-
   // Of the data that a host receives (AllGather, AllReduce) or gathers: what is spread or summed as on the root host.
   double at_home(int host) const {
     if (composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter)
@@ -255,16 +244,16 @@ class Loads {
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
       const bool alike = composite_.kinds.size() == 1 && uniform_ports();
-      const bool root_is_alone = host == routes_.host_of(composite_.root) && alone() > 0;
-      if (alike && !root_is_alone && !seen.emplace(one.kind, slowest_way(one), out_[at(host)], in_[at(host)]).second)
+      if (by_moves_.contains(host)) {
+        load_by_moves(host);
         continue;
+      }
+      if (alike && !seen.emplace(one.kind, slowest_way(one), out_[at(host)], in_[at(host)]).second) continue;
       const std::vector<double> share = nic_shares(host);
-      const double by_ports = root_is_alone ? 1 - alone() : 1;
       for (std::size_t local = 0; local < share.size(); ++local) {
         const topology::Attachment& way = model_.cluster().attachments[at(one.ranks[local])];
-        double out = by_ports * share[local] * out_[at(host)];
-        double in = by_ports * share[local] * in_[at(host)];
-        if (root_is_alone) take_root_alone(host, one.ranks[local], in, out);
+        const double out = share[local] * out_[at(host)];
+        const double in = share[local] * in_[at(host)];
         if (out > 0)
           for (const Edge& edge : way.up) add(edge, out);
         if (in > 0)
@@ -285,15 +274,24 @@ class Loads {
       cost_.network_us_per_byte = std::max(cost_.network_us_per_byte, bytes * bandwidth_us_per_byte(edge));
   }
 
-  // The root exchanges its part with as many entries as its neighbours have, the others of its host with the last host.
-  void take_root_alone(int host, Rank rank, double& in, double& out) const {
-    double entries = 0;
-    for (const double one : nic_shares(host)) entries += one;
-    if (rank == composite_.root) {
-      out += alone() * entries * out_[at(host)];
-      in += alone() * entries * in_[at(host)];
-    } else {
-      (composite_.collective == Collective::broadcast ? in : out) += alone();
+  // Of the root's host and the host that returns data to it: chunk by chunk, since devices differ.
+  void load_by_moves(int host) {
+    const double bytes = 1.0 / routes_.chunks();
+    std::vector<Move> moves;
+    for (const Rank rank : composite_.hosts[at(host)].ranks) {
+      double in = 0;
+      double out = 0;
+      for (ChunkId chunk = 0; chunk < routes_.chunks(); ++chunk) {
+        moves.clear();
+        routes_.moves(chunk, rank, moves);
+        for (const Move& move : moves)
+          if (routes_.host_of(move.peer) != host) (move.sends ? out : in) += bytes;
+      }
+      const topology::Attachment& way = model_.cluster().attachments[at(rank)];
+      if (out > 0)
+        for (const Edge& edge : way.up) add(edge, out);
+      if (in > 0)
+        for (const Edge& edge : way.down) add(edge, in);
     }
   }
 
@@ -397,12 +395,12 @@ class Loads {
   }
 
   std::map<Edge, double> root_loads() const {
-    std::vector<double> part(at(composite_.at_root->chunks), 0);
+    const schedule::Schedule& schedule = composite_.at_root->schedule;
+    std::vector<double> part(at(schedule.chunks), 0);
     const std::size_t chunks = at(routes_.chunks() / composite_.frames);
     for (std::size_t chunk = 0; chunk < chunks; ++chunk)
-      if (const ChunkId turn = composite_.root_turns[chunk % composite_.root_turns.size()]; turn != kRootAlone)
-        part[at(turn)] += 1.0 / static_cast<double>(chunks);
-    return edge_loads(*composite_.at_root, part);
+      part[at(composite_.root_turns[chunk % composite_.root_turns.size()])] += 1.0 / static_cast<double>(chunks);
+    return edge_loads(schedule, part);
   }
 
   // All data passes every host's `in` if everyone contributes, and every host's `out` if everyone receives.
@@ -419,7 +417,7 @@ class Loads {
         for (const auto& [edge, load] : more) sum[edge] += load * bytes;
       };
       const double all = composite_.collective == Collective::allgather ? ranks() : 1;
-      if (has_root && composite_.at_root != nullptr) {
+      if (has_root && composite_.at_root) {
         take_busiest(host, root_loads());
         continue;
       }
@@ -481,7 +479,7 @@ class Loads {
     Phase most;
     for (const auto& kind : composite_.kinds) {
       Phase phase = phase_of((*kind).*which);
-      if (kind->has_entries() && composite_.at_root == nullptr) {
+      if (kind->has_entries() && !composite_.at_root) {
         const Phase home = phase_of((*kind->home).*which);
         phase = {phase.steps + home.steps, std::max(phase.alpha_us, home.alpha_us),
                  std::max(phase.us_per_byte, home.us_per_byte)};
@@ -501,8 +499,8 @@ class Loads {
     });
     if (everyone_contributes()) add_phase(&HostKind::in);
     if (everyone_receives()) add_phase(&HostKind::out);
-    if (composite_.at_root != nullptr) {
-      add_phase(phase_of(*composite_.at_root));
+    if (composite_.at_root) {
+      add_phase(phase_of(composite_.at_root->schedule));
     } else {
       if (one_contributes && !(own && composite_.source_is_port)) add_phase(&HostKind::between);
       if (one_receives && !(own && composite_.sink_is_port)) add_phase(&HostKind::between);
@@ -545,6 +543,7 @@ class Loads {
       cost_.chained = cost_.chained || (tier.shape == Shape::ring && !cost_.one_depth);
     }
     net.us_per_byte *= fan;
+    if (composite_.at_root && composite_.at_root->has_returns()) ++net.steps;
   }
 
   // The longest path between leaf switches, estimated from a few of them.
@@ -572,6 +571,7 @@ class Loads {
   int hosts_;
   bool several_leaves_ = false;
   std::vector<double> out_, in_;  // by host: bytes into and from the network, per byte of L
+  std::set<int> by_moves_;        // hosts whose devices differ from those of other hosts
   std::vector<std::pair<std::pair<int, int>, double>> pairs_;
   std::map<std::tuple<int, int, Step>, double> steps_;  // from, to, step: bytes per byte of L
   std::map<Edge, double> loads_;

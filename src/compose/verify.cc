@@ -210,40 +210,109 @@ void check_kinds(const Composite& composite) {
   }
 }
 
-void check_root_alone(const Composite& composite, const topology::Cluster& cluster) {
+void check_ways_back(const Composite& composite, const topology::Cluster& cluster) {
   if (composite.tiers.size() != 1 || composite.hosts.size() < 2)
-    refuse(composite, "a root alone needs one tier of several hosts and has {} of {}", composite.tiers.size(),
-           composite.hosts.size());
-  for (const Rank rank : composite.hosts[at(cluster.host_of[at(composite.root)])].ranks)
+    refuse(composite, "data returns to the root's host over one tier of several hosts, not over {} of {}",
+           composite.tiers.size(), composite.hosts.size());
+  for (const Rank rank : cluster.hosts[at(cluster.host_of[at(composite.root)])])
     if (!cluster.attachments[at(rank)].attached())
-      refuse(composite, "rank {} on the host of a root that is alone reaches no network", rank);
+      refuse(composite, "data returns to the root's host, whose rank {} reaches no network", rank);
+  for (const Host& host : composite.hosts)
+    for (const Rank rank : host.ranks)
+      if (!cluster.attachments[at(rank)].attached())
+        refuse(composite, "data returns from any rank of the last host, and rank {} reaches no network", rank);
+}
+
+// Whether the device has the chunk, or still has its own contribution, while other hosts pass the chunk.
+bool may_be_exit(const RootHost& at_root, ChunkId chunk, int device) {
+  if (device == at_root.schedule.root) return true;
+  const bool sums = at_root.schedule.collective == Collective::reduce;
+  return std::any_of(at_root.schedule.sends.begin(), at_root.schedule.sends.end(), [&](const schedule::Send& send) {
+    return send.chunk == chunk && (sums ? send.src : send.dst) == device && (send.step < at_root.split) != sums;
+  });
+}
+
+void check_exits_and_returns(const Composite& composite, const RootHost& at_root) {
+  const schedule::Schedule& schedule = at_root.schedule;
+  for (const auto* lists : {&at_root.exits, &at_root.returns})
+    if (!lists->empty() && lists->size() != at(schedule.chunks))
+      refuse(composite, "the root's host has {} chunks, and exits or returns of {}", schedule.chunks, lists->size());
+  std::vector<bool> whole(at(schedule.chunks), true);  // chunks of which nothing returns
+  for (std::size_t chunk = 0; chunk < at_root.returns.size(); ++chunk) {
+    whole[chunk] = at_root.returns[chunk].empty();
+    std::vector<bool> named(at(schedule.ranks), false);
+    for (const int device : at_root.returns[chunk]) {
+      if (device < 0 || device >= schedule.ranks || device == schedule.root || named[at(device)])
+        refuse(composite, "chunk {} of the root's host cannot return to device {}", chunk, device);
+      named[at(device)] = true;
+    }
+  }
+  for (std::size_t chunk = 0; chunk < at_root.exits.size(); ++chunk)
+    for (const int device : at_root.exits[chunk])
+      if (device < 0 || device >= schedule.ranks || !may_be_exit(at_root, static_cast<ChunkId>(chunk), device))
+        refuse(composite, "chunk {} cannot leave the root's host at device {}", chunk, device);
+  const bool sums = schedule.collective == Collective::reduce;
+  for (const schedule::Send& send : schedule.sends) {
+    const bool returned = (send.step < at_root.split) == sums;
+    if (returned && whole[at(send.chunk)])
+      refuse(composite, "chunk {} of the root's host, which does not return, passes as if it did", send.chunk);
+  }
+  for (std::size_t chunk = 0; chunk < whole.size(); ++chunk)
+    if (!whole[chunk] && (at_root.exits.empty() || at_root.exits[chunk].empty()))
+      refuse(composite, "chunk {} returns to the root's host, and no device is named where it leaves", chunk);
+}
+
+// The schedule with links from the root to the returns in the place of the other hosts.
+schedule::Schedule with_returns(const RootHost& at_root) {
+  const schedule::Schedule& schedule = at_root.schedule;
+  const bool sums = schedule.collective == Collective::reduce;
+  topology::Topology links = schedule.topology;
+  std::vector<schedule::Send> sends = schedule.sends;
+  for (schedule::Send& send : sends)
+    if (send.step >= at_root.split) ++send.step;
+  for (std::size_t chunk = 0; chunk < at_root.returns.size(); ++chunk)
+    for (const int device : at_root.returns[chunk]) {
+      const Rank src = sums ? device : schedule.root;
+      const Rank dst = sums ? schedule.root : device;
+      links.links.push_back({src, dst, 1, 1, 1, topology::LinkClass::shm});
+      sends.push_back({static_cast<ChunkId>(chunk), src, dst, at_root.split, sums ? SendKind::reduce : SendKind::copy});
+    }
+  return schedule::make_schedule(schedule.name, schedule.collective, schedule.root, links, schedule.chunks_per_rank,
+                                 std::move(sends));
 }
 
 void check_at_root(const Composite& composite, const topology::Cluster& cluster) {
-  if (composite.at_root == nullptr) return;
+  if (!composite.at_root) return;
   const bool rooted = composite.collective == Collective::broadcast || composite.collective == Collective::reduce;
-  const schedule::Schedule& at_root = *composite.at_root;
-  if (!rooted || at_root.collective != composite.collective)
-    refuse(composite, "{} on the root's host serves no {}", info(at_root.collective).name,
+  const schedule::Schedule& schedule = composite.at_root->schedule;
+  if (!rooted || schedule.collective != composite.collective)
+    refuse(composite, "{} on the root's host serves no {}", info(schedule.collective).name,
            info(composite.collective).name);
   const int host = cluster.host_of[at(composite.root)];
   const topology::Topology& links = cluster.kinds[at(cluster.kind_of[at(host)])];
-  if (at_root.root != cluster.local_of[at(composite.root)] || at_root.ranks != links.ranks)
-    refuse(composite, "the schedule on the root's host is for root {} of {} devices", at_root.root, at_root.ranks);
-  for (const topology::Link& link : at_root.topology.links)
-    if (links.lanes(link.src, link.dst) < at_root.topology.lanes(link.src, link.dst))
+  if (schedule.root != cluster.local_of[at(composite.root)] || schedule.ranks != links.ranks)
+    refuse(composite, "the schedule on the root's host is for root {} of {} devices", schedule.root, schedule.ranks);
+  for (const topology::Link& link : schedule.topology.links)
+    if (links.lanes(link.src, link.dst) < schedule.topology.lanes(link.src, link.dst))
       refuse(composite, "the root's host lacks link {}->{}", link.src, link.dst);
-  schedule::verify(at_root);
-  check_sends(composite, at_root, composite.collective == Collective::reduce ? SendKind::reduce : SendKind::copy);
-  for (const schedule::Send& send : at_root.sends)
-    if ((composite.collective == Collective::reduce ? send.src : send.dst) == at_root.root)
+  const auto within = [](int number, int count) { return number >= 0 && number < count; };
+  for (const schedule::Send& send : schedule.sends)
+    if (!within(send.chunk, schedule.chunks) || !within(send.src, schedule.ranks) ||
+        !within(send.dst, schedule.ranks) || !within(send.step, schedule.steps))
+      refuse(composite, "the root's host sends chunk {} from {} to {} in step {}", send.chunk, send.src, send.dst,
+             send.step);
+  if (composite.at_root->split < 0 || composite.at_root->split > schedule.steps)
+    refuse(composite, "the root's host divides {} steps at {}", schedule.steps, composite.at_root->split);
+  check_exits_and_returns(composite, *composite.at_root);
+  schedule::verify(with_returns(*composite.at_root));
+  check_sends(composite, schedule, composite.collective == Collective::reduce ? SendKind::reduce : SendKind::copy);
+  for (const schedule::Send& send : schedule.sends)
+    if ((composite.collective == Collective::reduce ? send.src : send.dst) == schedule.root)
       refuse(composite, "the root passes on its own chunk {}", send.chunk);
   if (composite.root_turns.empty()) refuse(composite, "the root's host has no chunk to take in turn");
-  const auto& turns = composite.root_turns;
-  if (std::find(turns.begin(), turns.end(), kRootAlone) != turns.end()) check_root_alone(composite, cluster);
-  for (const ChunkId chunk : turns)
-    if (chunk != kRootAlone && (chunk < 0 || chunk >= at_root.chunks))
-      refuse(composite, "the map gives the root's host chunk {}", chunk);
+  if (composite.at_root->has_returns()) check_ways_back(composite, cluster);
+  for (const ChunkId chunk : composite.root_turns)
+    if (chunk < 0 || chunk >= schedule.chunks) refuse(composite, "the map gives the root's host chunk {}", chunk);
 }
 
 void check_tree(const Composite& composite, std::size_t tier, const Tree& tree, int members) {

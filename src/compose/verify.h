@@ -36,9 +36,12 @@
 //      it before they send it. Of sums: every entry's sum goes to one entry of the parent, so all parts of a host
 //      arrive in the parent's parts, each once, before those are sent on. At the root host `home` is an ordinary level:
 //      it begins after all parts arrived, and its copies reach the entries before these send to other hosts.
-//   9. A root alone (kRootAlone) is a host of its own: it sends to the hosts that the tree hangs on its host. The other
-//      devices of its host get the chunk from the last host's entries, after these received it, or give their
-//      contributions to them before the first step.
+//   9. Exits and returns of the root's host (RootHost). With links of the flat verifier from the root to the returns in
+//      the place of all other hosts, every device of the root's host ends with the chunk, or every contribution ends at
+//      the root once. The steps before the split depend on no return. An exit has the chunk by them (Broadcast), or
+//      sends its own contribution only after them (Reduce), so it can pass on other hosts' sums with it. Data returns
+//      from the last host after every host has it; sums that return are added there before that host's own reduction
+//      begins, and are part of its contribution from then on.
 //  10. Frames do not interact: each is a chunk of its own, and all its steps are later by the same number.
 // Property tests expand composites of up to 64 ranks and compare with the flat verifier and the symbolic check of
 // programs; they find no difference. Others change composites anywhere: what is not refused is still right.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "compose/verify.h"
 #include "portfolio/entries.h"
+#include "portfolio/root_forest.h"
 #include "treegen/schedules/to_schedule.h"
 
 namespace sccl::portfolio {
@@ -51,8 +52,8 @@ struct CompositePlanner::Variant {
   bool leaders = false;  // all that a host exchanges with others goes through one of its ranks
   int frames = 1;
   std::shared_ptr<const schedule::Schedule> at_root = nullptr;
-  bool root_alone = false;  // for a part of the data
-  bool by_rails = false;    // unicast: a block changes hosts at the port with the index of the block's target
+  const std::vector<RootTree>* root_trees = nullptr;
+  bool by_rails = false;  // unicast: a block changes hosts at the port with the index of the block's target
 };
 
 CompositePlanner::CompositePlanner(const topology::Topology& topology)
@@ -116,37 +117,18 @@ void CompositePlanner::add_levels_with_entries() {
   level_choices_ = levels_.front().size();
 }
 
+// Whether data may come back to the root's host from other hosts: every device has the same NIC to do so.
+bool CompositePlanner::may_return(Rank root) const {
+  const compose::Host& host = hosts_[at(cluster_->host_of[at(root)])];
+  return levels_.size() == 1 && host.ranks.size() > 1 &&
+         std::all_of(hosts_.begin(), hosts_.end(), [](const compose::Host& one) { return one.own.front(); });
+}
+
 bool CompositePlanner::serves(std::size_t level, Collective collective) const {
   const bool rooted = info(collective).rooted;
   if (level == level_with_own_data_) return !rooted && collective != Collective::alltoall;
   if (level == level_without_) return collective == Collective::broadcast || collective == Collective::reduce;
   return true;
-}
-
-// The root's NIC gets its part of what the root's links and NIC together can carry.
-std::vector<schedule::ChunkId> CompositePlanner::turns_with_root_alone(const schedule::Schedule& at_root,
-                                                                       Rank root) const {
-  const auto host = at(cluster_->host_of[at(root)]);
-  double links = 0;
-  for (const topology::Link& link : cluster_->kinds[at(cluster_->kind_of[host])].links)
-    if (link.src == cluster_->local_of[at(root)]) links += link.gbytes_per_s;
-  const double nic = host_gbytes_per_s_[host] / static_cast<double>(hosts_[host].ranks.size());
-  const std::vector<schedule::ChunkId> turns = all_turns(at_root);
-  // Few turns, so that all chunks take them evenly.
-  constexpr int kMostRounds = 4;
-  constexpr double kNearEnough = 0.035;  // of the data
-  const double wanted = static_cast<double>(turns.size()) * nic / links;
-  int rounds = 1;
-  while (rounds < kMostRounds && std::abs(std::round(wanted * rounds) - wanted * rounds) >
-                                     kNearEnough * static_cast<double>(turns.size()) * rounds)
-    ++rounds;
-  const auto all = static_cast<treegen::Amount>(turns.size()) * rounds;
-  const auto alone = static_cast<treegen::Amount>(std::lround(static_cast<double>(all) * nic / links));
-  std::vector<schedule::ChunkId> result;
-  std::size_t next = 0;
-  for (const int kind : treegen::take_turns({all, alone}))
-    result.push_back(kind == 1 ? compose::kRootAlone : turns[next++ % turns.size()]);
-  return result;
 }
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
@@ -216,6 +198,11 @@ bool passes_whole(Collective collective) {
   return collective == Collective::broadcast || collective == Collective::reduce;
 }
 
+// Nothing returns to the root's host.
+compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
+  return {schedule, {}, {}, schedule.collective == Collective::reduce ? 0 : schedule.steps};
+}
+
 int most_turns(const compose::Composite& composite) {
   std::size_t turns = 1;
   for (const auto& kind : composite.kinds)
@@ -281,6 +268,30 @@ int chunks_of_buffer(const compose::Composite& composite) {
 
 }  // namespace
 
+// A chunk for each of the many ways over the root's host, whose shares differ.
+void CompositePlanner::add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees) const {
+  constexpr int kLeastChunks = 128;
+  const int chunks = composite.chunks_per_rank;
+  composite.chunks_per_rank = chunks * std::max(1, std::min(kLeastChunks / chunks, kMostStrands));
+  const auto root_host = at(cluster_->host_of[at(composite.root)]);
+  const compose::Host& next = composite.hosts[root_host == 0 ? 1 : 0];
+  const compose::HostKind& kind = *composite.kinds[at(next.kind)];
+  const bool sums = composite.collective == Collective::reduce;
+  const int ports = most_ports(composite);
+  std::vector<int> entries;
+  for (int chunk = 0; chunk < composite.chunks_per_rank; ++chunk) {
+    const int port = next.ports[at(chunk) % next.ports.size()];
+    const auto& turns = (sums ? kind.in_turns : kind.out_turns)[at(port)];
+    const auto& more = sums ? kind.in_entries : kind.out_entries;
+    entries.push_back(more.empty() ? 1
+                                   : 1 + static_cast<int>(more[at(turns[at(chunk / ports) % turns.size()])].size()));
+  }
+  const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[root_host])];
+  composite.at_root = root_forest(links, trees, composite.collective, cluster_->local_of[at(composite.root)], entries);
+  composite.root_turns.resize(entries.size());
+  std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);
+}
+
 void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Variant& variant) const {
   compose::Composite composite = base(variant.collective, variant.root, variant.level);
   composite.meeting = variant.meeting;
@@ -289,13 +300,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   if (variant.leaders)
     for (compose::Host& host : composite.hosts) host.ports = {host.ports.front()};
   if (variant.at_root != nullptr) {
-    composite.at_root = variant.at_root;
-    composite.root_turns =
-        variant.root_alone ? turns_with_root_alone(*variant.at_root, variant.root) : all_turns(*variant.at_root);
-  }
-  if (variant.root_alone) {
-    const auto host = at(cluster_->host_of[at(variant.root)]);
-    std::erase(composite.hosts[host].ports, cluster_->local_of[at(variant.root)]);
+    composite.at_root = whole_at_root(*variant.at_root);
+    composite.root_turns = all_turns(*variant.at_root);
   }
   const int ranks = topology_->ranks;
   std::string shape(name(variant.shape));
@@ -323,6 +329,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     default:
       composite.root_hosts = root_hosts(variant.shape);
       composite.chunks_per_rank = chunks_of_buffer(composite);
+      if (variant.root_trees != nullptr) add_root_forest(composite, *variant.root_trees);
       break;
   }
   if (variant.collective == Collective::gather || variant.collective == Collective::scatter) {
@@ -344,12 +351,12 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   const HostLevel* level = nullptr;
   for (const auto& choices : levels_)
     if (level == nullptr || choices.size() > 1) level = &choices[std::min(variant.level, choices.size() - 1)];
-  const bool by_ports = passes_whole(variant.collective) && variant.at_root == nullptr && level->steps > 0;
+  const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
   const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
-  const std::string way = fmt::format("{}{}", variant.root_alone ? "alone-" : "",
-                                      by_devices ? "scattered-"
-                                      : by_ports ? "ports-"
-                                                 : "");
+  const std::string_view way = variant.root_trees != nullptr ? "forest-"
+                               : by_devices                  ? "scattered-"
+                               : by_ports                    ? "ports-"
+                                                             : "";
   composite.name = fmt::format("levels/{}{}{}", variant.racks ? "racks-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
   if (variant.frames > 1) composite.name += fmt::format("/{}", variant.frames);
@@ -379,14 +386,12 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     if (links.ranks > 1) at_root = root_levels(links, collective, cluster_->local_of[at(root)]);
     if (links.ranks > 1) scattered_at_root = scattered(links, collective, cluster_->local_of[at(root)]);
   }
-  const bool root_may_be_alone =
-      hosts_[at(cluster_->host_of[at(root)])].own.front() && hosts_[at(cluster_->host_of[at(root)])].ranks.size() > 1;
-  const auto add_at_root = [&](Variant variant) {
-    add(result, variant);
-    variant.root_alone = true;
-    if (root_may_be_alone && !variant.racks && (variant.level == 0 || variant.level == level_without_))
-      add(result, variant);
-  };
+  std::vector<RootTree> trees;
+  if (one_root && may_return(root)) {
+    const auto host = at(cluster_->host_of[at(root)]);
+    const double nic = host_gbytes_per_s_[host] / static_cast<double>(hosts_[host].ranks.size());
+    trees = root_trees(cluster_->kinds[at(cluster_->kind_of[host])], nic, collective, cluster_->local_of[at(root)]);
+  }
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (!serves(level, collective)) continue;
     if (unicast) {
@@ -403,16 +408,19 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if ((shape == Shape::four_trees && hosts < 4) || (shape == Shape::eight_trees && hosts < 6)) continue;
         if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
         for (const int frames : kFrames) {
-          if (frames > 1 && one_root) continue;  // a chunk does not delay others: see compose/cost.h
           Variant variant{
               .collective = collective, .root = root, .level = level, .shape = shape, .racks = racks, .frames = frames};
-          add(result, variant);
+          // Of one root only what returns late delays other chunks: see compose/cost.h.
+          if (frames == 1 || !one_root) add(result, variant);
           if (at_root.empty()) continue;
           const bool with_entries = level == level_without_;
           variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];
-          add_at_root(variant);
+          if (frames == 1) add(result, variant);
           variant.at_root = scattered_at_root;
-          if (scattered_at_root != nullptr) add_at_root(variant);
+          if (frames == 1 && scattered_at_root != nullptr) add(result, variant);
+          variant.at_root = nullptr;
+          variant.root_trees = &trees;
+          if (!trees.empty() && !racks && (level == 0 || with_entries)) add(result, variant);
         }
       }
     }

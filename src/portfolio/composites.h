@@ -8,6 +8,7 @@
 #include "compose/composite.h"
 #include "compose/cost.h"
 #include "portfolio/host_level.h"
+#include "portfolio/root_forest.h"
 
 namespace sccl::portfolio {
 
@@ -37,7 +38,8 @@ class CompositePlanner {
   void plan_hosts();
   void add_levels_with_entries();
   bool serves(std::size_t level, Collective collective) const;
-  std::vector<schedule::ChunkId> turns_with_root_alone(const schedule::Schedule& at_root, Rank root) const;
+  bool may_return(Rank root) const;
+  void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;

@@ -146,6 +146,7 @@ using Loads = std::vector<double>;
 
 struct BothLoads {
   Loads in, out;
+  double entries = 1;  // of a chunk, on average
 };
 
 class Model {
@@ -163,10 +164,11 @@ class Model {
   std::size_t first_nic() const { return first_nic_; }
 
   BothLoads of(const Column& column) {
-    BothLoads loads{Loads(us_per_byte_.size(), 0), Loads(us_per_byte_.size(), 0)};
+    BothLoads loads{Loads(us_per_byte_.size(), 0), Loads(us_per_byte_.size(), 0), 1};
     const double part = 1.0 / (ranks_ * kUnits);
     for (std::size_t owner = 0; owner < column.size(); ++owner)
       for (const Piece& piece : column[owner]) {
+        loads.entries += part * static_cast<double>(piece.entries.size());
         add(piece.in, part, loads.in);
         add(piece.out, part, loads.out);
         for (Loads* one : {&loads.in, &loads.out}) {
@@ -198,6 +200,29 @@ class Model {
   std::size_t first_nic_ = 0;
 };
 
+// What the root of a Broadcast sends: its links to other devices carry `links_us_per_byte`, its NIC the rest. With
+// infinite times nothing is known of roots.
+struct RootRates {
+  double links_us_per_byte = 0;
+  double nic_us_per_byte = 0;
+
+  // The root's time for a byte if the rest that its NIC sends is of the chunks that enter the next host at the fewest
+  // devices: `shares` of chunks by their number of entries, ascending.
+  double busy(const std::map<double, double>& shares) const {
+    // At time T the links have carried T / links; the NIC needs entries x rest. Solved for each number of entries that
+    // the last of these chunks may have.
+    double before = 0;  // share of chunks of fewer entries
+    double sent = 0;    // by the NIC for them
+    for (const auto& [entries, share] : shares) {
+      const double rest_us = (sent + entries * (1 - before)) / (1 / nic_us_per_byte + entries / links_us_per_byte);
+      if (1 - rest_us / links_us_per_byte <= before + share + 1e-12) return std::max(rest_us, 0.0);
+      before += share;
+      sent += entries * share;
+    }
+    return 0;
+  }
+};
+
 struct Mix {
   std::array<std::size_t, 3> columns{};
   std::array<int, 3> units{};
@@ -207,8 +232,9 @@ struct Mix {
 
 class Mixer {
  public:
-  Mixer(std::vector<BothLoads> columns, std::size_t plain, std::size_t first_nic, double home)
-      : columns_(std::move(columns)), plain_(plain), first_nic_(first_nic), home_(home) {}
+  Mixer(std::vector<BothLoads> columns, std::size_t plain, std::size_t first_nic, double home,
+        std::optional<RootRates> root)
+      : columns_(std::move(columns)), plain_(plain), first_nic_(first_nic), home_(home), root_(root) {}
 
   // How busy the busiest link is with a mix, for AllGather, ReduceScatter, or both at once.
   double busy(const Mix& mix) const {
@@ -225,7 +251,17 @@ class Mixer {
       const double at_home = resource < first_nic_ ? home_ : 0;
       most = std::max({most, away * in + at_home * home.in[resource], away * out + at_home * home.out[resource]});
     }
-    return most;
+    return root_ ? std::max(most, root_->busy(entries(mix))) : most;
+  }
+
+  // Shares of the data by the number of devices at which they enter a host.
+  std::map<double, double> entries(const Mix& mix) const {
+    std::map<double, double> shares;
+    for (std::size_t i = 0; i < mix.columns.size(); ++i) {
+      if (mix.units[i] == 0) continue;
+      shares[columns_[mix.columns[i]].entries] += static_cast<double>(mix.units[i]) / kUnits;
+    }
+    return shares;
   }
 
   Mix best_plain() const {
@@ -262,6 +298,7 @@ class Mixer {
   std::size_t plain_;
   std::size_t first_nic_;
   double home_;
+  std::optional<RootRates> root_;
 };
 
 HostLevel assemble(const topology::Topology& links, const std::vector<Column>& columns, const Mix& mix,
@@ -300,6 +337,16 @@ HostLevel assemble(const topology::Topology& links, const std::vector<Column>& c
   return {name, std::move(kind), steps};
 }
 
+// Of all devices that may be the root, the one whose links carry the least.
+RootRates slowest_root(const topology::Topology& links, std::span<const double> nic_gbytes_per_s) {
+  std::vector<double> of_device(at(links.ranks), 0);
+  for (const topology::Link& link : links.links)
+    if (link.src < links.ranks) of_device[at(link.src)] += link.gbytes_per_s;
+  const auto slowest = std::min_element(of_device.begin(), of_device.end());
+  const auto device = static_cast<std::size_t>(slowest - of_device.begin());
+  return {1e-3 / *slowest, 1e-3 / nic_gbytes_per_s[device]};
+}
+
 }  // namespace
 
 std::optional<HostLevel> level_with_entries(const topology::Topology& links, const std::vector<HostLevel>& plain,
@@ -315,15 +362,17 @@ std::optional<HostLevel> level_with_entries(const topology::Topology& links, con
   constexpr std::size_t kMostPlain = 3;
   const std::size_t known = std::min(plain.size(), kMostPlain);
   for (std::size_t level = 0; level < known; ++level) add(whole(*plain[level].kind));
-  const Mix before = Mixer(loads, known, model.first_nic(), home).best_plain();
-  if (Mixer(loads, known, model.first_nic(), home).nics_limit(before)) return std::nullopt;
+  const std::optional<RootRates> root = home > 0 ? std::nullopt : std::optional(slowest_root(links, nic_gbytes_per_s));
+  const auto mixer = [&] { return Mixer(loads, known, model.first_nic(), home, root); };
+  const Mix before = mixer().best_plain();
+  if (mixer().nics_limit(before)) return std::nullopt;
   if (const std::vector<Part> parts = parts_by_fast_links(links);
       parts.size() > 1 && static_cast<int>(parts.size()) < links.ranks)
     add(in_parts(parts, links.ranks));
   std::vector<Part> alone;
   for (int device = 0; device < links.ranks; ++device) alone.push_back({{device}, std::nullopt});
   add(in_parts(alone, links.ranks));
-  const Mix mix = Mixer(loads, known, model.first_nic(), home).best(before.home);
+  const Mix mix = mixer().best(before.home);
   if (mix.busy > kBetter * before.busy) return std::nullopt;
   return assemble(links, columns, mix, plain[mix.home]);
 }

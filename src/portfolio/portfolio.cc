@@ -27,9 +27,12 @@ constexpr std::int64_t kAllConflicts = 50000;  // of all queries together, at 20
 constexpr double kSame = 1e-9;                 // tolerance for rounds per chunk
 constexpr double kLeastFrameBytes = 2048;      // a smaller chunk of a frame is dominated by latency
 
-constexpr int kMostPackedClusterRanks = 16;      // above this, composites are as good and are available at once
-constexpr std::size_t kMostFramedSends = 40000;  // of one schedule: half a second to lower and check
-constexpr double kMostSimulatedSlices = 200000;  // of composites, whose closed form is a good estimate
+constexpr int kMostPackedClusterRanks = 16;       // above this, composites are as good and are available at once
+constexpr std::size_t kMostFramedSends = 120000;  // of one schedule: a second to lower
+constexpr double kMostSimulatedSlices = 200000;   // of composites, whose closed form is a good estimate
+// A composite whose closed form is this many times the fastest is not simulated: the closed form mostly leaves out
+// that chunks queue.
+constexpr double kHopeless = 2;
 
 void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
                   Rank root) {
@@ -109,12 +112,48 @@ double slices_in_all(const schedule::Schedule& schedule, const schedule::Simulat
   return static_cast<double>(schedule.sends.size()) * std::max(1.0, slices);
 }
 
-double foreseen_us(const Candidate& candidate, schedule::SimulationOptions options, double slice_bytes) {
-  options.slice_bytes = slice_bytes;
-  if (candidate.cost != nullptr && slices_in_all(candidate.schedule, options) > kMostSimulatedSlices)
-    return candidate.cost->time_us(options.bytes, slice_bytes);
-  return schedule::simulate(candidate.schedule, options).time_us;
+bool is_simulated(const Candidate& candidate, const schedule::SimulationOptions& options) {
+  return candidate.cost == nullptr || slices_in_all(candidate.schedule, options) <= kMostSimulatedSlices;
 }
+
+// One candidate, in slices of the wanted size and in those that its closed form prefers.
+class Foreseen {
+ public:
+  Foreseen(const Candidate& candidate, const schedule::SimulationOptions& options)
+      : candidate_(&candidate), options_(options), slices_{options.slice_bytes} {
+    const compose::Cost* cost = candidate.cost.get();
+    if (cost == nullptr) return;
+    if (options.slice_bytes > 0)
+      if (const double good = cost->good_slice(options.bytes, options.slice_bytes); good < options.slice_bytes)
+        slices_.push_back(good);
+    closed_.time_us = std::numeric_limits<double>::infinity();
+    for (const double slice : slices_)
+      if (const double us = cost->time_us(options.bytes, slice); us < closed_.time_us) closed_ = {0, us, slice};
+  }
+
+  // By the closed form; a flat schedule has none, and then nothing is known: 0.
+  const Prediction& closed() const { return closed_; }
+
+  Prediction simulated() const {
+    Prediction best{0, std::numeric_limits<double>::infinity(), 0};
+    for (const double slice : slices_)
+      if (const double us = time_us(slice); us < best.time_us) best = {0, us, slice};
+    return best;
+  }
+
+ private:
+  double time_us(double slice_bytes) const {
+    schedule::SimulationOptions options = options_;
+    options.slice_bytes = slice_bytes;
+    return is_simulated(*candidate_, options) ? schedule::simulate(candidate_->schedule, options).time_us
+                                              : candidate_->cost->time_us(options.bytes, slice_bytes);
+  }
+
+  const Candidate* candidate_;
+  schedule::SimulationOptions options_;
+  std::vector<double> slices_;
+  Prediction closed_;
+};
 
 }  // namespace
 
@@ -143,7 +182,6 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
   const bool network = on_a_network(topology);
   if (network && (by_levels_alone(topology) || !topology::joined(topology))) {
     add_levels(result, topology, collective, root);
-    for (const Candidate& candidate : result) schedule::verify(candidate.schedule);
     return result;
   }
   add_planners(result, topology, collective, root);
@@ -155,7 +193,8 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
   const bool levels = !result.empty() && result.back().origin == Origin::levels;
   if (!levels || topology.ranks <= kMostPackedClusterRanks) add_trees(result, topology, collective, root);
   add_synthesized(result, topology, collective, root);
-  for (const Candidate& candidate : result) schedule::verify(candidate.schedule);
+  for (const Candidate& candidate : result)
+    if (candidate.origin != Origin::levels) schedule::verify(candidate.schedule);  // those are proved by composition
   return result;
 }
 
@@ -172,27 +211,31 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::s
 }
 
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options) {
-  std::vector<Prediction> predictions;
+  std::vector<std::pair<std::size_t, Foreseen>> foreseen;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
-    const schedule::Schedule& schedule = candidates[index].schedule;
-    const bool crumbs = candidates[index].frames > 1 && options.bytes / schedule.chunks < kLeastFrameBytes;
-    if (crumbs) continue;
-    const compose::Cost* cost = candidates[index].cost.get();
-    std::vector<double> slices{options.slice_bytes};
-    if (cost != nullptr && options.slice_bytes > 0)
-      if (const double good = cost->good_slice(options.bytes, options.slice_bytes); good < options.slice_bytes)
-        slices.push_back(good);
+    const bool crumbs =
+        candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks < kLeastFrameBytes;
+    if (!crumbs) foreseen.emplace_back(index, Foreseen(candidates[index], options));
+  }
+  // The most promising first, so that few are simulated.
+  std::stable_sort(foreseen.begin(), foreseen.end(),
+                   [](const auto& a, const auto& b) { return a.second.closed().time_us < b.second.closed().time_us; });
+  std::vector<Prediction> predictions;
+  double least_us = std::numeric_limits<double>::infinity();
+  for (const auto& [index, one] : foreseen) {
     try {
-      Prediction best{index, std::numeric_limits<double>::infinity(), 0};
-      for (const double slice : slices) {
-        const double time_us = foreseen_us(candidates[index], options, slice);
-        if (time_us < best.time_us) best = {index, time_us, slice};
-      }
-      predictions.push_back(best);
+      Prediction prediction = one.closed();
+      if (prediction.time_us < kHopeless * least_us) prediction = one.simulated();
+      prediction.candidate = index;
+      least_us = std::min(least_us, prediction.time_us);
+      predictions.push_back(prediction);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_argument) throw;
     }
   }
+  // Equal times in the order of the candidates.
+  std::sort(predictions.begin(), predictions.end(),
+            [](const Prediction& a, const Prediction& b) { return a.candidate < b.candidate; });
   std::stable_sort(predictions.begin(), predictions.end(),
                    [](const Prediction& a, const Prediction& b) { return a.time_us < b.time_us; });
   return predictions;

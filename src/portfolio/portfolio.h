@@ -22,7 +22,7 @@ enum class Origin : std::uint8_t { planner, trees, synthesis, levels };
 struct Candidate {
   std::string name;  // "ring", "trees", "trees/32" (frames), "synth 6/3/7" (chunks per rank, steps, rounds)
   Origin origin = Origin::planner;
-  schedule::Schedule schedule;  // verified
+  schedule::Schedule schedule;  // verified, or the flat form of a verified composite
   int frames = 1;               // the number of frames into which the schedule cuts a transfer
 
   // Only for flat forms of composites: programs are made of the composite, the flat form is for predictions.
@@ -60,9 +60,10 @@ struct Pipeline {
   int slots = 4;
 };
 
-// Simulated times, fastest first; composites whose simulation would take too long use their closed form. Composites may
-// be cut into the shorter slices that their closed form prefers. Candidates on links without
-// figures, and frames of a few bytes, are left out. `count` counts elements as the C call does.
+// Simulated times, fastest first. Composites use their closed form where a simulation would take too long, and where it
+// is so far above the fastest that a simulation would not change the choice. They may be cut into the shorter slices
+// that their closed form prefers. Candidates on links without figures, and frames of a few bytes, are left out. `count`
+// counts elements as the C call does.
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
                                 const Pipeline& pipeline);
 

@@ -55,8 +55,7 @@ TEST_CASE("messages between hosts are counted as ranks send them") {
       for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0)) {
         if (one.composite.frames > 1) continue;                    // steps of different frames coincide
         if (one.composite.kinds.front()->has_entries()) continue;  // counted for the most entries
-        const auto& turns = one.composite.root_turns;
-        if (std::find(turns.begin(), turns.end(), compose::kRootAlone) != turns.end()) continue;
+        if (one.composite.at_root && !one.composite.at_root->exits.empty()) continue;  // counted from averages
         std::set<std::tuple<Rank, Rank, int>> messages;
         for (const schedule::Send& send : compose::expand(one.composite).sends)
           if (cluster.host_of[static_cast<std::size_t>(send.src)] !=
@@ -200,35 +199,56 @@ TEST_CASE("entries that a mutation moved, doubled or left without data are refus
   refused(composite, "which a butterfly does not know");
 }
 
-TEST_CASE("a root that is alone needs hosts of one tier, all of whose devices have NICs") {
+namespace {
+
+// With data that comes back to the root's host.
+compose::Composite with_returns(Collective collective) {
   portfolio::CompositePlanner planner(topology::preset("3*pcie4"));
-  bool any = false;
-  for (const Collective collective : {Collective::broadcast, Collective::reduce})
-    for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 1)) {
-      const auto& turns = one.composite.root_turns;
-      if (std::find(turns.begin(), turns.end(), compose::kRootAlone) == turns.end()) continue;
-      any = true;
-      auto composite = one.composite;
-      composite.tiers.push_back({{{0}}, compose::Shape::ring, {{1, compose::trees(compose::Shape::ring, 1)}}});
-      refused(composite, "one tier of several hosts");
-    }
-  CHECK(any);
+  for (portfolio::CompositeCandidate& one : planner.candidates(collective, 1))
+    if (one.composite.at_root && one.composite.at_root->has_returns()) return std::move(one.composite);
+  FAIL("nothing returns to the root's host");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("data returns to the root's host over one tier, to each device once, and leaves at devices that have it") {
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto good = with_returns(collective);
+    REQUIRE_NOTHROW(compose::verify(good));
+    const auto some = std::find_if(good.at_root->returns.begin(), good.at_root->returns.end(),
+                                   [](const std::vector<int>& devices) { return !devices.empty(); });
+    const auto chunk = static_cast<std::size_t>(some - good.at_root->returns.begin());
+    const auto changed = [&](const auto& change) {
+      auto composite = good;
+      change(*composite.at_root);
+      return composite;
+    };
+    auto composite = good;
+    composite.tiers.push_back({{{0}}, compose::Shape::ring, {{1, compose::trees(compose::Shape::ring, 1)}}});
+    refused(composite, "over one tier of several hosts");
+    refused(changed([&](auto& root) { root.returns[chunk].pop_back(); }), "");
+    refused(changed([&](auto& root) { root.returns[chunk].push_back(1); }), "cannot return to device 1");
+    refused(changed([&](auto& root) { root.returns[chunk].push_back(some->front()); }), "cannot return to device");
+    refused(changed([&](auto& root) { root.exits[chunk].front() = some->front(); }), "cannot leave");
+    refused(changed([&](auto& root) { root.exits[chunk].clear(); }), "where it leaves");
+    refused(changed([&](auto& root) { root.exits.pop_back(); }), "exits or returns of");
+    refused(changed([&](auto& root) { root.split = root.schedule.steps + 1; }), "divides");
+  }
 }
 
 TEST_CASE("a schedule on the root's host that is for another root, or wrong, is refused") {
   for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
     const auto good = one_of(topology::preset("2*dgx1v"), collective, "levels/two-trees");
-    REQUIRE(good.at_root != nullptr);
+    REQUIRE(good.at_root.has_value());
     auto composite = good;
     composite.root = 1;
     refused(composite, "is for root 0");
     composite = good;
-    composite.root_turns.front() = good.at_root->chunks;
+    composite.root_turns.front() = good.at_root->schedule.chunks;
     refused(composite, "the map gives the root's host chunk");
     composite = good;
-    auto changed = std::make_shared<schedule::Schedule>(*good.at_root);
-    changed->sends.pop_back();
-    composite.at_root = changed;
+    composite.at_root->schedule.sends.pop_back();
     refused(composite, "ends with contributions");
   }
 }
@@ -289,7 +309,7 @@ TEST_CASE("the chunks of a Broadcast use the chunks of the root's host equally o
   portfolio::CompositePlanner planner(topology::preset("4*dgx2"));
   bool any = false;
   for (const auto& one : planner.candidates(Collective::broadcast, 0)) {
-    if (one.composite.at_root == nullptr || one.composite.at_root->name != "scattered") continue;
+    if (!one.composite.at_root || one.composite.at_root->schedule.name != "scattered") continue;
     any = true;
     CHECK(one.composite.chunks_per_rank % static_cast<int>(one.composite.root_turns.size()) == 0);
   }

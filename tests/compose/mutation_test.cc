@@ -96,6 +96,34 @@ void change(compose::HostKind& kind, Random& random) {
   }
 }
 
+void change(compose::RootHost& root, Random& random) {
+  const auto change_list = [&](std::vector<std::vector<int>>& lists) {
+    if (lists.empty()) return change(root.schedule, random);
+    std::vector<int>& devices = lists[one_of(random, lists.size())];
+    const int device = any(random, static_cast<std::size_t>(root.schedule.ranks));
+    if (devices.empty() || one_of(random, 3) == 0)
+      devices.push_back(device);
+    else if (one_of(random, 3) == 0)
+      devices.pop_back();
+    else
+      devices[one_of(random, devices.size())] = device;
+  };
+  switch (one_of(random, 4)) {
+    case 0:
+      root.split = any(random, static_cast<std::size_t>(root.schedule.steps) + 1);
+      break;
+    case 1:
+      change_list(root.exits);
+      break;
+    case 2:
+      change_list(root.returns);
+      break;
+    default:
+      change(root.schedule, random);
+      break;
+  }
+}
+
 void change(compose::Tier& tier, Random& random) {
   auto& group = tier.groups[one_of(random, tier.groups.size())];
   compose::Tree& tree = tier.shapes.begin()->second.front();
@@ -170,13 +198,11 @@ Composite mutant(const Composite& good, Random& random) {
       composite.root = any(random, ranks);
       break;
     default:
-      if (composite.at_root != nullptr && one_of(random, 2) == 0) {
+      if (composite.at_root && one_of(random, 2) == 0) {
         composite.root_turns[one_of(random, composite.root_turns.size())] =
-            any(random, static_cast<std::size_t>(composite.at_root->chunks));
-      } else if (composite.at_root != nullptr) {
-        auto changed = std::make_shared<schedule::Schedule>(*composite.at_root);
-        change(*changed, random);
-        composite.at_root = std::move(changed);
+            any(random, static_cast<std::size_t>(composite.at_root->schedule.chunks));
+      } else if (composite.at_root) {
+        change(*composite.at_root, random);
       } else {
         composite.source_is_port = !composite.source_is_port;
       }

@@ -27,7 +27,7 @@ double bound_us(const topology::Topology& machine, Collective collective, double
 }  // namespace
 
 TEST_CASE("no candidate is foreseen to beat the bounds, flat or by levels") {
-  for (const char* name : {"pcie8", "2*nvpairs4"}) {
+  for (const char* name : {"pcie8", "2*nvpairs4", "z52-full"}) {
     const topology::Topology machine = topology::preset(name);
     for (const Collective collective : kCollectives)
       for (const double bytes : {1e3, 1e7}) {
@@ -102,7 +102,6 @@ TEST_CASE("large buffers take the time of the busiest level, in closed form and 
   CHECK(nearly_equal >= 4);
 }
 
-// Left out: Broadcast and Reduce of z52 and pcie8, whose root's links are far slower than what enters the other hosts.
 TEST_CASE("large buffers are planned near the bound on clusters of every box") {
   for (const char* name : {"2*dgx2", "64*dgx2", "256*dgx-a100", "64*dgx1v", "64*mi250x", "256*mi250x", "64*nvpairs4",
                            "64*dgx1p", "64*pcie4", "5*pcie8", "64*pcie8", "64*z52"}) {
@@ -110,14 +109,12 @@ TEST_CASE("large buffers are planned near the bound on clusters of every box") {
     portfolio::CompositePlanner planner(machine);
     for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::allreduce,
                                         Collective::broadcast, Collective::reduce}) {
-      const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
-      if (one_root && (machine.name.ends_with("z52") || machine.name.ends_with("pcie8"))) continue;
       const double bytes = (1 << 30) / (collective == Collective::allgather ? machine.ranks : 1.0);
       const auto all = planner.candidates(collective, 0);
       const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
       INFO(best.composite.name << " for " << info(collective).name << " on " << name);
       CHECK(best.cost.time_us(bytes, best.cost.good_slice(bytes, 128 * 1024)) <
-            (one_root && machine.name.ends_with("pcie4") ? 1.12 : 1.10) * bound_us(machine, collective, bytes));
+            1.10 * bound_us(machine, collective, bytes));
     }
   }
 }

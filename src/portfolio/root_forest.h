@@ -1,0 +1,32 @@
+// What the root's host does in a Broadcast or Reduce, made of packed trees over the host's links and NICs. Data that
+// the links cannot bring from the root to a device in time comes back to the device over the network
+// (compose::RootHost).
+//
+// The packing sees one host and a rank `outside` that stands for all others (treegen/clusters/cluster_packing.h): a
+// tree that passes through `outside` leaves the root's host and returns at the children of `outside`. By Edmonds'
+// theorem such trees reach the least cut around any device, where no links share their bandwidth.
+#pragma once
+
+#include <vector>
+
+#include "compose/composite.h"
+#include "treegen/graph/links.h"
+
+namespace sccl::portfolio {
+
+// Over a host's devices and `outside`, which has the next number. For Reduce read backwards.
+struct RootTree {
+  treegen::Tree tree;
+  double weight = 0;
+};
+
+// Every device has one NIC of `nic_gbytes_per_s`. Empty if links are too unequal for whole numbers.
+std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gbytes_per_s, Collective collective,
+                                 Rank root);
+
+// One chunk for each of the Broadcast's or Reduce's: `entries` says at how many devices the chunk enters the next host,
+// each of which gets it from an exit of its own. Chunks of many entries take trees that have many exits.
+compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
+                              Collective collective, Rank root, const std::vector<int>& entries);
+
+}  // namespace sccl::portfolio
