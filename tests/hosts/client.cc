@@ -1,16 +1,20 @@
 // A rank that does what it is told: commands come as lines on standard input, answers leave as lines on descriptor 3.
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <optional>
+#include <random>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "collective_case.h"
 #include "data.h"
 #include "nccl_shim/nccl.h"
 #include "one_sided.h"
@@ -51,6 +55,8 @@ class Rank {
     if (verb == "init") return init(words);
     if (verb == "allreduce") return all_reduce(words);
     if (verb == "data") return data(words);
+    if (verb == "reductions") return reductions(words);
+    if (verb == "bits") return bits(words);
     if (verb == "broadcast") return broadcast(words);
     if (verb == "split") return split(words);
     if (verb == "shrink") return shrink(words);
@@ -99,6 +105,51 @@ class Rank {
     std::size_t count = 0;
     words >> count;
     return hosts_test::DataCheck(comm_, rank_, ranks_).run(count);
+  }
+
+  // Every type in every reduction, each operation in turn.
+  std::string reductions(std::istringstream& words) {
+    std::size_t count = 0;
+    words >> count;
+    std::size_t turn = 0;
+    for (const api_test::KindInfo& kind : api_test::kinds()) {
+      if (!kind.reduces) continue;
+      for (const api_test::TypeInfo& type : api_test::types())
+        for (const api_test::Op op : api_test::kOps) {
+          ++turn;
+          const api_test::Case test{&kind, &type, op, count, turn % 2 == 0, turn % 3, static_cast<int>(turn) % ranks_};
+          if (const std::string wrong = api_test::run_case(test, rank_, ranks_, comm_); !wrong.empty()) return wrong;
+        }
+    }
+    return "ok";
+  }
+
+  // Sums of random numbers, which rounding makes depend on the order of additions, by ranks that come at any time: a
+  // hash of the bits of each of so many calls.
+  std::string bits(std::istringstream& words) {
+    std::size_t count = 0;
+    int calls = 0;
+    unsigned seed = 0;
+    words >> count >> calls >> seed;
+    std::mt19937 late(seed * 31 + static_cast<unsigned>(rank_));
+    std::string all = "ok";
+    for (int call = 0; call < calls; ++call) {
+      std::mt19937 random(static_cast<unsigned>(rank_));
+      std::uniform_real_distribution<float> any(-1, 1);
+      std::vector<float> data(count);
+      for (float& element : data) element = any(random);
+      std::this_thread::sleep_for(std::chrono::microseconds(late() % 3 * (late() % 2000)));
+      const ncclResult_t result = ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm_, nullptr);
+      if (result != ncclSuccess) return outcome(result);
+      std::uint64_t hash = 1469598103934665603u;
+      for (const float element : data) {
+        std::uint32_t word = 0;
+        std::memcpy(&word, &element, sizeof word);
+        hash = (hash ^ word) * 1099511628211u;
+      }
+      all += " " + std::to_string(hash);
+    }
+    return all;
   }
 
   std::string broadcast(std::istringstream& words) {

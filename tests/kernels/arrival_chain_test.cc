@@ -1,7 +1,6 @@
 // A reduction along a chain in the order of arrival: right in every order, how much is left to do after the last
 // arrival, who led, and what happens when a rank meets another one at work.
-#include "kernels/host/arrival_chain.h"
-
+#include "arrival_forms.h"
 #include "arrival_world.h"
 
 using namespace arrival_test;
@@ -9,32 +8,6 @@ using namespace arrival_test;
 namespace {
 
 using Step = ArrivalReduction::Step;
-
-// `Slots`: in each area of each rank. With few of them one call goes several rounds.
-template <std::size_t Slots>
-class Chain {
- public:
-  explicit Chain(int ranks)
-      : words_(std::make_unique<std::atomic<std::uint64_t>[]>(Slots * static_cast<std::size_t>(ranks))) {
-    ArrivalChainMemory memory;
-    memory.slots_of_area = Slots;
-    memory.slot_bytes = kSlice * sizeof(std::int32_t);
-    memory.words = words_.get();
-    for (auto& areas : memory.areas)
-      for (int rank = 0; rank < ranks; ++rank) areas.push_back(areas_.emplace_back(Slots * memory.slot_bytes).data());
-    for (int rank = 0; rank < ranks; ++rank) chains_.emplace_back(memory, ranks);
-  }
-  ArrivalChain& of(int rank) { return chains_[static_cast<std::size_t>(rank)]; }
-  std::atomic<std::uint64_t>& word(std::size_t slot) { return words_[slot]; }
-
- private:
-  std::unique_ptr<std::atomic<std::uint64_t>[]> words_;
-  std::deque<std::vector<std::byte>> areas_;
-  std::deque<ArrivalChain> chains_;
-};
-
-using LongChain = Chain<kSlices>;
-using ShortChain = Chain<1>;
 
 }  // namespace
 

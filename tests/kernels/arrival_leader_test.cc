@@ -1,6 +1,5 @@
 // A reduction by the rank that comes first: who leads, and how much is left to do after the last arrival.
-#include "kernels/host/arrival_leader.h"
-
+#include "arrival_forms.h"
 #include "arrival_world.h"
 
 using namespace arrival_test;
@@ -8,30 +7,6 @@ using namespace arrival_test;
 namespace {
 
 using Step = ArrivalReduction::Step;
-
-class Leader {
- public:
-  explicit Leader(int ranks)
-      : words_(std::make_unique<std::atomic<std::uint64_t>[]>(
-            3 + kSlices + static_cast<std::size_t>(ranks) * ArrivalLeader::kReadyStride)) {
-    ArrivalLeaderMemory memory;
-    const std::size_t bytes = kElements * sizeof(std::int32_t);
-    for (int rank = 0; rank < ranks; ++rank) memory.areas.push_back(areas_.emplace_back(bytes).data());
-    memory.result = areas_.emplace_back(bytes).data();
-    memory.arrivals = &words_[0];
-    memory.leader = &words_[1];
-    memory.ended = &words_[2];
-    memory.done = &words_[3];
-    memory.ready = &words_[3 + kSlices];
-    for (int rank = 0; rank < ranks; ++rank) leaders_.emplace_back(memory, rank, ranks);
-  }
-  ArrivalLeader& of(int rank) { return leaders_[static_cast<std::size_t>(rank)]; }
-
- private:
-  std::unique_ptr<std::atomic<std::uint64_t>[]> words_;
-  std::deque<std::vector<std::byte>> areas_;
-  std::deque<ArrivalLeader> leaders_;
-};
 
 }  // namespace
 

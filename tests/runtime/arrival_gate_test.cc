@@ -1,5 +1,5 @@
 // Which calls are reduced by the ranks that are there, decided by how far apart ranks come.
-#include "runtime/host/arrival_gate.h"
+#include "runtime/host/choosing/arrival_gate.h"
 
 #include <catch2/catch.hpp>
 #include <memory>
@@ -69,14 +69,14 @@ constexpr std::uint64_t kFarNs = 5'000'000;
 
 TEST_CASE("the gate opens when ranks come far apart and closes when they come together") {
   World world;
-  world.call(60, 0);
+  world.call(130, 0);
   CHECK_FALSE(world.is_open(world.calls() + 1));
-  world.call(60, kFarNs);
+  world.call(130, kFarNs);
   CHECK(world.is_open(world.calls() + 1));
   CHECK_FALSE(world.gate(0).is_open(Collective::allreduce, 1024, world.calls() + 1));  // another range of sizes
   CHECK_FALSE(world.is_open(world.calls() + 1, Collective::reduce));
   CHECK_FALSE(world.is_open(world.calls() + 1, Collective::allgather));
-  world.call(60, 0);
+  world.call(130, 0);
   CHECK_FALSE(world.is_open(world.calls() + 1));
 }
 

@@ -36,10 +36,10 @@ void ArrivalChain::begin(const ArrivalCall& call) {
 std::byte* ArrivalChain::sum_of(std::size_t slice) const {
   const std::vector<std::byte*>& areas = memory_.areas[use_of(slice) % 2];
   const std::size_t slot = slice % slots();
-  return areas[slot % areas.size()] + slot / areas.size() * memory_.slot_bytes;
+  return areas[slot / memory_.slots_of_area] + slot % memory_.slots_of_area * memory_.slot_bytes;
 }
 
-bool ArrivalChain::has_result(std::size_t slice) const {
+bool ArrivalChain::has_sum(std::size_t slice) const {
   const std::uint64_t word = word_of(slice).load(std::memory_order_acquire);  // pairs with contribute()
   return word >> kCountShift >= before(slice) + ranks_;
 }
@@ -67,8 +67,10 @@ bool ArrivalChain::contribute_next() {
 
 bool ArrivalChain::may_try_next() const {
   if (next_ == slices() || met_.size() == kMostMet) return false;
+  if (next_ < slots()) return true;
   // What this rank wants of the slot's last result must have been taken.
-  return next_ < slots() || next_ - slots() < taken_ || next_ - slots() >= take_end_;
+  const std::size_t last_use = next_ - slots();
+  return has_published(last_use) && (last_use < taken_ || last_use >= take_end_);
 }
 
 ArrivalChain::Try ArrivalChain::contribute(std::size_t slice) {
@@ -81,7 +83,7 @@ ArrivalChain::Try ArrivalChain::contribute(std::size_t slice) {
   if (!shared.compare_exchange_strong(word, word | kAtWork, std::memory_order_acquire, std::memory_order_relaxed))
     return Try::met_other;
   add(slice, count - before(slice));
-  // Pairs with the acquire above and with has_result().
+  // Pairs with the acquire above and with has_sum().
   const std::uint64_t old = shared.exchange((count + 1) << kCountShift, std::memory_order_release);
   if ((old & kAwaited) != 0) tell(News::kEverybody);
   if (ended_slices() >= told_ + kResultsOfNews) tell_of_results();
@@ -98,12 +100,13 @@ void ArrivalChain::add(std::size_t slice, std::uint64_t place) {
     return copy(own, sum, elements);
   }
   const bool is_last = place + 1 == ranks_;
-  std::byte* const output = is_last ? output_of(slice) : nullptr;
+  // Over hosts the last sum is no result yet.
+  std::byte* const output = is_last && !is_over_hosts() ? output_of(slice) : nullptr;
   const bool only_here = output != nullptr && call().wanted.readers == ArrivalCall::Readers::only_this;
   const Operand operands[] = {{sum, 0}, {own, 0}};
   void* const destinations[] = {only_here ? output : sum, output};
   const std::size_t places = output != nullptr && !only_here ? 2 : 1;
-  reduce(operands, std::span(destinations, places), elements, is_last ? Part::last : Part::partial);
+  reduce(operands, std::span(destinations, places), elements, is_last ? Sum::last : Sum::partial);
   if (!is_last) return;
   stored_[slice] = output != nullptr;
   count_end();

@@ -40,7 +40,7 @@ namespace sccl::kernels {
 
 // What the ranks share, in memory that reads as zeros at first; addresses are this process's.
 struct ArrivalChainMemory {
-  // The sums of even and of odd uses. Slot i is number i / (number of areas) in area i mod (number of areas).
+  // The sums of even and of odd uses. Slot i is number i mod slots_of_area in area i / slots_of_area.
   std::array<std::vector<std::byte*>, 2> areas;
   std::size_t slots_of_area = 0;
   std::size_t slot_bytes = 0;           // of a slice at most
@@ -55,6 +55,9 @@ class ArrivalChain final : public ArrivalReduction {
   // Waits for ranks at work, for a slot's last use, or for results.
   Step step() override;
 
+  bool has_sum(std::size_t slice) const override;
+  std::byte* sum_of(std::size_t slice) const override;
+
   // Slices to which this rank has contributed first in the call.
   std::uint64_t led_slices() const { return led_slices_; }
 
@@ -66,8 +69,6 @@ class ArrivalChain final : public ArrivalReduction {
   std::uint64_t use_of(std::size_t slice) const { return 1 + uses_[slice % slots()] + slice / slots(); }
   // Contributions of all calls to the slot when the slice's first one is due.
   std::uint64_t before(std::size_t slice) const { return (use_of(slice) - 1) * ranks_; }
-  std::byte* sum_of(std::size_t slice) const;
-  bool has_result(std::size_t slice) const;
 
   bool contribute_next();
   bool may_try_next() const;

@@ -14,7 +14,6 @@ ArrivalLeader::ArrivalLeader(ArrivalLeaderMemory memory, int rank, int ranks)
       merged_(static_cast<std::size_t>(ranks)) {}
 
 void ArrivalLeader::begin(const ArrivalCall& call) {
-  base_ += slices();  // of the call before
   start(call);
   ++number_;
   place_ = -1;
@@ -56,7 +55,8 @@ ArrivalLeader::Step ArrivalLeader::lead() {
 void ArrivalLeader::look() {
   for (int rank = 0; rank < ranks_; ++rank) {
     const std::uint64_t all = ready(rank).load(std::memory_order_acquire);  // pairs with show_next()
-    there_[static_cast<std::size_t>(rank)] = all > base_ && rank != rank_ ? static_cast<std::size_t>(all - base_) : 0;
+    there_[static_cast<std::size_t>(rank)] =
+        all > earlier_slices() && rank != rank_ ? static_cast<std::size_t>(all - earlier_slices()) : 0;
   }
 }
 
@@ -72,12 +72,12 @@ void ArrivalLeader::merge(std::size_t slice) {
   holds_[slice] += static_cast<int>(operands_.size()) - (begins ? 0 : 1);
   const bool is_last = holds_[slice] == ranks_;
   void* const to[] = {is_last ? memory_.result + offset_of(slice) : sum};
-  reduce(operands_, to, range_of(slice).size(), is_last ? Part::last : Part::partial);
+  reduce(operands_, to, range_of(slice).size(), is_last ? Sum::last : Sum::partial);
   if (is_last) end_slice(slice);
 }
 
 void ArrivalLeader::end_slice(std::size_t slice) {
-  memory_.done[slice].store(number_, std::memory_order_release);  // pairs with take_next()
+  memory_.done[slice].store(number_, std::memory_order_release);  // pairs with has_sum()
   count_end();
   if (ended_slices() < slices()) return;
   memory_.ended->store(number_, std::memory_order_release);  // pairs with bind()
@@ -87,7 +87,7 @@ void ArrivalLeader::end_slice(std::size_t slice) {
 ArrivalLeader::Step ArrivalLeader::show_next() {
   copy(input_of(shown_), memory_.areas[static_cast<std::size_t>(rank_)] + offset_of(shown_), range_of(shown_).size());
   ++shown_;
-  ready(rank_).store(base_ + shown_, std::memory_order_release);  // pairs with look()
+  ready(rank_).store(earlier_slices() + shown_, std::memory_order_release);  // pairs with look()
   if (shown_ == 1 || shown_ == slices()) tell_leader();
   return shown_ == slices() && taken_ == take_end_ ? Step::done : Step::moved;
 }
@@ -99,10 +99,14 @@ void ArrivalLeader::tell_leader() {
   if (leader / ranks == number_) tell(static_cast<int>(leader % ranks));
 }
 
+bool ArrivalLeader::has_sum(std::size_t slice) const {
+  return memory_.done[slice].load(std::memory_order_acquire) >= number_;  // pairs with end_slice()
+}
+
 ArrivalLeader::Step ArrivalLeader::take_next() {
   if (taken_ == take_end_) return Step::done;
-  if (memory_.done[taken_].load(std::memory_order_acquire) < number_) return Step::waits;  // pairs with end_slice()
-  take(taken_, memory_.result + offset_of(taken_));
+  if (!has_result(taken_)) return Step::waits;
+  take(taken_, sum_of(taken_));
   return ++taken_ == take_end_ ? Step::done : Step::moved;
 }
 

@@ -51,6 +51,9 @@ class ArrivalLeader final : public ArrivalReduction {
   // Waits for the last call's leader, for ranks that have not come (the leader), or for results (all others).
   Step step() override;
 
+  bool has_sum(std::size_t slice) const override;
+  std::byte* sum_of(std::size_t slice) const override { return memory_.result + offset_of(slice); }
+
   // The place in the order of arrival; -1: not yet bound.
   int place() const { return place_; }
 
@@ -72,7 +75,6 @@ class ArrivalLeader final : public ArrivalReduction {
   int rank_;
   int ranks_;
   std::uint64_t number_ = 0;  // of the call
-  std::uint64_t base_ = 0;    // slices of all earlier calls
   int place_ = -1;
   std::size_t shown_ = 0;  // slices in the own area
   std::size_t taken_ = 0;  // the next slice to take

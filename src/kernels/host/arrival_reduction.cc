@@ -7,6 +7,8 @@
 namespace sccl::kernels {
 
 void ArrivalReduction::start(const ArrivalCall& call) {
+  earlier_slices_ += slices_;
+  published_slices_ = 0;
   call_ = call;
   element_bytes_ = size_bytes(call.type);
   slices_ = (call.elements + call.slice_elements - 1) / call.slice_elements;
@@ -17,6 +19,12 @@ void ArrivalReduction::start(const ArrivalCall& call) {
 ArrivalReduction::Range ArrivalReduction::range_of(std::size_t slice) const {
   const std::size_t begin = slice * call_.slice_elements;
   return {begin, std::min(begin + call_.slice_elements, call_.elements)};
+}
+
+void ArrivalReduction::publish_before(std::size_t slice) {
+  published_slices_ = slice;
+  published_->store(earlier_slices_ + slice, std::memory_order_release);  // pairs with has_result()
+  tell(News::kEverybody);
 }
 
 std::pair<std::size_t, std::size_t> ArrivalReduction::wanted_slices() const {
@@ -50,10 +58,10 @@ void ArrivalReduction::copy(const std::byte* from, std::byte* to, std::size_t el
 }
 
 void ArrivalReduction::reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements,
-                              Part part) {
+                              Sum sum) {
   constexpr std::uint32_t kSecond = 2;
   reduce_copy({call_.type, call_.kernel, operands.data(), static_cast<int>(operands.size()), false,
-               part == Part::last ? call_.divisor : 1, to.data(), static_cast<int>(to.size()), elements,
+               sum == Sum::last ? call_.divisor : 1, to.data(), static_cast<int>(to.size()), elements,
                is_streamed() ? kSecond : 0});
   additions_ += operands.size() - 1;
 }

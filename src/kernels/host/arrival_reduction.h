@@ -3,8 +3,21 @@
 //
 // Data is cut into slices. A rank contributes its slices, then takes its part of the result. Nothing here waits: step()
 // does some work on one slice, or says that others must do something first.
+//
+// Over several hosts the sum of a host's ranks is only an operand. On each host one rank, the same in all calls, joins
+// the hosts: it exchanges sums with the other hosts' and publishes the results.
+//
+//   any rank                    the rank that joins the hosts                all ranks
+//   makes the host's sum        has_sum(slice) (acquire)
+//                               sum -> other hosts, result -> the same place
+//                               published += 1, slice after slice (release)  published (acquire): copy the result
+//
+// `published` counts slices of all calls and is never reset. The place of a sum is written again when all ranks of the
+// host have contributed to a later use of it. The rank that joins the hosts contributes to a slice's next use only
+// after it has published this one, as a rank does that wants the result. tests/models/arrival_hosts.pml proves this.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -56,6 +69,19 @@ class ArrivalReduction {
   // The news since it was asked last.
   News take_news() { return std::exchange(news_, News{}); }
 
+  // Several hosts; before the first call. Without it the sum of the ranks is the result.
+  enum class Part : std::uint8_t { member, joins_hosts };
+  void share_results(std::atomic<std::uint64_t>& published, Part part) {
+    published_ = &published;
+    joins_hosts_ = part == Part::joins_hosts;
+  }
+  // For the rank that joins the hosts. The sums of neighbouring slices need not lie next to one another.
+  virtual bool has_sum(std::size_t slice) const = 0;
+  virtual std::byte* sum_of(std::size_t slice) const = 0;
+  // The results of all slices before this one lie where the sums lay.
+  void publish_before(std::size_t slice);
+  std::size_t elements_of(std::size_t slice) const { return range_of(slice).size(); }
+
   std::size_t slices() const { return slices_; }
   // Additions that this rank has done in the call, counted in operands and slices; and slices whose result it has
   // stored.
@@ -74,6 +100,15 @@ class ArrivalReduction {
   };
 
   void start(const ArrivalCall& call);
+  // Of all calls before this one.
+  std::uint64_t earlier_slices() const { return earlier_slices_; }
+  bool is_over_hosts() const { return published_ != nullptr; }
+  bool has_result(std::size_t slice) const {
+    // Pairs with publish_before().
+    return is_over_hosts() ? published_->load(std::memory_order_acquire) > earlier_slices_ + slice : has_sum(slice);
+  }
+  // Whether this rank needs the slice's sum no more, to exchange it.
+  bool has_published(std::size_t slice) const { return !joins_hosts_ || slice < published_slices_; }
   const ArrivalCall& call() const { return call_; }
   Range range_of(std::size_t slice) const;
   std::size_t bytes_of(std::size_t elements) const { return elements * element_bytes_; }
@@ -87,10 +122,10 @@ class ArrivalReduction {
   // Copies what this rank wants of a slice, whose result begins at `result`.
   void take(std::size_t slice, const std::byte* result) const;
   void copy(const std::byte* from, std::byte* to, std::size_t elements) const { copy(from, to, elements, 0); }
-  enum class Part : std::uint8_t { partial, last };
+  enum class Sum : std::uint8_t { partial, last };
   // `last`: the sum is the result, so that the divisor of the call applies. Shared memory is stored to first, this
   // rank's output second.
-  void reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements, Part part);
+  void reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements, Sum sum);
 
   void tell(int rank) { news_.rank = rank; }
   void count_end() { ++ended_slices_; }
@@ -102,6 +137,10 @@ class ArrivalReduction {
   ArrivalCall call_;
   std::size_t element_bytes_ = 1;
   std::size_t slices_ = 0;
+  std::uint64_t earlier_slices_ = 0;
+  std::atomic<std::uint64_t>* published_ = nullptr;  // of this host
+  bool joins_hosts_ = false;
+  std::size_t published_slices_ = 0;  // of this call, by the rank that joins the hosts
   std::uint64_t additions_ = 0;
   std::uint64_t ended_slices_ = 0;
   News news_;

@@ -31,9 +31,13 @@ void CombiningTree::begin(const ArrivalCall& call) {
 CombiningTree::Step CombiningTree::step() {
   if (climbed_ < slices()) return climb_next();
   if (taken_ == take_end_) return Step::done;
-  if (memory_.done[taken_].load(std::memory_order_acquire) < number_[taken_]) return Step::waits;  // pairs with climb()
-  take(taken_, memory_.result + offset_of(taken_));
+  if (!has_result(taken_)) return Step::waits;
+  take(taken_, sum_of(taken_));
   return ++taken_ == take_end_ ? Step::done : Step::moved;
+}
+
+bool CombiningTree::has_sum(std::size_t slice) const {
+  return memory_.done[slice].load(std::memory_order_acquire) >= number_[slice];  // pairs with climb()
 }
 
 // Sleepers are told of results once when this rank is halfway through a long buffer, and once at the end.
@@ -59,11 +63,11 @@ void CombiningTree::climb(std::size_t slice) {
     std::byte* const to = is_root ? memory_.result + at : scratch_.data();
     const Operand operands[] = {{is_low ? operand : other, 0}, {is_low ? other : operand, 0}};
     void* const destinations[] = {to};
-    reduce(operands, destinations, elements, is_root ? Part::last : Part::partial);
+    reduce(operands, destinations, elements, is_root ? Sum::last : Sum::partial);
     operand = to;
   }
   if (way_.empty()) copy(operand, memory_.result + at, elements);
-  memory_.done[slice].store(number_[slice], std::memory_order_release);  // pairs with step()
+  memory_.done[slice].store(number_[slice], std::memory_order_release);  // pairs with has_sum()
   count_end();
 }
 

@@ -45,6 +45,9 @@ class CombiningTree final : public ArrivalReduction {
   // A slice's way up, or out of the result. Waits for a result, or for the last call's end.
   Step step() override;
 
+  bool has_sum(std::size_t slice) const override;
+  std::byte* sum_of(std::size_t slice) const override { return memory_.result + offset_of(slice); }
+
  private:
   // A node on the way from this rank to the root.
   struct Node {

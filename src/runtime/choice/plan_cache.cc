@@ -100,9 +100,12 @@ PreparedPlan PlanCache::prepare(Collective collective, Rank root, const Choice& 
   } else {
     program = schedule::prepare(schedule, kernels::kMessagesInFlight);
   }
-  return {std::move(schedule), [ranks = ranks_, program = std::move(program)](Rank rank) {
+  return {std::move(schedule), [within = within_, program = std::move(program)](Rank rank) {
             schedule::RankProgram part = program.ranks[static_cast<std::size_t>(rank)];
-            bind_connections(part, 0, ranks);
+            if (!within.members.empty())
+              for (schedule::Connection& end : part.connections)
+                end.peer = within.members[static_cast<std::size_t>(end.peer)];
+            bind_connections(part, 0, within.ranks);
             return kernels::FlatProgram(part);
           }};
 }

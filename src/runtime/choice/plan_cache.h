@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "compose/verify.h"
@@ -25,6 +26,12 @@ class PlanCache {
   // need the programs of all ranks.
   enum class Composites : std::uint8_t { by_rank, expanded };
 
+  // The plans are of some ranks of a communicator: their rank i is its rank members[i].
+  struct Within {
+    std::vector<Rank> members;  // empty: all
+    int ranks = 0;              // of the communicator
+  };
+  PlanCache(Rank rank, int ranks, Within within) : PlanCache(rank, ranks) { within_ = std::move(within); }
   // With `shared`, which must outlive this object, the ranks of a host share the plans that they make.
   PlanCache(Rank rank, int ranks, SharedPlans* shared = nullptr, Composites composites = Composites::by_rank)
       : rank_(rank), ranks_(ranks), shared_(shared), composites_(composites) {}
@@ -44,6 +51,7 @@ class PlanCache {
   int ranks_;
   SharedPlans* shared_;
   Composites composites_;
+  Within within_{{}, ranks_};
   std::map<std::tuple<Collective, Rank, std::string, Form>, std::unique_ptr<Plan>> plans_;
 };
 

@@ -3,13 +3,25 @@
 #include "base/settings/log.h"
 
 namespace sccl::runtime {
+namespace {
 
-EagerCalls::EagerCalls(const Membership& membership)
+ArrivalPlace place_of(const Membership& membership) {
+  ArrivalPlace place{membership.rank, membership.ranks, {}};
+  for (Rank rank = 0; rank < membership.ranks; ++rank)
+    if (membership.peer(rank).locality != Locality::remote) place.beside.push_back(rank);
+  return place;
+}
+
+}  // namespace
+
+EagerCalls::EagerCalls(const Membership& membership, const CallParts& parts)
     : membership_(membership),
-      reduction_(EagerReduction::of(membership.settings, membership.layout, membership.peers, membership.rank)),
+      reduction_(EagerReduction::of(membership.settings, membership.layout, membership.peers, place_of(membership))),
       gate_(reduction_ && membership.settings.arrival == ArrivalForm::automatic
                 ? std::make_unique<ArrivalGate>(membership)
-                : nullptr) {
+                : nullptr),
+      exchange_(reduction_ && place_of(membership).joins_hosts() ? std::make_unique<HostExchange>(membership, parts)
+                                                                 : nullptr) {
   if (reduction_ && membership.rank == 0)
     log::info(log::Subsystem::tuning,
               "AllReduce, Reduce and ReduceScatter{} are reduced by the ranks that are there ({}){} (SCCL_ARRIVAL)",
@@ -26,18 +38,46 @@ bool EagerCalls::is_wanted(const CollectiveRequest& request, std::uint64_t seque
   return any_order && gate_->is_open(request.collective, request.count * size_bytes(request.type), sequence);
 }
 
-void EagerCalls::begin(const CollectiveRequest& request, std::uint64_t sequence) {
+void EagerCalls::begin(const CollectiveRequest& request, const CallSignature& signature) {
   reduction_->begin(request);
-  sequence_ = sequence;
+  if (exchange_) exchange_->begin(request, signature);
+  sequence_ = signature.sequence;
 }
 
 Progress EagerCalls::step() {
+  Progress progress = step_here();
+  if (exchange_) {
+    const Progress between = step_between_hosts();
+    const bool moves = progress == Progress::moved || between == Progress::moved;
+    if (progress != between) progress = moves ? Progress::moved : Progress::idle;
+  }
+  if (progress == Progress::done) sequence_ = 0;
+  return progress;
+}
+
+Progress EagerCalls::step_here() {
   const EagerReduction::Step step = reduction_->step();
   tell(reduction_->take_news());
-  if (step == EagerReduction::Step::done) sequence_ = 0;
   return step == EagerReduction::Step::waits  ? Progress::idle
          : step == EagerReduction::Step::done ? Progress::done
                                               : Progress::moved;
+}
+
+Progress EagerCalls::step_between_hosts() {
+  if (reduction_->has_published_all()) return Progress::done;
+  if (!exchange_->is_active()) {
+    const EagerReduction::Block block = reduction_->next_block();
+    if (block.sums == nullptr) {
+      exchange_->rest();
+      return Progress::idle;
+    }
+    exchange_->start(block.sums, block.elements);
+  }
+  const Progress progress = exchange_->step();
+  if (progress != Progress::done) return progress;
+  reduction_->publish_block();
+  tell(reduction_->take_news());
+  return Progress::moved;
 }
 
 void EagerCalls::tell(EagerReduction::News news) const {
@@ -49,11 +89,20 @@ void EagerCalls::tell(EagerReduction::News news) const {
 std::vector<LaneWait> EagerCalls::waits() const {
   const Calls calls = membership_.control.calls();
   std::vector<LaneWait> found;
+  const auto is_here = [&](Rank rank) { return membership_.peer(rank).locality != Locality::remote; };
   const auto add_those = [&](auto&& is_awaited) {
     for (Rank rank = 0; rank < membership_.ranks; ++rank)
       if (rank != membership_.rank && is_awaited(rank)) found.push_back({0, 0, rank, 0});
   };
-  add_those([&](Rank rank) { return calls.entered(rank) < sequence_; });
+  add_those([&](Rank rank) { return is_here(rank) && calls.entered(rank) < sequence_; });
+  if (found.empty() && exchange_ && exchange_->is_active()) found = exchange_->waits();
+  const auto joins_hosts = [&](Rank rank) {
+    return membership_.hosts.are_several() && membership_.hosts.beside(rank).front() == rank;
+  };
+  if (found.empty())
+    add_those([&](Rank rank) {
+      return calls.entered(rank) < sequence_ || (joins_hosts(rank) && calls.completed(rank) < sequence_);
+    });
   if (found.empty()) add_those([&](Rank rank) { return calls.completed(rank) < sequence_; });
   return found;
 }

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "runtime/control/control_plane.h"
-#include "runtime/host/arrival_gate.h"
+#include "runtime/host/choosing/arrival_gate.h"
 #include "runtime/host/health/progress.h"
+#include "runtime/host/host_exchange.h"
 #include "runtime/membership/membership.h"
 #include "runtime/program/eager_reduction.h"
 
@@ -15,11 +16,10 @@ namespace sccl::runtime {
 
 class EagerCalls {
  public:
-  // `membership` must outlive this object.
-  explicit EagerCalls(const Membership& membership);
+  // Both must outlive this object. The parts serve the exchange between hosts.
+  EagerCalls(const Membership& membership, const CallParts& parts);
 
-  bool exist() const { return reduction_ != nullptr; }
-  // Of the form, for traces. Only where the calls exist.
+  // Of the form, for traces. Only where a call is served here.
   std::string_view name() const { return reduction_->name(); }
   // Whether the call of that number is served here.
   bool serve(const CollectiveRequest& request, std::uint64_t sequence) const {
@@ -31,8 +31,7 @@ class EagerCalls {
   void note_measured(const CallSignature& call) {
     if (gate_) gate_->decide(call);
   }
-  // `sequence`: the call's number.
-  void begin(const CollectiveRequest& request, std::uint64_t sequence);
+  void begin(const CollectiveRequest& request, const CallSignature& signature);
   // A call of that number begins, served here or not.
   void note_begin(std::uint64_t sequence) {
     if (gate_) gate_->note_begin(sequence);
@@ -41,18 +40,22 @@ class EagerCalls {
   bool is_active() const { return sequence_ != 0; }
   // Some work on a slice. Waits for nobody. After Progress::done the call is not active any more.
   Progress step();
-  // The ranks that have not come. When all have: the ranks that have not ended the call, because any of them may have
-  // the next addition to do.
+  // The ranks of this host that have not come; then those whose messages are missing in an exchange between hosts; then
+  // the ranks of other hosts that have not come, and those that join the hosts. When there is none of these: the ranks
+  // that have not ended the call, because any of them may have the next addition to do.
   std::vector<LaneWait> waits() const;
 
  private:
   bool is_wanted(const CollectiveRequest& request, std::uint64_t sequence) const;
+  Progress step_here();
+  Progress step_between_hosts();
   void tell(EagerReduction::News news) const;
 
   const Membership& membership_;
   const std::unique_ptr<EagerReduction> reduction_;
-  const std::unique_ptr<ArrivalGate> gate_;  // with SCCL_ARRIVAL=auto
-  std::uint64_t sequence_ = 0;               // of the active call
+  const std::unique_ptr<ArrivalGate> gate_;       // with SCCL_ARRIVAL=auto
+  const std::unique_ptr<HostExchange> exchange_;  // at the rank that joins the hosts
+  std::uint64_t sequence_ = 0;                    // of the active call
 };
 
 }  // namespace sccl::runtime

@@ -62,6 +62,12 @@ class EngineUse {
   void begin_again() {
     if (leaves_host_) enter();
   }
+  // For a call that waits for ranks of this host: the engine's own thread drives it meanwhile.
+  void leave() {
+    if (!std::exchange(is_held_, false)) return;
+    waiter_.expect(Waiter::Polls::memory);
+    net_->leave();
+  }
   // What the call that has begun exchanges with ranks of other hosts.
   std::vector<RemoteTraffic> traffic() const;
   // Only while the engine is held. Steps the lanes, gives the engine messages to send, then takes those that it has
@@ -80,11 +86,6 @@ class EngineUse {
 
  private:
   void enter();
-  void leave() {
-    if (!std::exchange(is_held_, false)) return;
-    waiter_.expect(Waiter::Polls::memory);
-    net_->leave();
-  }
   // Calls `visit(peer, direction)` for every message of a slice.
   template <typename Visit>
   void visit_messages(Visit&& visit) const;

@@ -47,7 +47,8 @@ Executor::Executor(const Membership& membership, const StopFlags& stop, VendorBa
     : membership_(membership),
       calls_(membership.control.calls()),
       health_(membership.control, stop),
-      arrival_{{membership.control, membership.identity.title()}, EagerCalls(membership)},
+      arrival_{{membership.control, membership.identity.title()},
+               EagerCalls(membership, {connections_, geometry_, lanes_, engine_})},
       chooser_(membership, vendor),
       connections_(membership),
       mapped_(membership.control, membership.peers, mapped_scope(membership)),
@@ -57,7 +58,7 @@ Executor::Executor(const Membership& membership, const StopFlags& stop, VendorBa
       engine_(connections_.between_hosts(), waiter_),
       trace_(CallTrace::of_rank(membership.identity.title(), membership.identity.text(), membership.rank,
                                 membership.ranks)),
-      is_plain_(!engine_.exists() && !trace_ && !arrival_.eager.exist() && vendor == nullptr) {}
+      is_plain_(!engine_.exists() && !trace_ && vendor == nullptr) {}
 
 void Executor::begin(const CollectiveRequest& request) {
   current_.repeats(request) && !arrival_.eager.has_news() ? begin_again(request) : begin(request, nullptr);
@@ -66,6 +67,7 @@ void Executor::begin(const CollectiveRequest& request) {
 // What repeats is a plain call, which asks for no options.
 void Executor::begin(const CollectiveRequest& request, const CallOptions* options) {
   const NoCancellation uncancelled;  // plans are made, buffers mapped, lines logged
+  steps_lanes_alone_ = false;
   current_.begin(request, options == nullptr ? 0 : options->digest());
   calls_.enter(current_.signature);
   arrival_.eager.note_begin(current_.signature.sequence);
@@ -87,7 +89,10 @@ void Executor::begin_chosen(const CollectiveRequest& request, const CallOptions*
   if (wish == nullptr && arrival_.eager.serve(request, current_.signature.sequence)) {
     if (trace_) trace_->note_choice(std::string(arrival_.eager.name()));
     current_.eager = current_.compares = true;
-    return arrival_.eager.begin(request, current_.signature.sequence);
+    engine_.leave();
+    // The result comes over the network, though another rank of this host takes it in.
+    if (engine_.exists()) waiter_.expect(Waiter::Polls::engine);
+    return arrival_.eager.begin(request, current_.signature);
   }
   if (wish != nullptr || membership_.wish_of(request) != nullptr || !mapped_.due(request))
     return serve(request, Chooser::Buffers::any, wish);
@@ -116,6 +121,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers,
   if (about.reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call);
   const HostShape& shape = geometry_.shape();
   lanes_.start({served.plan->program, call, shape, connections_.of(shape.kind), request.recv, fresh, true});
+  steps_lanes_alone_ = is_plain_;
   fresh ? engine_.begin({served.plan->program.view(), connections_.of(shape.kind), &call}) : engine_.begin_again();
   current_.compares = about.rooted;
   current_.repeatable = !call.scaled && call.divisor <= 1 && shape.streamed_bytes == 0 && chooser_.at_rest() &&
@@ -163,6 +169,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.reaches_buffers());
   geometry_.fit(transfers_);
   lanes_.start({transfers_.program(), geometry_.call(), geometry_.shape(), connections_.all()});
+  steps_lanes_alone_ = is_plain_;
   engine_.begin({transfers_.program().view(), connections_.all(), &geometry_.call()});
 }
 
@@ -180,7 +187,9 @@ Executor::Progress Executor::step_observed() {
                                                 : lanes_.step();
   if ((is_eager || is_vendor) && progress == Progress::idle) lanes_.awaits_anything();
   if (lanes_.ended()) fail_ended();
-  if (progress == Progress::done && engine_.is_held() && arrival_.meter.is_inside()) arrival_.meter.leave();
+  // Of a call that ranks reduce as they come, only one rank of a host moves messages.
+  const bool over_hosts = engine_.is_held() || (is_eager && engine_.exists());
+  if (progress == Progress::done && over_hosts && arrival_.meter.is_inside()) arrival_.meter.leave();
   if (trace_) {
     const bool sliced = !is_eager && !is_vendor && geometry_.call().slice_count > 1;
     trace_progress(*trace_, progress, *this, sliced ? lanes_.lanes() : std::span<const device::LaneState>());
@@ -197,6 +206,7 @@ Executor::Progress Executor::check_health() {
 void Executor::complete() {
   if (!current_.collective) return calls_.complete_transfers();
   if (!current_.eager) chooser_.end();
+  if (current_.eager && !engine_.is_held()) waiter_.expect(Waiter::Polls::memory);
   if (connections_.maps_buffers()) mapped_.check_kept();
   if (current_.compares) health_.compare_all(current_.signature);
   calls_.complete(current_.signature.sequence);

@@ -326,8 +326,8 @@ class InitExchange {
   }
 
   void share_memory() {
-    // Reductions by the ranks that are there need memory that all ranks share, and no links to keep to.
-    const bool has_arrival = !membership_.hosts.are_several() && !membership_.links.topology && !device_;
+    // Reductions by the ranks that are there need memory that the ranks of a host share, and no links to keep to.
+    const bool has_arrival = !membership_.links.topology && !device_;
     membership_.layout = MemoryLayout(membership_.ranks, membership_.settings.slot_bytes,
                                       membership_.links.topology ? ScheduleUpdates::kBytes : 0,
                                       has_arrival ? membership_.settings.arrival_bytes : 0);

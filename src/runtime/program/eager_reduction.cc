@@ -1,5 +1,7 @@
 #include "runtime/program/eager_reduction.h"
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "kernels/host/arrival_chain.h"
@@ -10,11 +12,18 @@
 namespace sccl::runtime {
 namespace {
 
+// A longer block hides the way between hosts better; a shorter one lets hosts exchange while ranks still add.
+constexpr std::size_t kBlockSlices = 32;
+
 std::vector<std::byte*> areas_of(const MemoryLayout& layout, const std::vector<Peer>& peers) {
   std::vector<std::byte*> areas;
   for (const Peer& peer : peers) areas.push_back(layout.arrival(peer.segment->data()).area);
   return areas;
 }
+
+// Of MemoryLayout::Arrival::roles: after those of a leader.
+constexpr std::size_t kPublishedWord = 3;
+static_assert(MemoryLayout::kArrivalRoleWords > kPublishedWord);
 
 std::unique_ptr<kernels::ArrivalReduction> tree(const MemoryLayout& layout, const std::vector<Peer>& peers, Rank rank) {
   kernels::CombiningTreeMemory memory;
@@ -38,7 +47,6 @@ std::unique_ptr<kernels::ArrivalReduction> chain(const MemoryLayout& layout, con
 
 std::unique_ptr<kernels::ArrivalReduction> leader(const MemoryLayout& layout, const std::vector<Peer>& peers,
                                                   Rank rank) {
-  static_assert(MemoryLayout::kArrivalRoleWords >= 3);
   kernels::ArrivalLeaderMemory memory;
   const MemoryLayout::Arrival first = layout.arrival(peers.front().segment->data());
   memory.areas = areas_of(layout, peers);
@@ -53,9 +61,23 @@ std::unique_ptr<kernels::ArrivalReduction> leader(const MemoryLayout& layout, co
 
 std::unique_ptr<kernels::ArrivalReduction> reduction_of(ArrivalForm form, const MemoryLayout& layout,
                                                         const std::vector<Peer>& peers, Rank rank) {
-  if (form == ArrivalForm::leader) return leader(layout, peers, rank);
+  // A rank alone on its host has nobody to lead.
+  if (form == ArrivalForm::leader && peers.size() > 1) return leader(layout, peers, rank);
   if (form == ArrivalForm::chain) return chain(layout, peers);
   return tree(layout, peers, rank);
+}
+
+std::unique_ptr<kernels::ArrivalReduction> reduction_of(ArrivalForm form, const MemoryLayout& layout,
+                                                        const std::vector<Peer>& peers, const ArrivalPlace& place) {
+  std::vector<Peer> beside;
+  for (const Rank rank : place.beside) beside.push_back(peers[static_cast<std::size_t>(rank)]);
+  const auto own = std::find(place.beside.begin(), place.beside.end(), place.rank) - place.beside.begin();
+  auto reduction = reduction_of(form, layout, beside, static_cast<Rank>(own));
+  using Part = kernels::ArrivalReduction::Part;
+  if (place.over_hosts())
+    reduction->share_results(layout.arrival(beside.front().segment->data()).roles[kPublishedWord],
+                             place.joins_hosts() ? Part::joins_hosts : Part::member);
+  return reduction;
 }
 
 // Of the vector that is reduced.
@@ -67,17 +89,20 @@ std::size_t elements_of(const CollectiveRequest& request, int ranks) {
 }  // namespace
 
 std::unique_ptr<EagerReduction> EagerReduction::of(const Settings& settings, const MemoryLayout& layout,
-                                                   const std::vector<Peer>& peers, Rank rank) {
+                                                   const std::vector<Peer>& peers, const ArrivalPlace& place) {
   if (settings.arrival == ArrivalForm::never || layout.arrival_bytes() == 0) return nullptr;
-  return std::make_unique<EagerReduction>(settings, layout, peers, rank);
+  // Rank 0's decisions do not reach other hosts in time.
+  if (settings.arrival == ArrivalForm::automatic && place.over_hosts()) return nullptr;
+  return std::make_unique<EagerReduction>(settings, layout, peers, place);
 }
 
 EagerReduction::EagerReduction(const Settings& settings, const MemoryLayout& layout, const std::vector<Peer>& peers,
-                               Rank rank)
+                               const ArrivalPlace& place)
     : form_(settings.arrival == ArrivalForm::automatic ? ArrivalForm::chain : settings.arrival),
-      reduction_(reduction_of(form_, layout, peers, rank)),
-      rank_(rank),
-      ranks_(static_cast<int>(peers.size())),
+      reduction_(reduction_of(form_, layout, peers, place)),
+      rank_(place.rank),
+      ranks_(place.ranks),
+      over_hosts_(place.over_hosts()),
       // A chain's slots are used again and again.
       most_bytes_(form_ == ArrivalForm::chain ? std::numeric_limits<std::size_t>::max() : layout.arrival_bytes()),
       stream_bytes_(settings.stream_bytes) {}
@@ -97,8 +122,49 @@ bool EagerReduction::serves(const CollectiveRequest& request) const {
 void EagerReduction::begin(const CollectiveRequest& request) {
   device::Call call{};
   apply_reduction(request.reduction, request.type, ranks_, call);
+  published_ = summed_ = 0;
+  element_bytes_ = size_bytes(request.type);
+  // The ranks of a host make only a part of the sum, which is divided when it is whole.
   reduction_->begin({request.type, call.kernel, request.send, elements_of(request, ranks_),
-                     MemoryLayout::kArrivalSliceBytes / size_bytes(request.type), call.divisor, wanted(request)});
+                     MemoryLayout::kArrivalSliceBytes / size_bytes(request.type), over_hosts_ ? 1 : call.divisor,
+                     wanted(request)});
+}
+
+std::size_t EagerReduction::block_end() const { return std::min(published_ + kBlockSlices, reduction_->slices()); }
+
+// Always in the memory of a tree or a leader; in a chain's if all slots of the block were used equally often.
+bool EagerReduction::lies_together() const {
+  for (std::size_t slice = published_ + 1; slice < block_end(); ++slice)
+    if (reduction_->sum_of(slice) != reduction_->sum_of(slice - 1) + MemoryLayout::kArrivalSliceBytes) return false;
+  return true;
+}
+
+void EagerReduction::copy_block(Copy direction) {
+  for (std::size_t slice = published_; slice < block_end(); ++slice) {
+    std::byte* const sum = reduction_->sum_of(slice);
+    std::byte* const copy = block_.data() + (slice - published_) * MemoryLayout::kArrivalSliceBytes;
+    const std::size_t bytes = reduction_->elements_of(slice) * element_bytes_;
+    direction == Copy::out ? std::memcpy(copy, sum, bytes) : std::memcpy(sum, copy, bytes);
+  }
+}
+
+EagerReduction::Block EagerReduction::next_block() {
+  while (summed_ < block_end() && reduction_->has_sum(summed_)) ++summed_;
+  if (summed_ < block_end()) return {};
+  is_copied_ = !lies_together();
+  if (is_copied_) {
+    block_.resize(kBlockSlices * MemoryLayout::kArrivalSliceBytes);
+    copy_block(Copy::out);
+  }
+  Block block{is_copied_ ? block_.data() : reduction_->sum_of(published_), 0};
+  for (std::size_t slice = published_; slice < block_end(); ++slice) block.elements += reduction_->elements_of(slice);
+  return block;
+}
+
+void EagerReduction::publish_block() {
+  if (is_copied_) copy_block(Copy::back);
+  published_ = block_end();
+  reduction_->publish_before(published_);
 }
 
 kernels::ArrivalCall::Wanted EagerReduction::wanted(const CollectiveRequest& request) const {

@@ -1,5 +1,5 @@
 // Reductions by the ranks that are there (kernels/host/arrival_reduction.h): which calls a form serves, and where the
-// ranks of a communicator share its memory.
+// ranks of a host share its memory.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,22 @@
 
 namespace sccl::runtime {
 
+// The ranks of a communicator, as one of them sees them.
+struct ArrivalPlace {
+  Rank rank = 0;
+  int ranks = 1;
+  std::vector<Rank> beside;  // of this host, ascending; the first one joins the hosts
+  bool over_hosts() const { return beside.size() < static_cast<std::size_t>(ranks); }
+  bool joins_hosts() const { return over_hosts() && beside.front() == rank; }
+};
+
 class EagerReduction {
  public:
   // Null if no form is asked for, or the layout has no memory for one.
   static std::unique_ptr<EagerReduction> of(const Settings& settings, const MemoryLayout& layout,
-                                            const std::vector<Peer>& peers, Rank rank);
-  EagerReduction(const Settings& settings, const MemoryLayout& layout, const std::vector<Peer>& peers, Rank rank);
+                                            const std::vector<Peer>& peers, const ArrivalPlace& place);
+  EagerReduction(const Settings& settings, const MemoryLayout& layout, const std::vector<Peer>& peers,
+                 const ArrivalPlace& place);
 
   // For users and traces.
   std::string_view name() const;
@@ -34,14 +44,35 @@ class EagerReduction {
   Step step() { return reduction_->step(); }
   News take_news() { return reduction_->take_news(); }
 
+  // For the rank that joins the hosts: the sums of a block of slices. The blocks follow from the call alone, so that
+  // all hosts exchange the same ones. Null while some sum of the block is missing.
+  struct Block {
+    std::byte* sums = nullptr;
+    std::size_t elements = 0;
+  };
+  bool has_published_all() const { return published_ == reduction_->slices(); }
+  Block next_block();
+  // The block holds results.
+  void publish_block();
+
  private:
   kernels::ArrivalCall::Wanted wanted(const CollectiveRequest& request) const;
   kernels::ArrivalCall::Stores stores(const CollectiveRequest& request) const;
+  std::size_t block_end() const;
+  bool lies_together() const;
+  enum class Copy : std::uint8_t { out, back };
+  void copy_block(Copy direction);
 
   ArrivalForm form_;  // `automatic` uses the chain
   std::unique_ptr<kernels::ArrivalReduction> reduction_;
   Rank rank_;
   int ranks_;
+  bool over_hosts_;
+  std::vector<std::byte> block_;  // a copy of sums that do not lie together
+  bool is_copied_ = false;
+  std::size_t element_bytes_ = 1;  // of the call
+  std::size_t published_ = 0;      // slices of the call, by the rank that joins the hosts
+  std::size_t summed_ = 0;         // likewise: their sums have been seen
   std::size_t most_bytes_;
   std::size_t stream_bytes_;
 };

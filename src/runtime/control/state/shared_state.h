@@ -114,7 +114,7 @@ struct ArrivalSums {
   std::array<Kind, kKinds> kinds;  // used in the state of the host's first rank
 };
 
-// Which calls are reduced by the ranks that are there (host/arrival_gate.h). Rank 0 writes, in its own state.
+// Which calls are reduced by the ranks that are there (host/choosing/arrival_gate.h). Rank 0 writes, in its own state.
 struct ArrivalWords {
   static constexpr std::size_t kGroups = 9;
 

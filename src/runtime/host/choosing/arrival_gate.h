@@ -43,6 +43,8 @@ class ArrivalGate {
 
  private:
   static constexpr std::size_t kGroups = ArrivalWords::kGroups;
+  // A look at the sums takes as long as a few short calls.
+  static constexpr std::uint64_t kMeasuredBetweenLooks = 64;
   // Measured calls of a group, and the sum of their imbalance factors.
   struct Measured {
     double calls = 0;
@@ -58,7 +60,7 @@ class ArrivalGate {
   std::uint64_t settled_ = 0;
   // Of rank 0.
   std::array<Measured, kGroups> known_{};  // at the last decision
-  std::uint64_t next_look_ = 1;
+  std::uint64_t measured_since_look_ = kMeasuredBetweenLooks;
 };
 
 }  // namespace sccl::runtime

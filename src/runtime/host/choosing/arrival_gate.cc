@@ -1,4 +1,4 @@
-#include "runtime/host/arrival_gate.h"
+#include "runtime/host/choosing/arrival_gate.h"
 
 #include "base/settings/log.h"
 #include "runtime/choice/tuning/size_class.h"
@@ -11,8 +11,6 @@ namespace {
 
 // Fewer measured calls say too little.
 constexpr double kLeastCalls = 8;
-// Rank 0 looks at the sums in every such call at most.
-constexpr std::uint64_t kCallsBetweenLooks = 16;
 constexpr std::array kCollectives{Collective::allreduce, Collective::reduce, Collective::reducescatter};
 // Bytes of the longest call of a range; the last range has no end.
 constexpr std::array<std::size_t, 2> kRanges{16384, 262144};
@@ -62,8 +60,10 @@ bool ArrivalGate::is_open(Collective collective, std::size_t bytes, std::uint64_
 }
 
 void ArrivalGate::decide(const CallSignature& call) {
-  if (membership_.rank != 0 || call.sequence < next_look_ || !needs_every_rank(call.collective)) return;
-  next_look_ = call.sequence + kCallsBetweenLooks;
+  if (membership_.rank != 0) return;
+  ++measured_since_look_;
+  if (measured_since_look_ < kMeasuredBetweenLooks || !needs_every_rank(call.collective)) return;
+  measured_since_look_ = 0;
   const std::array<Measured, kGroups> all = measured();
   for (std::size_t group = 0; group < kGroups; ++group) decide(group, all[group], call.sequence);
 }
