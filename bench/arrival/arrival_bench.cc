@@ -1,7 +1,8 @@
 // Ranks that come late, with several values of SCCL_ARRIVAL in the same processes: blocks of calls of one communicator
-// and of the others take turns. Usage: arrival_bench COLLECTIVE RANKS PATTERN FORM[,FORM...] BYTES...
+// and of the others take turns. Usage: arrival_bench COLLECTIVE RANKS[/HOSTS] PATTERN FORM[,FORM...] BYTES...
 //
 //   COLLECTIVE  allreduce, reduce, reducescatter      PATTERN  none, mif=N, one=N, half=N
+//   HOSTS       the ranks are told that they are on so many hosts, in blocks (NCCL_HOSTID)
 //   FORM        what is compared with "never"; "bound": see below
 //
 // N counts times of one message of the call's size (Send and Recv between two ranks), measured first. Late ranks sleep.
@@ -109,6 +110,7 @@ struct Pattern {
 struct Job {
   std::string collective;
   int ranks = 0;
+  int hosts = 1;
   Pattern pattern;
   std::vector<std::string> forms;
   std::vector<std::size_t> sizes;
@@ -127,6 +129,7 @@ double median(std::vector<double> values) {
 class Rank {
  public:
   Rank(const Job& job, Shared& shared, int rank) : job_(job), shared_(shared), rank_(rank) {
+    if (job.hosts > 1) ::setenv("NCCL_HOSTID", ("host" + std::to_string(rank * job.hosts / job.ranks)).c_str(), 1);
     for (std::size_t i = 0; i < job.forms.size(); ++i) {
       if (job.forms[i] == "mpi" || job.forms[i] == "bound") continue;
       ::setenv("SCCL_ARRIVAL", job.forms[i].c_str(), 1);
@@ -285,11 +288,12 @@ class Rank {
     std::vector<double>& ratios = measured.tail_ratios;
     std::sort(ratios.begin(), ratios.end());
     std::printf(
-        "{\"collective\": \"%s\", \"ranks\": %d, \"pattern\": \"%s=%g\", \"form\": \"%s\", \"bytes\": %zu, "
+        "{\"collective\": \"%s\", \"ranks\": %d, \"hosts\": %d, \"pattern\": \"%s=%g\", \"form\": \"%s\", \"bytes\": "
+        "%zu, "
         "\"message_us\": %.2f, \"tail_us\": %.1f, \"tail_ratio\": %.3f, \"quartiles\": [%.3f, %.3f], "
         "\"in_call_us\": %.1f, \"blocks\": %zu}\n",
-        job_.collective.c_str(), job_.ranks, job_.pattern.kind.c_str(), job_.pattern.messages, form.c_str(), bytes,
-        message * 1e-3, median(measured.tails_us), median(ratios), ratios[ratios.size() / 4],
+        job_.collective.c_str(), job_.ranks, job_.hosts, job_.pattern.kind.c_str(), job_.pattern.messages, form.c_str(),
+        bytes, message * 1e-3, median(measured.tails_us), median(ratios), ratios[ratios.size() / 4],
         ratios[ratios.size() * 3 / 4], median(measured.in_calls_us), ratios.size());
     std::fflush(stdout);
   }
@@ -303,10 +307,11 @@ class Rank {
 };
 
 Job job_of(int argc, char** argv) {
-  if (argc < 6) throw std::runtime_error("usage: arrival_bench COLLECTIVE RANKS PATTERN FORM[,FORM...] BYTES...");
+  if (argc < 6)
+    throw std::runtime_error("usage: arrival_bench COLLECTIVE RANKS[/HOSTS] PATTERN FORM[,FORM...] BYTES...");
   Job job;
   job.collective = argv[1];
-  job.ranks = std::atoi(argv[2]);
+  if (std::sscanf(argv[2], "%d/%d", &job.ranks, &job.hosts) < 1) throw std::runtime_error("how many ranks?");
   const std::string pattern = argv[3];
   const std::size_t equals = pattern.find('=');
   job.pattern.kind = pattern.substr(0, equals);
@@ -319,6 +324,7 @@ Job job_of(int argc, char** argv) {
   for (const std::size_t bytes : job.sizes)
     if (bytes > kMostBytes) throw std::runtime_error("64 MiB at most");
   if (job.ranks < 2 || job.ranks > kMostRanks) throw std::runtime_error("2 to 64 ranks");
+  if (job.hosts < 1 || job.hosts > job.ranks) throw std::runtime_error("every host needs a rank");
   return job;
 }
 

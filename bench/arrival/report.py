@@ -26,7 +26,7 @@ def late_text(pattern):
 
 
 def read(paths):
-    """{(collective, pattern): {bytes: {form: line}}}"""
+    """{(collective, pattern): {bytes: {form: line}}}; of several hosts: "allreduce, 2 hosts"."""
     found = {}
     for path in paths:
         name = pathlib.Path(path).stem
@@ -34,7 +34,9 @@ def read(paths):
             if not line.startswith("{"):
                 continue
             one = json.loads(line)
-            by_form = found.setdefault((one["collective"], one["pattern"]), {}).setdefault(one["bytes"], {})
+            hosts = one.get("hosts", 1)
+            collective = one["collective"] + (f", {hosts} hosts" if hosts > 1 else "")
+            by_form = found.setdefault((collective, one["pattern"]), {}).setdefault(one["bytes"], {})
             if name not in ("openmpi", "mpich"):
                 by_form[one["form"]] = one
             elif one["form"] == "mpi":

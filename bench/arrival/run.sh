@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Ranks that come late, with forms of SCCL_ARRIVAL and without, in the same processes; prints tables in Markdown.
-# Usage: bench/arrival/run.sh [--build DIR] [--ranks N] [--forms LIST] [--collectives LIST] [--patterns LIST] [--sizes LIST]
+# Usage: bench/arrival/run.sh [--build DIR] [--ranks N[/HOSTS]] [--forms LIST] [--collectives LIST] [--patterns LIST] [--sizes LIST]
 #                             [--mpi LIST] [--lines DIR] [--svg FILE]
 #        (build/release, 8, eager,leader,chain,bound, allreduce, none,one=20,mif=10,mif=20,mif=50, 1 KiB to 16 MiB, no MPI)
+# --ranks 8/2: ranks 0 to 3 are told that they are on one host, 4 to 7 on another (NCCL_HOSTID).
 # --mpi openmpi,mpich: the same calls by MPI, beside "never" in the same processes (scripts/setup.sh --bench).
 # --lines DIR: keeps what was measured, for report.py.
 set -euo pipefail
@@ -51,8 +52,8 @@ for mpi in ${mpis//,/ }; do
   command -v "mpicxx.$mpi" >/dev/null || { echo "$mpi is not installed: scripts/setup.sh --bench" >&2; continue; }
   "mpicxx.$mpi" -std=c++20 -O2 -DARRIVAL_MPI -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$root/include" "$source" \
     -o "$work/bench.$mpi" -L"$work" -l:libnccl.so.2 -Wl,-rpath,"$work"
-  start=(mpiexec.mpich -bind-to none -n "$ranks")
-  [ "$mpi" = mpich ] || start=(mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n "$ranks")
+  start=(mpiexec.mpich -bind-to none -n "${ranks%/*}")
+  [ "$mpi" = mpich ] || start=(mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n "${ranks%/*}")
   once() { : >"$work/shared"; ARRIVAL_SHARED=$work/shared "${start[@]}" "$work/bench.$mpi" "$@"; }
   each "$lines/$mpi.json" once
 done

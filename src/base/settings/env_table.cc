@@ -140,7 +140,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "vendor's "
      "library (SCCL_VENDOR)."},
     {"SCCL_ARRIVAL", "never | eager | leader | chain | auto", "never", kHonoured,
-     "AllReduce, Reduce and ReduceScatter are reduced, on each host, by the ranks that are there (arrival.md). eager: up "
+     "AllReduce, Reduce and ReduceScatter are reduced, on each host, by the ranks that are there (arrival.md). eager: "
+     "up "
      "to 4 MiB, over a fixed tree, with the same bits run after run. leader: up to 4 MiB, by the rank that comes "
      "first. chain: any size, by each rank in turn as it comes. auto: where measured arrivals are far apart, for "
      "integers, min and max, and where SCCL_TUNE or SCCL_DISPATCH allow another order of sums; on one host."},

@@ -14,9 +14,10 @@ class CurrentCall {
   CallSignature signature;
   std::uint64_t hash = 0;  // of the signature without its number
   bool collective = false;
-  bool repeatable = false;  // a repetition of the call is served the same way
-  bool eager = false;       // reduced by the ranks that are there
-  bool compares = false;    // at its end, the call compares its signature with all ranks' signatures
+  bool repeatable = false;   // a repetition of the call is served the same way
+  bool eager = false;        // reduced by the ranks that are there
+  bool lanes_alone = false;  // a turn steps its lanes and nothing else: one test in every step
+  bool compares = false;     // at its end, the call compares its signature with all ranks' signatures
   // Set while the ranks compare their buffers: the call begins when they have.
   std::optional<CollectiveRequest> comparing;
 

@@ -67,7 +67,6 @@ void Executor::begin(const CollectiveRequest& request) {
 // What repeats is a plain call, which asks for no options.
 void Executor::begin(const CollectiveRequest& request, const CallOptions* options) {
   const NoCancellation uncancelled;  // plans are made, buffers mapped, lines logged
-  steps_lanes_alone_ = false;
   current_.begin(request, options == nullptr ? 0 : options->digest());
   calls_.enter(current_.signature);
   arrival_.eager.note_begin(current_.signature.sequence);
@@ -121,7 +120,7 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers,
   if (about.reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call);
   const HostShape& shape = geometry_.shape();
   lanes_.start({served.plan->program, call, shape, connections_.of(shape.kind), request.recv, fresh, true});
-  steps_lanes_alone_ = is_plain_;
+  current_.lanes_alone = is_plain_;
   fresh ? engine_.begin({served.plan->program.view(), connections_.of(shape.kind), &call}) : engine_.begin_again();
   current_.compares = about.rooted;
   current_.repeatable = !call.scaled && call.divisor <= 1 && shape.streamed_bytes == 0 && chooser_.at_rest() &&
@@ -169,7 +168,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.reaches_buffers());
   geometry_.fit(transfers_);
   lanes_.start({transfers_.program(), geometry_.call(), geometry_.shape(), connections_.all()});
-  steps_lanes_alone_ = is_plain_;
+  current_.lanes_alone = is_plain_;
   engine_.begin({transfers_.program().view(), connections_.all(), &geometry_.call()});
 }
 

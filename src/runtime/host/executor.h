@@ -43,7 +43,7 @@ class Executor final : public WaitingCall {
   // One turn of every lane. Throws invalid_usage on a mismatch among ranks and remote_error when a peer's memory can
   // no longer be reached.
   Progress step() {
-    if (!steps_lanes_alone_) [[unlikely]]
+    if (!current_.lanes_alone) [[unlikely]]
       return step_observed();
     return note(lanes_.step());
   }
@@ -112,7 +112,6 @@ class Executor final : public WaitingCall {
   EngineUse engine_;
   const std::unique_ptr<CallTrace> trace_;  // null without SCCL_TRACE
   const bool is_plain_;                     // no trace, engine between hosts or vendor's library
-  bool steps_lanes_alone_ = false;          // the call in progress needs nothing else: one test in every step
   CurrentCall current_;
 };
 
