@@ -1,5 +1,5 @@
-// Equal hosts, and devices of a host that may be exchanged, are counted and not listed: sixteen hosts with four free
-// devices each have billions of sets of eight devices, and a few hundred classes.
+// Devices of a host that may be exchanged, and hosts of a rack that give alike parts, are counted and not listed:
+// sixteen hosts with four free devices each have billions of sets of eight devices, and a few hundred classes.
 #include "portfolio/allocations.h"
 
 #include <algorithm>
@@ -63,6 +63,18 @@ Topology with_ways(const Topology& machine, const Cluster& cluster, int host, st
 struct Part {
   std::vector<int> places;  // one of them: places among the host's free devices
   double ways = 0;
+  int form = 0;  // the same for alike parts of any hosts
+};
+
+// Numbers for what is alike.
+class Forms {
+ public:
+  int number(std::size_t devices, const std::string& form) {
+    return numbers_.try_emplace({devices, form}, static_cast<int>(numbers_.size())).first->second;
+  }
+
+ private:
+  std::map<std::pair<std::size_t, std::string>, int> numbers_;
 };
 
 // Groups of places that may be exchanged for one another.
@@ -83,8 +95,9 @@ std::vector<std::vector<int>> twins(const Topology& part) {
 
 class PartsOfHost {
  public:
-  PartsOfHost(const Topology& machine, const Cluster& cluster, int host, std::span<const Rank> free, int most)
-      : machine_(machine), cluster_(cluster), host_(host), free_(free), most_(most) {}
+  PartsOfHost(const Topology& machine, const Cluster& cluster, int host, std::span<const Rank> free, int most,
+              Forms& forms)
+      : machine_(machine), cluster_(cluster), host_(host), free_(free), most_(most), forms_(forms) {}
 
   // But the empty one.
   std::vector<Part> list() {
@@ -98,7 +111,7 @@ class PartsOfHost {
            free_.size(), free_.front(), parts, kMostPartsOfAHost);
     take(0, {}, 1);
     std::vector<Part> result;
-    for (auto& [key, part] : by_form_) result.push_back(std::move(part));
+    for (auto& [form, part] : by_form_) result.push_back(std::move(part));
     return result;
   }
 
@@ -117,9 +130,10 @@ class PartsOfHost {
     std::sort(places.begin(), places.end());
     std::vector<Rank> devices;
     for (const int place : places) devices.push_back(free_[at(place)]);
-    const auto form =
+    const auto links =
         topology::canonical_form(with_ways(machine_, cluster_, host_, devices), topology::Figures::compared);
-    const auto [known, inserted] = by_form_.try_emplace({places.size(), form.text}, Part{places, 0});
+    const int form = forms_.number(places.size(), links.text);
+    const auto [known, inserted] = by_form_.try_emplace(form, Part{places, 0, form});
     if (!inserted) known->second.places = std::min(known->second.places, places);
     known->second.ways += ways;
   }
@@ -129,94 +143,103 @@ class PartsOfHost {
   int host_;
   std::span<const Rank> free_;
   int most_;
+  Forms& forms_;
   std::vector<std::vector<int>> groups_;
-  std::map<std::pair<std::size_t, std::string>, Part> by_form_;
+  std::map<int, Part> by_form_;
 };
 
-// Hosts of one rack with alike free devices.
-struct HostGroup {
-  std::vector<std::vector<Rank>> free;  // by host
-  std::shared_ptr<const std::vector<Part>> parts;
+struct FreeHost {
+  int rack = 0;
+  std::vector<Rank> free;
+  std::shared_ptr<const std::vector<Part>> parts;  // shared by hosts whose free devices are alike, device by device
 };
 
-std::vector<HostGroup> group_hosts(const Topology& machine, const Cluster& cluster, std::span<const int> free,
-                                   int count) {
-  std::vector<std::vector<Rank>> free_of(cluster.hosts.size());
-  for (const int device : free) free_of[at(cluster.host_of[at(device)])].push_back(device);
-  std::vector<int> rack_of(cluster.hosts.size(), 0);
+// Rack by rack.
+std::vector<FreeHost> free_hosts(const Topology& machine, const Cluster& cluster, std::span<const int> free,
+                                 int count) {
+  std::vector<FreeHost> hosts(cluster.hosts.size());
+  for (const int device : free) hosts[at(cluster.host_of[at(device)])].free.push_back(device);
   for (std::size_t rack = 0; rack < cluster.racks.size(); ++rack)
-    for (const int host : cluster.racks[rack]) rack_of[at(host)] = static_cast<int>(rack);
+    for (const int host : cluster.racks[rack]) hosts[at(host)].rack = static_cast<int>(rack);
   std::map<std::string, std::shared_ptr<const std::vector<Part>>> known;
-  std::map<std::pair<int, std::string>, std::size_t> place;
-  std::vector<HostGroup> groups;
-  for (int host = 0; host < static_cast<int>(free_of.size()); ++host) {
-    std::vector<Rank>& here = free_of[at(host)];
+  Forms forms;
+  for (int host = 0; host < static_cast<int>(hosts.size()); ++host) {
+    std::vector<Rank>& here = hosts[at(host)].free;
     if (here.empty()) continue;
     std::sort(here.begin(), here.end());
-    // Equal for hosts whose free devices are alike, device by device.
-    const std::string text = topology::to_json(with_ways(machine, cluster, host, here)).dump();
-    auto& parts = known[text];
+    auto& parts = known[topology::to_json(with_ways(machine, cluster, host, here)).dump()];
     if (!parts)
-      parts = std::make_shared<const std::vector<Part>>(PartsOfHost(machine, cluster, host, here, count).list());
-    const auto [found, inserted] = place.try_emplace({rack_of[at(host)], text}, groups.size());
-    if (inserted) groups.push_back({{}, parts});
-    groups[found->second].free.push_back(std::move(here));
+      parts = std::make_shared<const std::vector<Part>>(PartsOfHost(machine, cluster, host, here, count, forms).list());
+    hosts[at(host)].parts = parts;
   }
-  return groups;
+  std::erase_if(hosts, [](const FreeHost& host) { return host.free.empty(); });
+  std::stable_sort(hosts.begin(), hosts.end(), [](const FreeHost& a, const FreeHost& b) { return a.rack < b.rack; });
+  return hosts;
 }
 
-// Every choice of parts of hosts that has `count` devices together.
+// Every choice of parts of hosts that has `count` devices together, host by host. What was chosen so far is told apart
+// by the forms that each rack has given, in ascending order; which of a rack's hosts gave them only counts.
 class Combinations {
  public:
-  Combinations(const std::vector<HostGroup>& groups, int count) : groups_(groups) { extend({0, 0, 0, count, 1}); }
-
-  const std::vector<Allocation>& all() const { return all_; }
-
- private:
-  struct State {
-    std::size_t group, part, hosts_used;  // of the group
-    int missing;
-    double ways;
-  };
-
-  void extend(const State& state) {
-    if (state.missing == 0) return add(state.ways);
-    if (state.group == groups_.size()) return;
-    const HostGroup& group = groups_[state.group];
-    if (state.part == group.parts->size()) return extend({state.group + 1, 0, 0, state.missing, state.ways});
-    const Part& part = (*group.parts)[state.part];
-    const std::size_t before = chosen_.size();
-    State next = state;
-    ++next.part;
-    for (std::size_t times = 0;; ++times) {
-      extend(next);
-      if (next.hosts_used == group.free.size() || next.missing < static_cast<int>(part.places.size())) break;
-      for (const int place : part.places) chosen_.push_back(group.free[next.hosts_used][at(place)]);
-      // Which of the hosts that are left take this part, in no order among its takers.
-      next.ways *=
-          part.ways * static_cast<double>(group.free.size() - next.hosts_used) / static_cast<double>(times + 1);
-      ++next.hosts_used;
-      ++hosts_;
-      next.missing -= static_cast<int>(part.places.size());
+  Combinations(const std::vector<FreeHost>& hosts, int count) : count_(count) {
+    reached_[{}] = {{}, 1, 0, 0};
+    for (std::size_t host = 0; host < hosts.size(); ++host) {
+      if (host > 0 && hosts[host].rack != hosts[host - 1].rack) next_rack();
+      take_from(hosts[host]);
     }
-    hosts_ -= static_cast<int>(next.hosts_used - state.hosts_used);
-    chosen_.resize(before);
   }
 
-  void add(double ways) {
-    if (all_.size() == kMostCombinations)
+  std::vector<Allocation> all() const {
+    std::vector<Allocation> found;
+    for (const auto& [forms, allocation] : reached_)
+      if (static_cast<int>(allocation.devices.size()) == count_) found.push_back(allocation);
+    return found;
+  }
+
+ private:
+  // Forms of racks one after the other, each rack's with kRackEnd behind them.
+  using Given = std::vector<int>;
+  static constexpr int kRackEnd = -1;
+
+  void next_rack() {
+    std::map<Given, Allocation> ended;
+    for (auto& [forms, allocation] : reached_) {
+      Given given = forms;
+      given.push_back(kRackEnd);
+      ended.emplace(std::move(given), std::move(allocation));
+    }
+    reached_ = std::move(ended);
+  }
+
+  void take_from(const FreeHost& host) {
+    std::map<Given, Allocation> more = reached_;
+    for (const auto& [forms, allocation] : reached_)
+      for (const Part& part : *host.parts)
+        if (allocation.devices.size() + part.places.size() <= at(count_)) add(more, forms, allocation, host, part);
+    reached_ = std::move(more);
+  }
+
+  static void add(std::map<Given, Allocation>& to, Given forms, const Allocation& before, const FreeHost& host,
+                  const Part& part) {
+    const auto rack = std::find(forms.rbegin(), forms.rend(), kRackEnd).base();
+    forms.insert(std::upper_bound(rack, forms.end(), part.form), part.form);
+    Allocation with = before;
+    for (const int place : part.places) with.devices.push_back(host.free[at(place)]);
+    std::sort(with.devices.begin(), with.devices.end());
+    with.ways *= part.ways;
+    ++with.hosts;
+    const auto [known, inserted] = to.try_emplace(std::move(forms), with);
+    if (to.size() > kMostCombinations)
       fail(ErrorCode::invalid_argument,
            "the free devices can be chosen in more than {} ways that differ: name fewer free devices",
            kMostCombinations);
-    Allocation allocation{chosen_, ways, hosts_, 0};
-    std::sort(allocation.devices.begin(), allocation.devices.end());
-    all_.push_back(std::move(allocation));
+    if (inserted) return;
+    known->second.ways += with.ways;
+    known->second.devices = std::min(known->second.devices, with.devices);
   }
 
-  const std::vector<HostGroup>& groups_;
-  std::vector<int> chosen_;
-  int hosts_ = 0;
-  std::vector<Allocation> all_;
+  int count_;
+  std::map<Given, Allocation> reached_;
 };
 
 double rate_of(const Topology& links, Collective collective) {
@@ -253,11 +276,10 @@ std::vector<Allocation> rank_allocations(const topology::Machine& machine, std::
                                          Collective collective) {
   check_question(machine, free, count, collective);
   const Cluster cluster = topology::cluster_of(machine.topology);
-  const std::vector<HostGroup> groups = group_hosts(machine.topology, cluster, free, count);
-  // Hosts of different groups may have alike parts, and racks may be alike.
+  const std::vector<FreeHost> hosts = free_hosts(machine.topology, cluster, free, count);
+  // Racks may be alike.
   std::map<std::string, Allocation> by_form;
-  const Combinations combinations(groups, count);
-  for (const Allocation& one : combinations.all()) {
+  for (const Allocation& one : Combinations(hosts, count).all()) {
     const Topology links = topology::part_of(machine, one.devices).topology;
     const auto form = topology::canonical_form(links, topology::Figures::compared);
     const auto [known, inserted] = by_form.try_emplace(form.text, one);

@@ -62,6 +62,16 @@ TEST_CASE("of sixteen boxes with four free devices each, eight in two boxes beat
   CHECK(ranked.back().hosts > 2);
 }
 
+TEST_CASE("boxes that differ in what is free are compared by the parts that they can give") {
+  const topology::Machine machine = topology::load("16*dgx1v");
+  std::vector<int> free;
+  for (int host = 0; host < 16; ++host)  // four each, in sixteen patterns
+    for (int device = 0; device < 4; ++device) free.push_back(8 * host + (device * (1 + host % 2 * 2) + host / 2) % 8);
+  const std::vector<Allocation> ranked = rank_allocations(machine, free, 8, Collective::allreduce);
+  CHECK(sum_of_ways(ranked) == Approx(4426165368.0));  // 8 of 64
+  CHECK(ranked.front().hosts == 2);
+}
+
 TEST_CASE("only free devices are chosen, and hosts that differ in what is free are told apart") {
   const topology::Machine machine = topology::load("2*dgx1v");
   const std::vector<int> free{1, 4, 5, 6, 8, 9, 10};
