@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 #include "runtime/communicator/communicator.h"
@@ -55,13 +56,13 @@ std::optional<ncclTeam> team_of(ncclComm_t comm, runtime::VendorTeam (*runtime::
   const auto communicator = communicator_of(comm);
   runtime::VendorBackend* const vendor = vendor_in_use(*communicator);
   if (vendor == nullptr || !vendor->has(name)) return std::nullopt;
-  runtime::VendorTeam team{};
+  const auto team = std::make_shared<runtime::VendorTeam>();  // one that was given up may write it later
   vendor->perform(name, runtime::VendorBackend::Ranks::alone,
-                  [&](const runtime::VendorFunctions& functions, ncclComm_t made) {
-                    team = (functions.*function)(made);
+                  [team, function](const runtime::VendorFunctions& functions, ncclComm_t made) {
+                    *team = (functions.*function)(made);
                     return ncclSuccess;
                   });
-  return ncclTeam{team.ranks, team.rank, team.stride};
+  return ncclTeam{team->ranks, team->rank, team->stride};
 }
 
 }  // namespace

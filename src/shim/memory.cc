@@ -1,7 +1,7 @@
 // Buffers and their registration, and the memory that a communicator holds.
 #include "platform/gpu/user_memory.h"
+#include "runtime/communicator/device_interface.h"
 #include "runtime/communicator/suspension.h"
-#include "runtime/windows/one_sided.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
 
@@ -29,14 +29,14 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buff, size_t size, v
     if (handle == nullptr) fail(ErrorCode::invalid_argument, "handle is NULL: pass a place for the result");
     if (buff == nullptr && size > 0)
       fail(ErrorCode::invalid_argument, "buff is NULL where {} bytes are to be registered: pass a buffer", size);
-    *handle = communicator->one_sided().register_buffer(buff, size);
+    *handle = runtime::register_buffer(*communicator, buff, size);
   });
 }
 
 // Programs deregister in any state of the communicator, also while another thread aborts it.
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
   return guarded("ncclCommDeregister", [&] {
-    if (handle != nullptr) communicator_of(comm)->one_sided().deregister_buffer(handle);
+    if (handle != nullptr) runtime::deregister_buffer(*communicator_of(comm), handle);
   });
 }
 

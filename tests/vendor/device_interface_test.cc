@@ -76,6 +76,23 @@ TEST_CASE("a window has the vendor's handle for kernels, and serves our own func
         })) == "");
 }
 
+TEST_CASE("where a process has opened several libraries, a window belongs to the one in use") {
+  for (const char* path : {FAULTY_VENDOR, RCCL_VENDOR, FAULTY_VENDOR}) {
+    const Environment environment(Variables{{"SCCL_VENDOR", path}});
+    CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
+            std::vector<int> buffer(1024, 0);
+            ncclWindow_t window = nullptr;
+            if (const ncclResult_t result = ncclCommWindowRegister(comm, buffer.data(), 4096, &window, 0);
+                result != ncclSuccess || window == nullptr)
+              return describe("register", result);
+            void* seen = nullptr;
+            if (ncclGetLsaDevicePointer(window, 8, rank, &seen) != ncclSuccess || seen != &buffer[2])
+              return "the vendor does not know the window";
+            return ncclCommWindowDeregister(comm, window) == ncclSuccess ? "" : "deregister";
+          })) == "");
+  }
+}
+
 TEST_CASE("without a vendor's library a device communicator is refused with the remedy, and nothing else suffers") {
   CHECK(failures(run_world(Mode::threads, 2, [](int, ncclComm_t comm) -> std::string {
           ncclDevComm made{};

@@ -1,6 +1,8 @@
 // The vendor's library on devices, which the host plays: its kernels and ours on the program's streams.
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -114,6 +116,91 @@ TEST_CASE("on a device one thread gives the vendor's library the calls of severa
   CHECK(served_calls() == 6);
   for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
   cuStreamDestroy_v2(other);
+}
+
+TEST_CASE(
+    "on a device a call that the vendor's library does not enqueue ends after its limit with an error that names it") {
+  const Environment environment(Variables{{"SCCL_VENDOR", FAULTY_VENDOR},
+                                          {"SCCL_ALGO", "vendor"},
+                                          {"FAULTY_VENDOR", "AllReduce:hang"},
+                                          {"SCCL_VENDOR_TIMEOUT_MS", "2500"}});
+  CHECK(failures(run_device_world(Mode::threads, 2, [](int rank, ncclComm_t comm, const OnDevice& device) {
+          const DeviceInts data(100, 1);
+          const std::string wrong = fails(reduce(data.data(), 100, comm, device.stream()), ncclSystemError,
+                                          {"AllReduce as call 1", "2500 ms", FAULTY_VENDOR, "SCCL_VENDOR=never"});
+          if (!wrong.empty()) return wrong;
+          const ncclResult_t next = reduce(data.data(), 100, comm, device.stream());
+          return std::string(next == ncclSuccess ? "rank " + std::to_string(rank) + " goes on" : "");
+        })) == "");
+}
+
+TEST_CASE("on a device a hang of the vendor's library for one rank of a group ends the calls of all its ranks") {
+  const Environment environment(Variables{{"SCCL_VENDOR", FAULTY_VENDOR},
+                                          {"SCCL_ALGO", "vendor"},
+                                          {"FAULTY_VENDOR", "AllReduce:hang:1"},
+                                          {"SCCL_VENDOR_TIMEOUT_MS", "2500"}});
+  const OnDevice device;
+  ncclComm_t comms[2];
+  REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
+  {
+    const DeviceInts first(100, 1), second(100, 2);
+    ncclGroupStart();
+    reduce(first.data(), 100, comms[0], device.stream());
+    reduce(second.data(), 100, comms[1], device.stream());
+    CHECK(fails(ncclGroupEnd(), ncclSystemError, {"AllReduce as call 1", "2500 ms", FAULTY_VENDOR}) == "");
+    for (ncclComm_t comm : comms) {
+      ncclResult_t state = ncclSuccess;
+      CHECK(ncclCommGetAsyncError(comm, &state) == ncclSuccess);
+      CHECK(state == ncclSystemError);
+    }
+  }
+  for (ncclComm_t comm : comms) CHECK(ncclCommAbort(comm) == ncclSuccess);
+}
+
+TEST_CASE("on a device an abort reaches a call that hangs in the vendor's library while it is enqueued") {
+  const Environment environment(Variables{{"SCCL_VENDOR", FAULTY_VENDOR},
+                                          {"SCCL_ALGO", "vendor"},
+                                          {"FAULTY_VENDOR", "AllReduce:hang"},
+                                          {"SCCL_VENDOR_TIMEOUT_MS", "0"}});
+  std::atomic<int> calls{0};
+  CHECK(failures(run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+          const OnDevice device;
+          ncclComm_t comm = nullptr;
+          if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return describe("init", ncclInternalError);
+          const DeviceInts data(100, 1);
+          ncclResult_t result = ncclSuccess;
+          std::string text;
+          std::thread caller([&] {
+            result = reduce(data.data(), 100, comm, device.stream());
+            text = ncclGetLastError(nullptr);
+          });
+          while (calls.load() < 2) {
+            calls += std::max(0, served_calls());
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          }
+          const ncclResult_t aborted = ncclCommAbort(comm);
+          caller.join();
+          if (aborted != ncclSuccess) return describe("abort", aborted);
+          return result != ncclSuccess && !text.empty() ? "" : "the aborted call succeeded";
+        })) == "");
+}
+
+TEST_CASE("on a device a rank that comes late is not taken for a library that hangs") {
+  const Environment environment(Variables{{"SCCL_VENDOR", FAULTY_VENDOR},
+                                          {"SCCL_ALGO", "vendor"},
+                                          {"FAULTY_VENDOR", "AllReduce:meet"},
+                                          {"SCCL_VENDOR_TIMEOUT_MS", "2500"}});
+  CHECK(
+      failures(run_device_world(Mode::threads, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+        const DeviceInts data(100, 1);
+        for (int repeat = 0; repeat < 2; ++repeat) {
+          if (rank == 1 && repeat == 1) std::this_thread::sleep_for(std::chrono::milliseconds(3200));
+          if (const ncclResult_t result = reduce(data.data(), 100, comm, device.stream()); result != ncclSuccess)
+            return describe("AllReduce", result);
+        }
+        device.synchronize();
+        return data.all(4) ? "" : "wrong sum";
+      })) == "");
 }
 
 TEST_CASE("on a device a library is found by itself, and left out where it fails") {

@@ -1,11 +1,12 @@
 // A vendor's library for tests: another build of this library behind functions that fail, hang or count on request.
 //
 // FAULTY_VENDOR is a list of faults, each FUNCTION:FAULT or FUNCTION:FAULT:RANK, separated by commas; without a rank
-// all ranks have it. FAULT is fail or hang; version:NUMBER is another version. Calls that were served are counted in
-// faulty_vendor_calls().
+// all ranks have it. FAULT is fail, hang or meet: it returns when all ranks are in it; version:NUMBER is another
+// version. Calls that were served are counted in faulty_vendor_calls().
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -32,7 +33,10 @@ Function* real(const char* name) {
 struct Ranks {
   std::mutex mutex;
   std::map<ncclComm_t, int> of;
+  int count = 0;                   // of the communicator that was made last
+  std::map<std::string, int> met;  // calls that have begun, by function
   std::map<ncclWindow_t, void*> windows;
+  std::map<void*, void*> buffers;  // by handle
 };
 Ranks& ranks() {
   static auto* const instance = new Ranks;
@@ -52,9 +56,22 @@ bool is_asked(const std::string& function, const std::string& fault, int rank) {
          list.find(wanted + ":" + std::to_string(rank) + ",") != std::string::npos;
 }
 
+// Returns when every rank of the communicator has made as many calls, as NCCL does where a call connects its ranks.
+void meet(const std::string& function) {
+  std::unique_lock lock(ranks().mutex);
+  const int own = ranks().met[function]++;
+  const int wanted = (own / ranks().count + 1) * ranks().count;
+  while (ranks().met[function] < wanted) {
+    lock.unlock();
+    ::usleep(2000);
+    lock.lock();
+  }
+}
+
 // Success unless the function is to fail.
 ncclResult_t meet_fault(const std::string& function, int rank) {
   while (is_asked(function, "hang", rank)) ::usleep(20000);
+  if (is_asked(function, "meet", rank)) meet(function);
   return is_asked(function, "fail", rank) ? ncclInternalError : ncclSuccess;
 }
 
@@ -72,6 +89,13 @@ ncclResult_t served(const char* function, ncclComm_t comm, Arguments... argument
 extern "C" {
 
 int faulty_vendor_calls() { return calls.exchange(0); }
+
+// How many of its communicators know the buffer.
+int faulty_vendor_knows(const void* buffer) {
+  const std::lock_guard lock(ranks().mutex);
+  return static_cast<int>(std::count_if(ranks().buffers.begin(), ranks().buffers.end(),
+                                        [&](const auto& known) { return known.second == buffer; }));
+}
 
 ncclResult_t ncclGetVersion(int* version) {
   const ncclResult_t result = real<decltype(ncclGetVersion)>("ncclGetVersion")(version);
@@ -96,6 +120,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
       real<decltype(ncclCommInitRankConfig)>("ncclCommInitRankConfig")(comm, nranks, id, rank, config);
   const std::lock_guard lock(ranks().mutex);
   if (result == ncclSuccess) ranks().of[*comm] = rank;
+  ranks().count = nranks;
   return result;
 }
 
@@ -139,6 +164,9 @@ ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataT
   return served("Broadcast", comm, send, recv, count, type, root, comm, stream);
 }
 
+#ifdef HAS_RCCL_NAMES
+#define ncclAlltoAll ncclAllToAll
+#endif
 ncclResult_t ncclAlltoAll(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
                           cudaStream_t stream) {
   return served("AlltoAll", comm, send, recv, count, type, comm, stream);
@@ -161,6 +189,23 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return real<decltype(ncclRedOpDestroy)>("ncclRedOpDestroy")(op, comm);
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t size, void** handle) {
+  const ncclResult_t fault = meet_fault("CommRegister", rank_of(comm));
+  if (fault != ncclSuccess) return fault;
+  const ncclResult_t result = real<decltype(ncclCommRegister)>("ncclCommRegister")(comm, buffer, size, handle);
+  const std::lock_guard lock(ranks().mutex);
+  if (result == ncclSuccess) ranks().buffers[*handle] = buffer;
+  return result;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  {
+    const std::lock_guard lock(ranks().mutex);
+    if (ranks().buffers.erase(handle) == 0) return ncclInvalidArgument;
+  }
+  return real<decltype(ncclCommDeregister)>("ncclCommDeregister")(comm, handle);
 }
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window, int flags) {

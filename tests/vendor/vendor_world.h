@@ -13,11 +13,21 @@ namespace vendor_test {
 
 using Variables = std::map<std::string, std::string>;
 
-// Sets variables for the life of a test case.
+// The calls that the vendor has served in this process since it was asked last; -1: it is not loaded.
+inline int served_calls(const char* vendor = FAULTY_VENDOR) {
+  void* const handle = ::dlopen(vendor, RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) return -1;
+  const int calls = reinterpret_cast<int (*)()>(::dlsym(handle, "faulty_vendor_calls"))();
+  ::dlclose(handle);
+  return calls;
+}
+
+// Sets variables for the life of a test case. What was served before does not count for it.
 class Environment {
  public:
   explicit Environment(Variables variables) : variables_(std::move(variables)) {
     for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
+    served_calls();
   }
   ~Environment() {
     for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
@@ -29,13 +39,13 @@ class Environment {
   Variables variables_;
 };
 
-// The calls that the faulty vendor has served in this process since it was asked last; -1: it is not loaded.
-inline int served_calls() {
+// How many of the faulty vendor's communicators know the buffer.
+inline int vendors_that_know(const void* buffer) {
   void* const handle = ::dlopen(FAULTY_VENDOR, RTLD_NOW | RTLD_NOLOAD);
-  if (handle == nullptr) return -1;
-  const int calls = reinterpret_cast<int (*)()>(::dlsym(handle, "faulty_vendor_calls"))();
+  if (handle == nullptr) return 0;
+  const int count = reinterpret_cast<int (*)(const void*)>(::dlsym(handle, "faulty_vendor_knows"))(buffer);
   ::dlclose(handle);
-  return calls;
+  return count;
 }
 
 inline std::string describe(const char* what, ncclResult_t result) {

@@ -1,7 +1,10 @@
 #include "runtime/communicator/device_interface.h"
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <thread>
 
 #include "base/error.h"
 #include "runtime/communicator/communicator.h"
@@ -17,7 +20,7 @@ using Ranks = VendorBackend::Ranks;
 
 // A function that did not end has cost the library's communicator, and so ours: other ranks still count on both.
 void perform(Communicator& communicator, const char* name, VendorBackend::Ranks ranks,
-             const VendorBackend::Function& function) {
+             const VendorCommunicator::Function& function) {
   VendorBackend& vendor = *vendor_of(communicator);
   try {
     vendor.perform(name, ranks, function);
@@ -30,11 +33,35 @@ void perform(Communicator& communicator, const char* name, VendorBackend::Ranks 
 // SCCL_DEV_COMM_MAGIC of nccl_device.h, whose ncclDevComm is shorter than any of NCCL's.
 constexpr std::uint32_t kOwnRequirements = 0x7363636du;
 
+// Returns when the ranks have agreed, however late they come. All ranks call it.
+State await_agreement(VendorBackend& vendor) {
+  vendor.begin_agreement();
+  while (!vendor.decided()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return vendor.state();
+}
+
 // What is the same on all ranks: a path of rank 0's, or an agreement that was reached.
 bool takes_windows(const Communicator& communicator, VendorBackend& vendor) {
-  if (communicator.membership().settings.vendor == VendorMode::asked) vendor.await_agreement();
+  if (communicator.membership().settings.vendor == VendorMode::asked) await_agreement(vendor);
   return vendor.state() == State::ready && vendor.has("ncclCommWindowRegister") &&
          vendor.has("ncclCommWindowDeregister");
+}
+
+void forget_buffer(Communicator& communicator, const void* own) {
+  VendorBackend* const vendor = vendor_of(communicator);
+  if (vendor == nullptr) return;
+  try {
+    // After a failure the library's communicator is gone, and the registration with it.
+    VendorCommunicator& made = vendor->made();
+    if (made.buffers().remove_unknown(own) || vendor->state() != State::ready || made.has_ended()) return;
+    vendor->perform("ncclCommDeregister", Ranks::alone,
+                    [held = made.shared_from_this(), own](const VendorFunctions& functions, ncclComm_t theirs) {
+                      return held->buffers().withdraw(functions, theirs, own);
+                    });
+  } catch (const Error& error) {
+    if (vendor->state() != State::ready) communicator.record_failure(error);
+    throw;
+  }
 }
 
 }  // namespace
@@ -45,32 +72,49 @@ VendorBackend* vendor_of(Communicator& communicator) {
   return nullptr;
 }
 
+void* register_buffer(Communicator& communicator, void* base, std::size_t bytes) {
+  void* const own = communicator.one_sided().register_buffer(base, bytes);
+  if (VendorBackend* const vendor = vendor_of(communicator)) vendor->made().buffers().add(own, base, bytes);
+  return own;
+}
+
+void deregister_buffer(Communicator& communicator, void* handle) {
+  communicator.one_sided().deregister_buffer(handle);
+  forget_buffer(communicator, handle);
+}
+
 ncclWindow_t register_window(Communicator& communicator, void* base, std::size_t bytes, WindowUse use, int flags) {
   const Window* const ours = communicator.one_sided().register_window(base, bytes, use);
   const auto own = reinterpret_cast<ncclWindow_t>(const_cast<Window*>(ours));
   VendorBackend* const vendor = vendor_of(communicator);
   if (vendor == nullptr) return own;
-  ncclWindow_t theirs = nullptr;
+  const auto theirs = std::make_shared<ncclWindow_t>(nullptr);  // one that was given up may write it later
   if (takes_windows(communicator, *vendor))
     perform(communicator, "ncclCommWindowRegister", Ranks::together,
-            [&theirs, base, bytes, flags](const VendorFunctions& functions, ncclComm_t made) {
-              return functions.register_window(made, base, bytes, &theirs, flags);
+            [theirs, base, bytes, flags](const VendorFunctions& functions, ncclComm_t made) {
+              return functions.register_window(made, base, bytes, theirs.get(), flags);
             });
-  theirs == nullptr ? vendor->windows().add_foreign(ours) : vendor->windows().add(theirs, ours);
-  return theirs == nullptr ? own : theirs;
+  if (*theirs != nullptr) {
+    vendor->made().windows().add(*theirs, ours);
+    return *theirs;
+  }
+  vendor->made().windows().add_foreign(ours);
+  // Its host functions may use the memory; only its kernels need the handle.
+  if (ours != nullptr) vendor->made().buffers().add(ours, base, bytes);
+  return own;
 }
 
 void deregister_window(Communicator& communicator, ncclWindow_t handle) {
   OneSided& one_sided = communicator.one_sided();  // throws before init is over
   VendorBackend* const vendor = vendor_of(communicator);
-  if (vendor == nullptr || !vendor->windows().has(handle)) {
+  if (vendor == nullptr || !vendor->made().windows().has(handle)) {
     const auto* const own = reinterpret_cast<const Window*>(handle);
     one_sided.deregister_window(own);
-    if (vendor != nullptr) vendor->windows().remove_foreign(own);
-    return;
+    if (vendor != nullptr) vendor->made().windows().remove_foreign(own);
+    return forget_buffer(communicator, own);
   }
-  const Window* const ours = vendor->windows().ours(handle);
-  vendor->windows().remove(handle);
+  const Window* const ours = vendor->made().windows().ours(handle);
+  vendor->made().windows().remove(handle);
   if (ours != nullptr) one_sided.deregister_window(ours);
   // After a failure its communicator is gone, and the window with it.
   if (communicator.lifecycle().failed() || vendor->state() != State::ready) return;
@@ -83,7 +127,8 @@ void deregister_window(Communicator& communicator, ncclWindow_t handle) {
 const Window& window_of(Communicator& communicator, ncclWindow_t handle) {
   OneSided& one_sided = communicator.one_sided();
   VendorBackend* const vendor = vendor_of(communicator);
-  return one_sided.window(vendor == nullptr ? reinterpret_cast<const Window*>(handle) : vendor->windows().ours(handle));
+  return one_sided.window(vendor == nullptr ? reinterpret_cast<const Window*>(handle)
+                                            : vendor->made().windows().ours(handle));
 }
 
 // No rank asks another one here: a path is taken at its word.
@@ -112,7 +157,7 @@ void create_device_communicator(Communicator& communicator, const void* requirem
          "device-side communicators belong to NCCL's own kernels, and no vendor's library serves this communicator "
          "(SCCL_VENDOR; on the host platform and with one rank there is none by itself): name one, run this program "
          "with NCCL, or use the collectives");
-  if (vendor->await_agreement() != State::ready)
+  if (await_agreement(*vendor) != State::ready)
     fail(ErrorCode::invalid_usage,
          "device-side communicators belong to NCCL's own kernels, and the vendor's library cannot be used: {}: correct "
          "SCCL_VENDOR, or use the collectives",
@@ -120,7 +165,7 @@ void create_device_communicator(Communicator& communicator, const void* requirem
   if (!vendor->has("ncclDevCommCreate") || !vendor->has("ncclDevCommDestroy"))
     fail(ErrorCode::invalid_usage, "{} has no device interface: give a newer one (NCCL 2.28)",
          vendor->library().text());
-  if (vendor->windows().has_foreign())
+  if (vendor->made().windows().has_foreign())
     fail(ErrorCode::invalid_usage,
          "rank {} has windows that {} does not know, since they were registered before it was in use, and its kernels "
          "could not read them: give SCCL_VENDOR the path of the library, so that it has all windows",

@@ -15,6 +15,10 @@ class Communicator;
 // Null where there is no vendor's library for the communicator, or its init is not over.
 VendorBackend* vendor_of(Communicator& communicator);
 
+// ncclCommRegister and ncclCommDeregister: buffers that the vendor's library learns of, too, where it serves.
+void* register_buffer(Communicator& communicator, void* base, std::size_t bytes);
+void deregister_buffer(Communicator& communicator, void* handle);
+
 // Collective. Where SCCL_VENDOR names a library, or the communicator has one already, the window is registered there,
 // too, and the handle is the vendor's. Null as OneSided::register_window.
 ncclWindow_t register_window(Communicator& communicator, void* base, std::size_t bytes, WindowUse use, int flags);

@@ -445,8 +445,13 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     VendorGroup group;
     for (Workload* work : all)
       attempt(*work, [&] { any = work->communicator->on_device()->launch_next(group) || any; });
-    attempt(*all.front(), [&] { group.close(); });
-    for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->finish_launch(); });
+    attempt(*all.front(), [&] { group.run(); });
+    for (Workload* work : all)
+      attempt(*work, [&] {
+        DeviceExecutor& device = *work->communicator->on_device();
+        group.check(device.chooser().vendor().backend());
+        device.finish_launch();
+      });
   }
   for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->side_stream().join(); });
   return first;

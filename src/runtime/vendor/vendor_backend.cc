@@ -104,21 +104,6 @@ bool is_lost(const PeerHealth& health, Rank rank) {
 
 }  // namespace
 
-VendorAnswer answer_of(const VendorFunctions& functions, ncclComm_t communicator, ncclResult_t code) {
-  if (code == ncclSuccess) return {};
-  const char* const text = functions.last_error(communicator);
-  const char* const name = functions.error_string(code);
-  return {code, fmt::format("{}{}{}", name == nullptr ? "an error without a name" : name,
-                            text == nullptr || *text == '\0' ? "" : ": ", text == nullptr ? "" : text)};
-}
-
-ErrorCode error_code_of(ncclResult_t code) {
-  const int value = static_cast<int>(code);
-  const bool known =
-      value >= static_cast<int>(ErrorCode::device_error) && value <= static_cast<int>(ErrorCode::remote_error);
-  return known ? static_cast<ErrorCode>(value) : ErrorCode::internal_error;
-}
-
 Deadline vendor_deadline() {
   const std::chrono::milliseconds limit = vendor_time_limit();
   return limit.count() == 0 ? Deadline::never() : Deadline::in(limit);
@@ -128,25 +113,26 @@ std::string vendor_limit_text() { return fmt::format("{} ms (SCCL_VENDOR_TIMEOUT
 
 VendorBackend::VendorBackend(const Membership& membership)
     : membership_(membership), gather_(membership.control, stop_) {
-  if (membership.on_device) made_->device = membership.on_device->device;
+  if (membership.on_device) made_->set_device(membership.on_device->device);
 }
 
 VendorBackend::~VendorBackend() {
   stop_.store(true, std::memory_order_release);  // pairs with the agreement's waits
   if (agreement_.joinable()) agreement_.join();
-  if (made_->communicator == nullptr || made_->ended.exchange(true)) return;
   if (thread_.busy()) {
     made_->abort();
     return;
   }
+  if (!made_->take_end()) return;
+  VendorThread::Task ended = VendorThread::kNone;
   try {
-    thread_.begin([made = made_] { made->library->functions().destroy(made->communicator); });
+    ended = thread_.begin([made = made_] { made->destroy(); }, Deadline::never());
   } catch (const Error&) {
     return;  // no thread can be had; the library keeps what it holds
   }
-  if (!thread_.wait(Deadline::in(kDestroyLimit)))
+  if (!thread_.wait(ended, Deadline::in(kDestroyLimit)))
     log::info(log::Subsystem::init, "rank {}: ncclCommDestroy of {} has not ended after {} ms and is left to itself",
-              membership_.rank, made_->library->path(), kDestroyLimit.count());
+              membership_.rank, library().path(), kDestroyLimit.count());
 }
 
 std::unique_ptr<VendorBackend> VendorBackend::of(const Membership& membership) {
@@ -205,10 +191,10 @@ void VendorBackend::agree_in_steps() {
     return limit.count() == 0 ? Deadline::never() : Deadline::in(limit + limit + kWordsTravel);
   };
   if (!agree_on(find_library(), Deadline::never())) return;
-  const VendorWord id = membership_.rank != 0 ? VendorWord{} : run("ncclGetUniqueId", [](Made& made) {
+  const VendorWord id = membership_.rank != 0 ? VendorWord{} : run("ncclGetUniqueId", [](VendorCommunicator& made) {
     VendorWord word;
     ncclUniqueId made_id;
-    const VendorFunctions& functions = made.library->functions();
+    const VendorFunctions& functions = made.library()->functions();
     const VendorAnswer answer = answer_of(functions, nullptr, functions.get_unique_id(&made_id));
     if (answer.code != ncclSuccess)
       return VendorWord::without(VendorStanding::broken, "ncclGetUniqueId: " + answer.text);
@@ -225,8 +211,8 @@ void VendorBackend::agree_in_steps() {
 VendorWord VendorBackend::find_library() {
   const VendorSetting setting = vendor_setting();
   const auto opened = std::make_shared<VendorLibrary::Opened>();
-  const VendorWord found = run("dlopen", [setting, opened](Made& made) {
-    *opened = VendorLibrary::find(setting, made.device ? std::optional(made.device->driver->vendor) : std::nullopt);
+  const VendorWord found = run("dlopen", [setting, opened](VendorCommunicator& made) {
+    *opened = VendorLibrary::find(setting, made.device() ? std::optional(made.device()->driver->vendor) : std::nullopt);
     if (opened->library == nullptr)
       return VendorWord::without(setting.mode == VendorMode::asked ? VendorStanding::broken : VendorStanding::left_out,
                                  opened->why_not);
@@ -235,47 +221,40 @@ VendorWord VendorBackend::find_library() {
     word.functions = opened->library->function_bits();
     return word;
   });
-  if (found.standing == VendorStanding::usable) made_->library = opened->library;
+  if (found.standing == VendorStanding::usable) made_->use(opened->library);
   return found;
 }
 
 VendorWord VendorBackend::make_communicator() {
   ncclUniqueId id;
   std::memcpy(id.internal, words_.front().text.data(), sizeof id);
-  return run("ncclCommInitRankConfig", [id, rank = membership_.rank, ranks = membership_.ranks](Made& made) {
-    const VendorFunctions& functions = made.library->functions();
-    std::optional<gpu::Current> current;
-    if (made.device) current.emplace(*made.device);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 1;
-    config.commName = kVendorCommunicatorName;
-    const ncclResult_t code = functions.init(&made.communicator, ranks, id, rank, &config);
-    const VendorAnswer answer = answer_of(functions, nullptr, code);
-    if (answer.code != ncclSuccess) {
-      made.ended.store(true);
-      return VendorWord::without(VendorStanding::broken, "ncclCommInitRankConfig: " + answer.text);
-    }
-    if (made.aborted.load()) made.abort();  // which came before there was anything to abort
-    return VendorWord{};
-  });
+  return run("ncclCommInitRankConfig",
+             [id, rank = membership_.rank, ranks = membership_.ranks](VendorCommunicator& made) {
+               const VendorAnswer answer = made.init(ranks, id, rank);
+               return answer.code == ncclSuccess
+                          ? VendorWord{}
+                          : VendorWord::without(VendorStanding::broken, "ncclCommInitRankConfig: " + answer.text);
+             });
 }
 
 VendorWord VendorBackend::run(const char* function, Step step) {
   const auto said = std::make_shared<VendorWord>();
   const Deadline deadline = vendor_deadline();
-  thread_.begin([said, made = made_, step = std::move(step)] {
-    try {
-      *said = step(*made);
-    } catch (const std::exception& error) {
-      *said = VendorWord::without(VendorStanding::broken, error.what());
-    }
-  });
-  while (!thread_.wait(Deadline::in(kLook))) {
+  const VendorThread::Task task = thread_.begin(
+      [said, made = made_, step = std::move(step)] {
+        try {
+          *said = step(*made);
+        } catch (const std::exception& error) {
+          *said = VendorWord::without(VendorStanding::broken, error.what());
+        }
+      },
+      Deadline::never());  // none runs before the ranks have agreed
+  while (!thread_.wait(task, Deadline::in(kLook))) {
     const bool follows =
         has_peer_given_up(gather_, membership_) || stop_.load(std::memory_order_acquire);  // pairs with abort()
     if (!follows && !deadline.passed()) continue;
     made_->abort();
-    const std::string path = made_->library ? " of " + made_->library->path() : "";
+    const std::string path = made_->library() ? " of " + library().path() : "";
     if (follows)
       return VendorWord::without(VendorStanding::follows,
                                  fmt::format("left {}{}, as another rank did", function, path));
@@ -313,23 +292,13 @@ bool VendorBackend::serves(Collective collective, DataType type) const {
          (!is_fp8(type) || (library().version() >= kFp8Since && !info(collective).reduces));
 }
 
-VendorBackend::State VendorBackend::await_agreement() {
-  begin_agreement();
-  while (!decided()) std::this_thread::sleep_for(kLook);
-  return state();
-}
-
-void VendorBackend::perform(const char* name, Ranks ranks, const Function& function) {
+void VendorBackend::perform(const char* name, Ranks ranks, const VendorCommunicator::Function& function) {
   if (ranks == Ranks::together) gather_.all_gather(name, {}, Deadline::never());
   const auto answer = std::make_shared<VendorAnswer>();
-  thread_.begin([answer, function, made = made_] {
-    std::optional<gpu::Current> current;
-    if (made->device) current.emplace(*made->device);
-    const VendorFunctions& functions = made->library->functions();
-    *answer = answer_of(functions, made->communicator, function(functions, made->communicator));
-  });
   const Deadline deadline = vendor_deadline();
-  while (!thread_.wait(Deadline::in(kLook))) {
+  const auto ask = [answer, function, made = made_] { *answer = made->ask(function); };
+  VendorThread::Task task = VendorThread::kNone;
+  while (!thread_.run(task, ask, Deadline::in(kLook))) {
     const bool stopped = stop_.load(std::memory_order_acquire);  // pairs with abort()
     if (!stopped && !deadline.passed()) continue;
     made_->abort();
@@ -347,13 +316,22 @@ void VendorBackend::perform(const char* name, Ranks ranks, const Function& funct
 }
 
 std::function<VendorAnswer()> VendorBackend::call(const CollectiveRequest& request) const {
-  return [made = made_, request] {
-    const VendorFunctions& functions = made->library->functions();
-    const bool scaled = info(request.collective).reduces && request.reduction.op == ReduceOp::premul_sum;
-    return answer_of(functions, made->communicator,
-                     scaled ? enqueue_scaled(functions, made->communicator, request)
-                            : enqueue(functions, made->communicator, request, to_nccl(request.reduction.op)));
+  const bool scaled = info(request.collective).reduces && request.reduction.op == ReduceOp::premul_sum;
+  const bool registers = has("ncclCommRegister") && has("ncclCommDeregister");
+  return [made = made_, request, scaled, registers] {
+    return made->ask([&](const VendorFunctions& functions, ncclComm_t communicator) {
+      if (registers) made->buffers().pass_on(functions, communicator);
+      return scaled ? enqueue_scaled(functions, communicator, request)
+                    : enqueue(functions, communicator, request, to_nccl(request.reduction.op));
+    });
   };
+}
+
+bool all_have_entered(const Membership& membership, std::uint64_t sequence) {
+  const Calls calls = membership.control.calls();
+  for (Rank rank = 0; rank < membership.ranks; ++rank)
+    if (calls.entered(rank) < sequence) return false;
+  return true;
 }
 
 void VendorBackend::tell_of_peers(const std::string& call) const {
@@ -364,37 +342,22 @@ void VendorBackend::tell_of_peers(const std::string& call) const {
 }
 
 void VendorBackend::check_later_errors(Running running) const {
-  if (state() != State::ready || made_->ended.load()) return;
+  if (state() != State::ready || made_->has_ended()) return;
   const PeerHealth health = membership_.control.health();
   const std::string call = "a call in the vendor's library";
   if (running == Running::yes) health.check_all_faults();
   for (Rank rank = 0; running == Running::yes && rank < membership_.ranks; ++rank)
     if (rank != membership_.rank && is_lost(health, rank)) health.fail_departed(rank, health.presence(rank), call);
-  ncclResult_t found = ncclSuccess;
-  const VendorFunctions& functions = made_->library->functions();
-  const ncclResult_t asked = functions.async_error(made_->communicator, &found);
-  const ncclResult_t code = asked != ncclSuccess ? asked : found;
-  if (code == ncclSuccess || code == ncclInProgress || made_->ended.load()) return;
+  const VendorAnswer answer = made_->later_error();
+  if (answer.code == ncclSuccess) return;
   tell_of_peers(call);
-  fail(error_code_of(code), "rank {}: a call failed in {}: {}: set SCCL_VENDOR=never to do without that library",
-       membership_.rank, made_->library->text(), answer_of(functions, made_->communicator, code).text);
+  fail(error_code_of(answer.code), "rank {}: a call failed in {}: {}: set SCCL_VENDOR=never to do without that library",
+       membership_.rank, library().text(), answer.text);
 }
 
 void VendorBackend::abort() noexcept {
   stop_.store(true, std::memory_order_release);  // pairs with run()
   made_->abort();
-}
-
-// On a thread of its own: an abort may wait for the library's own threads.
-void VendorBackend::Made::abort() {
-  aborted.store(true);
-  ncclComm_t const reached = __atomic_load_n(&communicator, __ATOMIC_ACQUIRE);  // written by the library
-  if (reached == nullptr || ended.exchange(true)) return;
-  try {
-    start_thread([library = library, reached] { library->functions().abort(reached); }).detach();
-  } catch (const Error&) {
-    // No thread can be had: the library's functions end with the process.
-  }
 }
 
 }  // namespace sccl::runtime

@@ -23,31 +23,16 @@
 #include "runtime/call/requests.h"
 #include "runtime/control/control_all_gather.h"
 #include "runtime/membership/membership.h"
+#include "runtime/vendor/library/vendor_communicator.h"
 #include "runtime/vendor/library/vendor_library.h"
 #include "runtime/vendor/vendor_thread.h"
 #include "runtime/vendor/vendor_verdict.h"
-#include "runtime/vendor/vendor_windows.h"
 
 namespace sccl::runtime {
-
-// The name of the vendor's communicators. One of this name has no vendor's library itself: a build of this library may
-// serve as another one's vendor, in the same environment.
-inline constexpr const char* kVendorCommunicatorName = "made by libsccl";
 
 // When a function that begins now is given up (SCCL_VENDOR_TIMEOUT_MS), and that limit as messages name it.
 Deadline vendor_deadline();
 std::string vendor_limit_text();
-
-// What a function of the library answered.
-struct VendorAnswer {
-  ncclResult_t code = ncclSuccess;
-  std::string text;  // ncclGetLastError where it failed
-};
-
-// `communicator` may be null.
-VendorAnswer answer_of(const VendorFunctions& functions, ncclComm_t communicator, ncclResult_t code);
-// Codes of our own errors; anything else is internal to the library.
-ErrorCode error_code_of(ncclResult_t code);
 
 class VendorBackend {
  public:
@@ -69,19 +54,17 @@ class VendorBackend {
 
   // Requires State::ready. Whether the library has that collective for that type, on all ranks.
   bool serves(Collective collective, DataType type) const;
-  const VendorLibrary& library() const { return *made_->library; }
+  const VendorLibrary& library() const { return *made_->library(); }
+  VendorCommunicator& made() const { return *made_; }
+  const Membership& membership() const { return membership_; }
   // A function that makes the call, and returns when the library's function does. It owns what it uses.
   std::function<VendorAnswer()> call(const CollectiveRequest& request) const;
   // Requires State::ready. Whether all ranks have the function.
   bool has(const char* function) const;
-  // Returns when the ranks have agreed, however late they come. All ranks call it.
-  State await_agreement();
   // What ranks do beside calls: the library's function runs, with the limit of functions; `together`: when all ranks
   // have come. Throws the library's error; after one that did not end, the state is refused.
   enum class Ranks : std::uint8_t { alone, together };
-  using Function = std::function<ncclResult_t(const VendorFunctions&, ncclComm_t)>;
-  void perform(const char* name, Ranks ranks, const Function& function);
-  VendorWindows& windows() { return windows_; }
+  void perform(const char* name, Ranks ranks, const VendorCommunicator::Function& function);
 
   // On which functions may run that may hang; one at a time.
   VendorThread& thread() { return thread_; }
@@ -100,18 +83,7 @@ class VendorBackend {
  private:
   explicit VendorBackend(const Membership& membership);
 
-  // What functions of the library use: it lives as long as one of them runs.
-  struct Made {
-    std::shared_ptr<const VendorLibrary> library;
-    std::optional<gpu::Device> device;
-    // Written by the library early in ncclCommInitRankConfig, so that it can be aborted there.
-    ncclComm_t communicator = nullptr;
-    std::atomic<bool> ended{false};  // the communicator was given to ncclCommDestroy or ncclCommAbort
-    std::atomic<bool> aborted{false};
-    void abort();
-  };
-
-  using Step = std::function<VendorWord(Made&)>;
+  using Step = std::function<VendorWord(VendorCommunicator&)>;
 
   void agree() noexcept;
   void agree_in_steps();
@@ -126,9 +98,8 @@ class VendorBackend {
   const Membership& membership_;
   std::atomic<bool> stop_{false};
   ControlAllGather gather_;
-  const std::shared_ptr<Made> made_ = std::make_shared<Made>();
+  const std::shared_ptr<VendorCommunicator> made_ = std::make_shared<VendorCommunicator>();
   VendorThread thread_;
-  VendorWindows windows_;
   std::thread agreement_;
   std::atomic<State> state_{State::untried};
   // Written by the agreement's thread before settle().
@@ -137,5 +108,8 @@ class VendorBackend {
   std::string why_not_;
   std::optional<Error> early_end_;
 };
+
+// Whether all ranks have come to that call of the communicator, or to a later one.
+bool all_have_entered(const Membership& membership, std::uint64_t sequence);
 
 }  // namespace sccl::runtime

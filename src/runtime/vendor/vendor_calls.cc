@@ -30,9 +30,8 @@ void VendorCalls::begin(const CollectiveRequest& request, const CallSignature& s
 }
 
 bool VendorCalls::all_have_come() const {
+  if (!all_have_entered(membership_, signature_.sequence)) return false;
   const Calls calls = membership_.control.calls();
-  for (Rank rank = 0; rank < membership_.ranks; ++rank)
-    if (calls.entered(rank) < signature_.sequence) return false;
   for (Rank rank = 0; rank < membership_.ranks; ++rank)
     if (rank != membership_.rank) calls.compare(rank, signature_);
   return true;
@@ -41,17 +40,18 @@ bool VendorCalls::all_have_come() const {
 void VendorCalls::run() {
   answer_ = std::make_shared<VendorAnswer>();
   deadline_ = vendor_deadline();
-  backend_->thread().begin([call = backend_->call(request_), answer = answer_] { *answer = call(); });
-  phase_ = Phase::runs;
+  task_ = backend_->thread().begin([call = backend_->call(request_), answer = answer_] { *answer = call(); },
+                                   Deadline::in(std::chrono::milliseconds(0)));
+  if (task_ != VendorThread::kNone) phase_ = Phase::runs;  // else another thread of the program still has a function
 }
 
 Progress VendorCalls::step() {
   if (phase_ == Phase::gathers) {
     if (!all_have_come()) return Progress::idle;
     run();
-    return Progress::moved;
+    return phase_ == Phase::runs ? Progress::moved : Progress::idle;
   }
-  if (backend_->thread().busy()) {
+  if (!backend_->thread().has_ended(task_)) {
     if (!deadline_.passed()) return Progress::idle;
     fail(ErrorCode::system_error,
          "rank {}: {} as call {} has not ended in {} {} after all ranks had come: set SCCL_VENDOR=never to do without "
@@ -85,7 +85,7 @@ void VendorCalls::end_early() noexcept {
   wanted_.reset();
   const bool runs = std::exchange(phase_, Phase::none) == Phase::runs;
   backend_->abort();
-  if (!runs || backend_->thread().wait(Deadline::in(kLetGo))) return;
+  if (!runs || backend_->thread().wait(task_, Deadline::in(kLetGo))) return;
   log::info(log::Subsystem::init,
             "rank {}: {} does not let go of the buffers of call {} after its abort: do not free them", membership_.rank,
             backend_->library().path(), signature_.sequence);

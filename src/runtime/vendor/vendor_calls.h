@@ -61,6 +61,7 @@ class VendorCalls {
   CollectiveRequest request_{};
   CallSignature signature_;
   std::shared_ptr<VendorAnswer> answer_;
+  VendorThread::Task task_ = VendorThread::kNone;
   Deadline deadline_ = Deadline::never();
 };
 

@@ -14,8 +14,18 @@ struct VendorThread::Shared {
   std::condition_variable changed;
   std::function<void()> task;  // the next one
   bool started = false;        // there is a thread
-  bool busy = false;           // a task waits or runs
+  Task begun = kNone;          // the last one that was given; it waits or runs until it is `ended`, too
+  Task ended = kNone;
   bool ends = false;
+
+  // False if that task still runs at the deadline.
+  bool wait(std::unique_lock<std::mutex>& lock, Task number, Deadline deadline) {
+    // A clock without an end would overflow in wait_for.
+    constexpr std::chrono::milliseconds kTurn{1000};
+    while (ended < number && !deadline.passed())
+      changed.wait_for(lock, std::chrono::milliseconds(deadline.remaining_ms(kTurn.count())));
+    return ended >= number;
+  }
 
   void serve() {
     std::unique_lock lock(mutex);
@@ -27,7 +37,7 @@ struct VendorThread::Shared {
       current();
       current = nullptr;  // what it owns ends before anybody learns of its end
       lock.lock();
-      busy = false;
+      ended = begun;
       changed.notify_all();
     }
   }
@@ -41,27 +51,35 @@ VendorThread::~VendorThread() {
   shared_->changed.notify_all();
 }
 
-void VendorThread::begin(std::function<void()> task) {
-  const std::lock_guard lock(shared_->mutex);
+VendorThread::Task VendorThread::begin(std::function<void()> task, Deadline idle_by) {
+  std::unique_lock lock(shared_->mutex);
+  if (!shared_->wait(lock, shared_->begun, idle_by)) return kNone;
   if (!shared_->started) start_thread([shared = shared_] { shared->serve(); }).detach();
   shared_->started = true;
   shared_->task = std::move(task);
-  shared_->busy = true;
+  const Task number = ++shared_->begun;
   shared_->changed.notify_all();
+  return number;
+}
+
+bool VendorThread::wait(Task task, Deadline deadline) const {
+  std::unique_lock lock(shared_->mutex);
+  return shared_->wait(lock, task, deadline);
+}
+
+bool VendorThread::run(Task& number, const std::function<void()>& task, Deadline deadline) {
+  if (number == kNone) number = begin(task, deadline);
+  return number != kNone && wait(number, deadline);
+}
+
+bool VendorThread::has_ended(Task task) const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->ended >= task;
 }
 
 bool VendorThread::busy() const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->busy;
-}
-
-bool VendorThread::wait(Deadline deadline) const {
-  // A clock without an end would overflow in wait_for.
-  constexpr std::chrono::milliseconds kTurn{1000};
-  std::unique_lock lock(shared_->mutex);
-  while (shared_->busy && !deadline.passed())
-    shared_->changed.wait_for(lock, std::chrono::milliseconds(deadline.remaining_ms(kTurn.count())));
-  return !shared_->busy;
+  return shared_->ended < shared_->begun;
 }
 
 }  // namespace sccl::runtime

@@ -23,6 +23,8 @@ class CollectiveRecords {
   // `options`: CallOptions::digest(), 0 where the call has none.
   void enter(const CollectiveRequest& request, const std::optional<SymmetricWindows::Pair>& used,
              std::uint32_t options);
+  // The number of the collective that was entered last.
+  std::uint64_t last() const { return calls_; }
   // Fills in what is the same however the collective that was entered last is run.
   void describe(device::Call& call, const CollectiveRequest& request) const;
   // log_choice() logs which choice serves the last entered collective; logs_choices(): whether that line is wanted.

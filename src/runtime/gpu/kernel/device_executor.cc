@@ -47,15 +47,12 @@ void apply(const CallOptions& options, PreparedCall& prepared, CallsInFlight& in
 }
 
 // The library's own kernels serve the call, on the caller's stream.
-void prepare_by_vendor(PreparedCall& prepared, VendorBackend& vendor, CollectiveRequest request) {
+void prepare_by_vendor(PreparedCall& prepared, VendorBackend& vendor, CollectiveRequest request,
+                       std::uint64_t sequence) {
   request.stream = prepared.stream;
   prepared.collective = true;
-  prepared.by_vendor = [&vendor, request](VendorGroup& group) {
-    group.open(vendor.library());
-    const VendorAnswer answer = vendor.call(request)();
-    if (answer.code == ncclSuccess) return;
-    fail(error_code_of(answer.code), "{} failed in {}: {}: set SCCL_VENDOR=never to do without that library",
-         info(request.collective).call_name, vendor.library().text(), answer.text);
+  prepared.by_vendor = [&vendor, request, sequence](VendorGroup& group) {
+    group.add({&vendor, info(request.collective).call_name, sequence, request.stream, vendor.call(request)});
   };
 }
 
@@ -146,7 +143,7 @@ void DeviceExecutor::prepare_in_kernel(const CollectiveRequest& request, gpu::St
   const DeviceChooser::Windows used = choice.form == Form::direct ? windows : std::nullopt;
   records_.enter(request, used, options.digest());
   if (is_vendor(choice)) {
-    prepare_by_vendor(prepared_.add(stream), *chooser_.vendor().backend(), request);
+    prepare_by_vendor(prepared_.add(stream), *chooser_.vendor().backend(), request, records_.last());
     prepared_.last().clock = chooser_.tuner().take_clock();
     if (CollectiveRecords::logs_choices()) records_.log_choice(choice, chooser_.vendor().backend()->library().text());
     return;
@@ -209,7 +206,13 @@ bool DeviceExecutor::launch_next(VendorGroup& group) {
 
 void DeviceExecutor::launch_all() {
   try {
-    for (VendorGroup group; launch_next(group); finish_launch()) group.close();
+    while (true) {
+      VendorGroup group;
+      if (!launch_next(group)) return;
+      group.run();
+      group.check(chooser_.vendor().backend());
+      finish_launch();
+    }
   } catch (...) {
     drop_prepared();
     throw;
@@ -218,7 +221,7 @@ void DeviceExecutor::launch_all() {
 
 void DeviceExecutor::drop_prepared() noexcept {
   prepared_.drop();
-  launcher_.order().drop_pending();
+  launcher_.drop();
 }
 
 void DeviceExecutor::keep_pace() {

@@ -54,7 +54,7 @@ class DeviceExecutor {
   // Launches the first prepared call; false if there is none. finish_launch() enqueues the event that other streams
   // wait for. Call finish_launch() when the kernels that this kernel waits for have been launched: in a hardware queue,
   // the event may hold up everything behind it.
-  // Calls of the vendor's library go into `group`, which is closed before finish_launch().
+  // Calls of the vendor's library go into `group`, which runs before finish_launch().
   bool launch_next(VendorGroup& group);
   void finish_launch() { launcher_.finish(); }
   // Launches all prepared calls. Afterwards none stays prepared, also if launch_all() throws.

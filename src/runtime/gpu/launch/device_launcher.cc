@@ -59,6 +59,11 @@ void DeviceLauncher::finish() {
   by_vendor_.store(by_vendor, std::memory_order_release);  // pairs with vendor_runs()
 }
 
+void DeviceLauncher::drop() noexcept {
+  with_vendor_ = nullptr;
+  order_.drop_pending();
+}
+
 void DeviceLauncher::launch_kernel(PreparedCall& call) {
   const u64 sequence = call.sequence;
   order_.order_after_last(call.stream, call.capture);

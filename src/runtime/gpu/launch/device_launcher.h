@@ -25,11 +25,13 @@ class DeviceLauncher {
                  const BufferWithdrawal& withdrawal, DeviceTuner& tuner);
 
   // Waits for nothing on the device. Throws the driver's error, or an error if a peer has withdrawn its buffers; then
-  // the call was not launched, and its number is taken back. The device must be current. `group`: closed before
+  // the call was not launched, and its number is taken back. The device must be current. `group`: runs before
   // finish().
   void launch(PreparedCall& call, VendorGroup& group);
   // The kernels that the last call waits for have been launched, too (LaunchOrder::finish_launch).
   void finish();
+  // The calls that were launched last are given up: finish() has nothing to do for them.
+  void drop() noexcept;
 
   // Whether the last call is one of the vendor's library and still runs. For any thread.
   bool vendor_runs() const;
@@ -56,7 +58,7 @@ class DeviceLauncher {
   LaunchOrder order_;
   GraphHold graphs_;
   std::atomic<bool> by_vendor_{false};  // the event of order_ stands behind a call of the vendor's; pairs with finish()
-  PreparedCall* with_vendor_ = nullptr;  // the last call, until finish(): its kernels come when the group is closed
+  PreparedCall* with_vendor_ = nullptr;       // the last call, until finish(): its kernels come when the group runs
   const std::shared_ptr<DeviceProxy> proxy_;  // null if all ranks are on one host
 };
 

@@ -36,6 +36,8 @@ struct VendorFunctions {
   decltype(&ncclAlltoAll) all_to_all = nullptr;
   decltype(&ncclGather) gather = nullptr;
   decltype(&ncclScatter) scatter = nullptr;
+  decltype(&ncclCommRegister) register_buffer = nullptr;
+  decltype(&ncclCommDeregister) deregister_buffer = nullptr;
   decltype(&ncclCommWindowRegister) register_window = nullptr;
   decltype(&ncclCommWindowDeregister) deregister_window = nullptr;
   // Of NCCL's device interface, as of 2.28. Its structures are passed on and never looked into.
@@ -58,17 +60,19 @@ struct VendorFunction {
   VendorNeed need;
   void (*put)(VendorFunctions&, void* address);
   bool (*has)(const VendorFunctions&);
+  const char* rccl_name;  // where RCCL has another one; null else
 };
 
 namespace detail {
 template <auto Member>
-constexpr VendorFunction vendor_function(const char* name, VendorNeed need = VendorNeed::always) {
+constexpr VendorFunction vendor_function(const char* name, VendorNeed need = VendorNeed::always,
+                                         const char* rccl_name = nullptr) {
   return {name, need,
           [](VendorFunctions& functions, void* address) {
             auto& place = functions.*Member;
             place = reinterpret_cast<std::remove_reference_t<decltype(place)>>(address);
           },
-          [](const VendorFunctions& functions) { return functions.*Member != nullptr; }};
+          [](const VendorFunctions& functions) { return functions.*Member != nullptr; }, rccl_name};
 }
 }  // namespace detail
 
@@ -90,9 +94,11 @@ inline constexpr auto kVendorFunctions = std::to_array<VendorFunction>({
     detail::vendor_function<&VendorFunctions::destroy_reduction>("ncclRedOpDestroy"),
     detail::vendor_function<&VendorFunctions::group_start>("ncclGroupStart"),
     detail::vendor_function<&VendorFunctions::group_end>("ncclGroupEnd"),
-    detail::vendor_function<&VendorFunctions::all_to_all>("ncclAlltoAll", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::all_to_all>("ncclAlltoAll", VendorNeed::by_call, "ncclAllToAll"),
     detail::vendor_function<&VendorFunctions::gather>("ncclGather", VendorNeed::by_call),
     detail::vendor_function<&VendorFunctions::scatter>("ncclScatter", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::register_buffer>("ncclCommRegister", VendorNeed::by_call),
+    detail::vendor_function<&VendorFunctions::deregister_buffer>("ncclCommDeregister", VendorNeed::by_call),
     detail::vendor_function<&VendorFunctions::register_window>("ncclCommWindowRegister", VendorNeed::by_call),
     detail::vendor_function<&VendorFunctions::deregister_window>("ncclCommWindowDeregister", VendorNeed::by_call),
     detail::vendor_function<&VendorFunctions::create_device_communicator>("ncclDevCommCreate", VendorNeed::by_call),

@@ -14,9 +14,11 @@
 #include <mutex>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/settings/env.h"
 #include "base/settings/log.h"
+#include "runtime/vendor/library/vendor_use.h"
 
 namespace sccl::runtime {
 namespace {
@@ -36,7 +38,17 @@ const void* base_of(const void* address) {
   return ::dladdr(address, &about) != 0 ? about.dli_fbase : nullptr;
 }
 
-const char* file_name(gpu::Vendor devices) { return devices == gpu::Vendor::cuda ? "libnccl.so.2" : "librccl.so.1"; }
+// Nearest to the system's names first: PyTorch brings RCCL without a number.
+std::vector<std::string> file_names(gpu::Vendor devices) {
+  if (devices == gpu::Vendor::cuda) return {"libnccl.so.2"};
+  return {"librccl.so.1", "librccl.so"};
+}
+
+// Profilers put themselves before the plain names.
+void* address_of(void* handle, const std::string& name) {
+  void* const address = ::dlsym(handle, ("p" + name).c_str());
+  return address != nullptr ? address : ::dlsym(handle, name.c_str());
+}
 
 std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
@@ -107,6 +119,7 @@ std::vector<std::string> search_path() {
 struct Known {
   std::mutex mutex;
   std::map<std::string, VendorLibrary::Opened> by_key;
+  std::shared_ptr<const VendorLibrary> used_last;
 };
 Known& known() {
   static Known* const instance = new Known;
@@ -122,7 +135,7 @@ VendorLibrary::Opened search(gpu::Vendor devices) {
     if (opened.library) return opened;
     reasons += (reasons.empty() ? "" : "; ") + opened.why_not;
   }
-  if (reasons.empty()) reasons = fmt::format("no {} is found", file_name(devices));
+  if (reasons.empty()) reasons = fmt::format("no {} is found", file_names(devices).front());
   return {nullptr, reasons};
 }
 
@@ -155,9 +168,8 @@ VendorLibrary::Opened VendorLibrary::open(const std::string& path) {
   made->path_ = path;
   std::string missing;
   for (const VendorFunction& function : kVendorFunctions) {
-    // Profilers put themselves before the plain names.
-    void* address = ::dlsym(handle, ("p" + std::string(function.name)).c_str());
-    if (address == nullptr) address = ::dlsym(handle, function.name);
+    void* address = address_of(handle, function.name);
+    if (address == nullptr && function.rccl_name != nullptr) address = address_of(handle, function.rccl_name);
     if (address == nullptr && function.need == VendorNeed::always)
       missing += (missing.empty() ? "" : ", ") + std::string(function.name);
     function.put(made->functions_, address);
@@ -176,7 +188,7 @@ VendorLibrary::Opened VendorLibrary::find(const VendorSetting& setting, std::opt
   if (setting.mode == VendorMode::never) return {nullptr, "SCCL_VENDOR=never"};
   if (setting.mode == VendorMode::automatic && !devices)
     return {nullptr, "the vendor's library cannot take host memory; SCCL_VENDOR=PATH names one that can"};
-  const std::string key = setting.mode == VendorMode::asked ? setting.path : file_name(*devices);
+  const std::string key = setting.mode == VendorMode::asked ? setting.path : file_names(*devices).front();
   const std::lock_guard lock(known().mutex);
   const auto [place, is_new] = known().by_key.try_emplace(key);
   if (is_new) place->second = setting.mode == VendorMode::asked ? open(setting.path) : search(*devices);
@@ -194,7 +206,7 @@ std::uint64_t VendorLibrary::function_bits() const {
 
 std::vector<std::string> vendor_candidates(gpu::Vendor devices) {
   namespace fs = std::filesystem;
-  const std::string name = file_name(devices);
+  const std::vector<std::string> names = file_names(devices);
   std::vector<std::string> found;
   const auto add = [&](const fs::path& path) {
     std::error_code none;
@@ -202,24 +214,33 @@ std::vector<std::string> vendor_candidates(gpu::Vendor devices) {
         std::find(found.begin(), found.end(), path.string()) == found.end())
       found.push_back(path.string());
   };
+  const auto add_from = [&](const fs::path& folder) {
+    for (const std::string& name : names) add(folder / name);
+  };
   const std::vector<std::string> loaded = loaded_files();
   for (const std::string& file : loaded)
-    if (fs::path(file).filename() == name) add(file);
+    if (std::find(names.begin(), names.end(), fs::path(file).filename()) != names.end()) add(file);
   for (const std::string& file : loaded)
     if (const std::string own = fs::path(file).filename(); own == "libtorch_cuda.so" || own == "libtorch_hip.so") {
-      add(fs::path(file).parent_path() / name);
-      add(fs::path(file).parent_path().parent_path().parent_path() / "nvidia/nccl/lib" / name);
+      add_from(fs::path(file).parent_path());
+      add_from(fs::path(file).parent_path().parent_path().parent_path() / "nvidia/nccl/lib");
     }
-  for (const std::string& folder : search_path()) add(fs::path(folder) / name);
+  for (const std::string& folder : search_path()) add_from(folder);
   constexpr std::array kFolders{
       "/usr/local/cuda/lib64",      "/usr/local/cuda/lib", "/opt/rocm/lib", "/usr/lib/x86_64-linux-gnu",
       "/usr/lib/aarch64-linux-gnu", "/usr/lib64",          "/usr/local/lib"};
-  for (const char* const folder : kFolders) add(fs::path(folder) / name);
+  for (const char* const folder : kFolders) add_from(folder);
   return found;
+}
+
+void note_use(std::shared_ptr<const VendorLibrary> library) {
+  const std::lock_guard lock(known().mutex);
+  known().used_last = std::move(library);
 }
 
 std::shared_ptr<const VendorLibrary> opened_vendor() {
   const std::lock_guard lock(known().mutex);
+  if (known().used_last) return known().used_last;
   for (const auto& [key, opened] : known().by_key)
     if (opened.library) return opened.library;
   return nullptr;
