@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <strings.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "net/plugin/engine.h"
 #include "net/self_test.h"
@@ -14,13 +16,40 @@ namespace {
 
 constexpr const char* kUcx = "ucx";
 
+std::string with_speed(const std::string& name, int mbits_per_s) {
+  return mbits_per_s > 0 ? fmt::format("{} ({} Gbit/s)", name, mbits_per_s / 1000.0) : name;
+}
+
 std::string described(const Net& net) {
   std::vector<std::string> devices;
-  for (const Device& device : net.devices())
-    devices.push_back(device.speed_mbits_per_s > 0
-                          ? fmt::format("{} ({} Gbit/s)", device.name, device.speed_mbits_per_s / 1000.0)
-                          : device.name);
+  for (const Device& device : net.devices()) devices.push_back(with_speed(device.name, device.speed_mbits_per_s));
   return fmt::format("{}: {}", net.name(), fmt::join(devices, ", "));
+}
+
+std::string described(const std::vector<Rail>& rails) {
+  std::vector<std::string> devices;
+  for (const Rail& rail : rails) devices.push_back(with_speed(rail.name, rail.mbits_per_s));
+  return fmt::format("{}: {}, beside one another", rails.front().net->name(), fmt::join(devices, ", "));
+}
+
+// A rank's part of the devices that may be used, so that all ranks together use all: some for each, or one for some.
+std::vector<Rail> shared_devices(const std::shared_ptr<Net>& net, const Settings& settings) {
+  std::vector<int> usable;
+  const std::vector<Device>& devices = net->devices();
+  for (std::size_t at = 0; at < devices.size(); ++at)
+    if (adapter_matches(settings.adapters, devices[at].name, devices[at].port)) usable.push_back(static_cast<int>(at));
+  if (usable.empty())
+    fail(ErrorCode::invalid_usage, "NCCL_IB_HCA={} fits no device of {}: correct or unset it", settings.adapters,
+         described(*net));
+  const auto count = static_cast<int>(usable.size());
+  const int each = std::clamp(count / settings.ranks_on_host, 1, static_cast<int>(kMostRails));
+  std::vector<Rail> rails;
+  for (int at = 0; at < each; ++at) {
+    const int number = usable[static_cast<std::size_t>((settings.rank_on_host * each + at) % count)];
+    const Device& device = devices[static_cast<std::size_t>(number)];
+    rails.push_back({net, number, device.name, 0, std::max(0, device.speed_mbits_per_s)});
+  }
+  return rails;
 }
 
 bool same_name(const std::string& a, const std::string& b) { return strcasecmp(a.c_str(), b.c_str()) == 0; }
@@ -31,6 +60,8 @@ Engine tested(std::string key, const std::string& name, const Settings& settings
   engine.net = opened_and_tested(std::move(open), name, std::chrono::milliseconds(settings.self_test_limit_ms));
   engine.key = std::move(key);
   engine.description = described(*engine.net);
+  engine.rails = shared_devices(engine.net, settings);
+  if (engine.rails.size() > 1) engine.description = described(engine.rails);
   return engine;
 }
 
@@ -59,13 +90,37 @@ bool offer_plugin(const Settings& settings, Offer& offer) {
   return false;
 }
 
+// One UCX for each interface: UCX itself uses one for each message, whatever it is allowed. Empty if the first one
+// cannot be used.
+std::vector<Rail> ucx_rails(const Settings& settings, Offer& offer) {
+  std::vector<Rail> rails;
+  for (const NetInterface& one : settings.interfaces) {
+    if (rails.size() == kMostRails) break;
+    try {
+      rails.push_back({ucx::open({settings.nonce, one.name, settings.rdma, settings.deadline,
+                                  ucx::Options::Connecting::in_background}),
+                       0, fmt::format("{} ({})", one.name, one.address), one.network, one.mbits_per_s});
+    } catch (const Error& error) {
+      offer.refusals.push_back(fmt::format("{}: {}", one.name, error.what()));
+      if (rails.empty()) return {};
+    }
+  }
+  return rails;
+}
+
 // UCX is not tried in a child process: it does not crash, and its start costs as much as a communicator's whole init.
 bool offer_ucx(const Settings& settings, Offer& offer) {
   try {
     Engine engine;
-    engine.net = ucx::open({settings.nonce, settings.devices, settings.rdma});
     engine.key = kUcx;
-    engine.description = described(*engine.net);
+    if (settings.interfaces.size() > 1) engine.rails = ucx_rails(settings, offer);
+    if (engine.rails.empty()) {
+      engine.net = ucx::open({settings.nonce, settings.devices, settings.rdma, settings.deadline});
+      engine.description = described(*engine.net);
+    } else {
+      engine.net = engine.rails.front().net;
+      engine.description = described(engine.rails);
+    }
     offer.engines.push_back(std::move(engine));
     return true;
   } catch (const Error& error) {
@@ -75,6 +130,31 @@ bool offer_ucx(const Settings& settings, Offer& offer) {
 }
 
 }  // namespace
+
+bool adapter_matches(std::string_view list, std::string_view device, int port) {
+  const bool all_but = list.starts_with('^');
+  if (all_but) list.remove_prefix(1);
+  const bool exact = list.starts_with('=');
+  if (exact) list.remove_prefix(1);
+  if (list.empty()) return true;
+  bool named = false;
+  while (!list.empty()) {
+    const std::size_t end = list.find(',');
+    std::string_view item = list.substr(0, end);
+    list = end == std::string_view::npos ? std::string_view{} : list.substr(end + 1);
+    const std::size_t colon = item.rfind(':');
+    const bool fits_port = colon == std::string_view::npos || item.substr(colon + 1) == std::to_string(port);
+    item = item.substr(0, colon);
+    named = named || (fits_port && (exact ? device == item : !item.empty() && device.starts_with(item)));
+  }
+  return named != all_but;
+}
+
+std::shared_ptr<Net> taken(Engine engine, RailUse use, const RailSettings& settings) {
+  if (use == RailUse::alone) return engine.net;
+  if (engine.rails.empty()) engine.rails.push_back({engine.net, 0, engine.net->devices().front().name, 0, 0});
+  return over_rails(std::move(engine.rails), settings);
+}
 
 Offer offer(const Settings& settings) {
   const std::string& engine = settings.engine;

@@ -2,15 +2,27 @@
 // the caller makes the ranks agree on the first key that every rank offers.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/deadline.h"
 #include "net/net.h"
+#include "net/rails/rails.h"
 
 namespace sccl::net {
+
+// A network interface of this host.
+struct NetInterface {
+  std::string name;
+  std::string address;
+  std::uint64_t network = 0;  // see Rail
+  int mbits_per_s = 0;        // 0: unknown
+};
 
 struct Settings {
   std::string engine = "auto";  // SCCL_NET: auto, plugin, ucx, none
@@ -18,15 +30,31 @@ struct Settings {
   std::string network;          // NCCL_NET or ncclConfig_t.netName: name of a plugin, compared without case
   std::string devices;          // for UCX, see ucx::Options
   bool rdma = false;            // likewise
-  std::uint64_t nonce = 0;      // the communicator's
+  Deadline deadline = Deadline::in(std::chrono::milliseconds(0));  // likewise
+  std::uint64_t nonce = 0;                                         // the communicator's
+  // For UCX over TCP: those that are used beside one another; at most one: `devices` counts.
+  std::vector<NetInterface> interfaces;
+  std::string adapters;  // NCCL_IB_HCA: which devices of a plugin are used
+  // The ranks of a host share the devices of a plugin.
+  int rank_on_host = 0;
+  int ranks_on_host = 1;
   int self_test_limit_ms = 3000;
 };
 
 struct Engine {
   std::string key;          // equal at every rank that can use the engine: "plugin:<name>", "ucx"
   std::string description;  // for the log: name, version, devices
-  std::unique_ptr<Net> net;
+  std::shared_ptr<Net> net;
+  std::vector<Rail> rails;  // the devices that this rank would use beside one another; at most one: only `net`
 };
+
+// Whether a device fits NCCL_IB_HCA: a list of prefixes, "^" before it: all but these, "=" before it: exact names. A
+// name may have a port ("mlx5_0:1").
+bool adapter_matches(std::string_view list, std::string_view device, int port);
+
+// The engine for messages. If some rank has several rails, all ranks take them, also those that have one.
+enum class RailUse : std::uint8_t { alone, together };
+std::shared_ptr<Net> taken(Engine engine, RailUse use, const RailSettings& settings);
 
 struct Offer {
   std::vector<Engine> engines;

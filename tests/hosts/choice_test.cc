@@ -48,15 +48,38 @@ TEST_CASE("two hosts of one rank keep the schedules of two ranks", "[processes]"
   CHECK(served(logs, "8") == std::vector<std::string>(2, "all-pairs"));
 }
 
-TEST_CASE("a topology file of one host is left out over several, and one line says so", "[processes]") {
+TEST_CASE("a topology file that a host cannot use is told at all ranks with host and file", "[processes]") {
   if (is_skipped()) return;
   const Logs logs;
   const Hosts hosts({"alpha", "beta"});
-  Environment environment = logs.environment();
-  environment["NCCL_TOPO_FILE"] = "/nowhere/topology.xml";
-  Job job(hosts, {0, 0, 1}, environment);
+  Job job(hosts, {0, 1, 1}, logs.environment(), {{1, {{"NCCL_TOPO_FILE", "/nowhere/topology.xml"}}}});
   check_all_ok(job.init());
   check_all_ok(job.ask("allreduce 1000"));
-  CHECK_THAT(logs.text(), Catch::Contains("NCCL_TOPO_FILE=/nowhere/topology.xml: it describes one host, and the ranks "
-                                          "run on 2"));
+  const std::string text = logs.text();
+  for (const char* const rank : {"rank 0", "rank 1", "rank 2"})
+    CHECK_THAT(text, Catch::Contains(std::string(rank) + ": host beta: NCCL_TOPO_FILE: topology file "
+                                                         "/nowhere/topology.xml cannot be read"));
+}
+
+TEST_CASE("every host reads its own topology file, and data are right on links of different hosts", "[processes]") {
+  if (is_skipped()) return;
+  const Logs logs;
+  const Hosts hosts({"alpha", "beta", "gamma"});
+  // A ring of three on one host, a chain of two on another, none on the third.
+  const std::string ring = logs.file("ring.xml", R"(<system version="1"><cpu numaid="0">
+    <pci busid="0000:01:00.0"><gpu dev="0" sm="80"><nvlink target="0000:02:00.0" count="1"/></gpu></pci>
+    <pci busid="0000:02:00.0"><gpu dev="1" sm="80"><nvlink target="0000:03:00.0" count="1"/></gpu></pci>
+    <pci busid="0000:03:00.0"><gpu dev="2" sm="80"><nvlink target="0000:01:00.0" count="1"/></gpu></pci>
+    </cpu></system>)");
+  const std::string pair = logs.file("pair.xml", R"(<system version="1"><cpu numaid="0">
+    <pci busid="0000:01:00.0"><gpu dev="0" sm="80"><nvlink target="0000:02:00.0" count="4"/></gpu></pci>
+    <pci busid="0000:02:00.0"><gpu dev="1" sm="80"/></pci></cpu></system>)");
+  Job job(hosts, {1, 0, 2, 0, 1, 0, 2}, logs.environment(),
+          {{0, {{"NCCL_TOPO_FILE", ring}}}, {1, {{"NCCL_TOPO_FILE", pair}}}});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("data 3001"));
+  check_all_ok(job.ask("allreduce 1000000"));
+  CHECK_THAT(logs.text(), Catch::Contains("(3 devices; 6 directed lanes of nvlink) from NCCL_TOPO_FILE=" + ring) &&
+                              Catch::Contains("(2 devices; 8 directed lanes of nvlink) from NCCL_TOPO_FILE=" + pair));
+  CHECK_THAT(logs.text(), !Catch::Contains("continuing without it"));
 }

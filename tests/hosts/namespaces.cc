@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -37,26 +39,40 @@ std::string why_not() {
   return "";
 }
 
-Hosts::Hosts(std::vector<std::string> names, Family family)
+Hosts::Hosts(std::vector<std::string> names, Family family) : Hosts(names, std::vector<int>(names.size(), 1), family) {}
+
+Hosts::Hosts(std::vector<std::string> names, std::vector<int> interfaces, Family family)
     : names_(std::move(names)),
+      interfaces_(std::move(interfaces)),
       family_(family),
       prefix_("sccl" + std::to_string(::getpid()) + "n" + std::to_string(next_set++)) {
   const std::string hub = prefix_ + "hub";
-  std::string script = "set -e; ip netns add " + hub + "; ip -n " + hub + " link add name hub type bridge; ip -n " +
-                       hub + " link set hub up; ";
+  std::string script = "set -e; ip netns add " + hub + "; ";
+  for (int at = 0; at < *std::max_element(interfaces_.begin(), interfaces_.end()); ++at) {
+    const std::string bridge = "hub" + std::to_string(at);
+    script +=
+        "ip -n " + hub + " link add name " + bridge + " type bridge; ip -n " + hub + " link set " + bridge + " up; ";
+  }
   for (int host = 0; host < count(); ++host) {
-    const std::string own = space(host);
-    const std::string port = "p" + std::to_string(host);
-    script += "ip netns add " + own + "; ip -n " + own + " link set lo up; ip -n " + hub + " link add name " + port +
-              " type veth peer name eth0 netns " + own + "; ip -n " + hub + " link set " + port + " master hub up; ";
-    if (family_ == Family::ipv6)
-      script += "ip netns exec " + own + " sh -c 'echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad'; ip -n " + own +
-                " addr add " + address(host) + "/64 dev eth0 nodad; ";
-    else
-      script += "ip -n " + own + " addr add " + address(host) + "/24 dev eth0; ";
-    script += "ip -n " + own + " link set eth0 up; ";
+    script += "ip netns add " + space(host) + "; ip -n " + space(host) + " link set lo up; ";
+    for (int at = 0; at < interfaces_[static_cast<std::size_t>(host)]; ++at) script += adding_interface(host, at);
   }
   output_of(script);
+}
+
+std::string Hosts::adding_interface(int host, int interface) const {
+  const std::string hub = prefix_ + "hub";
+  const std::string own = space(host);
+  const std::string eth = "eth" + std::to_string(interface);
+  std::string script = "ip -n " + hub + " link add name " + port(host, interface) + " type veth peer name " + eth +
+                       " netns " + own + "; ip -n " + hub + " link set " + port(host, interface) + " master hub" +
+                       std::to_string(interface) + " up; ";
+  if (family_ == Family::ipv6)
+    script += "ip netns exec " + own + " sh -c 'echo 0 > /proc/sys/net/ipv6/conf/" + eth + "/accept_dad'; ip -n " +
+              own + " addr add " + address(host, interface) + "/64 dev " + eth + " nodad; ";
+  else
+    script += "ip -n " + own + " addr add " + address(host, interface) + "/24 dev " + eth + "; ";
+  return script + "ip -n " + own + " link set " + eth + " up; ";
 }
 
 Hosts::~Hosts() {
@@ -71,16 +87,22 @@ Hosts::~Hosts() {
 
 std::string Hosts::space(int host) const { return prefix_ + "h" + std::to_string(host); }
 
-std::string Hosts::address(int host) const {
-  return (family_ == Family::ipv6 ? "fd00:5cc1::" : "10.77.0.") + std::to_string(host + 1);
+std::string Hosts::port(int host, int interface) const {
+  return "p" + std::to_string(host) + "i" + std::to_string(interface);
+}
+
+std::string Hosts::address(int host, int interface) const {
+  const std::string network = std::to_string(interface);
+  return (family_ == Family::ipv6 ? "fd00:5cc1:0:" + network + "::" : "10.77." + network + ".") +
+         std::to_string(host + 1);
 }
 
 std::string Hosts::run(int host, const std::string& command) const {
   return output_of("ip netns exec " + space(host) + " " + command);
 }
 
-void Hosts::set_link(int host, bool up) const {
-  output_of("ip -n " + prefix_ + "hub link set p" + std::to_string(host) + (up ? " up" : " down"));
+void Hosts::set_link(int host, bool up, int interface) const {
+  output_of("ip -n " + prefix_ + "hub link set " + port(host, interface) + (up ? " up" : " down"));
 }
 
 // By a route: the sender is told nothing, nor is the receiver.
@@ -90,24 +112,28 @@ void Hosts::block(int from, int to) const {
 }
 
 void Hosts::add_detour(int from, int to) const {
-  const std::string port = "d" + std::to_string(from);
+  const std::string cable = "d" + std::to_string(from);
   const std::string own = space(from);
   const std::string other = "10.78.0." + std::to_string(from + 1);
-  output_of("set -e; ip -n " + prefix_ + "hub link add name " + port + " type veth peer name eth1 netns " + own +
-            "; ip -n " + prefix_ + "hub link set " + port + " master hub up; ip netns exec " + own +
+  output_of("set -e; ip -n " + prefix_ + "hub link add name " + cable + " type veth peer name eth1 netns " + own +
+            "; ip -n " + prefix_ + "hub link set " + cable + " master hub0 up; ip netns exec " + own +
             " sh -c 'for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $file; done'; ip -n " + own +
             " addr add " + other + "/24 dev eth1; ip -n " + own + " link set eth1 up; ip -n " + own + " route add " +
             address(to) + "/32 dev eth1; ip -n " + space(to) + " route add " + other + "/32 dev eth0");
 }
 
 void Hosts::set_rate(int host, const std::string& rate) const {
-  run(host, "tc qdisc add dev eth0 root tbf rate " + rate + " burst 64kb latency 50ms");
+  for (int at = 0; at < interfaces_[static_cast<std::size_t>(host)]; ++at)
+    run(host, "tc qdisc add dev eth" + std::to_string(at) + " root tbf rate " + rate + " burst 64kb latency 50ms");
 }
 
 void Hosts::enter(int host) const {
   const int space_file = ::open(("/var/run/netns/" + space(host)).c_str(), O_RDONLY | O_CLOEXEC);
-  if (space_file < 0 || ::setns(space_file, CLONE_NEWNET) != 0 || ::unshare(CLONE_NEWUTS | CLONE_NEWIPC) != 0 ||
-      ::sethostname(name(host).data(), name(host).size()) != 0) {
+  // UCX looks for interfaces in /sys, which shows those of the network in which it was mounted.
+  if (space_file < 0 || ::setns(space_file, CLONE_NEWNET) != 0 ||
+      ::unshare(CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS) != 0 ||
+      ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0 || ::sethostname(name(host).data(), name(host).size()) != 0) {
     std::perror("entering a host");
     ::_exit(70);
   }

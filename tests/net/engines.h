@@ -16,6 +16,7 @@
 #include "base/deadline.h"
 #include "base/error.h"
 #include "net/plugin/engine.h"
+#include "net/rails/rails.h"
 #include "net/ucx/engine.h"
 
 namespace net_test {
@@ -47,6 +48,17 @@ inline std::vector<NamedEngine> every_engine() {
   for (int version = abi::kOldestVersion; version <= abi::kNewestVersion; ++version)
     engines.push_back({fmt::format("plugin v{}", version), [version] { return open_plugin(version); }});
   engines.push_back({"UCX", [] { return ucx::open({.nonce = 99, .devices = "lo"}); }});
+  engines.push_back(
+      {"two rails of UCX", [] {
+         std::vector<Rail> rails;
+         for (std::uint64_t at = 0; at < 2; ++at)
+           rails.push_back({ucx::open({.nonce = 99, .devices = "lo"}), 0, fmt::format("lo{}", at), at, 0});
+         return over_rails(std::move(rails), {});
+       }});
+  engines.push_back({"two rails of a plugin", [] {
+                       const std::shared_ptr<Net> plugin = open_plugin(11);
+                       return over_rails({{plugin, 0, "tcp0", 0, 1000}, {plugin, 0, "tcp0", 0, 2000}}, {});
+                     }});
   return engines;
 }
 

@@ -9,6 +9,7 @@
 #include "portfolio/composites.h"
 #include "runtime/choice/schedule_model.h"
 #include "topology/cluster.h"
+#include "topology/formats/nccl_xml.h"
 
 using namespace sccl;
 using namespace sccl::runtime;
@@ -29,8 +30,10 @@ HostGroups groups_of(const std::vector<int>& host_of) {
   return group_by_host(hosts, names);
 }
 
-topology::Topology links_of(const std::vector<int>& host_of, std::int32_t mbits_per_s = 10000) {
-  return topology_of_hosts(groups_of(host_of), std::vector<NetFigures>(host_of.size(), {0, mbits_per_s, 5}));
+HostLinksRecord record_of(int mbits_per_s) { return {{0, "eth0", mbits_per_s, 5}, {}}; }
+
+topology::Topology links_of(const std::vector<int>& host_of) {
+  return topology_of_hosts(groups_of(host_of), std::vector<HostLinksRecord>(host_of.size(), record_of(10000)));
 }
 
 ScheduleModel model_of(const std::vector<int>& host_of) {
@@ -100,11 +103,57 @@ TEST_CASE("the engine's figures count before those of the interface, and what no
 }
 
 TEST_CASE("the slowest host bounds what is predicted") {
-  const auto predicted_us = [](std::int32_t second_mbits_per_s) {
-    const std::vector<NetFigures> figures{
-        {0, 100000, 5}, {0, 100000, 5}, {0, second_mbits_per_s, 5}, {0, second_mbits_per_s, 5}};
+  const auto predicted_us = [](int second_mbits_per_s) {
+    const HostLinksRecord fast = record_of(100000);
+    const HostLinksRecord second = record_of(second_mbits_per_s);
+    const std::vector<HostLinksRecord> figures{fast, fast, second, second};
     ScheduleModel model(topology_of_hosts(groups_of({0, 0, 1, 1}), figures), {}, ScheduleModel::Candidacy::hosts);
     return model.ranking(Collective::allreduce, 0, 64 << 20, {}).front().predicted_us;
   };
   CHECK(predicted_us(1000) > 10 * predicted_us(100000));
+}
+
+TEST_CASE("hosts with different descriptions keep their own links, and NICs are at their places") {
+  // Two GPUs with NVLinks, without PCI between them; and two GPUs below switches of one CPU, with a NIC at the second.
+  const topology::Element nvlinks = topology::system_from_xml(R"(<system version="1">
+    <cpu numaid="0">
+      <pci busid="0000:01:00.0"><gpu dev="0" sm="80"><nvlink target="0000:02:00.0" count="4"/></gpu></pci>
+      <pci busid="0000:02:00.0"><gpu dev="1" sm="80"/></pci>
+    </cpu></system>)");
+  const topology::Element pci = topology::system_from_xml(R"(<system version="1">
+    <cpu numaid="0">
+      <pci busid="0000:01:00.0" class="0x060400"><pci busid="0000:02:00.0"><gpu dev="0" sm="80"/></pci>
+        <pci busid="0000:03:00.0"><gpu dev="1" sm="80"/></pci></pci>
+      <pci busid="0000:04:00.0" class="0x060400"><pci busid="0000:05:00.0"><gpu dev="2" sm="80"/></pci>
+        <pci busid="0000:06:00.0" class="0x020000"><nic><net name="eth0" speed="25000"/></nic></pci></pci>
+    </cpu></system>)");
+  const auto record = [](const topology::Element* system) {
+    HostLinksRecord made = record_of(10000);
+    if (system == nullptr) return made;
+    made.box = {topology::topology_from_system(*system), topology::nic_places(*system), {}};
+    return made;
+  };
+  const HostLinksRecord other = record(nullptr);
+  // Hosts 0 and 1 have descriptions, host 2 has none.
+  const std::vector<int> host_of{0, 1, 2, 1, 0, 2, 1};
+  const topology::Topology links = topology_of_hosts(
+      groups_of(host_of),
+      std::vector<HostLinksRecord>{record(&nvlinks), record(&pci), other, other, other, other, other});
+  const topology::Cluster cluster = topology::cluster_of(links);
+  CHECK(cluster.hosts == std::vector<std::vector<Rank>>{{0, 4}, {1, 3, 6}, {2, 5}});
+  CHECK(links.lanes(0, 4) == 4);
+  CHECK(links.lanes(2, 5) == 1);
+  CHECK(links.lanes(1, 3) == 0);  // over their switch
+  int at_switch = 0;
+  for (const topology::Link& link : links.links) {
+    if (link.link_class != topology::LinkClass::net || links.switch_kind(link.dst) != topology::SwitchKind::nic)
+      continue;
+    if (link.gbytes_per_s != 25000 / 8e3) continue;
+    ++at_switch;
+    // A switch of PCI with fewer than two neighbours is left out: the third GPU's has the NIC alone beside it.
+    CHECK(link.src >= links.ranks);
+  }
+  CHECK(at_switch == 2);  // from its place, and from the network
+  portfolio::CompositePlanner planner(links);
+  for (const Collective collective : kCollectives) CHECK_FALSE(planner.candidates(collective, 0).empty());
 }

@@ -33,7 +33,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "A split communicator shares its parent's resources."},
     {"NCCL_CONF_FILE", "path", "~/.nccl.conf", kHonoured,
      "File of lines NAME=VALUE, before /etc/nccl.conf; the environment wins over both."},
-    {"NCCL_CROSS_NIC", "0 | 1 | 2", "2", kIgnored, "Whether a ring may change the NIC between hosts."},
+    {"NCCL_CROSS_NIC", "0 | 1 | 2", "2", kHonoured,
+     "1: NICs of different networks of two hosts are joined, too, where those of one network are not at both."},
     {"NCCL_CTA_POLICY", "DEFAULT | EFFICIENCY | ZERO", "DEFAULT", kHonoured,
      "The latter two: 8 blocks a kernel at most, unless NCCL_MAX_CTAS says otherwise."},
     {"NCCL_CUMEM_ENABLE", "0 | 1", "auto", kHonoured,
@@ -56,7 +57,7 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_IB_ADAPTIVE_ROUTING", "0 | 1", "auto", kIgnored, "InfiniBand: packets may take several paths."},
     {"NCCL_IB_DISABLE", "0 | 1", "0", kIgnored, "InfiniBand is not used."},
     {"NCCL_IB_GID_INDEX", "number", "-1", kIgnored, "InfiniBand: index of the global id (RoCE)."},
-    {"NCCL_IB_HCA", "list, ^ excludes, = exact", "all", kIgnored, "InfiniBand: adapters to use."},
+    {"NCCL_IB_HCA", "list, ^ excludes, = exact", "all", kHonoured, "Which devices of a net plugin are used."},
     {"NCCL_IB_MERGE_NICS", "0 | 1", "1", kIgnored, "InfiniBand: ports of one card act as one NIC."},
     {"NCCL_IB_PCI_RELAXED_ORDERING", "0 | 1 | 2", "2", kIgnored, "InfiniBand: PCI writes may pass each other."},
     {"NCCL_IB_QPS_PER_CONNECTION", "number", "1", kIgnored, "InfiniBand: queue pairs of a connection."},
@@ -124,7 +125,7 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_TOPO_FILE", "path", "virtualTopology.xml of the system", kHonoured,
      "The machine in NCCL's XML, completed by what is found on devices; without devices rehearsed as with SCCL_TOPO, "
      "which "
-     "goes first. Rank 0's counts."},
+     "goes first. The first rank's of each host counts."},
     {"NCCL_TUNER_PLUGIN", "path, suffix, none, STATIC_PLUGIN", "libnccl-tuner.so where it is found", kHonoured,
      "Tuner plugin (ncclTunerPlugin_v2 to v6), asked by rank 0 for every size class when a communicator is made; its "
      "answers go before what is measured, and SCCL_ALGO, SCCL_PROTO and their counterparts before its answers "

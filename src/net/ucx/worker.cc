@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "net/ucx/engine.h"
+#include "net/ucx/user_settings.h"
 
 namespace sccl::net::ucx {
 namespace {
@@ -16,6 +17,9 @@ namespace {
 constexpr const char* kTcpZeroCopyThreshold = "4096";
 constexpr std::chrono::milliseconds kCloseLimit{1000};
 constexpr std::chrono::milliseconds kUnsettledCloseLimit{100};
+constexpr std::chrono::seconds kPortTurnLimit{10};
+
+int count_of(const std::string& list) { return 1 + static_cast<int>(std::count(list.begin(), list.end(), ',')); }
 
 void check(ucs_status_t status, const char* what) {
   if (status != UCS_OK) fail(ErrorCode::system_error, "UCX could not {}: {}", what, text_of(status));
@@ -100,11 +104,13 @@ Worker::Worker(const Options& options)
 }
 
 void Worker::create(const Options& options) {
+  if (options.devices.empty()) check_net_devices(options.deadline);
   ucp_config_t* config = nullptr;
   check(ucp_.config_read(nullptr, nullptr, &config), "read its settings");
   if (!options.devices.empty()) ucp_.config_modify(config, "NET_DEVICES", options.devices.c_str());
   if (!options.rdma && std::getenv("UCX_ZCOPY_THRESH") == nullptr)
     ucp_.config_modify(config, "ZCOPY_THRESH", kTcpZeroCopyThreshold);
+  if (options.connecting == Options::Connecting::in_background) ucp_.config_modify(config, "CONN_NB", "y");
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -118,6 +124,9 @@ void Worker::create(const Options& options) {
   check(ucp_.context_query(context_, &context), "tell its memory types");
   cuda_memory_ = (context.memory_types & (std::uint64_t{1} << UCS_MEMORY_TYPE_CUDA)) != 0;
 
+  // UCX listens on one port for each interface, and is at it when the worker has been made.
+  const PortTurn turn(options.devices.empty() ? count_interfaces() : count_of(options.devices),
+                      Deadline::in(kPortTurnLimit));
   ucp_worker_params_t worker{};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;

@@ -68,7 +68,7 @@ UniqueId create_unique_id() {
 UniqueId create_private_id() {
   IdContent content;
   content.secret = make_secret();
-  content.addresses = listening_addresses();
+  content.addresses = listening_addresses(std::nullopt, Deadline::in(init_timeout()));
   open_root(content.addresses, content.secret);
   log::info(log::Subsystem::bootstrap, "bootstrap: root listens on {}", content.addresses.front().text());
   return encode(content);

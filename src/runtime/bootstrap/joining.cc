@@ -15,6 +15,7 @@
 #include "runtime/bootstrap/fixed_address.h"
 #include "runtime/bootstrap/host_leader.h"
 #include "runtime/bootstrap/meeting/root.h"
+#include "runtime/bootstrap/sockets/first_half.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 
 namespace sccl::runtime {
@@ -188,7 +189,7 @@ Joined Joining::lead(FileDescriptor listener, Deadline deadline) {
   RootSetup setup{{}, first().secret, init_timeout(), host_fanout(), {}, request_.rank};
   std::optional<Address> root;
   if (first().fixed) root = first().addresses.front();
-  own_addresses_ = listening_addresses(root);
+  own_addresses_ = listening_addresses(root, first_half(deadline));
   for (Address& address : own_addresses_) setup.listeners.push_back(listen_on(address));
   setup.listeners.push_back(std::move(listener));
   Joined above;
@@ -238,8 +239,8 @@ void Joining::fail_unfound(const RootSearch& search) const {
          rank, tried);
   fail(ErrorCode::system_error,
        "rank {} on host {} finds no root of {} at {}: is the process that made the id still running, and do the "
-       "interfaces reach one another (NCCL_SOCKET_IFNAME)?",
-       rank, own_host_name().data(), which, tried);
+       "interfaces reach one another (NCCL_SOCKET_IFNAME)?{}",
+       rank, own_host_name().data(), which, tried, hindered_interfaces());
 }
 
 }  // namespace sccl::runtime

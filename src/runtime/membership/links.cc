@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -32,9 +33,13 @@ constexpr const char* kVirtualTopology = "/var/run/nvidia-topologyd/virtualTopol
 
 struct Answer {
   Links links;
-  std::string description;        // NCCL's XML; "" when not asked for or not available
-  bool others_must_look = false;  // this process sees only some of the devices
+  std::vector<topology::NicPlace> nics;  // in the links
+  std::string description;               // NCCL's XML; "" when not asked for or not available
+  bool others_must_look = false;         // this process sees only some of the devices
 };
+
+// Takes a line on a source that cannot be used.
+using Warn = std::function<void(const std::string&)>;
 
 // Only the libraries of the vendor in use: the probe must not start a driver that the program does not use.
 probe::Sources sources_for(std::optional<gpu::Vendor> vendor) {
@@ -86,17 +91,18 @@ std::string described(const Machine& machine) {
 }
 
 // The part of a machine that the ranks rehearse; nothing if no devices of the machine serve them.
-std::optional<Answer> rehearsed(const Machine& whole, const std::string& origin, const LinkQuestion& question) {
+std::optional<Answer> rehearsed(const Machine& whole, const std::string& origin, const LinkQuestion& question,
+                                const Warn& warn) {
   if (whole.topology.ranks < question.ranks) {
-    log::warn("{} has {} devices and the communicator {} ranks: continuing without it", origin, whole.topology.ranks,
-              question.ranks);
+    warn(fmt::format("{} has {} devices, and there are {} ranks: continuing without it", origin, whole.topology.ranks,
+                     question.ranks));
     return std::nullopt;
   }
   auto places = topology::places_on(whole.topology, question.places, [&](std::span<const int> devices) {
     return topology::part_of(whole, devices).topology;
   });
   if (places.devices.empty()) {
-    log::warn("{}: {}; continuing without it", origin, places.remark);
+    warn(fmt::format("{}: {}; continuing without it", origin, places.remark));
     return std::nullopt;
   }
   if (!places.remark.empty()) log::info(log::Subsystem::init, "{}: {}", origin, places.remark);
@@ -105,17 +111,18 @@ std::optional<Answer> rehearsed(const Machine& whole, const std::string& origin,
   Answer answer;
   answer.links.places = std::move(places.devices);
   if (question.describe) answer.description = described(machine);
+  if (machine.system) answer.nics = topology::nic_places(*machine.system);
   answer.links.topology = std::move(machine.topology);
   return answer;
 }
 
-std::optional<Answer> named(const LinkQuestion& question) {
+std::optional<Answer> named(const LinkQuestion& question, const Warn& warn) {
   if (question.named.empty()) return std::nullopt;
   const std::string origin = "SCCL_TOPO=" + question.named;
   try {
-    return rehearsed(topology::load(question.named), origin, question);
+    return rehearsed(topology::load(question.named), origin, question, warn);
   } catch (const Error& error) {
-    log::warn("{}: {}; continuing without it", origin, error.what());
+    warn(fmt::format("{}: {}; continuing without it", origin, error.what()));
   }
   return std::nullopt;
 }
@@ -127,20 +134,13 @@ struct File {
 
 // NCCL continues without a file that it cannot open. Likewise, this library continues without a file that it cannot
 // read.
-std::optional<File> file_of_nccl(const LinkQuestion& question) {
+std::optional<File> file_of_nccl(const LinkQuestion& question, const Warn& warn) {
+  if (question.hosts == HostCount::several) return std::nullopt;  // it describes one
   const std::optional<std::string> asked = topology::named_system_file();
   std::error_code error;
   if (!asked && (question.vendor != gpu::Vendor::cuda || !std::filesystem::exists(kVirtualTopology, error)))
     return std::nullopt;
   const std::string path = asked.value_or(kVirtualTopology);
-  if (question.hosts > 1) {
-    log::warn(
-        "NCCL_TOPO_FILE={}: it describes one host, and the ranks run on {}: continuing without it; SCCL_TOPO names "
-        "links "
-        "of several",
-        path, question.hosts);
-    return std::nullopt;
-  }
   try {
     // A name without a slash is a file, too, never a preset.
     const Machine machine = topology::load(std::filesystem::path(path).is_absolute() ? path : "./" + path);
@@ -148,7 +148,7 @@ std::optional<File> file_of_nccl(const LinkQuestion& question) {
       fail(ErrorCode::invalid_argument, "{}: this is JSON, not NCCL's XML: give it to SCCL_TOPO", path);
     return File{path, *machine.system};
   } catch (const Error& error) {
-    log::warn("NCCL_TOPO_FILE: {}; continuing without it", error.what());
+    warn(fmt::format("NCCL_TOPO_FILE: {}; continuing without it", error.what()));
     return std::nullopt;
   }
 }
@@ -165,7 +165,8 @@ bool holds_all(const Element& system, const std::vector<std::string>& busids) {
   });
 }
 
-Answer detected(const LinkQuestion& question, std::optional<File> file, const std::vector<std::string>& views) {
+Answer detected(const LinkQuestion& question, std::optional<File> file, const std::vector<std::string>& views,
+                const Warn& warn) {
   probe::Found found = found_here(*question.vendor);
   for (const std::string& view : views)
     if (!view.empty()) topology::merge(found.system, topology::system_from_xml(view));
@@ -188,12 +189,13 @@ Answer detected(const LinkQuestion& question, std::optional<File> file, const st
       if (question.describe) answer.description = described(machine);
       if (question.ranks > 1) {
         tell(machine.topology, origin);
+        if (machine.system) answer.nics = topology::nic_places(*machine.system);
         answer.links.topology = std::move(machine.topology);
       }
       return answer;
     } catch (const Error& error) {
       if (file) {
-        log::warn("{}: {}; continuing without it", origin, error.what());
+        warn(fmt::format("{}: {}; continuing without it", origin, error.what()));
         continue;
       }
       log::info(log::Subsystem::init, "the devices' links are not known ({}): all pairs are taken alike", error.what());
@@ -202,8 +204,9 @@ Answer detected(const LinkQuestion& question, std::optional<File> file, const st
   }
 }
 
-Answer on_devices(LinkQuestion question, std::optional<File> file, const std::vector<std::string>& views) {
-  if (are_distinct(question.busids)) return detected(question, std::move(file), views);
+Answer on_devices(LinkQuestion question, std::optional<File> file, const std::vector<std::string>& views,
+                  const Warn& warn) {
+  if (are_distinct(question.busids)) return detected(question, std::move(file), views, warn);
   log::info(log::Subsystem::init,
             "ranks share devices, or the driver tells no PCI addresses: links are not looked at, all "
             "pairs are taken alike");
@@ -212,27 +215,27 @@ Answer on_devices(LinkQuestion question, std::optional<File> file, const std::ve
   std::sort(question.busids.begin(), question.busids.end());
   question.busids.erase(std::unique(question.busids.begin(), question.busids.end()), question.busids.end());
   question.ranks = static_cast<int>(question.busids.size());
-  if (are_distinct(question.busids)) answer.description = detected(question, std::move(file), views).description;
+  if (are_distinct(question.busids)) answer.description = detected(question, std::move(file), views, warn).description;
   return answer;
 }
 
 // For the host platform: no device of this job is on a bus, so the file describes another machine.
-std::optional<Answer> of_other_machine(const File& file, const LinkQuestion& question) {
+std::optional<Answer> of_other_machine(const File& file, const LinkQuestion& question, const Warn& warn) {
   const std::string origin = "NCCL_TOPO_FILE=" + file.path;
   try {
-    return rehearsed({topology::topology_from_system(file.system), file.system}, origin, question);
+    return rehearsed({topology::topology_from_system(file.system), file.system}, origin, question, warn);
   } catch (const Error& error) {
-    log::warn("{}: {}; continuing without it", origin, error.what());
+    warn(fmt::format("{}: {}; continuing without it", origin, error.what()));
   }
   return std::nullopt;
 }
 
-Answer find_links(const LinkQuestion& question, const std::vector<std::string>& views) {
-  std::optional<Answer> answer = named(question);
+Answer find_links(const LinkQuestion& question, const std::vector<std::string>& views, const Warn& warn) {
+  std::optional<Answer> answer = named(question, warn);
   if (answer) return std::move(answer).value();
-  std::optional<File> file = file_of_nccl(question);
-  if (question.vendor) return on_devices(question, std::move(file), views);
-  if (file) answer = of_other_machine(*file, question);
+  std::optional<File> file = file_of_nccl(question, warn);
+  if (question.vendor) return on_devices(question, std::move(file), views, warn);
+  if (file) answer = of_other_machine(*file, question, warn);
   if (answer) return std::move(answer).value();
   Answer none;
   if (question.describe) none.description = topology::system_to_xml(probe::look(sources_for(std::nullopt)).system);
@@ -288,7 +291,23 @@ Answer answer_from(const Bytes& bytes) {
 
 }  // namespace
 
-bool names_links() { return topology::named_topology() || topology::named_system_file(); }
+NamedLinks named_links() {
+  if (topology::named_topology()) return NamedLinks::of_all_hosts;
+  return topology::named_system_file() ? NamedLinks::of_one_host : NamedLinks::none;
+}
+
+HostBox links_of_this_host(const LinkQuestion& question) {
+  HostBox box;
+  Answer answer = find_links(question, {}, [&](const std::string& line) { box.warnings.push_back(line); });
+  if (answer.others_must_look)
+    log::info(
+        log::Subsystem::init,
+        "the first rank of this host does not see all devices of its ranks: links are not looked at, all pairs of "
+        "this host are taken alike");
+  box.links = std::move(answer.links.topology);
+  if (box.links) box.nics = std::move(answer.nics);
+  return box;
+}
 
 bool writes_description(Rank rank) {
   return description_path().has_value() &&
@@ -300,7 +319,8 @@ Links agree_on_links(Rank rank, const LinkQuestion& question, Bootstrap& bootstr
     return bootstrap.all_gather(std::as_bytes(std::span(text)), deadline);
   };
   const auto from_rank_0 = [&](const std::vector<std::string>& views) {
-    return answer_from(gather(rank == 0 ? to_text(find_links(question, views)) : "").front());
+    const Warn warn = [](const std::string& line) { log::warn("{}", line); };
+    return answer_from(gather(rank == 0 ? to_text(find_links(question, views, warn)) : "").front());
   };
   Answer answer = from_rank_0({});
   if (answer.others_must_look) {

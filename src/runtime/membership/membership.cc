@@ -6,9 +6,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <list>
 #include <map>
-#include <mutex>
 #include <new>
 #include <numeric>
 #include <span>
@@ -25,7 +23,9 @@
 #include "runtime/control/schedule_updates.h"
 #include "runtime/membership/hosts/engine_agreement.h"
 #include "runtime/membership/hosts/host_links.h"
+#include "runtime/membership/hosts/host_rails.h"
 #include "runtime/membership/hosts/host_topology.h"
+#include "runtime/membership/hosts/probe_memory.h"
 #include "runtime/membership/links.h"
 #include "runtime/membership/shared_memory.h"
 #include "runtime/membership/tuner_situation.h"
@@ -39,7 +39,7 @@ namespace {
 
 // What every rank tells the others. Sent as plain bytes: all ranks run the same library version on the same machine
 // type.
-constexpr std::uint32_t kProtocolVersion = 8;
+constexpr std::uint32_t kProtocolVersion = 9;
 constexpr std::size_t kHostNameBytes = 64;
 
 struct PeerRecord {
@@ -50,8 +50,8 @@ struct PeerRecord {
   std::uint64_t probe_address = 0;  // of a Probe in this rank's private memory
   std::uint64_t probe_pattern = 0;
   std::int32_t place = -1;
-  std::uint8_t has_tuning = 0;   // the cache holds measured times
-  std::uint8_t names_links = 0;  // the settings name links; only rank 0's value counts
+  std::uint8_t has_tuning = 0;  // the cache holds measured times
+  NamedLinks named_links{};     // only rank 0's value counts
   std::uint8_t writes_description = 0;
   std::uint8_t lets_others_fence = 0;
   std::uint8_t has_tuner_plugin = 0;  // only rank 0's value counts
@@ -60,35 +60,6 @@ struct PeerRecord {
   DeviceRecord device;
 };
 static_assert(std::is_trivially_copyable_v<PeerRecord>);
-
-// Private memory with a pattern and a cell for every peer. Peers read the pattern and write their cell, to test whether
-// the system lets them.
-struct Probe {
-  std::uint64_t pattern = 0;
-  std::uint64_t cells_address = 0;
-};
-struct ProbeMemory {
-  Probe probe;
-  std::vector<std::uint64_t> cells;  // by writing rank
-};
-using ProbeMemories = std::list<ProbeMemory>;  // a list's elements move to another list without an allocation
-
-// Keeps the probe memory of ranks whose init failed. Peers may read and write it until they learn of the failure.
-class KeptProbes {
- public:
-  static KeptProbes& of_process() {
-    static KeptProbes* const kept = new KeptProbes;  // never destroyed: peers may write while the process ends
-    return *kept;
-  }
-  void keep(ProbeMemories& memory) noexcept {
-    const std::lock_guard lock(mutex_);
-    kept_.splice(kept_.end(), memory);
-  }
-
- private:
-  std::mutex mutex_;
-  ProbeMemories kept_;
-};
 
 template <typename T>
 Bytes to_bytes(const T& value) {
@@ -106,6 +77,23 @@ T from_bytes(const Bytes& bytes, Rank rank) {
   T value;
   std::memcpy(&value, bytes.data(), sizeof value);
   return value;
+}
+
+// On the links between some ranks, one of which has this process's device.
+LinkQuestion question_on(const std::vector<Rank>& ranks, const std::vector<PeerRecord>& records,
+                         const std::optional<gpu::Device>& device) {
+  LinkQuestion question;
+  question.ranks = static_cast<int>(ranks.size());
+  std::vector<DeviceRecord> devices;
+  for (const Rank rank : ranks) {
+    const PeerRecord& record = records[static_cast<std::size_t>(rank)];
+    devices.push_back(record.device);
+    question.places.push_back(record.place);
+  }
+  if (!all_have_devices(devices)) return question;
+  question.vendor = device->driver->vendor;
+  for (const DeviceRecord& record : devices) question.busids.emplace_back(record.busid.data());
+  return question;
 }
 
 bool tuning_files_exist() {
@@ -177,7 +165,7 @@ class InitExchange {
     record.settings = to_record(mine);
     record.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
     record.place = membership_.links.place;
-    record.names_links = names_links() ? 1 : 0;
+    record.named_links = named_links();
     record.writes_description = writes_description(membership_.rank) ? 1 : 0;
     if (device_) record.device = record_of(*device_, most_blocks_);
     ::gethostname(record.host_name.data(), record.host_name.size() - 1);
@@ -240,19 +228,19 @@ class InitExchange {
 
   // Makes no exchange if no links are named, no device is used and no rank writes the description.
   void agree_on_topology() {
-    LinkQuestion question{membership_.ranks,        membership_.settings.topology, std::nullopt, {}, {}, false,
-                          membership_.hosts.count()};
-    std::vector<DeviceRecord> devices;
-    for (const PeerRecord& record : records_) {
-      devices.push_back(record.device);
-      question.places.push_back(record.place);
-      question.describe = question.describe || record.writes_description != 0;
+    const bool are_several = membership_.hosts.are_several();
+    std::vector<Rank> all(records_.size());
+    std::iota(all.begin(), all.end(), 0);
+    LinkQuestion question = question_on(all, records_, device_);
+    question.named = membership_.settings.topology;
+    for (const PeerRecord& record : records_) question.describe = question.describe || record.writes_description != 0;
+    if (are_several) {
+      question.hosts = HostCount::several;
+      question.vendor.reset();
     }
-    if (all_have_devices(devices) && !membership_.hosts.are_several()) {
-      question.vendor = device_->driver->vendor;
-      for (const DeviceRecord& record : devices) question.busids.emplace_back(record.busid.data());
-    }
-    if (records_.front().names_links == 0 && !question.describe && (!question.vendor || membership_.ranks == 1)) return;
+    const NamedLinks named = records_.front().named_links;
+    const bool names_links = are_several ? named == NamedLinks::of_all_hosts : named != NamedLinks::none;
+    if (!names_links && !question.describe && (!question.vendor || membership_.ranks == 1)) return;
     Links links = agree_on_links(membership_.rank, question, bootstrap_, deadline_);
     if (!links.places.empty()) membership_.links.place = links.places[static_cast<std::size_t>(membership_.rank)];
     membership_.links.topology = std::move(links.topology);
@@ -403,9 +391,14 @@ class InitExchange {
     const std::array<std::uint64_t, 2> seed{membership_.identity.number, 0x6e6f6e6365};
     const std::uint64_t nonce = siphash(bootstrap_.secret(), std::as_bytes(std::span(seed)));
     const Members& members = membership_.control.members();
-    const AgreedEngine engine =
-        agree_on_engine({membership_.rank, members.of(membership_.rank).host, started.interfaces, net_name_, nonce},
-                        bootstrap_, deadline_);
+    const std::vector<Rank>& beside = membership_.hosts.beside(membership_.rank);
+    EngineQuestion question{membership_.rank, members.of(membership_.rank).host, started.interfaces, net_name_, nonce};
+    question.interfaces = rails_of_this_host(started.interfaces, bootstrap_.root_address());
+    question.rank_on_host =
+        static_cast<int>(std::find(beside.begin(), beside.end(), membership_.rank) - beside.begin());
+    question.ranks_on_host = static_cast<int>(beside.size());
+    question.host_timeout = started.timeout;
+    const AgreedEngine engine = agree_on_engine(question, bootstrap_, deadline_);
     NetMembership between{engine.net, {}, nonce, {}};
     for (const Member& member : members.all)
       between.hosts.push_back(member.locality == Locality::remote ? member.host : "");
@@ -413,7 +406,11 @@ class InitExchange {
     const int device = between.addresses->device();
     const NetFigures figures =
         figures_of(engine.net->devices()[static_cast<std::size_t>(device)], device, started.interfaces);
-    topology::Topology links = agree_on_host_links(membership_.hosts, figures, bootstrap_, deadline_);
+    HostBox box;
+    if (beside.front() == membership_.rank && !membership_.links.named)
+      box = links_of_this_host(question_on(beside, records_, device_));
+    topology::Topology links =
+        agree_on_host_links(membership_.hosts, membership_.rank, {figures, box}, bootstrap_, deadline_);
     if (!membership_.links.named) membership_.links.topology = std::move(links);
     membership_.between_hosts.net = std::move(between);
   }

@@ -1,7 +1,9 @@
 #include "tools/launch/practice_hosts.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +14,9 @@
 namespace sccl::tools {
 namespace {
 
-std::string address(int host) { return "10.77.0." + std::to_string(host + 1); }
+std::string address(int host, int interface = 0) {
+  return "10.77." + std::to_string(interface) + "." + std::to_string(host + 1);
+}
 
 std::string path_of(const FileDescriptor& space) {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(space.get());
@@ -74,7 +78,7 @@ PracticeHosts::PracticeHosts(int hosts, const LinkShape& shape) {
   if (::geteuid() != 0)
     throw std::runtime_error("--hosts: only root can make network namespaces: run as root, or leave --hosts out");
   for (int host = 0; host < hosts; ++host) spaces_.push_back(make_space());
-  if (shape.delay_us > 0 || shape.loss > 0)
+  if (shape.has_own_wire())
     join_by_slow_link(shape);
   else
     join_by_switch(shape);
@@ -83,16 +87,20 @@ PracticeHosts::PracticeHosts(int hosts, const LinkShape& shape) {
 // The kernel's own way, at its speed or at a rate.
 void PracticeHosts::join_by_switch(const LinkShape& shape) {
   switch_ = make_space();
-  run_in(switch_, "ip link add name hub type bridge; ip link set hub up");
+  for (int at = 0; at < shape.interfaces; ++at)
+    run_in(switch_, fmt::format("ip link add name hub{0} type bridge; ip link set hub{0} up", at));
   for (int host = 0; host < count(); ++host) {
     const FileDescriptor& space = spaces_[static_cast<std::size_t>(host)];
-    const std::string port = "p" + std::to_string(host);
-    run_in(switch_, "ip link add name " + port + " type veth peer name eth0 netns " + path_of(space) +
-                        "; ip link set " + port + " master hub up");
-    std::string commands = "ip link set lo up; ip addr add " + address(host) + "/24 dev eth0; ip link set eth0 up";
-    if (shape.bits_per_s > 0)
-      commands += "; tc qdisc add dev eth0 root tbf rate " + std::to_string(static_cast<long long>(shape.bits_per_s)) +
-                  "bit burst 64kb latency 20ms";
+    std::string commands = "ip link set lo up";
+    for (int at = 0; at < shape.interfaces; ++at) {
+      run_in(switch_, fmt::format("ip link add name p{0}i{1} type veth peer name eth{1} netns {2}; "
+                                  "ip link set p{0}i{1} master hub{1} up",
+                                  host, at, path_of(space)));
+      commands += fmt::format("; ip addr add {}/24 dev eth{} && ip link set eth{} up", address(host, at), at, at);
+      if (shape.bits_per_s > 0)
+        commands += fmt::format("; tc qdisc add dev eth{} root tbf rate {}bit burst 64kb latency 20ms", at,
+                                static_cast<long long>(shape.bits_per_s));
+    }
     run_in(space, commands);
   }
 }
@@ -108,8 +116,11 @@ void PracticeHosts::join_by_slow_link(const LinkShape& shape) {
 
 void PracticeHosts::enter(int host) const {
   const std::string name = "host" + std::to_string(host);
+  // UCX looks for interfaces in /sys, which shows those of the network in which it was mounted.
   if (::setns(spaces_[static_cast<std::size_t>(host)].get(), CLONE_NEWNET) != 0 ||
-      ::unshare(CLONE_NEWUTS | CLONE_NEWIPC) != 0 || ::sethostname(name.data(), name.size()) != 0)
+      ::unshare(CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS) != 0 ||
+      ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0 || ::sethostname(name.data(), name.size()) != 0)
     throw std::runtime_error("--hosts: " + name + " cannot be entered: " + std::strerror(errno));
 }
 

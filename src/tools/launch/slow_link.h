@@ -13,10 +13,12 @@ namespace sccl::tools {
 
 struct LinkShape {
   double delay_us = 0;    // one way
-  double bits_per_s = 0;  // of each host, outwards; 0: unbounded
+  double bits_per_s = 0;  // of each interface of a host, outwards; 0: unbounded
   double loss = 0;        // share of packets
+  int interfaces = 1;     // of each host, each in a network of its own; several only without delay and loss
 
-  bool plain() const { return delay_us == 0 && bits_per_s == 0 && loss == 0; }
+  bool has_own_wire() const { return delay_us > 0 || loss > 0; }
+  bool plain() const { return !has_own_wire() && bits_per_s == 0 && interfaces == 1; }
 };
 
 // "500us", "2ms", "1s"; "1gbit", "100mbit"; "0.1%". Throw invalid_argument, which says what is wanted.

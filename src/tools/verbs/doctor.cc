@@ -25,6 +25,7 @@
 #include "net/choose.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 #include "runtime/membership/hosts/engine_agreement.h"
+#include "runtime/membership/hosts/host_rails.h"
 #include "runtime/vendor/library/vendor_library.h"
 #include "tools/verbs/verbs.h"
 
@@ -199,6 +200,7 @@ Finding between_hosts() {
     const std::vector<std::string> interfaces = interfaces_between_hosts();
     runtime::EngineQuestion question;
     question.devices = fmt::format("{}", fmt::join(interfaces, ","));
+    question.interfaces = runtime::rails_of_this_host("", std::nullopt);
     const net::Offer offer = net::offer(runtime::engine_settings(question));
     std::string speeds;
     for (const std::string& interface : interfaces) speeds += (speeds.empty() ? "" : ", ") + with_speed(interface);

@@ -126,7 +126,9 @@ void add_options(CLI::App& app, CommandLine& line) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--delay", line.delay, "between them, one way: 500us");
-  app.add_option("--rate", line.rate, "of each of them, outwards: 1gbit");
+  app.add_option("--rate", line.rate, "of each interface of theirs, outwards: 1gbit");
+  app.add_option("--nics", options.shape.interfaces, "interfaces of each of them, each in a network of its own")
+      ->check(CLI::Range(1, 8));
   app.add_option("--loss", line.loss, "of packets between them: 0.1%");
   app.add_flag("--json", line.as_json, "print JSON");
 }
@@ -144,7 +146,9 @@ void read_hosts(CommandLine& line) {
   if (options.hosts > 1 && options.threads)
     throw CLI::ValidationError("--threads: threads of one process are on one host: leave --hosts out");
   if (options.hosts == 1 && !options.shape.plain())
-    throw CLI::ValidationError("--delay, --rate and --loss are of the network between hosts: give --hosts");
+    throw CLI::ValidationError("--delay, --rate, --nics and --loss are of the network between hosts: give --hosts");
+  if (options.shape.interfaces > 1 && options.shape.has_own_wire())
+    throw CLI::ValidationError("--nics: the switch with --delay and --loss has one interface for each host");
 }
 
 CommandLine parse_command_line(CLI::App& app, int argc, char** argv) {

@@ -73,6 +73,9 @@ class Builder {
     std::iota(topology_.devices.begin(), topology_.devices.end(), 0);
   }
 
+  // The NICs at the switches of the topology that build() made.
+  const std::vector<NicPlace>& nics() const { return nics_; }
+
   Topology build(Detours detours) {
     visit(system_, [&](const Element& element) {
       if (element.tag == "pci")
@@ -84,6 +87,8 @@ class Builder {
     if (detours == Detours::always || !joined()) {
       add_pci();
       count_in_units();
+    } else {
+      visit(system_, [&](const Element& element) { add_nics(element, -1); });
     }
     if (std::is_sorted(topology_.devices.begin(), topology_.devices.end()) && topology_.devices.front() == 0 &&
         topology_.devices.back() + 1 == topology_.ranks)
@@ -161,6 +166,8 @@ class Builder {
       if (cpu.tag != "cpu") continue;
       const Node socket = add_switch(SwitchKind::cpu);
       sockets.emplace_back(socket, &cpu);
+      above_[socket] = -1;
+      add_nics(cpu, socket);
       for (const Element& child : cpu.children) add_pci(child, socket);
     }
     for (std::size_t a = 0; a < sockets.size(); ++a)
@@ -176,11 +183,22 @@ class Builder {
     const auto gpu = rank_of_.find(normal_busid(pci.get("busid")));
     const bool leads_on =
         std::any_of(pci.children.begin(), pci.children.end(), [](const Element& child) { return child.tag == "pci"; });
-    if (gpu == rank_of_.end() && !leads_on) return;
+    if (gpu == rank_of_.end() && !leads_on) return add_nics(pci, parent);
     const Node node = gpu != rank_of_.end() ? gpu->second : add_switch(SwitchKind::pcie);
     add(node, parent, 1, pci_gbytes_per_s(pci), kPciAlphaUs, LinkClass::pcie);
     if (gpu != rank_of_.end()) return;
+    above_[node] = parent;
+    add_nics(pci, node);
     for (const Element& child : pci.children) add_pci(child, node);
+  }
+
+  void add_nics(const Element& holder, Node node) {
+    for (const Element& nic : holder.children) {
+      if (nic.tag != "nic") continue;
+      for (const Element& net : nic.children)
+        if (net.tag == "net")
+          nics_.push_back({std::string(net.get("name")), net.integer("speed", 0, 0, 1 << 30), node});
+    }
   }
 
   // A switch with fewer than two neighbours leads nowhere.
@@ -206,6 +224,10 @@ class Builder {
       number[static_cast<std::size_t>(node)] = next++;
       if (node >= topology_.ranks) kinds.push_back(topology_.switch_kind(node));
     }
+    for (NicPlace& nic : nics_) {
+      while (nic.node >= 0 && !kept[static_cast<std::size_t>(nic.node)]) nic.node = above_.at(nic.node);
+      if (nic.node >= 0) nic.node = number[static_cast<std::size_t>(nic.node)];
+    }
     std::erase_if(topology_.links, [&](const Link& link) {
       return number[static_cast<std::size_t>(link.src)] < 0 || number[static_cast<std::size_t>(link.dst)] < 0;
     });
@@ -230,11 +252,19 @@ class Builder {
   std::map<std::string, Rank> rank_of_;
   std::map<std::pair<Node, Node>, Own> own_;
   Node nvswitch_ = -1;
+  std::map<Node, Node> above_;  // by switch of the PCI tree: the next one towards the CPU
+  std::vector<NicPlace> nics_;
   Topology topology_;
 };
 
 }  // namespace
 
 Topology topology_from_system(const Element& system, Detours detours) { return Builder(system).build(detours); }
+
+std::vector<NicPlace> nic_places(const Element& system) {
+  Builder builder(system);
+  builder.build(Detours::when_needed);
+  return builder.nics();
+}
 
 }  // namespace sccl::topology

@@ -1,12 +1,17 @@
 #include "runtime/bootstrap/sockets/interfaces.h"
 
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 
@@ -22,6 +27,8 @@ int wanted_family() {
   if (family == "AF_INET6") return AF_INET6;
   return AF_UNSPEC;
 }
+
+constexpr int kLookAgainMs = 20;
 
 // Lower is better; NCCL's order.
 enum class Preference { infiniband, near_root, usual, bridge, loopback };
@@ -116,9 +123,10 @@ std::string interface_of(const Address& address) {
   return "";
 }
 
-std::vector<Address> listening_addresses(const std::optional<Address>& root) {
+namespace {
+
+std::vector<Candidate> usable_addresses(const std::optional<Address>& root, const std::optional<std::string>& pattern) {
   const Interfaces list = all_interfaces();
-  const auto pattern = env::text("NCCL_SOCKET_IFNAME");
   std::vector<Candidate> candidates;
   for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
     if (!usable(*entry, wanted_family())) continue;
@@ -128,10 +136,94 @@ std::vector<Address> listening_addresses(const std::optional<Address>& root) {
     std::memcpy(&address.storage, entry->ifa_addr, address.length);
     candidates.push_back({preference(*entry, root), address});
   }
+  return candidates;
+}
+
+// The interfaces that fit the pattern and cannot be used: "eth1 is down". "": none.
+std::string hindrances(const std::string& pattern) {
+  std::map<std::string, std::string> states;
+  const Interfaces list = all_interfaces();
+  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (!interface_matches(pattern, entry->ifa_name)) continue;
+    std::string& state = states.try_emplace(entry->ifa_name, "has no address of the family").first->second;
+    if ((entry->ifa_flags & IFF_UP) == 0)
+      state = "is down";
+    else if (usable(*entry, wanted_family()))
+      state.clear();
+  }
+  std::string text;
+  for (const auto& [name, state] : states)
+    if (!state.empty()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, state);
+  return text;
+}
+
+}  // namespace
+
+std::string hindered_interfaces() {
+  const auto pattern = env::text("NCCL_SOCKET_IFNAME");
+  const std::string text = pattern ? hindrances(*pattern) : "";
+  return text.empty() ? "" : fmt::format(" NCCL_SOCKET_IFNAME={}: {}", *pattern, text);
+}
+
+namespace {
+
+// A hash of family, subnet and the subnet's length; FNV-1a.
+std::uint64_t network_of(const ifaddrs& entry) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](std::uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
+  const auto own = address_bytes(entry.ifa_addr);
+  sockaddr_storage mask{};
+  if (entry.ifa_netmask != nullptr)
+    std::memcpy(&mask, entry.ifa_netmask, own.size() == 4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  mask.ss_family = entry.ifa_addr->sa_family;
+  const auto bits = address_bytes(reinterpret_cast<const sockaddr*>(&mask));
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    add(own[i] & bits[i]);
+    add(bits[i]);
+  }
+  return hash;
+}
+
+std::string numeric(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(address->sa_family, address_bytes(address).data(), text.data(), text.size());
+  return text.data();
+}
+
+}  // namespace
+
+std::vector<Interface> interfaces_of(const std::vector<Address>& addresses) {
+  std::vector<Interface> interfaces;
+  const Interfaces list = all_interfaces();
+  for (const Address& address : addresses)
+    for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
+      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != address.family()) continue;
+      std::error_code error;
+      if ((entry->ifa_flags & IFF_RUNNING) == 0 ||
+          !std::filesystem::exists(std::string("/sys/class/net/") + entry->ifa_name, error) ||
+          numeric(entry->ifa_addr) != numeric(reinterpret_cast<const sockaddr*>(&address.storage)))
+        continue;
+      const auto is_same = [&](const Interface& one) { return one.name == entry->ifa_name; };
+      if (std::none_of(interfaces.begin(), interfaces.end(), is_same))
+        interfaces.push_back({entry->ifa_name, numeric(entry->ifa_addr), network_of(*entry)});
+    }
+  return interfaces;
+}
+
+std::vector<Address> listening_addresses(const std::optional<Address>& root, Deadline deadline) {
+  const auto pattern = env::text("NCCL_SOCKET_IFNAME");
+  std::vector<Candidate> candidates = usable_addresses(root, pattern);
+  std::string late;
+  while (candidates.empty() && pattern && !(late = hindrances(*pattern)).empty() && !deadline.passed()) {
+    ::poll(nullptr, 0, deadline.remaining_ms(kLookAgainMs));
+    candidates = usable_addresses(root, pattern);
+  }
   if (candidates.empty())
     fail(ErrorCode::system_error,
-         "no network interface that is up fits NCCL_SOCKET_IFNAME={} and NCCL_SOCKET_FAMILY={}: correct or unset them",
-         pattern.value_or("(unset)"), env::text("NCCL_SOCKET_FAMILY").value_or("(unset)"));
+         "no network interface that is up fits NCCL_SOCKET_IFNAME={} and NCCL_SOCKET_FAMILY={}{}{}: correct or unset "
+         "them, or bring the interface up",
+         pattern.value_or("(unset)"), env::text("NCCL_SOCKET_FAMILY").value_or("(unset)"), late.empty() ? "" : ": ",
+         late);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.preference < b.preference; });
   // Bridges have the same addresses on every host: a rank of another host would connect to its own host's bridge.

@@ -9,6 +9,7 @@
 #include "base/settings/env.h"
 #include "base/settings/log.h"
 #include "net/choose.h"
+#include "runtime/bootstrap/sockets/first_half.h"
 
 namespace sccl::runtime {
 namespace {
@@ -19,6 +20,7 @@ struct Told {
   int code = 0;
   std::string error;
   std::vector<std::string> keys;
+  std::vector<int> rails;  // by key
   std::vector<std::string> refusals;
 };
 
@@ -30,6 +32,7 @@ std::string one_line(std::string text) {
 std::string to_text(const Told& told) {
   std::string text = fmt::format("{}\n{}\n", told.code, one_line(told.error));
   for (const std::string& key : told.keys) text += "k" + one_line(key) + "\n";
+  for (const int rails : told.rails) text += fmt::format("n{}\n", rails);
   for (const std::string& refusal : told.refusals) text += "r" + one_line(refusal) + "\n";
   return text;
 }
@@ -47,6 +50,7 @@ Told from_text(std::string_view text) {
   while (!text.empty()) {
     const std::string line = next();
     if (line.starts_with('k')) told.keys.push_back(line.substr(1));
+    if (line.starts_with('n')) told.rails.push_back(std::atoi(line.c_str() + 1));
     if (line.starts_with('r')) told.refusals.push_back(line.substr(1));
   }
   return told;
@@ -56,6 +60,13 @@ bool has_rdma_devices() {
   std::error_code error;
   const std::filesystem::directory_iterator entries("/sys/class/infiniband", error);
   return !error && entries != std::filesystem::directory_iterator{};
+}
+
+net::RailSettings rail_settings(const EngineQuestion& question) {
+  net::RailSettings settings;
+  if (env::number("NCCL_CROSS_NIC", 2, 0, 2) == 1) settings.crossing = net::RailSettings::Crossing::allowed;
+  settings.loss_limit = question.host_timeout;
+  return settings;
 }
 
 // The first rank's error, the same text everywhere.
@@ -75,7 +86,13 @@ net::Settings engine_settings(const EngineQuestion& question) {
   // Of several interfaces UCX's TCP may choose one that does not reach the peer. Its own variable counts more, and
   // where there is RDMA it chooses well.
   settings.rdma = has_rdma_devices();
-  if (std::getenv("UCX_NET_DEVICES") == nullptr && !settings.rdma) settings.devices = question.devices;
+  if (std::getenv("UCX_NET_DEVICES") == nullptr && !settings.rdma) {
+    settings.devices = question.devices;
+    settings.interfaces = question.interfaces;
+  }
+  settings.adapters = env::text("NCCL_IB_HCA").value_or("");
+  settings.rank_on_host = question.rank_on_host;
+  settings.ranks_on_host = question.ranks_on_host;
   settings.nonce = question.nonce;
   return settings;
 }
@@ -84,8 +101,13 @@ AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstra
   Told mine;
   net::Offer offer;
   try {
-    offer = net::offer(engine_settings(question));
-    for (const net::Engine& engine : offer.engines) mine.keys.push_back(engine.key);
+    net::Settings settings = engine_settings(question);
+    settings.deadline = first_half(deadline);
+    offer = net::offer(settings);
+    for (const net::Engine& engine : offer.engines) {
+      mine.keys.push_back(engine.key);
+      mine.rails.push_back(static_cast<int>(engine.rails.size()));
+    }
     mine.refusals = offer.refusals;
   } catch (const Error& error) {
     mine.code = static_cast<int>(error.code());
@@ -109,7 +131,12 @@ AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstra
     const auto engine = std::find_if(offer.engines.begin(), offer.engines.end(),
                                      [&](const net::Engine& one) { return one.key == key; });
     log::info(log::Subsystem::init, "rank {}: between hosts: {}", question.rank, engine->description);
-    return {std::move(engine->net), key};
+    const auto has_several = [&](const Told& told) {
+      const auto at = static_cast<std::size_t>(std::find(told.keys.begin(), told.keys.end(), key) - told.keys.begin());
+      return at < told.rails.size() && told.rails[at] > 1;
+    };
+    const auto use = std::any_of(all.begin(), all.end(), has_several) ? net::RailUse::together : net::RailUse::alone;
+    return {net::taken(std::move(*engine), use, rail_settings(question)), key};
   }
   std::vector<std::string> refusals;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -1,6 +1,7 @@
 // Which engine moves data between the hosts of a communicator: the first that every rank can use.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,8 +16,8 @@
 namespace sccl::runtime {
 
 struct AgreedEngine {
-  std::shared_ptr<net::Net> net;
-  std::string key;  // the same at all ranks: "ucx", "plugin:<name>"
+  std::shared_ptr<net::Net> net;  // over rails if some rank has several
+  std::string key;                // the same at all ranks: "ucx", "plugin:<name>"
 };
 
 struct EngineQuestion {
@@ -25,6 +26,11 @@ struct EngineQuestion {
   std::string devices;      // the interfaces that reach the other hosts, as UCX names them; empty: it chooses
   std::string configured;   // ncclConfig_t.netName
   std::uint64_t nonce = 0;  // stands in every message
+  std::vector<net::NetInterface>
+      interfaces{};  // those that data may use beside one another, the one that reaches first
+  int rank_on_host = 0;
+  int ranks_on_host = 1;
+  std::chrono::milliseconds host_timeout{4500};  // until what a rail lost counts as a fault
 };
 
 // The settings of this host's engines, by SCCL_NET, NCCL_NET and NCCL_NET_PLUGIN.

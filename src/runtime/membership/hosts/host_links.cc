@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/settings/env.h"
+#include "runtime/bootstrap/sockets/first_half.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 #include "runtime/bootstrap/sockets/socket.h"
 
@@ -31,8 +32,8 @@ bool is_loopback(const Address& address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
 }
 
-std::vector<Address> agent_addresses(const Bootstrap& bootstrap) {
-  std::vector<Address> addresses = listening_addresses(bootstrap.root_address());
+std::vector<Address> agent_addresses(const Bootstrap& bootstrap, Deadline deadline) {
+  std::vector<Address> addresses = listening_addresses(bootstrap.root_address(), first_half(deadline));
   if (!is_loopback(addresses.front())) std::erase_if(addresses, is_loopback);
   return addresses;
 }
@@ -69,7 +70,7 @@ StartedAgent start_agent(AgentRequest request, Bootstrap& bootstrap, Deadline de
   AgentRecord mine;
   mine.timeout_ms = host_timeout().count();
   mine.fanout = host_fanout();
-  for (Address& address : agent_addresses(bootstrap)) {
+  for (Address& address : agent_addresses(bootstrap, deadline)) {
     setup.listeners.emplace_back(listen_on(address));
     mine.addresses[mine.count++] = address;
   }
@@ -86,7 +87,8 @@ StartedAgent start_agent(AgentRequest request, Bootstrap& bootstrap, Deadline de
   setup.bell = std::move(request.bell);
   setup.timeout = std::chrono::milliseconds(records.front().timeout_ms);
   setup.fanout = static_cast<int>(records.front().fanout);
-  StartedAgent started{std::make_unique<HostAgent>(std::move(setup)), ""};
+  const std::chrono::milliseconds timeout = setup.timeout;
+  StartedAgent started{std::make_unique<HostAgent>(std::move(setup)), "", timeout};
 
   // Time is left to tell one another.
   const int left_ms = deadline.remaining_ms(static_cast<int>(std::chrono::milliseconds(kReachLimit * 2).count()));

@@ -30,6 +30,7 @@ struct StartedAgent {
   std::unique_ptr<HostAgent> agent;
   // The interfaces of this host that lead to the other hosts: "eth0,eth1"
   std::string interfaces;
+  std::chrono::milliseconds timeout{};  // of a host that is silent
 };
 
 // Throws invalid_usage, the same at all ranks, if there are more than kMostHosts.

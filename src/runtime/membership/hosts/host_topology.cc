@@ -1,146 +1,138 @@
 #include "runtime/membership/hosts/host_topology.h"
 
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
 
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/settings/log.h"
+#include "runtime/membership/hosts/host_rails.h"
+#include "topology/boxes.h"
+#include "topology/formats/json.h"
 
 namespace sccl::runtime {
 namespace {
 
-using topology::Link;
-using topology::LinkClass;
-using topology::Node;
-using topology::SwitchKind;
-
 // Where nobody tells: a common NIC, and a short message of UCX over TCP between two processes that do not sleep.
 constexpr std::int32_t kAssumedMbitsPerS = 10000;
-constexpr float kAssumedLatencyUs = 5;
-constexpr std::int32_t kMostMbitsPerS = 10'000'000;  // more is no figure
-
-// As sysfs has it, which may be mounted for another network namespace. 0: unknown.
-std::int32_t speed_of(const std::string& interface) {
-  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid() || interface.empty() || interface.size() >= IFNAMSIZ) return 0;
-  ethtool_cmd command{};
-  command.cmd = ETHTOOL_GSET;
-  ifreq request{};
-  std::memcpy(request.ifr_name, interface.data(), interface.size());
-  request.ifr_data = reinterpret_cast<char*>(&command);
-  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) return 0;
-  const auto speed = static_cast<std::int64_t>(ethtool_cmd_speed(&command));
-  return speed <= kMostMbitsPerS ? static_cast<std::int32_t>(speed) : 0;
-}
+constexpr double kAssumedLatencyUs = 5;
 
 std::int32_t fastest_of(const std::string& interfaces) {
   std::int32_t fastest = 0;
   std::istringstream names(interfaces);
-  for (std::string name; std::getline(names, name, ',');) fastest = std::max(fastest, speed_of(name));
+  for (std::string name; std::getline(names, name, ',');) fastest = std::max(fastest, mbits_per_s_of(name));
   return fastest;
 }
 
-NetFigures from_bytes(const Bytes& bytes, std::size_t rank) {
-  NetFigures figures;
-  if (bytes.size() == sizeof figures) std::memcpy(&figures, bytes.data(), sizeof figures);
-  const bool sound = bytes.size() == sizeof figures && figures.device >= 0 && figures.mbits_per_s > 0 &&
-                     figures.mbits_per_s <= kMostMbitsPerS && std::isfinite(figures.latency_us) &&
-                     figures.latency_us > 0;
-  if (!sound)
-    fail(ErrorCode::invalid_usage,
-         "rank {} told no speed of its network ({} bytes): use one library version on all ranks", rank, bytes.size());
-  return figures;
+nlohmann::json to_json(const HostLinksRecord& record) {
+  const NetFigures& figures = record.figures;
+  nlohmann::json json{{"device", figures.device},
+                      {"name", figures.name},
+                      {"mbits", figures.mbits_per_s},
+                      {"latency", figures.latency_us}};
+  const HostBox& box = record.box;
+  if (!box.warnings.empty()) json["warnings"] = box.warnings;
+  if (!box.links) return json;
+  json["links"] = topology::to_json(*box.links);
+  for (const topology::NicPlace& nic : box.nics) json["nics"].push_back({nic.name, nic.mbits_per_s, nic.node});
+  return json;
 }
 
-class Builder {
- public:
-  Builder(const HostGroups& groups, std::span<const NetFigures> figures) : groups_(groups), figures_(figures) {
-    links_.name = std::to_string(groups.count()) + " hosts";
-    links_.ranks = static_cast<int>(groups.of.size());
-    memory_ = topology::host(2).links.front();
-    for (const NetFigures& one : figures_) latency_us_ = std::max<double>(latency_us_, one.latency_us);
+// Throws if a field is missing or has another type.
+HostLinksRecord record_of(const nlohmann::json& json) {
+  HostLinksRecord record;
+  NetFigures& figures = record.figures;
+  figures.device = json.at("device").get<int>();
+  figures.name = json.at("name").get<std::string>();
+  figures.mbits_per_s = json.at("mbits").get<int>();
+  figures.latency_us = json.at("latency").get<double>();
+  if (figures.device < 0 || figures.mbits_per_s <= 0 || figures.mbits_per_s > kMostMbitsPerS ||
+      !std::isfinite(figures.latency_us) || figures.latency_us <= 0)
+    fail(ErrorCode::invalid_usage, "no speed");
+  HostBox& box = record.box;
+  box.warnings = json.value("warnings", std::vector<std::string>{});
+  if (!json.contains("links")) return record;
+  box.links = topology::from_json(json.at("links"));
+  for (const nlohmann::json& nic : json.value("nics", nlohmann::json::array())) {
+    topology::NicPlace& place = box.nics.emplace_back();
+    place = {nic.at(0).get<std::string>(), nic.at(1).get<int>(), nic.at(2).get<int>()};
+    if (place.node < box.links->ranks || place.node >= box.links->nodes()) place.node = -1;
   }
+  return record;
+}
 
-  topology::Topology build() {
-    const Node fabric = add_switch(SwitchKind::fabric);
-    for (const std::vector<Rank>& ranks : groups_.ranks) {
-      for (const Rank from : ranks)
-        for (const Rank to : ranks)
-          if (from != to) add(from, to, memory_.gbytes_per_s, memory_.alpha_us, LinkClass::shm);
-      join(ranks, fabric);
+HostLinksRecord from_bytes(const Bytes& bytes, std::size_t rank) {
+  const auto* const begin = reinterpret_cast<const char*>(bytes.data());
+  try {
+    return record_of(nlohmann::json::parse(begin, begin + bytes.size()));
+  } catch (const std::exception& error) {
+    fail(ErrorCode::invalid_usage, "rank {} told no way to the network ({}): use one library version on all ranks",
+         rank, error.what());
+  }
+}
+
+// The first of the names "eth0,eth1" that the description has; null: none.
+const topology::NicPlace* place_of(const HostBox& box, const std::string& names) {
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');)
+    for (const topology::NicPlace& nic : box.nics)
+      if (nic.name == name) return &nic;
+  return nullptr;
+}
+
+// `records` of all ranks; half of the latency is at either end.
+topology::Box box_of(const std::vector<Rank>& ranks, std::span<const HostLinksRecord> records, double latency_us) {
+  const HostBox& told = records[static_cast<std::size_t>(ranks.front())].box;
+  const int count = static_cast<int>(ranks.size());
+  topology::Box box{told.links && told.links->ranks == count ? *told.links : topology::host(count), ranks, {}};
+  std::map<int, std::size_t> nics;  // by device
+  for (Rank local = 0; local < count; ++local) {
+    const NetFigures& figures = records[static_cast<std::size_t>(ranks[static_cast<std::size_t>(local)])].figures;
+    const auto [known, is_new] = nics.try_emplace(figures.device, box.nics.size());
+    if (is_new) {
+      const topology::NicPlace* const place = place_of(told, figures.name);
+      // What the user's file says goes first.
+      const bool is_told = place != nullptr && place->mbits_per_s > 0 && place->mbits_per_s <= kMostMbitsPerS;
+      const int mbits_per_s = is_told ? place->mbits_per_s : figures.mbits_per_s;
+      box.nics.push_back({mbits_per_s / 8e3, latency_us / 2, {}, place != nullptr ? place->node : -1});
     }
-    return std::move(links_);
+    box.nics[known->second].users.push_back(local);
   }
-
- private:
-  static double gbytes_per_s(const NetFigures& figures) { return figures.mbits_per_s / 8e3; }
-
-  Node add_switch(SwitchKind kind) {
-    links_.switch_kinds.push_back(kind);
-    return links_.ranks + links_.switches++;
-  }
-
-  void add(Node from, Node to, double gbytes_per_s, double alpha_us, LinkClass link_class) {
-    links_.links.push_back({from, to, 1, gbytes_per_s, alpha_us, link_class});
-  }
-
-  // Half of the latency at either end.
-  void join(const std::vector<Rank>& ranks, Node fabric) {
-    std::map<int, Node> nics;
-    for (const Rank rank : ranks) {
-      const NetFigures& figures = figures_[static_cast<std::size_t>(rank)];
-      const auto [nic, is_new] = nics.try_emplace(figures.device, -1);
-      if (is_new) {
-        nic->second = add_switch(SwitchKind::nic);
-        add(nic->second, fabric, gbytes_per_s(figures), latency_us_ / 2, LinkClass::net);
-        add(fabric, nic->second, gbytes_per_s(figures), latency_us_ / 2, LinkClass::net);
-      }
-      const double both = std::max(memory_.gbytes_per_s, gbytes_per_s(figures));
-      add(rank, nic->second, both, 0, LinkClass::net);
-      add(nic->second, rank, both, 0, LinkClass::net);
-    }
-  }
-
-  const HostGroups& groups_;
-  std::span<const NetFigures> figures_;
-  topology::Topology links_;
-  Link memory_;
-  double latency_us_ = 0;
-};
+  return box;
+}
 
 }  // namespace
 
 NetFigures figures_of(const net::Device& device, int number, const std::string& interfaces) {
-  NetFigures figures{number, device.speed_mbits_per_s, device.latency_us};
+  NetFigures figures{number, device.name, device.speed_mbits_per_s, device.latency_us};
   if (figures.mbits_per_s <= 0 || figures.mbits_per_s > kMostMbitsPerS) figures.mbits_per_s = fastest_of(interfaces);
   if (figures.mbits_per_s <= 0) figures.mbits_per_s = kAssumedMbitsPerS;
   // Below what any network does: an engine that does not know says 0.
-  if (!(figures.latency_us >= 0.1F) || !std::isfinite(figures.latency_us)) figures.latency_us = kAssumedLatencyUs;
+  if (!(figures.latency_us >= 0.1) || !std::isfinite(figures.latency_us)) figures.latency_us = kAssumedLatencyUs;
   return figures;
 }
 
-topology::Topology topology_of_hosts(const HostGroups& groups, std::span<const NetFigures> figures) {
-  topology::Topology links = Builder(groups, figures).build();
-  topology::validate(links);
-  return links;
+topology::Topology topology_of_hosts(const HostGroups& groups, std::span<const HostLinksRecord> records) {
+  double latency_us = 0;
+  for (const HostLinksRecord& one : records) latency_us = std::max(latency_us, one.figures.latency_us);
+  std::vector<topology::Box> boxes;
+  for (const std::vector<Rank>& ranks : groups.ranks) boxes.push_back(box_of(ranks, records, latency_us));
+  return topology::join_boxes(std::to_string(groups.count()) + " hosts", boxes);
 }
 
-topology::Topology agree_on_host_links(const HostGroups& groups, const NetFigures& mine, Bootstrap& bootstrap,
-                                       Deadline deadline) {
-  std::vector<NetFigures> figures;
-  for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(&mine, 1)), deadline))
-    figures.push_back(from_bytes(bytes, figures.size()));
-  return topology_of_hosts(groups, figures);
+topology::Topology agree_on_host_links(const HostGroups& groups, Rank rank, const HostLinksRecord& mine,
+                                       Bootstrap& bootstrap, Deadline deadline) {
+  const std::string text = to_json(mine).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::vector<HostLinksRecord> records;
+  for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(text)), deadline))
+    records.push_back(from_bytes(bytes, records.size()));
+  for (std::size_t host = 0; host < groups.names.size(); ++host)
+    for (const std::string& line : records[static_cast<std::size_t>(groups.ranks[host].front())].box.warnings)
+      log::warn("rank {}: host {}: {}", rank, groups.names[host], line);
+  return topology_of_hosts(groups, records);
 }
 
 }  // namespace sccl::runtime

@@ -1,0 +1,175 @@
+#include "net/ucx/user_settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "base/error.h"
+
+namespace sccl::net::ucx {
+namespace {
+
+constexpr const char* kDevices = "UCX_NET_DEVICES";
+constexpr const char* kPortRange = "UCX_TCP_PORT_RANGE";
+constexpr const char* kInterfaces = "/sys/class/net/";
+constexpr int kLookAgainMs = 20;
+
+// What hinders the use of each device; "": nothing.
+using Devices = std::map<std::string, std::string>;
+
+void add_interfaces(Devices& devices) {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) return;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(found, &::freeifaddrs);
+  for (const ifaddrs* entry = found; entry != nullptr; entry = entry->ifa_next) {
+    const bool is_up = (entry->ifa_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    const int family = entry->ifa_addr != nullptr ? entry->ifa_addr->sa_family : AF_UNSPEC;
+    const bool has_address = family == AF_INET || family == AF_INET6;
+    std::string& hindrance = devices.try_emplace(entry->ifa_name, "has no address").first->second;
+    std::error_code error;
+    if (!is_up)
+      hindrance = "is down";
+    else if (has_address && !std::filesystem::exists(std::string(kInterfaces) + entry->ifa_name, error))
+      hindrance = fmt::format("is not in {}, where UCX looks", kInterfaces);
+    else if (has_address)
+      hindrance.clear();
+  }
+}
+
+void add_rdma(Devices& devices) {
+  std::error_code error;
+  for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", error)) {
+    const std::string name = device.path().filename();
+    devices.emplace(name, "");
+    std::error_code no_ports;
+    for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", no_ports))
+      devices.emplace(name + ":" + port.path().filename().string(), "");
+  }
+}
+
+Devices devices_here() {
+  Devices devices;
+  add_interfaces(devices);
+  add_rdma(devices);
+  return devices;
+}
+
+std::string text_of(const Devices& devices) {
+  std::vector<std::string> texts;
+  for (const auto& [name, hindrance] : devices) texts.push_back(hindrance.empty() ? name : name + " " + hindrance);
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items;
+  std::istringstream text(list);
+  for (std::string item; std::getline(text, item, ',');)
+    if (!item.empty()) items.push_back(item);
+  return items;
+}
+
+// Lists of other forms (all, ^ excluded ones, patterns) are UCX's to read.
+bool names_devices(const std::string& list) { return list != "all" && list.find_first_of("^*?[") == std::string::npos; }
+
+// "13000-13010"; nothing for one port, which UCX tries once, and for what UCX itself refuses.
+std::optional<std::pair<int, int>> port_range() {
+  const char* const text = std::getenv(kPortRange);
+  if (text == nullptr) return std::nullopt;
+  const char* const end = text + std::strlen(text);
+  int first = 0;
+  int last = 0;
+  const auto [after_first, wrong] = std::from_chars(text, end, first);
+  if (wrong != std::errc{} || after_first == end || *after_first != '-') return std::nullopt;
+  const auto [after_last, wrong_last] = std::from_chars(after_first + 1, end, last);
+  if (wrong_last != std::errc{} || after_last != end || first < 1 || first >= last || last > 65535) return std::nullopt;
+  return std::pair(first, last);
+}
+
+bool is_free(int port) {
+  const FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  return probe.valid() && ::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+}
+
+// An abstract name belongs to the network namespace, as ports do, and goes with its process.
+bool take_turn(const FileDescriptor& socket) {
+  constexpr char kName[] = "\0libsccl opens ports of UCX_TCP_PORT_RANGE";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, kName, sizeof kName - 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + sizeof kName - 1);
+  return ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) == 0;
+}
+
+}  // namespace
+
+void check_net_devices(Deadline deadline) {
+  const char* const list = std::getenv(kDevices);
+  if (list == nullptr || !names_devices(list)) return;
+  const std::vector<std::string> named = items_of(list);
+  for (;;) {
+    const Devices here = devices_here();
+    std::vector<std::string> states;
+    bool may_come = false;
+    for (const std::string& name : named) {
+      const auto known = here.find(name);
+      if (known != here.end() && known->second.empty()) return;
+      may_come = may_come || known != here.end();
+      states.push_back(known == here.end() ? name + " is not there" : name + " " + known->second);
+    }
+    if (may_come && !deadline.passed()) {
+      ::poll(nullptr, 0, deadline.remaining_ms(kLookAgainMs));
+      continue;
+    }
+    fail(ErrorCode::invalid_usage,
+         "UCX_NET_DEVICES={}: {}{}: this host has {}: name one of those, or unset the variable", list,
+         fmt::join(states, ", "), may_come ? " still" : "", text_of(here));
+  }
+}
+
+PortTurn::PortTurn(int ports, Deadline deadline) {
+  const auto range = port_range();
+  if (!range) return;
+  turn_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  while (!take_turn(turn_)) {
+    if (deadline.passed())
+      fail(ErrorCode::system_error,
+           "other ranks of this host open ports of UCX_TCP_PORT_RANGE and do not come to an end: widen or unset it");
+    ::poll(nullptr, 0, deadline.remaining_ms(1) + 1);
+  }
+  const auto [first, last] = *range;
+  int free = 0;
+  for (int port = first; port <= last && free < ports; ++port) free += is_free(port) ? 1 : 0;
+  if (free < ports)
+    fail(ErrorCode::invalid_usage,
+         "UCX_TCP_PORT_RANGE={}-{} has {} free ports, and every rank of this host takes {}: widen or unset it", first,
+         last, free, ports);
+}
+
+int count_interfaces() {
+  Devices interfaces;
+  add_interfaces(interfaces);
+  return static_cast<int>(
+      std::count_if(interfaces.begin(), interfaces.end(), [](const auto& one) { return one.second.empty(); }));
+}
+
+}  // namespace sccl::net::ucx

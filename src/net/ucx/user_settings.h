@@ -1,0 +1,31 @@
+// Checks the user's own settings of UCX before UCX acts on them: UCX answers a wrong device with a text that names
+// none, and looks for a free port in UCX_TCP_PORT_RANGE for ever.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/fd.h"
+
+namespace sccl::net::ucx {
+
+// UCX_NET_DEVICES must name a device that this host has and that is up. Waits until the deadline for a named interface
+// that is down or has no address. Throws invalid_usage that tells the state of the named devices and which there are.
+void check_net_devices(Deadline deadline);
+
+// While it lives, no other process of this network namespace has one. Has no effect if UCX_TCP_PORT_RANGE is not set.
+class PortTurn {
+ public:
+  // Throws invalid_usage if the range has fewer than `ports` free ones, system_error if the turn does not come by
+  // `deadline`.
+  PortTurn(int ports, Deadline deadline);
+
+ private:
+  FileDescriptor turn_;
+};
+
+// Interfaces on which UCX's TCP listens if it chooses itself.
+int count_interfaces();
+
+}  // namespace sccl::net::ucx
