@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/settings/name_list.h"
 #include "net/plugin/engine.h"
 #include "net/self_test.h"
 #include "net/ucx/engine.h"
@@ -131,23 +132,14 @@ bool offer_ucx(const Settings& settings, Offer& offer) {
 
 }  // namespace
 
-bool adapter_matches(std::string_view list, std::string_view device, int port) {
-  const bool all_but = list.starts_with('^');
-  if (all_but) list.remove_prefix(1);
-  const bool exact = list.starts_with('=');
-  if (exact) list.remove_prefix(1);
+bool adapter_matches(std::string_view text, std::string_view device, int port) {
+  const NameList list(text);
   if (list.empty()) return true;
-  bool named = false;
-  while (!list.empty()) {
-    const std::size_t end = list.find(',');
-    std::string_view item = list.substr(0, end);
-    list = end == std::string_view::npos ? std::string_view{} : list.substr(end + 1);
+  return list.chooses([&](std::string_view item) {
     const std::size_t colon = item.rfind(':');
     const bool fits_port = colon == std::string_view::npos || item.substr(colon + 1) == std::to_string(port);
-    item = item.substr(0, colon);
-    named = named || (fits_port && (exact ? device == item : !item.empty() && device.starts_with(item)));
-  }
-  return named != all_but;
+    return fits_port && list.names(item.substr(0, colon), device);
+  });
 }
 
 std::shared_ptr<Net> taken(Engine engine, RailUse use, const RailSettings& settings) {

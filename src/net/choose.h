@@ -50,7 +50,7 @@ struct Engine {
 
 // Whether a device fits NCCL_IB_HCA: a list of prefixes, "^" before it: all but these, "=" before it: exact names. A
 // name may have a port ("mlx5_0:1").
-bool adapter_matches(std::string_view list, std::string_view device, int port);
+bool adapter_matches(std::string_view text, std::string_view device, int port);
 
 // The engine for messages. If some rank has several rails, all ranks take them, also those that have one.
 enum class RailUse : std::uint8_t { alone, together };

@@ -1,7 +1,6 @@
 #include "shim/coll_config.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <set>
 #include <string>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/settings/name_list.h"
 #include "runtime/settings/protocols.h"
 
 namespace sccl::shim {
@@ -43,20 +43,10 @@ void check_options(const ncclConfigExt_t* first) {
   }
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char letter : text)
-    if (letter == separator)
-      parts.emplace_back();
-    else if (letter != ' ')
-      parts.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return parts;
-}
-
 // Of "allreduce:tree,ring;broadcast:ring", what is said of this collective; "" where nothing is.
 std::string list_for(const std::string& text, Collective collective) {
   std::string found;
-  for (const std::string& part : split(text, ';')) {
+  for (const std::string& part : lower_items(text, ';')) {
     const std::size_t colon = part.find(':');
     if (colon == std::string::npos) found = part;
     if (colon != std::string::npos && collective_from_name(part.substr(0, colon)) == collective)
@@ -69,12 +59,13 @@ std::string list_for(const std::string& text, Collective collective) {
 // that the choice is open; the text, which is no algorithm, where neither is.
 std::string selected(const std::string& text, Collective collective) {
   std::string list = list_for(text, collective);
-  const bool negated = list.starts_with('^');
-  const std::vector<std::string> names = split(negated ? list.substr(1) : list, ',');
+  std::string_view rest = list;
+  const bool all_but = take_mark(rest, '^');
+  const std::vector<std::string> names = lower_items(rest, ',');
   if (list == "auto") return "";
-  if (!negated && names.size() == 1) return list;
+  if (!all_but && names.size() == 1) return list;
   const auto leaves = [&](const char* name) {
-    return (std::find(names.begin(), names.end(), name) != names.end()) != negated;
+    return (std::find(names.begin(), names.end(), name) != names.end()) != all_but;
   };
   if (leaves("ring") && leaves("tree")) return "";
   return leaves("ring") ? "ring" : leaves("tree") ? "tree" : list;

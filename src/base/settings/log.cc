@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/settings/env.h"
+#include "base/settings/name_list.h"
 #include "base/settings/nearest_word.h"
 #include "base/settings/path_pattern.h"
 
@@ -71,19 +72,16 @@ std::optional<Level> parse_level(const std::string& text) {
 
 // "INIT,COLL" selects these; "^TUNING" selects all others.
 unsigned parse_subsystems(std::string_view list, std::vector<std::string>& unknown) {
-  const bool all_but = !list.empty() && list.front() == '^';
-  if (all_but) list.remove_prefix(1);
+  const bool all_but = take_mark(list, '^');
   unsigned selected = 0;
-  while (!list.empty()) {
-    const std::size_t end = list.find(',');
-    const std::string name = upper(list.substr(0, end));
+  for (const std::string_view item : list_items(list, ',')) {
+    const std::string name = upper(item);
     const auto* const known = std::find_if(std::begin(kSubsystems), std::end(kSubsystems),
                                            [&](const SubsystemName& subsystem) { return subsystem.name == name; });
     if (known != std::end(kSubsystems))
       selected |= known->bits;
     else if (!name.empty())
       unknown.push_back(name);
-    list = end == std::string_view::npos ? std::string_view{} : list.substr(end + 1);
   }
   return all_but ? ~selected : selected;
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/os/plugin_file.h"
+#include "base/settings/name_list.h"
 #include "net/plugin/engine.h"
 
 namespace sccl::net::plugin {
@@ -31,12 +32,10 @@ std::shared_ptr<const Table> newest_table(void* library, const std::string& path
 std::vector<std::string> items(const std::string& setting) {
   if (setting.empty()) return {std::string(kPrefix) + ".so"};
   std::vector<std::string> result;
-  for (std::size_t begin = 0; begin <= setting.size();) {
-    const std::size_t end = std::min(setting.find(',', begin), setting.size());
-    const std::string item = setting.substr(begin, end - begin);
+  for (const std::string_view part : list_items(setting, ',')) {
+    std::string item(part);
     if (is_no_plugin(item)) break;  // items after it are not tried, either
-    if (!item.empty()) result.push_back(item);
-    begin = end + 1;
+    if (!item.empty()) result.push_back(std::move(item));
   }
   return result;
 }

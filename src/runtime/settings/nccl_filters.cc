@@ -7,25 +7,11 @@
 #include <vector>
 
 #include "base/settings/log.h"
+#include "base/settings/name_list.h"
 #include "base/settings/nearest_word.h"
 
 namespace sccl::runtime {
 namespace {
-
-std::vector<std::string> items(std::string_view text, char separator) {
-  std::vector<std::string> found;
-  std::string item;
-  for (const char letter : text) {
-    if (letter == separator) {
-      found.push_back(std::move(item));
-      item.clear();
-    } else if (letter != ' ') {
-      item += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-    }
-  }
-  found.push_back(std::move(item));
-  return found;
-}
 
 using Words = std::span<const std::string_view>;
 
@@ -57,22 +43,21 @@ void warn_unless_known(const char* variable, std::string_view text, std::string_
 
 // One line for each name in the list that NCCL does not know.
 void check_names(const char* variable, std::string_view text, Words words, const char* what) {
-  for (const std::string& part : items(text, ';')) {
+  for (const std::string& part : lower_items(text, ';')) {
     const std::size_t colon = part.find(':');
     if (colon != std::string::npos) warn_unless_known(variable, text, part.substr(0, colon), kFunctions, "function");
     std::string_view list = part;
     if (colon != std::string::npos) list.remove_prefix(colon + 1);
-    if (list.starts_with('^')) list.remove_prefix(1);
-    for (const std::string& name : items(list, ',')) warn_unless_known(variable, text, name, words, what);
+    take_mark(list, '^');
+    for (const std::string& name : lower_items(list, ',')) warn_unless_known(variable, text, name, words, what);
   }
 }
 
 // Whether a list, or with ^ its complement, leaves `name` in.
 bool leaves(std::string_view list, std::string_view name) {
-  const bool negated = list.starts_with('^');
-  if (negated) list.remove_prefix(1);
-  const auto names = items(list, ',');
-  return (std::find(names.begin(), names.end(), name) != names.end()) != negated;
+  const bool all_but = take_mark(list, '^');
+  const auto names = lower_items(list, ',');
+  return (std::find(names.begin(), names.end(), name) != names.end()) != all_but;
 }
 
 std::string family(std::string_view list) {
@@ -87,7 +72,7 @@ std::string family(std::string_view list) {
 std::string nccl_algorithms(std::string_view text) {
   check_names("NCCL_ALGO", text, kAlgorithms, "algorithm");
   std::string result;
-  for (const std::string& part : items(text, ';')) {
+  for (const std::string& part : lower_items(text, ';')) {
     const std::size_t colon = part.find(':');
     const std::string list = colon == std::string::npos ? part : part.substr(colon + 1);
     const std::string found = list.empty() ? "" : family(list);
@@ -105,7 +90,7 @@ NcclProtocols nccl_protocols(std::string_view text) {
   NcclProtocols found;
   if (text.empty()) return found;
   check_names("NCCL_PROTO", text, kProtocols, "protocol");
-  for (const std::string& part : items(text, ';')) {
+  for (const std::string& part : lower_items(text, ';')) {
     const std::size_t colon = part.find(':');
     const std::string list = colon == std::string::npos ? part : part.substr(colon + 1);
     if (list.find_first_not_of("^, ") == std::string::npos) continue;

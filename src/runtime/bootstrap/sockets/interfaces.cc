@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/settings/env.h"
+#include "base/settings/name_list.h"
 
 namespace sccl::runtime {
 namespace {
@@ -86,18 +87,8 @@ bool usable(const ifaddrs& entry, int family) {
 }  // namespace
 
 bool interface_matches(std::string_view pattern, std::string_view interface) {
-  const bool all_but = pattern.starts_with('^');
-  if (all_but) pattern.remove_prefix(1);
-  const bool exact = pattern.starts_with('=');
-  if (exact) pattern.remove_prefix(1);
-  bool named = false;
-  while (!pattern.empty()) {
-    const std::size_t end = pattern.find(',');
-    const std::string_view item = pattern.substr(0, end);
-    named = named || (exact ? interface == item : !item.empty() && interface.starts_with(item));
-    pattern = end == std::string_view::npos ? std::string_view{} : pattern.substr(end + 1);
-  }
-  return named != all_but;
+  const NameList list(pattern);
+  return list.chooses([&](std::string_view item) { return list.names(item, interface); });
 }
 
 namespace {
