@@ -80,6 +80,15 @@ TEST_CASE("a short AllReduce sends one message from each of two hosts, a long on
   CHECK(sends_between_hosts(model.schedule(Collective::allreduce, 0, large), host_of) >= 8);
 }
 
+TEST_CASE("a short AlltoAll goes through leaders, and the longer it is the fewer bytes pass from rank to rank") {
+  const std::vector<int> host_of{0, 0, 0, 0, 1, 1, 1, 1};
+  ScheduleModel model = model_of(host_of);
+  const auto first = [&](std::size_t bytes) { return model.ranking(Collective::alltoall, 0, bytes, {}).front().name; };
+  CHECK(first(4) == "levels/leaders+one-hop");
+  CHECK(first(8 << 10) == "levels/rails+one-hop");
+  for (const std::size_t bytes : {128 << 10, 8 << 20}) CHECK(first(bytes) == "levels/direct+one-hop");
+}
+
 TEST_CASE("what is asked for goes before what is predicted to be fastest over hosts") {
   ScheduleModel model = model_of({0, 0, 1, 1});
   Settings settings;

@@ -41,10 +41,17 @@ SharedCandidates& shared_candidates() {
 // its answer, and from rank to rank.
 constexpr double kRemoteMessageUs = 10;
 constexpr double kLocalMessageUs = 2;
+// A byte of AlltoAll from rank to rank: into a slot and out of it, at 10 GB/s each, on two cores. What is for another
+// host passes from rank to rank never (direct), once (rails) or twice (leaders). The schedules of another collective
+// hardly differ in such bytes.
+constexpr double kLocalByteUs = 1e-4;
 
-double processor_us(const compose::Cost& cost, double bytes, double slice_bytes) {
-  const double slices = std::max(1.0, std::ceil(cost.chunk_per_byte * bytes / slice_bytes));
-  return slices * (kRemoteMessageUs * cost.messages_between_hosts + kLocalMessageUs * cost.messages_on_host);
+double processor_us(Collective collective, const compose::Cost& cost, double bytes, double slice_bytes) {
+  const double chunk_bytes = cost.chunk_per_byte * bytes;
+  const double slices = std::max(1.0, std::ceil(chunk_bytes / slice_bytes));
+  const double local_byte_us = collective == Collective::alltoall ? kLocalByteUs : 0;
+  return slices * kRemoteMessageUs * cost.messages_between_hosts +
+         (slices * kLocalMessageUs + chunk_bytes * local_byte_us) * cost.messages_on_host;
 }
 
 }  // namespace
@@ -71,7 +78,7 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective c
   std::vector<Ranked> ranked;
   for (const portfolio::CompositeCandidate& one : all) {
     const double slice = one.cost.good_slice(bytes, pipeline_.slice_bytes);
-    const double messages_us = counts_messages_ ? processor_us(one.cost, bytes, pipeline_.slice_bytes) : 0;
+    const double messages_us = counts_messages_ ? processor_us(collective, one.cost, bytes, pipeline_.slice_bytes) : 0;
     ranked.push_back({one.composite.name, one.cost.time_us(bytes, slice) + messages_us,
                       !asked.empty() && portfolio::answers_to(one.composite.name, asked)});
   }

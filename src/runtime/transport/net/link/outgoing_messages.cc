@@ -16,8 +16,8 @@ namespace {
 
 // A shorter part of a message waits for the next frame.
 constexpr std::size_t kLeastPartBytes = 4096;
-// Shorter payloads cost less to copy than to send as a part of their own.
-constexpr std::size_t kLeastPartInPlace = 8192;
+// Shorter payloads cost less to copy, several into one frame, than to send as a part of their own, which ends a frame.
+constexpr std::size_t kLeastPartInPlace = 16384;
 
 }  // namespace
 
