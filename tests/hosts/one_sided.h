@@ -34,22 +34,18 @@ class OneSided {
 
   // "put PEER ELEMENTS OFFSET SEED": the offset in elements, signal 0.
   std::string put(std::istringstream& words) {
-    int peer = 0;
-    std::size_t count = 0;
-    std::size_t offset = 0;
-    int seed = 0;
-    words >> peer >> count >> offset >> seed;
-    const std::vector<float> data = pattern(count, seed);
-    return outcome(
-        ncclPutSignal(data.data(), count, ncclFloat32, peer, window_, offset * sizeof(float), 0, 0, 0, comm_, nullptr));
+    return put(words, [] {});
   }
-  // The same, while another thread aborts the communicator.
+  // The same, while another thread aborts the communicator. That thread starts when the data are ready: to make them
+  // may take longer than it waits.
   std::string put_and_abort(std::istringstream& words) {
-    std::thread other([comm = comm_] {
-      ::usleep(500000);
-      ncclCommAbort(comm);
+    std::thread other;
+    const std::string how = put(words, [&] {
+      other = std::thread([comm = comm_] {
+        ::usleep(500000);
+        ncclCommAbort(comm);
+      });
     });
-    const std::string how = put(words);
     other.join();
     return how;
   }
@@ -90,6 +86,18 @@ class OneSided {
   }
 
  private:
+  template <typename Function>
+  std::string put(std::istringstream& words, Function&& with_data) {
+    int peer = 0;
+    std::size_t count = 0;
+    std::size_t offset = 0;
+    int seed = 0;
+    words >> peer >> count >> offset >> seed;
+    const std::vector<float> data = pattern(count, seed);
+    with_data();
+    return outcome(
+        ncclPutSignal(data.data(), count, ncclFloat32, peer, window_, offset * sizeof(float), 0, 0, 0, comm_, nullptr));
+  }
   static std::string outcome(ncclResult_t result) {
     if (result == ncclSuccess) return "ok";
     std::string text = ncclGetLastError(nullptr);
