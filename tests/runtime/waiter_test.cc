@@ -1,6 +1,11 @@
 #include "runtime/waiting/waiter.h"
 
+#include <sched.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
 
 using namespace sccl::runtime;
 
@@ -40,6 +45,48 @@ TEST_CASE("where ranks outnumber cores nobody spins, and who polls an engine yie
   CHECK(memory.spins == 0);
   CHECK(engine.spins == 0);
   CHECK(engine.pauses > 4 * memory.pauses);
+}
+
+TEST_CASE("a thread that polls an engine does not spin while a thread that waits, too, shares its core") {
+  cpu_set_t before;
+  REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(::sched_getcpu(), &one);
+  REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);  // for the other thread, too
+  Waiter waiter(1);
+  waiter.expect(Waiter::Polls::engine);
+  const auto spins = [&] {  // of a wait that ends with its first yield
+    waiter.reset();
+    int count = 0;
+    for (bool spun = true; spun;) {
+      spun = false;
+      waiter.pause(
+          nullptr, [&] { return spun = true; }, [] { return true; });
+      count += spun ? 1 : 0;
+    }
+    return count;
+  };
+  // Which thread the scheduler takes is its own affair: the next yield, or one of many.
+  const auto comes_to = [&](auto&& wanted) {
+    for (int tries = 0; tries < 20000; ++tries)
+      if (wanted(spins())) return true;
+    return false;
+  };
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop.load()) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(5);
+      while (std::chrono::steady_clock::now() < end) {
+      }
+      ::sched_yield();
+    }
+  });
+  CHECK(comes_to([](int count) { return count == 0; }));
+  stop.store(true);
+  other.join();
+  CHECK(comes_to([](int count) { return count > 0; }));
+  CHECK(::sched_setaffinity(0, sizeof before, &before) == 0);
 }
 
 TEST_CASE("after a call with an engine the next one without it waits as before") {

@@ -17,6 +17,10 @@ constexpr std::int64_t kSpinUs = 50;
 // With more ranks than cores, the awaited peer mostly has no core. So a rank gives up its own core at once.
 constexpr std::int64_t kCrowdedSpinPolls = 1;
 constexpr long kNapNs = 50000;
+// A yield to nobody takes a fraction of a microsecond. A thread that waits for messages gives the core back after some
+// microseconds, one that computes keeps it for its whole turn of the scheduler: no core is given to that one early.
+constexpr std::chrono::microseconds kYieldToNobody{2};
+constexpr std::chrono::microseconds kYieldToWaiting{200};
 
 }  // namespace
 
@@ -36,10 +40,18 @@ Waiter::Waiter(int ranks_on_host) {
     memory_spin_polls_ = static_cast<int>(asked_us * kPollsPerMicrosecond) + 1;
   else
     memory_spin_polls_ = static_cast<int>(crowded ? kCrowdedSpinPolls : kSpinUs * kPollsPerMicrosecond);
-  spin_polls_ = memory_spin_polls_;
+  lone_spin_polls_ = spin_polls_ = memory_spin_polls_;
 }
 
 void Waiter::yield() { ::sched_yield(); }
+
+void Waiter::yield_and_watch() {
+  const Clock::time_point before = Clock::now();
+  yield();
+  const Clock::duration away = Clock::now() - before;
+  shares_core_ = away > kYieldToNobody && away < kYieldToWaiting;
+  spin_polls_ = shares_core_ ? 1 : lone_spin_polls_;
+}
 
 void Waiter::nap() {
   const timespec span{0, kNapNs};

@@ -19,11 +19,14 @@ class Waiter {
   explicit Waiter(int ranks_on_host);
 
   // What a poll asks: words in memory, or an engine between hosts, too, which asks the system. Such a poll takes many
-  // times as long, and a sleeper is woken through another thread: it spins fewer times and yields more often.
+  // times as long, and a sleeper is woken through another thread: it spins fewer times and yields more often. It does
+  // not spin at all while a thread that waits, too, shares its core: that may be the one it waits for.
   enum class Polls : std::uint8_t { memory, engine };
   void expect(Polls polls) {
     const bool engine = polls == Polls::engine;
-    spin_polls_ = engine ? std::max(1, memory_spin_polls_ / kEngineSpinPart) : memory_spin_polls_;
+    lone_spin_polls_ = engine ? std::max(1, memory_spin_polls_ / kEngineSpinPart) : memory_spin_polls_;
+    watches_core_ = engine && lone_spin_polls_ > 1;
+    spin_polls_ = watches_core_ && shares_core_ ? 1 : lone_spin_polls_;
     yields_ = engine ? kEngineYields : kYields;
   }
 
@@ -47,7 +50,7 @@ class Waiter {
     ++polls_;
     if (polls_ == spin_polls_) began_ = Clock::now();
     if (polls_ < spin_polls_ + yields_) {
-      yield();
+      watches_core_ ? yield_and_watch() : yield();
       return Next::poll;
     }
     if (bell == nullptr) {
@@ -90,11 +93,15 @@ class Waiter {
   static constexpr std::chrono::microseconds kSleep{20000};
 
   static void yield();
+  void yield_and_watch();
   static void nap();
 
   int memory_spin_polls_;
+  int lone_spin_polls_;  // of a thread that has its core for itself
   int spin_polls_;
   int yields_ = kYields;
+  bool watches_core_ = false;
+  bool shares_core_ = false;  // another thread that waits ran during the last yield that was watched
   int polls_ = 0;
   Clock::time_point began_ = Clock::now();
 };
