@@ -1,11 +1,15 @@
 // Ranks that come late, with several values of SCCL_ARRIVAL in the same processes: blocks of calls of one communicator
 // and of the others take turns. Usage: arrival_bench COLLECTIVE RANKS[/HOSTS] PATTERN FORM[,FORM...] BYTES...
 //
-//   COLLECTIVE  allreduce, reduce, reducescatter      PATTERN  none, mif=N, one=N, half=N
+//   COLLECTIVE  allreduce, reduce, reducescatter      PATTERN  none, mif=N, one=N, half=N; row
 //   HOSTS       the ranks are told that they are on so many hosts, in blocks (NCCL_HOSTID)
 //   FORM        what is compared with "never"; "bound": see below
 //
 // N counts times of one message of the call's size (Send and Recv between two ranks), measured first. Late ranks sleep.
+// "row": nobody is late, and calls follow one another without a meeting; the tail is then the time of one call.
+//
+// With the form "auto" elements are integers, whose sums it may order as it likes; else they are floats.
+//
 // Prints one line of JSON for each size and form: medians of tails (from the last arrival to the last exit) and of the
 // mean time in the call, and quartiles of the ratios of neighbouring blocks.
 //
@@ -114,6 +118,7 @@ struct Job {
   Pattern pattern;
   std::vector<std::string> forms;
   std::vector<std::size_t> sizes;
+  bool of_integers = false;
 };
 
 struct Sample {
@@ -152,25 +157,25 @@ class Rank {
     if (job_.forms[which] == "mpi") return call_mpi();
     if (job_.forms[which] == "bound") return call_bound();
     ncclComm_t comm = comms_[which];
+    const ncclDataType_t type = job_.of_integers ? ncclInt32 : ncclFloat;
     if (job_.collective == "allreduce")
-      require(ncclAllReduce(send_.data(), recv_.data(), send_.size(), ncclFloat, ncclSum, comm, nullptr), "AllReduce");
+      require(ncclAllReduce(send_.data(), recv_.data(), send_.size(), type, ncclSum, comm, nullptr), "AllReduce");
     else if (job_.collective == "reduce")
-      require(ncclReduce(send_.data(), recv_.data(), send_.size(), ncclFloat, ncclSum, 0, comm, nullptr), "Reduce");
+      require(ncclReduce(send_.data(), recv_.data(), send_.size(), type, ncclSum, 0, comm, nullptr), "Reduce");
     else
-      require(ncclReduceScatter(send_.data(), recv_.data(), part(), ncclFloat, ncclSum, comm, nullptr),
-              "ReduceScatter");
+      require(ncclReduceScatter(send_.data(), recv_.data(), part(), type, ncclSum, comm, nullptr), "ReduceScatter");
   }
 
   void call_mpi() {
 #ifdef ARRIVAL_MPI
     const int all = static_cast<int>(send_.size());
+    const MPI_Datatype type = job_.of_integers ? MPI_INT : MPI_FLOAT;
     if (job_.collective == "allreduce")
-      MPI_Allreduce(send_.data(), recv_.data(), all, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      MPI_Allreduce(send_.data(), recv_.data(), all, type, MPI_SUM, MPI_COMM_WORLD);
     else if (job_.collective == "reduce")
-      MPI_Reduce(send_.data(), recv_.data(), all, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+      MPI_Reduce(send_.data(), recv_.data(), all, type, MPI_SUM, 0, MPI_COMM_WORLD);
     else
-      MPI_Reduce_scatter_block(send_.data(), recv_.data(), static_cast<int>(part()), MPI_FLOAT, MPI_SUM,
-                               MPI_COMM_WORLD);
+      MPI_Reduce_scatter_block(send_.data(), recv_.data(), static_cast<int>(part()), type, MPI_SUM, MPI_COMM_WORLD);
 #else
     throw std::runtime_error("built without MPI");
 #endif
@@ -234,6 +239,10 @@ class Rank {
     call(which);
     shared_.left[own] = now_ns();
     meet(shared_, job_.ranks);
+    return sample();
+  }
+
+  Sample sample() const {
     Sample sample;
     const auto end = static_cast<std::size_t>(job_.ranks);
     const auto last = [&](const auto& times) {
@@ -245,10 +254,28 @@ class Rank {
     return sample;
   }
 
+  // Calls in a row: the time of one of them.
+  Sample calls_in_a_row(std::size_t which, unsigned calls) {
+    sleep_until(meet(shared_, job_.ranks));
+    const auto own = static_cast<std::size_t>(rank_);
+    shared_.arrived[own] = now_ns();
+    for (unsigned i = 0; i < calls; ++i) call(which);
+    shared_.left[own] = now_ns();
+    meet(shared_, job_.ranks);
+    const Sample all = sample();
+    return {all.tail_us / calls, all.in_call_us / calls};
+  }
+
   // Medians of blocks, and ratios of a block to the first form's beside it.
   struct Measured {
     std::vector<double> tails_us, in_calls_us, tail_ratios;
   };
+
+  // As many as take some milliseconds.
+  static unsigned calls_in_row(double message_ns) {
+    constexpr double kRowNs = 3e6;
+    return static_cast<unsigned>(std::clamp(kRowNs / message_ns, 2.0, 500.0));
+  }
 
   void measure(std::size_t bytes) {
     send_.assign(bytes / sizeof(float), 1.0f);
@@ -265,11 +292,14 @@ class Rank {
     for (bool goes_on = true; goes_on; number += calls_of_block) {
       for (std::size_t which = 0; which < forms; ++which) {
         std::vector<double> tails_us, in_calls_us;
-        for (unsigned i = 0; i < calls_of_block; ++i) {
-          const Sample sample = one_call(which, number + i, message);
+        const auto keep = [&](const Sample& sample) {
           tails_us.push_back(sample.tail_us);
           in_calls_us.push_back(sample.in_call_us);
-        }
+        };
+        if (job_.pattern.kind == "row")
+          keep(calls_in_a_row(which, calls_in_row(message)));
+        else
+          for (unsigned i = 0; i < calls_of_block; ++i) keep(one_call(which, number + i, message));
         Measured& of = measured[which];
         of.tails_us.push_back(median(tails_us));
         of.in_calls_us.push_back(median(in_calls_us));
@@ -319,6 +349,7 @@ Job job_of(int argc, char** argv) {
   job.forms.push_back("never");
   std::istringstream forms(argv[4]);
   for (std::string form; std::getline(forms, form, ',');) job.forms.push_back(form);
+  job.of_integers = std::find(job.forms.begin(), job.forms.end(), "auto") != job.forms.end();
   if (job.forms.size() > kMostForms) throw std::runtime_error("too many forms");
   for (int i = 5; i < argc; ++i) job.sizes.push_back(static_cast<std::size_t>(std::atoll(argv[i])));
   for (const std::size_t bytes : job.sizes)

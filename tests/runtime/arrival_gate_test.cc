@@ -1,4 +1,4 @@
-// Which calls are reduced by the ranks that are there, decided by how far apart ranks come.
+// Which calls are reduced by the ranks that are there: decided by trials, where ranks come far apart.
 #include "runtime/host/choosing/arrival_gate.h"
 
 #include <catch2/catch.hpp>
@@ -36,6 +36,8 @@ class World {
   ArrivalGate& gate(Rank rank) { return *gates_[static_cast<std::size_t>(rank)]; }
   std::uint64_t calls() const { return calls_; }
 
+  // What a call takes after the last arrival when it is reduced by the ranks that are there; else it takes 100 us.
+  void set_tail(std::uint64_t ns) { tail_ns_ = ns; }
   // Calls whose last rank comes so long after the others.
   void call(int times, std::uint64_t late_ns, Collective collective = Collective::allreduce) {
     for (int i = 0; i < times; ++i) {
@@ -46,7 +48,18 @@ class World {
                                                        now_ns_ + (rank == kRanks - 1 ? late_ns : 0));
         gate(rank).decide(signature);
       }
+      const bool by_arrival = is_open(calls_, collective);
+      opened_ += by_arrival ? 1 : 0;
+      const std::uint64_t last_ns = now_ns_ + late_ns;
+      const std::uint64_t left_ns = last_ns + (by_arrival ? tail_ns_ : 100'000);
+      gate(0).note_left({collective, kBytes, by_arrival, now_ns_, last_ns, left_ns});
     }
+  }
+  // Of `times` calls: how many were reduced by the ranks that were there.
+  int opened(int times, std::uint64_t late_ns) {
+    opened_ = 0;
+    call(times, late_ns);
+    return opened_;
   }
   bool is_open(std::uint64_t sequence, Collective collective = Collective::allreduce) {
     const bool open = gate(0).is_open(collective, kBytes, sequence);
@@ -61,23 +74,88 @@ class World {
   std::vector<std::unique_ptr<ArrivalGate>> gates_;
   std::uint64_t calls_ = 0;
   std::uint64_t now_ns_ = 0;
+  std::uint64_t tail_ns_ = 50'000;
+  int opened_ = 0;
 };
 
 constexpr std::uint64_t kFarNs = 5'000'000;
+constexpr int kTrialCalls = 64 * 10;  // a trial has ended after so many
 
 }  // namespace
 
 TEST_CASE("the gate opens when ranks come far apart and closes when they come together") {
   World world;
-  world.call(130, 0);
-  CHECK_FALSE(world.is_open(world.calls() + 1));
-  world.call(130, kFarNs);
+  CHECK(world.opened(kTrialCalls, 0) == 0);
+  world.call(kTrialCalls, kFarNs);
   CHECK(world.is_open(world.calls() + 1));
   CHECK_FALSE(world.gate(0).is_open(Collective::allreduce, 1024, world.calls() + 1));  // another range of sizes
   CHECK_FALSE(world.is_open(world.calls() + 1, Collective::reduce));
   CHECK_FALSE(world.is_open(world.calls() + 1, Collective::allgather));
+  CHECK(world.opened(kTrialCalls, kFarNs) == kTrialCalls);
   world.call(130, 0);
   CHECK_FALSE(world.is_open(world.calls() + 1));
+}
+
+TEST_CASE("both forms take turns in a trial, and the one whose calls cost less stays") {
+  World world;
+  world.set_tail(110'000);
+  const int opened = world.opened(kTrialCalls, kFarNs);
+  CHECK(opened > kTrialCalls / 4);
+  CHECK(opened < kTrialCalls * 3 / 4);
+  CHECK_FALSE(world.is_open(world.calls() + 1));
+}
+
+TEST_CASE("a trial that saves less than chance leaves the usual form") {
+  World world;
+  world.set_tail(99'000);
+  world.call(kTrialCalls, kFarNs);
+  CHECK_FALSE(world.is_open(world.calls() + 1));
+}
+
+TEST_CASE("trials that do not pay become more seldom") {
+  World world;
+  world.set_tail(200'000);
+  constexpr int kMany = 64 * 1000;
+  const int first = world.opened(kMany, kFarNs);
+  CHECK(first > 0);
+  CHECK(first < kMany / 25);
+  const int second = world.opened(kMany, kFarNs);
+  CHECK(second < first);
+}
+
+TEST_CASE("ranks that come much further apart than at the last trial are tried at once") {
+  World world;
+  world.set_tail(200'000);
+  world.call(2 * kTrialCalls, kFarNs / 10);
+  CHECK_FALSE(world.is_open(world.calls() + 1));
+  world.set_tail(50'000);
+  world.call(kTrialCalls, kFarNs);
+  CHECK(world.is_open(world.calls() + 1));
+}
+
+TEST_CASE("where the usual form has become the faster one, a later trial finds out") {
+  World world;
+  world.call(kTrialCalls, kFarNs);
+  CHECK(world.is_open(world.calls() + 1));
+  world.set_tail(200'000);
+  constexpr int kMany = 64 * 300;
+  world.call(kMany, kFarNs);
+  CHECK(world.opened(kMany, kFarNs) < kMany / 10);
+}
+
+TEST_CASE("a rank that was without a core for long in one call does not decide alone") {
+  World world;
+  world.call(64 * 2, kFarNs);
+  for (int i = 0; i < 10; ++i) {
+    const bool open = world.is_open(world.calls() + 1);
+    if (open) {  // in the turns of the form that saves half of the time
+      world.set_tail(1'000'000'000);
+      world.call(1, kFarNs);
+      world.set_tail(50'000);
+    }
+    world.call(open ? 63 : 64, kFarNs);
+  }
+  CHECK(world.is_open(world.calls() + 1));
 }
 
 TEST_CASE("a decision holds for later calls only, and is news until one of them begins") {
@@ -104,6 +182,6 @@ TEST_CASE("the gate does not move in calls that ranks may end without one anothe
   World world;
   world.call(100, kFarNs, Collective::reduce);
   CHECK_FALSE(world.is_open(world.calls() + 1, Collective::reduce));
-  world.call(20, 0);  // which all ranks end together
-  CHECK(world.is_open(world.calls() + 1, Collective::reduce));
+  world.call(20, 0);                                            // which all ranks end together
+  CHECK(world.is_open(world.calls() + 1, Collective::reduce));  // on trial
 }

@@ -131,6 +131,22 @@ TEST_CASE("only who asks for tuning gets other orders of summation") {
   CHECK(with({{"SCCL_TUNE", "online"}, {"SCCL_DETERMINISTIC", "1"}}).sum_order == SumOrder::fixed);
 }
 
+TEST_CASE("reductions by arrival get the memory that the limit leaves beside the slots") {
+  const auto arrival_mib = [](const char* form, const char* limit) {
+    const Settings settings = with({{"SCCL_ARRIVAL", form}, {"SCCL_MEM_LIMIT", limit}});
+    return settings.arrival_bytes >> 20;
+  };
+  CHECK(arrival_mib("never", "1000000000") == 0);
+  CHECK(arrival_mib("chain", "1000000000") == 32);
+  CHECK(arrival_mib("chain", "16000000") == 4);  // and smaller slots
+  CHECK(arrival_mib("chain", "10000000") == 0);
+  const auto some = arrival_mib("eager", "40000000");
+  CHECK(some > 4);
+  CHECK(some < 20);
+  const Settings settings = with({{"SCCL_ARRIVAL", "eager"}, {"SCCL_MEM_LIMIT", "40000000"}});
+  CHECK(settings.slot_bytes == with({{"SCCL_MEM_LIMIT", "40000000"}}).slot_bytes);
+}
+
 TEST_CASE("only who names a form by arrival, or asks for tuning, gets sums in the order of arrival") {
   CHECK(with({}).arrival_order == SumOrder::fixed);
   CHECK(with({{"SCCL_ARRIVAL", "eager"}, {"SCCL_TUNE", "online"}}).arrival_order == SumOrder::fixed);

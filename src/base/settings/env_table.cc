@@ -142,10 +142,10 @@ constexpr auto kTable = std::to_array<Variable>({
      "library (SCCL_VENDOR)."},
     {"SCCL_ARRIVAL", "never | eager | leader | chain | auto", "never", kHonoured,
      "AllReduce, Reduce and ReduceScatter are reduced, on each host, by the ranks that are there (arrival.md). eager: "
-     "up "
-     "to 4 MiB, over a fixed tree, with the same bits run after run. leader: up to 4 MiB, by the rank that comes "
-     "first. chain: any size, by each rank in turn as it comes. auto: where measured arrivals are far apart, for "
-     "integers, min and max, and where SCCL_TUNE or SCCL_DISPATCH allow another order of sums; on one host."},
+     "over a fixed tree, with the same bits run after run. leader: by the rank that comes first. Both: up to 4 MiB, or "
+     "more where SCCL_MEM_LIMIT has room. chain: any size, by each rank in turn as it comes. auto: as chain, where "
+     "measured arrivals are far apart and trials show that it pays, for integers, min and max, and where SCCL_TUNE or "
+     "SCCL_DISPATCH allow another order of sums; on one host."},
     {"SCCL_CACHE_DIR", "path", "$XDG_CACHE_HOME/sccl or ~/.cache/sccl", kHonoured,
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices; measured times, too."},
     {"SCCL_CHUNK", "bytes, 4096 .. 16777216", "tuned", kHonoured,

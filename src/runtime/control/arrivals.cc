@@ -89,6 +89,17 @@ void ArrivalMeter::leave(std::uint64_t now_ns) {
                         std::memory_order_relaxed);
 }
 
+std::uint64_t ArrivalMeter::last_arrival_ns() const {
+  std::uint64_t last = 0;
+  for (const Rank rank : ranks_) {
+    const ArrivalRecord& record = control_.members().state(rank).arrival.records[measured_ % ArrivalState::kKept];
+    std::uint64_t entered = 0;
+    if (record.read(measured_, entered) != ArrivalRecord::Found::there) return 0;
+    last = std::max(last, entered);
+  }
+  return last;
+}
+
 // A call with a root lets ranks go before others have come: its turn comes again until all have, or until a rank is so
 // far ahead that its record is gone.
 void ArrivalMeter::fold(std::uint64_t now_ns) {

@@ -40,9 +40,13 @@ class ArrivalMeter {
   std::uint64_t next() const { return next_; }
   // This rank enters a call.
   void enter(std::uint64_t call, const ArrivalKind& kind, std::size_t bytes, std::uint64_t now_ns = monotonic_ns());
-  // And leaves it. Asked only where hosts share no clock.
+  // And leaves it. Asked only where hosts share no clock, and for ArrivalGate.
   void leave(std::uint64_t now_ns = monotonic_ns());
+  // It has entered a call that is measured, and has not left it.
   bool is_inside() const { return inside_; }
+  std::uint64_t entered_ns() const { return entered_ns_; }
+  // When the last rank entered that call; 0 if some rank of this host has not.
+  std::uint64_t last_arrival_ns() const;
 
  private:
   void fold(std::uint64_t now_ns);

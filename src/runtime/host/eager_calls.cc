@@ -29,13 +29,27 @@ EagerCalls::EagerCalls(const Membership& membership, const CallParts& parts)
               reduction_->name(), gate_ ? ", where their arrivals are far apart" : "");
 }
 
+bool EagerCalls::may_have_any_order(DataType type, ReduceOp op) const {
+  return membership_.settings.arrival_order == SumOrder::free || !info(type).floating || op == ReduceOp::min ||
+         op == ReduceOp::max;
+}
+
 bool EagerCalls::is_wanted(const CollectiveRequest& request, std::uint64_t sequence) const {
   if (!gate_ && !reduction_->may_change_order()) return true;
-  const ReduceOp op = request.reduction.op;
-  const bool any_order = membership_.settings.arrival_order == SumOrder::free || !info(request.type).floating ||
-                         op == ReduceOp::min || op == ReduceOp::max;
+  const bool any_order = may_have_any_order(request.type, request.reduction.op);
   if (!gate_) return any_order;
   return any_order && gate_->is_open(request.collective, request.count * size_bytes(request.type), sequence);
+}
+
+// Of a Reduce only the root needs all ranks' data. Calls that are never reduced by the ranks that are there say
+// nothing.
+void EagerCalls::note_left(const CallSignature& call, bool by_arrival, const ArrivalMeter& meter,
+                           std::uint64_t now_ns) {
+  if (call.collective == Collective::reduce && call.root != membership_.rank) return;
+  const std::uint64_t last_ns = may_have_any_order(call.type, call.op) ? meter.last_arrival_ns() : 0;
+  if (last_ns == 0) return;
+  gate_->note_left(
+      {call.collective, call.count * size_bytes(call.type), by_arrival, meter.entered_ns(), last_ns, now_ns});
 }
 
 void EagerCalls::begin(const CollectiveRequest& request, const CallSignature& signature) {

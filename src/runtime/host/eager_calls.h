@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/control/arrivals.h"
 #include "runtime/control/control_plane.h"
 #include "runtime/host/choosing/arrival_gate.h"
 #include "runtime/host/health/progress.h"
@@ -31,6 +32,10 @@ class EagerCalls {
   void note_measured(const CallSignature& call) {
     if (gate_) gate_->decide(call);
   }
+  // For ArrivalGate: whether this rank's calls are weighed.
+  bool weighs_calls() const { return gate_ && membership_.rank == 0; }
+  // This rank leaves a call of which `meter` knows when it was entered.
+  void note_left(const CallSignature& call, bool by_arrival, const ArrivalMeter& meter, std::uint64_t now_ns);
   void begin(const CollectiveRequest& request, const CallSignature& signature);
   // A call of that number begins, served here or not.
   void note_begin(std::uint64_t sequence) {
@@ -47,6 +52,7 @@ class EagerCalls {
 
  private:
   bool is_wanted(const CollectiveRequest& request, std::uint64_t sequence) const;
+  bool may_have_any_order(DataType type, ReduceOp op) const;
   Progress step_here();
   Progress step_between_hosts();
   void tell(EagerReduction::News news) const;

@@ -28,6 +28,12 @@ MappedBuffers::Scope mapped_scope(const Membership& membership) {
   eager.note_measured(call);
 }
 
+[[gnu::cold]] void weigh(ArrivalMeter& arrivals, EagerCalls& eager, const CallSignature& call, bool by_arrival) {
+  const std::uint64_t now_ns = monotonic_ns();
+  eager.note_left(call, by_arrival, arrivals, now_ns);
+  arrivals.leave(now_ns);
+}
+
 // Cold, as is trace_progress(): calls without a trace must not pay for it. `signature`: null for transfers.
 [[gnu::cold]] void trace_begin(CallTrace& trace, const CallSignature* signature, std::uint64_t tag = 0) {
   signature == nullptr ? trace.begin_transfers() : trace.begin(*signature, tag);
@@ -204,6 +210,8 @@ Executor::Progress Executor::check_health() {
 
 void Executor::complete() {
   if (!current_.collective) return calls_.complete_transfers();
+  if (arrival_.eager.weighs_calls() && arrival_.meter.is_inside())
+    weigh(arrival_.meter, arrival_.eager, current_.signature, current_.eager);
   if (!current_.eager) chooser_.end();
   if (current_.eager && !engine_.is_held()) waiter_.expect(Waiter::Polls::memory);
   if (connections_.maps_buffers()) mapped_.check_kept();

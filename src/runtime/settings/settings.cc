@@ -128,14 +128,22 @@ constexpr auto kArrivalForms = std::to_array<Word<ArrivalForm>>({{"never", Arriv
                                                                  {"leader", ArrivalForm::leader},
                                                                  {"chain", ArrivalForm::chain}});
 
-// There is memory for it only where the least slots fit beside it.
+// As many MiB as fit beside the slots that are asked for; the least of it also where only the least slots fit beside
+// it.
 std::size_t arrival_bytes_within_limit(ArrivalForm arrival, int ranks) {
-  constexpr std::size_t kMostArrivalBytes = std::size_t{4} << 20;
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  constexpr std::size_t kLeastArrivalBytes = 4 * kMiB;
+  constexpr std::size_t kMostArrivalBytes = 32 * kMiB;
   if (arrival == ArrivalForm::never || ranks == 1) return 0;
-  const std::int64_t least_slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks)) * kLeastSlotBytes;
-  if (fixed_bytes(ranks, kMostArrivalBytes) + least_slots <= memory_limit()) return kMostArrivalBytes;
+  const auto slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks));
+  const auto fits = [&](std::size_t bytes, std::int64_t slot_bytes) {
+    return fixed_bytes(ranks, bytes) + slots * slot_bytes <= memory_limit();
+  };
+  for (std::size_t bytes = kMostArrivalBytes; bytes > kLeastArrivalBytes; bytes -= kMiB)
+    if (fits(bytes, asked_slot_bytes())) return bytes;
+  if (fits(kLeastArrivalBytes, kLeastSlotBytes)) return kLeastArrivalBytes;
   log::warn("SCCL_ARRIVAL needs {} bytes of memory beside the slots of {} ranks: raise SCCL_MEM_LIMIT={}",
-            fixed_bytes(ranks, kMostArrivalBytes), ranks, memory_limit());
+            fixed_bytes(ranks, kLeastArrivalBytes), ranks, memory_limit());
   return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/host/choosing/arrival_gate.h"
 
+#include <algorithm>
+
 #include "base/settings/log.h"
 #include "runtime/choice/tuning/size_class.h"
 #include "runtime/control/arrivals.h"
@@ -11,6 +13,14 @@ namespace {
 
 // Fewer measured calls say too little.
 constexpr double kLeastCalls = 8;
+// So much of a call's time must be saved: less is chance.
+constexpr double kPays = 0.93;
+// Ranks that are so many times further apart than at the last trial may need another form.
+constexpr double kMuchFurther = 4;
+// Of each part of a call's cost counts at most so much: more than any call takes whose ranks come together and have
+// cores.
+constexpr double kMostUs = 50;
+constexpr double kMostMessages = 4;  // for each rank
 constexpr std::array kCollectives{Collective::allreduce, Collective::reduce, Collective::reducescatter};
 // Bytes of the longest call of a range; the last range has no end.
 constexpr std::array<std::size_t, 2> kRanges{16384, 262144};
@@ -81,38 +91,84 @@ std::array<ArrivalGate::Measured, ArrivalGate::kGroups> ArrivalGate::measured() 
   return all;
 }
 
-// Measured on 2 cores, with N ranks, by
-//
-//   bench/arrival/run.sh --ranks N --forms chain --patterns none,mif=1,mif=2,mif=5,mif=10 --sizes 4096,65536,1048576
-//   SCCL_ARRIVAL=FORM sccl perf all_reduce -n N -b 1K -e 4M -f 8 -c 0 -i 200
-//
-// 4 and 8 ranks: the chain's tails are 0.9 of the usual schedules' at 4 KiB and 0.4 to 0.74 of them from 64 KiB on,
-// with every factor from none to 10. Calls without a pause take 0.55 to 1.0 of the time up to 512 KiB; at 4 MiB 4 ranks
-// take 0.6 in place and 1.3 otherwise. So where ranks share cores, ranks need only be apart by more than chance. 2
-// ranks: the tail at 4 KiB is 1.06 of the usual one, and a short call without a pause takes longer. So where each rank
-// has a core, the paper's factor stays.
+// Where ranks share cores, ranks that come by chance are apart by as much, and a trial pays as soon: the paper's chain
+// also lets those work that have a core. Where each rank has a core of its own it is the paper's factor.
 ArrivalGate::Threshold ArrivalGate::threshold() const {
   const bool share_cores = membership_.ranks > Waiter::cores();
   return share_cores ? Threshold{2, 1} : Threshold{10, 5};
 }
 
-void ArrivalGate::decide(std::size_t group, const Measured& now, std::uint64_t sequence) {
-  Measured& known = known_[group];
-  const double calls = now.calls - known.calls;
-  if (calls < kLeastCalls) return;
-  const double factor = (now.factors - known.factors) / calls;
-  known = now;
-  const Decision last = Decision::of(words_->forms[group].load(std::memory_order_relaxed));
-  const Threshold least = threshold();
-  const bool opens = factor >= (last.now ? least.closes : least.opens);
-  if (opens == last.now) return;
+void ArrivalGate::note_left(const Left& left) {
+  const std::size_t group = group_of(left.collective, left.bytes);
+  const double message = message_us(membership_, left.bytes);
+  if (group == kGroups || !(message > 0)) return;
+  const double most = kMostUs + kMostMessages * membership_.ranks * message;
+  const auto part = [&](std::uint64_t from, std::uint64_t to) {
+    return std::min(static_cast<double>(to - std::min(from, to)) * 1e-3, most) / message;
+  };
+  const double messages = part(left.entered_ns, left.last_arrival_ns) + part(left.last_arrival_ns, left.left_ns);
+  Costs& costs = groups_[group].costs;
+  ++costs.calls[left.by_arrival ? 1 : 0];
+  costs.messages[left.by_arrival ? 1 : 0] += messages;
+}
+
+bool ArrivalGate::is_open_now(std::size_t group) const {
+  return Decision::of(words_->forms[group].load(std::memory_order_relaxed)).now;
+}
+
+void ArrivalGate::store(std::size_t group, bool opens, std::uint64_t sequence) {
+  const bool before = is_open_now(group);
+  if (opens == before) return;
   // Both stores pair with the loads of ranks that begin a later call.
-  words_->forms[group].store(Decision{sequence, opens, last.now}.word(), std::memory_order_release);
+  words_->forms[group].store(Decision{sequence, opens, before}.word(), std::memory_order_release);
   words_->latest.store(sequence, std::memory_order_release);
-  log::info(log::Subsystem::tuning,
-            "{}, after call {}: {} reduced by the ranks that are there: they come {:.1f} times "
-            "the time of a message apart",
-            text_of(group), sequence, opens ? "is" : "is no longer", factor);
+}
+
+void ArrivalGate::decide(std::size_t group, const Measured& now, std::uint64_t sequence) {
+  Group& of = groups_[group];
+  const double calls = now.calls - of.known.calls;
+  if (calls < kLeastCalls) return;
+  const double factor = (now.factors - of.known.factors) / calls;
+  of.known = now;
+  if (of.turns > 0) {
+    if (--of.turns == 0) return end_trial(group, factor, sequence);
+    return store(group, !is_open_now(group), sequence);
+  }
+  const Threshold least = threshold();
+  if (of.rest > 0) --of.rest;
+  if (is_open_now(group) && factor < least.closes) {
+    log::info(
+        log::Subsystem::tuning,
+        "{}, after call {}: is no longer reduced by the ranks that are there: they come {:.1f} times the time of a "
+        "message apart",
+        text_of(group), sequence, factor);
+    return store(group, false, sequence);
+  }
+  if (factor >= least.opens && (of.rest == 0 || factor >= kMuchFurther * of.tried_factor))
+    begin_trial(group, factor, sequence);
+}
+
+void ArrivalGate::begin_trial(std::size_t group, double factor, std::uint64_t sequence) {
+  Group& of = groups_[group];
+  of.turns = kTurns;
+  of.costs = {};
+  of.tried_factor = factor;
+  store(group, !is_open_now(group), sequence);
+}
+
+void ArrivalGate::end_trial(std::size_t group, double factor, std::uint64_t sequence) {
+  Group& of = groups_[group];
+  const auto mean = [&](std::size_t form) { return of.costs.messages[form] / std::max(of.costs.calls[form], 1.0); };
+  const bool both = mean(0) > 0 && mean(1) > 0;
+  const bool pays = both && mean(1) < kPays * mean(0);
+  of.rest = pays ? kRestWhenOpen : of.next_rest;
+  of.next_rest = pays ? kLeastRest : std::min(2 * of.next_rest, kMostRest);
+  store(group, pays, sequence);
+  if (both)
+    log::info(log::Subsystem::tuning,
+              "{}, after call {}: {} reduced by the ranks that are there: they come {:.1f} times the time of a message "
+              "apart, and calls then take {:.2f} of their time",
+              text_of(group), sequence, pays ? "is" : "is not", factor, mean(1) / mean(0));
 }
 
 }  // namespace sccl::runtime
