@@ -151,6 +151,9 @@ class Net {
   // No peer is about to connect or to answer any more, so that destruction gives everything back. Without it an engine
   // may keep what would not be safe to give back.
   virtual void settle() {}
+
+  // A peer has ended or its host is lost: destruction need not wait long for connections to close.
+  virtual void note_lost_peer() {}
 };
 
 }  // namespace sccl::net

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/communicator/async_error.h"
 #include "shim/boundary.h"
 #include "shim/handles.h"
 
@@ -68,7 +69,7 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
   return guarded("ncclCommGetAsyncError", [&] {
     const auto communicator = communicator_of(comm);
     if (asyncError == nullptr) fail(ErrorCode::invalid_argument, "asyncError is NULL: pass a place for the result");
-    *asyncError = static_cast<ncclResult_t>(communicator->lifecycle().async_error());
+    *asyncError = static_cast<ncclResult_t>(runtime::async_error(*communicator));
   });
 }
 

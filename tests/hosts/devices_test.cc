@@ -70,3 +70,17 @@ TEST_CASE("a range of ports that is too small for UCX is an error, never a hang"
                 {"error", "on host alpha", "UCX_TCP_PORT_RANGE=21000-21001 has 0 free ports"});
   check_all_ok(answers_with("21000-21003"));
 }
+
+TEST_CASE("settings of UCX that leave nothing that reaches another host are told at init", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  const auto check = [&](const Environment& of_beta, const std::vector<std::string>& parts) {
+    Job job(hosts, {0, 1, 1}, {{"SCCL_NET", "ucx"}}, {{1, of_beta}});
+    check_all_say(job.init(), parts);
+  };
+  for (const char* const transports : {"self", "sm,self", "^tcp"})
+    check({{"UCX_TLS", transports}}, {"error", "rank 1 on host beta", std::string("UCX_TLS=") + transports,
+                                      "none of which reaches another host", "add tcp"});
+  check({{"UCX_TLS", "nothing_known"}}, {"error", "rank 1 on host beta", "UCX_TLS=nothing_known"});
+  check({{"UCX_NET_DEVICES", "lo"}}, {"error", "rank 1 on host beta", "lo reaches no other host", "eth0"});
+}

@@ -1,8 +1,11 @@
 // What ends on one host is told on the others: nobody hangs, and whoever waits learns which rank and which host.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 
 #include "checks.h"
+#include "nccl_shim/nccl.h"
 
 using namespace hosts_test;
 
@@ -134,6 +137,30 @@ TEST_CASE("a lost host is named with its ranks", "[processes]") {
     waiting.job.rank(3).signal(SIGSTOP);
   }
   check_all_say(waiting.job.answers({2, 3}), {"error", "host beta with rank 2, 3 was not heard of"});
+}
+
+TEST_CASE("a lost host is told to ranks that wait for others alone, and to ranks that make no call", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta", "gamma"});
+  Job job(hosts, {0, 0, 1, 2}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("allreduce 100"));
+  job.rank(0).tell("two 100 1 1 0");
+  hosts.set_link(2, false);
+  // Rank 1 makes no call until rank 0 has been told.
+  CHECK_THAT(job.rank(0).answer(),
+             Catch::StartsWith("error") && Catch::Contains("host gamma with rank 3 was not heard of"));
+  for (const int rank : {1, 2}) {
+    const auto remote_error = std::to_string(ncclRemoteError);
+    std::string state;
+    for (int asked = 0; asked < 3000 && state != remote_error; ++asked) {
+      state = job.rank(rank).ask("async");
+      ::usleep(10000);
+    }
+    CHECK(state == remote_error);
+    CHECK_THAT(job.rank(rank).ask("allreduce 100"),
+               Catch::StartsWith("error") && Catch::Contains("host gamma with rank 3 was not heard of"));
+  }
 }
 
 TEST_CASE("ranks of different hosts that disagree are told both calls", "[processes]") {

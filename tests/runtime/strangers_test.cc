@@ -248,6 +248,75 @@ TEST_CASE("a rank that the root drops before it welcomes it searches again") {
   CHECK(came == 3);
 }
 
+TEST_CASE("ranks whose library has another version than the root's are told both versions, and so are all others") {
+  const UniqueId id = create_unique_id();
+  const auto errors = run_ranks(3, [&](Rank rank) {
+    if (rank < 2) {
+      Bootstrap bootstrap(id, rank, 3, soon(), kNoAbort);
+      bootstrap.all_gather(wire::bytes_of(rank), soon());
+      return;
+    }
+    const FileDescriptor socket = call(id);
+    // Only the head of its introduction is what this version knows.
+    wire::JoinHead head;
+    head.mac = wire::prove(decode(id).secret, greet(socket).nonce, wire::Role::rank);
+    head.rank = rank;
+    head.ranks = 3;
+    head.version = 10203;
+    head.host = {"elsewhere"};
+    say(socket, wire::bytes_of(head));
+    say(socket, Bytes(77));
+    wire::Header header;
+    wire::Welcome welcome;
+    receive_all(socket.get(), wire::writable_bytes_of(header), {soon()});
+    CHECK((header.kind == wire::Kind::welcome && header.length == sizeof welcome));
+    receive_all(socket.get(), wire::writable_bytes_of(welcome), {soon()});
+    CHECK(welcome.version == libsccl_version());
+    receive_all(socket.get(), wire::writable_bytes_of(header), {soon()});
+    CHECK(header.kind == wire::Kind::error);
+    std::string text(header.length, ' ');
+    receive_all(socket.get(), std::as_writable_bytes(std::span(text)), {soon()});
+    throw std::runtime_error(text.substr(sizeof(std::int32_t)));  // behind the code
+  });
+  for (const std::string& error : errors)
+    CHECK_THAT(error, Catch::Contains("rank 2 on host elsewhere runs libsccl 1.2.3, and the process where it meets the "
+                                      "other ranks runs " +
+                                      libsccl_version_text(libsccl_version()) + ": use one version"));
+}
+
+TEST_CASE("a root of another version of the library is told both versions") {
+  Address address = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
+  const FileDescriptor listener = listen_on(address);
+  IdContent content;
+  content.secret = wire::make_secret();
+  content.addresses = {address};
+  std::string told;
+  std::thread root([&] {
+    pollfd entry{listener.get(), POLLIN, 0};
+    ::poll(&entry, 1, -1);
+    const FileDescriptor rank(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    wire::Hello hello;
+    receive_all(rank.get(), wire::writable_bytes_of(hello), {soon()});
+    wire::Proof proof;
+    proof.mac = wire::prove(content.secret, hello.nonce, wire::Role::root);
+    say(rank, wire::bytes_of(proof));
+    wire::Join join;
+    receive_all(rank.get(), wire::writable_bytes_of(join), {soon()});
+    wire::Welcome welcome;
+    welcome.version = 0;
+    say(rank, wire::frame(wire::Kind::welcome, wire::bytes_of(welcome)));
+    wire::Header header;
+    receive_all(rank.get(), wire::writable_bytes_of(header), {soon()});
+    told.resize(header.length);
+    receive_all(rank.get(), std::as_writable_bytes(std::span(told)), {soon()});
+  });
+  const auto errors = run_ranks(1, [&](Rank) { Bootstrap(encode(content), 0, 3, soon(), kNoAbort); });
+  root.join();
+  for (const std::string& text : {errors[0], told})
+    CHECK_THAT(text, Catch::Contains(" runs " + libsccl_version_text(libsccl_version())) &&
+                         Catch::Contains("and the process where it meets the other ranks runs an older libsccl"));
+}
+
 TEST_CASE("a rank that is no rank of its communicator is dropped") {
   const UniqueId id = create_unique_id();
   const std::pair<Rank, int> lies[] = {{-1, 3}, {3, 3},   {1 << 30, 3},          {0, 0},

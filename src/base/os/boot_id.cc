@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/settings/env.h"
+
 namespace sccl {
 
 std::string boot_id() {
@@ -14,5 +16,7 @@ std::string boot_id() {
   std::fclose(file);
   return read ? std::string(id.data(), std::strcspn(id.data(), "\n")) : "";
 }
+
+std::optional<std::string> given_host_id() { return env::text("NCCL_HOSTID"); }
 
 }  // namespace sccl

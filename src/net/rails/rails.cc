@@ -376,6 +376,9 @@ class RailsNet final : public Net {
   void settle() override {
     for (Net* const net : shared_->nets) net->settle();
   }
+  void note_lost_peer() override {
+    for (Net* const net : shared_->nets) net->note_lost_peer();
+  }
 
  private:
   // One device, as fast as all together.

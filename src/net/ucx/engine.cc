@@ -163,6 +163,7 @@ class UcxNet final : public Net {
   int wake_descriptor() const override { return worker_->wake_descriptor(); }
   bool arm() override { return worker_->arm(); }
   void settle() override { worker_->settle(); }
+  void note_lost_peer() override { worker_->note_lost_peer(); }
 
  private:
   SharedWorker worker_;

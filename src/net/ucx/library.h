@@ -6,6 +6,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <cstdio>
 #include <string>
 
 namespace sccl::net::ucx {
@@ -19,6 +20,7 @@ struct Library {
   decltype(&::ucp_init_version) init_version;
   decltype(&::ucp_cleanup) cleanup;
   decltype(&::ucp_context_query) context_query;
+  decltype(&::ucp_context_print_info) context_print_info;
   decltype(&::ucp_worker_create) worker_create;
   decltype(&::ucp_worker_destroy) worker_destroy;
   decltype(&::ucp_worker_query) worker_query;

@@ -6,10 +6,12 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdlib>
@@ -19,17 +21,24 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/os/boot_id.h"
 
 namespace sccl::net::ucx {
 namespace {
 
 constexpr const char* kDevices = "UCX_NET_DEVICES";
+constexpr const char* kTransports = "UCX_TLS";
 constexpr const char* kPortRange = "UCX_TCP_PORT_RANGE";
 constexpr const char* kInterfaces = "/sys/class/net/";
 constexpr int kLookAgainMs = 20;
+// UCX's transports within one host.
+constexpr std::array<std::string_view, 14> kWithinHost{"self",     "sysv",      "posix",    "cma",      "knem",
+                                                       "xpmem",    "cuda_copy", "cuda_ipc", "gdr_copy", "rocm_copy",
+                                                       "rocm_ipc", "ze_copy",   "ze_ipc",   "ze_gdr"};
 
 // What hinders the use of each device; "": nothing.
 using Devices = std::map<std::string, std::string>;
@@ -85,6 +94,15 @@ std::vector<std::string> items_of(const std::string& list) {
   return items;
 }
 
+// By flag and not by name: a namespace may call it otherwise. Hosts that NCCL_HOSTID makes may share one.
+bool is_closed_loopback(const std::string& name) {
+  if (given_host_id()) return false;
+  const FileDescriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strncpy(request.ifr_name, name.c_str(), sizeof request.ifr_name - 1);
+  return any.valid() && ::ioctl(any.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_LOOPBACK) != 0;
+}
+
 // Lists of other forms (all, ^ excluded ones, patterns) are UCX's to read.
 bool names_devices(const std::string& list) { return list != "all" && list.find_first_of("^*?[") == std::string::npos; }
 
@@ -132,6 +150,10 @@ void check_net_devices(Deadline deadline) {
     bool may_come = false;
     for (const std::string& name : named) {
       const auto known = here.find(name);
+      if (is_closed_loopback(name)) {
+        states.push_back(name + " reaches no other host");
+        continue;
+      }
       if (known != here.end() && known->second.empty()) return;
       may_come = may_come || known != here.end();
       states.push_back(known == here.end() ? name + " is not there" : name + " " + known->second);
@@ -144,6 +166,23 @@ void check_net_devices(Deadline deadline) {
          "UCX_NET_DEVICES={}: {}{}: this host has {}: name one of those, or unset the variable", list,
          fmt::join(states, ", "), may_come ? " still" : "", text_of(here));
   }
+}
+
+void check_transports(const std::string& listing) {
+  std::vector<std::string> left;
+  std::istringstream lines(listing);
+  for (std::string line; std::getline(lines, line);) {
+    // "#      resource 1  :  md 1  dev 1  flags -- tcp/eth0"
+    if (line.find(" resource ") == std::string::npos) continue;
+    const std::string name = line.substr(line.find_last_of(' ') + 1);
+    const std::string transport = name.substr(0, name.find('/'));
+    if (std::find(kWithinHost.begin(), kWithinHost.end(), transport) == kWithinHost.end()) return;
+    left.push_back(name);
+  }
+  if (left.empty()) return;
+  const char* const asked = std::getenv(kTransports);
+  fail(ErrorCode::invalid_usage, "UCX{} has {} alone, none of which reaches another host: add tcp, or unset {}",
+       asked == nullptr ? "" : fmt::format(" with {}={}", kTransports, asked), fmt::join(left, ", "), kTransports);
 }
 
 PortTurn::PortTurn(int ports, Deadline deadline) {

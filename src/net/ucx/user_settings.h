@@ -1,5 +1,5 @@
 // Checks the user's own settings of UCX before UCX acts on them: UCX answers a wrong device with a text that names
-// none, and looks for a free port in UCX_TCP_PORT_RANGE for ever.
+// none, takes transports that reach no other host, and looks for a free port in UCX_TCP_PORT_RANGE for ever.
 #pragma once
 
 #include <string>
@@ -13,6 +13,10 @@ namespace sccl::net::ucx {
 // UCX_NET_DEVICES must name a device that this host has and that is up. Waits until the deadline for a named interface
 // that is down or has no address. Throws invalid_usage that tells the state of the named devices and which there are.
 void check_net_devices(Deadline deadline);
+
+// UCX_TLS must leave a transport that moves data between hosts. `listing` is what ucp_context_print_info writes. Throws
+// invalid_usage that names the transports that are left.
+void check_transports(const std::string& listing);
 
 // While it lives, no other process of this network namespace has one. Has no effect if UCX_TCP_PORT_RANGE is not set.
 class PortTurn {

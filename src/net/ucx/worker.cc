@@ -1,6 +1,7 @@
 #include "net/ucx/worker.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -16,12 +17,12 @@ namespace {
 // Over TCP shorter messages are copied into one piece: one part costs the kernel less than three.
 constexpr const char* kTcpZeroCopyThreshold = "4096";
 constexpr std::chrono::milliseconds kCloseLimit{1000};
-constexpr std::chrono::milliseconds kUnsettledCloseLimit{100};
+constexpr std::chrono::milliseconds kBriefCloseLimit{100};
 constexpr std::chrono::seconds kPortTurnLimit{10};
 
 int count_of(const std::string& list) { return 1 + static_cast<int>(std::count(list.begin(), list.end(), ',')); }
 
-void check(ucs_status_t status, const char* what) {
+void check(ucs_status_t status, const std::string& what) {
   if (status != UCS_OK) fail(ErrorCode::system_error, "UCX could not {}: {}", what, text_of(status));
 }
 
@@ -50,6 +51,18 @@ void begin(Slot& slot, ucs_status_ptr_t answer) {
     finish(slot, UCS_PTR_STATUS(answer));
   else
     slot.request = answer;
+}
+
+// The transports and devices that UCX would use.
+std::string listing_of(const Library& ucp, ucp_context_h context) {
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  std::FILE* const stream = ::open_memstream(&text, &bytes);
+  if (stream == nullptr) return "";
+  ucp.context_print_info(context, stream);
+  std::fclose(stream);
+  const std::unique_ptr<char, decltype(&std::free)> owned(text, &std::free);
+  return {text, bytes};
 }
 
 template <typename Head>
@@ -117,8 +130,11 @@ void Worker::create(const Options& options) {
   params.name = "libsccl";
   const ucs_status_t made = ucp_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
   ucp_.config_release(config);
-  check(made, options.devices.empty() ? "find a network device" : "use the network devices that were chosen");
+  const char* const transports = std::getenv("UCX_TLS");
+  const std::string with = transports == nullptr ? "" : fmt::format(" with UCX_TLS={}", transports);
+  check(made, (options.devices.empty() ? "find a network device" : "use the network devices that were chosen") + with);
 
+  check_transports(listing_of(ucp_, context_));
   ucp_context_attr_t context{};
   context.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
   check(ucp_.context_query(context_, &context), "tell its memory types");
@@ -163,7 +179,7 @@ void Worker::handle(unsigned message, Function function) {
 
 Worker::~Worker() {
   const bool stays = met_others_ && !settled_;
-  const Deadline limit = Deadline::in(stays ? kUnsettledCloseLimit : kCloseLimit);
+  const Deadline limit = Deadline::in(stays || lost_peer_ ? kBriefCloseLimit : kCloseLimit);
   while (!closing_.empty() && !limit.passed()) progress();
   if (stays) {
     LeftBehind left{context_, worker_, {}};

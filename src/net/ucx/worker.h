@@ -92,6 +92,7 @@ class Worker {
   bool arm();
   // Nobody is about to connect, or to answer.
   void settle() { settled_ = true; }
+  void note_lost_peer() { lost_peer_ = true; }
 
   const std::vector<std::byte>& address() const { return address_; }
   bool cuda_memory() const { return cuda_memory_; }
@@ -161,6 +162,7 @@ class Worker {
   std::vector<Closing> closing_;
   bool met_others_ = false;
   bool settled_ = false;
+  bool lost_peer_ = false;
 };
 
 }  // namespace sccl::net::ucx

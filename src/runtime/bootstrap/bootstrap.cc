@@ -37,7 +37,7 @@ constexpr std::int64_t kDefaultFanout = 64;
 constexpr std::chrono::milliseconds kRootsWordLimit{1000};
 constexpr std::chrono::milliseconds kRootsEndLimit{10000};
 constexpr std::chrono::milliseconds kFarewellLimit{1000};
-// After a failure, this rank waits this long for the root, which tells late ranks the cause.
+// After a failure, this rank waits this long for the root, which tells the cause to all ranks that have come.
 constexpr std::chrono::milliseconds kRootsLastWordsLimit{2000};
 
 void open_root(std::vector<Address>& addresses, const Secret& secret) {
@@ -348,7 +348,7 @@ std::vector<std::vector<FileDescriptor>> Bootstrap::exchange_descriptors(std::sp
 
 std::uint64_t host_hash() {
   std::string identity;
-  if (const auto given = env::text("NCCL_HOSTID")) {
+  if (const auto given = given_host_id()) {
     identity = *given;
   } else {
     const std::string boot = boot_id();

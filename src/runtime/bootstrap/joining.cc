@@ -107,6 +107,7 @@ std::optional<Joined> Joining::take_welcome(FileDescriptor socket, const Join& j
     receive_all(socket.get(), writable_bytes_of(header), until(deadline));
     if (header.kind == Kind::welcome && header.length == sizeof joined.welcome) {
       receive_all(socket.get(), writable_bytes_of(joined.welcome), until(deadline));
+      if (joined.welcome.version != libsccl_version()) refuse_version(socket, join, joined.welcome);
       joined.socket = std::move(socket);
       return joined;
     }
@@ -118,6 +119,22 @@ std::optional<Joined> Joining::take_welcome(FileDescriptor socket, const Join& j
     if (failure != SocketFailure::closed) throw;
     return std::nullopt;
   }
+}
+
+// The node may be of a version that does not compare versions: it is told.
+void Joining::refuse_version(const FileDescriptor& socket, const Join& join, const Welcome& welcome) const {
+  const std::string text = versions_text(join, welcome.version);
+  const Bytes told = join.joiner == Joiner::leader
+                         ? frame(Kind::error, error_of(static_cast<std::int32_t>(ErrorCode::invalid_usage), text))
+                         : frame(Kind::failed, std::as_bytes(std::span(text)));
+  const WaitPolicy brief = until(Deadline::in(kGreetingLimit));
+  try {
+    send_all(socket.get(), told, brief);
+    send_all(socket.get(), frame(Kind::leave, {}), brief);
+  } catch (SocketFailure) {
+    // The node has found that out itself.
+  }
+  fail(ErrorCode::invalid_usage, "{}", text);
 }
 
 // The connection to the root stays open until this leader has joined the other one: the root sees if it ends meanwhile.
@@ -202,7 +219,7 @@ Joined Joining::lead(FileDescriptor listener, Deadline deadline) {
   std::array<int, 2> ends{-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0)
     fail_errno(errno, "opening a socket", "raise the limit on open files (ulimit -n)");
-  Joined own{FileDescriptor(ends[0]), {above.welcome.instance, request_.rank, 0}};
+  Joined own{FileDescriptor(ends[0]), {above.welcome.instance, request_.rank}};
   LeaderSetup leader{Upstream(std::move(above.socket), above.welcome, request_.ranks),
                      FileDescriptor(ends[1]),
                      {request_.rank, request_.ranks, ids_hash_, own_host_name()}};

@@ -65,6 +65,8 @@ class Joining {
   std::optional<Joined> take_welcome(FileDescriptor socket, const wire::Join& join, Deadline deadline);
   std::optional<Joined> follow(const wire::Redirect& redirect, FileDescriptor root, const wire::Join& join,
                                Deadline deadline);
+  [[noreturn]] void refuse_version(const FileDescriptor& socket, const wire::Join& join,
+                                   const wire::Welcome& welcome) const;
   wire::Join introduction(wire::Joiner joiner) const;
   void pause(std::int64_t milliseconds, Deadline deadline) const;
   [[noreturn]] void fail_unfound(const RootSearch& search) const;

@@ -115,7 +115,11 @@ class Communicator {
       running_.store(running_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
     ~RunningCall() {
-      running_.store(running_.load(std::memory_order_relaxed) - 1, std::memory_order_release);  // pairs with revoke()
+      running_.store(running_.load(std::memory_order_relaxed) - 1,
+                     std::memory_order_release);  // pairs with revoke(), exists()
+    }
+    static bool exists(const Communicator& communicator) {
+      return communicator.running_calls_.load(std::memory_order_acquire) > 0;  // pairs with the destructor
     }
     RunningCall(const RunningCall&) = delete;
     RunningCall& operator=(const RunningCall&) = delete;

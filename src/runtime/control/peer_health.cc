@@ -74,6 +74,11 @@ bool PeerHealth::is_lost(Rank rank) const {
   return mirror != nullptr && mirror->ended() == RemoteEnd::lost && presence(rank) < Presence::destroyed;
 }
 
+void PeerHealth::check_lost(const std::string& waiting_text) const {
+  for (Rank rank = 0; rank < members_.ranks(); ++rank)
+    if (is_lost(rank)) fail_lost(rank, waiting_text);
+}
+
 // The error names the host and all its ranks that had not ended before. The agent marks lost ranks one after another,
 // so ranks that are not marked yet count, too.
 void PeerHealth::fail_lost(Rank rank, const std::string& waiting_text) const {

@@ -30,6 +30,8 @@ class PeerHealth {
   bool has_ended(Rank rank) const;
   // The rank's host has been silent for too long.
   bool is_lost(Rank rank) const;
+  // Throws the error for a lost host, if there is one.
+  void check_lost(const std::string& waiting_text) const;
   // Over hosts: another number than before means that some rank has failed, left or ended since.
   std::uint32_t news() const { return members_.agent_bell->mirrors.news().load(std::memory_order_acquire); }
   bool is_gone(Rank rank) const { return presence(rank) != Presence::present || has_ended(rank); }

@@ -26,6 +26,7 @@ std::optional<Upstream> introduce(RootSearch::Found found, const Join& join, con
   receive_all(found.socket.get(), writable_bytes_of(header), policy);
   if (header.kind != Kind::welcome || header.length != sizeof welcome) return std::nullopt;
   receive_all(found.socket.get(), writable_bytes_of(welcome), policy);
+  if (welcome.version != libsccl_version()) fail(ErrorCode::invalid_usage, "{}", versions_text(join, welcome.version));
   return Upstream(std::move(found.socket), welcome, join.ranks);
 }
 

@@ -33,10 +33,16 @@ class FrameLink {
   // Takes a value or a frame that has arrived whole. A frame that announces more than `most_bytes` breaks the link.
   template <typename T>
   bool take(T& value) {
-    if (in_.size() - taken_ < sizeof value) return false;
-    std::memcpy(static_cast<void*>(&value), in_.data() + taken_, sizeof value);
+    if (!peek(value)) return false;
     taken_ += sizeof value;
     tidy();
+    return true;
+  }
+  // A value that has arrived whole, without taking it.
+  template <typename T>
+  bool peek(T& value) const {
+    if (in_.size() - taken_ < sizeof value) return false;
+    std::memcpy(static_cast<void*>(&value), in_.data() + taken_, sizeof value);
     return true;
   }
   std::optional<Frame> take_frame(std::uint64_t most_bytes);

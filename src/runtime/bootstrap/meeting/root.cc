@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -30,6 +31,8 @@ constexpr std::chrono::milliseconds kLastWordsLimit{1000};
 constexpr std::chrono::seconds kAfterFailure{10};
 // A leader that has found no root tells the other ranks of its host for this long.
 constexpr std::chrono::seconds kAfterRefusal{2};
+// So long after a failure a process that ends waits for late ranks, to which its root tells the reason.
+constexpr std::chrono::seconds kExitWait{2};
 // The oldest stranger is dropped for a new one, so that a flood of connections keeps ranks out only while it lasts.
 constexpr std::size_t kMostStrangers = 512;
 // A limit per turn, so that a flood of connections leaves time for the ranks that have come.
@@ -49,7 +52,8 @@ std::size_t stranger_limit() {
   return std::clamp<std::size_t>(limit.rlim_cur / 4, 1, kMostStrangers);
 }
 
-// How many nodes of each meeting run in this process. A forked child has none of them.
+// How many nodes of each meeting run in this process, and how many have failed and wait for late ranks alone. A forked
+// child has none of them.
 class NodesHere {
  public:
   // Never destroyed: threads of roots may outlive static destruction.
@@ -62,6 +66,21 @@ class NodesHere {
     const std::lock_guard lock(mutex_);
     ++counts_[{::getpid(), meeting}];
     return {nullptr, [this, meeting](void*) { leave(meeting); }};
+  }
+  // The caller's node has told its failure to all ranks that came. When this process ends before the returned token has
+  // gone, it waits.
+  std::shared_ptr<void> wait_for_late_ranks(std::chrono::steady_clock::time_point failed) {
+    static const pid_t owner = ::getpid();
+    [[maybe_unused]] static const int registered = std::atexit([] {
+      if (::getpid() == owner) of_process().await_late_ranks();
+    });
+    const std::lock_guard lock(mutex_);
+    const auto entry = late_.emplace(::getpid(), failed + kExitWait);
+    return {nullptr, [this, entry](void*) {
+              const std::lock_guard relock(mutex_);
+              late_.erase(entry);
+              changed_.notify_all();
+            }};
   }
   bool await_none(std::uint64_t meeting, std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
@@ -76,9 +95,21 @@ class NodesHere {
     changed_.notify_all();
   }
 
+  void await_late_ranks() {
+    std::unique_lock lock(mutex_);
+    const auto last = [&] {
+      auto until = std::chrono::steady_clock::time_point::min();
+      for (const auto& [process, end] : late_)
+        if (process == ::getpid()) until = std::max(until, end);
+      return until;
+    };
+    while (last() > std::chrono::steady_clock::now()) changed_.wait_until(lock, last());
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<pid_t, std::uint64_t>, int> counts_;
+  std::multimap<pid_t, std::chrono::steady_clock::time_point> late_;
 };
 
 Arrival arrival_of(const Join& join) { return {join.rank, join.ranks, join.ids_hash, join.host}; }
@@ -122,6 +153,11 @@ std::string Root::Link::title() const {
   return "";
 }
 
+std::string Root::Link::wrong_version(const Secret& secret) const {
+  const bool is_known = join.mac == prove(secret, nonce, Role::rank);
+  return is_known && join.version != libsccl_version() ? versions_text(join, libsccl_version()) : "";
+}
+
 void Root::serve() {
   last_activity_ = Clock::now();
   while (!finished()) {
@@ -131,6 +167,13 @@ void Root::serve() {
     // must find no root here, so that it tries again.
     if (setup_.succession && attendance_.is_complete()) stop_listening();
     for (const FileDescriptor& listener : setup_.listeners) accept_all(listener);
+    // Once all ranks that came have been told of a failure, ranks of this process need not wait for this node any more.
+    // Only the end of the process waits, for ranks that are still to come.
+    const auto listens = [](const Link& link) { return link.listens(); };
+    if (failure_ && !presences_.empty() && !finished() && std::none_of(links_.begin(), links_.end(), listens)) {
+      if (!setup_.listeners.empty()) late_ranks_ = NodesHere::of_process().wait_for_late_ranks(failure_->at);
+      presences_.clear();
+    }
     // Orders nothing; set by FixedRoots.
     const bool succeeded = setup_.succession && setup_.succession->load(std::memory_order_relaxed);
     const auto tells_for = setup_.leader >= 0 && !above_ ? kAfterRefusal : kAfterFailure;
@@ -275,6 +318,15 @@ bool Root::take_hello(Link& link) {
 }
 
 bool Root::take_join(Link& link) {
+  if (!link.frames.peek(static_cast<JoinHead&>(link.join))) return false;
+  if (const std::string text = link.wrong_version(setup_.secret); !text.empty()) {
+    link.stage = Stage::left;  // the rest of the introduction is discarded
+    const Welcome welcome{instance(), setup_.leader};
+    link.frames.post(frame(Kind::welcome, bytes_of(welcome)));
+    link.frames.post(frame(Kind::error, error_of(static_cast<std::int32_t>(ErrorCode::invalid_usage), text)));
+    fail_all(ErrorCode::invalid_usage, text);
+    return true;
+  }
   if (!link.frames.take(link.join)) return false;
   const Join& join = link.join;
   const bool is_known = join.mac == prove(setup_.secret, link.nonce, Role::rank);
@@ -304,7 +356,7 @@ bool Root::take_join(Link& link) {
 
 void Root::admit(Link& link) {
   link.stage = Stage::member;
-  const Welcome welcome{instance(), setup_.leader, 0};
+  const Welcome welcome{instance(), setup_.leader};
   link.frames.post(frame(Kind::welcome, bytes_of(welcome)));
   if (failure_)
     link.frames.post(failure_->frame);

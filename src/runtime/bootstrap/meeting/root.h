@@ -87,6 +87,10 @@ class Root {
 
     // It has not shown yet that it is a rank.
     bool is_stranger() const { return stage == Stage::hello || stage == Stage::join; }
+    // A rank, or a node of ranks, that is still to hear something.
+    bool listens() const { return stage == Stage::member || stage == Stage::redirected; }
+    // What is wrong if the head of its introduction, `join`, is that of another version; "": nothing.
+    std::string wrong_version(const Secret& secret) const;
     bool speaks_for_ranks() const { return join.joiner == wire::Joiner::leader || join.joiner == wire::Joiner::root; }
     std::string title() const;
   };
@@ -118,6 +122,7 @@ class Root {
 
   // What await_end_of_nodes() waits for.
   std::vector<std::shared_ptr<void>> presences_;
+  std::shared_ptr<void> late_ranks_;  // for which the end of this process waits
   RootSetup setup_;
   const std::uint64_t instance_ = wire::make_nonce()[0];
   std::list<Link> links_;

@@ -1,5 +1,6 @@
 #include "runtime/bootstrap/meeting/wire.h"
 
+#include <fmt/format.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -59,6 +60,16 @@ Secret masked(const Secret& value, const Secret& key, const Nonce& nonce) {
   result.low ^= mask(kLow);
   result.high ^= mask(kHigh);
   return result;
+}
+
+std::string versions_text(const JoinHead& join, std::uint32_t nodes_version) {
+  const std::string who = join.joiner == Joiner::root
+                              ? fmt::format("the root of unique id {} of {}", join.rank + 1, join.id_count)
+                              : fmt::format("rank {}", join.rank);
+  const std::string_view host(join.host.data(), ::strnlen(join.host.data(), join.host.size()));
+  return fmt::format(
+      "{} on host {} runs {}, and the process where it meets the other ranks runs {}: use one version on all hosts",
+      who, host, libsccl_version_text(join.version), libsccl_version_text(nodes_version));
 }
 
 Bytes error_of(std::int32_t code, const std::string& text) {

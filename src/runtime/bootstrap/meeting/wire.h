@@ -8,7 +8,8 @@
 //   frames, both ways: Header {kind, length} and `length` bytes; the node's first one is a welcome
 //
 // Neither side sends anything of value before the other side has proved that it knows the secret of the unique id. All
-// ranks run this library version on machines of one byte order.
+// ranks run on machines of one byte order, and one version of this library. Ranks of different versions must be able to
+// say so: Hello, Proof, JoinHead, Header, Welcome and the numbers of the kinds up to `welcome` stay as they are.
 #pragma once
 
 #include <array>
@@ -18,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/settings/libsccl_version.h"
 #include "base/siphash.h"
 #include "base/types.h"
 #include "runtime/bootstrap/meeting/bytes.h"
@@ -65,16 +67,18 @@ struct FirstId {
 using HostName = std::array<char, 64>;
 HostName own_host_name();
 
-struct Join {
+struct JoinHead {
   std::uint64_t mac = 0;
   std::int32_t rank = 0;  // of a root: the number of its id
   std::int32_t ranks = 0;
   Joiner joiner = Joiner::rank;
   std::uint32_t id_number = 0;  // of the node's id in the list, from 0
   std::uint32_t id_count = 1;
-  std::uint32_t reserved = 0;
+  std::uint32_t version = libsccl_version();
   std::uint64_t ids_hash = 0;  // of the whole list
   HostName host{};
+};
+struct Join : JoinHead {
   Place place;    // of a leader
   FirstId first;  // where id_number > 0
 };
@@ -101,7 +105,7 @@ struct Header {
 struct Welcome {
   std::uint64_t instance = 0;  // of the first id's root
   std::int32_t leader = -1;    // the rank that leads the host; -1: this is a root
-  std::int32_t reserved = 0;
+  std::uint32_t version = libsccl_version();
 };
 struct Redirect {
   std::int32_t leader = 0;
@@ -126,6 +130,9 @@ inline std::uint64_t prove(const Secret& secret, const Nonce& nonce, Role role) 
   const std::array<std::uint64_t, 3> message{nonce[0], nonce[1], static_cast<std::uint64_t>(role)};
   return siphash(secret, std::as_bytes(std::span(message)));
 }
+
+// The rank and the node run different versions of the library.
+std::string versions_text(const JoinHead& join, std::uint32_t nodes_version);
 
 // Masks a secret, or takes the mask off.
 Secret masked(const Secret& value, const Secret& key, const Nonce& nonce);

@@ -66,14 +66,25 @@ Progress CallHealth::check_peer(WaitingCall& call, Rank rank, LateMessages late)
     if (const Progress progress = check_completed(call, *mine, rank); progress != Progress::idle) return progress;
     check_gathering(*mine, rank);
   }
+  if (!health.is_gone(rank)) return Progress::idle;
+  if (!waits_for(call, rank)) return check_bystander(call, rank, late);
   // Messages that the peer sent before it left may have arrived since the lanes were last stepped.
-  if (!health.is_gone(rank) || !waits_for(call, rank)) return Progress::idle;
   const Progress progress = call.advance();
   if (progress == Progress::done || !waits_for(call, rank)) return progress;
   // Motion may be that of others.
   if (progress == Progress::moved && late == LateMessages::by_waiting_time) return progress;
   if (may_be_on_its_way(call, rank, late)) return progress;
   health.fail_departed(rank, health.presence(rank), call.text());
+}
+
+// A lost host ends this communicator for every rank, also for a rank whose call waits for others alone. As long as the
+// call moves, it may end well.
+Progress CallHealth::check_bystander(WaitingCall& call, Rank rank, LateMessages late) const {
+  const PeerHealth health = control_.health();
+  if (late == LateMessages::have_come || !health.is_lost(rank)) return Progress::idle;
+  const Progress progress = call.advance();
+  if (progress == Progress::idle) health.fail_departed(rank, health.presence(rank), call.text());
+  return progress;
 }
 
 bool CallHealth::may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessages late) const {

@@ -78,6 +78,7 @@ class CallHealth {
 
  private:
   Progress check_peer(WaitingCall& call, Rank rank, LateMessages late) const;
+  Progress check_bystander(WaitingCall& call, Rank rank, LateMessages late) const;
   Progress check_completed(WaitingCall& call, const CallSignature& mine, Rank rank) const;
   void check_gathering(const CallSignature& mine, Rank rank) const;
   Progress look_at_news(WaitingCall& call);

@@ -187,6 +187,7 @@ void NetTransport::drain(Deadline deadline, const std::function<bool(Rank)>& is_
     else
       ::poll(&descriptor, descriptor.fd >= 0 ? 1 : 0, descriptor.fd >= 0 ? 10 : 1);
   }
+  if (std::any_of(open_.begin(), open_.end(), is_gone)) engine().note_lost_peer();
   const auto fine = [](const Remote& one) { return !one.failure; };
   if (missing.empty() && guests_.empty() && std::all_of(remotes_.begin(), remotes_.end(), fine)) engine().settle();
   if (!missing.empty())
