@@ -75,7 +75,7 @@ Routes::Routes(const Composite& composite)
   const auto rounds = static_cast<Step>(std::bit_width(static_cast<unsigned>(hosts))) + 1;
   const Step with_last_host = has_returns_ ? depth_out_ + 2 : 0;
   steps_ = depth_in_ + depth_out_ + depth_home_in_ + depth_home_out_ + depth_root_ + 2 * depth_between_ +
-           2 * std::max(depth_hosts_, rounds) + with_last_host + composite.frames;
+           2 * std::max(depth_hosts_, rounds) + with_last_host + composite.frames * composite.frame_steps;
 }
 
 Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
@@ -154,15 +154,18 @@ Rank Routes::port(const Ends& ends, int host) const {
 }
 
 int Routes::root_host(ChunkId chunk) const {
-  const ChunkId whole = part(chunk).whole;
-  return root_host(ends(whole), whole);
+  const Part of = part(chunk);
+  return root_host(ends(of.whole), of);
 }
 
-int Routes::root_host(const Ends& ends, ChunkId chunk) const {
+// With entries the turns of a host's schedule are unlike one another. There the frames of a chunk have different roots,
+// so that every root has chunks of every turn.
+int Routes::root_host(const Ends& ends, const Part& part) const {
   if (!ends.everyone_contributes) return host_of_[at(ends.source)];
   if (!ends.everyone_receives) return host_of_[at(ends.sink)];
   if (composite_.root_hosts.empty()) return 0;
-  return composite_.root_hosts[at(chunk / most_ports_) % composite_.root_hosts.size()];
+  const int by_frame = depth_home_in_ > 0 ? part.frame : 0;
+  return composite_.root_hosts[at(part.whole / most_ports_ + by_frame) % composite_.root_hosts.size()];
 }
 
 // Strands take a host's chunks in turn, too. The port is added so that a tree has all of these chunks: they enter hosts
@@ -200,9 +203,9 @@ int Routes::lead_host(int tier, int member, int root_host, const Ends& ends) con
 }
 
 std::pair<int, Step> Routes::parent(ChunkId chunk, int host) const {
-  const ChunkId whole = part(chunk).whole;
-  const Ends of = ends(whole);
-  return parent(host, root_host(of, whole), of);
+  const Part one = part(chunk);
+  const Ends of = ends(one.whole);
+  return parent(host, root_host(of, one), of);
 }
 
 std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) const {
@@ -220,9 +223,9 @@ std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) c
 }
 
 void Routes::for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const {
-  const ChunkId whole = part(chunk).whole;
-  const Ends of = ends(whole);
-  children(host, root_host(of, whole), of, visit);
+  const Part one = part(chunk);
+  const Ends of = ends(one.whole);
+  children(host, root_host(of, one), of, visit);
 }
 
 template <typename Visit>
@@ -457,16 +460,16 @@ void Routes::unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) cons
 void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
   const Part of = part(chunk);
   const std::size_t before = moves.size();
-  moves_of_whole(of.whole, rank, moves);
-  for (std::size_t i = before; i < moves.size(); ++i) moves[i].step += of.frame;
+  moves_of_part(of, rank, moves);
+  for (std::size_t i = before; i < moves.size(); ++i) moves[i].step += of.frame * composite_.frame_steps;
 }
 
-void Routes::moves_of_whole(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
-  const Ends of = ends(chunk);
+void Routes::moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const {
+  const Ends of = ends(part.whole);
   if (!of.everyone_contributes && !of.everyone_receives) return unicast(of, rank, moves);
   if (of.everyone_contributes && of.everyone_receives && composite_.meeting == Meeting::butterfly)
     return butterfly(of, rank, moves);
-  const int root = root_host(of, chunk);
+  const int root = root_host(of, part);
   if (of.everyone_contributes) collect(of, root, rank, moves);
   const Step met = depth_in_ + depth_hosts_ + depth_home_in_;  // now the sum is complete at the root host's port
   if (!of.everyone_receives) {
@@ -483,15 +486,15 @@ void Routes::moves_of_whole(ChunkId chunk, Rank rank, std::vector<Move>& moves) 
 }
 
 bool Routes::completes_sum(ChunkId chunk, Rank rank) const {
-  const ChunkId whole = part(chunk).whole;
-  const Ends of = ends(whole);
+  const Part one = part(chunk);
+  const Ends of = ends(one.whole);
   if (!of.everyone_contributes) return false;
   if (of.everyone_receives && composite_.meeting == Meeting::butterfly) {
     const auto hosts = static_cast<unsigned>(composite_.hosts.size());
     const int host = host_of(rank);
     return host < static_cast<int>(std::bit_floor(hosts)) && rank == port(of, host);
   }
-  return rank == (composite_.at_root ? of.sink : port(of, root_host(of, whole)));
+  return rank == (composite_.at_root ? of.sink : port(of, root_host(of, one)));
 }
 
 void Routes::for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& visit) const {

@@ -112,9 +112,12 @@ struct Composite {
   std::vector<ChunkId> root_turns;  // chunks of `at_root` that the chunks take in turn
   std::vector<int> root_hosts;      // AllReduce by trees: the root hosts that chunks take in turn
   int chunks_per_rank = 1;          // C, as in Schedule
-  // Chunks are cut into this many frames (counted in C), each one step after the previous frame. Without frames, if
-  // data uses the same connection on its way in and out, a late send delays the early send of the next slice.
+  // Chunks are cut into this many frames (counted in C), each `frame_steps` after the previous frame. Without frames,
+  // if data uses the same connection on its way in and out, a late send delays the early send of the next slice.
   int frames = 1;
+  // A rank sends to another one in the order of steps. Frames that are further apart leave the root later, and reach
+  // their last devices earlier.
+  int frame_steps = 1;
 
   int ranks() const { return topology->ranks; }
 };
@@ -203,10 +206,10 @@ class Routes {
 
   static LocalIndex index(const schedule::Schedule& schedule);
   Part part(ChunkId chunk) const;
-  void moves_of_whole(ChunkId whole, Rank rank, std::vector<Move>& moves) const;
+  void moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const;
   Ends ends(ChunkId whole) const;
   Rank port(const Ends& ends, int host) const;
-  int root_host(const Ends& ends, ChunkId whole) const;
+  int root_host(const Ends& ends, const Part& part) const;
   const Tree& tree(int tier, int group, const Ends& ends) const;
   int root_index(int tier, int group, int root_host, const Ends& ends) const;
   int position(int tier, int host, int root_host, const Ends& ends) const;

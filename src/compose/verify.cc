@@ -1,6 +1,7 @@
 #include "compose/verify.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "schedule/proof/verify.h"
@@ -58,7 +59,6 @@ void check_hosts(const Composite& composite, const topology::Cluster& cluster) {
     for (std::size_t local = 0; local < host.own.size(); ++local)
       if (host.own[local]) check_port(static_cast<int>(local));
   }
-  topology::require_network(*composite.topology, cluster);
 }
 
 // Hosts of one kind have the same links, and the kind's schedules were verified on these links.
@@ -181,32 +181,27 @@ void check_plain_kind(const Composite& composite, std::size_t index, const HostK
   check_schedule(composite, index, kind.out, Collective::allgather);
 }
 
-void check_kinds(const Composite& composite) {
-  for (std::size_t index = 0; index < composite.kinds.size(); ++index) {
-    const HostKind& kind = *composite.kinds[index];
-    check_schedule(composite, index, kind.between, Collective::alltoall);
-    check_sends(composite, kind.between, SendKind::copy);
-    std::vector<const HostKind*> all{&kind};
-    if (kind.has_entries()) {
-      if (composite.meeting == Meeting::butterfly)
-        refuse(composite, "kind {} has entries, which a butterfly does not know", index);
-      check_with_entries(composite, index, kind.in, Collective::reducescatter, kind.in_entries);
-      check_with_entries(composite, index, kind.out, Collective::allgather, kind.out_entries);
-      check_plain_kind(composite, index, *kind.home);
-      if (kind.home->in.ranks != kind.in.ranks)
-        refuse(composite, "kind {} has {} devices, and {} at home", index, kind.in.ranks, kind.home->in.ranks);
-      all.push_back(kind.home.get());
-    } else {
-      check_plain_kind(composite, index, kind);
-    }
-    for (const HostKind* one : all) {
-      check_sends(composite, one->in, SendKind::reduce);
-      check_sends(composite, one->out, SendKind::copy);
-      check_owners(composite, index, one->in, OwnerMay::receive);
-      check_owners(composite, index, one->out, OwnerMay::send);
-      check_turns(composite, index, one->in_turns, one->in);
-      check_turns(composite, index, one->out_turns, one->out);
-    }
+void check_kind(const Composite& composite, std::size_t index, const HostKind& kind) {
+  check_schedule(composite, index, kind.between, Collective::alltoall);
+  check_sends(composite, kind.between, SendKind::copy);
+  std::vector<const HostKind*> all{&kind};
+  if (kind.has_entries()) {
+    check_with_entries(composite, index, kind.in, Collective::reducescatter, kind.in_entries);
+    check_with_entries(composite, index, kind.out, Collective::allgather, kind.out_entries);
+    check_plain_kind(composite, index, *kind.home);
+    if (kind.home->in.ranks != kind.in.ranks)
+      refuse(composite, "kind {} has {} devices, and {} at home", index, kind.in.ranks, kind.home->in.ranks);
+    all.push_back(kind.home.get());
+  } else {
+    check_plain_kind(composite, index, kind);
+  }
+  for (const HostKind* one : all) {
+    check_sends(composite, one->in, SendKind::reduce);
+    check_sends(composite, one->out, SendKind::copy);
+    check_owners(composite, index, one->in, OwnerMay::receive);
+    check_owners(composite, index, one->out, OwnerMay::send);
+    check_turns(composite, index, one->in_turns, one->in);
+    check_turns(composite, index, one->out_turns, one->out);
   }
 }
 
@@ -361,6 +356,9 @@ void check_ends(const Composite& composite) {
       by_pair || composite.collective == Collective::scatter || composite.collective == Collective::gather;
   if (composite.frames < 1 || pieces % composite.frames != 0 || (unicast && composite.frames != 1))
     refuse(composite, "{} chunks per rank in {} frames", pieces, composite.frames);
+  constexpr int kMostFrameSteps = 1000;
+  if (composite.frame_steps < 1 || composite.frame_steps > kMostFrameSteps)
+    refuse(composite, "frames are {} steps apart", composite.frame_steps);
   constexpr std::int64_t kMostChunks = std::int64_t{1} << 30;
   if (pieces < 1 || (times_ranks ? pieces * ranks : pieces) > kMostChunks)
     refuse(composite, "{} chunks per rank of {} ranks are too many or none", pieces, ranks);
@@ -378,16 +376,33 @@ void check_ends(const Composite& composite) {
 
 }  // namespace
 
-void verify(const Composite& composite) {
-  if (composite.topology == nullptr || composite.hosts.empty()) refuse(composite, "it has no topology or no hosts");
-  topology::validate(*composite.topology);
+Verifier::Verifier(std::shared_ptr<const topology::Topology> topology)
+    : topology_(std::move(topology)), cluster_(topology::cluster_of(*topology_)) {
+  topology::validate(*topology_);
+  topology::require_network(*topology_, cluster_);
+}
+
+void Verifier::verify(const Composite& composite) {
+  if (composite.topology != topology_ || composite.hosts.empty())
+    refuse(composite, "it has no hosts, or another topology than its verifier");
   check_ends(composite);
-  const topology::Cluster cluster = topology::cluster_of(*composite.topology);
-  check_kinds(composite);
-  check_hosts(composite, cluster);
-  check_links_of_kinds(composite, cluster);
+  for (std::size_t index = 0; index < composite.kinds.size(); ++index) {
+    const auto& kind = composite.kinds[index];
+    if (kind->has_entries() && composite.meeting == Meeting::butterfly)
+      refuse(composite, "kind {} has entries, which a butterfly does not know", index);
+    if (proved_.contains(kind)) continue;
+    check_kind(composite, index, *kind);
+    proved_.insert(kind);
+  }
+  check_hosts(composite, cluster_);
+  check_links_of_kinds(composite, cluster_);
   check_tiers(composite);
-  check_at_root(composite, cluster);
+  check_at_root(composite, cluster_);
+}
+
+void verify(const Composite& composite) {
+  if (composite.topology == nullptr) refuse(composite, "it has no topology");
+  Verifier(composite.topology).verify(composite);
 }
 
 }  // namespace sccl::compose

@@ -48,11 +48,27 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "compose/composite.h"
 
 namespace sccl::compose {
+
+// Proves composites of one topology. What they share is examined once: the topology and the kinds of hosts.
+class Verifier {
+ public:
+  // Throws invalid_argument where the topology is none, or its network does not join its hosts.
+  explicit Verifier(std::shared_ptr<const topology::Topology> topology);
+
+  // Throws as below. The kinds of a composite must not change afterwards.
+  void verify(const Composite& composite);
+
+ private:
+  std::shared_ptr<const topology::Topology> topology_;
+  topology::Cluster cluster_;
+  std::set<std::shared_ptr<const HostKind>> proved_;
+};
 
 // Throws invalid_argument that names the level, the host or kind, and the fault. O(links + ranks + the flat verifier's
 // work on each kind).
@@ -65,6 +81,10 @@ class Verified {
   // Throws as verify().
   explicit Verified(Composite composite) : composite_(std::make_shared<const Composite>(std::move(composite))) {
     verify(*composite_);
+  }
+  Verified(Composite composite, Verifier& verifier)
+      : composite_(std::make_shared<const Composite>(std::move(composite))) {
+    verifier.verify(*composite_);
   }
 
   const Composite& operator*() const { return *composite_; }

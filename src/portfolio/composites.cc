@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "compose/verify.h"
 #include "portfolio/entries.h"
+#include "portfolio/portfolio.h"
 #include "portfolio/root_forest.h"
 #include "treegen/schedules/to_schedule.h"
 
@@ -24,6 +24,10 @@ constexpr int kMostStrands = 48;  // of a port
 constexpr int kMostPieces = 8;    // of a block
 
 constexpr int kFrames[] = {1, 8};
+// For data that passes a connection at several depths and enters hosts at several devices. The closed form does not see
+// when frames are too short for the slots of connections: only clusters that are simulated have them.
+constexpr int kMoreFrames[] = {1, 8, 16};
+constexpr int kForestFrameSteps = 2;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -61,6 +65,7 @@ CompositePlanner::CompositePlanner(const topology::Topology& topology)
       cluster_(std::make_shared<topology::Cluster>(topology::cluster_of(topology))) {
   topology::require_network(*topology_, *cluster_);
   costs_ = std::make_unique<compose::CostModel>(topology_, cluster_);
+  verifier_ = std::make_unique<compose::Verifier>(topology_);
   if (has_levels()) plan_hosts();
 }
 
@@ -129,6 +134,13 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
   if (level == level_with_own_data_) return !rooted && collective != Collective::alltoall;
   if (level == level_without_) return collective == Collective::broadcast || collective == Collective::reduce;
   return true;
+}
+
+std::span<const int> CompositePlanner::frames_for(Collective collective, std::size_t level) const {
+  const bool entries = level == level_with_own_data_ || level == level_without_;
+  const bool several_depths = collective != Collective::allgather && collective != Collective::reducescatter;
+  if (entries && several_depths && topology_->ranks <= kMostFlatRanks) return kMoreFrames;
+  return kFrames;
 }
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
@@ -329,7 +341,10 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     default:
       composite.root_hosts = root_hosts(variant.shape);
       composite.chunks_per_rank = chunks_of_buffer(composite);
-      if (variant.root_trees != nullptr) add_root_forest(composite, *variant.root_trees);
+      if (variant.root_trees != nullptr) {
+        add_root_forest(composite, *variant.root_trees);
+        composite.frame_steps = kForestFrameSteps;
+      }
       break;
   }
   if (variant.collective == Collective::gather || variant.collective == Collective::scatter) {
@@ -407,7 +422,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if (several_trees(shape) && !one_root) continue;
         if ((shape == Shape::four_trees && hosts < 4) || (shape == Shape::eight_trees && hosts < 6)) continue;
         if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
-        for (const int frames : kFrames) {
+        for (const int frames : frames_for(collective, level)) {
           Variant variant{
               .collective = collective, .root = root, .level = level, .shape = shape, .racks = racks, .frames = frames};
           // Of one root only what returns late delays other chunks: see compose/cost.h.
@@ -433,7 +448,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       add(result,
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
   }
-  for (const CompositeCandidate& one : result) compose::verify(one.composite);
+  for (const CompositeCandidate& one : result) verifier_->verify(one.composite);
   return result;
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "compose/composite.h"
 #include "compose/cost.h"
+#include "compose/verify.h"
 #include "portfolio/host_level.h"
 #include "portfolio/root_forest.h"
 
@@ -31,6 +33,7 @@ class CompositePlanner {
   std::vector<CompositeCandidate> candidates(Collective collective, Rank root);
 
   compose::CostModel& costs() { return *costs_; }
+  compose::Verifier& verifier() { return *verifier_; }
 
  private:
   struct Variant;
@@ -39,6 +42,7 @@ class CompositePlanner {
   void add_levels_with_entries();
   bool serves(std::size_t level, Collective collective) const;
   bool may_return(Rank root) const;
+  std::span<const int> frames_for(Collective collective, std::size_t level) const;
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
@@ -48,6 +52,7 @@ class CompositePlanner {
   std::shared_ptr<const topology::Topology> topology_;
   std::shared_ptr<const topology::Cluster> cluster_;
   std::unique_ptr<compose::CostModel> costs_;
+  std::unique_ptr<compose::Verifier> verifier_;
   std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
   std::size_t level_choices_ = 1;
   // Of levels_: with entries, where some of the data is a host's own (AllGather), and where none is (Broadcast).

@@ -36,17 +36,11 @@ bool owners_keep(const Schedule& schedule) {
   });
 }
 
-double busiest_us_per_byte(Schedule schedule) {
-  constexpr int kManySlices = 1 << 20;
-  schedule.pipelined = true;
-  return schedule::linear_cost(schedule, kManySlices).us_per_byte;
-}
-
 std::vector<Option> options(const topology::Topology& links, Collective collective, Rank root = 0) {
   std::vector<Option> result;
   const auto add = [&](std::optional<Schedule> schedule) {
     if (!schedule || !owners_keep(*schedule)) return;
-    const double busiest = busiest_us_per_byte(*schedule);
+    const double busiest = schedule::busiest_us_per_byte(*schedule);
     result.push_back({*std::move(schedule), busiest});
   };
   for (const planners::Planner& planner : planners::table()) add(planner.plan(links, collective, root));

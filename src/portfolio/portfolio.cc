@@ -28,10 +28,10 @@ constexpr double kSame = 1e-9;                 // tolerance for rounds per chunk
 constexpr double kLeastFrameBytes = 2048;      // a smaller chunk of a frame is dominated by latency
 
 constexpr int kMostPackedClusterRanks = 16;       // above this, composites are as good and are available at once
-constexpr std::size_t kMostFramedSends = 120000;  // of one schedule: a second to lower
-constexpr double kMostSimulatedSlices = 200000;   // of composites, whose closed form is a good estimate
+constexpr std::size_t kMostFramedSends = 130000;  // of one schedule: a second to lower
+constexpr double kMostSimulatedSlices = 260000;   // of composites, whose closed form is a good estimate
 // A composite whose closed form is this many times the fastest is not simulated: the closed form mostly leaves out
-// that chunks queue.
+// that chunks queue, and counts latencies that overlap.
 constexpr double kHopeless = 2;
 
 void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
@@ -86,9 +86,10 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
 
 // Adds flat forms of the composites. Topologies that are not hosts on a network have none.
 void add_levels(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
+  std::optional<CompositePlanner> planner;
   std::vector<CompositeCandidate> composites;
   try {
-    composites = CompositePlanner(topology).candidates(collective, root);
+    composites = planner.emplace(topology).candidates(collective, root);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument || result.empty()) throw;
     return;  // links of class net that connect devices directly: flat schedules serve these
@@ -97,7 +98,8 @@ void add_levels(std::vector<Candidate>& result, const topology::Topology& topolo
     schedule::Schedule flat = compose::expand(one.composite);
     if (one.composite.frames > 1 && flat.sends.size() > kMostFramedSends) continue;
     result.push_back({one.composite.name, Origin::levels, std::move(flat), one.composite.frames,
-                      std::make_shared<const compose::Cost>(one.cost), compose::Verified(one.composite)});
+                      std::make_shared<const compose::Cost>(one.cost),
+                      compose::Verified(one.composite, planner->verifier())});
   }
 }
 
@@ -112,11 +114,8 @@ double slices_in_all(const schedule::Schedule& schedule, const schedule::Simulat
   return static_cast<double>(schedule.sends.size()) * std::max(1.0, slices);
 }
 
-bool is_simulated(const Candidate& candidate, const schedule::SimulationOptions& options) {
-  return candidate.cost == nullptr || slices_in_all(candidate.schedule, options) <= kMostSimulatedSlices;
-}
-
-// One candidate, in slices of the wanted size and in those that its closed form prefers.
+// One candidate, in slices of the wanted size and in those that its closed form prefers. Frames whose chunks are
+// shorter than a slice are not cut further.
 class Foreseen {
  public:
   Foreseen(const Candidate& candidate, const schedule::SimulationOptions& options)
@@ -134,25 +133,65 @@ class Foreseen {
   // By the closed form; a flat schedule has none, and then nothing is known: 0.
   const Prediction& closed() const { return closed_; }
 
-  Prediction simulated() const {
+  // No simulated time is shorter.
+  double busy_us() const { return schedule::busiest_us_per_byte(candidate_->schedule) * options_.bytes; }
+
+  // A composite that takes longer than `limit_us` gets a guess above it.
+  Prediction simulated(double limit_us) const {
     Prediction best{0, std::numeric_limits<double>::infinity(), 0};
     for (const double slice : slices_)
-      if (const double us = time_us(slice); us < best.time_us) best = {0, us, slice};
+      if (const double us = time_us(slice, std::min(limit_us, best.time_us)); us < best.time_us) best = {0, us, slice};
     return best;
   }
 
+  // Whether both have the same predictions.
+  bool same(const Foreseen& other) const {
+    const auto alike = [](const schedule::Send& a, const schedule::Send& b) {
+      return a.chunk == b.chunk && a.src == b.src && a.dst == b.dst && a.step == b.step && a.kind == b.kind;
+    };
+    const schedule::Schedule& a = candidate_->schedule;
+    const schedule::Schedule& b = other.candidate_->schedule;
+    return candidate_->cost != nullptr && other.candidate_->cost != nullptr &&
+           closed_.time_us == other.closed_.time_us && slices_ == other.slices_ && a.chunks == b.chunks &&
+           a.steps == b.steps && std::equal(a.sends.begin(), a.sends.end(), b.sends.begin(), b.sends.end(), alike);
+  }
+
  private:
-  double time_us(double slice_bytes) const {
+  double time_us(double slice_bytes, double limit_us) const {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
-    return is_simulated(*candidate_, options) ? schedule::simulate(candidate_->schedule, options).time_us
-                                              : candidate_->cost->time_us(options.bytes, slice_bytes);
+    if (candidate_->cost == nullptr) return schedule::simulate(candidate_->schedule, options).time_us;
+    const double closed_us = candidate_->cost->time_us(options.bytes, slice_bytes);
+    if (slices_in_all(candidate_->schedule, options) > kMostSimulatedSlices) return closed_us;
+    options.stop_after_us = limit_us;
+    const schedule::Simulation simulation = schedule::simulate(candidate_->schedule, options);
+    return simulation.stopped ? std::max(closed_us, simulation.time_us) : simulation.time_us;
   }
 
   const Candidate* candidate_;
   schedule::SimulationOptions options_;
   std::vector<double> slices_;
   Prediction closed_;
+};
+
+// Predicts one candidate after another, the most promising first.
+class Predictor {
+ public:
+  Prediction predict(const Foreseen& one) {
+    const double closed_us = one.closed().time_us;
+    if (closed_us >= kHopeless * least_us_ || (closed_us >= least_us_ && one.busy_us() >= least_us_))
+      return one.closed();
+    for (const auto& [known, prediction] : simulated_)
+      if (known->same(one)) return prediction;
+    const Prediction prediction = one.simulated(least_us_);
+    least_us_ = std::min(least_us_, prediction.time_us);
+    simulated_.emplace_back(&one, prediction);
+    return prediction;
+  }
+
+ private:
+  double least_us_ = std::numeric_limits<double>::infinity();
+  std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };
 
 }  // namespace
@@ -214,20 +253,18 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
   std::vector<std::pair<std::size_t, Foreseen>> foreseen;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
     const bool crumbs =
-        candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks < kLeastFrameBytes;
+        candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks_per_rank < kLeastFrameBytes;
     if (!crumbs) foreseen.emplace_back(index, Foreseen(candidates[index], options));
   }
   // The most promising first, so that few are simulated.
   std::stable_sort(foreseen.begin(), foreseen.end(),
                    [](const auto& a, const auto& b) { return a.second.closed().time_us < b.second.closed().time_us; });
   std::vector<Prediction> predictions;
-  double least_us = std::numeric_limits<double>::infinity();
+  Predictor predictor;
   for (const auto& [index, one] : foreseen) {
     try {
-      Prediction prediction = one.closed();
-      if (prediction.time_us < kHopeless * least_us) prediction = one.simulated();
+      Prediction prediction = predictor.predict(one);
       prediction.candidate = index;
-      least_us = std::min(least_us, prediction.time_us);
       predictions.push_back(prediction);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_argument) throw;

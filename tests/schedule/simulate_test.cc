@@ -132,6 +132,23 @@ TEST_CASE("a link of two lanes carries two chunks at once and a third one after 
   CHECK(simulated_us(broadcast_of_two(pair, 3), 1e4) == Approx(1 + 2.0 / 3));
 }
 
+TEST_CASE("a simulation that is stopped guesses no less than the time at which it stopped") {
+  const Schedule path = broadcast_on_path(4, 8, 20, 1);
+  const double whole_us = simulated_us(path, 3e6);
+  for (const double part : {0.0, 0.3, 0.9, 0.999}) {
+    INFO("stopped at " << part << " of " << whole_us << " us");
+    const Simulation early = simulate(path, {.bytes = 3e6, .stop_after_us = part * whole_us});
+    CHECK(early.stopped);
+    CHECK(early.time_us >= part * whole_us);
+  }
+  for (const double limit_us : {whole_us * 1.001, 2 * whole_us}) {
+    const Simulation late = simulate(path, {.bytes = 3e6, .stop_after_us = limit_us});
+    CHECK_FALSE(late.stopped);
+    CHECK(late.time_us == whole_us);
+  }
+  CHECK(refusal(path, {.bytes = 3e6, .stop_after_us = -1}) != "");
+}
+
 TEST_CASE("links of a shared set take turns") {
   topology::Topology star = topology::host(3);
   for (topology::Link& link : star.links) link.gbytes_per_s = 1, link.alpha_us = 0;

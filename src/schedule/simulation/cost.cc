@@ -154,6 +154,30 @@ LinearCost linear_cost(const Schedule& schedule, int slices) {
   return {beats * slice.fixed_us, beats * slice.us_per_byte / slices};
 }
 
+double busiest_us_per_byte(const Schedule& schedule) {
+  const EdgeIndex edges(schedule.topology);
+  topology::Routes routes(schedule.topology);
+  const std::vector<double> fractions = chunk_fractions(schedule);
+  const auto ranks = static_cast<std::size_t>(schedule.ranks);
+  std::vector<double> passed(ranks * ranks, 0);  // from rank to rank
+  for (const Send& send : schedule.sends)
+    passed[static_cast<std::size_t>(send.src) * ranks + static_cast<std::size_t>(send.dst)] +=
+        fractions[static_cast<std::size_t>(send.chunk)];
+  std::vector<double> busy(static_cast<std::size_t>(edges.size()) + schedule.topology.shared.size(), 0);
+  for (std::size_t pair = 0; pair < passed.size(); ++pair) {
+    if (passed[pair] <= 0) continue;
+    for (const topology::Edge& ends : routes.path(static_cast<Rank>(pair / ranks), static_cast<Rank>(pair % ranks))) {
+      const EdgeId edge = edges.find(ends);
+      const double on_one_lane = passed[pair] * lane_us_per_byte(edges[edge], schedule.topology);
+      busy[static_cast<std::size_t>(edge)] += on_one_lane / edges[edge].lanes;
+      for (const int set : edges.sets_of(edge))
+        busy[static_cast<std::size_t>(edges.size() + set)] +=
+            on_one_lane / schedule.topology.shared[static_cast<std::size_t>(set)].lanes;
+    }
+  }
+  return busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end());
+}
+
 std::vector<double> chunk_fractions(const Schedule& schedule) {
   std::vector<double> fractions(static_cast<std::size_t>(schedule.chunks), 1.0 / schedule.chunks_per_rank);
   if (schedule.weights.empty()) return fractions;

@@ -35,6 +35,10 @@ struct LinearCost {
 // used link without bandwidth.
 LinearCost linear_cost(const Schedule& schedule, int slices = 1);
 
+// How long the busiest link, or set of links that share their bandwidth, is busy for a byte of L: no simulation of the
+// schedule takes less time. O(sends + ranks^2).
+double busiest_us_per_byte(const Schedule& schedule);
+
 // Time of one byte on one lane of a link. Throws invalid_argument when the link's bandwidth is unknown.
 double lane_us_per_byte(const EdgeInfo& edge, const topology::Topology& topology);
 

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <functional>
 #include <unordered_map>
 #include <vector>
@@ -26,11 +28,12 @@ class EventQueue {
     buckets_[static_cast<std::size_t>(found->second)].push_back(event);
   }
 
-  // Calls handle(time, event) for every event, including events added while handling. No event may be added for a past
-  // time.
+  // Calls handle(time, event) for every event until `last`, including events added while handling. No event may be
+  // added for a past time. True if no event is left.
   template <typename Handle>
-  void run(Handle handle) {
+  bool run_until(Time last, Handle handle) {
     while (!times_.empty()) {
+      if (times_.front() > last) return false;
       std::pop_heap(times_.begin(), times_.end(), std::greater<>());
       const Time time = times_.back();
       times_.pop_back();
@@ -41,9 +44,18 @@ class EventQueue {
       bucket_of_.erase(time);
       unused_.push_back(static_cast<int>(bucket));
     }
+    return true;
   }
 
  private:
+  // The library's hash of a double works byte by byte, in a tenth of a simulation's time.
+  struct HashOfTime {
+    std::size_t operator()(Time time) const {
+      const auto bits = std::bit_cast<std::uint64_t>(time);
+      return static_cast<std::size_t>(bits ^ (bits >> 32));
+    }
+  };
+
   int take_bucket() {
     if (unused_.empty()) {
       buckets_.emplace_back();
@@ -55,7 +67,7 @@ class EventQueue {
   }
 
   std::vector<Time> times_;  // a heap, earliest first
-  std::unordered_map<Time, int> bucket_of_;
+  std::unordered_map<Time, int, HashOfTime> bucket_of_;
   std::vector<std::vector<Event>> buckets_;
   std::vector<int> unused_;
 };

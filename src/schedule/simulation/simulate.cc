@@ -72,7 +72,9 @@ class Engine {
 
   Simulation run() {
     open_steps();
-    queue_.run([&](Picoseconds now, const Event& event) { handle(now, event); });
+    const bool ended = queue_.run_until(options_.stop_after_us * kPsPerUs,
+                                        [&](Picoseconds now, const Event& event) { handle(now, event); });
+    if (!ended && applied_ < slices_total_) return stopped();
     if (applied_ != slices_total_)
       fail(ErrorCode::internal_error, "schedule '{}': {} of {} slices never arrive with {} slots: was it verified?",
            schedule_.name, slices_total_ - applied_, slices_total_, options_.slots);
@@ -336,6 +338,14 @@ class Engine {
     if (--left_in_step_ == 0) open_steps();
   }
 
+  Simulation stopped() {
+    const double left = static_cast<double>(slices_total_) / static_cast<double>(std::max<std::int64_t>(1, applied_));
+    Simulation simulation = result();
+    simulation.stopped = true;
+    simulation.time_us = options_.stop_after_us * left;
+    return simulation;
+  }
+
   Simulation result() {
     Simulation simulation;
     simulation.time_us = end_ / kPsPerUs;
@@ -388,6 +398,9 @@ void check(const SimulationOptions& options) {
       fail(ErrorCode::invalid_argument,
            "simulation of {} bytes in slices of {}, adding at {} GB/s: give finite figures that are not negative",
            options.bytes, options.slice_bytes, options.reduce_gbytes_per_s);
+  if (!(options.stop_after_us >= 0))
+    fail(ErrorCode::invalid_argument, "simulation until {} us: give a time that is not negative",
+         options.stop_after_us);
   if (options.slots < 0)
     fail(ErrorCode::invalid_argument, "simulation with {} slots: give 0 (no bound) or more", options.slots);
 }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "schedule/schedule.h"
@@ -30,6 +31,7 @@ struct SimulationOptions {
   double reduce_gbytes_per_s = 0;  // of one rank; 0: reducing takes no time
   Progress progress = Progress::dataflow;
   Detail detail = Detail::transfers;
+  double stop_after_us = std::numeric_limits<double>::infinity();  // a schedule that takes longer is of no interest
 };
 
 // One slice on one lane of one link.
@@ -51,7 +53,10 @@ struct EdgeUse {
 };
 
 struct Simulation {
+  // If `stopped`: a guess of at least stop_after_us, in proportion to the slices that had arrived by then. The figures
+  // of edges and transfers are those until then.
   double time_us = 0;
+  bool stopped = false;
   std::int64_t slices = 0;          // number of slices sent
   std::vector<EdgeUse> edges;       // used edges, ascending
   std::vector<Transfer> transfers;  // on each link in order of begin_us; empty with Detail::totals
