@@ -18,7 +18,8 @@ runtime::UniqueId to_runtime(const ncclUniqueId& id) {
 
 runtime::Completion join(ncclComm_t* comm, runtime::CommunicatorOptions options) {
   const auto communicator = std::make_shared<runtime::Communicator>(std::move(options));
-  *comm = make_handle(communicator);
+  // Released: another thread of the program may look at the place, to abort an init that hangs.
+  __atomic_store_n(comm, make_handle(communicator), __ATOMIC_RELEASE);
   try {
     return runtime::submit_init(communicator);
   } catch (...) {

@@ -27,9 +27,14 @@ class Boards {
   }
   std::array<std::byte, kBytes> read(Rank rank, Board board) const { return members_.state(rank).notice(board).read(); }
 
-  // Counts the records of the control all-gather that this rank has shown.
-  std::uint64_t next_record() { return ++members_.own().records_shown; }
-  std::uint64_t records_shown() const { return members_.own().records_shown; }
+  // Counts the records of the control all-gather that this rank has shown. One thread at a time counts; another thread
+  // of the rank, which is in a call meanwhile, may read the number. Relaxed: it says nothing about the record itself.
+  std::uint64_t next_record() {
+    const std::uint64_t next = records_shown() + 1;
+    members_.own().records_shown.store(next, std::memory_order_relaxed);
+    return next;
+  }
+  std::uint64_t records_shown() const { return members_.own().records_shown.load(std::memory_order_relaxed); }
   // The record for which a rank waits in a control all-gather; 0: it does not wait. The rank stores this after the
   // number of the calls that it has entered. Ranks in a call load this first and that number second. Until these ranks
   // show the record, too, the waiting rank enters no call.

@@ -146,11 +146,11 @@ struct SharedState {
   std::atomic<std::uint32_t> touching{0};
   std::atomic<std::uint32_t> withdrawn{0};
   Activity activity;
-  std::array<TrialRecord, kTrials> trials;  // by number
-  std::array<Notice, kBoards> notices;      // by Board
-  std::atomic<std::uint64_t> gathering{0};  // see Boards::gathering
-  std::uint64_t records_shown = 0;          // the owner's own affair
-  PlanBoard plans;                          // see ControlPlane::plans
+  std::array<TrialRecord, kTrials> trials;      // by number
+  std::array<Notice, kBoards> notices;          // by Board
+  std::atomic<std::uint64_t> gathering{0};      // see Boards::gathering
+  std::atomic<std::uint64_t> records_shown{0};  // the owner's own affair; see Boards::next_record
+  PlanBoard plans;                              // see ControlPlane::plans
   ArrivalState arrival;
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
