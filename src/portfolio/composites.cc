@@ -376,10 +376,10 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   if (level->steps > 0) composite.name += "+" + level->name;
   if (variant.frames > 1) composite.name += fmt::format("/{}", variant.frames);
   const bool known =
-      std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.composite.name == composite.name; });
+      std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.composite->name == composite.name; });
   if (known) return;
   compose::Cost cost = costs_->cost(composite);
-  result.push_back({std::move(composite), cost});
+  result.push_back({compose::Verified(std::move(composite), *verifier_), cost});
 }
 
 std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collective, Rank root) {
@@ -448,7 +448,6 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       add(result,
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
   }
-  for (const CompositeCandidate& one : result) verifier_->verify(one.composite);
   return result;
 }
 

@@ -15,7 +15,7 @@
 namespace sccl::portfolio {
 
 struct CompositeCandidate {
-  compose::Composite composite;  // named "levels/SHAPE+HOST": the shape of the tiers and the hosts' planner
+  compose::Verified composite;  // named "levels/SHAPE+HOST": the shape of the tiers and the hosts' planner
   compose::Cost cost;
 };
 
@@ -33,7 +33,6 @@ class CompositePlanner {
   std::vector<CompositeCandidate> candidates(Collective collective, Rank root);
 
   compose::CostModel& costs() { return *costs_; }
-  compose::Verifier& verifier() { return *verifier_; }
 
  private:
   struct Variant;

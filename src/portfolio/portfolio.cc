@@ -86,20 +86,18 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
 
 // Adds flat forms of the composites. Topologies that are not hosts on a network have none.
 void add_levels(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
-  std::optional<CompositePlanner> planner;
   std::vector<CompositeCandidate> composites;
   try {
-    composites = planner.emplace(topology).candidates(collective, root);
+    composites = CompositePlanner(topology).candidates(collective, root);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument || result.empty()) throw;
     return;  // links of class net that connect devices directly: flat schedules serve these
   }
   for (const CompositeCandidate& one : composites) {
-    schedule::Schedule flat = compose::expand(one.composite);
-    if (one.composite.frames > 1 && flat.sends.size() > kMostFramedSends) continue;
-    result.push_back({one.composite.name, Origin::levels, std::move(flat), one.composite.frames,
-                      std::make_shared<const compose::Cost>(one.cost),
-                      compose::Verified(one.composite, planner->verifier())});
+    schedule::Schedule flat = compose::expand(*one.composite);
+    if (one.composite->frames > 1 && flat.sends.size() > kMostFramedSends) continue;
+    result.push_back({one.composite->name, Origin::levels, std::move(flat), one.composite->frames,
+                      std::make_shared<const compose::Cost>(one.cost), one.composite});
   }
 }
 
@@ -146,14 +144,11 @@ class Foreseen {
 
   // Whether both have the same predictions.
   bool same(const Foreseen& other) const {
-    const auto alike = [](const schedule::Send& a, const schedule::Send& b) {
-      return a.chunk == b.chunk && a.src == b.src && a.dst == b.dst && a.step == b.step && a.kind == b.kind;
-    };
     const schedule::Schedule& a = candidate_->schedule;
     const schedule::Schedule& b = other.candidate_->schedule;
     return candidate_->cost != nullptr && other.candidate_->cost != nullptr &&
            closed_.time_us == other.closed_.time_us && slices_ == other.slices_ && a.chunks == b.chunks &&
-           a.steps == b.steps && std::equal(a.sends.begin(), a.sends.end(), b.sends.begin(), b.sends.end(), alike);
+           a.steps == b.steps && a.sends == b.sends;
   }
 
  private:

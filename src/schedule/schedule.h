@@ -29,6 +29,7 @@ struct Send {
   Rank dst = 0;
   Step step = 0;
   SendKind kind = SendKind::copy;
+  bool operator==(const Send&) const = default;
 };
 
 struct Schedule {

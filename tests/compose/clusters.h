@@ -88,9 +88,9 @@ void for_every_composite(const topology::Topology& machine, Check&& check) {
     for (const Rank root : {0, machine.ranks - 1}) {
       if (root != 0 && !info(collective).rooted) continue;
       for (const portfolio::CompositeCandidate& one : planner.candidates(collective, root)) {
-        INFO(one.composite.name << " for " << info(collective).name << " root " << root << " on " << machine.name
-                                << " of " << machine.ranks);
-        check(one.composite);
+        INFO(one.composite->name << " for " << info(collective).name << " root " << root << " on " << machine.name
+                                 << " of " << machine.ranks);
+        check(*one.composite);
       }
     }
 }

@@ -53,11 +53,11 @@ TEST_CASE("messages between hosts are counted as ranks send them") {
     portfolio::CompositePlanner planner(machine);
     for (const Collective collective : kCollectives)
       for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0)) {
-        if (one.composite.frames > 1) continue;                    // steps of different frames coincide
-        if (one.composite.kinds.front()->has_entries()) continue;  // counted for the most entries
-        if (one.composite.at_root && !one.composite.at_root->exits.empty()) continue;  // counted from averages
+        if (one.composite->frames > 1) continue;                    // steps of different frames coincide
+        if (one.composite->kinds.front()->has_entries()) continue;  // counted for the most entries
+        if (one.composite->at_root && !one.composite->at_root->exits.empty()) continue;  // counted from averages
         std::set<std::tuple<Rank, Rank, int>> messages;
-        for (const schedule::Send& send : compose::expand(one.composite).sends)
+        for (const schedule::Send& send : compose::expand(*one.composite).sends)
           if (cluster.host_of[static_cast<std::size_t>(send.src)] !=
               cluster.host_of[static_cast<std::size_t>(send.dst)])
             messages.emplace(send.src, send.dst, send.step);
@@ -65,7 +65,7 @@ TEST_CASE("messages between hosts are counted as ranks send them") {
         for (const auto& [from, to, step] : messages) ++of_host[cluster.host_of[static_cast<std::size_t>(from)]];
         double most = 0;
         for (const auto& [host, count] : of_host) most = std::max(most, count);
-        INFO(one.composite.name << " for " << info(collective).name << " on " << name);
+        INFO(one.composite->name << " for " << info(collective).name << " on " << name);
         CHECK(one.cost.messages_between_hosts == Approx(most));
       }
   }
@@ -93,8 +93,8 @@ namespace {
 
 compose::Composite one_of(const topology::Topology& machine, Collective collective, std::string_view name) {
   portfolio::CompositePlanner planner(machine);
-  for (portfolio::CompositeCandidate& one : planner.candidates(collective, 0))
-    if (one.composite.name.starts_with(name)) return std::move(one.composite);
+  for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0))
+    if (one.composite->name.starts_with(name)) return *one.composite;
   FAIL("no composite is called " << name);
   return {};
 }
@@ -163,8 +163,8 @@ namespace {
 // Of pcie4, whose NICs bring more than its links.
 compose::Composite with_entries(const topology::Topology& machine, Collective collective) {
   portfolio::CompositePlanner planner(machine);
-  for (portfolio::CompositeCandidate& one : planner.candidates(collective, 0))
-    if (one.composite.kinds.front()->has_entries()) return std::move(one.composite);
+  for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0))
+    if (one.composite->kinds.front()->has_entries()) return *one.composite;
   FAIL("no composite has entries");
   return {};
 }
@@ -204,8 +204,8 @@ namespace {
 // With data that comes back to the root's host.
 compose::Composite with_returns(Collective collective) {
   portfolio::CompositePlanner planner(topology::preset("3*pcie4"));
-  for (portfolio::CompositeCandidate& one : planner.candidates(collective, 1))
-    if (one.composite.at_root && one.composite.at_root->has_returns()) return std::move(one.composite);
+  for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 1))
+    if (one.composite->at_root && one.composite->at_root->has_returns()) return *one.composite;
   FAIL("nothing returns to the root's host");
   return {};
 }
@@ -309,9 +309,9 @@ TEST_CASE("the chunks of a Broadcast use the chunks of the root's host equally o
   portfolio::CompositePlanner planner(topology::preset("4*dgx2"));
   bool any = false;
   for (const auto& one : planner.candidates(Collective::broadcast, 0)) {
-    if (!one.composite.at_root || one.composite.at_root->schedule.name != "scattered") continue;
+    if (!one.composite->at_root || one.composite->at_root->schedule.name != "scattered") continue;
     any = true;
-    CHECK(one.composite.chunks_per_rank % static_cast<int>(one.composite.root_turns.size()) == 0);
+    CHECK(one.composite->chunks_per_rank % static_cast<int>(one.composite->root_turns.size()) == 0);
   }
   CHECK(any);
 }

@@ -55,10 +55,10 @@ TEST_CASE("of large buffers the closed form of the best composite is near its si
       const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
       schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4};
       options.detail = schedule::Detail::totals;
-      const double simulated = schedule::simulate(compose::expand(best.composite), options).time_us;
+      const double simulated = schedule::simulate(compose::expand(*best.composite), options).time_us;
       const double closed = best.cost.time_us(bytes, 128 * 1024);
-      INFO(best.composite.name << " for " << info(collective).name << " on " << name << ": " << simulated
-                               << " us, closed " << closed);
+      INFO(best.composite->name << " for " << info(collective).name << " on " << name << ": " << simulated
+                                << " us, closed " << closed);
       CHECK(simulated < 1.15 * closed);
       CHECK(simulated > closed / 1.15);
     }
@@ -83,12 +83,12 @@ TEST_CASE("large buffers take the time of the busiest level, in closed form and 
       std::size_t simulated = 0;
       for (const std::size_t index : portfolio::by_time(all, bytes, options.slice_bytes)) {
         const auto& [composite, cost] = all[index];
-        if (composite.kinds.front()->has_entries()) continue;  // its unlike chunks are even on average only
+        if (composite->kinds.front()->has_entries()) continue;  // its unlike chunks are even on average only
         if (simulated++ == kSimulated) break;
         const double outer_us = cost.network_us_per_byte * bytes;
         const double inner_us = cost.host_us_per_byte * bytes;
         least_closed_us = std::min(least_closed_us, cost.time_us(bytes, options.slice_bytes));
-        if (const double us = schedule::simulate(compose::expand(composite), options).time_us; us < least_us) {
+        if (const double us = schedule::simulate(compose::expand(*composite), options).time_us; us < least_us) {
           least_us = us;
           bound = std::max(outer_us, inner_us);
           nearly_equal += std::min(outer_us, inner_us) > 0.5 * bound ? 1 : 0;
@@ -115,7 +115,7 @@ TEST_CASE("large buffers are planned near the bound on clusters of every box") {
       const double bytes = (1 << 30) / (collective == Collective::allgather ? machine.ranks : 1.0);
       const auto all = planner.candidates(collective, 0);
       const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
-      INFO(best.composite.name << " for " << info(collective).name << " on " << name);
+      INFO(best.composite->name << " for " << info(collective).name << " on " << name);
       CHECK(best.cost.time_us(bytes, best.cost.good_slice(bytes, 128 * 1024)) <
             1.10 * bound_us(machine, collective, bytes));
     }

@@ -79,8 +79,8 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective c
   for (const portfolio::CompositeCandidate& one : all) {
     const double slice = one.cost.good_slice(bytes, pipeline_.slice_bytes);
     const double messages_us = counts_messages_ ? processor_us(collective, one.cost, bytes, pipeline_.slice_bytes) : 0;
-    ranked.push_back({one.composite.name, one.cost.time_us(bytes, slice) + messages_us,
-                      !asked.empty() && portfolio::answers_to(one.composite.name, asked)});
+    ranked.push_back({one.composite->name, one.cost.time_us(bytes, slice) + messages_us,
+                      !asked.empty() && portfolio::answers_to(one.composite->name, asked)});
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const Ranked& a, const Ranked& b) { return a.predicted_us < b.predicted_us; });
@@ -132,7 +132,7 @@ bool ScheduleModel::add(Collective collective, Rank root, std::vector<portfolio:
 std::optional<compose::Verified> ScheduleModel::composite(Collective collective, Rank root, const std::string& name) {
   if (by_levels_) {
     for (const portfolio::CompositeCandidate& one : composites(collective, root))
-      if (one.composite.name == name) return compose::Verified(one.composite);
+      if (one.composite->name == name) return one.composite;
     return std::nullopt;
   }
   for (const portfolio::Candidate& candidate : candidates(collective, root))
@@ -145,8 +145,8 @@ const schedule::Schedule& ScheduleModel::schedule(Collective collective, Rank ro
     const auto known = flat_.find({collective, root, name});
     if (known != flat_.end()) return known->second;
     for (const portfolio::CompositeCandidate& one : composites(collective, root))
-      if (one.composite.name == name)
-        return flat_.emplace(std::tuple(collective, root, name), compose::expand(one.composite)).first->second;
+      if (one.composite->name == name)
+        return flat_.emplace(std::tuple(collective, root, name), compose::expand(*one.composite)).first->second;
   }
   for (const portfolio::Candidate& candidate : candidates(collective, root))
     if (candidate.name == name) return candidate.schedule;

@@ -95,7 +95,7 @@ schedule::Schedule plan_by(const std::string& algorithm, const topology::Topolog
     if (auto schedule = planner->plan(machine, call.collective, call.root)) return *std::move(schedule);
   } else if (portfolio::by_levels_alone(machine)) {
     for (const LevelsCandidate& one : levels_candidates(machine, call, options.slice_bytes))
-      if (portfolio::answers_to(one.plan.composite.name, algorithm)) return compose::expand(one.plan.composite);
+      if (portfolio::answers_to(one.plan.composite->name, algorithm)) return compose::expand(*one.plan.composite);
   } else {
     auto all = portfolio::candidates(machine, call.collective, call.root);
     for (const portfolio::Prediction& prediction : portfolio::predict(all, options))

@@ -29,7 +29,7 @@ struct Row {
 std::vector<Row> rows_of(const topology::Topology& machine, const Call& call) {
   std::vector<Row> rows;
   for (const LevelsCandidate& one : levels_candidates(machine, call, kSliceBytes)) {
-    const compose::Composite& composite = one.plan.composite;
+    const compose::Composite& composite = *one.plan.composite;
     const int chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
     const int steps = one.plan.cost.on_host.steps + one.plan.cost.between_hosts.steps;
     rows.push_back(

@@ -90,7 +90,7 @@ std::optional<LevelsCandidate> levels_of(const Options& options) {
   const double slice_bytes = simulation_options(options).slice_bytes;
   auto all = levels_candidates(machine, options.call, slice_bytes > 0 ? slice_bytes : kSliceBytes);
   for (LevelsCandidate& one : all)
-    if (options.algorithm.empty() || portfolio::answers_to(one.plan.composite.name, options.algorithm))
+    if (options.algorithm.empty() || portfolio::answers_to(one.plan.composite->name, options.algorithm))
       return std::move(one);
   return std::nullopt;
 }
@@ -107,7 +107,7 @@ double most_sends(const compose::Composite& composite) {
 
 // Prints the closed form, if a simulation link by link would take minutes.
 void print_levels(const LevelsCandidate& one, const Options& options) {
-  const compose::Composite& composite = one.plan.composite;
+  const compose::Composite& composite = *one.plan.composite;
   const compose::Cost& cost = one.plan.cost;
   const double network_us = cost.network_us_per_byte * options.call.bytes;
   const double hosts_us = cost.host_us_per_byte * options.call.bytes;
@@ -141,7 +141,7 @@ void print_levels(const LevelsCandidate& one, const Options& options) {
 
 schedule::Schedule schedule_of(const Options& options) {
   if (options.schedule_path.empty()) {
-    if (const auto levels = levels_of(options)) return compose::expand(levels->plan.composite);
+    if (const auto levels = levels_of(options)) return compose::expand(*levels->plan.composite);
     const topology::Topology machine = options.machine.machine();
     if (!options.algorithm.empty())
       return plan_by(options.algorithm, machine, options.call, simulation_options(options));
@@ -290,11 +290,11 @@ bool draws_transfers(const Options& options) {
 
 void run_simulation(const Options& options) {
   constexpr double kMostSimulatedSends = 1 << 19;
-  if (const auto levels = levels_of(options); levels && most_sends(levels->plan.composite) > kMostSimulatedSends) {
+  if (const auto levels = levels_of(options); levels && most_sends(*levels->plan.composite) > kMostSimulatedSends) {
     if (!options.out_path.empty() || draws_transfers(options))
       fail(ErrorCode::invalid_argument,
            "'{}' on {} ranks is too large for a file, picture or timeline of its sends: ask for fewer hosts",
-           levels->plan.composite.name, levels->plan.composite.ranks());
+           levels->plan.composite->name, levels->plan.composite->ranks());
     return print_levels(*levels, options);
   }
   Outcome outcome;
