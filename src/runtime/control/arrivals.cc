@@ -89,15 +89,9 @@ void ArrivalMeter::leave(std::uint64_t now_ns) {
                         std::memory_order_relaxed);
 }
 
-std::uint64_t ArrivalMeter::last_arrival_ns() const {
-  std::uint64_t last = 0;
-  for (const Rank rank : ranks_) {
-    const ArrivalRecord& record = control_.members().state(rank).arrival.records[measured_ % ArrivalState::kKept];
-    std::uint64_t entered = 0;
-    if (record.read(measured_, entered) != ArrivalRecord::Found::there) return 0;
-    last = std::max(last, entered);
-  }
-  return last;
+std::uint64_t ArrivalMeter::last_arrival_ns() {
+  bool replaced = false;
+  return read_arrivals(measured_, replaced) ? *std::max_element(arrivals_.begin(), arrivals_.end()) : 0;
 }
 
 // A call with a root lets ranks go before others have come: its turn comes again until all have, or until a rank is so

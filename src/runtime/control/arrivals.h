@@ -46,7 +46,7 @@ class ArrivalMeter {
   bool is_inside() const { return inside_; }
   std::uint64_t entered_ns() const { return entered_ns_; }
   // When the last rank entered that call; 0 if some rank of this host has not.
-  std::uint64_t last_arrival_ns() const;
+  std::uint64_t last_arrival_ns();
 
  private:
   void fold(std::uint64_t now_ns);

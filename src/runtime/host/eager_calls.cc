@@ -43,8 +43,7 @@ bool EagerCalls::is_wanted(const CollectiveRequest& request, std::uint64_t seque
 
 // Of a Reduce only the root needs all ranks' data. Calls that are never reduced by the ranks that are there say
 // nothing.
-void EagerCalls::note_left(const CallSignature& call, bool by_arrival, const ArrivalMeter& meter,
-                           std::uint64_t now_ns) {
+void EagerCalls::note_left(const CallSignature& call, bool by_arrival, ArrivalMeter& meter, std::uint64_t now_ns) {
   if (call.collective == Collective::reduce && call.root != membership_.rank) return;
   const std::uint64_t last_ns = may_have_any_order(call.type, call.op) ? meter.last_arrival_ns() : 0;
   if (last_ns == 0) return;

@@ -35,7 +35,7 @@ class EagerCalls {
   // For ArrivalGate: whether this rank's calls are weighed.
   bool weighs_calls() const { return gate_ && membership_.rank == 0; }
   // This rank leaves a call of which `meter` knows when it was entered.
-  void note_left(const CallSignature& call, bool by_arrival, const ArrivalMeter& meter, std::uint64_t now_ns);
+  void note_left(const CallSignature& call, bool by_arrival, ArrivalMeter& meter, std::uint64_t now_ns);
   void begin(const CollectiveRequest& request, const CallSignature& signature);
   // A call of that number begins, served here or not.
   void note_begin(std::uint64_t sequence) {

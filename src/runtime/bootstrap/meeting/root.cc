@@ -153,11 +153,6 @@ std::string Root::Link::title() const {
   return "";
 }
 
-std::string Root::Link::wrong_version(const Secret& secret) const {
-  const bool is_known = join.mac == prove(secret, nonce, Role::rank);
-  return is_known && join.version != libsccl_version() ? versions_text(join, libsccl_version()) : "";
-}
-
 void Root::serve() {
   last_activity_ = Clock::now();
   while (!finished()) {
@@ -319,7 +314,9 @@ bool Root::take_hello(Link& link) {
 
 bool Root::take_join(Link& link) {
   if (!link.frames.peek(static_cast<JoinHead&>(link.join))) return false;
-  if (const std::string text = link.wrong_version(setup_.secret); !text.empty()) {
+  const bool is_known = link.join.mac == prove(setup_.secret, link.nonce, Role::rank);
+  if (is_known && link.join.version != libsccl_version()) {
+    const std::string text = versions_text(link.join, libsccl_version());
     link.stage = Stage::left;  // the rest of the introduction is discarded
     const Welcome welcome{instance(), setup_.leader};
     link.frames.post(frame(Kind::welcome, bytes_of(welcome)));
@@ -329,7 +326,6 @@ bool Root::take_join(Link& link) {
   }
   if (!link.frames.take(link.join)) return false;
   const Join& join = link.join;
-  const bool is_known = join.mac == prove(setup_.secret, link.nonce, Role::rank);
   const bool is_sound = join.joiner == Joiner::root ? is_rank_of(join.rank, static_cast<std::int32_t>(join.id_count)) &&
                                                           is_rank_of(0, join.ranks)
                                                     : is_rank_of(join.rank, join.ranks);

@@ -89,8 +89,6 @@ class Root {
     bool is_stranger() const { return stage == Stage::hello || stage == Stage::join; }
     // A rank, or a node of ranks, that is still to hear something.
     bool listens() const { return stage == Stage::member || stage == Stage::redirected; }
-    // What is wrong if the head of its introduction, `join`, is that of another version; "": nothing.
-    std::string wrong_version(const Secret& secret) const;
     bool speaks_for_ranks() const { return join.joiner == wire::Joiner::leader || join.joiner == wire::Joiner::root; }
     std::string title() const;
   };
