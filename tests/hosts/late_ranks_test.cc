@@ -80,7 +80,9 @@ TEST_CASE("ranks of several hosts reduce every type with every operation as they
 TEST_CASE("chains over hosts reduce buffers that are longer than their memory", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
-  Job job(hosts, {0, 1, 1}, form("chain"));
+  Environment settings = form("chain");
+  settings["SCCL_MEM_LIMIT"] = "16000000";  // areas of 2 Mi floats, so that 5 Mi go round them several times
+  Job job(hosts, {0, 1, 1}, settings);
   check_all_ok(job.init());
   for (int call = 0; call < 2; ++call) {
     job.tell("allreduce 5000017");

@@ -17,7 +17,8 @@ ROOMS = {
                 "control/state", "control", "control/hosts", "transport", "transport/shm", "transport/net/wire",
                 "transport/net/puts", "transport/net/link", "transport/net", "vendor/library", "settings", "plugins", "program",
                 "transport/mapped", "transport/staged", "transport/p2p", "transport/proxy", "transport/stream",
-                "choice", "choice/tuning", "membership/hosts", "membership", "host/health", "vendor", "host/choosing",
+                "choice", "choice/tuning", "membership/hosts", "membership", "host/health", "vendor",
+                "host/lanes", "host/choosing",
                 "host", "gpu/resources", "gpu/stream", "gpu/watch", "gpu/choice", "gpu/launch", "gpu/program",
                 "gpu/kernel", "windows", "communicator/state", "communicator"],
 }

@@ -14,7 +14,7 @@
 #include "runtime/control/control_plane.h"
 #include "runtime/host/health/call_health.h"
 #include "runtime/host/health/progress.h"
-#include "runtime/host/lane_progress.h"
+#include "runtime/host/lanes/lane_progress.h"
 #include "runtime/transport/net/net_transport.h"
 #include "runtime/waiting/waiter.h"
 

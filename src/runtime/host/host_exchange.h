@@ -12,11 +12,11 @@
 #include "runtime/call/requests.h"
 #include "runtime/call/signature.h"
 #include "runtime/choice/plan_cache.h"
-#include "runtime/host/call_geometry.h"
 #include "runtime/host/connections.h"
 #include "runtime/host/engine_use.h"
 #include "runtime/host/health/progress.h"
-#include "runtime/host/lane_progress.h"
+#include "runtime/host/lanes/call_geometry.h"
+#include "runtime/host/lanes/lane_progress.h"
 #include "runtime/membership/membership.h"
 
 namespace sccl::runtime {

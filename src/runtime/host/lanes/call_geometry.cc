@@ -1,4 +1,4 @@
-#include "runtime/host/call_geometry.h"
+#include "runtime/host/lanes/call_geometry.h"
 
 #include <algorithm>
 
@@ -96,6 +96,7 @@ void CallGeometry::make(const CollectiveRequest& request, const Choice& choice, 
       choice.protocol == ProtocolChoice::ll && longest_bytes <= MemoryLayout::inline_message_bytes(shape_.kind);
   shape_.lanes_in_turn = std::min(slice, longest_bytes) >= kLeastTurnBytes;
   shape_.moves_together = shape_.lanes_in_turn && !shape_.touches_peers && !ll && shape_.streamed_bytes > 0;
+  shape_.between_hosts = membership_.between_hosts.net.has_value();
 
   call_ = {};
   call_.chunks = chunks_.data();

@@ -9,8 +9,9 @@
 #include "kernels/host/short_call.h"
 #include "kernels/host/target.h"
 #include "runtime/control/control_plane.h"
-#include "runtime/host/call_geometry.h"
 #include "runtime/host/health/progress.h"
+#include "runtime/host/lanes/call_geometry.h"
+#include "runtime/host/lanes/lane_lead.h"
 
 namespace sccl::runtime {
 
@@ -95,6 +96,7 @@ class LaneProgress {
   std::span<kernels::HostConnection> connections_;
   std::vector<device::LaneState> lanes_;
   std::size_t unfinished_lanes_ = 0;
+  LaneLead lead_;
   std::optional<End> ended_;
 };
 

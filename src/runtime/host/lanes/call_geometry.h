@@ -20,6 +20,7 @@ struct HostShape {
   bool touches_peers = false;      // reads and writes the peers' buffers
   bool lanes_in_turn = false;      // a slice of each lane, in turn
   bool moves_together = false;     // one loop moves the data of all lanes that can go on
+  bool between_hosts = false;      // messages of peers may be on their way for long
   std::size_t streamed_bytes = 0;  // bytes of the receive buffer that are stored past the caches: all or none
   bool streams_everything = false;
   // Room for one operation.

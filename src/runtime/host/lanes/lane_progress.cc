@@ -1,4 +1,4 @@
-#include "runtime/host/lane_progress.h"
+#include "runtime/host/lanes/lane_progress.h"
 
 #include <algorithm>
 #include <array>
@@ -14,11 +14,6 @@ using device::u64;
 using device::u8;
 using SlotMessages = device::Slots<kernels::HostTarget>;
 using InlineMessages = kernels::HostTarget::Ll;
-
-// If lanes move together, a lane may be at most this many slices ahead of another lane of its rank. The limit causes no
-// deadlock: every lane waits, in the end, only for operations of its own slice or of earlier slices (lanes and shared
-// slots go slice by slice: shared_slots.h), and no rank holds back a lane at the earliest slice of all.
-constexpr u64 kMostLead = 1;
 
 }  // namespace
 
@@ -51,6 +46,7 @@ void LaneProgress::start(const Start& start) {
           : start.call.protocol == device::Protocol::simple ? &LaneProgress::step_interpreted<SlotMessages>
                                                             : &LaneProgress::step_interpreted<InlineMessages>;
   target_.drop_held();
+  lead_ = LaneLead(shape.between_hosts);
   lanes_.assign(start.program.lane_count(), kFirstStep);
   unfinished_lanes_ = lanes_.size();
   ended_.reset();
@@ -94,9 +90,7 @@ LaneProgress::Turn LaneProgress::step_lanes(Interpreter& interpreter) {
   return turn;
 }
 
-// Executes one operation of each lane that can go on, and moves the data of these lanes in one loop. A lane that is
-// ahead goes only together with the slowest lane. Alone, the lane would only fill slots, its peer would do the same,
-// and each lane would move its data separately.
+// Executes one operation of each lane that can go on, and moves the data of these lanes in one loop.
 template <class Interpreter>
 LaneProgress::Turn LaneProgress::step_together(Interpreter& interpreter) {
   Turn turn;
@@ -118,8 +112,8 @@ LaneProgress::Turn LaneProgress::step_together(Interpreter& interpreter) {
     }
   };
   target_.hold();
-  begin_those([&](u64 slice) { return slice < std::min(slowest + kMostLead, slices); });
-  if (slowest_goes) begin_those([&](u64 slice) { return slice == slowest + kMostLead && slice < slices; });
+  begin_those([&](u64 slice) { return slice < slices && lead_.may_go(slice, slowest); });
+  if (slowest_goes) begin_those([&](u64 slice) { return slice < slices && lead_.may_go_along(slice, slowest); });
   if (ended_) {
     target_.drop_held();
     return {0, unfinished_lanes_};
@@ -127,6 +121,7 @@ LaneProgress::Turn LaneProgress::step_together(Interpreter& interpreter) {
   target_.move_held();
   for (std::size_t i = 0; i < count; ++i) interpreter.finish(begun[i].first, begun[i].second);
   turn.operations = count;
+  lead_.note_turn(count > 0);
   turn.unfinished = static_cast<std::size_t>(
       std::count_if(lanes_.begin(), lanes_.end(), [&](const device::LaneState& lane) { return lane.slice < slices; }));
   return turn;
@@ -173,11 +168,11 @@ void LaneProgress::note_withdrawal(Rank peer) {
   if (health_.presence(peer) != Presence::present) ended_ = End{Outcome::blocked, peer, 0};
 }
 
-// If lanes move together, a lane ahead of the slowest lane is held back and is not listed: the message that it lacked
-// at its last try may have arrived since.
+// A lane that is held back, ahead of the slowest lane, is not listed: the message that it lacked at its last try may
+// have arrived since.
 std::vector<LaneWait> LaneProgress::waits() const {
   std::vector<LaneWait> found;
-  const bool holds_back = shape_ != nullptr && shape_->moves_together;
+  const bool holds_back = shape_ != nullptr && shape_->moves_together && !lead_.lanes_go_alone();
   const u64 last = holds_back ? slice_of_slowest_lane() : ~u64{0};
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
     if (lanes_[lane].blocked_on_peer >= 0 && lanes_[lane].slice <= last) found.push_back(wait_of(lane));
