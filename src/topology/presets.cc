@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -192,6 +193,15 @@ void rescale_lanes(Topology& topology, double unit_gbytes_per_s) {
     link.lanes = std::max(1, static_cast<int>(std::lround(link.gbytes_per_s / unit_gbytes_per_s)));
 }
 
+// GB/s of a lane of a shared set: that of its slowest link.
+double lane_rate(const Topology& topology, const SharedSet& set) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Link& link : topology.links)
+    if (std::find(set.links.begin(), set.links.end(), std::pair(link.src, link.dst)) != set.links.end())
+      least = std::min(least, link.gbytes_per_s / link.lanes);
+  return least;
+}
+
 Topology cluster(int hosts, const Topology& host, double nic_gbits_per_s) {
   constexpr double kNicAlphaUs = 2.5;  // half of about 5 us between hosts
   if (!(nic_gbits_per_s > 0) || !std::isfinite(nic_gbits_per_s))
@@ -215,8 +225,7 @@ Topology cluster(int hosts, const Topology& host, double nic_gbits_per_s) {
       topology.links.push_back(link);
     }
     for (SharedSet set : host.shared) {
-      set.lanes = std::max(1, static_cast<int>(std::lround(set.lanes * host.links.front().gbytes_per_s /
-                                                           host.links.front().lanes / unit)));
+      set.lanes = std::max(1, static_cast<int>(std::lround(set.lanes * lane_rate(host, set) / unit)));
       for (auto& edge : set.links) edge = {place(edge.first), place(edge.second)};
       topology.shared.push_back(std::move(set));
     }

@@ -149,6 +149,20 @@ TEST_CASE("a simulation that is stopped guesses no less than the time at which i
   CHECK(refusal(path, {.bytes = 3e6, .stop_after_us = -1}) != "");
 }
 
+TEST_CASE("a simulation ends as soon as a link has more to pass than the time allows") {
+  const Schedule path = broadcast_on_path(4, 8, 20, 1);
+  const double busy_us = busiest_us_per_byte(path) * 3e6;
+  const Simulation at_once = simulate(path, {.bytes = 3e6, .stop_after_us = 0.99 * busy_us});
+  CHECK(at_once.stopped);
+  CHECK(at_once.transfers.empty());
+  CHECK(at_once.time_us >= busy_us - 0.1);
+  // The last link waits for the first slice, so it cannot be done in time.
+  const double whole_us = simulated_us(path, 3e6);
+  const Simulation soon = simulate(path, {.bytes = 3e6, .stop_after_us = 0.99 * whole_us});
+  CHECK(soon.stopped);
+  CHECK(soon.transfers.size() < simulate(path, {.bytes = 3e6}).transfers.size());
+}
+
 TEST_CASE("links of a shared set take turns") {
   topology::Topology star = topology::host(3);
   for (topology::Link& link : star.links) link.gbytes_per_s = 1, link.alpha_us = 0;
@@ -164,6 +178,35 @@ TEST_CASE("a switch is passed through at once, and its latencies add up") {
   const topology::Topology dgx2 = topology::preset("dgx2");
   const Schedule schedule = make_schedule("one", Collective::scatter, 0, dgx2, 16, {{5, 0, 5, 0, SendKind::copy}});
   CHECK(simulated_us(schedule, 16e6) == Approx(2 * 1.0 + 1e6 / 25e3));
+}
+
+TEST_CASE("a fast link carries slices of several slower ones between their parts") {
+  // Three ranks send to a fourth one through a switch, whose link to it is as fast as all three together.
+  topology::Topology star;
+  star.name = "star";
+  star.ranks = 4;
+  star.switches = 1;
+  for (const int rank : {0, 1, 2}) star.links.push_back({rank, 4, 1, 1, 0, topology::LinkClass::nvlink});
+  star.links.push_back({4, 3, 1, 3, 0, topology::LinkClass::nvlink});
+  std::vector<Send> sends;
+  for (const int rank : {0, 1, 2}) sends.push_back({rank, rank, 3, 0, SendKind::copy});
+  const Schedule schedule = make_schedule("gather", Collective::gather, 3, star, 1, sends);
+  verify(schedule);
+  const double bytes = 3e6;
+  const double alone_us = bytes / 1e3;
+  CHECK(simulate(schedule, {.bytes = bytes, .slice_bytes = 1e4}).time_us == Approx(alone_us).epsilon(0.02));
+}
+
+TEST_CASE("every lane of a connection has slots of its own") {
+  // A slice holds its slot for four times as long as the lane: latency.
+  const auto time_us = [](int lanes, int slots) {
+    const Schedule schedule = broadcast_of_two(pair_of_ranks(lanes, lanes, 3), 64);
+    return simulate(schedule, {.bytes = 64e3, .slots = slots}).time_us;
+  };
+  CHECK(time_us(1, 4) == Approx(time_us(1, 0)));
+  CHECK(time_us(1, 1) == Approx(64 * 4));
+  CHECK(time_us(4, 4) == Approx(time_us(4, 0)));
+  CHECK(time_us(4, 1) == Approx(16 * 4));
 }
 
 TEST_CASE("one slot makes a sender wait for its receiver; more slots hide that") {

@@ -89,6 +89,17 @@ TEST_CASE("a switch stays while two nodes use it, a shared set while a link of i
   CHECK(island.shared[0].links.size() == 2);
 }
 
+TEST_CASE("links that share bandwidth share as much of it in a cluster") {
+  const auto shared_gbytes_per_s = [](const Topology& topology) {
+    const SharedSet& set = topology.shared.front();
+    for (const Link& link : topology.links)
+      if (Edge(link.src, link.dst) == set.links.front()) return set.lanes * link.gbytes_per_s / link.lanes;
+    return 0.0;
+  };
+  CHECK(shared_gbytes_per_s(preset("z52-full")) == Approx(27));
+  CHECK(shared_gbytes_per_s(preset("2*z52-full")) == Approx(27));
+}
+
 TEST_CASE("a path goes over a direct link, else over switches, never over a rank") {
   const Topology pairs = preset("nvpairs4");
   Routes routes(pairs);

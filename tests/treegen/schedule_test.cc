@@ -143,6 +143,6 @@ TEST_CASE("in frames, large transfers come near to the packing's rate, where sli
     options.detail = schedule::Detail::totals;
     const double framed_us = schedule::simulate(in_frames(schedule, 96), options).time_us;
     CHECK(framed_us < 1.07 * ideal_us);
-    CHECK(framed_us >= ideal_us);
+    CHECK(framed_us >= ideal_us * (1 - 1e-9));
   }
 }

@@ -29,9 +29,9 @@ class EventQueue {
   }
 
   // Calls handle(time, event) for every event until `last`, including events added while handling. No event may be
-  // added for a past time. True if no event is left.
+  // added for a past time. True if no event is left. Handling may lower `last`.
   template <typename Handle>
-  bool run_until(Time last, Handle handle) {
+  bool run_until(const Time& last, Handle handle) {
     while (!times_.empty()) {
       if (times_.front() > last) return false;
       std::pop_heap(times_.begin(), times_.end(), std::greater<>());

@@ -15,9 +15,12 @@ namespace {
 using Picoseconds = double;  // whole numbers; exact beyond two hours
 
 constexpr double kPsPerUs = 1e6;
+constexpr Picoseconds kMarginPs = 1e4;
 // The state of more slices would not fit into a few gigabytes.
 constexpr double kMostSlices = 1 << 27;
 constexpr int kMostLanes = 1 << 12;
+constexpr int kMostSlots = 1 << 16;
+constexpr double kMostGuess = 2;  // times what is known: the first slices are late
 
 struct Event {
   enum class Kind : std::uint8_t { enter, follow, arrive, applied };
@@ -36,6 +39,10 @@ struct EdgeState {
   int lanes = 1;
   bool used = false;
   EdgeUse use;
+  Picoseconds left = 0;    // of all lanes together: what is still to pass
+  Picoseconds booked = 0;  // sum of the times at which the lanes are free again
+  // No slice ends earlier than this on the lane that is free last.
+  Picoseconds least_end() const { return (booked + left) / lanes; }
 };
 
 struct ConnectionState {
@@ -45,6 +52,7 @@ struct ConnectionState {
   int position = 0;  // of the next message
   int slice = 0;
   int under_way = 0;
+  int slots = 0;    // 0: unlimited
   int awaits = -1;  // the value that the next message reads
 };
 
@@ -71,10 +79,10 @@ class Engine {
   }
 
   Simulation run() {
-    open_steps();
-    const bool ended = queue_.run_until(options_.stop_after_us * kPsPerUs,
-                                        [&](Picoseconds now, const Event& event) { handle(now, event); });
-    if (!ended && applied_ < slices_total_) return stopped();
+    if (has_limit()) add_up_work();
+    if (!hopeless()) open_steps();
+    const bool ended = queue_.run_until(last_, [&](Picoseconds now, const Event& event) { handle(now, event); });
+    if ((!ended || hopeless()) && applied_ < slices_total_) return stopped();
     if (applied_ != slices_total_)
       fail(ErrorCode::internal_error, "schedule '{}': {} of {} slices never arrive with {} slots: was it verified?",
            schedule_.name, slices_total_ - applied_, slices_total_, options_.slots);
@@ -141,6 +149,28 @@ class Engine {
     lane_free_.assign(lanes, 0);
   }
 
+  // What every link has to pass. Less than this is left as soon as a slice begins.
+  void add_up_work() {
+    for (int at = 0; at < static_cast<int>(graph_.messages.size()); ++at) {
+      const double bytes = chunk_bytes_[static_cast<std::size_t>(message(at).chunk)];
+      for (const EdgeId edge : graph_.way_of(message(at).connection)) {
+        EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
+        state.left += bytes * state.ps_per_byte;
+      }
+    }
+    for (const EdgeState& state : edge_states_)
+      if (state.used) note_least(state);
+  }
+
+  void note_least(const EdgeState& state) {
+    least_ = std::max(least_, state.least_end());
+    if (hopeless()) last_ = -1;
+  }
+
+  bool has_limit() const { return std::isfinite(options_.stop_after_us); }
+  // A link has more to pass than fits into the time. Rounded slices differ from their sum by less than the margin.
+  bool hopeless() const { return least_ > options_.stop_after_us * kPsPerUs + kMarginPs; }
+
   void prepare_values() {
     const auto slices = static_cast<std::size_t>(most_slices_);
     values_.resize(graph_.values.size() * slices);
@@ -157,10 +187,16 @@ class Engine {
   void prepare_connections() {
     for (std::size_t connection = 0; connection + 1 < graph_.first_message.size(); ++connection) {
       const int first = graph_.first_message[connection];
-      connections_.push_back({0, first, graph_.first_message[connection + 1], first, 0, 0, -1});
+      connections_.push_back({0, first, graph_.first_message[connection + 1], first, 0, 0, slots_of(connection), -1});
       skip_short_messages(connections_.back());
       look_ahead(connections_.back());
     }
+  }
+
+  int slots_of(std::size_t connection) const {
+    int lanes = kMostLanes;
+    for (const EdgeId edge : graph_.way_of(static_cast<int>(connection))) lanes = std::min(lanes, edges_[edge].lanes);
+    return std::min(options_.slots, kMostSlots) * lanes;
   }
 
   std::size_t slice_index(int of, int slice) const {
@@ -215,7 +251,7 @@ class Engine {
   // True if everything that the connection's next slice waits for is there. Every event that may change the answer
   // tries the connection again.
   bool may_leave(const ConnectionState& state) {
-    if (state.position == state.end || (options_.slots > 0 && state.under_way == options_.slots)) return false;
+    if (state.position == state.end || (state.slots > 0 && state.under_way == state.slots)) return false;
     if (stepwise() && send(state.position).step > open_step_) return false;
     return value(state.awaits, state.slice).missing == 0;
   }
@@ -256,10 +292,16 @@ class Engine {
     const auto sets = edges_.sets_of(edge);
     Picoseconds begin = std::max(now_, *lane);
     for (const int set : sets) begin = std::max(begin, *first_free(set));
-    const Picoseconds end = std::max(begin + std::round(bytes * state.ps_per_byte), event.not_before);
-    *lane = end;
-    for (const int set : sets) *first_free(set) = end;
-    record(state, event, static_cast<int>(lane - lanes), bytes, begin, end);
+    const Picoseconds free = begin + std::round(bytes * state.ps_per_byte);
+    const Picoseconds end = std::max(free, event.not_before);
+    if (has_limit()) {
+      state.left -= free - begin;
+      state.booked += free - *lane;
+      note_least(state);
+    }
+    *lane = free;
+    for (const int set : sets) *first_free(set) = free;
+    record(state, event, static_cast<int>(lane - lanes), bytes, begin, free);
     if (static_cast<std::size_t>(event.hop) + 1 < way.size())
       queue_.add(begin + state.alpha, {end + state.alpha, event.message, event.connection, event.slice,
                                        static_cast<std::int16_t>(event.hop + 1), Event::Kind::enter});
@@ -334,15 +376,17 @@ class Engine {
     }
     ConnectionState& connection = connection_of(at);
     --connection.under_way;
-    if (options_.slots > 0) try_connection(connection);
+    if (connection.slots > 0) try_connection(connection);
     if (--left_in_step_ == 0) open_steps();
   }
 
   Simulation stopped() {
-    const double left = static_cast<double>(slices_total_) / static_cast<double>(std::max<std::int64_t>(1, applied_));
     Simulation simulation = result();
     simulation.stopped = true;
-    simulation.time_us = options_.stop_after_us * left;
+    const double least_us = std::max(options_.stop_after_us, least_ / kPsPerUs);
+    const double at_this_rate =
+        now_ / kPsPerUs * static_cast<double>(slices_total_) / static_cast<double>(std::max<std::int64_t>(1, applied_));
+    simulation.time_us = std::clamp(at_this_rate, least_us, kMostGuess * least_us);
     return simulation;
   }
 
@@ -367,6 +411,8 @@ class Engine {
   EventQueue<Event> queue_;
   Picoseconds now_ = 0;
   Picoseconds end_ = 0;
+  Picoseconds last_ = options_.stop_after_us * kPsPerUs;
+  Picoseconds least_ = 0;  // the whole takes at least so long, as far as is known by now
 
   bool any_replaces_ = false;  // some rank's value is replaced by a later one
   double uniform_bytes_ = -1;  // size of every slice if all are equal, else -1

@@ -4,8 +4,10 @@
 // messages on the same connection (source, destination) have left, and when the receiver has a free slot. On each link
 // of its path it takes the lane that becomes free first, in the order of requests, for bytes / (rate of a lane);
 // likewise on a shared set. The links of one path overlap (cut-through): the head of a slice moves on after the link's
-// latency. At the receiver the slice waits until the value that it replaces has been read, is reduced at the rank's
-// rate, and frees its slot. Latency delays a slice but does not occupy a link, as in SCCL's S alpha + (R / C) L beta.
+// latency; a link that is faster than the one before it carries other slices between the parts of this one. A
+// connection has slots for every lane of its narrowest link, as a program on devices has for each of its channels. At
+// the receiver the slice waits until the value that it replaces has been read, is reduced at the rank's rate, and frees
+// its slot. Latency delays a slice but does not occupy a link, as in SCCL's S alpha + (R / C) L beta.
 //
 // Times are whole picoseconds and ties are broken by position, so results are the same on every machine. Cost: O(n log
 // t) for n = slices x links of their paths and t different times of pending events; memory O(sends + slices).
@@ -27,7 +29,7 @@ enum class Detail : std::uint8_t { totals, transfers };
 struct SimulationOptions {
   double bytes = 0;                // L of schedule/simulation/cost.h
   double slice_bytes = 0;          // 0: a chunk is one slice
-  int slots = 0;                   // of a connection; 0: unlimited
+  int slots = 0;                   // of a connection, for each lane; 0: unlimited
   double reduce_gbytes_per_s = 0;  // of one rank; 0: reducing takes no time
   Progress progress = Progress::dataflow;
   Detail detail = Detail::transfers;
@@ -53,8 +55,9 @@ struct EdgeUse {
 };
 
 struct Simulation {
-  // If `stopped`: a guess of at least stop_after_us, in proportion to the slices that had arrived by then. The figures
-  // of edges and transfers are those until then.
+  // If `stopped`: a guess of at least stop_after_us, in proportion to the slices that had arrived by then. It stops as
+  // soon as a link has more to pass than the rest of the time allows. The figures of edges and transfers are those
+  // until then.
   double time_us = 0;
   bool stopped = false;
   std::int64_t slices = 0;          // number of slices sent
