@@ -12,6 +12,8 @@ class Deadline {
   static Deadline never() { return Deadline(Clock::time_point::max()); }
   static Deadline in(std::chrono::milliseconds span) { return Deadline(Clock::now() + span); }
 
+  Deadline later(std::chrono::milliseconds span) const { return is_never() ? *this : Deadline(at_ + span); }
+
   bool passed() const { return at_ != Clock::time_point::max() && Clock::now() >= at_; }
   bool is_never() const { return at_ == Clock::time_point::max(); }
 

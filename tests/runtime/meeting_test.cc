@@ -89,6 +89,40 @@ class FakeHost {
   int from_ = -1;
 };
 
+constexpr std::chrono::milliseconds kSoon{1500};
+
+// A process that makes an id, and holds its root until it is killed.
+class RootProcess {
+ public:
+  RootProcess() {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const UniqueId made = create_private_id();
+      (void)!::write(ends[1], made.bytes.data(), made.bytes.size());
+      while (true) ::pause();
+    }
+    REQUIRE(::read(ends[0], id_.bytes.data(), id_.bytes.size()) == static_cast<ssize_t>(id_.bytes.size()));
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  ~RootProcess() {
+    signal(SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  RootProcess(const RootProcess&) = delete;
+  RootProcess& operator=(const RootProcess&) = delete;
+
+  const UniqueId& id() const { return id_; }
+  void signal(int number) const { ::kill(process_, number); }
+
+ private:
+  pid_t process_ = -1;
+  UniqueId id_;
+};
+
 void meet(std::span<const UniqueId> ids, Rank rank, int ranks,
           Deadline deadline = Deadline::in(std::chrono::seconds(20))) {
   Bootstrap bootstrap(ids, rank, ranks, deadline, kNoAbort);
@@ -274,6 +308,55 @@ TEST_CASE("a host without a root tells all of its ranks what was tried", "[proce
   auto hosts = start(2, 3, 2, [&](Rank rank) { meet({&id, 1}, rank, 6); });
   ::unsetenv("NCCL_SOCKET_RETRY_CNT");
   check_all_told(hosts, "finds no root of this unique id at", 6);
+}
+
+TEST_CASE("a root that is stopped is named with its address by all ranks", "[processes]") {
+  const RootProcess root;
+  const int fanout = GENERATE(64, 2);
+  CAPTURE(fanout);
+  std::vector<FakeHost> hosts;
+  SECTION("before they come") {
+    root.signal(SIGSTOP);
+    hosts = start(2, 3, fanout, [&](Rank rank) { meet({&root.id(), 1}, rank, 6, Deadline::in(kSoon)); });
+  }
+  SECTION("while they meet") {
+    hosts = start(2, 3, fanout, [&](Rank rank) { meet({&root.id(), 1}, rank, 7, Deadline::in(2 * kSoon)); });
+    std::this_thread::sleep_for(kSoon);
+    root.signal(SIGSTOP);
+  }
+  const std::vector<Address> addresses = decode(root.id()).addresses;
+  std::size_t told = 0;
+  for (FakeHost& host : hosts)
+    for (const std::string& error : host.finish()) {
+      CHECK_THAT(error, Catch::Contains("nothing from the root") && Catch::Contains("stopped"));
+      const auto is_named = [&](const Address& one) { return error.find(one.text()) != std::string::npos; };
+      CHECK(std::any_of(addresses.begin(), addresses.end(), is_named));
+      ++told;
+    }
+  CHECK(told == 6);
+}
+
+TEST_CASE("a listener that takes connections and says nothing is named with its address", "[processes]") {
+  IdContent content = decode(create_private_id());
+  Address silent = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
+  const FileDescriptor listener = listen_on(silent);
+  content.addresses = {silent};
+  const UniqueId id = encode(content);
+  auto hosts = start(1, 2, 64, [&](Rank rank) { meet({&id, 1}, rank, 2, Deadline::in(kSoon)); });
+  check_all_told(hosts, silent.text() + " (took the connection and says nothing)", 2);
+}
+
+TEST_CASE("a leader that is stopped is named by the ranks of its host", "[processes]") {
+  const UniqueId id = create_private_id();
+  const auto body = [&](Rank rank) { meet({&id, 1}, rank, 4, Deadline::in(2 * kSoon)); };
+  FakeHost leader("host0", {0}, 2, body);
+  std::this_thread::sleep_for(kSoon / 2);
+  FakeHost follower("host0", {1}, 2, body);
+  std::this_thread::sleep_for(kSoon / 2);
+  leader.signal(SIGSTOP);
+  for (const std::string& error : follower.finish())
+    CHECK_THAT(error, Catch::Contains("nothing from rank 0, through which") || Catch::Contains("(process "));
+  leader.signal(SIGKILL);
 }
 
 TEST_CASE("several roots share the ranks", "[processes]") {

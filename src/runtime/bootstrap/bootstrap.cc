@@ -37,6 +37,9 @@ constexpr std::int64_t kDefaultFanout = 64;
 constexpr std::chrono::milliseconds kRootsWordLimit{1000};
 constexpr std::chrono::milliseconds kRootsEndLimit{10000};
 constexpr std::chrono::milliseconds kFarewellLimit{1000};
+// After the deadline, for the answer which ranks are missing. A leader first waits for the root's (upstream.cc).
+constexpr std::chrono::milliseconds kRootsAnswerLimit{1000};
+constexpr std::chrono::milliseconds kLeadersAnswerLimit{3000};
 // After a failure, this rank waits this long for the root, which tells the cause to all ranks that have come.
 constexpr std::chrono::milliseconds kRootsLastWordsLimit{2000};
 
@@ -98,6 +101,7 @@ struct Bootstrap::Impl {
   [[noreturn]] void tell_roots_reason(const char* during);
   [[noreturn]] void explain(SocketFailure failure, const char* during);
   [[noreturn]] void explain_lost_leader(const char* during);
+  Bytes ask_for_missing(Kind& kind);
 
   WaitPolicy until(Deadline deadline) const { return joining.until(deadline); }
 };
@@ -168,6 +172,19 @@ Bytes Bootstrap::Impl::receive_frame(Kind& kind, const WaitPolicy& policy) {
   Bytes payload(header.length);
   receive_all(socket.get(), payload, policy);
   return payload;
+}
+
+// The root knows which ranks are missing.
+Bytes Bootstrap::Impl::ask_for_missing(Kind& kind) {
+  const WaitPolicy last{Deadline::in(welcome.leader >= 0 ? kLeadersAnswerLimit : kRootsAnswerLimit), abort};
+  try {
+    send_all(socket.get(), frame(Kind::missing, {}), last);
+    return receive_frame(kind, last);
+  } catch (SocketFailure failure) {
+    if (failure != SocketFailure::timed_out) throw;
+  }
+  sccl::fail(ErrorCode::system_error, "rank {} on host {} {}", rank, own_host_name().data(),
+             silence_text(peer_of(socket.get()), welcome.leader));
 }
 
 std::vector<Bytes> Bootstrap::Impl::parse_gathered(const Bytes& payload) const {
@@ -245,10 +262,7 @@ std::vector<Bytes> Bootstrap::all_gather(std::span<const std::byte> mine, Deadli
       payload = impl_->receive_frame(kind, policy);
     } catch (SocketFailure failure) {
       if (failure != SocketFailure::timed_out) throw;
-      // The root knows which ranks are missing.
-      const WaitPolicy last{Deadline::in(std::chrono::seconds(1)), impl_->abort};
-      send_all(impl_->socket.get(), frame(Kind::missing, {}), last);
-      payload = impl_->receive_frame(kind, last);
+      payload = impl_->ask_for_missing(kind);
     }
     if (kind != Kind::error) return impl_->parse_gathered(payload);
   } catch (SocketFailure failure) {

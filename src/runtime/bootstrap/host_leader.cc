@@ -34,6 +34,16 @@ Address leader_address(const Secret& secret, std::uint64_t host) {
   return address;
 }
 
+pid_t process_that_leads(const Address& address) {
+  const FileDescriptor asking(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  ucred listener{};
+  socklen_t length = sizeof listener;
+  if (!asking.valid() || ::connect(asking.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) ||
+      ::getsockopt(asking.get(), SOL_SOCKET, SO_PEERCRED, &listener, &length) != 0)
+    return 0;
+  return listener.pid;
+}
+
 FileDescriptor listen_as_leader(const Address& address) {
   FileDescriptor made(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!made.valid()) fail_errno(errno, "opening a socket", "raise the limit on open files (ulimit -n)");

@@ -3,6 +3,8 @@
 // the secret of the unique id and of the host, so nobody else can take it before, and the ranks need not be told it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 
 #include "base/fd.h"
@@ -12,6 +14,9 @@
 namespace sccl::runtime {
 
 Address leader_address(const Secret& secret, std::uint64_t host);
+
+// The process that listens there; 0 if that cannot be known.
+pid_t process_that_leads(const Address& address);
 
 // A listener there; invalid if another rank leads. Throws system_error.
 FileDescriptor listen_as_leader(const Address& address);

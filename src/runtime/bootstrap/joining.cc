@@ -25,6 +25,8 @@ using namespace wire;
 
 constexpr std::chrono::milliseconds kGreetingLimit{2000};
 constexpr std::int64_t kLeaderPauseMs = 2;
+// After the deadline, for a leader that has found no root to say so.
+constexpr std::chrono::milliseconds kLeadersWordLimit{2000};
 
 std::vector<IdContent> decode_all(std::vector<UniqueId>& ids) {
   std::vector<UniqueId> kept;
@@ -176,8 +178,12 @@ Joined Joining::join_root(Joiner joiner, Deadline deadline) {
   RootSearch search(own().addresses, own().secret);
   for (std::int64_t attempt = 0; until_deadline || attempt <= attempts; ++attempt) {
     const auto limit = std::chrono::milliseconds(deadline.remaining_ms(static_cast<int>(kGreetingLimit.count())));
-    if (auto joined = try_node(search, introduction(joiner), own().secret, Deadline::in(limit), deadline))
-      return std::move(*joined);
+    try {
+      if (auto joined = try_node(search, introduction(joiner), own().secret, Deadline::in(limit), deadline))
+        return std::move(*joined);
+    } catch (SocketFailure failure) {
+      if (failure != SocketFailure::timed_out) throw;
+    }
     if (deadline.passed()) break;
     const std::int64_t brief_ms = first().fixed ? std::int64_t{1} << std::min<std::int64_t>(attempt, 10) : pause_ms;
     pause(std::min(brief_ms, pause_ms), deadline);
@@ -186,8 +192,9 @@ Joined Joining::join_root(Joiner joiner, Deadline deadline) {
   fail_unfound(search);
 }
 
-// If the leader ends before it has joined, another rank takes the name.
+// If the leader ends before it has joined, another rank takes the name. The leader answers when it has joined the root.
 Joined Joining::join_through_leader(Deadline deadline) {
+  const Deadline last = deadline.later(kLeadersWordLimit);
   const std::vector<Address> addresses{leader_address(first().secret, host_hash())};
   RootSearch search(addresses, first().secret);
   Join join = introduction(Joiner::rank);
@@ -196,8 +203,12 @@ Joined Joining::join_through_leader(Deadline deadline) {
   while (true) {
     if (FileDescriptor listener = listen_as_leader(addresses.front()); listener.valid())
       return lead(std::move(listener), deadline);
-    if (auto joined = try_node(search, join, first().secret, deadline, deadline)) return std::move(*joined);
-    if (deadline.passed()) throw SocketFailure::timed_out;
+    try {
+      if (auto joined = try_node(search, join, first().secret, last, last)) return std::move(*joined);
+    } catch (SocketFailure failure) {
+      if (failure != SocketFailure::timed_out) throw;
+    }
+    if (last.passed()) fail_with_silent_leader(addresses.front());
     pause(kLeaderPauseMs, deadline);
   }
 }
@@ -249,6 +260,11 @@ void Joining::fail_unfound(const RootSearch& search) const {
          tried, which,
          first().fixed ? "give all ranks the same NCCL_COMM_ID and SCCL_COMM_SECRET (or SCCL_COMM_SECRET_FILE)"
                        : "another program holds the port, so make a new id");
+  if (search.met_silence())
+    fail(ErrorCode::system_error,
+         "rank {} on host {} hears nothing from the root of {} at {}: the process {} is stopped or hangs, or another "
+         "program listens there: continue it (kill -CONT), or start the job again",
+         rank, own_host_name().data(), which, tried, first().fixed ? "of rank 0" : "that made the id");
   if (first().fixed)
     fail(ErrorCode::system_error,
          "rank {} finds no root at {}, which NCCL_COMM_ID names: was rank 0 started, and on that host (or raise "
@@ -258,6 +274,14 @@ void Joining::fail_unfound(const RootSearch& search) const {
        "rank {} on host {} finds no root of {} at {}: is the process that made the id still running, and do the "
        "interfaces reach one another (NCCL_SOCKET_IFNAME)?{}",
        rank, own_host_name().data(), which, tried, hindered_interfaces());
+}
+
+void Joining::fail_with_silent_leader(const Address& address) const {
+  const pid_t process = process_that_leads(address);
+  fail(ErrorCode::system_error,
+       "rank {} on host {} hears nothing from the rank through which the ranks of its host meet{}: that process is "
+       "stopped or hangs: continue it (kill -CONT), or start the job again",
+       request_.rank, own_host_name().data(), process > 0 ? fmt::format(" (process {})", process) : "");
 }
 
 }  // namespace sccl::runtime

@@ -70,6 +70,7 @@ class Joining {
   wire::Join introduction(wire::Joiner joiner) const;
   void pause(std::int64_t milliseconds, Deadline deadline) const;
   [[noreturn]] void fail_unfound(const RootSearch& search) const;
+  [[noreturn]] void fail_with_silent_leader(const Address& address) const;
 
   JoinRequest request_;
   std::vector<IdContent> ids_;

@@ -14,6 +14,7 @@
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "runtime/bootstrap/meeting/wire.h"
+#include "runtime/bootstrap/sockets/socket.h"
 
 namespace sccl::runtime {
 
@@ -62,6 +63,8 @@ class FrameLink {
   // The other side has gone, or was dropped. What came before is still there to be taken.
   bool is_broken() const { return broken_; }
   void drop() { broken_ = true; }
+  // The address at the other end.
+  Address peer() const { return peer_of(socket_.get()); }
   // It broke since the other host answered nothing any more.
   bool is_lost() const { return lost_; }
 

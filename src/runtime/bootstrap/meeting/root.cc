@@ -463,7 +463,13 @@ void Root::hear_above() {
     tell_all(bytes);
   }
   above_->flush();
-  if (!above_->is_broken() || failure_) return;
+  if (failure_) return;
+  if (above_->is_silent()) {
+    const std::string text = fmt::format("host {} {}", own_host_name().data(), above_->silence_text());
+    above_->give_up(error_of(static_cast<std::int32_t>(ErrorCode::system_error), text));
+    return fail_all(ErrorCode::system_error, text);
+  }
+  if (!above_->is_broken()) return;
   const int leader = above_->welcome().leader;
   fail_all(ErrorCode::remote_error,
            leader >= 0

@@ -19,12 +19,15 @@ constexpr std::chrono::milliseconds kHeadStart{30};
 // connection of each rank would double the root's work and descriptors.
 constexpr std::chrono::milliseconds kConnectedStart{500};
 
+constexpr const char* kSilent = "took the connection and says nothing";
+constexpr const char* kNoMore = "answered, and then no more";
+
 }  // namespace
 
 std::optional<RootSearch::Found> RootSearch::find(const WaitPolicy& policy,
                                                   const std::function<bool(const wire::Proof&)>& wanted) {
   attempts_.clear();
-  outcomes_.assign(addresses_.size(), "no answer");
+  outcomes_.resize(addresses_.size(), "no answer");
   std::size_t begun = 0;
   Deadline alone = Deadline::in(kHeadStart);
   while (begun < addresses_.size() || !attempts_.empty()) {
@@ -47,12 +50,27 @@ std::optional<RootSearch::Found> RootSearch::find(const WaitPolicy& policy,
     }
     for (Attempt& attempt : attempts_) {
       const Stage before = attempt.stage;
-      if (step(attempt, wanted)) return Found{std::move(attempt.socket), proof_};
+      if (step(attempt, wanted)) {
+        outcomes_[attempt.index] = kNoMore;  // stands where the search is in vain after all
+        return Found{std::move(attempt.socket), proof_};
+      }
       if (attempt.stage != before && attempt.socket.valid()) alone = Deadline::in(kConnectedStart);
     }
     std::erase_if(attempts_, [](const Attempt& attempt) { return !attempt.socket.valid(); });
   }
+  note_unfinished();
   return std::nullopt;
+}
+
+// The system takes connections for a process that is stopped.
+void RootSearch::note_unfinished() {
+  for (const Attempt& attempt : attempts_)
+    if (attempt.stage == Stage::greeting) outcomes_[attempt.index] = kSilent;
+}
+
+bool RootSearch::met_silence() const {
+  return std::any_of(outcomes_.begin(), outcomes_.end(),
+                     [](const std::string& outcome) { return outcome == kSilent || outcome == kNoMore; });
 }
 
 void RootSearch::begin(std::size_t index) {

@@ -30,7 +30,9 @@ class RootSearch {
 
   // A stranger answered: a process that does not know the secret.
   bool met_stranger() const { return met_stranger_; }
-  // The outcome for each address in the last search: "10.0.0.1:4711 (no answer), ..."
+  // Somebody took the connection, and did not say what was waited for.
+  bool met_silence() const;
+  // The last outcome for each address: "10.0.0.1:4711 (no answer), ..."
   std::string outcome_text() const;
 
  private:
@@ -47,6 +49,7 @@ class RootSearch {
   // Makes progress without waiting. Returns true when the attempt has found a wanted root.
   bool step(Attempt& attempt, const std::function<bool(const wire::Proof&)>& wanted);
   void give_up(Attempt& attempt, const std::string& why);
+  void note_unfinished();
 
   const std::vector<Address>& addresses_;
   Secret secret_;

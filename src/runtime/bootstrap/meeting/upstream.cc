@@ -1,6 +1,13 @@
 #include "runtime/bootstrap/meeting/upstream.h"
 
 namespace sccl::runtime {
+namespace {
+
+// A leader waits longer than a root's ranks do, so that it can tell of a silent root before it is taken for silent.
+constexpr std::chrono::milliseconds kRootsLimit{1000};
+constexpr std::chrono::milliseconds kLeadersLimit{2000};
+
+}  // namespace
 
 using namespace wire;
 
@@ -38,12 +45,22 @@ void Upstream::post_blobs() {
 void Upstream::ask_for_missing() {
   if (blob_count_ > 0) post_blobs();
   post(Kind::missing, {});
+  if (!answer_by_) answer_by_ = Deadline::in(welcome_.leader >= 0 ? kLeadersLimit : kRootsLimit);
+}
+
+bool Upstream::is_silent() const { return answer_by_ && answer_by_->passed(); }
+
+void Upstream::give_up(const Bytes& error) {
+  post(Kind::error, error);
+  link_.send();
+  link_.drop();
 }
 
 std::optional<Frame> Upstream::hear() {
   const std::uint64_t most = std::uint64_t{kMostFrameBytes} * static_cast<std::uint64_t>(ranks_);
   link_.receive(most + sizeof(Header));
   auto frame = link_.take_frame(most);
+  if (frame) answer_by_.reset();
   settled_ = settled_ || (frame && frame->kind == Kind::gathered);
   return frame;
 }

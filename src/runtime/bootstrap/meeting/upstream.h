@@ -31,6 +31,11 @@ class Upstream {
   void flush();
   // Asks which ranks are missing. The node above must know by then who gave.
   void ask_for_missing();
+  // It was asked, and has said nothing since for so long that it is taken for stopped.
+  bool is_silent() const;
+  std::string silence_text() const { return wire::silence_text(link_.peer(), welcome_.leader); }
+  // Ends the connection. The node above is told why, in case that it goes on.
+  void give_up(const Bytes& error);
   // The next frame from above.
   std::optional<Frame> hear();
 
@@ -44,6 +49,7 @@ class Upstream {
   bool settled_ = false;
   Bytes blobs_;
   int blob_count_ = 0;  // in blobs_
+  std::optional<Deadline> answer_by_;
 };
 
 // Calls visit(rank, blob) for each. False if the bytes are not those of Kind::blobs.

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "runtime/bootstrap/sockets/interfaces.h"
 
 namespace sccl::runtime::wire {
 namespace {
@@ -47,6 +48,16 @@ Place Place::of(const std::vector<Address>& addresses) {
 std::vector<Address> Place::list() const {
   const auto most = std::min<std::size_t>(count, addresses.size());
   return {addresses.begin(), addresses.begin() + static_cast<std::ptrdiff_t>(most)};
+}
+
+std::string silence_text(const Address& node, std::int32_t leader) {
+  std::string who = fmt::format("the root at {}{}: the process that made the unique id", node.text(),
+                                interface_of(node).empty() ? "" : " on this host");
+  if (leader >= 0) who = fmt::format("rank {}, through which ranks meet: its process", leader);
+  return fmt::format(
+      "heard nothing from {} is stopped or hangs: continue it (kill -CONT), or start the job again (or raise "
+      "SCCL_INIT_TIMEOUT_MS)",
+      who);
 }
 
 Secret masked(const Secret& value, const Secret& key, const Nonce& nonce) {

@@ -134,6 +134,10 @@ inline std::uint64_t prove(const Secret& secret, const Nonce& nonce, Role role) 
 // The rank and the node run different versions of the library.
 std::string versions_text(const JoinHead& join, std::uint32_t nodes_version);
 
+// Of a node that has not answered after the deadline: "heard nothing from ...". `leader`: the rank that leads its host;
+// -1: it is a root.
+std::string silence_text(const Address& node, std::int32_t leader);
+
 // Masks a secret, or takes the mask off.
 Secret masked(const Secret& value, const Secret& key, const Nonce& nonce);
 

@@ -156,6 +156,13 @@ void receive_all(int socket, std::span<std::byte> bytes, const WaitPolicy& polic
   }
 }
 
+Address peer_of(int socket) {
+  Address peer;
+  peer.length = sizeof peer.storage;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) != 0) return {};
+  return peer;
+}
+
 ssize_t receive_packet(int socket, msghdr& header) {
   const msghdr asked = header;
   const ssize_t count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);

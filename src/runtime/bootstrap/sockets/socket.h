@@ -46,6 +46,8 @@ void receive_all(int socket, std::span<std::byte> bytes, const WaitPolicy& polic
 // recvmsg of a packet (SOCK_SEQPACKET). Returns the packet's bytes; 0 when the peer has closed the connection and all
 // its packets were received; -1 with errno.
 ssize_t receive_packet(int socket, msghdr& header);
+// The address at the other end of a connection; empty if there is none any more.
+Address peer_of(int socket);
 // Waits until the descriptor is readable or writable (poll events).
 void wait_for(int descriptor, short events, const WaitPolicy& policy);
 // The same for several descriptors at once; `revents` shows which are ready.
