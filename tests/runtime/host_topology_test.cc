@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -99,11 +100,16 @@ TEST_CASE("what is asked for goes before what is predicted to be fastest over ho
 TEST_CASE("the engine's figures count before those of the interface, and what nobody knows is assumed") {
   net::Device device;
   CHECK(figures_of(device, 1, "no-such-interface").mbits_per_s == 10000);
+  CHECK(figures_of(device, 1, "").is_assumed);
+  ::setenv("SCCL_NIC_MBITS", "2500", 1);
+  CHECK(figures_of(device, 1, "no-such-interface").mbits_per_s == 2500);
+  ::unsetenv("SCCL_NIC_MBITS");
   CHECK(figures_of(device, 1, "").latency_us == 5);
   CHECK(figures_of(device, 1, "").device == 1);
   device.speed_mbits_per_s = 400000;
   device.latency_us = 1.5F;
   CHECK(figures_of(device, 0, "").mbits_per_s == 400000);
+  CHECK_FALSE(figures_of(device, 0, "").is_assumed);
   CHECK(figures_of(device, 0, "").latency_us == 1.5F);
   device.speed_mbits_per_s = -1;
   device.latency_us = -3;

@@ -190,6 +190,9 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_NET", "auto | plugin | ucx | none", "auto", kHonoured,
      "Engine between hosts: a net plugin that works, else UCX; or the named one alone; none: no communicator spans "
      "hosts."},
+    {"SCCL_NIC_MBITS", "Mbit/s, 1 .. 10000000", "10000", kHonoured,
+     "What a NIC of this host is taken for whose speed neither NCCL_TOPO_FILE nor the engine nor its driver tells. "
+     "Ranks tell one another what they take."},
     {"SCCL_NVRTC", "file", "", kHonoured,
      "The CUDA run-time compiler to look at first; such as a libnvrtc.so.12 for devices that a newer one does not "
      "know."},

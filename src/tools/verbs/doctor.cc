@@ -187,7 +187,9 @@ std::vector<std::string> interfaces_between_hosts() {
 std::string with_speed(const std::string& interface) {
   std::ifstream file("/sys/class/net/" + interface + "/speed");
   int mbits_per_s = 0;
-  if (!(file >> mbits_per_s) || mbits_per_s <= 0) return interface + " (speed unknown)";
+  if (!(file >> mbits_per_s) || mbits_per_s <= 0)
+    return fmt::format("{} (speed unknown, taken as {} Gbit/s: set SCCL_NIC_MBITS)", interface,
+                       runtime::assumed_mbits_per_s() / 1000.0);
   return fmt::format("{} at {} Gbit/s", interface, mbits_per_s / 1000.0);
 }
 
@@ -209,6 +211,9 @@ Finding between_hosts() {
     std::string reasons;
     for (const std::string& refusal : offer.refusals) reasons += (reasons.empty() ? "" : "; ") + refusal;
     return {title, State::warn, "no engine: " + reasons, remedy};
+  } catch (const Error& error) {
+    const bool is_setting = error.code() == ErrorCode::invalid_usage;
+    return {title, State::warn, error.what(), is_setting ? "correct or unset that variable" : remedy};
   } catch (const std::exception& error) {
     return {title, State::warn, error.what(), remedy};
   }

@@ -10,12 +10,14 @@
 #include <cstring>
 
 #include "base/fd.h"
+#include "base/settings/env.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 
 namespace sccl::runtime {
 namespace {
 
 constexpr int kMostTimesSlower = 4;
+constexpr int kUsualMbitsPerS = 10000;
 
 }  // namespace
 
@@ -30,6 +32,10 @@ int mbits_per_s_of(const std::string& interface) {
   if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) return 0;
   const auto speed = static_cast<std::int64_t>(ethtool_cmd_speed(&command));
   return speed <= kMostMbitsPerS ? static_cast<int>(speed) : 0;
+}
+
+int assumed_mbits_per_s() {
+  return static_cast<int>(env::number("SCCL_NIC_MBITS", kUsualMbitsPerS, 1, kMostMbitsPerS));
 }
 
 std::vector<net::NetInterface> rails_of_this_host(const std::string& reached, const std::optional<Address>& root) {

@@ -16,8 +16,7 @@
 namespace sccl::runtime {
 namespace {
 
-// Where nobody tells: a common NIC, and a short message of UCX over TCP between two processes that do not sleep.
-constexpr std::int32_t kAssumedMbitsPerS = 10000;
+// Where nobody tells: a short message of UCX over TCP between two processes that do not sleep.
 constexpr double kAssumedLatencyUs = 5;
 
 std::int32_t fastest_of(const std::string& interfaces) {
@@ -109,7 +108,8 @@ topology::Box box_of(const std::vector<Rank>& ranks, std::span<const HostLinksRe
 NetFigures figures_of(const net::Device& device, int number, const std::string& interfaces) {
   NetFigures figures{number, device.name, device.speed_mbits_per_s, device.latency_us};
   if (figures.mbits_per_s <= 0 || figures.mbits_per_s > kMostMbitsPerS) figures.mbits_per_s = fastest_of(interfaces);
-  if (figures.mbits_per_s <= 0) figures.mbits_per_s = kAssumedMbitsPerS;
+  figures.is_assumed = figures.mbits_per_s <= 0;
+  if (figures.is_assumed) figures.mbits_per_s = assumed_mbits_per_s();
   // Below what any network does: an engine that does not know says 0.
   if (!(figures.latency_us >= 0.1) || !std::isfinite(figures.latency_us)) figures.latency_us = kAssumedLatencyUs;
   return figures;
@@ -126,6 +126,11 @@ topology::Topology topology_of_hosts(const HostGroups& groups, std::span<const H
 topology::Topology agree_on_host_links(const HostGroups& groups, Rank rank, const HostLinksRecord& mine,
                                        Bootstrap& bootstrap, Deadline deadline) {
   const std::string text = to_json(mine).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (const NetFigures& own = mine.figures; own.is_assumed)
+    log::info(
+        log::Subsystem::init,
+        "rank {}: the speed of {} is unknown, taken as {} Gbit/s: set it by SCCL_NIC_MBITS, or in a NCCL_TOPO_FILE",
+        rank, own.name, own.mbits_per_s / 1000.0);
   std::vector<HostLinksRecord> records;
   for (const Bytes& bytes : bootstrap.all_gather(std::as_bytes(std::span(text)), deadline))
     records.push_back(from_bytes(bytes, records.size()));

@@ -20,7 +20,8 @@ struct NetFigures {
   int device = 0;    // of its host, as the engine numbers them
   std::string name;  // of the device: "mlx5_0", "eth0"; of several interfaces "eth0,eth1"
   int mbits_per_s = 0;
-  double latency_us = 0;  // of a short message
+  double latency_us = 0;    // of a short message
+  bool is_assumed = false;  // nobody tells the speed
 };
 
 // What the engine does not tell is read from the interfaces ("eth0,eth1"), or assumed.
