@@ -125,6 +125,8 @@ bool offer_ucx(const Settings& settings, Offer& offer) {
     offer.engines.push_back(std::move(engine));
     return true;
   } catch (const Error& error) {
+    // A setting is the cause, and not that an engine is missing.
+    if (error.code() == ErrorCode::invalid_usage && offer.engines.empty()) throw;
     offer.refusals.push_back(error.what());
     return false;
   }

@@ -62,7 +62,8 @@ struct Offer {
 };
 
 // An engine that is named explicitly (by a plugin list, a network, SCCL_NET=plugin or ucx) is offered alone; if it
-// cannot be used, this throws. SCCL_NET=none throws invalid_usage. If the offer is empty, `refusals` has the reasons.
+// cannot be used, this throws. SCCL_NET=none throws invalid_usage, and so does a setting of UCX that cannot work where
+// there is no plugin. If the offer is empty, `refusals` has the reasons.
 Offer offer(const Settings& settings);
 
 // The text of the error when a communicator spans hosts and the ranks have no common engine.

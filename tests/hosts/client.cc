@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -64,6 +66,7 @@ class Rank {
     if (verb == "abort") return outcome(ncclCommAbort(std::exchange(comm_, nullptr)));
     if (verb == "destroy") return outcome(ncclCommDestroy(std::exchange(comm_, nullptr)));
     if (verb == "async") return asynchronous_error();
+    if (verb == "descriptors") return std::to_string(open_descriptors());
     if (verb == "fork") return leave_a_child();
     if (verb == "threads") return threads(words);
     if (verb == "patient") return init_without_blocking(words);
@@ -306,6 +309,11 @@ class Rank {
       ncclRecv(little.data(), 1, ncclFloat32, little_from, comm_, nullptr);
     }
     return outcome(ncclGroupEnd());
+  }
+
+  static std::size_t open_descriptors() {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
   }
 
   std::string asynchronous_error() {

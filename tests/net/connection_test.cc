@@ -230,6 +230,20 @@ TEST_CASE("a receive from an end that is closed or dead fails instead of waiting
   }
 }
 
+// The answer to the new connection has not left yet, or has, by how far the worker has got.
+TEST_CASE("an engine goes while another one connects to it") {
+  for (int turns = 0; turns < 30; ++turns) {
+    const auto from = ucx::open({.nonce = 99, .devices = "lo"});
+    auto to = ucx::open({.nonce = 99, .devices = "lo"});
+    const auto listener = to->listen(0);
+    const auto connector = from->connect(0, listener->handle());
+    for (int turn = 0; turn < 200; ++turn) from->progress();
+    for (int turn = 0; turn < turns; ++turn) to->progress();
+    if (turns % 2 == 0) to->settle();
+    CHECK_NOTHROW(to.reset());
+  }
+}
+
 TEST_CASE("loading UCX leaves the program's signal handlers as they were") {
   struct sigaction before[32];
   for (int signal = 1; signal < 32; ++signal) sigaction(signal, nullptr, &before[signal]);

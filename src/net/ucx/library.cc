@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kFile = "libucp.so.0";
 constexpr const char* kServicesFile = "libucs.so.0";
 constexpr unsigned kOldestMinor = 13;  // of version 1
+constexpr unsigned kDestroysMinor = 15;
 
 // Saves the program's signal handlers, and restores them at the end.
 class KeptSignalHandlers {
@@ -66,6 +67,7 @@ Library load() {
   l.get_version(&major, &minor, &release);
   if (major != 1 || minor < kOldestMinor)
     fail(ErrorCode::system_error, "UCX {}.{} is not supported: install UCX 1.{} or newer", major, minor, kOldestMinor);
+  l.destroys_at_any_time = minor >= kDestroysMinor;
   look_up(ucp, "ucp_config_read", l.config_read);
   look_up(ucp, "ucp_config_release", l.config_release);
   look_up(ucp, "ucp_config_modify", l.config_modify);
@@ -78,6 +80,7 @@ Library load() {
   look_up(ucp, "ucp_worker_query", l.worker_query);
   look_up(ucp, "ucp_worker_release_address", l.worker_release_address);
   look_up(ucp, "ucp_worker_progress", l.worker_progress);
+  look_up(ucp, "ucp_worker_flush_nbx", l.worker_flush_nbx);
   look_up(ucp, "ucp_worker_get_efd", l.worker_get_efd);
   look_up(ucp, "ucp_worker_arm", l.worker_arm);
   look_up(ucp, "ucp_worker_set_am_recv_handler", l.worker_set_am_recv_handler);

@@ -26,6 +26,7 @@ struct Library {
   decltype(&::ucp_worker_query) worker_query;
   decltype(&::ucp_worker_release_address) worker_release_address;
   decltype(&::ucp_worker_progress) worker_progress;
+  decltype(&::ucp_worker_flush_nbx) worker_flush_nbx;
   decltype(&::ucp_worker_get_efd) worker_get_efd;
   decltype(&::ucp_worker_arm) worker_arm;
   decltype(&::ucp_worker_set_am_recv_handler) worker_set_am_recv_handler;
@@ -37,6 +38,9 @@ struct Library {
   decltype(&::ucp_request_check_status) request_check_status;
   decltype(&::ucp_request_free) request_free;
   decltype(&::ucs_status_string) status_string;
+  // Older versions end the program by an assertion when a worker is destroyed whose answer to a new connection has not
+  // left yet (1.13; 1.15, 1.17 and 1.22 do not).
+  bool destroys_at_any_time;
 };
 
 // Throws system_error with the remedy when there is no UCX, or a version before 1.13. UCX's signal handlers are removed

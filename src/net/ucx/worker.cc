@@ -72,9 +72,8 @@ std::shared_ptr<std::vector<std::byte>> bytes_of(const Head& head) {
   return bytes;
 }
 
-// UCX (1.13 at least) ends the program by an assertion when a worker is destroyed whose answer to a new connection has
-// not left yet, and there is no way to ask it. Workers that were not settled are left behind here.
-// What it may still touch stays, too: endpoints that its error handler writes to, and buffers of messages.
+// Workers that cannot be destroyed are left behind here (is_quiet). What UCX may still touch stays, too: endpoints that
+// its error handler writes to, and buffers of messages.
 struct LeftBehind {
   ucp_context_h context;
   ucp_worker_h worker;
@@ -131,8 +130,12 @@ void Worker::create(const Options& options) {
   const ucs_status_t made = ucp_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
   ucp_.config_release(config);
   const char* const transports = std::getenv("UCX_TLS");
-  const std::string with = transports == nullptr ? "" : fmt::format(" with UCX_TLS={}", transports);
-  check(made, (options.devices.empty() ? "find a network device" : "use the network devices that were chosen") + with);
+  const char* const what =
+      options.devices.empty() ? "find a network device" : "use the network devices that were chosen";
+  if (made != UCS_OK && transports != nullptr)
+    fail(ErrorCode::invalid_usage, "UCX could not {} with UCX_TLS={}: {}: correct or unset UCX_TLS", what, transports,
+         text_of(made));
+  check(made, what);
 
   check_transports(listing_of(ucp_, context_));
   ucp_context_attr_t context{};
@@ -178,10 +181,9 @@ void Worker::handle(unsigned message, Function function) {
 }
 
 Worker::~Worker() {
-  const bool stays = met_others_ && !settled_;
-  const Deadline limit = Deadline::in(stays || lost_peer_ ? kBriefCloseLimit : kCloseLimit);
+  const Deadline limit = Deadline::in(!settled_ || lost_peer_ ? kBriefCloseLimit : kCloseLimit);
   while (!closing_.empty() && !limit.passed()) progress();
-  if (stays) {
+  if (!ucp_.destroys_at_any_time && !is_quiet(limit)) {
     LeftBehind left{context_, worker_, {}};
     for (Closing& one : closing_) left.touched.push_back(std::move(one.core));
     leave_behind(std::move(left));
@@ -190,6 +192,20 @@ Worker::~Worker() {
   for (const Closing& one : closing_) ucp_.request_free(one.request);  // no callback follows
   ucp_.worker_destroy(worker_);                                        // ends what is left by force
   ucp_.cleanup(context_);
+}
+
+// Whether no answer to a new connection waits to be sent. A flush that is complete at once says so; after a flush that
+// took progress, a further connection may have come meanwhile.
+bool Worker::is_quiet(Deadline limit) {
+  const ucp_request_param_t params{};
+  while (true) {
+    const ucs_status_ptr_t flush = ucp_.worker_flush_nbx(worker_, &params);
+    if (flush == nullptr) return true;
+    if (UCS_PTR_IS_ERR(flush)) return false;
+    while (ucp_.request_check_status(flush) == UCS_INPROGRESS && !limit.passed()) progress();
+    ucp_.request_free(flush);
+    if (limit.passed()) return false;
+  }
 }
 
 void Worker::progress() {
@@ -241,8 +257,6 @@ std::shared_ptr<SenderCore> Worker::connect(const Handle& handle) {
     fail(ErrorCode::invalid_usage,
          "a peer sent an address of {} bytes that is none of UCX: all ranks must use the same engine (SCCL_NET)",
          handle.size());
-  met_others_ =
-      met_others_ || !std::equal(address_.begin(), address_.end(), handle.begin() + sizeof head, handle.end());
   auto sender = std::make_shared<SenderCore>();
   open_endpoint(handle.data() + sizeof head, sender->endpoint);
   const std::uint64_t number = next_number_++;
@@ -253,7 +267,6 @@ std::shared_ptr<SenderCore> Worker::connect(const Handle& handle) {
 }
 
 void Worker::on_hello(const Hello& hello, std::vector<std::byte> address) {
-  met_others_ = met_others_ || address != address_;
   if (hello.nonce != nonce_) return;
   if (const auto listener = hellos_.find(hello.listener); listener != hellos_.end())
     listener->second.push_back({hello.sender, std::move(address)});

@@ -134,6 +134,7 @@ class Worker {
   void open_endpoint(const void* address, Endpoint& endpoint);
   void send_control(Endpoint& endpoint, unsigned message, std::shared_ptr<std::vector<std::byte>> head,
                     std::shared_ptr<std::vector<std::byte>> data);
+  bool is_quiet(Deadline limit);
   void close_endpoint(Endpoint& endpoint, Slots& slots, std::shared_ptr<void> core);
   void sweep();
   template <typename Function>
@@ -160,7 +161,6 @@ class Worker {
   std::map<std::uint64_t, ReceiverCore*> receivers_;
   std::deque<std::pair<std::uint64_t, std::uint64_t>> announced_;  // rendezvous: receiver, position
   std::vector<Closing> closing_;
-  bool met_others_ = false;
   bool settled_ = false;
   bool lost_peer_ = false;
 };
