@@ -16,6 +16,11 @@ namespace {
 
 // Over TCP shorter messages are copied into one piece: one part costs the kernel less than three.
 constexpr const char* kTcpZeroCopyThreshold = "4096";
+// Over TCP, UCX shows what fits into one of its segments where it came. It puts a longer message together in memory
+// that the system gives and takes back each time, page by page. A segment holds the message and the heads of UCX's
+// layers.
+constexpr std::size_t kTcpSegmentBytes = kMostShownBytes + 4096;
+constexpr unsigned kFirstMinorWithPrefixes = 17;  // 1.17: names of settings begin with that of the transport
 constexpr std::chrono::milliseconds kCloseLimit{1000};
 constexpr std::chrono::milliseconds kBriefCloseLimit{100};
 constexpr std::chrono::seconds kPortTurnLimit{10};
@@ -51,6 +56,15 @@ void begin(Slot& slot, ucs_status_ptr_t answer) {
     finish(slot, UCS_PTR_STATUS(answer));
   else
     slot.request = answer;
+}
+
+// A setting of UCX's TCP.
+void set_tcp(const Library& ucp, ucp_config_t* config, const std::string& name, const std::string& value) {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ucp.get_version(&major, &minor, &release);
+  ucp.config_modify(config, (minor < kFirstMinorWithPrefixes ? name : "TCP_" + name).c_str(), value.c_str());
 }
 
 // The transports and devices that UCX would use.
@@ -122,7 +136,9 @@ void Worker::create(const Options& options) {
   if (!options.devices.empty()) ucp_.config_modify(config, "NET_DEVICES", options.devices.c_str());
   if (!options.rdma && std::getenv("UCX_ZCOPY_THRESH") == nullptr)
     ucp_.config_modify(config, "ZCOPY_THRESH", kTcpZeroCopyThreshold);
-  if (options.connecting == Options::Connecting::in_background) ucp_.config_modify(config, "CONN_NB", "y");
+  if (!options.rdma && std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr)
+    set_tcp(ucp_, config, "RX_SEG_SIZE", std::to_string(kTcpSegmentBytes));
+  if (options.connecting == Options::Connecting::in_background) set_tcp(ucp_, config, "CONN_NB", "y");
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;

@@ -113,14 +113,16 @@ bool OutgoingMessages::append_slots(FrameWriter& frame, int kind, LongPayloads p
 bool OutgoingMessages::append_slot(FrameWriter& frame, RecordHead head, LongPayloads payloads) {
   std::size_t& sent = this->sent(head.kind).bytes_of_slot;
   const std::size_t left = head.count - sent;
-  const std::size_t part = std::min(left, frame.room());
-  if (part < left && part < kLeastPartBytes) return false;
+  const bool stays = payloads == LongPayloads::stay_in_slots && left >= kLeastPartInPlace;
+  const std::size_t part = std::min(left, stays ? frame.room_in_place() : frame.room());
+  // A payload that stays is not cut for what is in the frame already.
+  if (part < left && (part < kLeastPartBytes || (stays && !frame.empty()))) return false;
   head.incomplete = part < left ? 1 : 0;
   head.offset = static_cast<u32>(sent);
   head.bytes = static_cast<u32>(part);
   // The slot is not freed before the peer has consumed the message.
   const auto* const payload = reinterpret_cast<const std::byte*>(rings_.of(head.kind).slot(head.position)) + sent;
-  if (payloads == LongPayloads::stay_in_slots && part >= kLeastPartInPlace)
+  if (stays)
     frame.append_in_place(head, payload);
   else if (std::byte* const place = frame.append(head); part > 0)
     std::memcpy(place, payload, part);

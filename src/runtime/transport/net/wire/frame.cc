@@ -25,6 +25,10 @@ std::size_t FrameWriter::room() const {
   return left < sizeof(RecordHead) ? 0 : (left - sizeof(RecordHead)) / kAlignment * kAlignment;
 }
 
+std::size_t FrameWriter::room_in_place() const {
+  return room() == 0 ? 0 : (kMostFrameBytes - used_ - sizeof(RecordHead)) / kAlignment * kAlignment;
+}
+
 std::byte* FrameWriter::append(const RecordHead& head) {
   std::byte* const at = memory_.data() + used_;
   std::memcpy(at, &head, sizeof head);

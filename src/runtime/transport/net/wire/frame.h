@@ -12,7 +12,15 @@
 #include <cstdint>
 #include <span>
 
+#include "net/net.h"
+
 namespace sccl::runtime {
+
+// The memory of a frame, without a payload that stays where it is.
+inline constexpr std::size_t kFrameBytes = 60 * 1024;
+// With such a payload. A slot of the usual length fits: a frame for each message costs fewer calls of the system than
+// parts of it, and all of it is at the receiver at once.
+inline constexpr std::size_t kMostFrameBytes = net::kMostShownBytes;
 
 enum class RecordType : std::uint8_t {
   hello = 1,      // the first of a connection: `position` is the sender's rank
@@ -53,6 +61,8 @@ class FrameWriter {
 
   // The largest payload that another record may have; 0 also if no record fits.
   std::size_t room() const;
+  // The largest that a record may have whose payload stays where it is.
+  std::size_t room_in_place() const;
   bool empty() const { return used_ == sizeof(FrameHead); }
   // Returns the place for the payload of `head.bytes` bytes, at most room().
   std::byte* append(const RecordHead& head);

@@ -18,22 +18,20 @@
 
 namespace sccl::runtime {
 
-// UCX receives what fits into one of its segments over TCP (64 KiB with all heads) in place. A longer message is joined
-// in memory that the system gives and takes back each time, page by page.
-inline constexpr std::size_t kFrameBytes = 60 * 1024;
-
 // The buffers of one connection. Frame n uses buffer n % kCount.
 class FrameBuffers {
  public:
   static constexpr std::size_t kCount = net::kMostRequests;
 
-  FrameBuffers() : memory_(std::make_unique_for_overwrite<std::byte[]>(kCount * kFrameBytes)) {}
+  explicit FrameBuffers(std::size_t bytes_each)
+      : bytes_each_(bytes_each), memory_(std::make_unique_for_overwrite<std::byte[]>(kCount * bytes_each)) {}
   void register_with(net::Connection& connection);
   net::Registration& registration() { return *registration_; }
   void drop_registration() { registration_.reset(); }
-  std::span<std::byte> of(std::uint64_t number) { return {memory_.get() + number % kCount * kFrameBytes, kFrameBytes}; }
+  std::span<std::byte> of(std::uint64_t number) { return {memory_.get() + number % kCount * bytes_each_, bytes_each_}; }
 
  private:
+  std::size_t bytes_each_;
   std::unique_ptr<std::byte[]> memory_;
   std::unique_ptr<net::Registration> registration_;
 };
@@ -64,7 +62,7 @@ class FrameSender {
 
   std::unique_ptr<net::Connector> connector_;  // until the connection is made
   std::uint64_t nonce_;
-  FrameBuffers buffers_;
+  FrameBuffers buffers_{kFrameBytes};
   std::unique_ptr<net::Sender> sender_;
   std::array<net::Request, FrameBuffers::kCount> requests_;
   std::uint64_t written_ = 0;  // frames

@@ -1,0 +1,97 @@
+// How the sender's side of a link cuts messages into frames.
+#include "runtime/transport/net/link/outgoing_messages.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "kernels/host/target.h"
+
+namespace {
+
+using namespace sccl::runtime;
+namespace device = sccl::device;
+using Slots = device::Slots<sccl::kernels::HostTarget>;
+using LongPayloads = OutgoingMessages::LongPayloads;
+
+constexpr std::size_t kUsualSlotBytes = 128 * 1024;
+
+LinkShape shape_with(std::size_t slot_bytes) {
+  LinkShape shape;
+  shape.kinds.push_back({slot_bytes, device::kSlotCount, device::kInlineLines, device::kInlineTailLines});
+  return shape;
+}
+
+// The sender's end of a link, and one frame at a time.
+struct Sender {
+  explicit Sender(std::size_t slot_bytes)
+      : shape(shape_with(slot_bytes)), messages({shape, 0, 1, 2 * slot_bytes}), memory(kFrameBytes) {
+    messages.attach({sccl::schedule::Direction::outgoing, 1, 0}, end);
+  }
+  void publish(std::size_t bytes) { Slots::publish(end, 0, bytes); }
+  FrameWriter frame() { return {memory, 1, 0}; }
+
+  LinkShape shape;
+  sccl::kernels::HostConnection end{};
+  OutgoingMessages messages;
+  std::vector<std::byte> memory;
+};
+
+}  // namespace
+
+TEST_CASE("a message that fills a slot of the usual length is one frame, whatever goes before it") {
+  Sender sender(kUsualSlotBytes);
+  sender.publish(100);
+  sender.publish(kUsualSlotBytes);
+  sender.publish(kUsualSlotBytes);
+  for (int message = 1; message <= 2; ++message) {
+    FrameWriter frame = sender.frame();
+    CHECK(sender.messages.append(frame, LongPayloads::stay_in_slots) == (message == 2));
+    CHECK(frame.payload_in_place().size() == kUsualSlotBytes);
+    CHECK(frame.finish().size() + kUsualSlotBytes <= kMostFrameBytes);
+  }
+}
+
+TEST_CASE("a message that finds no room for all its payload waits for a frame of its own") {
+  Sender sender(kUsualSlotBytes);
+  FrameWriter full = sender.frame();
+  RecordHead head;
+  head.bytes = 16 * 1024;
+  full.append(head);
+  sender.publish(kUsualSlotBytes);
+  CHECK_FALSE(sender.messages.append(full, LongPayloads::stay_in_slots));
+  CHECK(full.payload_in_place().empty());
+  FrameWriter next = sender.frame();
+  CHECK(sender.messages.append(next, LongPayloads::stay_in_slots));
+  CHECK(next.payload_in_place().size() == kUsualSlotBytes);
+}
+
+TEST_CASE("a message that is longer than any frame is cut, and its parts are the whole message") {
+  const std::size_t slot_bytes = 2 * kUsualSlotBytes;
+  Sender sender(slot_bytes);
+  sender.publish(slot_bytes);
+  std::size_t sent = 0;
+  int frames = 0;
+  for (bool whole = false; !whole; ++frames) {
+    FrameWriter frame = sender.frame();
+    whole = sender.messages.append(frame, LongPayloads::stay_in_slots);
+    sent += frame.payload_in_place().size();
+    CHECK(frame.finish().size() + frame.payload_in_place().size() <= kMostFrameBytes);
+    REQUIRE(frames < 3);
+  }
+  CHECK(sent == slot_bytes);
+  CHECK(frames == 2);
+}
+
+TEST_CASE("an engine that does not join parts gets frames of their own memory") {
+  Sender sender(kUsualSlotBytes);
+  sender.publish(kUsualSlotBytes);
+  int frames = 0;
+  for (bool whole = false; !whole; ++frames) {
+    FrameWriter frame = sender.frame();
+    whole = sender.messages.append(frame, LongPayloads::copied);
+    CHECK(frame.payload_in_place().empty());
+    CHECK(frame.finish().size() <= kFrameBytes);
+    REQUIRE(frames < 4);
+  }
+  CHECK(frames == 3);
+}
