@@ -49,12 +49,60 @@ class Bounds {
  private:
   bool rooted() const { return info(collective_).rooted; }
 
+  // Links to switches that lead nowhere else carry nothing.
   void collect_links() {
+    std::vector<std::set<topology::Node>> next(at(topology_.nodes()));
+    for (const topology::Link& link : topology_.links) {
+      next[at(link.src)].insert(link.dst);
+      next[at(link.dst)].insert(link.src);
+    }
+    std::vector<topology::Node> ends;
+    const auto is_end = [&](topology::Node node) { return node >= topology_.ranks && next[at(node)].size() == 1; };
+    for (topology::Node node = topology_.ranks; node < topology_.nodes(); ++node)
+      if (is_end(node)) ends.push_back(node);
+    while (!ends.empty()) {
+      const topology::Node end = ends.back();
+      ends.pop_back();
+      if (next[at(end)].empty()) continue;
+      const topology::Node other = *next[at(end)].begin();
+      next[at(end)].clear();
+      next[at(other)].erase(end);
+      if (is_end(other)) ends.push_back(other);
+    }
     of_node_.resize(at(topology_.nodes()));
     for (const topology::Link& link : topology_.links) {
+      if (!next[at(link.src)].contains(link.dst)) continue;
+      links_.push_back(link);
       of_node_[at(link.src)].out += link.gbytes_per_s;
       of_node_[at(link.dst)].in += link.gbytes_per_s;
     }
+  }
+
+  // By rank: what its links carry if each neighbouring switch is put on the better side of the border. Where no other
+  // rank has that switch, the borders of all ranks enclose disjoint sets: `disjoint`.
+  std::vector<Capacity> around_rank_and_switches(bool disjoint) const {
+    std::map<std::pair<topology::Node, topology::Node>, double> rates;  // from, to
+    std::map<topology::Node, std::set<topology::Node>> ranks_at;
+    for (const topology::Link& link : links_) {
+      rates[{link.src, link.dst}] += link.gbytes_per_s;
+      if (link.src < topology_.ranks) ranks_at[link.dst].insert(link.src);
+      if (link.dst < topology_.ranks) ranks_at[link.src].insert(link.dst);
+    }
+    const auto rate = [&](topology::Node from, topology::Node to) {
+      const auto found = rates.find({from, to});
+      return found == rates.end() ? 0 : found->second;
+    };
+    std::vector<Capacity> result(at(topology_.ranks));
+    for (const auto& [ends, gbytes_per_s] : rates) {
+      const auto [from, to] = ends;
+      const auto beyond = [&](topology::Node node, double others) {
+        const bool may_join = node >= topology_.ranks && (!disjoint || ranks_at[node].size() == 1);
+        return may_join ? std::min(gbytes_per_s, others) : gbytes_per_s;
+      };
+      if (from < topology_.ranks) result[at(from)].out += beyond(to, of_node_[at(to)].out - rate(to, from));
+      if (to < topology_.ranks) result[at(to)].in += beyond(from, of_node_[at(from)].in - rate(to, from));
+    }
+    return result;
   }
 
   double us(const Demand& demand, const Capacity& capacity) const {
@@ -88,9 +136,10 @@ class Bounds {
   void around_ranks() {
     Bound best;
     double all = 0;
+    for (const Capacity& one : around_rank_and_switches(true)) all += one.out;
+    const std::vector<Capacity> capacities = around_rank_and_switches(false);
     for (Rank rank = 0; rank < topology_.ranks; ++rank) {
-      const Capacity& links = of_node_[at(rank)];
-      all += links.out;
+      const Capacity& links = capacities[at(rank)];
       const double time = us(demand(collective_, 1, topology_.ranks, rooted() && rank == root_), links);
       if (time > best.us)
         best = {time, fmt::format("rank {}: its links carry {:.5g} GB/s in, {:.5g} out", rank, links.in, links.out)};
@@ -110,7 +159,7 @@ class Bounds {
       for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) with_nics[at(src)] = cluster_.host_of[at(rank)];
     std::vector<Capacity> near(cluster_.hosts.size());
     std::vector<Capacity> far(cluster_.hosts.size());
-    for (const topology::Link& link : topology_.links)
+    for (const topology::Link& link : links_)
       for (const bool outer : {false, true}) {
         const auto& side = outer ? with_nics : host_of_node;
         auto& sums = outer ? far : near;
@@ -269,6 +318,7 @@ class Bounds {
   Collective collective_;
   Rank root_;
   double bytes_;
+  std::vector<topology::Link> links_;
   std::vector<Capacity> of_node_;
   std::vector<Bound> found_;
 };

@@ -4,12 +4,24 @@
 #include <cmath>
 #include <utility>
 
+#include "schedule/simulation/simulate.h"
+
 namespace sccl::compose {
 namespace {
 
 constexpr double kLeastSlice = 4096;
+constexpr double kSlots = 4;  // of a connection
 
 }  // namespace
+
+double Phase::slice_us(double slice) const {
+  return std::max(std::min(slice, schedule::kLaneBytes) * us_per_byte, slice * link_us_per_byte);
+}
+
+double Phase::stretch(double slice) const {
+  const double lane_us = slice_us(slice);
+  return lane_us > 0 ? std::max(1.0, (alpha_us + lane_us) / (kSlots * lane_us)) : 1.0;
+}
 
 double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, host_us_per_byte) * bytes; }
 
@@ -19,17 +31,22 @@ double Cost::time_us(double bytes, double slice_bytes) const {
   const double hops = between_hosts.time_us(slice);
   const double way = hops + on_host.time_us(slice);
   const double rounds = !one_depth && slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
-  if (!chained) return std::max(busy_us(bytes), rounds * way) + way;
+  // What a rank sends another one in a step is one message, however short its chunks are.
+  const double message = slice_bytes > 0 ? slice_bytes : chunk;
+  const double busy = std::max(network_us_per_byte * bytes * between_hosts.stretch(message),
+                               host_us_per_byte * bytes * on_host.stretch(message));
+  if (!chained) return std::max(busy, rounds * way) + way;
   const double chain = hops + (chunk * frames - slice) * between_hosts.us_per_byte;
-  return std::max({busy_us(bytes) + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice);
+  return std::max({busy + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice);
 }
 
 double Cost::good_slice(double bytes, double most_slice_bytes) const {
   constexpr double kNearlyLeast = 1.01;
-  const double wanted = kNearlyLeast * time_us(bytes, kLeastSlice);
-  double slice = std::max(kLeastSlice, most_slice_bytes);
-  while (slice > kLeastSlice && time_us(bytes, slice) > wanted) slice /= 2;
-  return slice;
+  std::vector<std::pair<double, double>> slices;  // time, slice
+  for (double slice = std::max(kLeastSlice, most_slice_bytes); slice >= kLeastSlice; slice /= 2)
+    slices.emplace_back(time_us(bytes, slice), slice);
+  const double wanted = kNearlyLeast * std::min_element(slices.begin(), slices.end())->first;
+  return std::find_if(slices.begin(), slices.end(), [&](const auto& one) { return one.first <= wanted; })->second;
 }
 
 CostModel::CostModel(std::shared_ptr<const topology::Topology> topology,

@@ -8,8 +8,9 @@
 // A slice of a chunk passes a connection after the previous slices of all chunks. If chunks at different stages share
 // connections (all collectives but Broadcast and Reduce, whose chunks pass a connection at one depth unless they return
 // to the root's host), a chunk of n slices takes n times the whole path, if that is longer. Composite::frames makes
-// chunks small to avoid this. No term grows with chunks or ranks: loads are summed over one representative of the
-// chunks with the same path.
+// chunks small to avoid this. A connection has few slots: with short slices its link waits for one to be free again.
+// Slices are divided among lanes as in a simulation with SimulationOptions::lane_bytes. No term grows with chunks or
+// ranks: loads are summed over one representative of the chunks with the same path.
 #pragma once
 
 #include <memory>
@@ -23,9 +24,14 @@ namespace sccl::compose {
 
 struct Phase {
   int steps = 0;
-  double alpha_us = 0;     // of a step
-  double us_per_byte = 0;  // of a slice on one lane
-  double time_us(double slice) const { return steps * (alpha_us + slice * us_per_byte); }
+  double alpha_us = 0;          // of a step
+  double us_per_byte = 0;       // of a slice on one lane
+  double link_us_per_byte = 0;  // on all lanes of a link together
+
+  double slice_us(double slice) const;
+  double time_us(double slice) const { return steps * (alpha_us + slice_us(slice)); }
+  // How much longer a link takes because its connection has no free slot until a slice has arrived.
+  double stretch(double slice) const;
 };
 
 struct Cost {
@@ -45,7 +51,7 @@ struct Cost {
   double busy_us(double bytes) const;
   // Slices are at most `slice_bytes` long, and at most as long as a chunk.
   double time_us(double bytes, double slice_bytes) const;
-  // The largest slice, a power of two of at least 4 KiB, whose time is within one percent of the minimum.
+  // The largest slice, most_slice_bytes or this halved down to 4 KiB, whose time is within one percent of the minimum.
   double good_slice(double bytes, double most_slice_bytes) const;
 };
 

@@ -449,7 +449,18 @@ class Loads {
                    bytes / (model_.edges_.set_lane_gbytes_per_s(set) * 1e3 * model_.topology().shared[at(set)].lanes));
   }
 
-  // The longest latency and the slowest lane of a schedule's steps.
+  static void take_rates(Phase& phase, const schedule::EdgeInfo& link, const topology::Topology& topology) {
+    const double lane_us_per_byte = schedule::lane_us_per_byte(link, topology);
+    phase.us_per_byte = std::max(phase.us_per_byte, lane_us_per_byte);
+    phase.link_us_per_byte = std::max(phase.link_us_per_byte, lane_us_per_byte / link.lanes);
+  }
+
+  static Phase slower(const Phase& a, const Phase& b, int steps) {
+    return {steps, std::max(a.alpha_us, b.alpha_us), std::max(a.us_per_byte, b.us_per_byte),
+            std::max(a.link_us_per_byte, b.link_us_per_byte)};
+  }
+
+  // The longest latency, the slowest lane and the slowest link of a schedule's steps.
   static Phase phase_of(const schedule::Schedule& schedule) {
     Phase phase;
     const schedule::EdgeIndex edges(schedule.topology);
@@ -460,7 +471,7 @@ class Loads {
       for (const Edge& edge : ways.path(send.src, send.dst)) {
         const schedule::EdgeInfo& link = edges[edges.find(edge)];
         alpha_us += link.alpha_us;
-        phase.us_per_byte = std::max(phase.us_per_byte, schedule::lane_us_per_byte(link, schedule.topology));
+        take_rates(phase, link, schedule.topology);
       }
       phase.alpha_us = std::max(phase.alpha_us, alpha_us);
     }
@@ -469,9 +480,7 @@ class Loads {
 
   // One sum stands for all phases on hosts: all steps, with the figures of the slowest phase.
   void add_phase(const Phase& phase) {
-    cost_.on_host.alpha_us = std::max(cost_.on_host.alpha_us, phase.alpha_us);
-    cost_.on_host.us_per_byte = std::max(cost_.on_host.us_per_byte, phase.us_per_byte);
-    cost_.on_host.steps += phase.steps;
+    cost_.on_host = slower(cost_.on_host, phase, cost_.on_host.steps + phase.steps);
   }
 
   // The greatest figures over all kinds.
@@ -481,12 +490,9 @@ class Loads {
       Phase phase = phase_of((*kind).*which);
       if (kind->has_entries() && !composite_.at_root) {
         const Phase home = phase_of((*kind->home).*which);
-        phase = {phase.steps + home.steps, std::max(phase.alpha_us, home.alpha_us),
-                 std::max(phase.us_per_byte, home.us_per_byte)};
+        phase = slower(phase, home, phase.steps + home.steps);
       }
-      most.alpha_us = std::max(most.alpha_us, phase.alpha_us);
-      most.us_per_byte = std::max(most.us_per_byte, phase.us_per_byte);
-      most.steps = std::max(most.steps, phase.steps);
+      most = slower(most, phase, std::max(most.steps, phase.steps));
     }
     add_phase(most);
   }
@@ -514,7 +520,7 @@ class Loads {
         for (const Edge& edge : *edges) {
           const schedule::EdgeInfo& link = model_.edges_[model_.edges_.find(edge)];
           alpha_us += link.alpha_us;
-          net.us_per_byte = std::max(net.us_per_byte, schedule::lane_us_per_byte(link, model_.topology()));
+          take_rates(net, link, model_.topology());
         }
       net.alpha_us = std::max(net.alpha_us, alpha_us);
     }
@@ -543,6 +549,7 @@ class Loads {
       cost_.chained = cost_.chained || (tier.shape == Shape::ring && !cost_.one_depth);
     }
     net.us_per_byte *= fan;
+    net.link_us_per_byte *= fan;
     if (composite_.at_root && composite_.at_root->has_returns()) ++net.steps;
   }
 
@@ -558,7 +565,7 @@ class Loads {
       for (const Edge& edge : model_.ways_.way(*leaves.begin(), leaf)) {
         const schedule::EdgeInfo& link = model_.edges_[model_.edges_.find(edge)];
         alpha_us += link.alpha_us;
-        net.us_per_byte = std::max(net.us_per_byte, schedule::lane_us_per_byte(link, model_.topology()));
+        take_rates(net, link, model_.topology());
       }
       longest_us = std::max(longest_us, alpha_us);
     }

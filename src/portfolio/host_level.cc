@@ -48,7 +48,7 @@ std::vector<Option> options(const topology::Topology& links, Collective collecti
   if (links.ranks > 1 && links.ranks <= kMostPackedRanks && collective != Collective::alltoall)
     add(treegen::plan(links, collective, root, {treegen::CapacityUnit::lanes, treegen::TreeWeights::any}));
   if (links.ranks > 1 && (collective == Collective::allgather || collective == Collective::reducescatter))
-    for (const int more_steps : {0, 1, 2}) add(shallow_trees(links, collective, more_steps));
+    for (const int more_steps : {0, 1, 2, 4}) add(shallow_trees(links, collective, more_steps));
   if (result.empty())
     fail(ErrorCode::invalid_argument,
          "topology '{}': {} has no schedule, since some device of a host cannot reach another one over the host's "

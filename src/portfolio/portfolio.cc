@@ -112,17 +112,19 @@ double slices_in_all(const schedule::Schedule& schedule, const schedule::Simulat
   return static_cast<double>(schedule.sends.size()) * std::max(1.0, slices);
 }
 
-// One candidate, in slices of the wanted size and in those that its closed form prefers. Frames whose chunks are
-// shorter than a slice are not cut further.
+// One candidate, in slices of the wanted size; a composite also in shorter ones, and in those that its closed form
+// prefers. Frames whose chunks are shorter than a slice are not cut further.
 class Foreseen {
  public:
   Foreseen(const Candidate& candidate, const schedule::SimulationOptions& options)
       : candidate_(&candidate), options_(options), slices_{options.slice_bytes} {
+    constexpr double kShorter = 4;
     const compose::Cost* cost = candidate.cost.get();
     if (cost == nullptr) return;
+    const double chunk = cost->chunk_per_byte * options.bytes;
     if (options.slice_bytes > 0)
-      if (const double good = cost->good_slice(options.bytes, options.slice_bytes); good < options.slice_bytes)
-        slices_.push_back(good);
+      for (const double slice : {options.slice_bytes / kShorter, cost->good_slice(options.bytes, options.slice_bytes)})
+        if (slice < std::min(chunk, slices_.back())) slices_.push_back(slice);
     closed_.time_us = std::numeric_limits<double>::infinity();
     for (const double slice : slices_)
       if (const double us = cost->time_us(options.bytes, slice); us < closed_.time_us) closed_ = {0, us, slice};
@@ -130,6 +132,15 @@ class Foreseen {
 
   // By the closed form; a flat schedule has none, and then nothing is known: 0.
   const Prediction& closed() const { return closed_; }
+  bool has_closed() const { return candidate_->cost != nullptr; }
+
+  // Of a flat schedule that is not simulated.
+  Prediction guess() const {
+    const int slices =
+        options_.slice_bytes > 0 ? std::max(1, static_cast<int>(options_.bytes / options_.slice_bytes)) : 1;
+    return {0, std::max(busy_us(), schedule::linear_cost(candidate_->schedule, slices).time_us(options_.bytes)),
+            options_.slice_bytes};
+  }
 
   // No simulated time is shorter.
   double busy_us() const { return schedule::busiest_us_per_byte(candidate_->schedule) * options_.bytes; }
@@ -155,7 +166,10 @@ class Foreseen {
   double time_us(double slice_bytes, double limit_us) const {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
-    if (candidate_->cost == nullptr) return schedule::simulate(candidate_->schedule, options).time_us;
+    if (candidate_->cost == nullptr) {
+      options.stop_after_us = limit_us;
+      return schedule::simulate(candidate_->schedule, options).time_us;
+    }
     const double closed_us = candidate_->cost->time_us(options.bytes, slice_bytes);
     if (slices_in_all(candidate_->schedule, options) > kMostSimulatedSlices) return closed_us;
     options.stop_after_us = limit_us;
@@ -173,6 +187,7 @@ class Foreseen {
 class Predictor {
  public:
   Prediction predict(const Foreseen& one) {
+    if (!one.has_closed()) return predict_flat(one);
     const double closed_us = one.closed().time_us;
     if (closed_us >= kHopeless * least_us_ || (closed_us >= least_us_ && one.busy_us() >= least_us_))
       return one.closed();
@@ -185,6 +200,15 @@ class Predictor {
   }
 
  private:
+  // Without composites all are simulated to the end: few ranks, and people compare them.
+  Prediction predict_flat(const Foreseen& one) {
+    if (simulated_.empty()) return one.simulated(std::numeric_limits<double>::infinity());
+    if (one.busy_us() >= least_us_) return one.guess();
+    const Prediction prediction = one.simulated(least_us_);
+    least_us_ = std::min(least_us_, prediction.time_us);
+    return prediction;
+  }
+
   double least_us_ = std::numeric_limits<double>::infinity();
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };
@@ -240,6 +264,7 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::s
                                          static_cast<double>(element_bytes));
   options.slice_bytes = pipeline.slice_bytes;
   options.slots = pipeline.slots;
+  options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
   return predict(candidates, options);
 }
@@ -251,9 +276,11 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
         candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks_per_rank < kLeastFrameBytes;
     if (!crumbs) foreseen.emplace_back(index, Foreseen(candidates[index], options));
   }
-  // The most promising first, so that few are simulated.
-  std::stable_sort(foreseen.begin(), foreseen.end(),
-                   [](const auto& a, const auto& b) { return a.second.closed().time_us < b.second.closed().time_us; });
+  // The most promising first, so that few are simulated; what has no closed form last.
+  std::stable_sort(foreseen.begin(), foreseen.end(), [](const auto& a, const auto& b) {
+    const bool known = a.second.has_closed();
+    return known != b.second.has_closed() ? known : a.second.closed().time_us < b.second.closed().time_us;
+  });
   std::vector<Prediction> predictions;
   Predictor predictor;
   for (const auto& [index, one] : foreseen) {

@@ -13,8 +13,9 @@
 namespace sccl::portfolio {
 namespace {
 
-constexpr int kTreesOfOwner = 4;
+constexpr int kTreesOfOwner = 8;
 constexpr int kMostMoves = 2000;
+constexpr int kPowerDoublings = 4;  // the 16th power
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -76,7 +77,9 @@ class Forest {
   }
 
   void balance(int most_depth) {
-    for (int move = 0; move < kMostMoves && relieve(most_depth); ++move) {
+    for (int resource = 0; resource < ways_.count(); ++resource) unit_ = std::max(unit_, busy(resource));
+    int left = kMostMoves;
+    while (left > 0 && relieve(most_depth, left)) {
     }
   }
 
@@ -138,30 +141,40 @@ class Forest {
     return known == ranks_;
   }
 
-  // Takes one use from the busiest link or set. False if there is no way to do so.
-  bool relieve(int most_depth) {
-    int worst = 0;
-    for (int resource = 1; resource < ways_.count(); ++resource)
-      if (busy(resource) > busy(worst)) worst = resource;
-    const double limit = busy(worst) * (1 - 1e-9);
+  // Moves subtrees to other parents as long as that lowers the sum of high powers of how busy links and sets are. Not
+  // only the busiest counts: several moves may be needed before it is relieved. False if nothing was moved.
+  bool relieve(int most_depth, int& moves_left) {
+    bool moved = false;
     for (Tree& tree : trees_)
-      for (Rank rank = 0; rank < ranks_; ++rank) {
+      for (Rank rank = 0; rank < ranks_ && moves_left > 0; ++rank) {
         if (rank == tree.owner) continue;
         const std::vector<int>& now = ways_.between(tree.parent[at(rank)], rank);
-        if (std::find(now.begin(), now.end(), worst) == now.end()) continue;
         use(now, -1);
-        if (const Rank better = parent_below(tree, rank, most_depth, limit); better >= 0) {
-          use(ways_.between(better, rank), 1);
-          hang(tree, rank, better);
-          return true;
-        }
-        use(now, 1);
+        const double here = weight_with(now) * (1 - 1e-9);
+        const Rank better = best_parent(tree, rank, most_depth, here);
+        use(ways_.between(better >= 0 ? better : tree.parent[at(rank)], rank), 1);
+        if (better < 0) continue;
+        hang(tree, rank, better);
+        moved = true;
+        --moves_left;
       }
-    return false;
+    return moved;
   }
 
-  // The best device to hang `rank` and its subtree on, if its way is then less busy than `limit`; else -1.
-  Rank parent_below(const Tree& tree, Rank rank, int most_depth, double limit) const {
+  // By how much the sum of powers grows if the way is used once more.
+  double weight_with(const std::vector<int>& way) const {
+    double sum = 0;
+    for (const int resource : way) sum += power(busy(resource, 1)) - power(busy(resource));
+    return sum;
+  }
+  double power(double busy) const {
+    double result = busy / unit_;
+    for (int doubling = 0; doubling < kPowerDoublings; ++doubling) result *= result;
+    return result;
+  }
+
+  // The best device to hang `rank` and its subtree on, if its way then weighs less than `limit`; else -1.
+  Rank best_parent(const Tree& tree, Rank rank, int most_depth, double limit) const {
     int height = 0;
     std::vector<bool> below(at(ranks_), false);
     for (Rank other = 0; other < ranks_; ++other) {
@@ -175,7 +188,7 @@ class Forest {
     for (Rank other = 0; other < ranks_; ++other) {
       const std::vector<int>& way = ways_.between(other, rank);
       if (below[at(other)] || way.empty() || tree.depth[at(other)] + 1 + height > most_depth) continue;
-      if (const double here = busiest_with(way); here < limit) {
+      if (const double here = weight_with(way); here < limit) {
         best = other;
         limit = here;
       }
@@ -198,6 +211,7 @@ class Forest {
   int ranks_;
   Ways ways_;
   std::vector<double> uses_;  // by resource: trees that pass it
+  double unit_ = 0;           // how busy the busiest is at first
   std::vector<Tree> trees_;
 };
 

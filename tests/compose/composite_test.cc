@@ -254,7 +254,7 @@ TEST_CASE("a schedule on the root's host that is for another root, or wrong, is 
 }
 
 TEST_CASE("frames that do not divide the chunks are refused") {
-  auto composite = one_of(topology::preset("2*dgx1v"), Collective::allgather, "levels/doubling+trees/8");
+  auto composite = one_of(topology::preset("2*dgx1v"), Collective::allgather, "levels/doubling+shallow/8");
   composite.frames = 7;
   refused(composite, "in 7 frames");
 }

@@ -209,6 +209,22 @@ TEST_CASE("every lane of a connection has slots of its own") {
   CHECK(time_us(4, 1) == Approx(16 * 4));
 }
 
+TEST_CASE("a long slice takes several lanes at once") {
+  const auto time_us = [](int lanes, double slice_bytes) {
+    const Schedule schedule = broadcast_of_two(pair_of_ranks(lanes, lanes, 1), 1);
+    return simulate(schedule, {.bytes = slice_bytes, .slice_bytes = slice_bytes, .lane_bytes = kLaneBytes}).time_us;
+  };
+  const double lane_us = kLaneBytes / 1e3;
+  CHECK(time_us(4, kLaneBytes / 2) == Approx(1 + lane_us / 2));
+  CHECK(time_us(4, 2 * kLaneBytes) == Approx(1 + lane_us));
+  CHECK(time_us(4, 8 * kLaneBytes) == Approx(1 + 2 * lane_us));
+  CHECK(time_us(1, 8 * kLaneBytes) == Approx(1 + 8 * lane_us));
+  const Schedule many = broadcast_of_two(pair_of_ranks(4, 4, 1), 16);
+  const Simulation simulation = simulate(many, {.bytes = 32 * kLaneBytes, .lane_bytes = kLaneBytes});
+  CHECK(simulation.time_us == Approx(1 + 8 * lane_us));
+  CHECK(simulation.edges.front().busy_us == Approx(32 * lane_us));  // summed over lanes
+}
+
 TEST_CASE("one slot makes a sender wait for its receiver; more slots hide that") {
   // A reduction as slow as the link holds its slot for as long as a transfer takes.
   const topology::Topology pair = pair_of_ranks(1, 1, 0);

@@ -36,7 +36,8 @@ struct EdgeState {
   Picoseconds alpha = 0;
   double ps_per_byte = 0;
   int first_lane = 0;
-  int lanes = 1;
+  int lanes = 1;  // those that a slice takes together count as one
+  std::vector<double> set_ps_per_byte;
   bool used = false;
   EdgeUse use;
   Picoseconds left = 0;    // of all lanes together: what is still to pass
@@ -121,6 +122,14 @@ class Engine {
     return slice + 1 < slices_of(at) ? options_.slice_bytes : bytes - options_.slice_bytes * slice;
   }
 
+  // How many lanes the longest slice takes.
+  int lanes_of_slice() const {
+    if (options_.lane_bytes <= 0) return 1;
+    const double chunk = *std::max_element(chunk_bytes_.begin(), chunk_bytes_.end());
+    const double slice = options_.slice_bytes > 0 ? std::min(options_.slice_bytes, chunk) : chunk;
+    return static_cast<int>(std::clamp(slice / options_.lane_bytes, 1.0, double{kMostLanes}));
+  }
+
   void prepare_links() {
     const auto check_lanes = [&](int lanes) {
       if (lanes > kMostLanes)
@@ -128,6 +137,7 @@ class Engine {
              "topology '{}' has a link or shared set of {} lanes: at most {} are simulated", schedule_.topology.name,
              lanes, kMostLanes);
     };
+    const int together = lanes_of_slice();
     std::size_t lanes = 0;
     edge_states_.resize(static_cast<std::size_t>(edges_.size()));
     for (const EdgeId edge : graph_.way) edge_states_[static_cast<std::size_t>(edge)].used = true;
@@ -136,15 +146,20 @@ class Engine {
       if (!state.used) continue;
       check_lanes(edges_[edge].lanes);
       state.alpha = std::round(edges_[edge].alpha_us * kPsPerUs);
-      state.ps_per_byte = lane_us_per_byte(edges_[edge], schedule_.topology) * kPsPerUs;
-      state.lanes = edges_[edge].lanes;
+      const double ps_per_byte = lane_us_per_byte(edges_[edge], schedule_.topology) * kPsPerUs;
+      state.lanes = (edges_[edge].lanes + together - 1) / together;
+      state.ps_per_byte = ps_per_byte / edges_[edge].lanes * state.lanes;
+      for (const int set : edges_.sets_of(edge)) {
+        const int set_lanes = schedule_.topology.shared[static_cast<std::size_t>(set)].lanes;
+        state.set_ps_per_byte.push_back(ps_per_byte / set_lanes * ((set_lanes + together - 1) / together));
+      }
       state.first_lane = static_cast<int>(lanes);
       state.use.edge = edge;
       lanes += static_cast<std::size_t>(state.lanes);
     }
     for (const topology::SharedSet& set : schedule_.topology.shared) {
       check_lanes(set.lanes);
-      set_lanes_.emplace_back(static_cast<std::size_t>(set.lanes), 0);
+      set_lanes_.emplace_back(static_cast<std::size_t>((set.lanes + together - 1) / together), 0);
     }
     lane_free_.assign(lanes, 0);
   }
@@ -195,7 +210,8 @@ class Engine {
 
   int slots_of(std::size_t connection) const {
     int lanes = kMostLanes;
-    for (const EdgeId edge : graph_.way_of(static_cast<int>(connection))) lanes = std::min(lanes, edges_[edge].lanes);
+    for (const EdgeId edge : graph_.way_of(static_cast<int>(connection)))
+      lanes = std::min(lanes, edge_states_[static_cast<std::size_t>(edge)].lanes);
     return std::min(options_.slots, kMostSlots) * lanes;
   }
 
@@ -300,7 +316,8 @@ class Engine {
       note_least(state);
     }
     *lane = free;
-    for (const int set : sets) *first_free(set) = free;
+    for (std::size_t i = 0; i < sets.size(); ++i)
+      *first_free(sets[i]) = begin + std::round(bytes * state.set_ps_per_byte[i]);
     record(state, event, static_cast<int>(lane - lanes), bytes, begin, free);
     if (static_cast<std::size_t>(event.hop) + 1 < way.size())
       queue_.add(begin + state.alpha, {end + state.alpha, event.message, event.connection, event.slice,
@@ -318,7 +335,7 @@ class Engine {
   void record(EdgeState& state, const Event& event, int lane, double bytes, Picoseconds begin, Picoseconds end) {
     if (state.use.bytes == 0 && state.use.end_us == 0) state.use.begin_us = begin / kPsPerUs;
     state.use.bytes += bytes;
-    state.use.busy_us += (end - begin) / kPsPerUs;
+    state.use.busy_us += (end - begin) / kPsPerUs * edges_[state.use.edge].lanes / state.lanes;
     state.use.end_us = std::max(state.use.end_us, end / kPsPerUs);
     if (options_.detail == Detail::transfers)
       transfers_.push_back(
@@ -439,7 +456,7 @@ class Engine {
 };
 
 void check(const SimulationOptions& options) {
-  for (const double figure : {options.bytes, options.slice_bytes, options.reduce_gbytes_per_s})
+  for (const double figure : {options.bytes, options.slice_bytes, options.lane_bytes, options.reduce_gbytes_per_s})
     if (!(figure >= 0) || !std::isfinite(figure))
       fail(ErrorCode::invalid_argument,
            "simulation of {} bytes in slices of {}, adding at {} GB/s: give finite figures that are not negative",

@@ -3,11 +3,12 @@
 // The model. A chunk is cut into slices. A slice leaves a rank when its value is complete there, when the earlier
 // messages on the same connection (source, destination) have left, and when the receiver has a free slot. On each link
 // of its path it takes the lane that becomes free first, in the order of requests, for bytes / (rate of a lane);
-// likewise on a shared set. The links of one path overlap (cut-through): the head of a slice moves on after the link's
-// latency; a link that is faster than the one before it carries other slices between the parts of this one. A
-// connection has slots for every lane of its narrowest link, as a program on devices has for each of its channels. At
-// the receiver the slice waits until the value that it replaces has been read, is reduced at the rank's rate, and frees
-// its slot. Latency delays a slice but does not occupy a link, as in SCCL's S alpha + (R / C) L beta.
+// likewise on a shared set. Long slices take several lanes at once, as if their parts passed different channels. The
+// links of one path overlap (cut-through): the head of a slice moves on after the link's latency; a link that is faster
+// than the one before it carries other slices between the parts of this one. A connection has slots for every lane of
+// its narrowest link, as a program on devices has for each of its channels. At the receiver the slice waits until the
+// value that it replaces has been read, is reduced at the rank's rate, and frees its slot. Latency delays a slice but
+// does not occupy a link, as in SCCL's S alpha + (R / C) L beta.
 //
 // Times are whole picoseconds and ties are broken by position, so results are the same on every machine. Cost: O(n log
 // t) for n = slices x links of their paths and t different times of pending events; memory O(sends + slices).
@@ -26,10 +27,15 @@ enum class Progress : std::uint8_t { dataflow, stepwise };
 
 enum class Detail : std::uint8_t { totals, transfers };
 
+// Devices send a part of a message that is at least so long over a channel of its own
+// (runtime/gpu/kernel/kernel_calls.cc).
+inline constexpr double kLaneBytes = 32 * 1024;
+
 struct SimulationOptions {
   double bytes = 0;                // L of schedule/simulation/cost.h
   double slice_bytes = 0;          // 0: a chunk is one slice
   int slots = 0;                   // of a connection, for each lane; 0: unlimited
+  double lane_bytes = 0;           // a slice of so many bytes takes two lanes, and so on; 0: it takes one
   double reduce_gbytes_per_s = 0;  // of one rank; 0: reducing takes no time
   Progress progress = Progress::dataflow;
   Detail detail = Detail::transfers;

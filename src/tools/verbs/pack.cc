@@ -142,6 +142,7 @@ std::vector<Candidate> ways(const topology::Topology& topology, const Arguments&
   std::vector<portfolio::Candidate> all;
   portfolio::add_trees(all, topology, collective_of(arguments.collective), arguments.root);
   schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = kSliceBytes, .slots = kSlots};
+  options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
   const auto predictions = portfolio::predict(all, options);
   require_predictions(predictions, topology);

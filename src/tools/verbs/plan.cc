@@ -37,6 +37,7 @@ std::vector<Row> rows_of(const topology::Topology& machine, const Call& call) {
   }
   if (!rows.empty()) return rows;
   schedule::SimulationOptions options{.bytes = call.bytes, .slice_bytes = kSliceBytes, .slots = kSlots};
+  options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
   for (const Candidate& one : candidates(machine, call, options))
     rows.push_back({one.algorithm, one.schedule.chunks, one.schedule.chunks_per_rank, one.schedule.steps,

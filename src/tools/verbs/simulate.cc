@@ -78,6 +78,7 @@ schedule::SimulationOptions simulation_options(const Options& options) {
   schedule::SimulationOptions result{
       .bytes = options.call.bytes, .slots = options.slots, .reduce_gbytes_per_s = options.reduce_gbytes_per_s};
   result.slice_bytes = options.stepwise || options.slice == "0" ? 0 : static_cast<double>(parse_size(options.slice));
+  result.lane_bytes = options.stepwise ? 0 : schedule::kLaneBytes;
   result.progress = options.stepwise ? schedule::Progress::stepwise : schedule::Progress::dataflow;
   result.detail = schedule::Detail::totals;
   return result;
