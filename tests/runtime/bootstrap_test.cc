@@ -228,7 +228,7 @@ TEST_CASE("addresses that do not answer hold nobody up, and are told with what b
   content.addresses.pop_back();
   const auto errors = run_ranks(1, [&](Rank rank) { gather_and_check(encode(content), rank, 2); });
   ::unsetenv("NCCL_SOCKET_RETRY_CNT");
-  CHECK_THAT(errors[0], Catch::Contains(silent.text() + " (no answer)") &&
+  CHECK_THAT(errors[0], Catch::Contains(silent.text() + " (took the connection and says nothing)") &&
                             Catch::Contains(closed.text() + " (Connection refused)"));
 }
 
