@@ -360,10 +360,12 @@ def main():
              "What is predicted is the closed form of composites (`src/compose/cost.h`) on `A*PRESET`: a NIC of 100 Gbit/s for "
              "every device, 5 us between hosts; up to 32 ranks it is simulated. The bound is the greatest of `sccl plan --bound`: "
              "cuts around ranks, parts of hosts and hosts, several parts at once, all NICs together, latency.", "",
-             "What falls short is in the list below the second table. mi250x at 64 MiB: 14 steps of 2 us on hosts beside 335 us. Two to four hosts of boxes without a "
-             "switch are simulated, and there chunks queue behind one another on links, which the closed form of more hosts does "
-             "not show. "
-             "Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "", "![time over ranks](scale.svg)", ""]
+             "What falls short is in the list below the second table. mi250x at 64 MiB: steps of 2 us on hosts beside 200 to 335 us. Up to "
+             "32 ranks are simulated: where data that returns to the root's host, or sums and copies, pass the same links (pcie8, "
+             "z52, z52-full), chunks queue behind one another, which the closed form of more hosts does not show. On z52-full links "
+             "share their bandwidth: there the bound may be out of reach. AlltoAll on 2*pcie8 would need detours over the other "
+             "host. Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "",
+             "![time over ranks](scale.svg)", ""]
     points = {}
     with tempfile.TemporaryDirectory() as folder:
         over_ranks(options.sccl, lines.append, points)

@@ -33,6 +33,8 @@ constexpr double kMostSimulatedSlices = 260000;   // of composites, whose closed
 // A composite whose closed form is this many times the fastest is not simulated: the closed form mostly leaves out
 // that chunks queue, and counts latencies that overlap.
 constexpr double kHopeless = 2;
+// Nor is a schedule simulated whose busiest link alone takes this part of the fastest time.
+constexpr double kGoodEnough = 0.995;
 
 void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
                   Rank root) {
@@ -189,8 +191,9 @@ class Predictor {
   Prediction predict(const Foreseen& one) {
     if (!one.has_closed()) return predict_flat(one);
     const double closed_us = one.closed().time_us;
-    if (closed_us >= kHopeless * least_us_ || (closed_us >= least_us_ && one.busy_us() >= least_us_))
-      return one.closed();
+    if (closed_us >= kHopeless * least_us_) return one.closed();
+    if (one.busy_us() >= kGoodEnough * least_us_)
+      return {0, std::max(closed_us, least_us_ * (1 + kSame)), one.closed().slice_bytes};
     for (const auto& [known, prediction] : simulated_)
       if (known->same(one)) return prediction;
     const Prediction prediction = one.simulated(least_us_);
@@ -203,7 +206,7 @@ class Predictor {
   // Without composites all are simulated to the end: few ranks, and people compare them.
   Prediction predict_flat(const Foreseen& one) {
     if (simulated_.empty()) return one.simulated(std::numeric_limits<double>::infinity());
-    if (one.busy_us() >= least_us_) return one.guess();
+    if (one.busy_us() >= kGoodEnough * least_us_) return one.guess();
     const Prediction prediction = one.simulated(least_us_);
     least_us_ = std::min(least_us_, prediction.time_us);
     return prediction;
