@@ -20,7 +20,7 @@ double Phase::slice_us(double slice) const {
 
 double Phase::stretch(double slice) const {
   const double lane_us = slice_us(slice);
-  return lane_us > 0 ? std::max(1.0, (alpha_us + lane_us) / (kSlots * lane_us)) : 1.0;
+  return lane_us > 0 ? std::max(1.0, (alpha_us + lane_us) / (kSlots * connections * lane_us)) : 1.0;
 }
 
 double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, host_us_per_byte) * bytes; }

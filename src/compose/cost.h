@@ -27,6 +27,7 @@ struct Phase {
   double alpha_us = 0;          // of a step
   double us_per_byte = 0;       // of a slice on one lane
   double link_us_per_byte = 0;  // on all lanes of a link together
+  int connections = 1;          // that share a link, each with slots of its own
 
   double slice_us(double slice) const;
   double time_us(double slice) const { return steps * (alpha_us + slice_us(slice)); }

@@ -457,7 +457,7 @@ class Loads {
 
   static Phase slower(const Phase& a, const Phase& b, int steps) {
     return {steps, std::max(a.alpha_us, b.alpha_us), std::max(a.us_per_byte, b.us_per_byte),
-            std::max(a.link_us_per_byte, b.link_us_per_byte)};
+            std::max(a.link_us_per_byte, b.link_us_per_byte), std::max(a.connections, b.connections)};
   }
 
   // The longest latency, the slowest lane and the slowest link of a schedule's steps.
@@ -466,6 +466,7 @@ class Loads {
     const schedule::EdgeIndex edges(schedule.topology);
     topology::Routes ways(schedule.topology);
     phase.steps = schedule.steps;
+    if (schedule.topology.switches > 0) phase.connections = std::max(1, schedule.ranks - 1);
     for (const schedule::Send& send : schedule.sends) {
       double alpha_us = 0;
       for (const Edge& edge : ways.path(send.src, send.dst)) {

@@ -8,6 +8,7 @@
 #include "compose/expand.h"
 #include "planners/planners.h"
 #include "portfolio/composites.h"
+#include "portfolio/detours.h"
 #include "portfolio/tree_candidates.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/cost.h"
@@ -28,6 +29,7 @@ constexpr double kSame = 1e-9;                 // tolerance for rounds per chunk
 constexpr double kLeastFrameBytes = 2048;      // a smaller chunk of a frame is dominated by latency
 
 constexpr int kMostPackedClusterRanks = 16;       // above this, composites are as good and are available at once
+constexpr int kMostPackedRoots = 8;               // on a cluster: packing trees of more roots takes a second
 constexpr std::size_t kMostFramedSends = 130000;  // of one schedule: a second to lower
 constexpr double kMostSimulatedSlices = 260000;   // of composites, whose closed form is a good estimate
 // A composite whose closed form is this many times the fastest is not simulated: the closed form mostly leaves out
@@ -226,7 +228,7 @@ bool by_levels_alone(const topology::Topology& topology) {
 }
 
 std::span<const std::string_view> kinds() {
-  static constexpr std::string_view names[] = {"trees", "hybrid", "three-phase", "rings", "synth", "levels"};
+  static constexpr std::string_view names[] = {"trees", "hybrid", "three-phase", "rings", "detours", "synth", "levels"};
   return names;
 }
 
@@ -250,9 +252,15 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
     fail(ErrorCode::invalid_argument,
          "topology '{}': {} has no schedule, since some rank cannot reach another: add links", topology.name,
          info(collective).call_name);
+  if (auto schedule = detours(topology, collective))
+    result.push_back({"detours", Origin::planner, *std::move(schedule), 1});
   if (network) add_levels(result, topology, collective, root);
   const bool levels = !result.empty() && result.back().origin == Origin::levels;
-  if (!levels || topology.ranks <= kMostPackedClusterRanks) add_trees(result, topology, collective, root);
+  if (!levels || topology.ranks <= kMostPackedClusterRanks) {
+    add_rings_and_phases(result, topology, collective, root);
+    if (!levels || topology.ranks <= kMostPackedRoots || info(collective).rooted)
+      add_packed_trees(result, topology, collective, root);
+  }
   add_synthesized(result, topology, collective, root);
   for (const Candidate& candidate : result)
     if (candidate.origin != Origin::levels) schedule::verify(candidate.schedule);  // those are proved by composition

@@ -6,60 +6,25 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/edge_index.h"
+#include "portfolio/ways.h"
 #include "schedule/simulation/cost.h"
-#include "topology/graph/routes.h"
 
 namespace sccl::portfolio {
 namespace {
 
 constexpr int kTreesOfOwner = 8;
 constexpr int kMostMoves = 2000;
-constexpr int kPowerDoublings = 4;  // the 16th power
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-// What a path between two devices uses: links, and sets of links that share their rate.
-class Ways {
- public:
-  explicit Ways(const topology::Topology& links, bool backwards = false) : ranks_(links.ranks) {
-    const schedule::EdgeIndex edges(links);
-    topology::Routes routes(links);
-    for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge)
-      us_per_byte_.push_back(schedule::lane_us_per_byte(edges[edge], links) / edges[edge].lanes);
-    for (std::size_t set = 0; set < links.shared.size(); ++set)
-      us_per_byte_.push_back(1e-3 / (edges.set_lane_gbytes_per_s(static_cast<int>(set)) * links.shared[set].lanes));
-    for (Rank from = 0; from < ranks_; ++from)
-      for (Rank to = 0; to < ranks_; ++to) {
-        std::vector<int>& way = ways_.emplace_back();
-        if (from == to) continue;
-        for (const topology::Edge& edge : backwards ? routes.path(to, from) : routes.path(from, to)) {
-          const schedule::EdgeId id = edges.find(edge);
-          way.push_back(id);
-          for (const int set : edges.sets_of(id)) way.push_back(edges.size() + set);
-        }
-      }
-  }
-
-  int count() const { return static_cast<int>(us_per_byte_.size()); }
-  double us_per_byte(int resource) const { return us_per_byte_[at(resource)]; }
-  const std::vector<int>& between(Rank from, Rank to) const { return ways_[at(from * ranks_ + to)]; }
-
- private:
-  int ranks_;
-  std::vector<double> us_per_byte_;     // links, then sets
-  std::vector<std::vector<int>> ways_;  // by (from, to); empty: none
-};
 
 class Forest {
  public:
   Forest(const topology::Topology& links, bool backwards, const schedule::Schedule* beside)
-      : ranks_(links.ranks), ways_(links, backwards), uses_(at(ways_.count()), 0) {
+      : ranks_(links.ranks), ways_(links, backwards), uses_(ways_) {
     if (beside == nullptr) return;
     const Ways ways(links);
     const double trees = static_cast<double>(beside->chunks) / (ranks_ * kTreesOfOwner);
-    for (const schedule::Send& send : beside->sends)
-      for (const int resource : ways.between(send.src, send.dst)) uses_[at(resource)] += 1 / trees;
+    for (const schedule::Send& send : beside->sends) uses_.add(ways.between(send.src, send.dst), 1 / trees);
   }
 
   // False if a device is not reached.
@@ -77,7 +42,7 @@ class Forest {
   }
 
   void balance(int most_depth) {
-    for (int resource = 0; resource < ways_.count(); ++resource) unit_ = std::max(unit_, busy(resource));
+    uses_.set_unit();
     int left = kMostMoves;
     while (left > 0 && relieve(most_depth, left)) {
     }
@@ -101,19 +66,12 @@ class Forest {
     std::vector<int> depth;
   };
 
-  double busy(int resource, double more = 0) const {
-    return (uses_[at(resource)] + more) * ways_.us_per_byte(resource);
-  }
   // Of the busiest part of the way, with one use more.
   double busiest_with(const std::vector<int>& way) const {
     double most = 0;
-    for (const int resource : way) most = std::max(most, busy(resource, 1));
+    for (const int resource : way) most = std::max(most, uses_.busy(resource, 1));
     return most;
   }
-  void use(const std::vector<int>& way, double more) {
-    for (const int resource : way) uses_[at(resource)] += more;
-  }
-
   // Level by level: a device receives from a device of the level before, over the way that is least busy so far.
   bool grow(Tree& tree) {
     tree.depth[at(tree.owner)] = 0;
@@ -133,7 +91,7 @@ class Forest {
           }
         }
         if (from < 0) continue;
-        use(ways_.between(from, rank), 1);
+        uses_.add(ways_.between(from, rank), 1);
         tree.parent[at(rank)] = from;
         tree.depth[at(rank)] = level;
         ++known;
@@ -149,28 +107,16 @@ class Forest {
       for (Rank rank = 0; rank < ranks_ && moves_left > 0; ++rank) {
         if (rank == tree.owner) continue;
         const std::vector<int>& now = ways_.between(tree.parent[at(rank)], rank);
-        use(now, -1);
-        const double here = weight_with(now) * (1 - 1e-9);
+        uses_.add(now, -1);
+        const double here = uses_.weight_with(now) * (1 - 1e-9);
         const Rank better = best_parent(tree, rank, most_depth, here);
-        use(ways_.between(better >= 0 ? better : tree.parent[at(rank)], rank), 1);
+        uses_.add(ways_.between(better >= 0 ? better : tree.parent[at(rank)], rank), 1);
         if (better < 0) continue;
         hang(tree, rank, better);
         moved = true;
         --moves_left;
       }
     return moved;
-  }
-
-  // By how much the sum of powers grows if the way is used once more.
-  double weight_with(const std::vector<int>& way) const {
-    double sum = 0;
-    for (const int resource : way) sum += power(busy(resource, 1)) - power(busy(resource));
-    return sum;
-  }
-  double power(double busy) const {
-    double result = busy / unit_;
-    for (int doubling = 0; doubling < kPowerDoublings; ++doubling) result *= result;
-    return result;
   }
 
   // The best device to hang `rank` and its subtree on, if its way then weighs less than `limit`; else -1.
@@ -188,7 +134,7 @@ class Forest {
     for (Rank other = 0; other < ranks_; ++other) {
       const std::vector<int>& way = ways_.between(other, rank);
       if (below[at(other)] || way.empty() || tree.depth[at(other)] + 1 + height > most_depth) continue;
-      if (const double here = weight_with(way); here < limit) {
+      if (const double here = uses_.weight_with(way); here < limit) {
         best = other;
         limit = here;
       }
@@ -210,8 +156,7 @@ class Forest {
 
   int ranks_;
   Ways ways_;
-  std::vector<double> uses_;  // by resource: trees that pass it
-  double unit_ = 0;           // how busy the busiest is at first
+  Uses uses_;  // by trees
   std::vector<Tree> trees_;
 };
 

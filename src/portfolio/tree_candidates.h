@@ -13,4 +13,10 @@ namespace sccl::portfolio {
 // machine.
 void add_trees(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root);
 
+// The two parts of it: what is quick to make, and packings, which take most of that time where every rank is a root.
+void add_rings_and_phases(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
+                          Rank root);
+void add_packed_trees(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
+                      Rank root);
+
 }  // namespace sccl::portfolio

@@ -12,7 +12,7 @@
 namespace sccl::tools {
 namespace {
 
-constexpr const char* kSearchedKinds = "rings, trees, hybrid, three-phase, synth, levels";
+constexpr const char* kSearchedKinds = "rings, trees, hybrid, three-phase, detours, synth, levels";
 
 std::string planner_names() {
   std::string names;

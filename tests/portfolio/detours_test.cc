@@ -1,0 +1,49 @@
+// Blocks of an AlltoAll take detours where direct ways meet on one link, and only there.
+#include "portfolio/detours.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "planners/planners.h"
+#include "portfolio/portfolio.h"
+#include "schedule/proof/verify.h"
+#include "schedule/simulation/cost.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+
+TEST_CASE("blocks between the sockets of a host go in part over the other host") {
+  const topology::Topology machine = topology::preset("2*pcie8");
+  const auto found = portfolio::detours(machine, Collective::alltoall);
+  REQUIRE(found);
+  CHECK_NOTHROW(schedule::verify(*found));
+  const auto direct = planners::find("one-hop")->plan(machine, Collective::alltoall, 0);
+  REQUIRE(direct);
+  CHECK(schedule::busiest_us_per_byte(*found) < 0.85 * schedule::busiest_us_per_byte(*direct));
+  const auto all = portfolio::candidates(machine, Collective::alltoall, 0);
+  schedule::SimulationOptions options{.bytes = 64 << 20, .slice_bytes = 128 * 1024, .slots = 4};
+  options.detail = schedule::Detail::totals;
+  CHECK(all[portfolio::predict(all, options).front().candidate].name == "detours");
+}
+
+TEST_CASE("detours relieve the busiest link of parts of machines, whatever joins their devices") {
+  for (const char* name : {"2*dgx1v", "2*z52-full", "3*nvpairs4", "z52", "mi250x"}) {
+    const topology::Topology machine = topology::preset(name);
+    const auto found = portfolio::detours(machine, Collective::alltoall);
+    INFO(name);
+    if (!found) continue;
+    CHECK_NOTHROW(schedule::verify(*found));
+    const auto direct = planners::find("shortest")->plan(machine, Collective::alltoall, 0);
+    REQUIRE(direct);
+    CHECK(schedule::busiest_us_per_byte(*found) < 0.98 * schedule::busiest_us_per_byte(*direct));
+  }
+}
+
+TEST_CASE("where direct ways are even, for other collectives and unjoined devices there are no detours") {
+  CHECK_FALSE(portfolio::detours(topology::preset("dgx2"), Collective::alltoall));
+  CHECK_FALSE(portfolio::detours(topology::preset("2*dgx2"), Collective::alltoall));  // too many ranks
+  CHECK_FALSE(portfolio::detours(topology::preset("2*pcie8"), Collective::allgather));
+  topology::Topology apart = topology::preset("dgx1v");
+  std::erase_if(apart.links, [](const topology::Link& link) { return link.src == 3 || link.dst == 3; });
+  CHECK_FALSE(portfolio::detours(apart, Collective::alltoall));
+}
