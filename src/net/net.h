@@ -18,9 +18,23 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
+
 namespace sccl::net {
+
+// A peer has asked for a connection and cannot be reached, mostly since it has ended meanwhile.
+class UnreachablePeer : public Error {
+ public:
+  UnreachablePeer(const Error& why, std::vector<std::byte> address) : Error(why), address_(std::move(address)) {}
+  // A part of the handles of the peer's listeners.
+  const std::vector<std::byte>& address() const { return address_; }
+
+ private:
+  std::vector<std::byte> address_;
+};
 
 // The kind of memory that holds a message.
 enum class MemoryKind : std::uint8_t { host, cuda };

@@ -295,7 +295,11 @@ std::shared_ptr<ReceiverCore> Worker::accept(std::uint64_t listener) {
   waiting.pop_front();
   auto receiver = std::make_shared<ReceiverCore>();
   receiver->number = next_number_++;
-  open_endpoint(hello.address.data(), receiver->endpoint);
+  try {
+    open_endpoint(hello.address.data(), receiver->endpoint);
+  } catch (const Error& error) {
+    throw UnreachablePeer(error, hello.address);
+  }
   receivers_[receiver->number] = receiver.get();
   send_control(receiver->endpoint, kWelcomeMessage, bytes_of(Welcome{nonce_, hello.sender, receiver->number}),
                std::make_shared<std::vector<std::byte>>());

@@ -68,6 +68,12 @@ NetAddresses::Accepted NetAddresses::accept() {
   return accepted;
 }
 
+Rank NetAddresses::rank_at(std::span<const std::byte> address) const {
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank)
+    if (!std::ranges::search(peers_[rank], address).empty()) return static_cast<Rank>(rank);
+  return kAnyone;
+}
+
 void NetAddresses::dropped(Rank listener) {
   for (Entry& entry : listeners_)
     if (entry.peer == listener) entry.rests = false;

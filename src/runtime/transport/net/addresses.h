@@ -38,6 +38,8 @@ class NetAddresses {
     Rank listener = kAnyone;
   };
   Accepted accept();
+  // The peer of which the bytes are an address; kAnyone: none.
+  Rank rank_at(std::span<const std::byte> address) const;
   // What such a listener accepted was none of the peer's: it is asked again.
   void dropped(Rank listener);
   // The peer has connected: a listener that serves this peer alone is closed.

@@ -99,9 +99,16 @@ bool NetTransport::send(Tails tails) {
 }
 
 bool NetTransport::accept() {
-  if (guests_.size() < kMostGuests)
-    if (auto accepted = setup_.peers.addresses->accept(); accepted.receiver)
-      guests_.push_back({std::make_unique<Guest>(std::move(accepted.receiver), setup_.peers.nonce), accepted.listener});
+  try {
+    if (guests_.size() < kMostGuests)
+      if (auto accepted = setup_.peers.addresses->accept(); accepted.receiver)
+        guests_.push_back(
+            {std::make_unique<Guest>(std::move(accepted.receiver), setup_.peers.nonce), accepted.listener});
+  } catch (const net::UnreachablePeer& error) {
+    const Rank peer = setup_.peers.addresses->rank_at(error.address());
+    if (peer == NetAddresses::kAnyone || !reaches(peer)) throw;
+    if (!remote(peer).failure) attempt(peer, [&]() -> bool { throw error; });
+  }
   return greet();
 }
 
