@@ -37,6 +37,17 @@ TEST_CASE("the rank that comes last is named on its host and on the others", "[p
   check_all_ok(job.ask("destroy"));
 }
 
+TEST_CASE("the rank that comes last is named where leaders carry messages", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  for (const char* const carriers : {"levels/leaders", "levels/butterfly"}) {
+    Job job(hosts, {0, 1, 0, 1}, {{"SCCL_STATUS", "1"}, {"SCCL_ALGO", carriers}});
+    check_all_ok(job.init());
+    CHECK_THAT(status_of(job, 0, 3, 30), Catch::Contains("rank 3 was last in ") && Catch::Contains("; it waits "));
+    check_all_ok(job.ask("destroy"));
+  }
+}
+
 TEST_CASE("of hosts with a rank each the one that comes last is named", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta", "gamma"});

@@ -192,9 +192,8 @@ Executor::Progress Executor::step_observed() {
                                                 : lanes_.step();
   if ((is_eager || is_vendor) && progress == Progress::idle) lanes_.awaits_anything();
   if (lanes_.ended()) fail_ended();
-  // Of a call that ranks reduce as they come, only one rank of a host moves messages.
-  const bool over_hosts = engine_.is_held() || (is_eager && engine_.exists());
-  if (progress == Progress::done && over_hosts && arrival_.meter.is_inside()) arrival_.meter.leave();
+  // Also where another rank of this host moves the messages.
+  if (progress == Progress::done && engine_.exists() && arrival_.meter.is_inside()) arrival_.meter.leave();
   if (trace_) {
     const bool sliced = !is_eager && !is_vendor && geometry_.call().slice_count > 1;
     trace_progress(*trace_, progress, *this, sliced ? lanes_.lanes() : std::span<const device::LaneState>());
