@@ -1,10 +1,18 @@
 #include "runtime/control/calls.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
+#include "base/deadline.h"
 #include "base/error.h"
 
 namespace sccl::runtime {
+namespace {
+
+constexpr std::chrono::milliseconds kLateNews{300};
+
+}  // namespace
 
 void Calls::note_waits(std::span<const LaneWait> waits) {
   Activity& activity = members_.own().activity;
@@ -46,6 +54,12 @@ std::vector<LaneWait> Calls::waits(Rank rank) const {
 double Calls::waits_seconds(Rank rank) const {
   const std::uint64_t since = members_.state(rank).activity.waits_since_us.load(std::memory_order_relaxed);
   return since == 0 ? 0.0 : static_cast<double>(monotonic_us() - since) * 1e-6;
+}
+
+void Calls::await_news(Rank rank, std::uint64_t sequence) const {
+  if (members_.of(rank).locality != Locality::remote) return;
+  const Deadline limit = Deadline::in(kLateNews);
+  while (entered(rank) < sequence && !limit.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void Calls::compare(Rank rank, const CallSignature& mine) const {

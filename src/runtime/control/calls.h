@@ -56,6 +56,9 @@ class Calls {
   std::vector<LaneWait> waits(Rank rank) const;
   double waits_seconds(Rank rank) const;
 
+  // Of a rank of another host the news of its call may come after its message. Waits until that rank has entered a call
+  // of this number, for 300 ms at the most; does nothing for a rank of this host.
+  void await_news(Rank rank, std::uint64_t sequence) const;
   // Throws invalid_usage when the rank's call of the same number differs from `mine`.
   void compare(Rank rank, const CallSignature& mine) const;
   // The same for this rank's calls `first` to `last`. Calls whose records were overwritten are not compared.

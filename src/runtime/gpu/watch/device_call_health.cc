@@ -128,6 +128,8 @@ void DeviceCallHealth::check_follower(Duration waited) const {
 }
 
 void DeviceCallHealth::fail_mismatch(Rank peer) const {
+  const Calls calls = membership_.control.calls();
+  calls.await_news(peer, calls.entered(membership_.rank));
   check_same_call(peer);
   fail(
       ErrorCode::invalid_usage,

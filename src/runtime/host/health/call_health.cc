@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <thread>
 #include <utility>
 
-#include "base/deadline.h"
 #include "base/error.h"
 #include "platform/host/fences.h"
 
@@ -18,8 +16,6 @@ constexpr double kLateMessagesSeconds = 2.0;
 // The same for a process that ended in the middle of a call: its messages are already in this host's buffers.
 constexpr double kLastMessagesSeconds = 0.02;
 constexpr std::chrono::milliseconds kLastMessages{20};
-// So long the news of a peer's call may come after its message.
-constexpr std::chrono::milliseconds kLateNews{300};
 
 bool waits_for(const WaitingCall& call, Rank rank) {
   const std::vector<LaneWait> waits = call.waits();
@@ -169,11 +165,7 @@ void CallHealth::fail_mismatch(const WaitingCall& call, Rank peer) const {
          "rank {} receives from rank {} a transfer of another size than it asked for: make the counts and types of "
          "Send and Recv equal",
          own(), peer);
-  if (control_.members().of(peer).locality == Locality::remote) {
-    const Deadline limit = Deadline::in(kLateNews);
-    while (control_.calls().entered(peer) < mine->sequence && !limit.passed())
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  control_.calls().await_news(peer, mine->sequence);
   control_.calls().compare(peer, *mine);
   compare_past(*mine, peer);
   fail(ErrorCode::invalid_usage,
