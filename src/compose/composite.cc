@@ -108,7 +108,8 @@ Routes::Part Routes::part(ChunkId chunk) const {
 
 // Chunks of one block take ports in the order of the block's rank, and strands one after the other, so that the blocks
 // of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first.
-Routes::Ends Routes::ends(ChunkId chunk) const {
+Routes::Ends Routes::ends(const Part& part) const {
+  const ChunkId chunk = part.whole;
   const int ranks = composite_.ranks();
   const int owner = chunk % ranks;
   const int target = chunk / ranks % ranks;
@@ -121,6 +122,7 @@ Routes::Ends Routes::ends(ChunkId chunk) const {
   const auto by_number = [&](Ends ends) {
     ends.turn = chunk;
     ends.strand = chunk / most_ports_;
+    ends.root_turn = part.frame * pieces_ + chunk;
     return ends;
   };
   switch (composite_.collective) {
@@ -143,7 +145,7 @@ Routes::Ends Routes::ends(ChunkId chunk) const {
   }
 }
 
-Rank Routes::port(ChunkId chunk, int host) const { return port(ends(part(chunk).whole), host); }
+Rank Routes::port(ChunkId chunk, int host) const { return port(ends(part(chunk)), host); }
 
 Rank Routes::port(const Ends& ends, int host) const {
   const Host& one = composite_.hosts[at(host)];
@@ -155,7 +157,7 @@ Rank Routes::port(const Ends& ends, int host) const {
 
 int Routes::root_host(ChunkId chunk) const {
   const Part of = part(chunk);
-  return root_host(ends(of.whole), of);
+  return root_host(ends(of), of);
 }
 
 // With entries the turns of a host's schedule are unlike one another. There the frames of a chunk have different roots,
@@ -204,7 +206,7 @@ int Routes::lead_host(int tier, int member, int root_host, const Ends& ends) con
 
 std::pair<int, Step> Routes::parent(ChunkId chunk, int host) const {
   const Part one = part(chunk);
-  const Ends of = ends(one.whole);
+  const Ends of = ends(one);
   return parent(host, root_host(of, one), of);
 }
 
@@ -224,7 +226,7 @@ std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) c
 
 void Routes::for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const {
   const Part one = part(chunk);
-  const Ends of = ends(one.whole);
+  const Ends of = ends(one);
   children(host, root_host(of, one), of, visit);
 }
 
@@ -283,7 +285,7 @@ void Routes::collect_on_host(const Ends& ends, int root, Rank rank, Step first, 
 
 ChunkId Routes::root_chunk(const Ends& ends) const {
   const auto& turns = composite_.root_turns;
-  return turns[at(ends.turn) % turns.size()];
+  return turns[at(ends.root_turn) % turns.size()];
 }
 
 // Empty: the port.
@@ -465,7 +467,7 @@ void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
 }
 
 void Routes::moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const {
-  const Ends of = ends(part.whole);
+  const Ends of = ends(part);
   if (!of.everyone_contributes && !of.everyone_receives) return unicast(of, rank, moves);
   if (of.everyone_contributes && of.everyone_receives && composite_.meeting == Meeting::butterfly)
     return butterfly(of, rank, moves);
@@ -487,7 +489,7 @@ void Routes::moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves
 
 bool Routes::completes_sum(ChunkId chunk, Rank rank) const {
   const Part one = part(chunk);
-  const Ends of = ends(one.whole);
+  const Ends of = ends(one);
   if (!of.everyone_contributes) return false;
   if (of.everyone_receives && composite_.meeting == Meeting::butterfly) {
     const auto hosts = static_cast<unsigned>(composite_.hosts.size());

@@ -109,9 +109,10 @@ struct Composite {
   bool sink_is_port = true;
   // Broadcast and Reduce: what the root's host does. None: by way of the port.
   std::optional<RootHost> at_root;
-  std::vector<ChunkId> root_turns;  // chunks of `at_root` that the chunks take in turn
-  std::vector<int> root_hosts;      // AllReduce by trees: the root hosts that chunks take in turn
-  int chunks_per_rank = 1;          // C, as in Schedule
+  // Chunks of `at_root` that the chunks take in turn, frame after frame.
+  std::vector<ChunkId> root_turns;
+  std::vector<int> root_hosts;  // AllReduce by trees: the root hosts that chunks take in turn
+  int chunks_per_rank = 1;      // C, as in Schedule
   // Chunks are cut into this many frames (counted in C), each `frame_steps` after the previous frame. Without frames,
   // if data uses the same connection on its way in and out, a late send delays the early send of the next slice.
   int frames = 1;
@@ -195,8 +196,9 @@ class Routes {
   struct Ends {
     bool everyone_contributes, everyone_receives;
     Rank source, sink;
-    int turn;    // index of the port, counted over all ports
-    int strand;  // index among the port's chunks, counted over all of them
+    int turn;           // index of the port, counted over all ports
+    int strand;         // index among the port's chunks, counted over all of them
+    int root_turn = 0;  // index in Composite::root_turns
   };
 
   struct Part {
@@ -207,7 +209,7 @@ class Routes {
   static LocalIndex index(const schedule::Schedule& schedule);
   Part part(ChunkId chunk) const;
   void moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const;
-  Ends ends(ChunkId whole) const;
+  Ends ends(const Part& part) const;
   Rank port(const Ends& ends, int host) const;
   int root_host(const Ends& ends, const Part& part) const;
   const Tree& tree(int tier, int group, const Ends& ends) const;

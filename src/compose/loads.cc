@@ -397,7 +397,7 @@ class Loads {
   std::map<Edge, double> root_loads() const {
     const schedule::Schedule& schedule = composite_.at_root->schedule;
     std::vector<double> part(at(schedule.chunks), 0);
-    const std::size_t chunks = at(routes_.chunks() / composite_.frames);
+    const std::size_t chunks = at(routes_.chunks());
     for (std::size_t chunk = 0; chunk < chunks; ++chunk)
       part[at(composite_.root_turns[chunk % composite_.root_turns.size()])] += 1.0 / static_cast<double>(chunks);
     return edge_loads(schedule, part);

@@ -218,13 +218,17 @@ void check_ways_back(const Composite& composite, const topology::Cluster& cluste
         refuse(composite, "data returns from any rank of the last host, and rank {} reaches no network", rank);
 }
 
-// Whether the device has the chunk, or still has its own contribution, while other hosts pass the chunk.
-bool may_be_exit(const RootHost& at_root, ChunkId chunk, int device) {
-  if (device == at_root.schedule.root) return true;
-  const bool sums = at_root.schedule.collective == Collective::reduce;
-  return std::any_of(at_root.schedule.sends.begin(), at_root.schedule.sends.end(), [&](const schedule::Send& send) {
-    return send.chunk == chunk && (sums ? send.src : send.dst) == device && (send.step < at_root.split) != sums;
-  });
+// By chunk, then device: whether the device has the chunk, or still has its own contribution, while other hosts pass
+// the chunk.
+std::vector<bool> possible_exits(const RootHost& at_root) {
+  const schedule::Schedule& schedule = at_root.schedule;
+  const bool sums = schedule.collective == Collective::reduce;
+  std::vector<bool> possible(at(schedule.chunks) * at(schedule.ranks), false);
+  const auto place = [&](ChunkId chunk, int device) { return at(chunk) * at(schedule.ranks) + at(device); };
+  for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) possible[place(chunk, schedule.root)] = true;
+  for (const schedule::Send& send : schedule.sends)
+    if ((send.step < at_root.split) != sums) possible[place(send.chunk, sums ? send.src : send.dst)] = true;
+  return possible;
 }
 
 void check_exits_and_returns(const Composite& composite, const RootHost& at_root) {
@@ -242,9 +246,10 @@ void check_exits_and_returns(const Composite& composite, const RootHost& at_root
       named[at(device)] = true;
     }
   }
+  const std::vector<bool> possible = possible_exits(at_root);
   for (std::size_t chunk = 0; chunk < at_root.exits.size(); ++chunk)
     for (const int device : at_root.exits[chunk])
-      if (device < 0 || device >= schedule.ranks || !may_be_exit(at_root, static_cast<ChunkId>(chunk), device))
+      if (device < 0 || device >= schedule.ranks || !possible[chunk * at(schedule.ranks) + at(device)])
         refuse(composite, "chunk {} cannot leave the root's host at device {}", chunk, device);
   const bool sums = schedule.collective == Collective::reduce;
   for (const schedule::Send& send : schedule.sends) {

@@ -27,7 +27,12 @@ constexpr int kFrames[] = {1, 8};
 // For data that passes a connection at several depths and enters hosts at several devices. The closed form does not see
 // when frames are too short for the slots of connections: only clusters that are simulated have them.
 constexpr int kMoreFrames[] = {1, 8, 16};
+constexpr int kForestFrames[] = {1, 16};
 constexpr int kForestFrameSteps = 2;
+// Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
+// steps between frames pay.
+constexpr double kSlackRate = 0.8;  // of a NIC
+constexpr int kSlackFrameSteps = 4;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -46,6 +51,14 @@ std::vector<int> in_proportion(const std::vector<double>& shares) {
 
 }  // namespace
 
+// Trees over the root's host, in frames so many steps apart.
+struct CompositePlanner::Forest {
+  std::string_view name;
+  std::vector<RootTree> trees;
+  std::span<const int> frames;
+  int frame_steps = 1;
+};
+
 struct CompositePlanner::Variant {
   Collective collective;
   Rank root;
@@ -56,7 +69,7 @@ struct CompositePlanner::Variant {
   bool leaders = false;  // all that a host exchanges with others goes through one of its ranks
   int frames = 1;
   std::shared_ptr<const schedule::Schedule> at_root = nullptr;
-  const std::vector<RootTree>* root_trees = nullptr;
+  const Forest* forest = nullptr;
   bool by_rails = false;  // unicast: a block changes hosts at the port with the index of the block's target
 };
 
@@ -127,6 +140,22 @@ bool CompositePlanner::may_return(Rank root) const {
   const compose::Host& host = hosts_[at(cluster_->host_of[at(root)])];
   return levels_.size() == 1 && host.ranks.size() > 1 &&
          std::all_of(hosts_.begin(), hosts_.end(), [](const compose::Host& one) { return one.own.front(); });
+}
+
+// The closed form sees no chunks that wait: only clusters that are simulated have trees that leave slack for them.
+std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Collective collective) const {
+  const auto host = at(cluster_->host_of[at(root)]);
+  const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
+  const double nic = host_gbytes_per_s_[host] / static_cast<double>(hosts_[host].ranks.size());
+  const bool simulated = topology_->ranks <= kMostFlatRanks;
+  std::vector<Forest> result;
+  const auto add = [&](std::string_view name, double part, std::span<const int> frames, int frame_steps) {
+    auto trees = root_trees(links, part * nic, collective, cluster_->local_of[at(root)]);
+    if (!trees.empty()) result.push_back({name, std::move(trees), frames, frame_steps});
+  };
+  add("forest-", 1, simulated ? std::span<const int>(kForestFrames) : kFrames, kForestFrameSteps);
+  if (simulated) add("slack-forest-", kSlackRate, std::span(kForestFrames).subspan(1), kSlackFrameSteps);
+  return result;
 }
 
 bool CompositePlanner::serves(std::size_t level, Collective collective) const {
@@ -281,7 +310,8 @@ int chunks_of_buffer(const compose::Composite& composite) {
 }  // namespace
 
 // A chunk for each of the many ways over the root's host, whose shares differ.
-void CompositePlanner::add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees) const {
+void CompositePlanner::add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees,
+                                       int frames) const {
   constexpr int kLeastChunks = 128;
   const int chunks = composite.chunks_per_rank;
   composite.chunks_per_rank = chunks * std::max(1, std::min(kLeastChunks / chunks, kMostStrands));
@@ -291,7 +321,8 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
   const bool sums = composite.collective == Collective::reduce;
   const int ports = most_ports(composite);
   std::vector<int> entries;
-  for (int chunk = 0; chunk < composite.chunks_per_rank; ++chunk) {
+  for (int i = 0; i < frames * composite.chunks_per_rank; ++i) {
+    const int chunk = i % composite.chunks_per_rank;
     const int port = next.ports[at(chunk) % next.ports.size()];
     const auto& turns = (sums ? kind.in_turns : kind.out_turns)[at(port)];
     const auto& more = sums ? kind.in_entries : kind.out_entries;
@@ -341,9 +372,9 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     default:
       composite.root_hosts = root_hosts(variant.shape);
       composite.chunks_per_rank = chunks_of_buffer(composite);
-      if (variant.root_trees != nullptr) {
-        add_root_forest(composite, *variant.root_trees);
-        composite.frame_steps = kForestFrameSteps;
+      if (variant.forest != nullptr) {
+        add_root_forest(composite, variant.forest->trees, variant.frames);
+        composite.frame_steps = variant.forest->frame_steps;
       }
       break;
   }
@@ -368,10 +399,10 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     if (level == nullptr || choices.size() > 1) level = &choices[std::min(variant.level, choices.size() - 1)];
   const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
   const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
-  const std::string_view way = variant.root_trees != nullptr ? "forest-"
-                               : by_devices                  ? "scattered-"
-                               : by_ports                    ? "ports-"
-                                                             : "";
+  const std::string_view way = variant.forest != nullptr ? variant.forest->name
+                               : by_devices              ? "scattered-"
+                               : by_ports                ? "ports-"
+                                                         : "";
   composite.name = fmt::format("levels/{}{}{}", variant.racks ? "racks-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
   if (variant.frames > 1) composite.name += fmt::format("/{}", variant.frames);
@@ -401,12 +432,8 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     if (links.ranks > 1) at_root = root_levels(links, collective, cluster_->local_of[at(root)]);
     if (links.ranks > 1) scattered_at_root = scattered(links, collective, cluster_->local_of[at(root)]);
   }
-  std::vector<RootTree> trees;
-  if (one_root && may_return(root)) {
-    const auto host = at(cluster_->host_of[at(root)]);
-    const double nic = host_gbytes_per_s_[host] / static_cast<double>(hosts_[host].ranks.size());
-    trees = root_trees(cluster_->kinds[at(cluster_->kind_of[host])], nic, collective, cluster_->local_of[at(root)]);
-  }
+  const std::vector<Forest> forests =
+      one_root && may_return(root) ? forests_at(root, collective) : std::vector<Forest>{};
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (!serves(level, collective)) continue;
     if (unicast) {
@@ -433,10 +460,18 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           if (frames == 1) add(result, variant);
           variant.at_root = scattered_at_root;
           if (frames == 1 && scattered_at_root != nullptr) add(result, variant);
-          variant.at_root = nullptr;
-          variant.root_trees = &trees;
-          if (!trees.empty() && !racks && (level == 0 || with_entries)) add(result, variant);
         }
+        // Between two hosts all shapes are one. In other shapes the root's host sends all data more than once.
+        const bool once = shape == Shape::ring || (several_trees(shape) && hosts > 2);
+        if (racks || !once || (level != 0 && level != level_without_)) continue;
+        for (const Forest& forest : forests)
+          for (const int frames : forest.frames)
+            add(result, {.collective = collective,
+                         .root = root,
+                         .level = level,
+                         .shape = shape,
+                         .frames = frames,
+                         .forest = &forest});
       }
     }
     if (collective != Collective::allreduce) {

@@ -35,14 +35,16 @@ class CompositePlanner {
   compose::CostModel& costs() { return *costs_; }
 
  private:
+  struct Forest;
   struct Variant;
   static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
   void plan_hosts();
   void add_levels_with_entries();
   bool serves(std::size_t level, Collective collective) const;
   bool may_return(Rank root) const;
+  std::vector<Forest> forests_at(Rank root, Collective collective) const;
   std::span<const int> frames_for(Collective collective, std::size_t level) const;
-  void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees) const;
+  void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;

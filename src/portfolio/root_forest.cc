@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "schedule/edge_index.h"
@@ -102,14 +103,32 @@ Amount most_weight(const topology::Topology& one, const Tree& tree, Amount rate)
   return least;
 }
 
+// Whether the root reaches `by`, and `by` all others, over the host's links.
+bool reaches_each(topology::Routes& routes, Rank root, Rank by, int devices) {
+  if (!routes.connected(root, by)) return false;
+  for (Rank other = 0; other < devices; ++other)
+    if (other != root && other != by && !routes.connected(by, other)) return false;
+  return true;
+}
+
 // Trees that are taken first. Through the root's NIC alone: all other devices get the chunk back, so their NICs are
-// used for what no other link brings. On the host's links alone: then every device is an exit.
+// used for what no other link brings. In two steps, from the root to one device and from there to all others: the
+// fewest steps of trees that divide what the root sends. On the host's links alone: then every device is an exit.
 std::vector<Tree> first_trees(const topology::Topology& links, Rank root) {
   const Rank outside = links.ranks;
   Tree alone{root, std::vector<Rank>(at(links.ranks) + 1, outside)};
   alone.parent[at(root)] = -1;
   alone.parent[at(outside)] = root;
   std::vector<Tree> result{std::move(alone)};
+  topology::Routes routes(links);
+  for (Rank by = 0; by < links.ranks; ++by) {
+    if (by == root || !reaches_each(routes, root, by, links.ranks)) continue;
+    Tree tree{root, std::vector<Rank>(at(links.ranks) + 1, by)};
+    tree.parent[at(root)] = -1;
+    tree.parent[at(by)] = root;
+    tree.parent[at(outside)] = root;
+    result.push_back(std::move(tree));
+  }
   const treegen::Links capacities(links);
   const Amount rate = rate_from(links, root);
   std::vector<Amount> demands(at(links.ranks), 0);
@@ -165,6 +184,14 @@ std::vector<int> turns(const std::vector<RootTree>& trees, int count) {
   return treegen::take_turns(shares);
 }
 
+// Trees alternate in proportion to how often each is there.
+void mix(std::span<int> part_of, std::size_t parts) {
+  std::vector<Amount> counts(parts, 0);
+  for (const int part : part_of) ++counts[at(part)];
+  const std::vector<int> turns = treegen::take_turns(counts);
+  for (std::size_t i = 0; i < part_of.size(); ++i) part_of[i] = turns[i % turns.size()];
+}
+
 }  // namespace
 
 std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gbytes_per_s, Collective collective,
@@ -214,6 +241,10 @@ compose::RootHost root_forest(const topology::Topology& links, const std::vector
   std::vector<ChunkId> order(entries.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return entries[at(a)] < entries[at(b)]; });
+  for (std::size_t first = 0, end = 0; first < order.size(); first = end) {
+    while (end < order.size() && entries[at(order[end])] == entries[at(order[first])]) ++end;
+    mix(std::span(part_of).subspan(first, end - first), parts.size());
+  }
   const bool sums = collective == Collective::reduce;
   compose::RootHost result;
   result.exits.resize(entries.size());

@@ -80,6 +80,20 @@ TEST_CASE("AllReduce between servers knows three phases") {
   CHECK(std::any_of(candidates.begin(), candidates.end(), [](const auto& one) { return one.name == "three-phase"; }));
 }
 
+TEST_CASE("data that returns late to the root's host costs a seventh of the time at most") {
+  // The root's links and its NIC together carry 162.5 GB/s, those of any other device no more.
+  const topology::Topology machine = topology::preset("2*dgx2");
+  constexpr std::size_t kBytes = 64 << 20;
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto candidates = portfolio::candidates(machine, collective, 0);
+    const auto predictions = portfolio::predict(candidates, kBytes, 1, {});
+    const portfolio::Candidate& best = candidates[predictions.front().candidate];
+    INFO(best.name << " for " << info(collective).name);
+    CHECK(best.name.find("forest") != std::string::npos);
+    CHECK(predictions.front().time_us < 8.0 / 7 * kBytes / 162.5e3);
+  }
+}
+
 TEST_CASE("links of different speed are shared by bandwidth") {
   // NVLink along a square, PCIe through a switch across.
   topology::Topology square;
