@@ -237,7 +237,8 @@ bool answers_to(std::string_view name, std::string_view algorithm) {
          name.substr(0, name.find_first_of(" /")) == algorithm;
 }
 
-std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root) {
+std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
+                                  std::string_view asked) {
   if (root < 0 || root >= topology.ranks)
     fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root,
          topology.ranks - 1, topology.name);
@@ -256,10 +257,10 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
     result.push_back({"detours", Origin::planner, *std::move(schedule), 1});
   if (network) add_levels(result, topology, collective, root);
   const bool levels = !result.empty() && result.back().origin == Origin::levels;
-  if (!levels || topology.ranks <= kMostPackedClusterRanks) {
-    add_rings_and_phases(result, topology, collective, root);
-    if (!levels || topology.ranks <= kMostPackedRoots || info(collective).rooted)
-      add_packed_trees(result, topology, collective, root);
+  const bool packed = asked.starts_with("trees") || asked.starts_with("hybrid");
+  if (!levels || packed || topology.ranks <= kMostPackedClusterRanks) {
+    const bool quick = levels && !packed && topology.ranks > kMostPackedRoots && !info(collective).rooted;
+    add_trees(result, topology, collective, root, quick ? TreeKinds::quick : TreeKinds::all);
   }
   add_synthesized(result, topology, collective, root);
   for (const Candidate& candidate : result)

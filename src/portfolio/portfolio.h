@@ -45,8 +45,10 @@ inline bool answers_to(const Candidate& candidate, std::string_view algorithm) {
 }
 
 // A pure function of its arguments: searches are limited by work, not by time, so that all ranks get the same result.
-// Never empty; throws invalid_argument when some rank cannot reach another.
-std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root);
+// Never empty; throws invalid_argument when some rank cannot reach another. Packings that a cluster's plan leaves out
+// because they take seconds are there if `asked` (SCCL_ALGO or --algo) names them.
+std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
+                                  std::string_view asked = {});
 
 struct Prediction {
   std::size_t candidate = 0;  // index of the candidate

@@ -47,25 +47,16 @@ void add_in_frames(std::vector<Candidate>& result, std::string_view name,
 
 }  // namespace
 
-void add_rings_and_phases(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
-                          Rank root) {
+void add_trees(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root,
+               TreeKinds kinds) {
   add_in_frames(result, "rings", treegen::rings(topology, collective, root));
   add_in_frames(result, "three-phase", treegen::three_phase(topology, collective, root));
-}
-
-void add_packed_trees(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
-                      Rank root) {
-  if (topology.ranks > kPackedRanks) return;
+  if (kinds == TreeKinds::quick || topology.ranks > kPackedRanks) return;
   using treegen::CapacityUnit;
   add_in_frames(result, "trees", treegen::plan(topology, collective, root, options_for(topology, CapacityUnit::lanes)));
   if (lanes_differ(topology))
     add_in_frames(result, "hybrid",
                   treegen::plan(topology, collective, root, options_for(topology, CapacityUnit::gbytes_per_s)));
-}
-
-void add_trees(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
-  add_rings_and_phases(result, topology, collective, root);
-  add_packed_trees(result, topology, collective, root);
 }
 
 }  // namespace sccl::portfolio

@@ -80,6 +80,19 @@ TEST_CASE("AllReduce between servers knows three phases") {
   CHECK(std::any_of(candidates.begin(), candidates.end(), [](const auto& one) { return one.name == "three-phase"; }));
 }
 
+TEST_CASE("packings of many roots on a cluster are there when they are asked for") {
+  const topology::Topology machine =
+      topology::subset(topology::preset("3*dgx1v"), std::vector<int>{0, 1, 2, 8, 9, 10, 16, 17, 18});
+  const auto has_trees = [&](std::string_view asked) {
+    const auto all = portfolio::candidates(machine, Collective::allgather, 0, asked);
+    return std::any_of(all.begin(), all.end(), [](const auto& one) { return portfolio::answers_to(one, "trees"); });
+  };
+  CHECK_FALSE(has_trees(""));
+  CHECK_FALSE(has_trees("ring"));
+  CHECK(has_trees("trees"));
+  CHECK(has_trees("trees/32"));
+}
+
 TEST_CASE("data that returns late to the root's host costs a seventh of the time at most") {
   // The root's links and its NIC together carry 162.5 GB/s, those of any other device no more.
   const topology::Topology machine = topology::preset("2*dgx2");

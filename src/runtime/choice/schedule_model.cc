@@ -17,12 +17,13 @@ using Candidates = std::vector<portfolio::Candidate>;
 // outlive static destruction.
 class SharedCandidates {
  public:
-  std::shared_ptr<const Candidates> find(const topology::Topology& topology, Collective collective, Rank root) {
+  std::shared_ptr<const Candidates> find(const topology::Topology& topology, Collective collective, Rank root,
+                                         const std::string& asked) {
     const std::string key =
-        fmt::format("{} {} {}", static_cast<int>(collective), root, topology::to_json(topology).dump());
+        fmt::format("{} {} {} {}", static_cast<int>(collective), root, asked, topology::to_json(topology).dump());
     const std::lock_guard lock(mutex_);  // held during the search, so that other ranks wait instead of searching, too
     if (auto known = entries_[key].lock()) return known;
-    auto made = std::make_shared<const Candidates>(portfolio::candidates(topology, collective, root));
+    auto made = std::make_shared<const Candidates>(portfolio::candidates(topology, collective, root, asked));
     entries_[key] = made;
     return made;
   }
@@ -87,9 +88,9 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective c
   return ranked;
 }
 
-const Candidates& ScheduleModel::candidates(Collective collective, Rank root) {
+const Candidates& ScheduleModel::candidates(Collective collective, Rank root, const std::string& asked) {
   auto& kept = candidates_[{collective, root}];
-  if (!kept) kept = shared_candidates().find(topology_, collective, root);
+  if (!kept) kept = shared_candidates().find(topology_, collective, root, asked);
   return *kept;
 }
 
@@ -105,7 +106,7 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective,
     std::stable_partition(ranked.begin(), ranked.end(), [](const Ranked& one) { return one.asked; });
     return ranked;
   }
-  const Candidates& all = candidates(collective, root);
+  const Candidates& all = candidates(collective, root, asked);
   for (const portfolio::Prediction& prediction : portfolio::predict(all, bytes, 1, pipeline_)) {
     const portfolio::Candidate& candidate = all[prediction.candidate];
     ranked.push_back({candidate.name, prediction.time_us, !asked.empty() && portfolio::answers_to(candidate, asked)});

@@ -37,7 +37,7 @@ class ScheduleModel {
   bool add(Collective collective, Rank root, std::vector<portfolio::Candidate> more);
 
   // All candidates. The first call for a collective and root searches for them.
-  const std::vector<portfolio::Candidate>& candidates(Collective collective, Rank root);
+  const std::vector<portfolio::Candidate>& candidates(Collective collective, Rank root, const std::string& asked = {});
 
   // The composite of that name, if the candidate is one.
   std::optional<compose::Verified> composite(Collective collective, Rank root, const std::string& name);

@@ -97,7 +97,7 @@ schedule::Schedule plan_by(const std::string& algorithm, const topology::Topolog
     for (const LevelsCandidate& one : levels_candidates(machine, call, options.slice_bytes))
       if (portfolio::answers_to(one.plan.composite->name, algorithm)) return compose::expand(*one.plan.composite);
   } else {
-    auto all = portfolio::candidates(machine, call.collective, call.root);
+    auto all = portfolio::candidates(machine, call.collective, call.root, algorithm);
     for (const portfolio::Prediction& prediction : portfolio::predict(all, options))
       if (portfolio::answers_to(all[prediction.candidate], algorithm))
         return std::move(all[prediction.candidate].schedule);

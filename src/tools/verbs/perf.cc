@@ -70,7 +70,7 @@ bool serves(const std::string& algorithm, const std::optional<std::string>& link
     const std::vector<int> unknown(static_cast<std::size_t>(options.ranks), -1);
     const auto places = topology::places_on(machine, unknown, part);
     if (places.devices.empty()) throw CLI::ValidationError("SCCL_TOPO=" + *links + ": " + places.remark);
-    const auto all = portfolio::candidates(part(places.devices), collective, 0);
+    const auto all = portfolio::candidates(part(places.devices), collective, 0, algorithm);
     return std::any_of(all.begin(), all.end(), [&](const auto& one) { return portfolio::answers_to(one, algorithm); });
   } catch (const Error& error) {
     throw CLI::ValidationError("SCCL_TOPO=" + *links + ": " + error.what());
