@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/types.h"
-#include "kernels/host/reduce_copy.h"
-#include "kernels/host/reduce_instruction_set.h"
+#include "kernels/host/reduce/reduce_copy.h"
+#include "kernels/host/vectors/instruction_set.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "arrival_world.h"
-#include "kernels/host/arrival_chain.h"
-#include "kernels/host/arrival_leader.h"
-#include "kernels/host/combining_tree.h"
+#include "kernels/host/arrival/arrival_chain.h"
+#include "kernels/host/arrival/arrival_leader.h"
+#include "kernels/host/arrival/combining_tree.h"
 
 namespace arrival_test {
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/host/arrival_reduction.h"
+#include "kernels/host/arrival/arrival_reduction.h"
 
 namespace arrival_test {
 

@@ -7,7 +7,7 @@
 
 #include "base/types.h"
 #include "gpu/host_device.h"
-#include "kernels/host/reduce_copy.h"
+#include "kernels/host/reduce/reduce_copy.h"
 #include "kernels/reduce_reference.h"
 
 using namespace sccl;

@@ -1,6 +1,6 @@
 // A reduction over a fixed tree by whoever is there: the same bits whoever comes when, and how much is left to do after
 // the last arrival.
-#include "kernels/host/combining_tree.h"
+#include "kernels/host/arrival/combining_tree.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>

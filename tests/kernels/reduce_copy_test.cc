@@ -1,4 +1,4 @@
-#include "kernels/host/reduce_copy.h"
+#include "kernels/host/reduce/reduce_copy.h"
 
 #include <catch2/catch.hpp>
 #include <optional>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/host/reduce_instruction_set.h"
-#include "kernels/host/reduce_loops.h"
+#include "kernels/host/reduce/reduce_loops.h"
+#include "kernels/host/vectors/instruction_set.h"
 #include "kernels/reduce_buffers.h"
 
 #if defined(__x86_64__)

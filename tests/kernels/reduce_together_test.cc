@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/host/reduce_copy.h"
+#include "kernels/host/reduce/reduce_copy.h"
 #include "kernels/reduce_buffers.h"
 
 using namespace sccl;

@@ -1,5 +1,5 @@
 // How a writer of slots finds out whether its caches help the reader.
-#include "kernels/host/slot_stores.h"
+#include "kernels/host/messages/slot_stores.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-/* A reduction along a chain of ranks in the order in which they come (src/kernels/host/arrival_chain.h). The partial sum
+/* A reduction along a chain of ranks in the order in which they come (src/kernels/host/arrival/arrival_chain.h). The partial sum
  * of a slice lies in a slot and passes from hand to hand; the slot's word tells how many contributions it holds, and
  * whether a rank is at work. Two sums take turns.
  *

@@ -1,4 +1,4 @@
-/* Ranks of a host that reduce as they come, one of which joins the hosts (src/kernels/host/arrival_reduction.h): it
+/* Ranks of a host that reduce as they come, one of which joins the hosts (src/kernels/host/arrival/arrival_reduction.h): it
  * exchanges the host's sum with the other hosts' in place and publishes the result. The host's sum is made along a chain
  * with two sums that take turns (arrival_chain.pml, which proves who adds when; here an addition is one step).
  *

@@ -1,4 +1,4 @@
-/* A reduction by the rank that comes first (src/kernels/host/arrival_leader.h). Ranks bind their roles with one
+/* A reduction by the rank that comes first (src/kernels/host/arrival/arrival_leader.h). Ranks bind their roles with one
  * fetch-add each: the first of a call leads. All others leave their data in their areas; the leader adds what is there.
  *
  * One slice. A value is 8 times the call's number plus the set of ranks whose data it holds. The model keeps the words'

@@ -1,5 +1,5 @@
 /* A reduction over a fixed tree of ranks, each node of which is evaluated by whichever of its two sides comes second
- * (src/kernels/host/combining_tree.h). The side that comes first leaves its operand in memory and goes; a rank climbs as
+ * (src/kernels/host/arrival/combining_tree.h). The side that comes first leaves its operand in memory and goes; a rank climbs as
  * long as it is second.
  *
  * Three ranks: node 1 joins 0 and 1, node 2 joins these with 2. A value is 8 times the call's number plus the set of

@@ -1,4 +1,4 @@
-/* Short messages in a ring of cache lines, header and payload in one piece (src/kernels/host/inline_messages.h).
+/* Short messages in a ring of cache lines, header and payload in one piece (src/kernels/host/messages/inline_messages.h).
  *
  * A message begins at a line and takes one to LONGEST of them; one that begins near the end runs on behind the ring. Lines
  * carry arbitrary payload, so that a word of payload may look like the flag of a later message: that it is never taken

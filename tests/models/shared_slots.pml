@@ -1,5 +1,5 @@
 /* What goes to two ranks alike lies once, in the slot of the first connection; the message on the second connection says
- * where (src/kernels/host/shared_slots.h). The sender fills that slot again when both have consumed.
+ * where (src/kernels/host/messages/shared_slots.h). The sender fills that slot again when both have consumed.
  *
  * As slots.pml, with one sender and two receivers; receiver 1 reads the payload in receiver 0's slot. Two messages
  * of three are lent, so that the two connections are at different positions.

@@ -1,5 +1,5 @@
 // Two processes find out which copies cost less; one alone does not wait for long.
-#include "kernels/host/copy_comparison.h"
+#include "kernels/host/messages/copy_comparison.h"
 
 #include <sched.h>
 #include <sys/mman.h>

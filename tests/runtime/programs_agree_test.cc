@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "kernels/host/messages_in_flight.h"
+#include "kernels/host/messages/messages_in_flight.h"
 #include "kernels/host/short_call.h"
 #include "kernels/program/flat_program.h"
 #include "planners/planners.h"

@@ -13,6 +13,8 @@ ROOMS = {
     "base": ["", "settings", "os"],
     "topology": ["", "graph", "symmetry", "system", "formats", "probe"],
     "schedule": ["", "proof", "lowering", "simulation", "msccl"],
+    "kernels": ["device", "gpu", "program", "instantiate", "host/vectors", "host/reduce", "host/messages", "host/arrival",
+                "host"],
     "runtime": ["call", "trace", "bootstrap/sockets", "bootstrap/meeting", "bootstrap", "waiting",
                 "control/state", "control", "control/hosts", "transport", "transport/shm", "transport/net/wire",
                 "transport/net/puts", "transport/net/link", "transport/net", "vendor/library", "settings", "plugins", "program",

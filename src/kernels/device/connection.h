@@ -22,8 +22,8 @@
 
 namespace sccl::device {
 
-// Slots for the longest messages. Programs count on fewer messages in flight (kernels/host/messages_in_flight.h),
-// because the ring of short messages holds fewer of its longest ones.
+// Slots for the longest messages. Programs count on fewer messages in flight
+// (kernels/host/messages/messages_in_flight.h), because the ring of short messages holds fewer of its longest ones.
 inline constexpr u32 kSlotCount = 4;
 // The largest depth of a connection for shorter messages.
 inline constexpr u32 kMostDepth = 32;
@@ -32,8 +32,8 @@ inline constexpr u32 kLlPayloadBytes = 1024;
 inline constexpr u32 kLlWords = kLlPayloadBytes / 4 + 1;  // the first word carries the signature
 inline constexpr u32 kCacheLineBytes = 64;
 
-// The host's form of `ll` (kernels/host/inline_messages.h), for a usual connection and for a deep one: the lines at
-// which a message may begin (a power of two), and the lines of the longest message.
+// The host's form of `ll` (kernels/host/messages/inline_messages.h), for a usual connection and for a deep one: the
+// lines at which a message may begin (a power of two), and the lines of the longest message.
 inline constexpr u32 kInlineLines = 256;
 inline constexpr u32 kInlineTailLines = 65;
 inline constexpr u32 kInlineMessageBytes = 4096;
@@ -59,7 +59,8 @@ struct alignas(64) SlotHeader {
   u64 input_address;
   u64 output_address;
   u64 scale_bits;
-  u64 lent;  // host only: where the payload lies in a shared slot (kernels/host/shared_slots.h); 0: in this slot
+  // host only: where the payload lies in a shared slot (kernels/host/messages/shared_slots.h); 0: in this slot
+  u64 lent;
 };
 
 struct alignas(64) Tail {
@@ -79,7 +80,7 @@ struct Ring {
 };
 
 // One end of a connection: the ring, and the private progress of this end. Each target adds members of its own
-// (kernels/host/connection.h, kernels/gpu/connection.h).
+// (kernels/host/messages/connection.h, kernels/gpu/connection.h).
 struct Connection {
   Ring* ring;
   u8* payload;

@@ -113,7 +113,7 @@ struct Call {
   // By rank: the address of that rank's buffer in this process minus the address that the rank posts. Null: all zero.
   const u64* input_shifts;
   const u64* output_shifts;
-  bool lends_slots;  // `simple` on the host: one slot holds the data of several (kernels/host/shared_slots.h)
+  bool lends_slots;  // `simple` on the host: one slot holds the data of several (kernels/host/messages/shared_slots.h)
 };
 
 struct LaneState {

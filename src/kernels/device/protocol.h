@@ -1,5 +1,5 @@
 // Sends and receives one message: the protocols that every target can use, written against the target's vocabulary
-// (lines.h has a protocol for devices only, kernels/host/inline_messages.h the host's form of `ll`).
+// (lines.h has a protocol for devices only, kernels/host/messages/inline_messages.h the host's form of `ll`).
 //
 // A protocol is one type. Interpreter asks it for everything that differs between protocols; no other code compares
 // protocols while data moves. Its members are static:

@@ -1,9 +1,9 @@
 // Elements in registers: conversion of each format's bits to float32 and back, rounded to nearest even, and the order
 // of elements.
 //
-// The results are the same as on the host (kernels/host/reduce_copy.h): narrow floats compute in float32 and round
-// once, fp8 saturates, minima and maxima ignore NaN and put -0 below +0. The code works on bits, so that it needs no
-// vendor's header; where a device has an instruction for a conversion, the instruction is used.
+// The results are the same as on the host (kernels/host/reduce/reduce_copy.h): narrow floats compute in float32 and
+// round once, fp8 saturates, minima and maxima ignore NaN and put -0 below +0. The code works on bits, so that it needs
+// no vendor's header; where a device has an instruction for a conversion, the instruction is used.
 #pragma once
 
 #include "kernels/gpu/target.h"

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "kernels/device/interpreter.h"
-#include "kernels/host/connection.h"
-#include "kernels/host/inline_messages.h"
-#include "kernels/host/reduce_copy.h"
-#include "kernels/host/shared_slots.h"
-#include "kernels/host/slot_stores.h"
+#include "kernels/host/messages/connection.h"
+#include "kernels/host/messages/inline_messages.h"
+#include "kernels/host/messages/shared_slots.h"
+#include "kernels/host/messages/slot_stores.h"
+#include "kernels/host/reduce/reduce_copy.h"
 #include "platform/host/doorbell.h"
 #include "platform/host/fences.h"
 #include "platform/host/peer_memory.h"

@@ -4,7 +4,7 @@
 #include "base/settings/log.h"
 #include "base/siphash.h"
 #include "compose/rank_parts.h"
-#include "kernels/host/messages_in_flight.h"
+#include "kernels/host/messages/messages_in_flight.h"
 #include "planners/planners.h"
 #include "runtime/program/connections.h"
 #include "schedule/lowering/lower.h"

@@ -15,7 +15,7 @@
 #include "base/os/sealed_file.h"
 #include "base/settings/log.h"
 #include "base/siphash.h"
-#include "kernels/host/copy_comparison.h"
+#include "kernels/host/messages/copy_comparison.h"
 #include "platform/host/fences.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/bootstrap.h"

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/host/arrival_chain.h"
-#include "kernels/host/arrival_leader.h"
-#include "kernels/host/combining_tree.h"
+#include "kernels/host/arrival/arrival_chain.h"
+#include "kernels/host/arrival/arrival_leader.h"
+#include "kernels/host/arrival/combining_tree.h"
 #include "runtime/program/reduction.h"
 
 namespace sccl::runtime {

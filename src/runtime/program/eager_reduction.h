@@ -1,12 +1,12 @@
-// Reductions by the ranks that are there (kernels/host/arrival_reduction.h): which calls a form serves, and where the
-// ranks of a host share its memory.
+// Reductions by the ranks that are there (kernels/host/arrival/arrival_reduction.h): which calls a form serves, and
+// where the ranks of a host share its memory.
 #pragma once
 
 #include <memory>
 #include <string_view>
 #include <vector>
 
-#include "kernels/host/arrival_reduction.h"
+#include "kernels/host/arrival/arrival_reduction.h"
 #include "runtime/call/requests.h"
 #include "runtime/settings/settings.h"
 #include "runtime/transport/shm/memory_layout.h"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/host/reduce_copy.h"
+#include "kernels/host/reduce/reduce_copy.h"
 
 namespace sccl::runtime {
 namespace {

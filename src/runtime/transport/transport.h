@@ -11,7 +11,7 @@
 #include <cstddef>
 
 #include "kernels/gpu/connection.h"
-#include "kernels/host/connection.h"
+#include "kernels/host/messages/connection.h"
 #include "runtime/control/members.h"
 #include "schedule/program.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/os/sealed_file.h"
-#include "kernels/host/copy_comparison.h"
+#include "kernels/host/messages/copy_comparison.h"
 #include "runtime/choice/tuning/ranking.h"
 #include "runtime/choice/tuning/tuning_file.h"
 #include "tools/input/candidates.h"

@@ -32,7 +32,7 @@ class MemoryLayout {
 
   // `schedule_updates_bytes`: ScheduleUpdates::kBytes if there can be schedule updates, else 0.
   // `arrival_bytes`: of each of the two areas for reductions by the ranks that are there
-  // (kernels/host/arrival_reduction.h), or 0.
+  // (kernels/host/arrival/arrival_reduction.h), or 0.
   MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedule_updates_bytes = 0,
                std::size_t arrival_bytes = 0);
 

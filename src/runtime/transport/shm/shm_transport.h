@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/host/shared_slots.h"
+#include "kernels/host/messages/shared_slots.h"
 #include "runtime/control/control_plane.h"
 #include "runtime/transport/shm/memory_layout.h"
 #include "runtime/transport/shm/peer.h"

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/host/connection.h"
+#include "kernels/host/messages/connection.h"
 #include "runtime/transport/shm/memory_layout.h"
 
 namespace sccl::runtime {

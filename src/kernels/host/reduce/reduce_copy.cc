@@ -1,5 +1,5 @@
 // From a request to the loop that serves it: plain copies, scaled copies, reductions, integer averages.
-#include "kernels/host/reduce_copy.h"
+#include "kernels/host/reduce/reduce_copy.h"
 
 #include <hwy/cache_control.h>
 
@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/types.h"
-#include "kernels/host/reduce_divide.h"
-#include "kernels/host/reduce_float_environment.h"
-#include "kernels/host/reduce_loops.h"
+#include "kernels/host/reduce/reduce_divide.h"
+#include "kernels/host/reduce/reduce_float_environment.h"
+#include "kernels/host/reduce/reduce_loops.h"
 
 namespace sccl::kernels {
 namespace {

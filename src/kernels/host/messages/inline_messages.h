@@ -20,7 +20,7 @@
 #pragma once
 
 #include "kernels/device/protocol.h"
-#include "kernels/host/slot_stores.h"
+#include "kernels/host/messages/slot_stores.h"
 #include "platform/host/prefetch.h"
 
 namespace sccl::kernels {

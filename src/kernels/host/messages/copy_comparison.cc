@@ -1,4 +1,4 @@
-#include "kernels/host/copy_comparison.h"
+#include "kernels/host/messages/copy_comparison.h"
 
 #include <sched.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/os/thread.h"
-#include "kernels/host/reduce_copy.h"
+#include "kernels/host/reduce/reduce_copy.h"
 #include "platform/host/peer_memory.h"
 
 namespace sccl::runtime {

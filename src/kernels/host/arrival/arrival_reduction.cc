@@ -1,4 +1,4 @@
-#include "kernels/host/arrival_reduction.h"
+#include "kernels/host/arrival/arrival_reduction.h"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
 // The choice of vector instructions at run time.
-#include "kernels/host/reduce_instruction_set.h"
+#include "kernels/host/vectors/instruction_set.h"
 
 #include <algorithm>
 #include <atomic>
 
 #include "base/error.h"
-#include "kernels/host/reduce_targets.h"
+#include "kernels/host/vectors/vector_targets.h"
 
 #if HWY_ARCH_X86
 #include <cpuid.h>

@@ -8,7 +8,7 @@
 #endif
 
 #include "hwy/highway.h"
-#include "kernels/host/element_formats.h"
+#include "kernels/host/vectors/element_formats.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sccl::kernels::HWY_NAMESPACE {

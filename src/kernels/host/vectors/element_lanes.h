@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "base/scalar_types.h"
-#include "kernels/host/element_convert.h"
+#include "kernels/host/vectors/element_convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sccl::kernels::HWY_NAMESPACE {

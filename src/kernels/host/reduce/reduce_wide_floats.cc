@@ -1,10 +1,10 @@
 // The loops of float32 and float64.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/host/reduce_wide_floats.cc"
+#define HWY_TARGET_INCLUDE "kernels/host/reduce/reduce_wide_floats.cc"
 // Must come first: it determines how often the rest is compiled.
 // clang-format off
-#include "kernels/host/reduce_each_target.h"
-#include "kernels/host/reduce_body.h"
+#include "kernels/host/vectors/each_vector_target.h"
+#include "kernels/host/reduce/reduce_body.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();

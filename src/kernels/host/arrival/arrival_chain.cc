@@ -1,4 +1,4 @@
-#include "kernels/host/arrival_chain.h"
+#include "kernels/host/arrival/arrival_chain.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,4 +1,4 @@
-#include "kernels/host/arrival_leader.h"
+#include "kernels/host/arrival/arrival_leader.h"
 
 #include <algorithm>
 #include <tuple>

@@ -3,7 +3,7 @@
 
 // Must come first: it determines what to compile for.
 // clang-format off
-#include "kernels/host/reduce_targets.h"
+#include "kernels/host/vectors/vector_targets.h"
 #include "hwy/foreach_target.h"
 // clang-format on
 

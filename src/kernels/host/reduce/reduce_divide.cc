@@ -1,5 +1,5 @@
 // Integer division by multiplication with the reciprocal, where a reciprocal of 64 bits is exact enough.
-#include "kernels/host/reduce_divide.h"
+#include "kernels/host/reduce/reduce_divide.h"
 
 #include <cstring>
 #include <type_traits>

@@ -1,11 +1,11 @@
 // The loop of plain copies. The C library's memcpy may choose the processor's string instructions, which slow down from
 // tens of GB/s to two or three when source and destination lie unluckily within their pages.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/host/reduce_bytes.cc"
+#define HWY_TARGET_INCLUDE "kernels/host/reduce/reduce_bytes.cc"
 // Must come first: it determines how often the rest is compiled.
 // clang-format off
-#include "kernels/host/reduce_each_target.h"
-#include "kernels/host/reduce_body.h"
+#include "kernels/host/vectors/each_vector_target.h"
+#include "kernels/host/reduce/reduce_body.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();

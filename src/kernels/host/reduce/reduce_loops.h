@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/host/reduce_copy.h"
-#include "kernels/host/reduce_instruction_set.h"
+#include "kernels/host/reduce/reduce_copy.h"
+#include "kernels/host/vectors/instruction_set.h"
 
 namespace sccl::kernels {
 

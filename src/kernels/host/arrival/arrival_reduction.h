@@ -23,7 +23,7 @@
 #include <span>
 #include <utility>
 
-#include "kernels/host/reduce_copy.h"
+#include "kernels/host/reduce/reduce_copy.h"
 
 namespace sccl::kernels {
 

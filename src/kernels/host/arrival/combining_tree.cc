@@ -1,4 +1,4 @@
-#include "kernels/host/combining_tree.h"
+#include "kernels/host/arrival/combining_tree.h"
 
 #include <algorithm>
 #include <bit>

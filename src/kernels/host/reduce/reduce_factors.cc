@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/types.h"
-#include "kernels/host/element_formats.h"
-#include "kernels/host/reduce_copy.h"
+#include "kernels/host/reduce/reduce_copy.h"
+#include "kernels/host/vectors/element_formats.h"
 
 namespace sccl::kernels {
 namespace {

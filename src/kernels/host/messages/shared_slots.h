@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "kernels/device/protocol.h"
-#include "kernels/host/connection.h"
+#include "kernels/host/messages/connection.h"
 
 namespace sccl::kernels {
 

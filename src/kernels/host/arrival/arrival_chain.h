@@ -34,7 +34,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/host/arrival_reduction.h"
+#include "kernels/host/arrival/arrival_reduction.h"
 
 namespace sccl::kernels {
 

@@ -16,8 +16,8 @@
 #include <span>
 #include <type_traits>
 
-#include "kernels/host/element_lanes.h"
-#include "kernels/host/reduce_loops.h"
+#include "kernels/host/reduce/reduce_loops.h"
+#include "kernels/host/vectors/element_lanes.h"
 #include "platform/host/prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
