@@ -98,7 +98,8 @@ class Sender : public Connection {
  public:
   // `data` must not change before the request is complete.
   virtual Request isend(const void* data, std::size_t bytes, Registration& memory) = 0;
-  // One message of both parts, from where they lie. Only if joins().
+  // One message of both parts, from where they lie. Only if joins(), and then the engine shows messages at the other
+  // end (Receiver::deliver_to).
   virtual Request isend_joined(std::span<const std::byte> first, std::span<const std::byte> second) {
     (void)first, (void)second;
     return {};

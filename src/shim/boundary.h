@@ -6,8 +6,8 @@
 #include <new>
 #include <type_traits>
 
-#include "base/cancellation.h"
 #include "base/error.h"
+#include "base/os/cancellation.h"
 #include "base/settings/log.h"
 #include "nccl_shim/nccl.h"
 #include "runtime/communicator/group.h"

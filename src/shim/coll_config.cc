@@ -59,16 +59,12 @@ std::string list_for(const std::string& text, Collective collective) {
 // that the choice is open; the text, which is no algorithm, where neither is.
 std::string selected(const std::string& text, Collective collective) {
   std::string list = list_for(text, collective);
-  std::string_view rest = list;
-  const bool all_but = take_mark(rest, '^');
-  const std::vector<std::string> names = lower_items(rest, ',');
   if (list == "auto") return "";
-  if (!all_but && names.size() == 1) return list;
-  const auto leaves = [&](const char* name) {
-    return (std::find(names.begin(), names.end(), name) != names.end()) != all_but;
-  };
-  if (leaves("ring") && leaves("tree")) return "";
-  return leaves("ring") ? "ring" : leaves("tree") ? "tree" : list;
+  if (list.find_first_of("^,") == std::string::npos) return list;
+  const bool ring = leaves(list, "ring");
+  const bool tree = leaves(list, "tree");
+  if (ring && tree) return "";
+  return ring ? "ring" : tree ? "tree" : list;
 }
 
 runtime::ProtocolChoice protocol_from(const char* name) {

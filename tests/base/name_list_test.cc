@@ -39,6 +39,15 @@ TEST_CASE("an empty list and empty items name nothing") {
   CHECK(chooses(",ib,,eth0,", "eth0"));
 }
 
+TEST_CASE("a list leaves what it names, or with ^ all others") {
+  CHECK(leaves("Tree, Ring", "ring"));
+  CHECK_FALSE(leaves("tree", "ring"));
+  CHECK_FALSE(leaves("^tree,ring", "ring"));
+  CHECK(leaves("^tree", "ring"));
+  CHECK_FALSE(leaves("", "ring"));
+  CHECK(leaves("^", "ring"));
+}
+
 TEST_CASE("items of a list keep their order and the empty ones") {
   CHECK(list_items("", ',') == std::vector<std::string_view>{""});
   CHECK(list_items("a,,b,", ',') == std::vector<std::string_view>{"a", "", "b", ""});

@@ -30,6 +30,12 @@ bool take_mark(std::string_view& text, char mark) {
   return marked;
 }
 
+bool leaves(std::string_view list, std::string_view name) {
+  const bool all_but = take_mark(list, '^');
+  const auto names = lower_items(list, ',');
+  return (std::find(names.begin(), names.end(), name) != names.end()) != all_but;
+}
+
 NameList::NameList(std::string_view text) {
   all_but = take_mark(text, '^');
   exact = take_mark(text, '=');

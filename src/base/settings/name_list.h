@@ -17,6 +17,9 @@ std::vector<std::string> lower_items(std::string_view text, char separator);
 // Takes `mark` from the front of the text, if it stands there.
 bool take_mark(std::string_view& text, char mark);
 
+// Whether a list of such items, or with ^ in front its complement, has `name` (in lower case).
+bool leaves(std::string_view list, std::string_view name);
+
 // A list that chooses among devices. It refers to the text that it was made of.
 struct NameList {
   explicit NameList(std::string_view text);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "kernels/gpu/connection.h"
 
@@ -125,25 +126,20 @@ struct Sizes {
 }  // namespace
 
 void FlatProgram::append_to(std::vector<std::byte>& bytes) const {
-  const auto put = [&](const void* from, std::size_t count) {
-    const auto* begin = static_cast<const std::byte*>(from);
-    bytes.insert(bytes.end(), begin, begin + count);
-  };
+  const auto put = [&](const auto& entries) { append_values(bytes, entries.data(), entries.size()); };
   const Sizes sizes{ops_.size(),   operands_.size(), destinations_.size(), dependencies_.size(),
                     lanes_.size(), most_operands_,   most_destinations_,   static_cast<std::uint64_t>(scratch_slots_)};
-  put(&sizes, sizeof sizes);
-  put(ops_.data(), ops_.size() * sizeof(device::Op));
-  put(operands_.data(), operands_.size() * sizeof(device::Access));
-  put(destinations_.data(), destinations_.size() * sizeof(device::Access));
-  put(dependencies_.data(), dependencies_.size() * sizeof(device::Dependency));
-  put(lanes_.data(), lanes_.size() * sizeof(device::Lane));
+  append_values(bytes, &sizes, 1);
+  put(ops_);
+  put(operands_);
+  put(destinations_);
+  put(dependencies_);
+  put(lanes_);
 }
 
 FlatProgram FlatProgram::unpacked(std::span<const std::byte> bytes) {
   const auto take = [&](auto* to, std::uint64_t count) {
-    if (count > bytes.size() / sizeof *to) fail(ErrorCode::internal_error, "a packed program ends too early");
-    if (count > 0) std::memcpy(static_cast<void*>(to), bytes.data(), count * sizeof *to);
-    bytes = bytes.subspan(count * sizeof *to);
+    if (!take_values(bytes, to, count)) fail(ErrorCode::internal_error, "a packed program ends too early");
   };
   const auto fill = [&](auto& entries, std::uint64_t count) {
     entries.resize(std::min<std::uint64_t>(count, bytes.size()));

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace sccl::net {
@@ -13,60 +13,45 @@ constexpr std::uint32_t kMagic = 0x6c696172;  // "rail"
 constexpr int kMostTurnsOfRail = 7;
 constexpr std::size_t kMostNameBytes = 48;
 
-class Writer {
- public:
-  template <typename T>
-  void value(T value) {
-    const auto* const begin = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), begin, begin + sizeof value);
-  }
-  void bytes(std::span<const std::byte> bytes) {
-    value(static_cast<std::uint16_t>(bytes.size()));
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-  }
-  Handle take() { return std::move(bytes_); }
+[[noreturn]] void fail_cut_off() { fail(ErrorCode::invalid_usage, "it is cut off"); }
 
- private:
-  Handle bytes_;
-};
+template <typename T>
+void append_value(Handle& to, T value) {
+  append_values(to, &value, 1);
+}
 
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-  template <typename T>
-  T value() {
-    T value{};
-    const auto from = take(sizeof value);
-    std::memcpy(&value, from.data(), sizeof value);
-    return value;
-  }
-  std::span<const std::byte> bytes() { return take(value<std::uint16_t>()); }
+// With their number before them.
+void append_bytes(Handle& to, std::span<const std::byte> bytes) {
+  append_value(to, static_cast<std::uint16_t>(bytes.size()));
+  append_values(to, bytes.data(), bytes.size());
+}
 
- private:
-  std::span<const std::byte> take(std::size_t count) {
-    if (count > rest_.size()) fail(ErrorCode::invalid_usage, "it is cut off");
-    const auto taken = rest_.first(count);
-    rest_ = rest_.subspan(count);
-    return taken;
-  }
+template <typename T>
+T value_from(std::span<const std::byte>& from) {
+  T value{};
+  if (!take_value(from, value)) fail_cut_off();
+  return value;
+}
 
-  std::span<const std::byte> rest_;
-};
+std::span<const std::byte> bytes_from(std::span<const std::byte>& from) {
+  std::span<const std::byte> bytes;
+  if (!take_bytes(from, value_from<std::uint16_t>(from), bytes)) fail_cut_off();
+  return bytes;
+}
 
 }  // namespace
 
 Handle to_handle(const RailAddresses& addresses) {
-  Writer writer;
-  writer.value(kMagic);
-  writer.value(static_cast<std::uint32_t>(addresses.rails.size()));
+  Handle handle;
+  append_value(handle, kMagic);
+  append_value(handle, static_cast<std::uint32_t>(addresses.rails.size()));
   for (const RailAddress& rail : addresses.rails) {
-    writer.value(rail.network);
-    writer.value(static_cast<std::int32_t>(rail.mbits_per_s));
-    writer.bytes(std::as_bytes(std::span(rail.name).first(std::min(rail.name.size(), kMostNameBytes))));
-    writer.bytes(rail.handle);
+    append_value(handle, rail.network);
+    append_value(handle, static_cast<std::int32_t>(rail.mbits_per_s));
+    append_bytes(handle, std::as_bytes(std::span(rail.name).first(std::min(rail.name.size(), kMostNameBytes))));
+    append_bytes(handle, rail.handle);
   }
-  writer.bytes(addresses.watch);
-  Handle handle = writer.take();
+  append_bytes(handle, addresses.watch);
   if (handle.size() > kMostHandleBytes)
     fail(ErrorCode::system_error, "the addresses of {} devices have {} bytes, {} is the most: use fewer devices",
          addresses.rails.size(), handle.size(), kMostHandleBytes);
@@ -75,21 +60,21 @@ Handle to_handle(const RailAddresses& addresses) {
 
 RailAddresses from_handle(const Handle& handle) {
   try {
-    Reader reader(handle);
-    if (reader.value<std::uint32_t>() != kMagic) fail(ErrorCode::invalid_usage, "it is of another kind");
-    const auto count = reader.value<std::uint32_t>();
+    std::span<const std::byte> rest(handle);
+    if (value_from<std::uint32_t>(rest) != kMagic) fail(ErrorCode::invalid_usage, "it is of another kind");
+    const auto count = value_from<std::uint32_t>(rest);
     if (count < 1 || count > kMostRails) fail(ErrorCode::invalid_usage, "it has {} devices", count);
     RailAddresses addresses;
     for (std::uint32_t at = 0; at < count; ++at) {
       RailAddress& rail = addresses.rails.emplace_back();
-      rail.network = reader.value<std::uint64_t>();
-      rail.mbits_per_s = reader.value<std::int32_t>();
-      const auto name = reader.bytes();
+      rail.network = value_from<std::uint64_t>(rest);
+      rail.mbits_per_s = value_from<std::int32_t>(rest);
+      const auto name = bytes_from(rest);
       rail.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-      const auto address = reader.bytes();
+      const auto address = bytes_from(rest);
       rail.handle.assign(address.begin(), address.end());
     }
-    const auto watch = reader.bytes();
+    const auto watch = bytes_from(rest);
     addresses.watch.assign(watch.begin(), watch.end());
     return addresses;
   } catch (const Error& error) {

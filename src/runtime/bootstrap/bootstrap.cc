@@ -14,6 +14,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/os/boot_id.h"
 #include "base/os/thread.h"
@@ -189,16 +190,12 @@ Bytes Bootstrap::Impl::ask_for_missing(Kind& kind) {
 
 std::vector<Bytes> Bootstrap::Impl::parse_gathered(const Bytes& payload) const {
   std::vector<Bytes> blobs;
-  std::size_t at = 0;
+  std::span<const std::byte> rest(payload);
   for (int i = 0; i < ranks; ++i) {
     std::uint64_t length = 0;
-    if (payload.size() - at < sizeof length) throw SocketFailure::closed;
-    std::memcpy(&length, payload.data() + at, sizeof length);
-    at += sizeof length;
-    if (payload.size() - at < length) throw SocketFailure::closed;
-    const auto begin = payload.begin() + static_cast<std::ptrdiff_t>(at);
-    blobs.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(length));
-    at += length;
+    std::span<const std::byte> blob;
+    if (!take_value(rest, length) || !take_bytes(rest, length, blob)) throw SocketFailure::closed;
+    blobs.emplace_back(blob.begin(), blob.end());
   }
   return blobs;
 }

@@ -10,8 +10,8 @@
 
 #include <chrono>
 #include <climits>
-#include <cstring>
 
+#include "base/bytes.h"
 #include "base/deadline.h"
 #include "base/error.h"
 #include "base/siphash.h"
@@ -44,30 +44,6 @@ struct Header {
 };
 static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<schedule::Send>);
 
-template <typename T>
-void append(Bytes& to, const T* values, std::size_t count) {
-  const auto bytes = std::as_bytes(std::span(values, count));
-  to.insert(to.end(), bytes.begin(), bytes.end());
-}
-
-// Reads values that append() wrote; throws internal_error at the end of the bytes.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-
-  template <typename T>
-  void read(T* values, std::size_t count) {
-    if (count > rest_.size() / sizeof(T))
-      fail(ErrorCode::internal_error, "a plan that another rank made ends too early: use one library version");
-    if (count > 0) std::memcpy(static_cast<void*>(values), rest_.data(), count * sizeof(T));
-    rest_ = rest_.subspan(count * sizeof(T));
-  }
-  std::span<const std::byte> rest() const { return rest_; }
-
- private:
-  std::span<const std::byte> rest_;
-};
-
 Bytes packed(const PreparedPlan& plan) {
   const schedule::Schedule& schedule = plan.schedule;
   Header header;
@@ -82,25 +58,28 @@ Bytes packed(const PreparedPlan& plan) {
   header.pipelined = schedule.pipelined ? 1 : 0;
   schedule.name.copy(header.name.data(), header.name.size() - 1);
   Bytes bytes;
-  append(bytes, &header, 1);
-  append(bytes, schedule.rounds.data(), schedule.rounds.size());
-  append(bytes, schedule.weights.data(), schedule.weights.size());
-  append(bytes, schedule.sends.data(), schedule.sends.size());
+  append_values(bytes, &header, 1);
+  append_values(bytes, schedule.rounds.data(), schedule.rounds.size());
+  append_values(bytes, schedule.weights.data(), schedule.weights.size());
+  append_values(bytes, schedule.sends.data(), schedule.sends.size());
   std::vector<std::uint64_t> ends;
   Bytes programs;
   for (Rank rank = 0; rank < schedule.ranks; ++rank) {
     plan.part(rank).append_to(programs);
     ends.push_back(programs.size());
   }
-  append(bytes, ends.data(), ends.size());
+  append_values(bytes, ends.data(), ends.size());
   bytes.insert(bytes.end(), programs.begin(), programs.end());
   return bytes;
 }
 
 std::unique_ptr<Plan> unpacked(std::span<const std::byte> bytes, Rank rank) {
-  Reader reader(bytes);
+  const auto read = [&](auto* values, std::size_t count) {
+    if (!take_values(bytes, values, count))
+      fail(ErrorCode::internal_error, "a plan that another rank made ends too early: use one library version");
+  };
   Header header;
-  reader.read(&header, 1);
+  read(&header, 1);
   if (header.format != kFormat || rank >= header.ranks || header.steps < 0)
     fail(ErrorCode::internal_error, "a plan that another rank made is none of this communicator: use one version");
   schedule::Schedule schedule;
@@ -113,19 +92,19 @@ std::unique_ptr<Plan> unpacked(std::span<const std::byte> bytes, Rank rank) {
   schedule.pipelined = header.pipelined != 0;
   schedule.name = header.name.data();
   schedule.rounds.resize(static_cast<std::size_t>(header.steps));
-  reader.read(schedule.rounds.data(), schedule.rounds.size());
+  read(schedule.rounds.data(), schedule.rounds.size());
   schedule.weights.resize(std::min<std::uint64_t>(header.weights, bytes.size()));
-  reader.read(schedule.weights.data(), schedule.weights.size());
+  read(schedule.weights.data(), schedule.weights.size());
   schedule.sends.resize(std::min<std::uint64_t>(header.sends, bytes.size()));
-  reader.read(schedule.sends.data(), schedule.sends.size());
+  read(schedule.sends.data(), schedule.sends.size());
   std::vector<std::uint64_t> ends(static_cast<std::size_t>(header.ranks));
-  reader.read(ends.data(), ends.size());
+  read(ends.data(), ends.size());
   const auto at = static_cast<std::size_t>(rank);
   const std::uint64_t begin = rank == 0 ? 0 : ends[at - 1];
-  if (begin > ends[at] || ends[at] > reader.rest().size())
+  if (begin > ends[at] || ends[at] > bytes.size())
     fail(ErrorCode::internal_error, "a plan that another rank made has no part for rank {}: use one version", rank);
   return std::make_unique<Plan>(std::move(schedule),
-                                kernels::FlatProgram::unpacked(reader.rest().subspan(begin, ends[at] - begin)));
+                                kernels::FlatProgram::unpacked(bytes.subspan(begin, ends[at] - begin)));
 }
 
 // A memfd with these bytes. Sealed, so that it cannot shrink while another rank reads it. Invalid if no descriptor or

@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/cancellation.h"
 #include "base/error.h"
+#include "base/os/cancellation.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/host/executor.h"

@@ -8,7 +8,6 @@
 namespace sccl::runtime {
 namespace {
 
-constexpr std::chrono::milliseconds kReasonTime{500};
 constexpr std::chrono::seconds kDrainLimit{5};
 
 }  // namespace
@@ -75,16 +74,12 @@ Progress EngineUse::step(LaneProgress& lanes) {
   return progress == Progress::idle && (came || left) ? Progress::moved : progress;
 }
 
-// The control plane knows why a connection ended, but a moment later than the engine. So the engine's text is used only
-// after that moment.
 void EngineUse::check(const PeerHealth& health, const WaitingCall& call) const {
   for (const Rank rank : call.awaited()) {
     const auto* const failure = net_->failure(rank);
     if (failure == nullptr) continue;
     if (health.is_gone(rank)) health.fail_departed(rank, health.presence(rank), call.text());
-    if (std::chrono::steady_clock::now() - failure->since > kReasonTime)
-      fail(ErrorCode::remote_error, "{} in {}: look at that rank's output, and at the network between the hosts",
-           failure->text, call.text());
+    failure->check(call.text());
   }
 }
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "base/cancellation.h"
 #include "base/error.h"
+#include "base/os/cancellation.h"
 #include "runtime/choice/tuning/size_class.h"
 #include "runtime/program/reduction.h"
 

@@ -53,13 +53,6 @@ void check_names(const char* variable, std::string_view text, Words words, const
   }
 }
 
-// Whether a list, or with ^ its complement, leaves `name` in.
-bool leaves(std::string_view list, std::string_view name) {
-  const bool all_but = take_mark(list, '^');
-  const auto names = lower_items(list, ',');
-  return (std::find(names.begin(), names.end(), name) != names.end()) != all_but;
-}
-
 std::string family(std::string_view list) {
   const bool ring = leaves(list, "ring");
   const bool tree = leaves(list, "tree");

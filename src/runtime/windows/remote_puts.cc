@@ -1,14 +1,7 @@
 #include "runtime/windows/remote_puts.h"
 
-#include <chrono>
-
-#include "base/error.h"
-
 namespace sccl::runtime {
 namespace {
-
-// The control plane knows why a connection ended, but a moment later than the engine.
-constexpr std::chrono::milliseconds kReasonTime{500};
 
 // In between, this thread has the engine.
 class HeldEngine {
@@ -73,10 +66,7 @@ void RemotePuts::drive_until(const char* purpose, const std::vector<Rank>& ranks
 
 void RemotePuts::check_links(const char* purpose, const std::vector<Rank>& ranks) const {
   for (const Rank rank : ranks)
-    if (const NetTransport::Failure* const failure = net_.failure(rank);
-        failure != nullptr && std::chrono::steady_clock::now() - failure->since > kReasonTime)
-      fail(ErrorCode::remote_error, "{} in {}: look at that rank's output, and at the network between the hosts",
-           failure->text, purpose);
+    if (const NetTransport::Failure* const failure = net_.failure(rank)) failure->check(purpose);
 }
 
 }  // namespace sccl::runtime

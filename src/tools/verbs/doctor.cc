@@ -185,9 +185,8 @@ std::vector<std::string> interfaces_between_hosts() {
 
 // "eth0 at 10 Gbit/s", as the driver says.
 std::string with_speed(const std::string& interface) {
-  std::ifstream file("/sys/class/net/" + interface + "/speed");
-  int mbits_per_s = 0;
-  if (!(file >> mbits_per_s) || mbits_per_s <= 0)
+  const int mbits_per_s = runtime::mbits_per_s_of(interface);
+  if (mbits_per_s <= 0)
     return fmt::format("{} (speed unknown, taken as {} Gbit/s: set SCCL_NIC_MBITS)", interface,
                        runtime::assumed_mbits_per_s() / 1000.0);
   return fmt::format("{} at {} Gbit/s", interface, mbits_per_s / 1000.0);

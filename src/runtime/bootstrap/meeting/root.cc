@@ -362,10 +362,9 @@ void Root::admit(Link& link) {
 
 void Root::note_arrivals(Link& link, std::span<const std::byte> arrivals) {
   std::vector<Arrival> all(arrivals.size() / sizeof(Arrival));
-  for (Arrival& arrival : all) take(arrivals, arrival);
+  const bool whole = take_values(arrivals, all.data(), all.size()) && arrivals.empty();
   const auto is_sound = [](const Arrival& arrival) { return is_rank_of(arrival.rank, arrival.ranks); };
-  if (!arrivals.empty() || !std::all_of(all.begin(), all.end(), is_sound))
-    return refuse(link, "it told of ranks that cannot be");
+  if (!whole || !std::all_of(all.begin(), all.end(), is_sound)) return refuse(link, "it told of ranks that cannot be");
   link.came += static_cast<int>(all.size());
   if (above_) return above_->add_arrivals(all);
   for (const Arrival& arrival : all)

@@ -57,9 +57,9 @@ template <typename Visit>
 bool each_blob(std::span<const std::byte> blobs, Visit&& visit) {
   while (!blobs.empty()) {
     wire::BlobHead head;
-    if (!wire::take(blobs, head) || head.length > blobs.size()) return false;
-    if (!visit(static_cast<Rank>(head.rank), blobs.first(head.length))) return false;
-    blobs = blobs.subspan(head.length);
+    std::span<const std::byte> blob;
+    if (!take_value(blobs, head) || !take_bytes(blobs, head.length, blob)) return false;
+    if (!visit(static_cast<Rank>(head.rank), blob)) return false;
   }
   return true;
 }

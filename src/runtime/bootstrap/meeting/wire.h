@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/settings/libsccl_version.h"
 #include "base/siphash.h"
 #include "base/types.h"
@@ -150,20 +151,7 @@ std::span<std::byte> writable_bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-// Takes a value from the front; false if there are too few bytes.
-template <typename T>
-bool take(std::span<const std::byte>& from, T& value) {
-  if (from.size() < sizeof value) return false;
-  std::memcpy(static_cast<void*>(&value), from.data(), sizeof value);
-  from = from.subspan(sizeof value);
-  return true;
-}
-
-inline void append(Bytes& to, std::span<const std::byte> bytes) {
-  const std::size_t before = to.size();
-  to.resize(before + bytes.size());
-  if (!bytes.empty()) std::memcpy(to.data() + before, bytes.data(), bytes.size());
-}
+inline void append(Bytes& to, std::span<const std::byte> bytes) { append_values(to, bytes.data(), bytes.size()); }
 
 inline Header header_of(Kind kind, std::uint64_t payload_bytes) { return {kind, 0, payload_bytes}; }
 

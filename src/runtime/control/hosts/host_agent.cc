@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/os/thread.h"
 #include "base/settings/log.h"
@@ -257,7 +258,7 @@ bool HostAgent::take_frame(int number, FrameKind kind, std::span<const std::byte
 bool HostAgent::take_changes(int sender, std::span<const std::byte> payload) {
   const std::span<const std::byte> whole = payload;
   hosts::ChangesHead head;
-  if (!wire::take(payload, head) || head.origin < 0 || head.origin >= static_cast<int>(hosts_.size()) ||
+  if (!take_value(payload, head) || head.origin < 0 || head.origin >= static_cast<int>(hosts_.size()) ||
       head.origin == setup_.own.host)
     return false;
   const int origin = head.origin;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "platform/host/fences.h"
 #include "runtime/bootstrap/meeting/wire.h"
 
@@ -208,13 +209,10 @@ bool apply_item(const ItemHead& head, std::span<const std::byte> body, Mirror& m
 bool apply_changes(std::span<const std::byte> bytes, const std::function<Mirror*(Rank)>& mirror_of, bool& urgent) {
   while (!bytes.empty()) {
     ItemHead head;
-    if (bytes.size() < sizeof head) return false;
-    std::memcpy(static_cast<void*>(&head), bytes.data(), sizeof head);
-    bytes = bytes.subspan(sizeof head);
-    if (bytes.size() < head.bytes) return false;
+    std::span<const std::byte> body;
+    if (!take_value(bytes, head) || !take_bytes(bytes, head.bytes, body)) return false;
     Mirror* const mirror = mirror_of(head.rank);
-    if (mirror == nullptr || !apply_item(head, bytes.first(head.bytes), *mirror)) return false;
-    bytes = bytes.subspan(head.bytes);
+    if (mirror == nullptr || !apply_item(head, body, *mirror)) return false;
     urgent =
         urgent || (head.kind != ItemKind::call && head.kind != ItemKind::activity && head.kind != ItemKind::arrivals);
   }

@@ -12,8 +12,6 @@ using device::gpu::StopReason;
 constexpr std::chrono::milliseconds kDepartedWaitLimit{1000};
 // The message that a kernel waits for may have been sent already; it gets this long to arrive.
 constexpr std::chrono::milliseconds kFollowerWaitLimit{300};
-// A connection to another host has been lost for so long.
-constexpr std::chrono::milliseconds kReasonTime{500};
 // The ranks' calls are compared when nothing has moved for this long.
 constexpr std::chrono::milliseconds kAtRest{50};
 
@@ -97,16 +95,13 @@ void DeviceCallHealth::check_peers(Duration waited) {
   if (const auto& proxy = membership_.on_device->proxy) check_link(*proxy, in_flight_.awaited());
 }
 
-// The control plane knows why a connection to another host ended, but a moment later.
 void DeviceCallHealth::check_link(const DeviceProxy& proxy, Rank awaited) const {
   if (awaited < 0) return;
   const auto failure = proxy.failure(awaited);
   if (!failure) return;
   const PeerHealth health = membership_.control.health();
   if (health.is_gone(awaited)) health.fail_departed(awaited, health.presence(awaited), in_flight_.text());
-  if (std::chrono::steady_clock::now() - failure->since > kReasonTime)
-    fail(ErrorCode::remote_error, "{} in {}: look at that rank's output, and at the network between the hosts",
-         failure->text, in_flight_.text());
+  failure->check(in_flight_.text());
 }
 
 // A thread with two ranks may give both the same stream by mistake. Then the first kernel waits for the second, which

@@ -2,8 +2,8 @@
 //
 // A lane that is ahead goes only together with the slowest lane. Alone, it would only fill slots, its peer would do the
 // same, and each lane would move its data separately. Between hosts a message, or the news that a slot is free, may be
-// on its way for long. There, lanes no longer wait for one another once nothing has moved for some turns: what they can
-// send then fills the link while they wait.
+// on its way for long. There, whenever nothing has moved for some turns, every lane that can executes one operation:
+// what it sends fills the link meanwhile.
 //
 // The limit causes no deadlock: every lane waits, in the end, only for operations of its own slice or of earlier slices
 // (lanes and shared slots go slice by slice: shared_slots.h), and no rank holds back a lane at the earliest slice of

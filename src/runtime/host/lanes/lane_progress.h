@@ -32,6 +32,7 @@ class LaneProgress {
     bool may_be_short = false;
   };
   void start(const Start& start);
+  // The last turn of a call has moved something: `lead_` is as at a start.
   void restart() {
     for (device::LaneState& lane : lanes_) lane = kFirstStep;
     unfinished_lanes_ = lanes_.size();

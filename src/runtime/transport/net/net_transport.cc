@@ -15,6 +15,7 @@ namespace {
 // Accepting costs a system call with some engines, and is rare.
 constexpr std::size_t kPassesBetweenAccepts = 16;
 constexpr std::size_t kMostGuests = 64;
+constexpr std::chrono::milliseconds kReasonTime{500};
 
 }  // namespace
 
@@ -163,6 +164,12 @@ ProgressThread::Pass NetTransport::pass() {
     open_.clear();
     return ProgressThread::Pass::moved;
   }
+}
+
+void NetTransport::Failure::check(const std::string& call) const {
+  if (std::chrono::steady_clock::now() - since <= kReasonTime) return;
+  fail(ErrorCode::remote_error, "{} in {}: look at that rank's output, and at the network between the hosts", text,
+       call);
 }
 
 const NetTransport::Failure* NetTransport::failure(Rank peer) const {

@@ -71,9 +71,12 @@ class NetTransport final : public HostTransport {
   // The windows of this rank. For any thread, at any time.
   WindowTable& windows() { return windows_; }
 
+  // The control plane knows why a link ended, but a moment later than the engine.
   struct Failure {
     std::string text;
     std::chrono::steady_clock::time_point since;
+    // Throws remote_error after that moment, for a call (`text`) that waits for the peer.
+    void check(const std::string& call) const;
   };
   // Why the link to the peer ended; null while the link works.
   const Failure* failure(Rank peer) const;

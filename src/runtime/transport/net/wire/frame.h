@@ -16,7 +16,7 @@
 
 namespace sccl::runtime {
 
-// The memory of a frame, without a payload that stays where it is.
+// The memory of a frame, without a payload that stays where it is. Receivers that are not shown frames post as much.
 inline constexpr std::size_t kFrameBytes = 60 * 1024;
 // With such a payload. A slot of the usual length fits: a frame for each message costs fewer calls of the system than
 // parts of it, and all of it is at the receiver at once.

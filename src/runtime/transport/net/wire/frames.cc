@@ -7,7 +7,7 @@
 namespace sccl::runtime {
 
 void FrameBuffers::register_with(net::Connection& connection) {
-  registration_ = connection.register_memory(memory_.get(), kCount * bytes_each_, net::MemoryKind::host);
+  registration_ = connection.register_memory(memory_.get(), kCount * kFrameBytes, net::MemoryKind::host);
 }
 
 bool FrameSender::connected() {
@@ -54,7 +54,7 @@ FrameReceiver::FrameReceiver(std::unique_ptr<net::Receiver> receiver, std::uint6
     : nonce_(nonce), taker_(std::move(taker)), receiver_(std::move(receiver)), posted_(taken), taken_(taken) {
   shown_ = receiver_->deliver_to([this](std::span<const std::byte> frame) { take_shown(frame); });
   if (shown_) return;
-  buffers_ = std::make_unique<FrameBuffers>(kMostFrameBytes);
+  buffers_ = std::make_unique<FrameBuffers>();
   buffers_->register_with(*receiver_);
 }
 

@@ -23,15 +23,13 @@ class FrameBuffers {
  public:
   static constexpr std::size_t kCount = net::kMostRequests;
 
-  explicit FrameBuffers(std::size_t bytes_each)
-      : bytes_each_(bytes_each), memory_(std::make_unique_for_overwrite<std::byte[]>(kCount * bytes_each)) {}
+  FrameBuffers() : memory_(std::make_unique_for_overwrite<std::byte[]>(kCount * kFrameBytes)) {}
   void register_with(net::Connection& connection);
   net::Registration& registration() { return *registration_; }
   void drop_registration() { registration_.reset(); }
-  std::span<std::byte> of(std::uint64_t number) { return {memory_.get() + number % kCount * bytes_each_, bytes_each_}; }
+  std::span<std::byte> of(std::uint64_t number) { return {memory_.get() + number % kCount * kFrameBytes, kFrameBytes}; }
 
  private:
-  std::size_t bytes_each_;
   std::unique_ptr<std::byte[]> memory_;
   std::unique_ptr<net::Registration> registration_;
 };
@@ -62,7 +60,7 @@ class FrameSender {
 
   std::unique_ptr<net::Connector> connector_;  // until the connection is made
   std::uint64_t nonce_;
-  FrameBuffers buffers_{kFrameBytes};
+  FrameBuffers buffers_;
   std::unique_ptr<net::Sender> sender_;
   std::array<net::Request, FrameBuffers::kCount> requests_;
   std::uint64_t written_ = 0;  // frames
