@@ -45,11 +45,15 @@ Bytes with_head(int origin, std::uint64_t version, const Bytes& changes) {
   return payload;
 }
 
+// Pairs with the store by which the news of it came (state_changes.cc).
+bool has_left(const Mirror& mirror) {
+  return mirror.state.presence.load(std::memory_order_acquire) >= static_cast<std::uint32_t>(Presence::destroyed);
+}
+
 bool have_all_gone(const MirrorTable& mirrors, const std::vector<Rank>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
     const Mirror& mirror = mirrors.mirror(rank);
-    return mirror.ended() != RemoteEnd::none ||
-           mirror.state.presence.load(std::memory_order_acquire) >= static_cast<std::uint32_t>(Presence::destroyed);
+    return mirror.ended() != RemoteEnd::none || has_left(mirror);
   });
 }
 
@@ -321,12 +325,13 @@ void HostAgent::dial(Host& host) {
 }
 
 // An agent was reached at this address before, now nobody listens there, and the host has no connection to this one:
-// the agent's process has ended.
+// the agent's process has ended; unless its rank has said that it leaves, which may have come since it was dialled.
 void HostAgent::note_refusals(Host& host) {
   const auto refusals = host.out.take_refusals();
   if (host.in || !host.was_reached) return;
   for (const auto& refusal : refusals)
-    if (refusal.index == host.out.good_index()) mark_ended(refusal.rank, RemoteEnd::ended);
+    if (refusal.index == host.out.good_index() && !has_left(setup_.bell.mirrors.mirror(refusal.rank)))
+      mark_ended(refusal.rank, RemoteEnd::ended);
 }
 
 void HostAgent::mark_ended(Rank rank, RemoteEnd end) {
