@@ -195,6 +195,8 @@ TEST_CASE("a fast link carries slices of several slower ones between their parts
   const double bytes = 3e6;
   const double alone_us = bytes / 1e3;
   CHECK(simulate(schedule, {.bytes = bytes, .slice_bytes = 1e4}).time_us == Approx(alone_us).epsilon(0.02));
+  // A slice of each: they pass the fast link one after another while they pass the slow ones.
+  CHECK(simulate(schedule, {.bytes = bytes, .slice_bytes = bytes}).time_us == Approx(alone_us));
 }
 
 TEST_CASE("every lane of a connection has slots of its own") {
