@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "runtime/bootstrap/bootstrap.h"
+#include "runtime/bootstrap/host_leader.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/meeting/leader_tree.h"
 #include "runtime/bootstrap/sockets/socket.h"
@@ -348,9 +349,13 @@ TEST_CASE("a listener that takes connections and says nothing is named with its 
 
 TEST_CASE("a leader that is stopped is named by the ranks of its host", "[processes]") {
   const UniqueId id = create_private_id();
-  const auto body = [&](Rank rank) { meet({&id, 1}, rank, 4, Deadline::in(2 * kSoon)); };
+  const auto body = [&](Rank rank) { meet({&id, 1}, rank, 4, Deadline::in(rank == 0 ? 40 * kSoon : 3 * kSoon)); };
   FakeHost leader("host0", {0}, 2, body);
-  std::this_thread::sleep_for(kSoon / 2);
+  ::setenv("NCCL_HOSTID", "host0", 1);
+  const Address address = leader_address(decode(id).secret, host_hash());
+  ::unsetenv("NCCL_HOSTID");
+  for (const Deadline limit = Deadline::in(20 * kSoon); process_that_leads(address) == 0 && !limit.passed();)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   FakeHost follower("host0", {1}, 2, body);
   std::this_thread::sleep_for(kSoon / 2);
   leader.signal(SIGSTOP);
