@@ -98,9 +98,8 @@ std::vector<Rail> ucx_rails(const Settings& settings, Offer& offer) {
   for (const NetInterface& one : settings.interfaces) {
     if (rails.size() == kMostRails) break;
     try {
-      rails.push_back({ucx::open({settings.nonce, one.name, settings.rdma, settings.deadline,
-                                  ucx::Options::Connecting::in_background}),
-                       0, fmt::format("{} ({})", one.name, one.address), one.network, one.mbits_per_s});
+      rails.push_back({ucx::open({settings.nonce, one.name, settings.rdma, settings.deadline}), 0,
+                       fmt::format("{} ({})", one.name, one.address), one.network, one.mbits_per_s});
     } catch (const Error& error) {
       offer.refusals.push_back(fmt::format("{}: {}", one.name, error.what()));
       if (rails.empty()) return {};

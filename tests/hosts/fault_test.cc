@@ -139,6 +139,29 @@ TEST_CASE("a lost host is named with its ranks", "[processes]") {
   check_all_say(waiting.job.answers({2, 3}), {"error", "host beta with rank 2, 3 was not heard of"});
 }
 
+// The first call connects the ranks. UCX must not wait inside for the answer of a peer that does not come.
+TEST_CASE("a call that cannot connect to a peer ends in time", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  SECTION("at its deadline") {
+    Job job(hosts, {0, 1}, {{"SCCL_NET", "ucx"}, {"SCCL_HOST_TIMEOUT_MS", "120000"}, {"SCCL_TIMEOUT_MS", "1000"}});
+    check_all_ok(job.init());
+    hosts.block(1, 0);
+    job.tell("allreduce 100");
+    CHECK_THAT(job.rank(0).answer(), Catch::StartsWith("error") && Catch::Contains("rank 1") && Catch::Contains("beta"));
+    CHECK_THAT(job.rank(1).answer(),
+               Catch::StartsWith("error") && Catch::Contains("rank 0") && Catch::Contains("alpha"));
+  }
+  SECTION("when the peer's host is lost") {
+    Job job(hosts, {0, 1}, {{"SCCL_NET", "ucx"}, {"SCCL_HOST_TIMEOUT_MS", "800"}});
+    check_all_ok(job.init());
+    hosts.block(1, 0);
+    job.tell("allreduce 100");
+    CHECK_THAT(job.rank(0).answer(),
+               Catch::StartsWith("error") && Catch::Contains("host beta with rank 1 was not heard of"));
+  }
+}
+
 TEST_CASE("a lost host is told to ranks that wait for others alone, and to ranks that make no call", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta", "gamma"});

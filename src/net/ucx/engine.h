@@ -16,9 +16,6 @@
 namespace sccl::net::ucx {
 
 struct Options {
-  // UCX's TCP waits for a connection, for minutes where nothing answers, unless it is told not to.
-  enum class Connecting : std::uint8_t { waits, in_background };
-
   // Part of the header of every message; a message with another nonce is dropped.
   std::uint64_t nonce = 0;
   // Interfaces for TCP ("eth0"), separated by commas; empty: UCX chooses among all it has.
@@ -27,7 +24,6 @@ struct Options {
   bool rdma = false;
   // Until then an interface is waited for that UCX_NET_DEVICES names and that is down.
   Deadline deadline = Deadline::in(std::chrono::milliseconds(0));
-  Connecting connecting = Connecting::waits;
 };
 
 // Throws system_error when UCX cannot be loaded or has no device, invalid_usage when the user's settings of UCX name

@@ -138,7 +138,8 @@ void Worker::create(const Options& options) {
     ucp_.config_modify(config, "ZCOPY_THRESH", kTcpZeroCopyThreshold);
   if (!options.rdma && std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr)
     set_tcp(ucp_, config, "RX_SEG_SIZE", std::to_string(kTcpSegmentBytes));
-  if (options.connecting == Options::Connecting::in_background) set_tcp(ucp_, config, "CONN_NB", "y");
+  // Otherwise UCX waits inside a call until a peer has answered, for minutes where nothing comes, past every deadline.
+  set_tcp(ucp_, config, "CONN_NB", "y");
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
