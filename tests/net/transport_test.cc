@@ -43,6 +43,42 @@ void all_reduce(const NamedEngine& engine, const std::vector<Case>& cases, int r
   CHECK(wrong == 0);
 }
 
+// An engine whose listener hears of rank 1 and finds no way back to it.
+class NoWayBack final : public Net {
+ public:
+  explicit NoWayBack(const World& world) : net_(ucx::open({.nonce = 99, .devices = "lo"})), world_(world) {}
+
+  const std::string& name() const override { return net_->name(); }
+  const std::vector<Device>& devices() const override { return net_->devices(); }
+  std::unique_ptr<Listener> listen(int device) override {
+    return std::make_unique<FailingListener>(net_->listen(device), world_);
+  }
+  std::unique_ptr<Connector> connect(int device, const Handle& handle) override {
+    return net_->connect(device, handle);
+  }
+  void progress() override { net_->progress(); }
+
+ private:
+  class FailingListener final : public Listener {
+   public:
+    FailingListener(std::unique_ptr<Listener> listener, const World& world)
+        : listener_(std::move(listener)), world_(world) {}
+    const Handle& handle() const override { return listener_->handle(); }
+    std::unique_ptr<Receiver> accept() override {
+      if (!listener_->accept()) return nullptr;
+      const Bytes& handles = world_.blobs[1];
+      throw UnreachablePeer(Error(ErrorCode::remote_error, "no way back"), {handles.end() - 16, handles.end()});
+    }
+
+   private:
+    std::unique_ptr<Listener> listener_;
+    const World& world_;
+  };
+
+  std::unique_ptr<Net> net_;
+  const World& world_;
+};
+
 constexpr auto kCollective = MemoryLayout::RingKind::collective;
 constexpr auto kDeep = MemoryLayout::RingKind::deep;
 constexpr auto kSimple = device::Protocol::simple;
@@ -106,4 +142,24 @@ TEST_CASE("four hosts with several schedules, short and long calls in turns") {
         }
     all_reduce(engine, cases, 4, 4);
   }
+}
+
+TEST_CASE("a peer that connects and cannot be reached is named with its host") {
+  const auto schedule = planners::find("ring")->plan(topology::host(2), Collective::allreduce, 0);
+  const schedule::Program program = schedule::prepare(*schedule, device::kSlotCount);
+  World world(2);
+  std::string told;
+  on_ranks(world, [&](Rank rank) {
+    const NamedEngine plain{"UCX", [] { return ucx::open({.nonce = 99, .devices = "lo"}); }};
+    const NamedEngine failing{"no way back", [&] { return std::make_unique<NoWayBack>(world); }};
+    NetRank self(world, rank, rank == 0 ? failing : plain);
+    std::vector<u32> input(8), output(8);
+    try {
+      self.run({*schedule, program, kCollective, kSimple, kSlotBytes}, 1, input, output);
+    } catch (const sccl::Error& error) {
+      if (rank == 0) told = error.what();
+    }
+    world.failed = true;  // the other one waits in vain
+  });
+  CHECK_THAT(told, Catch::Contains("rank 1 on host host1") && Catch::Contains("no way back"));
 }
