@@ -55,7 +55,8 @@ std::size_t virtual_bytes() {
 void check_told(const std::vector<std::string>& results, const char* cause) {
   CHECK_THAT(results[1], Catch::Contains(cause));
   for (const int other : {0, 2})
-    CHECK_THAT(results[static_cast<std::size_t>(other)], Catch::Contains("rank 1 gave up") && Catch::Contains(cause));
+    CHECK_THAT(results[static_cast<std::size_t>(other)],
+               Catch::Contains("rank 1 on host ") && Catch::Contains(" gave up: ") && Catch::Contains(cause));
 }
 
 }  // namespace

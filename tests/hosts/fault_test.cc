@@ -48,6 +48,26 @@ TEST_CASE("a killed rank is named by every survivor of every host", "[processes]
   }
 }
 
+TEST_CASE("a rank that ends is named by its number in the child and by that in the parent", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});
+  check_all_ok(job.init());
+  for (const int rank : {0, 1, 2, 3}) job.rank(rank).tell("split " + std::to_string(rank % 2) + " 0");
+  check_all_ok(job.answers());
+  check_all_ok(job.ask("allreduce 100"));
+  const auto in_both = Catch::Contains("rank 1 (rank 3 of the parent communicator");
+  job.rank(1).tell("allreduce 100");
+  SECTION("killed") {
+    job.rank(3).signal(SIGKILL);
+    CHECK_THAT(job.rank(1).answer(), in_both && Catch::Contains("on beta) ended"));
+  }
+  SECTION("its host is lost") {
+    hosts.set_link(1, false);
+    CHECK_THAT(job.rank(1).answer(), in_both && Catch::Contains("host beta with rank 1"));
+  }
+}
+
 TEST_CASE("the death of the rank that made the id is told like any other one's", "[processes]") {
   if (is_skipped()) return;
   Waiting waiting({0});
@@ -148,7 +168,8 @@ TEST_CASE("a call that cannot connect to a peer ends in time", "[processes]") {
     check_all_ok(job.init());
     hosts.block(1, 0);
     job.tell("allreduce 100");
-    CHECK_THAT(job.rank(0).answer(), Catch::StartsWith("error") && Catch::Contains("rank 1") && Catch::Contains("beta"));
+    CHECK_THAT(job.rank(0).answer(),
+               Catch::StartsWith("error") && Catch::Contains("rank 1") && Catch::Contains("beta"));
     CHECK_THAT(job.rank(1).answer(),
                Catch::StartsWith("error") && Catch::Contains("rank 0") && Catch::Contains("alpha"));
   }

@@ -149,6 +149,19 @@ TEST_CASE("hosts that do not reach each other are named with the addresses that 
                 {"error", "host beta (rank 1) cannot reach host gamma (rank 2) at 10.77.0.3:", "NCCL_SOCKET_IFNAME"});
 }
 
+TEST_CASE("a setting that one host cannot serve is told at all ranks with that host", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  SECTION("a limit on memory") {
+    Job job(hosts, {0, 1, 1}, {}, {{1, {{"SCCL_MEM_LIMIT", "1000"}}}});
+    check_all_say(job.init(), {"error", "SCCL_MEM_LIMIT=1000 on host beta", "allow "});
+  }
+  SECTION("an interface") {
+    Job job(hosts, {0, 1, 1}, {}, {{1, {{"NCCL_SOCKET_IFNAME", "=nosuch"}}}});
+    check_all_say(job.init(), {"error", "on host beta", "NCCL_SOCKET_IFNAME==nosuch", "unset"});
+  }
+}
+
 TEST_CASE("engines that cannot serve are refused by all ranks with the same text", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});

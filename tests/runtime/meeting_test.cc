@@ -232,13 +232,15 @@ TEST_CASE("a rank that has met but answers no more is named", "[processes]") {
 
 TEST_CASE("a rank of a host that gives up tells all ranks why", "[processes]") {
   const UniqueId id = create_private_id();
+  const std::string expected =
+      fmt::format("rank 5 on host {} gave up: no memory for slots", wire::own_host_name().data());
   auto hosts = start(3, 3, 2, [&](Rank rank) {
     Bootstrap bootstrap(id, rank, 9, Deadline::in(std::chrono::seconds(20)), kNoAbort);
     if (rank == 5) bootstrap.fail("no memory for slots");
-    if (rank == 5) fail(ErrorCode::internal_error, "rank 5 gave up: no memory for slots");
+    if (rank == 5) fail(ErrorCode::internal_error, "{}", expected);
     bootstrap.all_gather({}, Deadline::in(std::chrono::seconds(20)));
   });
-  check_all_told(hosts, "rank 5 gave up: no memory for slots", 9);
+  check_all_told(hosts, expected, 9);
 }
 
 TEST_CASE("two ranks of one number on different hosts are told so", "[processes]") {

@@ -142,6 +142,7 @@ void Communicator::connect() {
     options_.watch = nullptr;
     membership.identity.name = options_.name;
     membership.timeout_ms = options_.timeout_ms;
+    membership.control.set_parents_ranks(options_.parents_ranks);
     log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, up to {} bytes of memory, {}",
               options_.rank, options_.ranks, platform_text(membership), membership.layout.slot_bytes() / 1024,
               membership.layout.total_bytes(), membership.reaches_buffers() ? "single copy" : "no single copy");

@@ -35,6 +35,7 @@ struct CommunicatorOptions {
   std::string net_name{};                    // netName of the configuration: which engine moves data between hosts
   std::int64_t timeout_ms = -1;              // of its calls, before SCCL_TIMEOUT_MS; 0: none, negative: not said
   std::vector<UniqueId> further_ids{};       // their roots and that of `id` share the ranks
+  std::vector<Rank> parents_ranks{};         // of a child, by rank: the numbers in its parent; may be empty
 
   std::vector<UniqueId> ids() const {
     std::vector<UniqueId> all{id};

@@ -105,6 +105,7 @@ std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::s
                            parent.options().accelerator,
                            options.blocks};
   made.timeout_ms = options.timeout_ms;
+  made.parents_ranks = members;
   if (own == members.begin()) {
     made.id = create_private_id();
     parent.control_all_gather().announce(board, tag, made.id.bytes);

@@ -41,6 +41,7 @@ struct Members {
   std::vector<Member> all;
   SharedState* own_state;
   std::shared_ptr<const AgentBell> agent_bell;  // null if all ranks run on one host
+  std::vector<Rank> parents_ranks;              // by rank, for errors: the numbers in the parent; empty: no parent
 
   // Makes the agent pass this rank's stores to other hosts at once.
   void wake_agent() const {

@@ -10,6 +10,13 @@ void wake_all(const Members& members) {
   members.wake_agent();
 }
 
+// Of ranks of a child.
+std::string parents_text(const Members& members, const std::vector<Rank>& ranks) {
+  std::vector<Rank> there;
+  for (const Rank rank : ranks) there.push_back(members.parents_ranks[static_cast<std::size_t>(rank)]);
+  return fmt::format("rank {} of the parent communicator", fmt::join(there, ", "));
+}
+
 }  // namespace
 
 void PeerHealth::publish_fault(int code, const std::string& text) {
@@ -50,7 +57,8 @@ bool PeerHealth::has_ended(Rank rank) const {
 
 std::string PeerHealth::whereabouts(Rank rank) const {
   const Member& member = members_.of(rank);
-  return fmt::format("rank {} (process {} on {})", rank, member.process, member.host);
+  const std::string parents = members_.parents_ranks.empty() ? "" : parents_text(members_, {rank}) + ", ";
+  return fmt::format("rank {} ({}process {} on {})", rank, parents, member.process, member.host);
 }
 
 void PeerHealth::fail_departed(Rank rank, Presence presence, const std::string& waiting_text) const {
@@ -89,11 +97,11 @@ void PeerHealth::fail_lost(Rank rank, const std::string& waiting_text) const {
                                                                 presence(other) < Presence::destroyed &&
                                                                 (mirror->ended() == RemoteEnd::none || is_lost(other)))
       lost.push_back(other);
-  fail(
-      ErrorCode::remote_error,
-      "host {} with rank {} was not heard of for longer than SCCL_HOST_TIMEOUT_MS while rank {} is in {}: look whether "
-      "that host runs and its network is up, then abort this communicator and make a new one",
-      host, fmt::join(lost, ", "), members_.rank, waiting_text);
+  const std::string parents = members_.parents_ranks.empty() ? "" : fmt::format(" ({})", parents_text(members_, lost));
+  fail(ErrorCode::remote_error,
+       "host {} with rank {}{} was not heard of for longer than SCCL_HOST_TIMEOUT_MS while rank {} is in {}: look "
+       "whether that host runs and its network is up, then abort this communicator and make a new one",
+       host, fmt::join(lost, ", "), parents, members_.rank, waiting_text);
 }
 
 const char* name_of(Presence presence) {

@@ -36,7 +36,7 @@ class PeerHealth {
   std::uint32_t news() const { return members_.agent_bell->mirrors.news().load(std::memory_order_acquire); }
   bool is_gone(Rank rank) const { return presence(rank) != Presence::present || has_ended(rank); }
 
-  // "rank 3 (process 12 on node1)"
+  // "rank 3 (process 12 on node1)"; in a child "rank 1 (rank 3 of the parent communicator, process 12 on node1)"
   std::string whereabouts(Rank rank) const;
   // Throws the error for a rank that left while this rank waits for it. `presence` says how the rank left;
   // Presence::present means that the rank's process ended.

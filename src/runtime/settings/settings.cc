@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
+#include "base/settings/path_pattern.h"
 #include "planners/planners.h"
 #include "platform/host/caches.h"
 #include "portfolio/portfolio.h"
@@ -115,8 +116,9 @@ std::size_t slot_bytes_within_limit(int ranks, std::size_t arrival_bytes) {
   const std::int64_t most = (limit - fixed) / slots / 4096 * 4096;
   if (most >= asked) return static_cast<std::size_t>(asked);
   if (most < kLeastSlotBytes)
-    fail(ErrorCode::system_error, "SCCL_MEM_LIMIT={} does not hold a communicator of {} ranks: allow {} bytes at least",
-         limit, ranks, fixed + slots * kLeastSlotBytes);
+    fail(ErrorCode::system_error,
+         "SCCL_MEM_LIMIT={} on host {} does not hold a communicator of {} ranks: allow {} bytes at least", limit,
+         short_host_name(), ranks, fixed + slots * kLeastSlotBytes);
   log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}", limit, ranks,
             most, asked);
   return static_cast<std::size_t>(most);

@@ -29,8 +29,7 @@ std::string Attendance::add(const wire::Arrival& arrival) {
   if (one.came) return fmt::format("rank {} came twice: give every process or thread a rank of its own", arrival.rank);
   one.came = true;
   ++came_;
-  const auto host =
-      by_host_.try_emplace(std::string(arrival.host.data(), ::strnlen(arrival.host.data(), arrival.host.size())), 0);
+  const auto host = by_host_.try_emplace(wire::text_of(arrival.host), 0);
   ++host.first->second;
   one.host = &host.first->first;
   return "";

@@ -334,7 +334,7 @@ bool Root::take_join(Link& link) {
     link.frames.discard();
     return false;
   }
-  const std::string host(join.host.data(), ::strnlen(join.host.data(), join.host.size()));
+  const std::string host = text_of(join.host);
   link.peer = setup_.leader >= 0 ? "host " + host : fmt::format("{} on {}", link.peer, host);
   last_activity_ = Clock::now();
   if (join.id_number > 0 && !above_ && !failure_) join_first(link);
@@ -385,7 +385,8 @@ void Root::handle(Link& link, const Frame& frame) {
   } else if (frame.kind == Kind::gather && is_rank) {
     take_blob(link, link.join.rank, frame.payload);
   } else if (frame.kind == Kind::failed && is_rank) {
-    fail_all(ErrorCode::remote_error, fmt::format("rank {} gave up: {}", link.join.rank, text_of(frame.payload)));
+    fail_all(ErrorCode::remote_error, fmt::format("rank {} on host {} gave up: {}", link.join.rank,
+                                                  text_of(link.join.host), text_of(frame.payload)));
   } else if (frame.kind == Kind::missing) {
     if (above_)
       above_->ask_for_missing();

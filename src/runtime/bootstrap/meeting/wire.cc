@@ -38,6 +38,8 @@ HostName own_host_name() {
   return name;
 }
 
+std::string text_of(const HostName& name) { return {name.data(), ::strnlen(name.data(), name.size())}; }
+
 Place Place::of(const std::vector<Address>& addresses) {
   Place place;
   for (const Address& address : addresses)
@@ -77,10 +79,9 @@ std::string versions_text(const JoinHead& join, std::uint32_t nodes_version) {
   const std::string who = join.joiner == Joiner::root
                               ? fmt::format("the root of unique id {} of {}", join.rank + 1, join.id_count)
                               : fmt::format("rank {}", join.rank);
-  const std::string_view host(join.host.data(), ::strnlen(join.host.data(), join.host.size()));
   return fmt::format(
       "{} on host {} runs {}, and the process where it meets the other ranks runs {}: use one version on all hosts",
-      who, host, libsccl_version_text(join.version), libsccl_version_text(nodes_version));
+      who, text_of(join.host), libsccl_version_text(join.version), libsccl_version_text(nodes_version));
 }
 
 Bytes error_of(std::int32_t code, const std::string& text) {

@@ -67,6 +67,8 @@ struct FirstId {
 
 using HostName = std::array<char, 64>;
 HostName own_host_name();
+// Of a name that came over a connection, which may have no end.
+std::string text_of(const HostName& name);
 
 struct JoinHead {
   std::uint64_t mac = 0;

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/settings/env.h"
 #include "base/settings/name_list.h"
+#include "base/settings/path_pattern.h"
 
 namespace sccl::runtime {
 namespace {
@@ -211,10 +212,10 @@ std::vector<Address> listening_addresses(const std::optional<Address>& root, Dea
   }
   if (candidates.empty())
     fail(ErrorCode::system_error,
-         "no network interface that is up fits NCCL_SOCKET_IFNAME={} and NCCL_SOCKET_FAMILY={}{}{}: correct or unset "
-         "them, or bring the interface up",
-         pattern.value_or("(unset)"), env::text("NCCL_SOCKET_FAMILY").value_or("(unset)"), late.empty() ? "" : ": ",
-         late);
+         "no network interface that is up on host {} fits NCCL_SOCKET_IFNAME={} and NCCL_SOCKET_FAMILY={}{}{}: correct "
+         "or unset them, or bring the interface up",
+         short_host_name(), pattern.value_or("(unset)"), env::text("NCCL_SOCKET_FAMILY").value_or("(unset)"),
+         late.empty() ? "" : ": ", late);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.preference < b.preference; });
   // Bridges have the same addresses on every host: a rank of another host would connect to its own host's bridge.
