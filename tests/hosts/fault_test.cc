@@ -135,6 +135,30 @@ TEST_CASE("a host is not lost while some of its processes are stopped", "[proces
   }
 }
 
+// Long before its host would be lost.
+TEST_CASE("a stopped rank is named with its host by every rank whose call ends at its limit", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  const auto check_told = [](Job& job, int stopped) {
+    check_all_ok(job.init());
+    check_all_ok(job.ask("allreduce 100"));
+    job.rank(stopped).signal(SIGSTOP);
+    job.tell("allreduce 100");
+    check_all_say(job.answers({stopped}), {"error", "rank " + std::to_string(stopped), "beta", "SCCL_TIMEOUT_MS"});
+    job.rank(stopped).signal(SIGCONT);
+    CHECK(job.rank(stopped).answer() != "(no answer)");  // all it needs may have come before
+  };
+  const Environment limits{{"SCCL_TIMEOUT_MS", "3000"}, {"SCCL_HOST_TIMEOUT_MS", "120000"}};
+  SECTION("the only one of its host") {
+    Job job(hosts, {0, 0, 1}, limits);
+    check_told(job, 2);
+  }
+  SECTION("one of several") {
+    Job job(hosts, {0, 0, 1, 1}, limits);
+    check_told(job, 3);
+  }
+}
+
 TEST_CASE("a child that a rank leaves behind does not hide the rank's end", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});

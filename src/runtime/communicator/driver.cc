@@ -59,7 +59,8 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
   const Executor& executor = *communicator.on_host();
   const bool has_own = options != nullptr && options->timeout_ms >= 0;
   watch.check(
-      communicator.rank(), waited, [&] { return executor.text(); },
+      communicator.rank(), waited,
+      [&] { return executor.text() + absent_text(communicator.membership(), executor.awaited()); },
       [&] { return stall_cause(communicator.membership(), executor.awaited()); },
       has_own ? options->timeout_ms : communicator.membership().timeout_ms);
 }

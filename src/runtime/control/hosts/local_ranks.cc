@@ -28,6 +28,12 @@ void LocalRanks::collect_ends(Bytes& to) {
   }
 }
 
+void LocalRanks::note_stopped() {
+  for (const One& one : all_)
+    if (one.life && one.end == RemoteEnd::none)
+      one.state->activity.stopped.store(one.life->stopped_process(), std::memory_order_relaxed);
+}
+
 void LocalRanks::add_poll_entries(std::vector<pollfd>& entries) const {
   for (const One& one : all_) {
     if (!one.life || one.end != RemoteEnd::none) continue;

@@ -30,6 +30,9 @@ class LocalRanks {
   // Appends the last values and the end of each rank whose process has ended since the last call.
   void collect_ends(Bytes& to);
 
+  // Looks which processes are stopped, and stores that in the ranks' states. Reads files.
+  void note_stopped();
+
   // For poll(): descriptors that become readable when the process of a rank ends. Ranks known to have ended are left
   // out.
   void add_poll_entries(std::vector<pollfd>& entries) const;

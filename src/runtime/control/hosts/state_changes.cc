@@ -78,9 +78,11 @@ bool StateChanges::look_at_activity(ActivityItem& item) {
   for (std::size_t i = 0; i < item.waits.size(); ++i) item.waits[i] = activity.waits[i].load(std::memory_order_relaxed);
   const std::uint64_t since = activity.waits_since_us.load(std::memory_order_relaxed);
   item.is_waiting = since == 0 ? 0 : 1;
+  item.stopped = activity.stopped.load(std::memory_order_relaxed);
   if (const std::uint64_t now = monotonic_us(); since != 0 && now > since) item.waited_us = now - since;
   const bool same = item.completed == activity_.completed && item.entered == activity_.entered &&
-                    item.transfers == activity_.transfers && since == waits_since_us_ && item.waits == activity_.waits;
+                    item.transfers == activity_.transfers && since == waits_since_us_ &&
+                    item.waits == activity_.waits && item.stopped == activity_.stopped;
   activity_ = item;
   waits_since_us_ = since;
   return !same;
@@ -141,6 +143,7 @@ bool apply_activity(std::span<const std::byte> body, SharedState& state) {
   const std::uint64_t since = item.is_waiting == 0 ? 0 : std::max<std::uint64_t>(1, monotonic_us() - item.waited_us);
   activity.waits_since_us.store(since, std::memory_order_relaxed);
   activity.transfers.store(item.transfers, std::memory_order_relaxed);
+  activity.stopped.store(item.stopped, std::memory_order_relaxed);
   activity.entered.store(item.entered, std::memory_order_release);
   activity.completed.store(item.completed, std::memory_order_release);  // pairs with the health check of a call
   return true;

@@ -27,6 +27,8 @@ struct ActivityItem {
   std::uint64_t waited_us = 0;  // counts when `is_waiting`
   std::uint32_t transfers = 0;
   std::uint32_t is_waiting = 0;
+  std::int32_t stopped = 0;
+  std::int32_t padding = 0;
   std::array<Waits::value_type::value_type, std::tuple_size_v<Waits>> waits{};
 };
 

@@ -74,6 +74,9 @@ struct Activity {
   std::atomic<std::uint32_t> transfers{0};                     // 1 while a batch of Send and Recv is running
   std::atomic<std::uint64_t> waits_since_us{0};                // 0: no wait in progress
   std::array<std::atomic<std::uint64_t>, kMostWaits> waits{};  // LaneWait, then zeros
+  // The number of the process while a signal or a debugger has stopped it, else 0. Only over hosts, where an agent of
+  // the host stores it while some rank waits.
+  std::atomic<std::int32_t> stopped{0};
 };
 
 // The times at which a rank began and ended a timed call (control_plane.h, Trials).

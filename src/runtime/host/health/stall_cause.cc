@@ -7,6 +7,8 @@
 namespace sccl::runtime {
 namespace {
 
+constexpr std::size_t kMostAbsent = 4;  // are named
+
 // Whether rank `waiting` waits for the viewer (this process's rank), which is idle in that communicator. A rank names
 // only a few awaited ranks, but a viewer that is behind in collectives keeps all other ranks waiting.
 bool waits_for_viewer(const ControlPlane& control, Rank waiting) {
@@ -40,6 +42,12 @@ std::string chain_text(const Membership& mine, const std::vector<Rank>& awaited,
       other.identity.title(), other.rank, other.control.calls().text(waiting));
 }
 
+// The number of the process while it is stopped, else 0.
+pid_t stopped_process(const Member& member) {
+  if (member.mirror != nullptr) return member.mirror->state.activity.stopped.load(std::memory_order_relaxed);
+  return member.life ? member.life->stopped_process() : 0;
+}
+
 // A stopped process is looked for first, because ranks that wait for it would seem to wait for one another.
 std::optional<std::string> stopped_text() {
   std::optional<std::string> text;
@@ -47,12 +55,12 @@ std::optional<std::string> stopped_text() {
     const Members& members = membership.control.members();
     for (Rank rank = 0; rank < membership.ranks && !text; ++rank) {
       const Member& member = members.of(rank);
-      if (!member.life) continue;
-      if (const pid_t process = member.life->stopped_process(); process > 0)
+      if (const pid_t process = stopped_process(member); process > 0)
         text = fmt::format(
-            "rank {} of communicator {} does nothing, since its process {} is stopped by a signal or a debugger: "
+            "rank {} of communicator {} does nothing, since its process {}{} is stopped by a signal or a debugger: "
             "continue it (kill -CONT {})",
-            rank, membership.identity.title(), process, process);
+            rank, membership.identity.title(), process,
+            membership.hosts.are_several() ? fmt::format(" on {}", member.host) : "", process);
     }
   });
   return text;
@@ -82,6 +90,27 @@ std::optional<std::string> crossing_text(const Membership& mine, const std::vect
 std::optional<std::string> stall_cause(const Membership& mine, const std::vector<Rank>& awaited) {
   const std::optional<std::string> stopped = stopped_text();
   return stopped ? stopped : crossing_text(mine, awaited);
+}
+
+std::string absent_text(const Membership& mine, const std::vector<Rank>& awaited) {
+  if (!mine.hosts.are_several()) return "";
+  const Calls calls = mine.control.calls();
+  std::vector<bool> seen(static_cast<std::size_t>(mine.ranks), false);
+  seen[static_cast<std::size_t>(mine.rank)] = true;
+  std::vector<Rank> open = awaited;
+  std::vector<std::string> absent;
+  while (!open.empty() && absent.size() < kMostAbsent) {
+    const Rank rank = open.back();
+    open.pop_back();
+    if (seen[static_cast<std::size_t>(rank)]) continue;
+    seen[static_cast<std::size_t>(rank)] = true;
+    for (const LaneWait& wait : calls.waits(rank))
+      if (wait.peer < mine.ranks) open.push_back(wait.peer);
+    if (!calls.is_waiting(rank))
+      absent.push_back(fmt::format("{} is in {}", mine.control.health().whereabouts(rank),
+                                   calls.is_idle(rank) ? "no call" : calls.text(rank)));
+  }
+  return absent.empty() ? "" : fmt::format(", while {}", fmt::join(absent, ", "));
 }
 
 }  // namespace sccl::runtime

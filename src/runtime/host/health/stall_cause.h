@@ -18,4 +18,8 @@ namespace sccl::runtime {
 // process; else two communicators that are used in opposite order; else nothing.
 std::optional<std::string> stall_cause(const Membership& mine, const std::vector<Rank>& awaited);
 
+// Over hosts, the ranks at which the chains of waits that begin at `awaited` end, with their hosts and calls: ", while
+// rank 3 (process 12 on node1) is in no call". "" if there are none, or within one host.
+std::string absent_text(const Membership& mine, const std::vector<Rank>& awaited);
+
 }  // namespace sccl::runtime
