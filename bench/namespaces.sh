@@ -3,6 +3,7 @@
 #   make_hosts COUNT FOLDER   10.78.0.1, 10.78.0.2, ... on one bridge; their interface is eth0. Makes FOLDER/shell, which
 #                             starts a command on a host as rsh does; a host has a name and System V objects of its own.
 #   make_two_hosts FOLDER     the same without a bridge, which costs time of its own
+#                             A host has Linux's default for TCP (cubic): one that paces (bbr) would measure that setting.
 #   drop_hosts                for the script's EXIT trap
 #   open_mpi_on HOSTS FOLDER  sets the array open_mpi: Open MPI's starter for HOSTS ("10.78.0.1:4,10.78.0.2:4")
 
@@ -23,6 +24,7 @@ make_hosts() {
   for ((host = 1; host <= host_count; host++)); do
     ip netns add "${space}h$host"
     ip -n "${space}h$host" link set lo up
+    use_cubic "$host"
     ip -n "${space}h0" link add name "host$host" type veth peer name eth0 netns "${space}h$host"
     ip -n "${space}h0" link set "host$host" master bridge up
     ip -n "${space}h$host" addr add "10.78.0.$host/24" dev eth0
@@ -35,7 +37,11 @@ make_hosts() {
 make_two_hosts() {
   local host
   host_count=2
-  for host in 1 2; do ip netns add "${space}h$host"; ip -n "${space}h$host" link set lo up; done
+  for host in 1 2; do
+    ip netns add "${space}h$host"
+    ip -n "${space}h$host" link set lo up
+    use_cubic "$host"
+  done
   ip -n "${space}h1" link add name eth0 type veth peer name eth0 netns "${space}h2"
   for host in 1 2; do
     ip -n "${space}h$host" addr add "10.78.0.$host/24" dev eth0
@@ -43,6 +49,10 @@ make_two_hosts() {
   done
   await_links
   make_shell "$1"
+}
+
+use_cubic() {
+  ip netns exec "${space}h$1" sh -c "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control" 2>/dev/null || true
 }
 
 # The kernel notices a moment later that a cable is plugged in; UCX takes no interface before.

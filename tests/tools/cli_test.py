@@ -174,6 +174,20 @@ def test_doctor():
         expect(len(found) == 1 and wanted.lower() in (found[0]["text"] + found[0]["remedy"]).lower(), f"doctor with {engine}: {found}")
 
 
+    # A namespace has a setting of its own.
+    if os.geteuid() != 0:
+        return
+    setting = "/proc/sys/net/ipv4/tcp_congestion_control"
+    for algorithm in ("cubic", "bbr"):
+        script = f"ip link set lo up; echo {algorithm} > {setting} || exit 99; exec {sccl} doctor --json"
+        result = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+        if result.returncode == 99:  # this kernel lacks it
+            continue
+        found = [entry for entry in json.loads(result.stdout) if entry["check"] == "TCP"]
+        expect(len(found) == 1 and algorithm in found[0]["text"] and (found[0]["state"] == "warn") == (algorithm == "bbr"),
+               f"doctor with {algorithm}: {found}")
+
+
 def test_perf_hosts():
     for wrong in (["--hosts", "3"], ["--delay", "1ms"], ["--hosts", "2", "--delay", "5"], ["--hosts", "2", "--rate", "fast"],
                   ["--hosts", "2", "--loss", "100%"], ["--hosts", "2", "--threads"]):
@@ -190,6 +204,11 @@ def test_perf_hosts():
         expect(len(rows) == 3 and all(row[1].split()[3] == "0" for row in rows), f"perf --hosts 2 {shape}: {result.stdout}")
     result = run(*small, env={"NCCL_DEBUG": "INFO"})
     expect("between hosts: " in result.stdout + result.stderr, "perf --hosts: no engine is named")
+    # What the driver of a link between namespaces says is no speed: the asked one counts, else the usual one.
+    for shape, speed in (([], "10"), (["--rate", "500mbit"], "0.5")):
+        result = run(*small, *shape, env={"NCCL_DEBUG": "INFO"})
+        expect(f"the speed of eth0 is unknown, taken as {speed} Gbit/s" in result.stdout + result.stderr,
+               f"perf --hosts 2 {shape} takes another speed")
 
 
 # Called as ssh is, this starts the command here and notes the host.

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
@@ -60,6 +62,11 @@ FileDescriptor make_space() {
   return space;
 }
 
+// Linux's default, whatever this machine has: one that paces what is sent (bbr) would measure the machine's setting. A
+// kernel without it keeps its own.
+constexpr const char* kDefaultCongestionControl =
+    "{ echo cubic > /proc/sys/net/ipv4/tcp_congestion_control; } 2>/dev/null || true; ";
+
 void run_in(const FileDescriptor& space, const std::string& commands) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -74,7 +81,8 @@ void run_in(const FileDescriptor& space, const std::string& commands) {
 
 }  // namespace
 
-PracticeHosts::PracticeHosts(int hosts, const LinkShape& shape) {
+PracticeHosts::PracticeHosts(int hosts, const LinkShape& shape)
+    : mbits_per_s_(static_cast<int>(std::ceil(shape.bits_per_s / 1e6))) {
   if (::geteuid() != 0)
     throw std::runtime_error("--hosts: only root can make network namespaces: run as root, or leave --hosts out");
   for (int host = 0; host < hosts; ++host) spaces_.push_back(make_space());
@@ -91,7 +99,7 @@ void PracticeHosts::join_by_switch(const LinkShape& shape) {
     run_in(switch_, fmt::format("ip link add name hub{0} type bridge; ip link set hub{0} up", at));
   for (int host = 0; host < count(); ++host) {
     const FileDescriptor& space = spaces_[static_cast<std::size_t>(host)];
-    std::string commands = "ip link set lo up";
+    std::string commands = std::string(kDefaultCongestionControl) + "ip link set lo up";
     for (int at = 0; at < shape.interfaces; ++at) {
       run_in(switch_, fmt::format("ip link add name p{0}i{1} type veth peer name eth{1} netns {2}; "
                                   "ip link set p{0}i{1} master hub{1} up",
@@ -111,7 +119,8 @@ void PracticeHosts::join_by_slow_link(const LinkShape& shape) {
   link_.emplace_back(spaces, shape);
   for (int host = 0; host < count(); ++host)
     run_in(spaces_[static_cast<std::size_t>(host)],
-           "ip link set lo up; ip addr add " + address(host) + "/24 dev eth0; ip link set eth0 up");
+           std::string(kDefaultCongestionControl) + "ip link set lo up; ip addr add " + address(host) +
+               "/24 dev eth0; ip link set eth0 up");
 }
 
 void PracticeHosts::enter(int host) const {
@@ -122,6 +131,7 @@ void PracticeHosts::enter(int host) const {
       ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0 || ::sethostname(name.data(), name.size()) != 0)
     throw std::runtime_error("--hosts: " + name + " cannot be entered: " + std::strerror(errno));
+  if (mbits_per_s_ > 0) ::setenv("SCCL_NIC_MBITS", std::to_string(mbits_per_s_).c_str(), 0);
 }
 
 }  // namespace sccl::tools

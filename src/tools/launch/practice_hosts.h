@@ -16,13 +16,15 @@ class PracticeHosts {
   PracticeHosts(int hosts, const LinkShape& shape);
 
   int count() const { return static_cast<int>(spaces_.size()); }
-  // For a child of this process, which is single-threaded: it is on that host from now on. Throws std::runtime_error.
+  // For a child of this process, which is single-threaded: it is on that host from now on, and SCCL_NIC_MBITS says the
+  // rate of the links, as a NIC's driver does. Throws std::runtime_error.
   void enter(int host) const;
 
  private:
   void join_by_switch(const LinkShape& shape);
   void join_by_slow_link(const LinkShape& shape);
 
+  int mbits_per_s_;  // 0: unbounded
   std::vector<FileDescriptor> spaces_;
   FileDescriptor switch_;
   std::vector<SlowLink> link_;  // at most one

@@ -218,6 +218,18 @@ Finding between_hosts() {
   }
 }
 
+// How TCP decides what it sends: one that paces costs time between hosts of one room.
+Finding congestion_control() {
+  const char* const title = "TCP";
+  std::ifstream file("/proc/sys/net/ipv4/tcp_congestion_control");
+  std::string algorithm;
+  if (!(file >> algorithm)) return {title, State::ok, "its congestion control cannot be read", ""};
+  if (algorithm.rfind("bbr", 0) != 0) return {title, State::ok, "congestion control " + algorithm, ""};
+  return {title, State::warn,
+          "congestion control " + algorithm + " paces what is sent: long messages between hosts may take longer",
+          "between hosts near to each other: sysctl net.ipv4.tcp_congestion_control=cubic"};
+}
+
 Finding vendors_library() {
   using runtime::VendorLibrary;
   const char* const title = "vendor";
@@ -245,6 +257,7 @@ std::vector<Finding> examine() {
       seccomp(),
       network(),
       between_hosts(),
+      congestion_control(),
       open_files(),
       locked_memory(),
       dev_shm(),
