@@ -1,4 +1,5 @@
 // A rank that does what it is told: commands come as lines on standard input, answers leave as lines on descriptor 3.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -56,6 +57,7 @@ class Rank {
     if (verb == "id") return make_id();
     if (verb == "init") return init(words);
     if (verb == "allreduce") return all_reduce(words);
+    if (verb == "brief") return gather_from_brief_memory(words);
     if (verb == "data") return data(words);
     if (verb == "reductions") return reductions(words);
     if (verb == "bits") return bits(words);
@@ -102,6 +104,28 @@ class Rank {
       if (data[i] != ranks * (ranks + 1) / 2 + ranks * static_cast<float>(i % 7))
         return "wrong data at element " + std::to_string(i);
     return "ok";
+  }
+
+  // AllGather between pages that are gone when it has returned.
+  std::string gather_from_brief_memory(std::istringstream& words) {
+    std::size_t bytes = 0;
+    words >> bytes;
+    const auto ranks = static_cast<std::size_t>(ranks_);
+    const auto map = [](std::size_t size) {
+      return static_cast<unsigned char*>(
+          ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    };
+    unsigned char* const from = map(bytes);
+    unsigned char* const to = map(ranks * bytes);
+    const auto value = [](std::size_t rank, std::size_t at) { return static_cast<unsigned char>(rank + at % 251); };
+    for (std::size_t i = 0; i < bytes; ++i) from[i] = value(static_cast<std::size_t>(rank_), i);
+    const ncclResult_t result = ncclAllGather(from, to, bytes, ncclInt8, comm_, nullptr);
+    ::munmap(from, bytes);
+    std::string wrong;
+    for (std::size_t i = 0; result == ncclSuccess && wrong.empty() && i < ranks * bytes; ++i)
+      if (to[i] != value(i / bytes, i % bytes)) wrong = "wrong data at element " + std::to_string(i);
+    ::munmap(to, ranks * bytes);
+    return wrong.empty() ? outcome(result) : wrong;
   }
 
   std::string data(std::istringstream& words) {

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "checks.h"
+#include "logs.h"
 #include "nccl_shim/nccl.h"
 
 using namespace hosts_test;
@@ -104,6 +105,41 @@ TEST_CASE("a rank that is killed is told of while data still moves from another 
   CHECK_THAT(job.rank(0).answer(10),
              Catch::StartsWith("error") && Catch::Contains("rank 2") && Catch::Contains("ended"));
   CHECK_THAT(job.rank(1).answer(10), Catch::StartsWith("error") && Catch::Contains("rank 2"));
+}
+
+// Long payloads are sent from where they lie. UCX says which memory the system could not read.
+TEST_CASE("nothing of a call's buffers is sent once the call has returned", "[processes]") {
+  if (is_skipped()) return;
+  const Logs logs;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 0, 1, 1},
+          {{"SCCL_TIMEOUT_MS", "3000"},
+           {"UCX_LOG_FILE", logs.file("ucx", "")},
+           {"UCX_LOG_LEVEL", "warn"},
+           {"UCX_TCP_SNDBUF", "32k"}});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("brief 3000000"));
+  hosts.set_rate(0, "20mbit");
+  hosts.set_rate(1, "20mbit");
+  job.tell("brief 100000000");
+  CHECK(job.rank(0).answer(1) == "(no answer)");
+  job.rank(3).signal(SIGSTOP);
+  check_all_say(job.answers({3}), {"error", "rank"});
+  CHECK(job.rank(0).answer(2) == "(no answer)");  // the link has time for what was under way
+  check_all_say(job.ask("allreduce 10", {3}), {"error"});
+  check_all_ok(job.ask("abort", {3}));
+  CHECK(logs.text() == "");
+}
+
+TEST_CASE("a rank whose payloads nobody takes names who should", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 1}, {{"SCCL_TIMEOUT_MS", "3000"}, {"UCX_TCP_SNDBUF", "32k"}, {"UCX_TCP_RCVBUF", "32k"}});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("broadcast 200000 0"));
+  job.rank(1).signal(SIGSTOP);
+  CHECK_THAT(job.rank(0).ask("broadcast 200000 0"), Catch::StartsWith("error") && Catch::Contains("rank 1"));
+  CHECK(job.rank(0).ask("abort") == "ok");
 }
 
 TEST_CASE("a host is not lost while some of its processes are stopped", "[processes]") {

@@ -51,6 +51,32 @@ TEST_CASE("a message that fills a slot of the usual length is one frame, whateve
   }
 }
 
+TEST_CASE("a payload that lies in a buffer is sent from there, also in parts and as a copy") {
+  Sender sender(kUsualSlotBytes);
+  std::vector<std::byte> buffer(kUsualSlotBytes);
+  for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<std::byte>(i % 251);
+  const auto publish_lent = [&](std::size_t bytes) {
+    Slots::header(sender.end).lent = reinterpret_cast<device::u64>(buffer.data());
+    sender.publish(bytes);
+  };
+  publish_lent(kUsualSlotBytes);
+  FrameWriter frame = sender.frame();
+  CHECK(sender.messages.append(frame, LongPayloads::stay_in_slots));
+  CHECK(frame.payload_in_place().data() == buffer.data());
+
+  publish_lent(kUsualSlotBytes);
+  std::vector<std::byte> sent;
+  for (bool whole = false; !whole;) {
+    FrameWriter part = sender.frame();
+    whole = sender.messages.append(part, LongPayloads::copied);
+    FrameReader reader(part.finish(), 1, 0);
+    RecordHead head;
+    std::span<const std::byte> payload;
+    while (reader.next(head, payload)) sent.insert(sent.end(), payload.begin(), payload.end());
+  }
+  CHECK(sent == buffer);
+}
+
 TEST_CASE("a message that finds no room for all its payload waits for a frame of its own") {
   Sender sender(kUsualSlotBytes);
   FrameWriter full = sender.frame();

@@ -59,7 +59,8 @@ struct alignas(64) SlotHeader {
   u64 input_address;
   u64 output_address;
   u64 scale_bits;
-  // host only: where the payload lies in a shared slot (kernels/host/messages/shared_slots.h); 0: in this slot
+  // Host only: where the payload lies, if not in this slot: in a shared slot (kernels/host/messages/shared_slots.h),
+  // or, of a message to another host, in the sender's buffer.
   u64 lent;
 };
 

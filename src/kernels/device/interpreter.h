@@ -283,7 +283,7 @@ class Interpreter {
     const Op& op = *turn.op;
     switch (op.kind) {
       case OpKind::move:
-        if (motion == Motion::messages) finish_messages(op, turn.elements * call_.element_bytes);
+        if (motion == Motion::messages) finish_messages(op, turn.slice, turn.elements * call_.element_bytes);
         return;
       case OpKind::post:
         return post(op);
@@ -468,6 +468,8 @@ class Interpreter {
         place(local(destination, slice));
       else if (destination.via == Via::slot) {
         Connection& connection = connections_[destination.connection];
+        if constexpr (Target::kLendsSlots)
+          if (copies && stays(op, connection, bytes)) continue;
         const bool shares = Target::shares_slots(call_, connection);
         if (shares && written) continue;
         written = written || shares;
@@ -500,22 +502,36 @@ class Interpreter {
     return true;
   }
 
+  // A payload for another host that stays where it is: it is sent from there.
+  bool stays(const Op& op, const Connection& connection, u64 bytes) {
+    const Access& from = program_.operands[op.operand_begin];
+    return from.via == Via::local && target_.shows(connection, from.buffer, bytes) &&
+           with_protocol([](auto wire) { return wire.kLends; });
+  }
+
+  bool is_copy(const Op& op) const {
+    return op.operand_count == 1 && !(call_.scaled && reads_input(op)) && (!op.completes || call_.divisor <= 1);
+  }
+
   // Called before the headers are published: each header says where its payload lies.
-  void address_slots(const Op& op) {
+  void address_slots(const Op& op, u64 slice, u64 bytes) {
     Connection* lender = nullptr;
     for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via != Via::slot) continue;
       Connection& connection = connections_[destination.connection];
       const bool shares = Target::shares_slots(call_, connection);
-      Simple::header(connection).lent = shares && lender != nullptr ? target_.lend(*lender, connection) : 0;
+      u64& lent = Simple::header(connection).lent;
+      lent = shares && lender != nullptr ? target_.lend(*lender, connection) : 0;
+      if (is_copy(op) && stays(op, connection, bytes))
+        lent = reinterpret_cast<u64>(local(program_.operands[op.operand_begin], slice));
       if (shares && lender == nullptr) lender = &connection;
     }
   }
 
-  void finish_messages(const Op& op, u64 bytes) {
+  void finish_messages(const Op& op, u64 slice, u64 bytes) {
     if constexpr (Target::kLendsSlots)
-      if (with_protocol([](auto wire) { return wire.kLends; })) address_slots(op);
+      if (with_protocol([](auto wire) { return wire.kLends; })) address_slots(op, slice, bytes);
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
       if (destination.via != Via::slot) continue;

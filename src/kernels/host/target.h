@@ -103,6 +103,25 @@ class HostTarget {
     stream_end_ = reinterpret_cast<std::uintptr_t>(end);
   }
 
+  // From which buffers of the call payloads may be sent to other hosts as they lie there.
+  struct Shown {
+    bool input = false;
+    bool output = false;
+  };
+  static constexpr std::size_t kLeastShownBytes = 16384;  // shorter ones are copied into frames
+  void may_show(Shown shown) {
+    may_show_ = shown;
+    has_shown_ = false;
+  }
+  bool shows(const Connection& connection, device::Buffer buffer, u64 bytes) {
+    const bool may = buffer == device::Buffer::input    ? may_show_.input
+                     : buffer == device::Buffer::output ? may_show_.output
+                                                        : false;
+    if (!may || !connection.takes_from_buffers || bytes < kLeastShownBytes) return false;
+    return has_shown_ = true;
+  }
+  bool has_shown() const { return has_shown_; }
+
   void fills_slot(u32 sink, const Connection& connection) {
     if (filled_.size() <= filled_count_) filled_.resize(filled_count_ + 1);
     filled_[filled_count_++] = {sink, connection.peer};
@@ -256,6 +275,8 @@ class HostTarget {
   std::vector<const std::atomic<u32>*> withdrawn_;
   std::uintptr_t stream_begin_ = 0;
   std::uintptr_t stream_end_ = 0;
+  Shown may_show_;
+  bool has_shown_ = false;
   struct Desk {
     std::vector<device::Source> sources;
     std::vector<u8*> sinks;

@@ -191,7 +191,7 @@ void Worker::handle(unsigned message, Function function) {
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                        UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
   handler.id = message;
-  handler.flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;  // UCX would copy each message to let it be kept
   handler.cb = function;
   handler.arg = this;
   check(ucp_.worker_set_am_recv_handler(worker_, &handler), "register a handler of messages");
@@ -347,7 +347,7 @@ Slot* Worker::receive(ReceiverCore& receiver, void* data, std::size_t bytes) {
   slot->room = bytes;
   slot->head.position = receiver.position++;
   if (const auto arrived = receiver.arrivals.find(slot->head.position); arrived != receiver.arrivals.end()) {
-    const Arrival arrival = arrived->second;
+    const Arrival arrival = std::move(arrived->second);
     receiver.arrivals.erase(arrived);
     deliver(receiver, *slot, arrival);
   }
@@ -357,13 +357,13 @@ Slot* Worker::receive(ReceiverCore& receiver, void* data, std::size_t bytes) {
 void Worker::deliver(ReceiverCore& receiver, Slot& slot, const Arrival& arrival) {
   slot.bytes = arrival.bytes;
   if (arrival.bytes > slot.room) {
-    ucp_.am_data_release(worker_, arrival.data);
+    release(arrival);
     receiver.endpoint.failed = UCS_ERR_MESSAGE_TRUNCATED;
     return finish(slot, UCS_ERR_MESSAGE_TRUNCATED);
   }
   if (!arrival.rendezvous) {
     if (arrival.bytes > 0) std::memcpy(slot.buffer, arrival.data, arrival.bytes);
-    if (arrival.data) ucp_.am_data_release(worker_, arrival.data);
+    release(arrival);
     return finish(slot, UCS_OK);
   }
   ucp_request_param_t params{};
@@ -382,20 +382,25 @@ void Worker::deliver_to(ReceiverCore& receiver, Receiver::Consumer consumer) {
 void Worker::deliver_arrivals(ReceiverCore& receiver) {
   for (auto next = receiver.arrivals.find(receiver.position); next != receiver.arrivals.end();
        next = receiver.arrivals.find(receiver.position)) {
-    const Arrival arrival = next->second;
+    const Arrival arrival = std::move(next->second);
     receiver.arrivals.erase(next);
     ++receiver.position;
     if (arrival.rendezvous) {
       receiver.endpoint.failed = UCS_ERR_UNSUPPORTED;
-      return ucp_.am_data_release(worker_, arrival.data);
+      return release(arrival);
     }
     receiver.consumer({static_cast<const std::byte*>(arrival.data), arrival.bytes});
-    if (arrival.data) ucp_.am_data_release(worker_, arrival.data);
+    release(arrival);
   }
 }
 
+void Worker::release(const Arrival& arrival) {
+  if (arrival.data && arrival.copy.empty()) ucp_.am_data_release(worker_, arrival.data);
+}
+
 // UCX calls this and forbids starting a receive of the message inside it: deliver_announced() starts the receive.
-ucs_status_t Worker::on_data(const DataHead& head, void* data, std::size_t bytes, bool rendezvous) {
+ucs_status_t Worker::on_data(const DataHead& head, void* data, std::size_t bytes, unsigned attributes) {
+  const bool rendezvous = (attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
   const auto known = receivers_.find(head.receiver);
   if (head.nonce != nonce_ || known == receivers_.end()) return rendezvous ? UCS_ERR_REJECTED : UCS_OK;
   ReceiverCore& receiver = *known->second;
@@ -426,8 +431,13 @@ ucs_status_t Worker::on_data(const DataHead& head, void* data, std::size_t bytes
   } else {
     announced_.emplace_back(head.receiver, head.position);
   }
-  receiver.arrivals[head.position] = {data, bytes, rendezvous};
-  return UCS_INPROGRESS;
+  Arrival& arrival = receiver.arrivals[head.position];
+  arrival = {data, {}, bytes, rendezvous};
+  if (rendezvous || (attributes & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) return UCS_INPROGRESS;
+  const auto* const begin = static_cast<const std::byte*>(data);
+  arrival.copy.assign(begin, begin + bytes);
+  arrival.data = arrival.copy.data();  // null for a message of no bytes
+  return UCS_OK;
 }
 
 void Worker::deliver_announced() {
@@ -440,7 +450,7 @@ void Worker::deliver_announced() {
     if (arrived == receiver.arrivals.end()) continue;
     for (Slot& slot : receiver.slots) {
       if (!slot.taken || slot.done || slot.request || slot.head.position != position) continue;
-      const Arrival arrival = arrived->second;
+      const Arrival arrival = std::move(arrived->second);
       receiver.arrivals.erase(arrived);
       deliver(receiver, slot, arrival);
       break;
@@ -471,8 +481,7 @@ void Worker::close(std::shared_ptr<SenderCore> sender) {
 void Worker::close(std::shared_ptr<ReceiverCore> receiver) {
   ReceiverCore& core = *receiver;
   receivers_.erase(core.number);
-  for (const auto& [position, arrival] : core.arrivals)
-    if (arrival.data) ucp_.am_data_release(worker_, arrival.data);
+  for (const auto& [position, arrival] : core.arrivals) release(arrival);
   core.arrivals.clear();
   close_endpoint(core.endpoint, core.slots, receiver);
 }
@@ -509,8 +518,7 @@ ucs_status_t Worker::data_arrived(void* self, const void* head, size_t head_byte
   if (head_bytes != sizeof(DataHead)) return UCS_OK;
   DataHead as_sent{};
   std::memcpy(&as_sent, head, sizeof as_sent);
-  const bool rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-  return static_cast<Worker*>(self)->on_data(as_sent, data, bytes, rendezvous);
+  return static_cast<Worker*>(self)->on_data(as_sent, data, bytes, static_cast<unsigned>(param->recv_attr));
 }
 
 }  // namespace sccl::net::ucx

@@ -56,7 +56,8 @@ struct SenderCore {
 
 // A message that came before its buffer was posted.
 struct Arrival {
-  void* data = nullptr;  // owned by UCX, to be released
+  void* data = nullptr;  // owned by UCX, to be released, unless it was copied
+  std::vector<std::byte> copy;
   std::size_t bytes = 0;
   bool rendezvous = false;
 };
@@ -127,9 +128,10 @@ class Worker {
   void create(const Options& options);
   void on_hello(const Hello& hello, std::vector<std::byte> address);
   void on_welcome(const Welcome& welcome);
-  ucs_status_t on_data(const DataHead& head, void* data, std::size_t bytes, bool rendezvous);
+  ucs_status_t on_data(const DataHead& head, void* data, std::size_t bytes, unsigned attributes);
   void deliver(ReceiverCore& receiver, Slot& slot, const Arrival& arrival);
   void deliver_arrivals(ReceiverCore& receiver);
+  void release(const Arrival& arrival);
   void deliver_announced();
   void open_endpoint(const void* address, Endpoint& endpoint);
   void send_control(Endpoint& endpoint, unsigned message, std::shared_ptr<std::vector<std::byte>> head,

@@ -69,9 +69,21 @@ Progress EngineUse::step(LaneProgress& lanes) {
   const Progress progress = lanes.step();
   const bool left =
       net_->send(progress == Progress::idle ? NetTransport::Tails::when_wanted : NetTransport::Tails::when_due);
-  if (progress == Progress::done) return progress;
+  has_shown_ = lanes.has_shown();
+  unsent_.clear();
+  if (progress == Progress::done) return has_shown_ ? wait_for_shown(left) : progress;
   const bool came = net_->receive();
   return progress == Progress::idle && (came || left) ? Progress::moved : progress;
+}
+
+Progress EngineUse::wait_for_shown(bool left) {
+  const bool came = net_->receive();
+  unsent_ = net_->unsent();
+  if (unsent_.empty()) {
+    has_shown_ = false;
+    return Progress::done;
+  }
+  return left || came ? Progress::moved : Progress::idle;
 }
 
 void EngineUse::check(const PeerHealth& health, const WaitingCall& call) const {

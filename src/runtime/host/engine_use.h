@@ -65,6 +65,8 @@ class EngineUse {
   // For a call that waits for ranks of this host: the engine's own thread drives it meanwhile.
   void leave() {
     if (!std::exchange(is_held_, false)) return;
+    if (std::exchange(has_shown_, false)) [[unlikely]]
+      net_->unsent(NetTransport::Unsent::is_lost);  // the call ends early
     waiter_.expect(Waiter::Polls::memory);
     net_->leave();
   }
@@ -72,7 +74,10 @@ class EngineUse {
   std::vector<RemoteTraffic> traffic() const;
   // Only while the engine is held. Steps the lanes, gives the engine messages to send, then takes those that it has
   // received: ranks that exchange messages send at the same time, and not each after it has looked for the other's.
+  // A call has not ended before the engine has sent what lies in the call's buffers.
   Progress step(LaneProgress& lanes);
+  // The ranks for which payloads of a call lie in its buffers, after its lanes have ended.
+  const std::vector<Rank>& unsent() const { return unsent_; }
   // For a call in which nothing moves, while the engine is held: throws remote_error if a connection to a rank that the
   // call awaits has failed.
   void check(const PeerHealth& health, const WaitingCall& call) const;
@@ -86,6 +91,7 @@ class EngineUse {
 
  private:
   void enter();
+  Progress wait_for_shown(bool left);
   // Calls `visit(peer, direction)` for every message of a slice.
   template <typename Visit>
   void visit_messages(Visit&& visit) const;
@@ -96,6 +102,8 @@ class EngineUse {
   Work work_;                 // that has begun
   bool is_held_ = false;      // between enter and leave of net_
   bool leaves_host_ = false;  // the last call's program has messages for other hosts
+  std::vector<Rank> unsent_;
+  bool has_shown_ = false;  // the call in progress has payloads that lie in its buffers until they are sent
   std::atomic<bool> ended_early_{false};
 };
 

@@ -237,8 +237,10 @@ void Executor::fail_ended() const {
 std::vector<LaneWait> Executor::waits() const {
   if (arrival_.eager.is_active()) return arrival_.eager.waits();
   if (chooser_.vendor().is_active() || chooser_.vendor().is_deciding()) return chooser_.vendor().waits();
-  if (!current_.comparing) return lanes_.waits();
   std::vector<LaneWait> found;
+  for (const Rank rank : engine_.unsent()) found.push_back({0, 0, rank, 0});
+  if (!found.empty()) return found;
+  if (!current_.comparing) return lanes_.waits();
   for (const Rank rank : mapped_.missing()) found.push_back({0, 0, rank, 0});
   return found;
 }

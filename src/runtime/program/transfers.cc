@@ -56,6 +56,35 @@ void TransferBatch::lower(std::span<const PointToPointRequest> batch, Rank rank,
   flat_.assign(transfers_);
 }
 
+// Mostly sends and receives lie in two areas.
+bool TransferBatch::overlaps() const {
+  struct Area {
+    device::u64 begin = ~device::u64{0};
+    device::u64 end = 0;
+    bool meets(const Area& other) const { return begin < other.end && other.begin < end; }
+  };
+  const auto sent = [](const device::Chunk& chunk) {
+    const bool receives = (chunk.flags & device::kPostedPart) != 0;
+    return receives ? Area{} : Area{chunk.input_offset, chunk.input_offset + chunk.elements};
+  };
+  const auto received = [](const device::Chunk& chunk) {
+    return chunk.output_offset == 0 ? Area{} : Area{chunk.output_offset, chunk.output_offset + chunk.elements};
+  };
+  const auto all = [&](auto&& area_of) {
+    Area hull;
+    for (const device::Chunk& chunk : chunks_) {
+      const Area area = area_of(chunk);
+      hull = {std::min(hull.begin, area.begin), std::max(hull.end, area.end)};
+    }
+    return hull;
+  };
+  if (!all(sent).meets(all(received))) return false;
+  return std::any_of(chunks_.begin(), chunks_.end(), [&](const device::Chunk& one) {
+    return std::any_of(chunks_.begin(), chunks_.end(),
+                       [&](const device::Chunk& other) { return sent(one).meets(received(other)); });
+  });
+}
+
 schedule::Lane& TransferBatch::lane_of(schedule::Direction direction, Rank peer) {
   const schedule::Connection wanted{direction, peer};
   const auto found = std::find(transfers_.connections.begin(), transfers_.connections.end(), wanted);

@@ -22,6 +22,8 @@ class TransferBatch {
   // One chunk per transfer; offsets in bytes from address 0, so each offset is the buffer's address.
   std::span<const device::Chunk> chunks() const { return chunks_; }
   std::size_t most_bytes() const { return most_bytes_; }
+  // Whether a byte is sent and received in this batch.
+  bool overlaps() const;
 
  private:
   schedule::Lane& lane_of(schedule::Direction direction, Rank peer);

@@ -118,9 +118,9 @@ void PracticeHosts::join_by_slow_link(const LinkShape& shape) {
   for (const FileDescriptor& space : spaces_) spaces.push_back(space.get());
   link_.emplace_back(spaces, shape);
   for (int host = 0; host < count(); ++host)
-    run_in(spaces_[static_cast<std::size_t>(host)],
-           std::string(kDefaultCongestionControl) + "ip link set lo up; ip addr add " + address(host) +
-               "/24 dev eth0; ip link set eth0 up");
+    run_in(spaces_[static_cast<std::size_t>(host)], std::string(kDefaultCongestionControl) +
+                                                        "ip link set lo up; ip addr add " + address(host) +
+                                                        "/24 dev eth0; ip link set eth0 up");
 }
 
 void PracticeHosts::enter(int host) const {

@@ -16,6 +16,7 @@ struct HostConnection : device::Connection {
   device::u32 inline_lines;     // lines at which a message may begin; a power of two
   device::u8* inline_messages;  // inline_lines lines, then the lines of the longest message
   device::u64* stale_lines;     // sender only: one bit for each of the inline_lines, see inline_messages.h
+  bool takes_from_buffers;      // to another host, by an engine that sends a long payload from where it lies
 };
 
 }  // namespace sccl::kernels

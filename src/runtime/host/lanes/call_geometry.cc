@@ -97,6 +97,9 @@ void CallGeometry::make(const CollectiveRequest& request, const Choice& choice, 
   shape_.lanes_in_turn = std::min(slice, longest_bytes) >= kLeastTurnBytes;
   shape_.moves_together = shape_.lanes_in_turn && !shape_.touches_peers && !ll && shape_.streamed_bytes > 0;
   shape_.between_hosts = membership_.between_hosts.net.has_value();
+  if (shape_.between_hosts && !shape_.touches_peers)
+    shape_.shown =
+        ShownBuffers::of(info(request.collective), extent.input_end * element_bytes, extent.output_end * element_bytes);
 
   call_ = {};
   call_.chunks = chunks_.data();
@@ -119,6 +122,8 @@ void CallGeometry::fit(const TransferBatch& batch) {
   shape_.operands = batch.program().most_operands();
   shape_.destinations = batch.program().most_destinations();
   shape_.lanes_in_turn = batch.most_bytes() >= kLeastTurnBytes;
+  shape_.between_hosts = membership_.between_hosts.net.has_value();
+  shape_.shown.input = shape_.between_hosts && !shape_.touches_peers && !batch.overlaps();
   call_ = {};
   call_.chunks = batch.chunks().data();
   call_.type = DataType::int8;

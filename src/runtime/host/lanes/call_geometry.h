@@ -8,6 +8,7 @@
 #include "kernels/device/program.h"
 #include "runtime/call/requests.h"
 #include "runtime/choice/plan_cache.h"
+#include "runtime/host/lanes/shown_buffers.h"
 #include "runtime/membership/membership.h"
 #include "runtime/program/transfers.h"
 #include "schedule/layout.h"
@@ -23,6 +24,7 @@ struct HostShape {
   bool between_hosts = false;      // messages of peers may be on their way for long
   std::size_t streamed_bytes = 0;  // bytes of the receive buffer that are stored past the caches: all or none
   bool streams_everything = false;
+  ShownBuffers shown;  // to other hosts
   // Room for one operation.
   std::size_t operands = 0;
   std::size_t destinations = 0;

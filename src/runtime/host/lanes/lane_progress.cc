@@ -45,6 +45,7 @@ void LaneProgress::start(const Start& start) {
   step_ = runs_short                                        ? &LaneProgress::step_short
           : start.call.protocol == device::Protocol::simple ? &LaneProgress::step_interpreted<SlotMessages>
                                                             : &LaneProgress::step_interpreted<InlineMessages>;
+  show_buffers();
   target_.drop_held();
   lead_ = LaneLead(shape.between_hosts);
   lanes_.assign(start.program.lane_count(), kFirstStep);

@@ -34,6 +34,8 @@ class LaneProgress {
   void start(const Start& start);
   // The last turn of a call has moved something: `lead_` is as at a start.
   void restart() {
+    if (shape_->shown.any()) [[unlikely]]
+      show_buffers();
     for (device::LaneState& lane : lanes_) lane = kFirstStep;
     unfinished_lanes_ = lanes_.size();
   }
@@ -55,6 +57,8 @@ class LaneProgress {
   const std::optional<End>& ended() const { return ended_; }
 
   bool finished() const { return unfinished_lanes_ == 0; }
+  // Payloads of this call lie in the caller's buffers until the engine has sent them.
+  bool has_shown() const { return target_.has_shown(); }
   // What blocked lanes wait for.
   std::vector<LaneWait> waits() const;
   // The position of each lane. For a finished lane, `slice` is the number of slices.
@@ -71,6 +75,7 @@ class LaneProgress {
 
   static constexpr device::LaneState kFirstStep{0, 0, 0, -1, 0};
 
+  void show_buffers() { target_.may_show(shape_->shown.of_call(call_->input, call_->output)); }
   Progress step_short();
   template <class Wire>
   Progress step_interpreted();

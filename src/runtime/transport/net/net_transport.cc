@@ -54,7 +54,9 @@ void NetTransport::connect(const EndRequest& request, kernels::HostConnection& e
   thread_->leave(ProgressThread::Left::nothing);
 }
 
-void NetTransport::leave() { thread_->leave(settled() ? ProgressThread::Left::nothing : ProgressThread::Left::work); }
+void NetTransport::leave() {
+  thread_->leave(unsent().empty() ? ProgressThread::Left::nothing : ProgressThread::Left::work);
+}
 
 void NetTransport::use(Rank peer) {
   Remote& with = remote(peer);
@@ -141,12 +143,16 @@ bool NetTransport::greet() {
   return any;
 }
 
-bool NetTransport::settled() {
-  return std::all_of(open_.begin(), open_.end(), [&](Rank peer) {
-    bool settled = true;
-    attempt(peer, [&] { return settled = remote(peer).link->settled(); });
-    return settled;
-  });
+std::vector<Rank> NetTransport::unsent(Unsent unsent) {
+  std::vector<Rank> peers;
+  for (const Rank peer : open_)
+    attempt(peer, [&] {
+      if (remote(peer).link->settled()) return true;
+      peers.push_back(peer);
+      if (unsent == Unsent::is_lost) fail(ErrorCode::remote_error, "a call ended before its messages were sent");
+      return false;
+    });
+  return peers;
 }
 
 ProgressThread::Pass NetTransport::pass() {
@@ -156,7 +162,7 @@ ProgressThread::Pass NetTransport::pass() {
     any = send(Tails::all) || any;
     if (!any) any = accept();
     if (any) return ProgressThread::Pass::moved;
-    return settled() && guests_.empty() ? ProgressThread::Pass::settled : ProgressThread::Pass::waits;
+    return unsent().empty() && guests_.empty() ? ProgressThread::Pass::settled : ProgressThread::Pass::waits;
   } catch (const Error& error) {
     // The engine as a whole: every link is lost.
     for (const Rank peer : std::vector<Rank>(open_))

@@ -65,6 +65,11 @@ class NetTransport final : public HostTransport {
   // Sends messages that this rank has published, and tells the peers what it has consumed.
   bool send(Tails tails);
 
+  // The peers to which the engine has not sent everything that this rank has published. It stays to be sent, or is lost
+  // with its connection: afterwards the engine reads no memory of it.
+  enum class Unsent : std::uint8_t { stays, is_lost };
+  std::vector<Rank> unsent(Unsent unsent = Unsent::stays);
+
   // To a rank of another host. What is begun there, as a put, is sent like a message: by send(), or by the transport's
   // thread.
   Link& link(Rank peer) { return *remote(peer).link; }
@@ -95,7 +100,6 @@ class NetTransport final : public HostTransport {
   bool attempt(Rank peer, Action&& action);
   bool accept();
   bool greet();
-  bool settled();
   ProgressThread::Pass pass();
 
   net::Net& engine() { return *setup_.peers.net; }

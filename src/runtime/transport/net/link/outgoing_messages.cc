@@ -28,6 +28,8 @@ void OutgoingMessages::attach(const EndRequest& request, kernels::HostConnection
   RemoteRings::One& ring = rings_.of(request.kind);
   ring.attach(request.peer, end);
   end.stale_lines = ring.stale_lines.data();
+  // The bulk connection sends from its own memory.
+  end.takes_from_buffers = ring.slot_bytes <= setup_.most_framed_bytes;
   sent(request.kind).end = &end;
 }
 
@@ -120,8 +122,13 @@ bool OutgoingMessages::append_slot(FrameWriter& frame, RecordHead head, LongPayl
   head.incomplete = part < left ? 1 : 0;
   head.offset = static_cast<u32>(sent);
   head.bytes = static_cast<u32>(part);
-  // The slot is not freed before the peer has consumed the message.
-  const auto* const payload = reinterpret_cast<const std::byte*>(rings_.of(head.kind).slot(head.position)) + sent;
+  // The slot is not freed before the peer has consumed the message. A payload in a buffer stays there until the call
+  // has ended, for which it must have been sent.
+  const RemoteRings::One& ring = rings_.of(head.kind);
+  const u64 lent = ring.ring->headers[head.position % device::kMostDepth].lent;
+  const auto* const begin = lent != 0 ? reinterpret_cast<const std::byte*>(lent)
+                                      : reinterpret_cast<const std::byte*>(ring.slot(head.position));
+  const std::byte* const payload = begin + sent;
   if (stays)
     frame.append_in_place(head, payload);
   else if (std::byte* const place = frame.append(head); part > 0)
