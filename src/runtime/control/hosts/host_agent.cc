@@ -20,7 +20,6 @@ constexpr std::chrono::milliseconds kBusyPeriod{5};
 constexpr std::chrono::milliseconds kIdlePeriod{20};
 constexpr std::chrono::milliseconds kBusyFor{100};
 constexpr std::chrono::milliseconds kDialPause{20};
-constexpr std::chrono::milliseconds kStoppedPeriod{200};
 constexpr std::chrono::milliseconds kLastWordsLimit{300};
 constexpr std::size_t kMostCandidates = 64;
 // If a host reads too slowly, changes are dropped, and one snapshot is sent later.
@@ -75,6 +74,15 @@ void tell_news(const AgentSetup& setup, const hosts::LocalRanks& local) {
   setup.bell.mirrors.news().fetch_add(1, std::memory_order_release);  // pairs with NewsWatch
   host::full_fence();
   local.ring();
+}
+
+bool somebody_waits(const AgentSetup& setup) {
+  for (std::size_t rank = 0; rank < setup.members.size(); ++rank) {
+    const SharedState* const own = setup.members[rank].state;
+    const SharedState& state = own != nullptr ? *own : setup.bell.mirrors.mirror(static_cast<Rank>(rank)).state;
+    if (state.activity.waits_since_us.load(std::memory_order_relaxed) != 0) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -352,20 +360,8 @@ void HostAgent::mark_ended(Rank rank, RemoteEnd end) {
       hosts_[other].out.send(FrameKind::verdicts, verdict);
 }
 
-bool HostAgent::somebody_waits() const {
-  for (std::size_t rank = 0; rank < setup_.members.size(); ++rank) {
-    const SharedState* const own = setup_.members[rank].state;
-    const SharedState& state = own != nullptr ? *own : setup_.bell.mirrors.mirror(static_cast<Rank>(rank)).state;
-    if (state.activity.waits_since_us.load(std::memory_order_relaxed) != 0) return true;
-  }
-  return false;
-}
-
 void HostAgent::look_at_processes() {
-  if (const auto now = Clock::now(); now >= next_look_for_stopped_) {
-    next_look_for_stopped_ = now + kStoppedPeriod;
-    if (somebody_waits()) local_.note_stopped();
-  }
+  if (local_.may_look_for_stopped(Clock::now()) && somebody_waits(setup_)) local_.note_stopped();
   Bytes ends;
   local_.collect_ends(ends);
   if (ends.empty()) return;

@@ -113,7 +113,6 @@ class HostAgent {
   void drive(Host& host, int number);
   void dial(Host& host);
   void note_refusals(Host& host);
-  bool somebody_waits() const;
   void look_at_processes();
   void send_changes();
   void send_snapshot(Host& host);
@@ -134,7 +133,6 @@ class HostAgent {
   hosts::Grid grid_;
   std::uint64_t version_ = 0;  // of the last changes
   Clock::time_point last_change_ = Clock::now();
-  Clock::time_point next_look_for_stopped_ = Clock::now();
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

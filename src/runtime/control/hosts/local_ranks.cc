@@ -1,6 +1,11 @@
 #include "runtime/control/hosts/local_ranks.h"
 
 namespace sccl::runtime::hosts {
+namespace {
+
+constexpr std::chrono::milliseconds kStoppedPeriod{200};
+
+}  // namespace
 
 void LocalRanks::add(Rank rank, SharedState& state, std::shared_ptr<const host::PeerLife> life) {
   all_.push_back({rank, &state, std::move(life), StateChanges(rank, state)});
@@ -26,6 +31,12 @@ void LocalRanks::collect_ends(Bytes& to) {
     one.changes.collect(to);
     append_end(one.rank, one.end, to);
   }
+}
+
+bool LocalRanks::may_look_for_stopped(Clock::time_point now) {
+  if (now < next_look_) return false;
+  next_look_ = now + kStoppedPeriod;
+  return true;
 }
 
 void LocalRanks::note_stopped() {

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -30,7 +31,10 @@ class LocalRanks {
   // Appends the last values and the end of each rank whose process has ended since the last call.
   void collect_ends(Bytes& to);
 
-  // Looks which processes are stopped, and stores that in the ranks' states. Reads files.
+  // True a few times a second: note_stopped() reads files.
+  using Clock = std::chrono::steady_clock;
+  bool may_look_for_stopped(Clock::time_point now);
+  // Looks which processes are stopped, and stores that in the ranks' states.
   void note_stopped();
 
   // For poll(): descriptors that become readable when the process of a rank ends. Ranks known to have ended are left
@@ -51,6 +55,7 @@ class LocalRanks {
   };
 
   std::vector<One> all_;
+  Clock::time_point next_look_{};
 };
 
 }  // namespace sccl::runtime::hosts
