@@ -341,8 +341,8 @@ class Interpreter {
 
   Motion move(const Op& op, u64 slice, u64 elements) {
     const u64 bytes = elements * call_.element_bytes;
-    const bool scaled = call_.scaled && reads_input(op);
-    const u32 divisor = op.completes ? call_.divisor : 1;
+    const bool scaled = scales(op);
+    const u32 divisor = divisor_of(op);
     if (!scaled && divisor <= 1 && is_remote_copy(op))
       return copy_from_peer(op, slice, bytes) ? Motion::quiet : Motion::failed;
     if (!gather_operands(op, slice, bytes)) return Motion::failed;
@@ -359,6 +359,9 @@ class Interpreter {
                           divisor);
     return deliver(op, slice, bytes) ? Motion::messages : Motion::failed;
   }
+
+  bool scales(const Op& op) const { return call_.scaled && reads_input(op); }
+  u32 divisor_of(const Op& op) const { return op.completes ? call_.divisor : 1; }
 
   bool reads_input(const Op& op) const {
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
@@ -469,7 +472,7 @@ class Interpreter {
       else if (destination.via == Via::slot) {
         Connection& connection = connections_[destination.connection];
         if constexpr (Target::kLendsSlots)
-          if (copies && stays(op, connection, bytes)) continue;
+          if (stays(op, connection, bytes)) continue;
         const bool shares = Target::shares_slots(call_, connection);
         if (shares && written) continue;
         written = written || shares;
@@ -505,12 +508,9 @@ class Interpreter {
   // A payload for another host that stays where it is: it is sent from there.
   bool stays(const Op& op, const Connection& connection, u64 bytes) {
     const Access& from = program_.operands[op.operand_begin];
-    return from.via == Via::local && target_.shows(connection, from.buffer, bytes) &&
-           with_protocol([](auto wire) { return wire.kLends; });
-  }
-
-  bool is_copy(const Op& op) const {
-    return op.operand_count == 1 && !(call_.scaled && reads_input(op)) && (!op.completes || call_.divisor <= 1);
+    const bool copies = op.operand_count == 1 && from.via == Via::local && !scales(op) && divisor_of(op) <= 1;
+    return copies && with_protocol([](auto wire) { return wire.kLends; }) &&
+           target_.shows(connection, from.buffer, bytes);
   }
 
   // Called before the headers are published: each header says where its payload lies.
@@ -523,8 +523,7 @@ class Interpreter {
       const bool shares = Target::shares_slots(call_, connection);
       u64& lent = Simple::header(connection).lent;
       lent = shares && lender != nullptr ? target_.lend(*lender, connection) : 0;
-      if (is_copy(op) && stays(op, connection, bytes))
-        lent = reinterpret_cast<u64>(local(program_.operands[op.operand_begin], slice));
+      if (stays(op, connection, bytes)) lent = reinterpret_cast<u64>(local(program_.operands[op.operand_begin], slice));
       if (shares && lender == nullptr) lender = &connection;
     }
   }

@@ -26,10 +26,12 @@
 //                                        the leader's lane is blocked until *word >> shift == value; then it reads data
 //   bool kLendsSlots                     whether one slot's payload may serve several messages: lend(lender, borrower),
 //                                        still_read(lender), lent_payload(place)
-//   bool shows(connection, buffer, bytes)  and whether a payload from that buffer goes to another host from where it
-//   lies bool shares_slots(call, connection)  whether it may in this call and among others on this connection Source*
-//   sources(), u8** sinks()      room for one operation's operands and destinations void fills_slot(sink, connection)
-//   this sink is a slot of the connection
+//   bool shows(connection, buffer, bytes)
+//                                        with kLendsSlots: whether a payload from that buffer of the call is sent to
+//                                        another host from where it lies
+//   bool shares_slots(call, connection)  whether it may in this call and among others on this connection
+//   Source* sources(), u8** sinks()      room for one operation's operands and destinations
+//   void fills_slot(sink, connection)    this sink is a slot of the connection
 #pragma once
 
 #include "kernels/device/program.h"

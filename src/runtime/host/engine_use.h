@@ -65,8 +65,10 @@ class EngineUse {
   // For a call that waits for ranks of this host: the engine's own thread drives it meanwhile.
   void leave() {
     if (!std::exchange(is_held_, false)) return;
-    if (std::exchange(has_shown_, false)) [[unlikely]]
-      net_->unsent(NetTransport::Unsent::is_lost);  // the call ends early
+    if (std::exchange(has_shown_, false)) [[unlikely]] {  // the call ends early
+      net_->unsent(NetTransport::Unsent::is_lost);
+      unsent_.clear();
+    }
     waiter_.expect(Waiter::Polls::memory);
     net_->leave();
   }
