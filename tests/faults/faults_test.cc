@@ -25,9 +25,11 @@ const Expectation kNamed{{ncclRemoteError}, {"rank # (process", "memory of rank 
 const Expectation kNamedOrMissing{{ncclRemoteError, ncclSystemError},
                                   {"rank # (", "memory of rank # ", "rank # did not come"},
                                   kInitTimeoutMs * 1e-3 + kSoonSeconds};
-// In a child ranks are numbered anew ("@" stands for the victim); of its init the error tells both numbers.
+// In a child ranks are numbered anew ("@" stands for the victim); its errors tell both numbers.
 const Expectation kNamedInChild{
-    {ncclRemoteError}, {"rank # (process", "rank @ (process", "memory of rank @ ", "of its parent"}, kSoonSeconds};
+    {ncclRemoteError},
+    {"rank # (process", "(rank # of the parent communicator, process", "memory of rank @ ", "of its parent"},
+    kSoonSeconds};
 const Expectation kAbortedInChild{
     {ncclInvalidUsage, ncclRemoteError}, {"rank #", "rank @", "of its parent"}, kSoonSeconds};
 const Expectation kUnnoticed{{ncclSuccess}, {""}, kAnyTime};
