@@ -92,7 +92,8 @@ class FakeHost {
 
 constexpr std::chrono::milliseconds kSoon{1500};
 
-// A process that makes an id, and holds its root until it is killed.
+// A process that makes an id, and holds its root until it is killed. The process that forks the hosts runs no thread:
+// an allocator that a thread had locked at the fork would stay locked in the child under AddressSanitizer.
 class RootProcess {
  public:
   RootProcess() {
@@ -170,7 +171,8 @@ void brief_pause() { std::this_thread::sleep_for(std::chrono::milliseconds(300))
 }  // namespace
 
 TEST_CASE("ranks of several hosts meet through the hosts' leaders", "[processes]") {
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   auto hosts = start(3, 4, 2, [&](Rank rank) { meet({&id, 1}, rank, 12); });
   check_all_met(hosts);
 }
@@ -178,7 +180,8 @@ TEST_CASE("ranks of several hosts meet through the hosts' leaders", "[processes]
 TEST_CASE("leaders of many hosts meet in a tree", "[processes]") {
   // Two leaders join the root, four join these, eight join the four; the last one begins a further level.
   ::setenv("SCCL_HOST_FANOUT", "2", 1);
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   ::unsetenv("SCCL_HOST_FANOUT");
   auto hosts = start(15, 2, 2, [&](Rank rank) { meet({&id, 1}, rank, 30); });
   check_all_met(hosts);
@@ -210,7 +213,8 @@ TEST_CASE("ranks meet by a fixed address through leaders, twice in a row", "[pro
 }
 
 TEST_CASE("ranks that miss a meeting of many are named, with the hosts of those that came", "[processes]") {
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   auto hosts = start(2, 3, 2, [&](Rank rank) {
     if (rank != 3) meet({&id, 1}, rank, 7, Deadline::in(std::chrono::milliseconds(700)));
     if (rank == 3) fail(ErrorCode::internal_error, "rank 3, 6 did not come in time (2 of 7 ranks");
@@ -219,7 +223,8 @@ TEST_CASE("ranks that miss a meeting of many are named, with the hosts of those 
 }
 
 TEST_CASE("a rank that has met but answers no more is named", "[processes]") {
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   auto hosts = start(2, 3, 2, [&](Rank rank) {
     Bootstrap bootstrap(id, rank, 6, Deadline::in(std::chrono::seconds(20)), kNoAbort);
     bootstrap.all_gather({}, Deadline::in(std::chrono::seconds(20)));
@@ -231,7 +236,8 @@ TEST_CASE("a rank that has met but answers no more is named", "[processes]") {
 }
 
 TEST_CASE("a rank of a host that gives up tells all ranks why", "[processes]") {
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   const std::string expected =
       fmt::format("rank 5 on host {} gave up: no memory for slots", wire::own_host_name().data());
   auto hosts = start(3, 3, 2, [&](Rank rank) {
@@ -244,13 +250,15 @@ TEST_CASE("a rank of a host that gives up tells all ranks why", "[processes]") {
 }
 
 TEST_CASE("two ranks of one number on different hosts are told so", "[processes]") {
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   auto hosts = start(3, 2, 2, [&](Rank rank) { meet({&id, 1}, rank == 5 ? 1 : rank, 6); });
   check_all_told(hosts, "rank 1 came twice", 6);
 }
 
 TEST_CASE("the end of a host's process in a meeting through leaders is told to all others", "[processes]") {
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   // One rank never comes, so that all wait.
   auto hosts = start(3, 3, 2, [&](Rank rank) { meet({&id, 1}, rank, 10); });
   brief_pause();
@@ -259,7 +267,8 @@ TEST_CASE("the end of a host's process in a meeting through leaders is told to a
 }
 
 TEST_CASE("ranks of a host whose leader's process ends are told that it ended", "[processes]") {
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   const auto body = [&](Rank rank) { meet({&id, 1}, rank, 5); };
   std::vector<FakeHost> hosts;
   hosts.emplace_back("twins", std::vector<Rank>{0}, 2, body);
@@ -273,7 +282,8 @@ TEST_CASE("ranks of a host whose leader's process ends are told that it ended", 
 
 TEST_CASE("a leader of an inner host of the tree that ends is told to all ranks", "[processes]") {
   ::setenv("SCCL_HOST_FANOUT", "2", 1);
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   ::unsetenv("SCCL_HOST_FANOUT");
   const auto body = [&](Rank rank) { meet({&id, 1}, rank, 9); };
   std::vector<FakeHost> hosts;
@@ -293,20 +303,7 @@ TEST_CASE("a leader of an inner host of the tree that ends is told to all ranks"
 }
 
 TEST_CASE("a host without a root tells all of its ranks what was tried", "[processes]") {
-  UniqueId id;
-  {
-    // Made by a process that has ended.
-    int ends[2];
-    REQUIRE(::pipe(ends) == 0);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const UniqueId made = create_private_id();
-      (void)!::write(ends[1], made.bytes.data(), made.bytes.size());
-      ::_exit(0);
-    }
-    REQUIRE(::read(ends[0], id.bytes.data(), id.bytes.size()) == static_cast<ssize_t>(id.bytes.size()));
-    ::waitpid(child, nullptr, 0);
-  }
+  const UniqueId id = RootProcess().id();  // which has ended
   ::setenv("NCCL_SOCKET_RETRY_CNT", "2", 1);
   auto hosts = start(2, 3, 2, [&](Rank rank) { meet({&id, 1}, rank, 6); });
   ::unsetenv("NCCL_SOCKET_RETRY_CNT");
@@ -340,7 +337,8 @@ TEST_CASE("a root that is stopped is named with its address by all ranks", "[pro
 }
 
 TEST_CASE("a listener that takes connections and says nothing is named with its address", "[processes]") {
-  IdContent content = decode(create_private_id());
+  const RootProcess root;
+  IdContent content = decode(root.id());
   Address silent = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
   const FileDescriptor listener = listen_on(silent);
   content.addresses = {silent};
@@ -350,7 +348,8 @@ TEST_CASE("a listener that takes connections and says nothing is named with its 
 }
 
 TEST_CASE("a leader that is stopped is named by the ranks of its host", "[processes]") {
-  const UniqueId id = create_private_id();
+  const RootProcess root;
+  const UniqueId& id = root.id();
   const auto body = [&](Rank rank) { meet({&id, 1}, rank, 4, Deadline::in(rank == 0 ? 40 * kSoon : 3 * kSoon)); };
   FakeHost leader("host0", {0}, 2, body);
   ::setenv("NCCL_HOSTID", "host0", 1);
@@ -367,7 +366,8 @@ TEST_CASE("a leader that is stopped is named by the ranks of its host", "[proces
 }
 
 TEST_CASE("several roots share the ranks", "[processes]") {
-  const std::vector<UniqueId> ids{create_private_id(), create_private_id(), create_private_id()};
+  const RootProcess roots[3];
+  const std::vector<UniqueId> ids{roots[0].id(), roots[1].id(), roots[2].id()};
   SECTION("which come to the roots themselves") {
     auto hosts = start(3, 4, 64, [&](Rank rank) { meet(ids, rank, 12); });
     check_all_met(hosts);
@@ -384,11 +384,12 @@ TEST_CASE("several roots share the ranks", "[processes]") {
 }
 
 TEST_CASE("a root of several that is not there is named by all ranks", "[processes]") {
-  IdContent dead = decode(create_private_id());
+  const RootProcess root;
+  IdContent dead = decode(root.id());
   Address closed = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
   { const FileDescriptor brief = listen_on(closed); }
   dead.addresses = {closed};
-  const std::vector<UniqueId> ids{create_private_id(), encode(dead)};
+  const std::vector<UniqueId> ids{root.id(), encode(dead)};
   ::setenv("NCCL_SOCKET_RETRY_CNT", "2", 1);
   auto hosts = start(2, 2, 64, [&](Rank rank) { meet(ids, rank, 4); });
   ::unsetenv("NCCL_SOCKET_RETRY_CNT");
@@ -396,11 +397,12 @@ TEST_CASE("a root of several that is not there is named by all ranks", "[process
 }
 
 TEST_CASE("a first root of several that is not there is named by all ranks", "[processes]") {
-  IdContent dead = decode(create_private_id());
+  const RootProcess root;
+  IdContent dead = decode(root.id());
   Address closed = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
   { const FileDescriptor brief = listen_on(closed); }
   dead.addresses = {closed};
-  const std::vector<UniqueId> ids{encode(dead), create_private_id()};
+  const std::vector<UniqueId> ids{encode(dead), root.id()};
   ::setenv("NCCL_SOCKET_RETRY_CNT", "2", 1);
   auto hosts = start(2, 2, 64, [&](Rank rank) { meet(ids, rank, 4); });
   ::unsetenv("NCCL_SOCKET_RETRY_CNT");
@@ -408,22 +410,13 @@ TEST_CASE("a first root of several that is not there is named by all ranks", "[p
 }
 
 TEST_CASE("the end of a root of several during init is told to all ranks", "[processes]") {
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const UniqueId made = create_private_id();
-    (void)!::write(ends[1], made.bytes.data(), made.bytes.size());
-    while (true) ::pause();
-  }
-  std::vector<UniqueId> ids{create_private_id(), {}};
-  REQUIRE(::read(ends[0], ids[1].bytes.data(), ids[1].bytes.size()) == static_cast<ssize_t>(ids[1].bytes.size()));
+  const RootProcess stays;
+  const RootProcess ends;
+  const std::vector<UniqueId> ids{stays.id(), ends.id()};
   // Rank 2 never comes.
   auto hosts = start(2, 1, 64, [&](Rank rank) { meet(ids, rank * 3, 4); });
   brief_pause();
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  ends.signal(SIGKILL);
   const auto first = hosts[0].finish();
   REQUIRE(first.size() == 1);
   CHECK_THAT(first[0], Catch::Contains("the root of unique id 2 of 2 (") && Catch::Contains("ended during init"));
@@ -433,7 +426,8 @@ TEST_CASE("the end of a root of several during init is told to all ranks", "[pro
 }
 
 TEST_CASE("ranks that were given different lists of ids are told so", "[processes]") {
-  const std::vector<UniqueId> ids{create_private_id(), create_private_id()};
+  const RootProcess roots[2];
+  const std::vector<UniqueId> ids{roots[0].id(), roots[1].id()};
   const std::vector<UniqueId> turned{ids[1], ids[0]};
   auto hosts = start(2, 2, 64, [&](Rank rank) { meet(rank == 1 ? turned : ids, rank, 4); });
   std::size_t named = 0;
