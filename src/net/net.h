@@ -105,6 +105,8 @@ class Sender : public Connection {
     return {};
   }
   virtual bool joins() const { return false; }
+  // Throws remote_error if the connection is lost: messages whose requests are complete may not arrive either.
+  virtual void check() {}
 };
 
 class Receiver : public Connection {

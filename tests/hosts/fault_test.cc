@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <sstream>
 
 #include "checks.h"
 #include "logs.h"
@@ -90,6 +91,32 @@ TEST_CASE("connections that are reset in the middle of a call end it at all rank
   // The agents have made new connections.
   CHECK(job.rank(2).ask("abort") == "ok");
   CHECK_THAT(job.rank(0).ask("allreduce 10"), Catch::StartsWith("error"));
+}
+
+// Rank 1 has left its call: its message is in the system's buffers and dies with the connection there.
+TEST_CASE("a message that is lost with its connection after it was sent ends the call that waits for it",
+          "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 1}, {{"SCCL_NET", "ucx"}, {"SCCL_HOST_TIMEOUT_MS", "120000"}});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("allreduce 1000000"));
+  // "10.0.0.1:40000 10.0.0.2:50000": those that carried the data.
+  std::istringstream connections(
+      hosts.run(0, "ss -tniH dst " + hosts.address(1) +
+                       " | paste - - | awk 'match($0, /bytes_received:[0-9]+/) && substr($0, RSTART + 15) + 0 > 100000 "
+                       "{print $4, $5}'"));
+  hosts.block(1, 0);
+  CHECK(job.rank(1).ask("broadcast 100 1") == "ok");
+  int lost = 0;
+  for (std::string at_alpha, at_beta; connections >> at_alpha >> at_beta; ++lost) {
+    hosts.run(1, "ss -K src " + at_beta + " dst " + at_alpha);
+    hosts.run(0, "ss -K src " + at_alpha + " dst " + at_beta);
+  }
+  CHECK(lost > 0);
+  hosts.unblock(1, 0);
+  job.rank(0).tell("broadcast 100 1");
+  CHECK_THAT(job.rank(0).answer(), Catch::StartsWith("error") && Catch::Contains("rank 1") && Catch::Contains("beta"));
 }
 
 // The link is slow enough that the transfer would go on for half a minute.

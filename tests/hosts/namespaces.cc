@@ -111,6 +111,11 @@ void Hosts::block(int from, int to) const {
             (family_ == Family::ipv6 ? "/128" : "/32"));
 }
 
+void Hosts::unblock(int from, int to) const {
+  output_of("ip -n " + space(from) + " route del blackhole " + address(to) +
+            (family_ == Family::ipv6 ? "/128" : "/32"));
+}
+
 void Hosts::add_detour(int from, int to) const {
   const std::string cable = "d" + std::to_string(from);
   const std::string own = space(from);

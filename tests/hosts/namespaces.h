@@ -32,6 +32,7 @@ class Hosts {
   void set_link(int host, bool up, int interface = 0) const;
   // Nothing that `from` sends arrives at `to` any more, and nobody is told.
   void block(int from, int to) const;
+  void unblock(int from, int to) const;
   // What `from` sends to `to` leaves by a second interface, eth1, and answers still come by the first one (IPv4).
   void add_detour(int from, int to) const;
   // Bounds what the host sends over each interface.

@@ -72,6 +72,11 @@ Request StripedSender::isend_joined(std::span<const std::byte> first, std::span<
   return send([&](Sender& sender, std::uint8_t) { return sender.isend_joined(first, second); });
 }
 
+void StripedSender::check() {
+  for (std::size_t rail = 0; rail < rails_.by_number.size(); ++rail)
+    if (Sender* const sender = rails_.by_number[rail].get()) on_rail(rails_.names[rail], [&] { sender->check(); });
+}
+
 std::optional<std::size_t> StripedSender::test(Request request) {
   Ticket& ticket = *static_cast<Ticket*>(request.state());
   const auto bytes =

@@ -55,6 +55,7 @@ class StripedSender final : public Sender {
   Request isend(const void* data, std::size_t bytes, Registration& memory) override;
   Request isend_joined(std::span<const std::byte> first, std::span<const std::byte> second) override;
   bool joins() const override { return joins_; }
+  void check() override;
   std::optional<std::size_t> test(Request request) override;
 
   // Tells on the watch what has not been told yet; called while the engine is driven.

@@ -57,6 +57,7 @@ class UcxSender final : public Sender {
     return Request(worker_->send(*core_, {{part(first), part(second)}}));
   }
   bool joins() const override { return true; }
+  void check() override { check_alive(core_->endpoint); }
   std::optional<std::size_t> test(Request request) override {
     return test_slot(*static_cast<Slot*>(request.state()), core_->endpoint, "send to");
   }

@@ -6,6 +6,11 @@
 #include "base/error.h"
 
 namespace sccl::runtime {
+namespace {
+
+constexpr std::chrono::milliseconds kLastFrames{20};
+
+}  // namespace
 
 Link::Link(const Setup& setup)
     : setup_(setup),
@@ -39,8 +44,10 @@ void Link::close() {
 }
 
 bool Link::receive() {
-  const bool any = frames_in_ && frames_in_->receive();
-  return in_.receive_bulk() || any;
+  bool any = frames_in_ && frames_in_->receive();
+  any = in_.receive_bulk() || any;
+  if (any && loss_) loss_->last_frames = std::chrono::steady_clock::now();
+  return any;
 }
 
 void Link::take(const RecordHead& head, std::span<const std::byte> payload) {
@@ -90,7 +97,20 @@ bool Link::send(Tails tails) {
   }
   frames_out_->step();
   out_.step();
+  check_sender();
   return any;
+}
+
+void Link::check_sender() {
+  if (!loss_) {
+    try {
+      frames_out_->check();
+      return;
+    } catch (const Error&) {
+      loss_ = Loss{std::current_exception(), std::chrono::steady_clock::now()};
+    }
+  }
+  if (std::chrono::steady_clock::now() - loss_->last_frames > kLastFrames) std::rethrow_exception(loss_->reason);
 }
 
 // True: not all had room.

@@ -15,7 +15,10 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "runtime/transport/net/link/incoming_messages.h"
@@ -57,7 +60,8 @@ class Link {
   // True if something was received.
   bool receive();
   using Tails = IncomingMessages::Tails;
-  // True if something was sent, or a slot became free.
+  // True if something was sent, or a slot became free. Throws if the connection is lost, also when nothing is to be
+  // sent: what the engine has taken may not have arrived, and the peer would wait for it.
   bool send(Tails tails);
 
   // True if the engine has sent everything that this end published.
@@ -76,6 +80,13 @@ class Link {
   bool fill(FrameWriter& frame);
   bool append_control(FrameWriter& frame);
   bool owes_control() const;
+  void check_sender();
+
+  // The connection to the peer is lost. What the peer sent before may still be read.
+  struct Loss {
+    std::exception_ptr reason;
+    std::chrono::steady_clock::time_point last_frames;  // that came since
+  };
 
   Setup setup_;
   OutgoingMessages out_;
@@ -86,6 +97,7 @@ class Link {
   bool said_hello_ = false;
   bool owes_farewell_ = false, said_farewell_ = false, parted_ = false;
   bool owes_answer_ = false;
+  std::optional<Loss> loss_;
 };
 
 }  // namespace sccl::runtime

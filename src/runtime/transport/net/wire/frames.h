@@ -52,6 +52,8 @@ class FrameSender {
   // Checks which frames have been sent, and retries a frame that the engine refused. Some engines move a frame only
   // then.
   void step() { reap(); }
+  // Throws if the connection is lost.
+  void check() { sender_->check(); }
   // The same. True if no frame is under way.
   bool settled();
 
