@@ -61,7 +61,7 @@ inline constexpr int kMostRequests = 8;
 
 // An engine that shows messages (Receiver::deliver_to) shows those of up to so many bytes where they came. It puts a
 // longer one together first.
-inline constexpr std::size_t kMostShownBytes = 132 * 1024;
+inline constexpr std::size_t kMostShownBytes = 255 * 1024;
 
 // Memory for messages of one connection. Must be destroyed before the connection ends.
 class Registration {

@@ -79,6 +79,23 @@ TEST_CASE("a name that NCCL does not know is named with the nearest one") {
     CHECK(said(nccl_protocols, known).empty());
 }
 
+TEST_CASE("slots are longer between hosts, unless their size is asked for or memory bounds them") {
+  using Bytes = std::pair<std::size_t, std::size_t>;
+  const auto of = [](const std::map<std::string, std::string>& variables) {
+    const Settings settings = with(variables);
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+    const std::size_t between_hosts = slot_bytes_between_hosts(4, settings);
+    for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+    return Bytes{settings.slot_bytes, between_hosts};
+  };
+  CHECK(of({}) == Bytes{131072, 258048});
+  CHECK(of({{"SCCL_SLOT_BYTES", "131072"}}) == Bytes{131072, 131072});
+  CHECK(of({{"NCCL_BUFFSIZE", "131072"}}) == Bytes{32768, 32768});
+  const auto [bounded, bounded_between_hosts] = of({{"SCCL_MEM_LIMIT", "6000000"}});
+  CHECK(bounded < 131072);
+  CHECK(bounded_between_hosts == bounded);
+}
+
 TEST_CASE("our own variables win over NCCL's") {
   CHECK(with({{"NCCL_ALGO", "Ring"}}).algorithm(Collective::allgather) == "ring");
   CHECK(with({{"NCCL_ALGO", "Ring"}, {"SCCL_ALGO", "one-hop"}}).algorithm(Collective::allgather) == "one-hop");

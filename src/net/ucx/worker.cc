@@ -20,6 +20,7 @@ constexpr const char* kTcpZeroCopyThreshold = "4096";
 // that the system gives and takes back each time, page by page. A segment holds the message and the heads of UCX's
 // layers.
 constexpr std::size_t kTcpSegmentBytes = kMostShownBytes + 4096;
+static_assert(kMostShownBytes <= Worker::kMostEagerTcpBytes, "what comes by a rendezvous is not shown");
 constexpr unsigned kFirstMinorWithPrefixes = 17;  // 1.17: names of settings begin with that of the transport
 constexpr std::chrono::milliseconds kCloseLimit{1000};
 constexpr std::chrono::milliseconds kBriefCloseLimit{100};

@@ -39,7 +39,7 @@ namespace {
 
 // What every rank tells the others. Sent as plain bytes: all ranks run the same library version on the same machine
 // type.
-constexpr std::uint32_t kProtocolVersion = 9;
+constexpr std::uint32_t kProtocolVersion = 10;
 constexpr std::size_t kHostNameBytes = 64;
 
 struct PeerRecord {
@@ -163,6 +163,7 @@ class InitExchange {
     record.probe_pattern = probe.pattern;
     record.probe_address = reinterpret_cast<std::uint64_t>(&probe);
     record.settings = to_record(mine);
+    record.settings.slot_bytes_between_hosts = slot_bytes_between_hosts(membership_.ranks, mine);
     record.has_tuning = membership_.rank == 0 && mine.tune != TuneMode::off && tuning_files_exist() ? 1 : 0;
     record.place = membership_.links.place;
     record.named_links = named_links();
@@ -224,6 +225,8 @@ class InitExchange {
                 membership_.hosts.count());
     settings.tune = TuneMode::off;
     settings.direct_allowed = false;
+    const auto slot_bytes = [](const PeerRecord& one) { return one.settings.slot_bytes_between_hosts; };
+    settings.slot_bytes = slot_bytes(*std::ranges::min_element(records_, {}, slot_bytes));
   }
 
   // Makes no exchange if no links are named, no device is used and no rank writes the description.

@@ -23,6 +23,9 @@ namespace {
 bool must_be_deterministic() { return env::flag("SCCL_DETERMINISTIC", false); }
 
 constexpr std::int64_t kDefaultSlotBytes = 128 * 1024;
+// Between hosts a message costs by packets: Linux sends up to 45 segments of 1448 bytes as one. With its heads, a
+// message of this length takes four of them; one of 128 KiB takes two and a third for its last bytes.
+constexpr std::int64_t kDefaultSlotBytesBetweenHosts = 252 * 1024;
 constexpr std::int64_t kLeastSlotBytes = 4096;
 constexpr std::int64_t kMostSlotBytes = 16 * 1024 * 1024;
 constexpr std::int64_t kDefaultMemoryLimit = 32000000;
@@ -93,8 +96,8 @@ bool valid_algorithms(std::string_view list) {
 namespace {
 
 // NCCL_BUFFSIZE limits the bytes of all slots of a connection together.
-std::int64_t asked_slot_bytes() {
-  const auto asked = env::number("SCCL_SLOT_BYTES", kDefaultSlotBytes, kLeastSlotBytes, kMostSlotBytes) / 4096 * 4096;
+std::int64_t asked_slot_bytes(std::int64_t by_default = kDefaultSlotBytes) {
+  const auto asked = env::number("SCCL_SLOT_BYTES", by_default, kLeastSlotBytes, kMostSlotBytes) / 4096 * 4096;
   const auto buffer = env::number("NCCL_BUFFSIZE", 0, 0, std::int64_t{1} << 40);
   if (buffer == 0) return asked;
   const std::int64_t bound = std::max<std::int64_t>(buffer / device::kSlotCount / 4096 * 4096, kLeastSlotBytes);
@@ -108,19 +111,24 @@ std::int64_t fixed_bytes(int ranks, std::size_t arrival_bytes) {
   return static_cast<std::int64_t>(MemoryLayout(ranks, 0, 0, arrival_bytes).total_bytes()) + kPrivateBytes;
 }
 
-std::size_t slot_bytes_within_limit(int ranks, std::size_t arrival_bytes) {
-  const std::int64_t asked = asked_slot_bytes();
+std::int64_t most_slot_bytes(int ranks, std::size_t arrival_bytes) {
   const std::int64_t limit = memory_limit();
   const auto slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks));
   const std::int64_t fixed = fixed_bytes(ranks, arrival_bytes);
   const std::int64_t most = (limit - fixed) / slots / 4096 * 4096;
-  if (most >= asked) return static_cast<std::size_t>(asked);
   if (most < kLeastSlotBytes)
     fail(ErrorCode::system_error,
          "SCCL_MEM_LIMIT={} on host {} does not hold a communicator of {} ranks: allow {} bytes at least", limit,
          short_host_name(), ranks, fixed + slots * kLeastSlotBytes);
-  log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}", limit, ranks,
-            most, asked);
+  return most;
+}
+
+std::size_t slot_bytes_within_limit(int ranks, std::size_t arrival_bytes) {
+  const std::int64_t asked = asked_slot_bytes();
+  const std::int64_t most = most_slot_bytes(ranks, arrival_bytes);
+  if (most >= asked) return static_cast<std::size_t>(asked);
+  log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}",
+            memory_limit(), ranks, most, asked);
   return static_cast<std::size_t>(most);
 }
 
@@ -266,6 +274,11 @@ Settings settings_from_environment(int ranks) {
   resolve_contradictions(settings);
   stall_limits();  // invalid values are reported now, not when a call waits
   return settings;
+}
+
+std::size_t slot_bytes_between_hosts(int ranks, const Settings& settings) {
+  const std::int64_t asked = asked_slot_bytes(kDefaultSlotBytesBetweenHosts);
+  return static_cast<std::size_t>(std::min(asked, most_slot_bytes(ranks, settings.arrival_bytes)));
 }
 
 SettingsRecord to_record(const Settings& settings) {

@@ -61,12 +61,15 @@ bool valid_algorithms(std::string_view list);
 // For a communicator of `ranks`. Ignores invalid values, with one warning for each. Slots shrink until they fit into
 // SCCL_MEM_LIMIT; throws system_error when even the smallest slots do not fit.
 Settings settings_from_environment(int ranks);
+// The slots of a communicator whose ranks are on several hosts, by the same rules. `settings`: of this rank.
+std::size_t slot_bytes_between_hosts(int ranks, const Settings& settings);
 
 // A rank's settings as plain bytes, for the exchange during init. Ranks agree on the topology in a separate step.
 struct SettingsRecord {
   static constexpr std::size_t kAlgorithmTextBytes = 256;
 
   std::uint64_t slot_bytes = 0;
+  std::uint64_t slot_bytes_between_hosts = 0;  // of Settings only once the ranks are known to be on several hosts
   std::uint64_t chunk_bytes = 0;
   std::uint64_t stream_bytes = 0;
   std::uint64_t arrival_bytes = 0;
