@@ -1,4 +1,6 @@
 // Windows, PutSignal, Signal, WaitSignal, and registration of buffers.
+#include <signal.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdint>
@@ -136,4 +138,21 @@ TEST_CASE("Revoke ends a rank that waits for a signal") {
           revoker.join();
           return result == ncclInvalidUsage ? "" : describe("wait", result);
         })) == "");
+}
+
+TEST_CASE("a put into the window of a rank that was killed says that it ended", "[processes]") {
+  const auto results = run_world(Mode::processes, 2, [](int rank, ncclComm_t comm) -> std::string {
+    std::vector<std::int32_t> memory(1000);
+    ncclWindow_t window = nullptr;
+    if (auto r = ncclCommWindowRegister(comm, memory.data(), memory.size() * 4, &window, NCCL_WIN_COLL_SYMMETRIC);
+        r != ncclSuccess)
+      return describe("register", r);
+    if (window == nullptr) return "rank 1 (no window) ended";
+    if (rank == 1) ::raise(SIGKILL);
+    ncclResult_t result = ncclSuccess;
+    while (result == ncclSuccess)
+      result = ncclPutSignal(memory.data(), memory.size(), ncclInt32, 1, window, 0, 0, 0, 0, comm, nullptr);
+    return describe("put", result);
+  });
+  CHECK_THAT(results[0], Catch::Contains("rank 1 (") && Catch::Contains("ended"));
 }

@@ -70,6 +70,18 @@ TEST_CASE("a rank that ends is named by its number in the child and by that in t
   }
 }
 
+TEST_CASE("a rank that ends while others shrink is named to one that waits for another one", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 1, 0, 1});
+  check_all_ok(job.init());
+  job.rank(2).tell("shrink 0");  // rank 1, which makes the id, does not come
+  CHECK(job.rank(2).answer(1) == "(no answer)");
+  job.rank(3).signal(SIGKILL);
+  CHECK_THAT(job.rank(2).answer(),
+             Catch::StartsWith("error") && Catch::Contains("rank 3 (process") && Catch::Contains("beta) ended"));
+}
+
 TEST_CASE("the death of the rank that made the id is told like any other one's", "[processes]") {
   if (is_skipped()) return;
   Waiting waiting({0});

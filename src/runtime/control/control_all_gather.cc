@@ -111,6 +111,9 @@ ControlAllGather::Payload ControlAllGather::await(const std::string& purpose, Bo
     check_not_in_call(purpose, members);
     for (const Rank rank : from)
       if (control_.boards().shows(rank, board, tag)) found = rank;
+    // The call of a member that ended fails on all ranks, and `from` may take its announcement back before this rank
+    // sees it.
+    if (found < 0) check_alive(purpose, members);
     return found >= 0;
   });
   return payload_of(control_.boards().read(found, board));

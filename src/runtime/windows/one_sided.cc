@@ -162,9 +162,9 @@ void OneSided::put(const PutRequest& request) {
   const std::span<const std::byte> data = request.data;
   // The C boundary has checked that the data fit into the window. The window has the same size on every rank.
   const std::uint64_t address = request.window->bases[static_cast<std::size_t>(to.peer)] + request.offset;
-  if (const int error = write(to.peer, address, data); error == ECANCELED)
-    fail_left(to.peer);
-  else if (error != 0)
+  const int error = write(to.peer, address, data);
+  if (error == ECANCELED || error == ESRCH) fail_left(to.peer);  // ESRCH: its process has ended
+  if (error != 0)
     fail(ErrorCode::remote_error, "rank {} cannot write into the window of rank {} ({}): look at that rank's output",
          membership_.rank, to.peer, std::strerror(error));
   signal(to);
