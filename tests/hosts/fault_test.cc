@@ -210,6 +210,15 @@ TEST_CASE("a host is not lost while some of its processes are stopped", "[proces
   }
 }
 
+TEST_CASE("a call that ends at its limit names the hosts of the ranks that it waits for", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 1, 1}, {{"SCCL_TIMEOUT_MS", "1000"}});
+  check_all_ok(job.init());
+  job.rank(0).tell("two 100 1 2 0");
+  CHECK_THAT(job.rank(0).answer(), Catch::StartsWith("error") && Catch::Contains("waiting for rank 1, 2 on beta"));
+}
+
 // Long before its host would be lost.
 TEST_CASE("a stopped rank is named with its host by every rank whose call ends at its limit", "[processes]") {
   if (is_skipped()) return;
@@ -313,7 +322,8 @@ TEST_CASE("ranks of different hosts that disagree are told both calls", "[proces
   check_all_ok(job.init());
   job.rank(0).tell("allreduce 100");
   job.rank(1).tell("allreduce 200");
-  check_all_say(job.answers(), {"error", "AllReduce(count=100", "AllReduce(count=200"});
+  check_all_say(job.answers(),
+                {"error", "rank 0 on alpha", "AllReduce(count=100", "rank 1 on beta", "AllReduce(count=200"});
 }
 
 TEST_CASE("abort and revoke on one host end calls on the others", "[processes]") {
@@ -339,7 +349,7 @@ TEST_CASE("a rank that splits while others are in a call is told, and so are the
   if (is_skipped()) return;
   Waiting waiting({3});
   waiting.job.rank(3).tell("split 0 0");
-  check_all_say(waiting.job.answers({3}), {"error", "splits or shrinks it"});
+  check_all_say(waiting.job.answers({3}), {"error", "rank 3 on beta splits or shrinks it"});
   CHECK_THAT(waiting.job.rank(3).answer(), Catch::Contains("error"));
 }
 

@@ -88,12 +88,12 @@ TEST_CASE("calls in other windows have another signature and a remedy of their o
   CallSignature swapped = theirs;
   std::swap(swapped.input_window, swapped.output_window);
   CHECK(swapped.hash() != theirs.hash());
-  CHECK(mismatch_text(0, mine, 1, theirs) ==
+  CHECK(mismatch_text("rank 0", mine, "rank 1", theirs) ==
         "rank 0 called AllReduce(count=100, float, sum) while rank 1 called AllReduce(count=100, float, sum) from "
         "window 1 to "
         "window 2 as call 3 of this communicator: buffers in windows with NCCL_WIN_COLL_SYMMETRIC must lie in the same "
         "windows "
         "on all ranks: give every rank's buffers their place there, or none's");
   theirs.count = 101;
-  CHECK(mismatch_text(0, mine, 1, theirs).ends_with("make the ranks' calls equal, in the same order"));
+  CHECK(mismatch_text("rank 0", mine, "rank 1", theirs).ends_with("make the ranks' calls equal, in the same order"));
 }

@@ -25,7 +25,8 @@ std::uint32_t transfer_hash(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(mix(bytes ^ 0x7032702d73656e64ull));
 }
 
-std::string mismatch_text(Rank mine, const CallSignature& my_call, Rank theirs, const CallSignature& their_call) {
+std::string mismatch_text(const std::string& mine, const CallSignature& my_call, const std::string& theirs,
+                          const CallSignature& their_call) {
   CallSignature same_windows = their_call;
   same_windows.input_window = my_call.input_window;
   same_windows.output_window = my_call.output_window;
@@ -36,8 +37,8 @@ std::string mismatch_text(Rank mine, const CallSignature& my_call, Rank theirs, 
       : same_windows == my_call ? "buffers in windows with NCCL_WIN_COLL_SYMMETRIC must lie in the same windows on all "
                                   "ranks: give every rank's buffers their place there, or none's"
                                 : "make the ranks' calls equal, in the same order";
-  return fmt::format("rank {} called {} while rank {} called {} as call {} of this communicator: {}", mine,
-                     my_call.text(), theirs, their_call.text(), my_call.sequence, remedy);
+  return fmt::format("{} called {} while {} called {} as call {} of this communicator: {}", mine, my_call.text(),
+                     theirs, their_call.text(), my_call.sequence, remedy);
 }
 
 }  // namespace sccl::runtime

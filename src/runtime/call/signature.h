@@ -46,7 +46,8 @@ struct CallSignature {
 // The signature of a point-to-point transfer: both ends must agree only on its size.
 std::uint32_t transfer_hash(std::uint64_t bytes);
 
-// The error of a mismatch: names both calls and the remedy.
-std::string mismatch_text(Rank mine, const CallSignature& my_call, Rank theirs, const CallSignature& their_call);
+// The error of a mismatch: names both ranks, both calls and the remedy.
+std::string mismatch_text(const std::string& mine, const CallSignature& my_call, const std::string& theirs,
+                          const CallSignature& their_call);
 
 }  // namespace sccl::runtime

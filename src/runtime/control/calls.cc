@@ -65,7 +65,8 @@ void Calls::await_news(Rank rank, std::uint64_t sequence) const {
 void Calls::compare(Rank rank, const CallSignature& mine) const {
   CallSignature theirs;
   if (read(rank, mine.sequence, theirs) && !(theirs == mine))
-    throw Error(ErrorCode::invalid_usage, mismatch_text(members_.rank, mine, rank, theirs));
+    throw Error(ErrorCode::invalid_usage,
+                mismatch_text(members_.named(members_.rank), mine, members_.named(rank), theirs));
 }
 
 void Calls::compare(Rank rank, std::uint64_t first, std::uint64_t last) const {

@@ -74,7 +74,7 @@ std::vector<ControlAllGather::Payload> ControlAllGather::all_gather(const std::s
     const auto bytes = boards.read(rank, board);
     const Payload payload = payload_of(bytes);
     if (static_cast<Status>(bytes[0]) == Status::refused && rank != rank_)
-      fail(ErrorCode::invalid_usage, "{}: rank {} gave up: {}", purpose, rank,
+      fail(ErrorCode::invalid_usage, "{}: {} gave up: {}", purpose, control_.members().named(rank),
            reinterpret_cast<const char*>(payload.data()));
     payloads.push_back(payload);
   }
@@ -146,7 +146,7 @@ void ControlAllGather::wait_until(const std::string& purpose, const std::vector<
         if (!ended) check(purpose, watched, deadline, revoked);
       }
       watch.check(rank_, waiter.waited(),
-                  [&] { return fmt::format("{}, waiting for rank {}", purpose, fmt::join(watched, ", ")); });
+                  [&] { return fmt::format("{}, waiting for {}", purpose, control_.members().named(watched)); });
     }
     ended = ended || done();
   }
@@ -159,9 +159,8 @@ void ControlAllGather::check(const std::string& purpose, const std::vector<Rank>
   check_present(purpose, watched, revoked == Revoked::may_come ? Presence::destroyed : Presence::revoked);
   if (!deadline.passed()) return;
   fail(ErrorCode::system_error,
-       "{}: rank {} waited in vain for rank {}: let all ranks make this call, or raise "
-       "SCCL_INIT_TIMEOUT_MS",
-       purpose, rank_, fmt::join(watched, ", "));
+       "{}: rank {} waited in vain for {}: let all ranks make this call, or raise SCCL_INIT_TIMEOUT_MS", purpose, rank_,
+       control_.members().named(watched));
 }
 
 void ControlAllGather::check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const {

@@ -51,6 +51,10 @@ struct Members {
   const Member& of(Rank other) const { return all[static_cast<std::size_t>(other)]; }
   SharedState& state(Rank other) const { return *of(other).state; }
   SharedState& own() const { return *own_state; }
+
+  // For messages: "rank 1, 2"; of ranks on several hosts "rank 1, 2 on node1 and rank 3 on node2".
+  std::string named(const std::vector<Rank>& ranks) const;
+  std::string named(Rank rank) const { return named(std::vector<Rank>{rank}); }
 };
 
 }  // namespace sccl::runtime

@@ -1,5 +1,7 @@
 #include "runtime/control/peer_health.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace sccl::runtime {
@@ -18,6 +20,21 @@ std::string parents_text(const Members& members, const std::vector<Rank>& ranks)
 }
 
 }  // namespace
+
+std::string Members::named(const std::vector<Rank>& ranks) const {
+  if (!agent_bell || ranks.empty()) return fmt::format("rank {}", fmt::join(ranks, ", "));
+  std::vector<std::pair<const std::string*, std::vector<Rank>>> by_host;
+  for (const Rank rank : ranks) {
+    const std::string& host = of(rank).host;
+    auto there = std::find_if(by_host.begin(), by_host.end(), [&](const auto& entry) { return *entry.first == host; });
+    if (there == by_host.end()) there = by_host.insert(by_host.end(), {&host, {}});
+    there->second.push_back(rank);
+  }
+  std::string text;
+  for (const auto& [host, its] : by_host)
+    text += fmt::format("{}rank {} on {}", text.empty() ? "" : " and ", fmt::join(its, ", "), *host);
+  return text;
+}
 
 void PeerHealth::publish_fault(int code, const std::string& text) {
   members_.own().publish_fault(code, text);

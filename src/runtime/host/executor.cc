@@ -50,7 +50,8 @@ MappedBuffers::Scope mapped_scope(const Membership& membership) {
 }  // namespace
 
 Executor::Executor(const Membership& membership, const StopFlags& stop, VendorBackend* vendor)
-    : membership_(membership),
+    : WaitingCall(membership.control.members()),
+      membership_(membership),
       calls_(membership.control.calls()),
       health_(membership.control, stop),
       arrival_{{membership.control, membership.identity.title()},

@@ -29,7 +29,7 @@ std::string WaitingCall::text() const {
   const std::string text = call != nullptr ? fmt::format("{} as call {}", call->text(), call->sequence)
                                            : std::string("a group of Send and Recv");
   const std::vector<Rank> peers = awaited();
-  return peers.empty() ? text : fmt::format("{}, waiting for rank {}", text, fmt::join(peers, ", "));
+  return peers.empty() ? text : fmt::format("{}, waiting for {}", text, members_.named(peers));
 }
 
 std::vector<Rank> WaitingCall::awaited() const {
@@ -125,10 +125,11 @@ Progress CallHealth::check_completed(WaitingCall& call, const CallSignature& min
   if (const Progress progress = call.advance(); progress != Progress::idle || !waits_for(call, rank)) return progress;
   compare_past(mine, rank);
   if (may_be_on_its_way(call, rank, LateMessages::by_waiting_time)) return Progress::idle;
-  fail(ErrorCode::invalid_usage,
-       "rank {} called {} as call {} of this communicator and waits for rank {}, which has completed another call as "
-       "that one and gone on to call {}: make the ranks' calls equal, in the same order",
-       own(), mine.text(), mine.sequence, rank, control_.calls().entered(rank));
+  fail(
+      ErrorCode::invalid_usage,
+      "{} called {} as call {} of this communicator and waits for {}, which has completed another call as that one and "
+      "gone on to call {}: make the ranks' calls equal, in the same order",
+      named(own()), mine.text(), mine.sequence, named(rank), control_.calls().entered(rank));
 }
 
 // A peer that has not made this call, and waits for this rank in a Split or the like, will never make this call.
@@ -139,9 +140,9 @@ void CallHealth::check_gathering(const CallSignature& mine, Rank rank) const {
       control_.calls().entered(rank) >= mine.sequence)
     return;
   fail(ErrorCode::invalid_usage,
-       "rank {} called {} as call {} of this communicator while rank {} splits or shrinks it, registers a window or "
-       "suspends it: make the ranks' calls equal, in the same order",
-       own(), mine.text(), mine.sequence, rank);
+       "{} called {} as call {} of this communicator while {} splits or shrinks it, registers a window or suspends it: "
+       "make the ranks' calls equal, in the same order",
+       named(own()), mine.text(), mine.sequence, named(rank));
 }
 
 // A rank that only sends in a rooted call receives no message that could show a disagreement. Of two ranks that
@@ -162,16 +163,15 @@ void CallHealth::fail_mismatch(const WaitingCall& call, Rank peer) const {
   const CallSignature* const mine = call.signature();
   if (mine == nullptr)
     fail(ErrorCode::invalid_usage,
-         "rank {} receives from rank {} a transfer of another size than it asked for: make the counts and types of "
-         "Send and Recv equal",
-         own(), peer);
+         "{} receives from {} a transfer of another size than it asked for: make the counts and types of Send and Recv "
+         "equal",
+         named(own()), named(peer));
   control_.calls().await_news(peer, mine->sequence);
   control_.calls().compare(peer, *mine);
   compare_past(*mine, peer);
   fail(ErrorCode::invalid_usage,
-       "rank {} is in call {}, {}, and met a message of another call of rank {}: make the ranks' calls equal, in the "
-       "same order",
-       own(), mine->sequence, mine->text(), peer);
+       "{} is in call {}, {}, and met a message of another call of {}: make the ranks' calls equal, in the same order",
+       named(own()), mine->sequence, mine->text(), named(peer));
 }
 
 void CallHealth::fail_transfer(const WaitingCall& call, Rank peer, int error) const {

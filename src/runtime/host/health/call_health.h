@@ -17,6 +17,8 @@ namespace sccl::runtime {
 // The call in progress, as CallHealth sees it.
 class WaitingCall {
  public:
+  // `members` must outlive it.
+  explicit WaitingCall(const Members& members) : members_(members) {}
   virtual ~WaitingCall() = default;
   // Null for a batch of Send and Recv, which has no common signature.
   virtual const CallSignature* signature() const = 0;
@@ -28,6 +30,9 @@ class WaitingCall {
   std::string text() const;
   // The ranks that the call waits for, in ascending order, each once.
   std::vector<Rank> awaited() const;
+
+ private:
+  const Members& members_;
 };
 
 // Over hosts a call may move data with some ranks for seconds while another one, for which it waits, is gone: whoever
@@ -86,6 +91,7 @@ class CallHealth {
   // What a rank of another host sent may arrive after the news of what it did then: whether it is too early to judge.
   bool may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessages late) const;
   Rank own() const { return control_.members().rank; }
+  std::string named(Rank rank) const { return control_.members().named(rank); }
 
   const ControlPlane& control_;
   const StopFlags& stop_;
