@@ -203,8 +203,9 @@ constexpr auto kTable = std::to_array<Variable>({
      "keep them whole), or single copies."},
     {"SCCL_RSH", "command", "ssh", kHonoured,
      "What sccl run --hosts starts commands on hosts with; called as ssh is: its own words, the host, one command."},
-    {"SCCL_SLOT_BYTES", "4096 .. 16777216", "131072; over hosts 258048", kHonoured,
-     "Bytes of one slot; a connection has four, that of short messages of rooted calls 32 of a quarter."},
+    {"SCCL_SLOT_BYTES", "4096 .. 16777216", "131072", kHonoured,
+     "Bytes of one slot, over hosts 258048 by default; a connection has four, that of short messages of rooted calls "
+     "32 of a quarter."},
     {"SCCL_SPIN_US", "microseconds", "by ranks per core", kHonoured,
      "How long a waiting rank spins before it yields its core."},
     {"SCCL_STALL_NOTICE_MS", "milliseconds", "10000", kHonoured,
