@@ -228,16 +228,17 @@ VendorWord VendorBackend::find_library() {
 VendorWord VendorBackend::make_communicator() {
   ncclUniqueId id;
   std::memcpy(id.internal, words_.front().text.data(), sizeof id);
-  return run("ncclCommInitRankConfig",
-             [id, rank = membership_.rank, ranks = membership_.ranks](VendorCommunicator& made) {
-               const VendorAnswer answer = made.init(ranks, id, rank);
-               return answer.code == ncclSuccess
-                          ? VendorWord{}
-                          : VendorWord::without(VendorStanding::broken, "ncclCommInitRankConfig: " + answer.text);
-             });
+  return run("ncclCommInitRankConfig", [id, rank = membership_.rank,
+                                        ranks = membership_.ranks](VendorCommunicator& made) {
+    const VendorAnswer answer = made.init(ranks, id, rank);
+    if (answer.code == ncclSuccess) return VendorWord{};
+    // A rank that gave up leaves the others with such an error.
+    const VendorStanding standing = answer.code == ncclRemoteError ? VendorStanding::follows : VendorStanding::broken;
+    return VendorWord::without(standing, "ncclCommInitRankConfig: " + answer.text);
+  });
 }
 
-VendorWord VendorBackend::run(const char* function, Step step) {
+VendorWord VendorBackend::run(const std::string& function, Step step) {
   const auto said = std::make_shared<VendorWord>();
   const Deadline deadline = vendor_deadline();
   const VendorThread::Task task = thread_.begin(
@@ -249,18 +250,22 @@ VendorWord VendorBackend::run(const char* function, Step step) {
         }
       },
       Deadline::never());  // none runs before the ranks have agreed
+  const auto others_left = [&] {
+    return has_peer_given_up(gather_, membership_) || stop_.load(std::memory_order_acquire);  // pairs with abort()
+  };
+  const auto where = [&] { return function + (made_->library() ? " of " + library().path() : ""); };
+  const auto follows = [&] {
+    return VendorWord::without(VendorStanding::follows, fmt::format("left {}, as another rank did", where()));
+  };
   while (!thread_.wait(task, Deadline::in(kLook))) {
-    const bool follows =
-        has_peer_given_up(gather_, membership_) || stop_.load(std::memory_order_acquire);  // pairs with abort()
-    if (!follows && !deadline.passed()) continue;
+    const bool leaves = others_left();
+    if (!leaves && !deadline.passed()) continue;
     made_->abort();
-    const std::string path = made_->library() ? " of " + library().path() : "";
-    if (follows)
-      return VendorWord::without(VendorStanding::follows,
-                                 fmt::format("left {}{}, as another rank did", function, path));
+    if (leaves) return follows();
     return VendorWord::without(VendorStanding::broken,
-                               fmt::format("{}{} has not ended after {}", function, path, vendor_limit_text()));
+                               fmt::format("{} has not ended after {}", where(), vendor_limit_text()));
   }
+  if (said->standing == VendorStanding::follows && !others_left()) said->standing = VendorStanding::broken;
   return *said;
 }
 

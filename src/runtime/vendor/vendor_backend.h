@@ -88,7 +88,7 @@ class VendorBackend {
   void agree() noexcept;
   void agree_in_steps();
   // What this rank says after a step: `step` runs on the thread, as long as nobody has given up.
-  VendorWord run(const char* function, Step step);
+  VendorWord run(const std::string& function, Step step);
   // False where the library is not used.
   bool agree_on(const VendorWord& mine, Deadline deadline);
   VendorWord find_library();

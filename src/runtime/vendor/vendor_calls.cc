@@ -73,7 +73,8 @@ std::vector<LaneWait> VendorCalls::waits() const {
     for (Rank rank = 0; rank < membership_.ranks; ++rank)
       if (rank != membership_.rank && is_awaited(rank)) found.push_back({0, 0, rank, 0});
   };
-  if (is_deciding()) add_those([](Rank) { return true; });
+  // A rank that has completed this call has agreed, and so have all: this rank is about to see it.
+  if (is_deciding()) add_those([&](Rank rank) { return calls.completed(rank) < calls.entered(membership_.rank); });
   if (phase_ != Phase::none) add_those([&](Rank rank) { return calls.entered(rank) < signature_.sequence; });
   if (phase_ != Phase::none && found.empty())
     add_those([&](Rank rank) { return calls.completed(rank) < signature_.sequence; });
