@@ -254,14 +254,12 @@ VendorWord VendorBackend::run(const std::string& function, Step step) {
     return has_peer_given_up(gather_, membership_) || stop_.load(std::memory_order_acquire);  // pairs with abort()
   };
   const auto where = [&] { return function + (made_->library() ? " of " + library().path() : ""); };
-  const auto follows = [&] {
-    return VendorWord::without(VendorStanding::follows, fmt::format("left {}, as another rank did", where()));
-  };
   while (!thread_.wait(task, Deadline::in(kLook))) {
     const bool leaves = others_left();
     if (!leaves && !deadline.passed()) continue;
     made_->abort();
-    if (leaves) return follows();
+    if (leaves)
+      return VendorWord::without(VendorStanding::follows, fmt::format("left {}, as another rank did", where()));
     return VendorWord::without(VendorStanding::broken,
                                fmt::format("{} has not ended after {}", where(), vendor_limit_text()));
   }
