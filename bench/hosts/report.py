@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Markdown of what bench/hosts/run.sh has measured. Usage: report.py [--command TEXT] [--svg FILE] COUNT.MPI.csv...
+"""Markdown of what bench/hosts/run.sh has measured. Usage: report.py [--command TEXT] [--svg FILE] COUNT.MPI.csv... bound.MPI.csv...
 
 A file has lines "mpi,VERSION" and "case,COLLECTIVE,RANKS,BYTES,CALLS,CALLS,PAIRS,MPI_US,SCCL_US,RATIO,LOW,HIGH".
 """
@@ -42,18 +42,21 @@ def busy_text(load):
 
 
 def read(paths):
-    """cases[ranks of a host][collective][bytes][mpi] = (the MPI's us, libsccl's us, ratio); versions[mpi]."""
+    """cases[ranks of a host][collective][bytes][mpi] = (the MPI's us, libsccl's us, ratio); versions[mpi]; bound: like a
+    case, of UCX alone in libsccl's place."""
     cases = collections.defaultdict(lambda: collections.defaultdict(lambda: collections.defaultdict(dict)))
+    bound = collections.defaultdict(lambda: collections.defaultdict(dict))
     versions = {}
     for path in map(pathlib.Path, paths):
         count, mpi = path.name.split(".")[:2]
+        of_count = bound if count == "bound" else cases[int(count)]
         with open(path, newline="") as file:
             for row in csv.reader(file):
                 if row[:1] == ["mpi"]:
                     versions[mpi] = row[1].replace("MPICH Version:", "MPICH ").replace("\t", "").strip()
                 elif row[:1] == ["case"] and len(row) == 12:
-                    cases[int(count)][row[1]][int(row[3])][mpi] = (float(row[7]), float(row[8]), float(row[9]))
-    return cases, versions
+                    of_count[row[1]][int(row[3])][mpi] = (float(row[7]), float(row[8]), float(row[9]))
+    return cases, bound, versions
 
 
 def table(cases, mpis):
@@ -74,6 +77,32 @@ def table(cases, mpis):
           f"below 0.95 in {below} of {len(least)} rows.\n")
 
 
+def bound_table(bound, cases):
+    """What a library over UCX could reach against the fastest MPI of each row, and what libsccl reaches of that."""
+    print("## Bound: UCX alone\n")
+    print("The same calls by a program that does nothing but send and take UCX's active messages (bench/hosts/ucx_alone.cc), with libsccl's "
+          "settings of UCX, beside the same MPIs. `Reached`: libsccl's ratio by that of UCX alone.\n")
+    print("| call | size | UCX alone, us | ratio against the fastest MPI | libsccl's | reached |")
+    print("|---|---|---|---|---|---|")
+    least, reached = [], []
+    for collective in (name for name in LABEL if name in bound):
+        for size, by_mpi in sorted(bound[collective].items()):
+            ours = sorted(ours for _, ours, _ in by_mpi.values())
+            ratio = min(ratio for _, _, ratio in by_mpi.values())
+            least.append(ratio)
+            cells = [LABEL[collective], size_text(size), time_text(ours[len(ours) // 2]), f"{ratio:.2f}"]
+            if by_library := cases.get(collective, {}).get(size):
+                library = min(ratio for _, _, ratio in by_library.values())
+                reached.append(library / ratio)
+                cells += [f"{library:.2f}", f"{reached[-1]:.2f}"]
+            else:
+                cells += ["-", "-"]
+            print("|", " | ".join(cells), "|")
+    print(f"\nUCX alone against the fastest MPI in each row: geometric mean {geometric_mean(least):.2f}, least {min(least):.2f}; below 0.95 in "
+          f"{sum(ratio < 0.95 for ratio in least)} of {len(least)} rows."
+          + (f" libsccl reaches {geometric_mean(reached):.2f} of it.\n" if reached else "\n"))
+
+
 def plot_of(cases):
     """A row for each collective, a panel for each number of ranks."""
     rows = []
@@ -91,7 +120,7 @@ def main():
     parser.add_argument("--svg", type=pathlib.Path)
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()
-    cases, versions = read(arguments.files)
+    cases, bound, versions = read(arguments.files)
     if not cases:
         sys.exit("nothing was measured")
     print("# Two hosts\n")
@@ -109,6 +138,8 @@ def main():
         mpis = [mpi for mpi in PEER if any(mpi in by_mpi for sizes in cases[count].values() for by_mpi in sizes.values())]
         print(f"## {'One rank' if count == 1 else f'{count} ranks'} on each host\n")
         table(cases[count], mpis)
+        if count == 1 and bound:
+            bound_table(bound, cases[count])
     if arguments.svg:
         arguments.svg.write_text(plot_of(cases))
         print(f"![Ratios over sizes]({arguments.svg.name})")

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # libsccl against the MPI libraries installed here over two hosts, which are network namespaces joined by a pair of
 # virtual interfaces (root; scripts/setup.sh --bench installs the MPI libraries). Blocks of calls of both libraries
-# alternate in the same processes (bench/host/compare_mpi.cc). Writes Markdown to standard output.
+# alternate in the same processes (bench/host/compare_mpi.cc). With one rank on each host UCX alone is measured in the
+# same way (ucx_alone.cc): what any library over this engine could reach. Writes Markdown to standard output.
 # Usage: bench/hosts/run.sh [BUILD_DIR] [--collectives LIST] [--sizes LIST] [--ranks LIST] [--mpi LIST] [--pairs N] [--limit SECONDS]
-#        [--svg FILE] [--keep FOLDER]
+#        [--bound yes|no] [--svg FILE] [--keep FOLDER]
 #   BUILD_DIR holds libsccl.so (default build/release); lists are separated by commas.
 #   svg: a file for a plot of the ratios. keep: a folder for what was measured, and of earlier runs to be reported with it.
 #   ranks: of each host. mpi: ob1 and ucx (Open MPI's ways over TCP), mpich. limit: of each of ranks and mpi.
+#   bound: whether UCX alone is measured.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "bench/hosts/run.sh makes network namespaces: run as root" >&2; exit 2; }
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -17,6 +19,7 @@ ranks=1,4
 mpis=ob1,ucx,mpich
 pairs=5
 limit=300
+bound=yes
 svg=
 keep=
 
@@ -32,6 +35,7 @@ while [ $# -gt 0 ]; do
     --mpi) mpis=$2 ;;
     --pairs) pairs=$2 ;;
     --limit) limit=$2 ;;
+    --bound) bound=$2 ;;
     --svg) svg=$2 ;;
     --keep) keep=$2 ;;
     *) echo "unknown option $1: see the head of $0" >&2; exit 2 ;;
@@ -49,8 +53,22 @@ ln -s "$library" "$work/libnccl.so.2"
 for kind in openmpi mpich; do
   command -v "mpicxx.$kind" >/dev/null || { echo "$kind is not installed: scripts/setup.sh --bench" >&2; continue; }
   "mpicxx.$kind" -std=c++17 -O3 -march=native -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$root/include" \
-    "$root/bench/host/compare_mpi.cc" -o "$work/compare.$kind" -L"$work" -l:libnccl.so.2 -Wl,-rpath,"$work"
+    "$root/bench/host/compare_mpi.cc" -o "$work/compare.$kind" -L"$work" -l:libnccl.so.2 -Wl,-rpath,'$ORIGIN'
 done
+mkdir "$work/bound"
+if [ "$bound" = yes ]; then
+  c++ -std=c++20 -O3 -march=native -fPIC -shared -I"$root/include" "$root/bench/hosts/ucx_alone.cc" \
+    -o "$work/bound/libnccl.so.2" -lucp -lucs
+  cp "$work"/compare.* "$work/bound/"
+fi
+
+compare() {  # NAME PROGRAM FILE: by the starter in `start`
+  local line
+  echo "$1" >&2
+  printf -v line '%q ' env -u NCCL_DEBUG timeout -k 5 "$limit" "${start[@]}" "$2" "${arguments[@]}"
+  { "$work/shell" 10.78.0.1 "$line" >"$work/$3" 2>"$work/error"; } ||
+    { echo "$1: ended early, what it measured counts:" >&2; tail -3 "$work/error" >&2; }
+}
 
 arguments=(--collectives "$collectives" --sizes "$sizes" --pairs "$pairs" --beside no)
 for count in ${ranks//,/ }; do
@@ -68,10 +86,10 @@ for count in ${ranks//,/ }; do
       *) echo "unknown mpi $mpi: ob1, ucx or mpich" >&2; exit 2 ;;
     esac
     [ -x "$work/compare.$kind" ] || continue
-    echo "$mpi, 2 hosts of $count" >&2
-    printf -v line '%q ' env -u NCCL_DEBUG timeout -k 5 "$limit" "${start[@]}" "$work/compare.$kind" "${arguments[@]}"
-    { "$work/shell" 10.78.0.1 "$line" >"$work/$count.$mpi.csv" 2>"$work/error"; } ||
-      { echo "$mpi, 2 hosts of $count: ended early, what it measured counts:" >&2; tail -3 "$work/error" >&2; }
+    compare "$mpi, 2 hosts of $count" "$work/compare.$kind" "$count.$mpi.csv"
+    if [ "$count" = 1 ] && [ "$bound" = yes ]; then
+      compare "$mpi, UCX alone" "$work/bound/compare.$kind" "bound.$mpi.csv"
+    fi
   done
 done
 if [ -n "$keep" ]; then
