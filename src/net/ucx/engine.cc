@@ -132,7 +132,7 @@ class UcxConnector final : public Connector {
     if (core_->endpoint.failed != UCS_OK)
       fail(ErrorCode::remote_error, "UCX could not connect to a peer on another host: {}",
            text_of(core_->endpoint.failed));
-    if (core_->receiver == 0) return nullptr;
+    if (!core_->ready) return nullptr;
     return std::make_unique<UcxSender>(worker_, std::move(core_));
   }
 

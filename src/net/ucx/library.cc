@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kFile = "libucp.so.0";
 constexpr const char* kServicesFile = "libucs.so.0";
 constexpr unsigned kOldestMinor = 13;  // of version 1
-constexpr unsigned kDestroysMinor = 15;
+constexpr unsigned kSafeWireupMinor = 15;
 
 // Saves the program's signal handlers, and restores them at the end.
 class KeptSignalHandlers {
@@ -67,7 +67,7 @@ Library load() {
   l.get_version(&major, &minor, &release);
   if (major != 1 || minor < kOldestMinor)
     fail(ErrorCode::system_error, "UCX {}.{} is not supported: install UCX 1.{} or newer", major, minor, kOldestMinor);
-  l.destroys_at_any_time = minor >= kDestroysMinor;
+  l.wires_up_safely = minor >= kSafeWireupMinor;
   look_up(ucp, "ucp_config_read", l.config_read);
   look_up(ucp, "ucp_config_release", l.config_release);
   look_up(ucp, "ucp_config_modify", l.config_modify);

@@ -38,9 +38,9 @@ struct Library {
   decltype(&::ucp_request_check_status) request_check_status;
   decltype(&::ucp_request_free) request_free;
   decltype(&::ucs_status_string) status_string;
-  // Older versions end the program by an assertion when a worker is destroyed whose answer to a new connection has not
-  // left yet (1.13; 1.15, 1.17 and 1.22 do not).
-  bool destroys_at_any_time;
+  // Older versions end the program by an assertion when an endpoint fails, or a worker is destroyed, while a message of
+  // UCX's own handshake waits to be sent (1.13; 1.15, 1.17 and 1.22 do not).
+  bool wires_up_safely;
 };
 
 // Throws system_error with the remedy when there is no UCX, or a version before 1.13. UCX's signal handlers are removed

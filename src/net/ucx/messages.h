@@ -9,6 +9,8 @@ namespace sccl::net::ucx {
 inline constexpr unsigned kHelloMessage = 1;
 inline constexpr unsigned kWelcomeMessage = 2;
 inline constexpr unsigned kDataMessage = 3;
+inline constexpr unsigned kProbeMessage = 4;
+inline constexpr unsigned kEchoMessage = 5;
 
 // The first bytes of a listener's handle; the worker's address follows.
 struct HandleHead {
@@ -29,6 +31,17 @@ struct Welcome {
   std::uint64_t nonce;
   std::uint64_t sender;
   std::uint64_t receiver;
+};
+
+// A sender whose UCX needs it asks for an echo before it sends data (greetings.h).
+struct Probe {
+  std::uint64_t nonce;
+  std::uint64_t receiver;
+};
+
+struct Echo {
+  std::uint64_t nonce;
+  std::uint64_t sender;
 };
 
 // Positions count the messages of a connection: eager messages and rendezvous may overtake each other inside UCX.

@@ -82,19 +82,13 @@ std::string listing_of(const Library& ucp, ucp_context_h context) {
   return {text, bytes};
 }
 
-template <typename Head>
-std::shared_ptr<std::vector<std::byte>> bytes_of(const Head& head) {
-  auto bytes = std::make_shared<std::vector<std::byte>>(sizeof head);
-  std::memcpy(bytes->data(), &head, sizeof head);
-  return bytes;
-}
-
 // Workers that cannot be destroyed are left behind here (is_quiet). What UCX may still touch stays, too: endpoints that
 // its error handler writes to, and buffers of messages.
 struct LeftBehind {
   ucp_context_h context;
   ucp_worker_h worker;
   std::vector<std::shared_ptr<void>> touched;
+  Greetings greetings;
 };
 void leave_behind(LeftBehind one) {
   static auto* const mutex = new std::mutex;  // also while the process ends
@@ -122,7 +116,11 @@ bool all_done(const Slots& slots) {
 }
 
 Worker::Worker(const Options& options)
-    : ucp_(library()), nonce_(options.nonce), most_eager_bytes_(options.rdma ? kMostEagerBytes : kMostEagerTcpBytes) {
+    : ucp_(library()),
+      nonce_(options.nonce),
+      most_eager_bytes_(options.rdma ? kMostEagerBytes : kMostEagerTcpBytes),
+      greetings_(ucp_, options.rdma || ucp_.wires_up_safely ? Greetings::Handshake::at_any_time
+                                                            : Greetings::Handshake::when_connected) {
   try {
     create(options);
   } catch (...) {
@@ -173,7 +171,9 @@ void Worker::create(const Options& options) {
   worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   check(ucp_.worker_create(context_, &worker, &worker_), "make a worker");
   handle(kHelloMessage, hello_arrived);
-  handle(kWelcomeMessage, welcome_arrived);
+  handle(kWelcomeMessage, head_arrived<Welcome, &Worker::on_welcome>);
+  handle(kProbeMessage, head_arrived<Probe, &Worker::on_probe>);
+  handle(kEchoMessage, head_arrived<Echo, &Worker::on_echo>);
   handle(kDataMessage, data_arrived);
 
   ucp_worker_attr_t attributes{};
@@ -204,15 +204,16 @@ void Worker::handle(unsigned message, Function function) {
 
 Worker::~Worker() {
   const Deadline limit = Deadline::in(!settled_ || lost_peer_ ? kBriefCloseLimit : kCloseLimit);
-  while (!closing_.empty() && !limit.passed()) progress();
-  if (!ucp_.destroys_at_any_time && !is_quiet(limit)) {
-    LeftBehind left{context_, worker_, {}};
+  while (!(closing_.empty() && greetings_.empty()) && !limit.passed()) progress();
+  if (!ucp_.wires_up_safely && !is_quiet(limit)) {
+    LeftBehind left{context_, worker_, {}, std::move(greetings_)};
     for (Closing& one : closing_) left.touched.push_back(std::move(one.core));
     leave_behind(std::move(left));
     return;
   }
   for (const Closing& one : closing_) ucp_.request_free(one.request);  // no callback follows
-  ucp_.worker_destroy(worker_);                                        // ends what is left by force
+  greetings_.release();
+  ucp_.worker_destroy(worker_);  // ends what is left by force
   ucp_.cleanup(context_);
 }
 
@@ -232,6 +233,7 @@ bool Worker::is_quiet(Deadline limit) {
 
 void Worker::progress() {
   ucp_.worker_progress(worker_);
+  if (!greetings_.empty()) greetings_.step();
   if (!announced_.empty()) deliver_announced();
   if (!closing_.empty()) sweep();
 }
@@ -259,19 +261,6 @@ void Worker::open_endpoint(const void* address, Endpoint& endpoint) {
          text_of(made));
 }
 
-void Worker::send_control(Endpoint& endpoint, unsigned message, std::shared_ptr<std::vector<std::byte>> head,
-                          std::shared_ptr<std::vector<std::byte>> data) {
-  ucp_request_param_t params{};
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  params.flags = UCP_AM_SEND_FLAG_EAGER;
-  const ucs_status_ptr_t answer =
-      ucp_.am_send_nbx(endpoint.ep, message, head->data(), head->size(), data->data(), data->size(), &params);
-  if (UCS_PTR_IS_ERR(answer))
-    fail(ErrorCode::remote_error, "UCX could not greet a peer: {}", text_of(UCS_PTR_STATUS(answer)));
-  // Both buffers must live until UCX has sent them.
-  if (answer) closing_.push_back({std::make_shared<std::pair<decltype(head), decltype(data)>>(head, data), answer});
-}
-
 std::shared_ptr<SenderCore> Worker::connect(const Handle& handle) {
   HandleHead head{};
   if (handle.size() <= sizeof head ||
@@ -283,8 +272,8 @@ std::shared_ptr<SenderCore> Worker::connect(const Handle& handle) {
   open_endpoint(handle.data() + sizeof head, sender->endpoint);
   const std::uint64_t number = next_number_++;
   connecting_[number] = sender;
-  send_control(sender->endpoint, kHelloMessage, bytes_of(Hello{nonce_, head.listener, number}),
-               std::make_shared<std::vector<std::byte>>(address_));
+  greetings_.add(sender->endpoint, kHelloMessage, Hello{nonce_, head.listener, number}, address_);
+  greetings_.step();
   return sender;
 }
 
@@ -301,14 +290,15 @@ std::shared_ptr<ReceiverCore> Worker::accept(std::uint64_t listener) {
   waiting.pop_front();
   auto receiver = std::make_shared<ReceiverCore>();
   receiver->number = next_number_++;
+  receiver->sender = hello.sender;
   try {
     open_endpoint(hello.address.data(), receiver->endpoint);
   } catch (const Error& error) {
     throw UnreachablePeer(error, hello.address);
   }
   receivers_[receiver->number] = receiver.get();
-  send_control(receiver->endpoint, kWelcomeMessage, bytes_of(Welcome{nonce_, hello.sender, receiver->number}),
-               std::make_shared<std::vector<std::byte>>());
+  greetings_.add(receiver->endpoint, kWelcomeMessage, Welcome{nonce_, hello.sender, receiver->number});
+  greetings_.step();
   return receiver;
 }
 
@@ -316,7 +306,26 @@ void Worker::on_welcome(const Welcome& welcome) {
   if (welcome.nonce != nonce_) return;
   const auto waiting = connecting_.find(welcome.sender);
   if (waiting == connecting_.end()) return;
-  if (const auto sender = waiting->second.lock()) sender->receiver = welcome.receiver;
+  if (const auto sender = waiting->second.lock()) {
+    sender->receiver = welcome.receiver;
+    if (greetings_.probes())
+      return greetings_.add(sender->endpoint, kProbeMessage, Probe{nonce_, welcome.receiver}, {},
+                            Greetings::Begins::handshake);
+    sender->ready = true;
+  }
+  connecting_.erase(waiting);
+}
+
+void Worker::on_probe(const Probe& probe) {
+  if (probe.nonce != nonce_) return;
+  if (const auto known = receivers_.find(probe.receiver); known != receivers_.end())
+    greetings_.add(known->second->endpoint, kEchoMessage, Echo{nonce_, known->second->sender});
+}
+
+void Worker::on_echo(const Echo& echo) {
+  const auto waiting = connecting_.find(echo.sender);
+  if (echo.nonce != nonce_ || waiting == connecting_.end()) return;
+  if (const auto sender = waiting->second.lock()) sender->ready = sender->receiver != 0;
   connecting_.erase(waiting);
 }
 
@@ -467,6 +476,7 @@ void Worker::close_endpoint(Endpoint& endpoint, Slots& slots, std::shared_ptr<vo
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   params.flags = endpoint.failed != UCS_OK || !all_done(slots) ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+  greetings_.drop(endpoint);
   const ucs_status_ptr_t answer = ucp_.ep_close_nbx(endpoint.ep, &params);
   endpoint.ep = nullptr;
   if (answer && !UCS_PTR_IS_ERR(answer)) closing_.push_back({std::move(core), answer});
@@ -480,6 +490,7 @@ void Worker::close_endpoint(Endpoint& endpoint, Slots& slots, std::shared_ptr<vo
 
 void Worker::close(std::shared_ptr<SenderCore> sender) {
   SenderCore& core = *sender;
+  std::erase_if(connecting_, [&](const auto& one) { return one.second.lock() == sender; });
   close_endpoint(core.endpoint, core.slots, sender);
 }
 
@@ -509,12 +520,13 @@ ucs_status_t Worker::hello_arrived(void* self, const void* head, size_t head_byt
   return UCS_OK;
 }
 
-ucs_status_t Worker::welcome_arrived(void* self, const void* head, size_t head_bytes, void*, size_t,
-                                     const ucp_am_recv_param_t*) {
-  if (head_bytes != sizeof(Welcome)) return UCS_OK;
-  Welcome welcome{};
-  std::memcpy(&welcome, head, sizeof welcome);
-  static_cast<Worker*>(self)->on_welcome(welcome);
+template <typename Head, void (Worker::*kTaken)(const Head&)>
+ucs_status_t Worker::head_arrived(void* self, const void* head, size_t head_bytes, void*, size_t,
+                                  const ucp_am_recv_param_t*) {
+  if (head_bytes != sizeof(Head)) return UCS_OK;
+  Head as_sent{};
+  std::memcpy(&as_sent, head, sizeof as_sent);
+  (static_cast<Worker*>(self)->*kTaken)(as_sent);
   return UCS_OK;
 }
 

@@ -14,18 +14,13 @@
 
 #include "base/deadline.h"
 #include "net/net.h"
+#include "net/ucx/greetings.h"
 #include "net/ucx/library.h"
 #include "net/ucx/messages.h"
 
 namespace sccl::net::ucx {
 
 struct Options;
-
-// An endpoint and the reason of its failure. UCX's error handler keeps a pointer to it.
-struct Endpoint {
-  ucp_ep_h ep = nullptr;
-  ucs_status_t failed = UCS_OK;
-};
 
 // One message in flight.
 struct Slot {
@@ -50,6 +45,7 @@ bool all_done(const Slots& slots);
 struct SenderCore {
   Endpoint endpoint;
   std::uint64_t receiver = 0;  // the connection's number at the peer; 0 until the peer's welcome has come
+  bool ready = false;          // data may be sent
   std::uint64_t position = 0;  // of the next message
   Slots slots;
 };
@@ -65,6 +61,7 @@ struct Arrival {
 struct ReceiverCore {
   Endpoint endpoint;
   std::uint64_t number = 0;
+  std::uint64_t sender = 0;    // the connection's number at the peer
   std::uint64_t position = 0;  // of the next irecv
   Slots slots;
   std::map<std::uint64_t, Arrival> arrivals;  // by position
@@ -104,7 +101,7 @@ class Worker {
   // Null: no peer has asked for a connection yet.
   std::shared_ptr<ReceiverCore> accept(std::uint64_t listener);
 
-  // Sends the hello. The connection is complete when the result's `receiver` is set.
+  // Sends the hello. The connection is complete when the result is `ready`.
   std::shared_ptr<SenderCore> connect(const Handle& handle);
 
   using Parts = std::array<ucp_dt_iov_t, 2>;
@@ -128,14 +125,14 @@ class Worker {
   void create(const Options& options);
   void on_hello(const Hello& hello, std::vector<std::byte> address);
   void on_welcome(const Welcome& welcome);
+  void on_probe(const Probe& probe);
+  void on_echo(const Echo& echo);
   ucs_status_t on_data(const DataHead& head, void* data, std::size_t bytes, unsigned attributes);
   void deliver(ReceiverCore& receiver, Slot& slot, const Arrival& arrival);
   void deliver_arrivals(ReceiverCore& receiver);
   void release(const Arrival& arrival);
   void deliver_announced();
   void open_endpoint(const void* address, Endpoint& endpoint);
-  void send_control(Endpoint& endpoint, unsigned message, std::shared_ptr<std::vector<std::byte>> head,
-                    std::shared_ptr<std::vector<std::byte>> data);
   bool is_quiet(Deadline limit);
   void close_endpoint(Endpoint& endpoint, Slots& slots, std::shared_ptr<void> core);
   void sweep();
@@ -144,14 +141,16 @@ class Worker {
 
   static ucs_status_t hello_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,
                                     const ucp_am_recv_param_t* param);
-  static ucs_status_t welcome_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,
-                                      const ucp_am_recv_param_t* param);
+  template <typename Head, void (Worker::*kTaken)(const Head&)>
+  static ucs_status_t head_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,
+                                   const ucp_am_recv_param_t* param);
   static ucs_status_t data_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,
                                    const ucp_am_recv_param_t* param);
 
   const Library& ucp_;
   std::uint64_t nonce_;
   std::size_t most_eager_bytes_;
+  Greetings greetings_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int wake_descriptor_ = -1;

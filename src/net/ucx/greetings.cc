@@ -1,0 +1,49 @@
+#include "net/ucx/greetings.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sccl::net::ucx {
+
+void Greetings::step() {
+  all_.remove_if([this](Greeting& one) {
+    if (one.request == nullptr) return send(one);
+    if (ucp_.request_check_status(one.request) == UCS_INPROGRESS) return false;
+    ucp_.request_free(one.request);
+    return true;
+  });
+}
+
+// True: it is done with.
+bool Greetings::send(Greeting& greeting) {
+  Endpoint& endpoint = *greeting.endpoint;
+  if (endpoint.failed != UCS_OK) return true;
+  const bool at_once = probes() && greeting.begins == Begins::nothing && !greeting.at_once_until.passed();
+  ucp_request_param_t params{};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  if (at_once) params.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+  if (greeting.begins == Begins::handshake) params.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  params.flags = UCP_AM_SEND_FLAG_EAGER;
+  const ucs_status_ptr_t answer =
+      ucp_.am_send_nbx(endpoint.ep, greeting.message, greeting.head.data(), greeting.head.size(), greeting.data.data(),
+                       greeting.data.size(), &params);
+  if (answer == nullptr) return true;
+  if (!UCS_PTR_IS_ERR(answer)) {
+    greeting.request = answer;
+    return false;
+  }
+  if (at_once && UCS_PTR_STATUS(answer) == UCS_ERR_NO_RESOURCE) return false;
+  endpoint.failed = UCS_PTR_STATUS(answer);
+  return true;
+}
+
+void Greetings::drop(const Endpoint& endpoint) {
+  all_.remove_if([&](const Greeting& one) { return one.endpoint == &endpoint && !one.request; });
+}
+
+void Greetings::release() {
+  for (Greeting& one : all_)
+    if (one.request) ucp_.request_free(std::exchange(one.request, nullptr));
+}
+
+}  // namespace sccl::net::ucx

@@ -1,0 +1,74 @@
+// The messages by which two workers make a connection: hello, welcome, and before UCX 1.15 probe and echo.
+//
+// UCX begins its own handshake ("wireup": each end learns the other's number of the endpoint) with the first message
+// that it does not send at once. Versions before 1.15 end the process by an assertion when an endpoint over TCP fails,
+// or is closed by force, while a message of that handshake waits to be sent: mostly for the connection itself. There a
+// greeting is sent only by a call that sends at once or refuses, which begins no handshake, and is tried again:
+//
+//   sender                                              receiver
+//     hello    at once or again, until TCP is connected ->
+//                                                       <-  welcome    likewise
+//     probe    with UCX's handshake: nothing waits at either end, so its messages leave at once ->
+//                                                       <-  echo       now data may come: no handshake begins later
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <list>
+#include <vector>
+
+#include "base/deadline.h"
+#include "net/ucx/library.h"
+
+namespace sccl::net::ucx {
+
+// An endpoint and the reason of its failure. UCX's error handler keeps a pointer to it.
+struct Endpoint {
+  ucp_ep_h ep = nullptr;
+  ucs_status_t failed = UCS_OK;
+};
+
+class Greetings {
+ public:
+  enum class Handshake { at_any_time, when_connected };
+  Greetings(const Library& ucp, Handshake handshake) : ucp_(ucp), handshake_(handshake) {}
+
+  bool probes() const { return handshake_ == Handshake::when_connected; }
+
+  // From any place; step() sends it. The endpoint must outlive it, or drop() comes first.
+  enum class Begins { nothing, handshake };
+  template <typename Head>
+  void add(Endpoint& endpoint, unsigned message, const Head& head, std::vector<std::byte> data = {},
+           Begins begins = Begins::nothing) {
+    std::vector<std::byte> bytes(sizeof head);
+    std::memcpy(bytes.data(), &head, sizeof head);
+    all_.push_back({&endpoint, message, std::move(bytes), std::move(data), begins, Deadline::in(kOftenLimit)});
+  }
+  // Not from within UCX's callbacks.
+  void step();
+  // Those of the endpoint that have not been sent.
+  void drop(const Endpoint& endpoint);
+  bool empty() const { return all_.empty(); }
+  // UCX no longer tells what becomes of them; their memory stays.
+  void release();
+
+ private:
+  // Settings may forbid to send so long a message at once (UCX_ZCOPY_THRESH): then it is sent as any other one.
+  static constexpr std::chrono::milliseconds kOftenLimit{1000};
+
+  struct Greeting {
+    Endpoint* endpoint;
+    unsigned message;
+    std::vector<std::byte> head, data;  // must live until UCX has sent them
+    Begins begins;
+    Deadline at_once_until;
+    void* request = nullptr;
+  };
+  bool send(Greeting& greeting);
+
+  const Library& ucp_;
+  Handshake handshake_;
+  std::list<Greeting> all_;
+};
+
+}  // namespace sccl::net::ucx
