@@ -116,8 +116,9 @@ const Communicator::Parts* Communicator::parts_if_made() const {
 void Communicator::Parts::leave(Presence how) {
   if (on_host && how == Presence::aborted) on_host->chooser().interrupt();
   if (!membership) return;
-  if (on_host && how == Presence::destroyed) on_host->engine().drain(membership->control.health());
-  membership->control.health().leave(how);
+  PeerHealth health = membership->control.health();
+  if (on_host && how == Presence::destroyed) on_host->engine().drain(health, health.presence(membership->rank));
+  health.leave(how);
   // Waits for peers that are writing into a window: afterwards the window belongs to the program alone.
   if (how != Presence::revoked && on_host && one_sided) one_sided->give_windows_back();
 }

@@ -8,7 +8,10 @@
 namespace sccl::runtime {
 namespace {
 
-constexpr std::chrono::seconds kDrainLimit{5};
+constexpr std::chrono::milliseconds kDrainLimit{5000};
+// Programs abort in order to end at once, also beside a peer that is stopped; but a peer that runs may still need the
+// last messages of calls that are complete here.
+constexpr std::chrono::milliseconds kAbortDrainLimit{500};
 
 }  // namespace
 
@@ -100,9 +103,10 @@ void EngineUse::note_early_end() {
   if (net_ != nullptr) net_->windows().close_all();
 }
 
-void EngineUse::drain(const PeerHealth& health) {
+void EngineUse::drain(const PeerHealth& health, Presence left) {
   if (net_ == nullptr || ended_early_.load(std::memory_order_acquire)) return;  // pairs with note_early_end()
-  net_->drain(Deadline::in(kDrainLimit), [&](Rank rank) { return health.is_gone(rank); });
+  net_->drain(left == Presence::aborted ? kAbortDrainLimit : kDrainLimit,
+              [&](Rank rank) { return health.is_gone(rank); });
 }
 
 }  // namespace sccl::runtime

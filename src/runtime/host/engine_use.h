@@ -87,9 +87,9 @@ class EngineUse {
   // Some call of this rank ended early. When this returns, no rank of another host writes into this rank's windows any
   // more. For any thread.
   void note_early_end();
-  // Before this rank is destroyed normally: waits until its messages have reached its peers. Does nothing if one of the
-  // rank's calls has ended early.
-  void drain(const PeerHealth& health);
+  // Before this rank leaves: waits until its messages have reached its peers, only briefly if the rank was aborted.
+  // Does nothing if one of the rank's calls has ended early.
+  void drain(const PeerHealth& health, Presence left);
 
  private:
   void enter();

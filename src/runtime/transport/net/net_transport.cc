@@ -183,7 +183,7 @@ const NetTransport::Failure* NetTransport::failure(Rank peer) const {
   return failure ? &*failure : nullptr;
 }
 
-void NetTransport::drain(Deadline deadline, const std::function<bool(Rank)>& is_gone) {
+void NetTransport::drain(std::chrono::milliseconds longest, const std::function<bool(Rank)>& is_gone) {
   thread_->enter();
   if (setup_.polling.look) setup_.polling.look();
   const auto waits = [&](Rank peer) {
@@ -193,6 +193,7 @@ void NetTransport::drain(Deadline deadline, const std::function<bool(Rank)>& is_
   for (const Rank peer : open_)
     if (waits(peer)) remote(peer).link->say_farewell();
   std::vector<Rank> missing = open_;
+  const Deadline deadline = Deadline::in(longest);
   for (int idle = 0;;) {
     const auto moved = pass();
     std::erase_if(missing, [&](Rank peer) { return !waits(peer); });
@@ -211,8 +212,8 @@ void NetTransport::drain(Deadline deadline, const std::function<bool(Rank)>& is_
   const auto fine = [](const Remote& one) { return !one.failure; };
   if (missing.empty() && guests_.empty() && std::all_of(remotes_.begin(), remotes_.end(), fine)) engine().settle();
   if (!missing.empty())
-    log::info(log::Subsystem::net, "rank {} leaves before rank {} has said that all messages arrived", setup_.rank,
-              fmt::join(missing, ", "));
+    log::info(log::Subsystem::net, "rank {} leaves after {} ms before rank {} has said that all messages arrived",
+              setup_.rank, longest.count(), fmt::join(missing, ", "));
   thread_->leave(ProgressThread::Left::nothing);
 }
 

@@ -86,9 +86,9 @@ class NetTransport final : public HostTransport {
   // Why the link to the peer ended; null while the link works.
   const Failure* failure(Rank peer) const;
 
-  // Called before a communicator is destroyed normally: waits until every published message has reached its peer. At
-  // the deadline, a line of the log names the ranks that have not confirmed that.
-  void drain(Deadline deadline, const std::function<bool(Rank)>& is_gone);
+  // Called before a communicator is destroyed: waits until every published message has reached its peer. After
+  // `longest`, a line of the log names the ranks that have not confirmed that.
+  void drain(std::chrono::milliseconds longest, const std::function<bool(Rank)>& is_gone);
 
  private:
   struct Remote {

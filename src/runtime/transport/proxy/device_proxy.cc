@@ -109,6 +109,6 @@ std::optional<NetTransport::Failure> DeviceProxy::failure(Rank peer) const {
   return found == failures_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void DeviceProxy::drain(const std::function<bool(Rank)>& is_gone) { net_->drain(Deadline::in(kDrainLimit), is_gone); }
+void DeviceProxy::drain(const std::function<bool(Rank)>& is_gone) { net_->drain(kDrainLimit, is_gone); }
 
 }  // namespace sccl::runtime
