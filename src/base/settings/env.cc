@@ -115,13 +115,14 @@ Kind kind(const Variable& variable) {
                                                                                                : Kind::text;
 }
 
-std::int64_t number(std::string_view name, std::int64_t fallback, std::int64_t low, std::int64_t high) {
+std::int64_t number(std::string_view name, std::int64_t fallback, std::int64_t low, std::int64_t high,
+                    const std::string& told) {
   const auto given = text(name);
   if (!given) return fallback;
   const auto value = parse_number(*given);
   if (value && *value >= low && *value <= high) return *value;
-  warn_once(name,
-            fmt::format("{}={} is not a number of {}..{}: continuing with {}", name, *given, low, high, fallback));
+  warn_once(name, fmt::format("{}={} is not a number of {}..{}: continuing with {}", name, *given, low, high,
+                              told.empty() ? std::to_string(fallback) : told));
   return fallback;
 }
 

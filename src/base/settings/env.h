@@ -43,8 +43,9 @@ enum class Kind : std::uint8_t { text, number };
 Kind kind(const Variable& variable);
 
 // As text(), but parsed. A value that is no number, or is outside [low, high], is reported once at WARN with the
-// default that is used instead.
-std::int64_t number(std::string_view name, std::int64_t fallback, std::int64_t low, std::int64_t high);
+// default that is used instead, which `told` describes if it is no single number.
+std::int64_t number(std::string_view name, std::int64_t fallback, std::int64_t low, std::int64_t high,
+                    const std::string& told = "");
 bool flag(std::string_view name, bool fallback);
 
 // The text of docs/env.md.

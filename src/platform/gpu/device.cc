@@ -8,6 +8,7 @@
 
 #include "base/settings/env.h"
 #include "base/settings/log.h"
+#include "base/settings/path_pattern.h"
 
 namespace sccl::gpu {
 namespace {
@@ -110,8 +111,8 @@ std::optional<Device> current_device() {
   }
   if (wanted == "cuda" || wanted == "hip")
     fail(ErrorCode::device_error,
-         "SCCL_PLATFORM={}, but no device is current in this thread{}{}: call {} first, or unset it", wanted,
-         why_not.empty() ? "" : "; ", why_not, wanted == "cuda" ? "cudaSetDevice" : "hipSetDevice");
+         "SCCL_PLATFORM={}, but no device is current in this thread on host {}{}{}: call {} first, or unset it", wanted,
+         short_host_name(), why_not.empty() ? "" : "; ", why_not, wanted == "cuda" ? "cudaSetDevice" : "hipSetDevice");
   if (!why_not.empty()) log::warn("{}; continuing on the host platform", why_not);
   return std::nullopt;
 }

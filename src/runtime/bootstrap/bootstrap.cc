@@ -136,11 +136,13 @@ void Bootstrap::Impl::explain(SocketFailure failure, const char* during) {
   if (failure == SocketFailure::closed && welcome.leader >= 0) explain_lost_leader(during);
   if (failure == SocketFailure::closed)
     sccl::fail(ErrorCode::remote_error,
-               "rank {} lost the root at {} during {}: the process that made the unique id ended, or its host is lost",
-               rank, joining.first().addresses.front().text(), during);
-  sccl::fail(ErrorCode::system_error,
-             "rank {} waited too long during {}: look at the other ranks' output (or raise SCCL_INIT_TIMEOUT_MS)", rank,
-             during);
+               "rank {} on host {} lost the root at {} during {}: the process that made the unique id ended, or its "
+               "host is lost",
+               rank, own_host_name().data(), joining.first().addresses.front().text(), during);
+  sccl::fail(
+      ErrorCode::system_error,
+      "rank {} on host {} waited too long during {}: look at the other ranks' output (or raise SCCL_INIT_TIMEOUT_MS)",
+      rank, own_host_name().data(), during);
 }
 
 // The root hears of the leader's end, too, and tells the reason.

@@ -28,7 +28,7 @@ constexpr std::int64_t kLeaderPauseMs = 2;
 // After the deadline, for a leader that has found no root to say so.
 constexpr std::chrono::milliseconds kLeadersWordLimit{2000};
 
-std::vector<IdContent> decode_all(std::vector<UniqueId>& ids) {
+std::vector<IdContent> decode_all(Rank rank, std::vector<UniqueId>& ids) {
   std::vector<UniqueId> kept;
   for (const UniqueId& id : ids)
     if (std::none_of(kept.begin(), kept.end(), [&](const UniqueId& one) { return one.bytes == id.bytes; }))
@@ -39,8 +39,9 @@ std::vector<IdContent> decode_all(std::vector<UniqueId>& ids) {
     try {
       contents.push_back(decode(id));
     } catch (const Error& error) {
-      if (ids.size() == 1) throw;
-      fail(error.code(), "unique id {} of {}: {}", contents.size() + 1, ids.size(), error.what());
+      const std::string which =
+          ids.size() == 1 ? "" : fmt::format(", unique id {} of {}", contents.size() + 1, ids.size());
+      fail(error.code(), "rank {} on host {}{}: {}", rank, own_host_name().data(), which, error.what());
     }
   }
   return contents;
@@ -48,7 +49,7 @@ std::vector<IdContent> decode_all(std::vector<UniqueId>& ids) {
 
 }  // namespace
 
-Joining::Joining(JoinRequest request) : request_(std::move(request)), ids_(decode_all(request_.ids)) {
+Joining::Joining(JoinRequest request) : request_(std::move(request)), ids_(decode_all(request_.rank, request_.ids)) {
   ids_hash_ = siphash({0x1d5, 0}, std::as_bytes(std::span(request_.ids)));
 }
 

@@ -97,7 +97,10 @@ namespace {
 
 // NCCL_BUFFSIZE limits the bytes of all slots of a connection together.
 std::int64_t asked_slot_bytes(std::int64_t by_default = kDefaultSlotBytes) {
-  const auto asked = env::number("SCCL_SLOT_BYTES", by_default, kLeastSlotBytes, kMostSlotBytes) / 4096 * 4096;
+  const auto given =
+      env::number("SCCL_SLOT_BYTES", by_default, kLeastSlotBytes, kMostSlotBytes,
+                  fmt::format("{} ({} between hosts)", kDefaultSlotBytes, kDefaultSlotBytesBetweenHosts));
+  const auto asked = given / 4096 * 4096;
   const auto buffer = env::number("NCCL_BUFFSIZE", 0, 0, std::int64_t{1} << 40);
   if (buffer == 0) return asked;
   const std::int64_t bound = std::max<std::int64_t>(buffer / device::kSlotCount / 4096 * 4096, kLeastSlotBytes);
