@@ -1,4 +1,5 @@
 // What ends on one host is told on the others: nobody hangs, and whoever waits learns which rank and which host.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -254,6 +255,8 @@ TEST_CASE("an idle communicator beside a stopped peer is aborted without the wai
   check_all_ok(job.init());
   check_all_ok(job.ask("allreduce 100"));
   job.rank(1).signal(SIGSTOP);
+  int status = 0;  // before all of its threads have stopped it may still answer
+  REQUIRE(::waitpid(job.rank(1).process(), &status, WUNTRACED) == job.rank(1).process());
   CHECK(job.rank(0).ask("abort") == "ok");
   CHECK_THAT(logs.text(), Catch::Contains("rank 0 leaves after 500 ms before rank 1 has said"));
 }
