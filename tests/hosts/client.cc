@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -61,6 +62,7 @@ class Rank {
     if (verb == "data") return data(words);
     if (verb == "reductions") return reductions(words);
     if (verb == "bits") return bits(words);
+    if (verb == "integers") return integers(words);
     if (verb == "broadcast") return broadcast(words);
     if (verb == "split") return split(words);
     if (verb == "shrink") return shrink(words);
@@ -177,6 +179,27 @@ class Rank {
       all += " " + std::to_string(hash);
     }
     return all;
+  }
+
+  // So many AllReduce of 64 KiB of integers, to which one rank comes late each time.
+  std::string integers(std::istringstream& words) {
+    constexpr std::size_t kCount = 16384;
+    int calls = 0;
+    int late = 0;
+    int late_us = 0;
+    words >> calls >> late >> late_us;
+    std::vector<int> sent(kCount);
+    std::vector<int> got(kCount);
+    for (int call = 0; call < calls; ++call) {
+      std::fill(sent.begin(), sent.end(), rank_ + call);
+      if (rank_ == late) std::this_thread::sleep_for(std::chrono::microseconds(late_us));
+      const ncclResult_t result = ncclAllReduce(sent.data(), got.data(), kCount, ncclInt32, ncclSum, comm_, nullptr);
+      if (result != ncclSuccess) return outcome(result);
+      const int sum = ranks_ * (ranks_ - 1) / 2 + ranks_ * call;
+      if (std::count(got.begin(), got.end(), sum) != static_cast<long>(kCount))
+        return "wrong data in call " + std::to_string(call);
+    }
+    return "ok";
   }
 
   std::string broadcast(std::istringstream& words) {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "checks.h"
+#include "logs.h"
 
 using namespace hosts_test;
 
@@ -178,4 +179,35 @@ TEST_CASE("ranks of several hosts that reduce different counts as they come are 
   check_all_ok(job.init());
   for (int rank = 0; rank < 4; ++rank) job.rank(rank).tell(rank < 2 ? "allreduce 100" : "allreduce 200");
   check_all_say(job.answers(), {"error", "AllReduce(count=100", "AllReduce(count=200"});
+}
+
+// A trial has 8 turns of 128 calls.
+TEST_CASE("with auto ranks of several hosts change between forms at the same calls", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  const int late = GENERATE(0, 3);
+  INFO("rank " << late << " is late");
+  const Logs logs;
+  Environment settings = logs.environment();
+  settings["SCCL_ARRIVAL"] = "auto";
+  Job job(hosts, {0, 0, 1, 1}, settings);
+  check_all_ok(job.init());
+  job.tell("integers 1300 " + std::to_string(late) + " 1000");
+  check_all_ok(job.answers({}, 60));
+  CHECK(logs.count("reduced by the ranks that are there: they come") > 0);
+  check_all_ok(job.ask("data 5000"));
+  check_all_ok(job.ask("destroy"));
+}
+
+TEST_CASE("a rank that ends while ranks of several hosts change between forms is named on all hosts", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  const int killed = GENERATE(0, 2, 3);
+  INFO("rank " << killed << " is killed");
+  Job job(hosts, {0, 0, 1, 1}, form("auto"));
+  check_all_ok(job.init());
+  job.tell("integers 1000000 1 200");
+  CHECK(job.rank(1).answer(1) == "(no answer)");
+  job.rank(killed).signal(SIGKILL);
+  check_all_say(job.answers({killed}), {"error", "rank " + std::to_string(killed), "ended"});
 }

@@ -15,21 +15,26 @@ namespace {
 constexpr int kRanks = 3;
 constexpr std::size_t kBytes = 65536;
 
-// The ranks of a communicator, whose calls a test makes at times of its own choice.
+// The ranks of a communicator, whose calls a test makes at times of its own choice. On several hosts they share their
+// states all the same: news takes no time.
 class World {
  public:
-  World() {
+  enum class Hosts { one, one_for_each_rank };
+  explicit World(Hosts hosts = Hosts::one) {
     for (Rank rank = 0; rank < kRanks; ++rank) states_.push_back(std::make_unique<SharedState>());
     for (Rank rank = 0; rank < kRanks; ++rank) {
       std::vector<Member> members(kRanks);
-      for (Rank of = 0; of < kRanks; ++of)
+      for (Rank of = 0; of < kRanks; ++of) {
         members[static_cast<std::size_t>(of)].state = states_[static_cast<std::size_t>(of)].get();
+        if (hosts == Hosts::one_for_each_rank && of != rank)
+          members[static_cast<std::size_t>(of)].locality = Locality::remote;
+      }
       auto& membership = memberships_.emplace_back(std::make_unique<Membership>());
       membership->rank = rank;
       membership->ranks = kRanks;
       membership->control = ControlPlane(rank, std::move(members));
       meters_.push_back(std::make_unique<ArrivalMeter>(membership->control, "test"));
-      gates_.push_back(std::make_unique<ArrivalGate>(*membership));
+      gates_.push_back(std::make_unique<ArrivalGate>(*membership, [] { return now_ns_; }));
     }
   }
 
@@ -48,11 +53,14 @@ class World {
                                                        now_ns_ + (rank == kRanks - 1 ? late_ns : 0));
         gate(rank).decide(signature);
       }
+      for (Rank rank = 0; rank < kRanks; ++rank) REQUIRE(gate(rank).settle(signature));
       const bool by_arrival = is_open(calls_, collective);
       opened_ += by_arrival ? 1 : 0;
       const std::uint64_t last_ns = now_ns_ + late_ns;
       const std::uint64_t left_ns = last_ns + (by_arrival ? tail_ns_ : 100'000);
-      gate(0).note_left({collective, kBytes, by_arrival, now_ns_, last_ns, left_ns});
+      for (Rank rank = 0; rank < kRanks; ++rank)
+        gate(rank).note_left(
+            {collective, kBytes, by_arrival, now_ns_ + (rank == kRanks - 1 ? late_ns : 0), last_ns, left_ns});
     }
   }
   // Of `times` calls: how many were reduced by the ranks that were there.
@@ -73,7 +81,7 @@ class World {
   std::vector<std::unique_ptr<ArrivalMeter>> meters_;
   std::vector<std::unique_ptr<ArrivalGate>> gates_;
   std::uint64_t calls_ = 0;
-  std::uint64_t now_ns_ = 0;
+  static inline std::uint64_t now_ns_ = 0;
   std::uint64_t tail_ns_ = 50'000;
   int opened_ = 0;
 };
@@ -170,11 +178,11 @@ TEST_CASE("a decision holds for later calls only, and is news until one of them 
   CHECK_FALSE(world.is_open(1));
   for (Rank rank = 0; rank < kRanks; ++rank) {
     ArrivalGate& gate = world.gate(rank);
-    CHECK(gate.has_news());
+    CHECK(gate.has_news(decided));
     gate.note_begin(decided);
-    CHECK(gate.has_news());
+    CHECK(gate.has_news(decided + 1));
     gate.note_begin(decided + 1);
-    CHECK_FALSE(gate.has_news());
+    CHECK_FALSE(gate.has_news(decided + 2));
   }
 }
 
@@ -184,4 +192,36 @@ TEST_CASE("the gate does not move in calls that ranks may end without one anothe
   CHECK_FALSE(world.is_open(world.calls() + 1, Collective::reduce));
   world.call(20, 0);                                            // which all ranks end together
   CHECK(world.is_open(world.calls() + 1, Collective::reduce));  // on trial
+}
+
+TEST_CASE("over hosts the gate opens where it pays, and closes when ranks come together") {
+  World world(World::Hosts::one_for_each_rank);
+  constexpr int kManyCalls = 128 * 12;
+  CHECK(world.opened(kManyCalls, 0) == 0);
+  world.call(kManyCalls, kFarNs);
+  CHECK(world.is_open(world.calls() + 1));
+  CHECK_FALSE(world.is_open(world.calls() + 1, Collective::reducescatter));
+  CHECK(world.opened(kManyCalls, kFarNs) == kManyCalls);
+  world.call(3 * 128, 0);
+  CHECK_FALSE(world.is_open(world.calls() + 1));
+}
+
+TEST_CASE("over hosts a form that costs more does not stay") {
+  World world(World::Hosts::one_for_each_rank);
+  world.set_tail(110'000);
+  constexpr int kManyCalls = 128 * 12;
+  const int opened = world.opened(kManyCalls, kFarNs);
+  CHECK(opened > kManyCalls / 4);
+  CHECK(opened < kManyCalls * 3 / 4);
+  CHECK_FALSE(world.is_open(world.calls() + 1));
+}
+
+TEST_CASE("over hosts a call that may be a point is never taken for a repetition") {
+  World world(World::Hosts::one_for_each_rank);
+  for (Rank rank = 0; rank < kRanks; ++rank) {
+    CHECK_FALSE(world.gate(rank).has_news(127));
+    CHECK(world.gate(rank).has_news(128));
+  }
+  world.call(128, 0);
+  for (Rank rank = 0; rank < kRanks; ++rank) CHECK_FALSE(world.gate(rank).has_news(129));
 }

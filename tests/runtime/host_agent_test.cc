@@ -238,6 +238,10 @@ TEST_CASE("what ranks store appears in the mirrors of every other host") {
     state.arrival.sums.behind_ns.store(random());
     state.arrival.sums.calls.store(random());
     state.arrival.sums.in_calls_ns.store(random());
+    ArrivalTimes::Sum& times = state.arrival.times.sums[random() % ArrivalWords::kGroups][random() % 2];
+    times.calls.store(random());
+    times.thousandths.store(random());
+    state.arrival.words.agreed.store(random());
     state.gathering.store(random() % 8);
     for (int host = 0; host < 3; ++host) {
       if (host == world.host_of(rank)) continue;
@@ -252,6 +256,14 @@ TEST_CASE("what ranks store appears in the mirrors of every other host") {
       for (const auto sum :
            {&ArrivalSums::last, &ArrivalSums::behind_ns, &ArrivalSums::calls, &ArrivalSums::in_calls_ns})
         REQUIRE(eventually([&] { return (seen.arrival.sums.*sum).load() == (state.arrival.sums.*sum).load(); }));
+      REQUIRE(eventually([&] { return seen.arrival.words.agreed.load() == state.arrival.words.agreed.load(); }));
+      for (std::size_t group = 0; group < ArrivalWords::kGroups; ++group)
+        for (std::size_t form = 0; form < 2; ++form) {
+          const ArrivalTimes::Sum& sent = state.arrival.times.sums[group][form];
+          const ArrivalTimes::Sum& came = seen.arrival.times.sums[group][form];
+          REQUIRE(eventually([&] { return came.calls.load() == sent.calls.load(); }));
+          REQUIRE(eventually([&] { return came.thousandths.load() == sent.thousandths.load(); }));
+        }
       CallSignature found;
       for (std::uint64_t back = 0; back < std::min<std::uint64_t>(entered, SharedState::kRecords); ++back) {
         REQUIRE(seen.records[(entered - back) % SharedState::kRecords].read(entered - back, found));

@@ -145,7 +145,7 @@ constexpr auto kTable = std::to_array<Variable>({
      "over a fixed tree, with the same bits run after run. leader: by the rank that comes first. Both: up to 4 MiB, or "
      "more where SCCL_MEM_LIMIT has room. chain: any size, by each rank in turn as it comes. auto: as chain, where "
      "measured arrivals are far apart and trials show that it pays, for integers, min and max, and where SCCL_TUNE or "
-     "SCCL_DISPATCH allow another order of sums; on one host."},
+     "SCCL_DISPATCH allow another order of sums."},
     {"SCCL_CACHE_DIR", "path", "$XDG_CACHE_HOME/sccl or ~/.cache/sccl", kHonoured,
      "Folder in which synthesized schedules are kept for all jobs on equivalent devices; measured times, too."},
     {"SCCL_CHUNK", "bytes, 4096 .. 16777216", "tuned", kHonoured,

@@ -9,6 +9,7 @@ void CurrentCall::forget() {
   hash = 0;
   collective = repeatable = eager = lanes_alone = compares = false;
   comparing.reset();
+  awaiting.reset();
 }
 
 void CurrentCall::begin(const CollectiveRequest& request, std::uint32_t options) {

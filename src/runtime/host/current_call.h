@@ -6,6 +6,7 @@
 
 #include "runtime/call/requests.h"
 #include "runtime/call/signature.h"
+#include "runtime/settings/call_wish.h"
 
 namespace sccl::runtime {
 
@@ -20,6 +21,13 @@ class CurrentCall {
   bool compares = false;     // at its end, the call compares its signature with all ranks' signatures
   // Set while the ranks compare their buffers: the call begins when they have.
   std::optional<CollectiveRequest> comparing;
+  // Set while a decision of rank 0 is awaited that holds from this call on (choosing/arrival_agreement.h).
+  struct Awaiting {
+    CollectiveRequest request;
+    const CallOptions* options = nullptr;
+  };
+  std::optional<Awaiting> awaiting;
+  bool is_held_back() const { return comparing.has_value() || awaiting.has_value(); }
 
   // The next collective. `options`: CallOptions::digest(), or 0.
   void begin(const CollectiveRequest& request, std::uint32_t options);

@@ -44,9 +44,11 @@ bool EagerCalls::is_wanted(const CollectiveRequest& request, std::uint64_t seque
 // Of a Reduce only the root needs all ranks' data. Calls that are never reduced by the ranks that are there say
 // nothing.
 void EagerCalls::note_left(const CallSignature& call, bool by_arrival, ArrivalMeter& meter, std::uint64_t now_ns) {
-  if (call.collective == Collective::reduce && call.root != membership_.rank) return;
-  const std::uint64_t last_ns = may_have_any_order(call.type, call.op) ? meter.last_arrival_ns() : 0;
-  if (last_ns == 0) return;
+  if (!gate_ || (call.collective == Collective::reduce && call.root != membership_.rank)) return;
+  if (!may_have_any_order(call.type, call.op)) return;
+  const bool over_hosts = membership_.hosts.are_several();
+  const std::uint64_t last_ns = over_hosts ? 0 : meter.last_arrival_ns();
+  if (last_ns == 0 && !over_hosts) return;
   gate_->note_left(
       {call.collective, call.count * size_bytes(call.type), by_arrival, meter.entered_ns(), last_ns, now_ns});
 }

@@ -26,13 +26,15 @@ class EagerCalls {
   bool serve(const CollectiveRequest& request, std::uint64_t sequence) const {
     return reduction_ && is_wanted(request, sequence) && reduction_->serves(request);
   }
-  // For ArrivalGate: the next call may be served otherwise than the same call before.
-  bool has_news() const { return gate_ && gate_->has_news(); }
+  // For ArrivalGate: the call of that number may be served otherwise than the same call before.
+  bool has_news(std::uint64_t sequence) const { return gate_ && gate_->has_news(sequence); }
+  // False while this call, which begins, must wait for a decision of rank 0.
+  bool settle(const CallSignature& call) const { return !gate_ || gate_->settle(call); }
   // This rank is about to enter a call whose arrivals are measured.
   void note_measured(const CallSignature& call) {
     if (gate_) gate_->decide(call);
   }
-  // For ArrivalGate: whether this rank's calls are weighed.
+  // For ArrivalGate on one host: whether this rank's calls are weighed. Over hosts every rank's are.
   bool weighs_calls() const { return gate_ && membership_.rank == 0; }
   // This rank leaves a call of which `meter` knows when it was entered.
   void note_left(const CallSignature& call, bool by_arrival, ArrivalMeter& meter, std::uint64_t now_ns);

@@ -68,7 +68,8 @@ Executor::Executor(const Membership& membership, const StopFlags& stop, VendorBa
       is_plain_(!engine_.exists() && !trace_ && vendor == nullptr) {}
 
 void Executor::begin(const CollectiveRequest& request) {
-  current_.repeats(request) && !arrival_.eager.has_news() ? begin_again(request) : begin(request, nullptr);
+  current_.repeats(request) && !arrival_.eager.has_news(current_.signature.sequence + 1) ? begin_again(request)
+                                                                                         : begin(request, nullptr);
 }
 
 // What repeats is a plain call, which asks for no options.
@@ -80,11 +81,16 @@ void Executor::begin(const CollectiveRequest& request, const CallOptions* option
   measure_arrival(arrival_.meter, arrival_.eager, current_.signature);
   if (trace_) trace_begin(*trace_, signature(), options == nullptr ? 0 : options->tag);
 
-  if (chooser_.vendor().choice().is_due(request, wish_of(options))) return chooser_.vendor().decide({request, options});
-  begin_chosen(request, options);
+  if (!arrival_.eager.settle(current_.signature)) {
+    current_.awaiting = {request, options};
+    return;
+  }
+  begin_settled(request, options);
 }
 
-void Executor::begin_chosen(const CollectiveRequest& request, const CallOptions* options) {
+// Again once the ranks have agreed on the vendor's library, which is due only before.
+void Executor::begin_settled(const CollectiveRequest& request, const CallOptions* options) {
+  if (chooser_.vendor().choice().is_due(request, wish_of(options))) return chooser_.vendor().decide({request, options});
   // What is asked for goes before buffers in place.
   const CallWish* const wish = wish_of(options);
   if (chooser_.vendor().choice().is_asked(request.collective, wish)) {
@@ -151,13 +157,18 @@ void Executor::begin_again(const CollectiveRequest& request) {
   lanes_.restart();
 }
 
-// False while the call cannot begin: the ranks agree on the vendor's library, or some rank has not come to compare its
-// buffers.
+// False while the call cannot begin: a decision of rank 0 is missing, the ranks agree on the vendor's library, or some
+// rank has not come to compare its buffers.
 bool Executor::prepare() {
+  if (current_.awaiting) {
+    if (!arrival_.eager.settle(current_.signature)) return false;
+    const CurrentCall::Awaiting call = *std::exchange(current_.awaiting, std::nullopt);
+    begin_settled(call.request, call.options);
+  }
   if (chooser_.vendor().is_deciding()) {
     const auto decided = chooser_.vendor().take_decided();
     if (!decided) return false;
-    begin_chosen(decided->request, decided->options);
+    begin_settled(decided->request, decided->options);
   }
   if (!current_.comparing) return true;
   const MappedBuffers::Comparison result = mapped_.step();
@@ -180,7 +191,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
 }
 
 Executor::Progress Executor::step_observed() {
-  if ((current_.comparing || chooser_.vendor().is_deciding()) && !prepare()) {
+  if ((current_.is_held_back() || chooser_.vendor().is_deciding()) && !prepare()) {
     lanes_.awaits_anything();
     if (trace_) trace_progress(*trace_, Progress::idle, *this, {});
     return Progress::idle;
@@ -194,7 +205,8 @@ Executor::Progress Executor::step_observed() {
   if ((is_eager || is_vendor) && progress == Progress::idle) lanes_.awaits_anything();
   if (lanes_.ended()) fail_ended();
   // Also where another rank of this host moves the messages.
-  if (progress == Progress::done && engine_.exists() && arrival_.meter.is_inside()) arrival_.meter.leave();
+  if (progress == Progress::done && engine_.exists() && arrival_.meter.is_inside())
+    weigh(arrival_.meter, arrival_.eager, current_.signature, current_.eager);
   if (trace_) {
     const bool sliced = !is_eager && !is_vendor && geometry_.call().slice_count > 1;
     trace_progress(*trace_, progress, *this, sliced ? lanes_.lanes() : std::span<const device::LaneState>());
@@ -223,7 +235,7 @@ void Executor::withdraw() {
   chooser_.vendor().end_early();
   engine_.note_early_end();
   const bool shows_buffers =
-      current_.collective && connections_.maps_buffers() && !current_.comparing && !lanes_.finished();
+      current_.collective && connections_.maps_buffers() && !current_.is_held_back() && !lanes_.finished();
   if (!membership_.control.withdrawal().withdraw() && shows_buffers) mapped_.take_back();
 }
 
@@ -238,6 +250,7 @@ void Executor::fail_ended() const {
 std::vector<LaneWait> Executor::waits() const {
   if (arrival_.eager.is_active()) return arrival_.eager.waits();
   if (chooser_.vendor().is_active() || chooser_.vendor().is_deciding()) return chooser_.vendor().waits();
+  if (current_.awaiting) return {{0, 0, 0, 0}};  // for rank 0
   std::vector<LaneWait> found;
   for (const Rank rank : engine_.unsent()) found.push_back({0, 0, rank, 0});
   if (!found.empty()) return found;

@@ -51,11 +51,11 @@ class Executor final : public WaitingCall {
   // After Progress::idle: false while another step would be in vain for certain.
   bool may_go_on() const { return engine_.is_held() || lanes_.may_go_on(); }
 
-  // The choice that serves the collective in progress; null while the ranks compare their buffers, and for a call that
-  // is reduced by the ranks that are there.
+  // The choice that serves the collective in progress; null while the ranks compare their buffers or await a decision,
+  // and for a call that is reduced by the ranks that are there.
   const Choice* served() const {
-    return current_.comparing || arrival_.eager.is_active() || chooser_.vendor().is_deciding() ? nullptr
-                                                                                               : chooser_.served();
+    return current_.is_held_back() || arrival_.eager.is_active() || chooser_.vendor().is_deciding() ? nullptr
+                                                                                                    : chooser_.served();
   }
   // After a turn that moved something: a call that never waits ends, too, when somebody wants that, or when a rank of a
   // communicator over hosts is gone.
@@ -79,7 +79,7 @@ class Executor final : public WaitingCall {
   Progress advance() override { return step(); }
 
  private:
-  void begin_chosen(const CollectiveRequest& request, const CallOptions* options);
+  void begin_settled(const CollectiveRequest& request, const CallOptions* options);
   void begin_again(const CollectiveRequest& request);
   void serve(const CollectiveRequest& request, Chooser::Buffers buffers, const CallWish* wish);
   Progress step_observed();

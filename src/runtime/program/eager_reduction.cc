@@ -91,8 +91,6 @@ std::size_t elements_of(const CollectiveRequest& request, int ranks) {
 std::unique_ptr<EagerReduction> EagerReduction::of(const Settings& settings, const MemoryLayout& layout,
                                                    const std::vector<Peer>& peers, const ArrivalPlace& place) {
   if (settings.arrival == ArrivalForm::never || layout.arrival_bytes() == 0) return nullptr;
-  // Rank 0's decisions do not reach other hosts in time.
-  if (settings.arrival == ArrivalForm::automatic && place.over_hosts()) return nullptr;
   return std::make_unique<EagerReduction>(settings, layout, peers, place);
 }
 

@@ -10,7 +10,18 @@
 namespace sccl::runtime {
 namespace {
 
-enum class ItemKind : std::uint32_t { call, activity, notice, gathering, presence, fault, end, arrivals };
+enum class ItemKind : std::uint32_t {
+  call,
+  activity,
+  notice,
+  gathering,
+  presence,
+  fault,
+  end,
+  arrivals,
+  arrival_times,
+  arrival_forms
+};
 
 struct ItemHead {
   ItemKind kind = ItemKind::call;
@@ -50,6 +61,7 @@ void StateChanges::collect(Bytes& to) {
   const int fault = state_->fault.load(std::memory_order_acquire);
   const std::uint32_t presence = state_->presence.load(std::memory_order_acquire);
   const std::uint64_t gathering = state_->gathering.load(std::memory_order_acquire);
+  const std::uint64_t arrival_forms = state_->arrival.words.agreed.load(std::memory_order_acquire);
   Bytes notices;
   collect_notices(notices);
   ActivityItem activity;
@@ -57,6 +69,9 @@ void StateChanges::collect(Bytes& to) {
   if (is_active || calls_incomplete_) collect_calls(activity.entered, to);
   if (is_active) append_value(ItemKind::activity, rank_, 0, activity, to);
   collect_arrivals(to);
+  collect_arrival_times(to);
+  if (arrival_forms != arrival_forms_)
+    append_value(ItemKind::arrival_forms, rank_, 0, arrival_forms_ = arrival_forms, to);
   wire::append(to, notices);
   if (gathering != gathering_) append_value(ItemKind::gathering, rank_, 0, gathering_ = gathering, to);
   if (presence != presence_) append_value(ItemKind::presence, rank_, 0, presence_ = presence, to);
@@ -107,6 +122,18 @@ void StateChanges::collect_arrivals(Bytes& to) {
   const ArrivalItem item{sums.last.load(std::memory_order_relaxed), sums.behind_ns.load(std::memory_order_relaxed),
                          sums.calls.load(std::memory_order_relaxed), sums.in_calls_ns.load(std::memory_order_relaxed)};
   if (item != arrivals_) append_value(ItemKind::arrivals, rank_, 0, arrivals_ = item, to);
+}
+
+// Likewise.
+void StateChanges::collect_arrival_times(Bytes& to) {
+  ArrivalTimesItem item;
+  std::size_t at = 0;
+  for (const auto& group : state_->arrival.times.sums)
+    for (const ArrivalTimes::Sum& sum : group) {
+      item.values[at++] = sum.calls.load(std::memory_order_relaxed);
+      item.values[at++] = sum.thousandths.load(std::memory_order_relaxed);
+    }
+  if (item != arrival_times_) append_value(ItemKind::arrival_times, rank_, 0, arrival_times_ = item, to);
 }
 
 // What a rank has posted stays until all ranks have seen it. Where a failed agreement replaces it earlier, the next
@@ -160,6 +187,18 @@ bool apply_arrivals(std::span<const std::byte> body, SharedState& state) {
   return true;
 }
 
+bool apply_arrival_times(std::span<const std::byte> body, SharedState& state) {
+  ArrivalTimesItem item;
+  if (!read_value(body, item)) return false;
+  std::size_t at = 0;
+  for (auto& group : state.arrival.times.sums)
+    for (ArrivalTimes::Sum& sum : group) {
+      sum.calls.store(item.values[at++], std::memory_order_relaxed);
+      sum.thousandths.store(item.values[at++], std::memory_order_relaxed);
+    }
+  return true;
+}
+
 bool apply_notice(std::uint32_t board, std::span<const std::byte> body, SharedState& state) {
   NoticeItem item;
   if (!read_value(body, item) || board >= state.notices.size()) return false;
@@ -203,6 +242,10 @@ bool apply_item(const ItemHead& head, std::span<const std::byte> body, Mirror& m
       return apply_word(body, mirror.end);
     case ItemKind::arrivals:
       return apply_arrivals(body, mirror.state);
+    case ItemKind::arrival_times:
+      return apply_arrival_times(body, mirror.state);
+    case ItemKind::arrival_forms:
+      return apply_word(body, mirror.state.arrival.words.agreed);
   }
   return false;
 }
@@ -216,8 +259,8 @@ bool apply_changes(std::span<const std::byte> bytes, const std::function<Mirror*
     if (!take_value(bytes, head) || !take_bytes(bytes, head.bytes, body)) return false;
     Mirror* const mirror = mirror_of(head.rank);
     if (mirror == nullptr || !apply_item(head, body, *mirror)) return false;
-    urgent =
-        urgent || (head.kind != ItemKind::call && head.kind != ItemKind::activity && head.kind != ItemKind::arrivals);
+    urgent = urgent || (head.kind != ItemKind::call && head.kind != ItemKind::activity &&
+                        head.kind != ItemKind::arrivals && head.kind != ItemKind::arrival_times);
   }
   return true;
 }

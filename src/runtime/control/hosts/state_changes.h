@@ -3,7 +3,7 @@
 // collect() loads the values that the owner stores last first: fault, presence, the record that is gathered, then
 // messages of boards, then activity, then call records. The bytes hold the values in the opposite order, and a mirror
 // stores them in that order. So a reader that sees a value in a mirror also sees all values that the owner stored
-// before it. Points of time are sent as durations.
+// before it. What stands for itself is sent where it fits. Points of time are sent as durations.
 #pragma once
 
 #include <array>
@@ -42,6 +42,13 @@ struct ArrivalItem {
   bool operator==(const ArrivalItem&) const = default;
 };
 
+// ArrivalTimes, as they are sent.
+struct ArrivalTimesItem {
+  std::array<std::uint64_t, sizeof(ArrivalTimes) / sizeof(std::uint64_t)> values{};
+
+  bool operator==(const ArrivalTimesItem&) const = default;
+};
+
 // Of one rank of this host.
 class StateChanges {
  public:
@@ -55,6 +62,7 @@ class StateChanges {
   void collect_notices(Bytes& to);
   bool look_at_activity(ActivityItem& item);
   void collect_arrivals(Bytes& to);
+  void collect_arrival_times(Bytes& to);
 
   Rank rank_;
   const SharedState* state_;
@@ -64,6 +72,8 @@ class StateChanges {
   std::uint64_t waits_since_us_ = 0;
   std::array<std::uint64_t, std::tuple_size_v<decltype(SharedState::notices)>> notices_{};  // tags
   ArrivalItem arrivals_;
+  ArrivalTimesItem arrival_times_;
+  std::uint64_t arrival_forms_ = 0;
   std::uint64_t gathering_ = 0;
   std::uint32_t presence_ = 0;
   int fault_ = 0;

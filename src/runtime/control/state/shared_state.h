@@ -123,6 +123,17 @@ struct ArrivalWords {
 
   std::array<std::atomic<std::uint64_t>, kGroups> forms{};
   std::atomic<std::uint64_t> latest{0};  // the call at which the latest decision was made
+  std::atomic<std::uint64_t> agreed{0};  // over hosts instead of these (host/choosing/arrival_agreement.h)
+};
+
+// Over hosts: how long this rank was in measured calls (host/choosing/arrival_costs.h), by group of calls, then for the
+// usual form and for calls reduced by the ranks that are there. Each value stands for itself.
+struct ArrivalTimes {
+  struct Sum {
+    std::atomic<std::uint64_t> calls{0};
+    std::atomic<std::uint64_t> thousandths{0};  // of the time of a message
+  };
+  std::array<std::array<Sum, 2>, ArrivalWords::kGroups> sums{};
 };
 
 struct ArrivalState {
@@ -131,6 +142,7 @@ struct ArrivalState {
   alignas(64) std::array<ArrivalRecord, kKept> records;  // by number
   alignas(64) ArrivalSums sums;
   alignas(64) ArrivalWords words;
+  alignas(64) ArrivalTimes times;
 };
 
 struct SharedState {
