@@ -181,7 +181,8 @@ TEST_CASE("ranks of several hosts that reduce different counts as they come are 
   check_all_say(job.answers(), {"error", "AllReduce(count=100", "AllReduce(count=200"});
 }
 
-// A trial has 8 turns of 128 calls.
+// A trial has 8 turns of 128 calls. Where rank 0 is late, the arrivals of its own host open one for certain. Of another
+// host's ranks rank 0 knows only the times in calls, which a busy machine makes long for all.
 TEST_CASE("with auto ranks of several hosts change between forms at the same calls", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
@@ -192,9 +193,9 @@ TEST_CASE("with auto ranks of several hosts change between forms at the same cal
   settings["SCCL_ARRIVAL"] = "auto";
   Job job(hosts, {0, 0, 1, 1}, settings);
   check_all_ok(job.init());
-  job.tell("integers 1300 " + std::to_string(late) + " 1000");
+  job.tell("integers 1500 " + std::to_string(late) + " 1000");
   check_all_ok(job.answers({}, 60));
-  CHECK(logs.count("reduced by the ranks that are there: they come") > 0);
+  if (late == 0) CHECK(logs.count("reduced by the ranks that are there: they come") > 0);
   check_all_ok(job.ask("data 5000"));
   check_all_ok(job.ask("destroy"));
 }
