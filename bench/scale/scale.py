@@ -362,8 +362,7 @@ def main():
              "cuts around ranks, parts of hosts and hosts, several parts at once, all NICs together, latency.", "",
              "What falls short is in the list below the second table. mi250x at 64 MiB: steps of 2 us on hosts beside 200 to 335 us. Up to "
              "32 ranks are simulated: where data that returns to the root's host, or sums and copies, pass the same links (pcie8, "
-             "z52, z52-full), chunks queue behind one another, which the closed form of more hosts does not show. On z52-full links "
-             "share their bandwidth: there the bound may be out of reach. "
+             "z52, z52-full), chunks queue behind one another, which the closed form of more hosts does not show. "
              "Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "",
              "![time over ranks](scale.svg)", ""]
     points = {}

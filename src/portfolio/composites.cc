@@ -18,23 +18,26 @@ namespace {
 using compose::Meeting;
 using compose::Shape;
 
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
 constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to all hosts cost more than the model says
 constexpr int kMostTurns = 16;    // of a host's ports, and of root hosts of unequal NICs
 constexpr int kMostStrands = 48;  // of a port
 constexpr int kMostPieces = 8;    // of a block
 
-constexpr int kFrames[] = {1, 8};
-// For data that passes a connection at several depths and enters hosts at several devices. The closed form does not see
-// when frames are too short for the slots of connections: only clusters that are simulated have them.
-constexpr int kMoreFrames[] = {1, 8, 16};
-constexpr int kForestFrames[] = {1, 16};
-constexpr int kForestFrameSteps = 2;
+constexpr Framing kFrames[] = {{1}, {8}};
+// Data that enters hosts at several devices takes ways of different length. Chunks wait for one another less if frames
+// follow one another later.
+constexpr Framing kFramesOfEntries[] = {{1}, {8, 2}};
+// For sums and copies at once. The closed form does not see such waiting, nor when frames are too short for the slots
+// of connections: only clusters that are simulated have more than one of these.
+constexpr Framing kFramesBothWays[] = {{1}, {16, 2}, {16, 4}};
+constexpr Framing kForestFrames[] = {{1}, {16, 2}};
+constexpr Framing kManyForestFrames[] = {{1}, {8, 2}};
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
 constexpr double kSlackRate = 0.8;  // of a NIC
-constexpr int kSlackFrameSteps = 4;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+constexpr Framing kSlackFrames[] = {{16, 4}};
 
 // Whole numbers in proportion to `shares`, with a sum of at most kMostTurns if possible.
 std::vector<int> in_proportion(const std::vector<double>& shares) {
@@ -49,14 +52,22 @@ std::vector<int> in_proportion(const std::vector<double>& shares) {
   return treegen::take_turns(turns);
 }
 
+// At how many devices a chunk enters a host, on average.
+double entries_of(const compose::HostKind& kind) {
+  if (kind.out_entries.empty()) return 1;
+  double sum = 0;
+  for (const auto& devices : kind.out_entries) sum += 1 + static_cast<double>(devices.size());
+  return sum / static_cast<double>(kind.out_entries.size());
+}
+
 }  // namespace
 
-// Trees over the root's host, in frames so many steps apart.
+// Trees over the root's host.
 struct CompositePlanner::Forest {
   std::string_view name;
   std::vector<RootTree> trees;
-  std::span<const int> frames;
-  int frame_steps = 1;
+  std::span<const Framing> frames;
+  std::size_t level = kNoLevel;  // the only one that it serves
 };
 
 struct CompositePlanner::Variant {
@@ -67,7 +78,7 @@ struct CompositePlanner::Variant {
   bool racks = false;
   Meeting meeting = Meeting::trees;
   bool leaders = false;  // all that a host exchanges with others goes through one of its ranks
-  int frames = 1;
+  Framing frames{};
   std::shared_ptr<const schedule::Schedule> at_root = nullptr;
   const Forest* forest = nullptr;
   bool by_rails = false;  // unicast: a block changes hosts at the port with the index of the block's target
@@ -122,16 +133,19 @@ void CompositePlanner::add_levels_with_entries() {
   const auto [least, most] = std::minmax_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
   if (!alike || *most > 1.01 * *least) return;
   const topology::Topology& links = cluster_->kinds.front();
-  const std::vector<double> nics(at(links.ranks), *least / links.ranks);
   const std::vector<HostLevel> plain = levels_.front();
-  const auto add = [&](double home, std::size_t& place) {
-    auto level = level_with_entries(links, plain, nics, home);
+  // Chunks that take deep trees wait for one another, which a simulation shows.
+  const Packings packings = topology_->ranks <= kMostFlatRanks ? Packings::no : Packings::yes;
+  const auto add = [&](double home, Halves halves, std::size_t& place) {
+    auto level = level_with_entries(links, plain, *least / links.ranks, home, halves, packings);
     if (!level) return;
     place = levels_.front().size();
     levels_.front().push_back(*std::move(level));
   };
-  add(1.0 / static_cast<double>(hosts_.size()), level_with_own_data_);
-  add(0, level_without_);
+  const double home = 1.0 / static_cast<double>(hosts_.size());
+  add(home, Halves::apart, level_with_own_data_);
+  add(home, Halves::together, level_for_both_ways_);
+  add(0, Halves::apart, level_without_);
   level_choices_ = levels_.front().size();
 }
 
@@ -143,33 +157,38 @@ bool CompositePlanner::may_return(Rank root) const {
 }
 
 // The closed form sees no chunks that wait: only clusters that are simulated have trees that leave slack for them.
+// Others have trees that leave by all NICs as often as chunks enter the next host.
 std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Collective collective) const {
   const auto host = at(cluster_->host_of[at(root)]);
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
   const double nic = host_gbytes_per_s_[host] / static_cast<double>(hosts_[host].ranks.size());
   const bool simulated = topology_->ranks <= kMostFlatRanks;
   std::vector<Forest> result;
-  const auto add = [&](std::string_view name, double part, std::span<const int> frames, int frame_steps) {
-    auto trees = root_trees(links, part * nic, collective, cluster_->local_of[at(root)]);
-    if (!trees.empty()) result.push_back({name, std::move(trees), frames, frame_steps});
+  const auto add = [&](std::string_view name, double part, double entries, std::span<const Framing> frames) {
+    auto trees = root_trees(links, part * nic, entries, collective, cluster_->local_of[at(root)]);
+    if (!trees.empty()) result.push_back({name, std::move(trees), frames, entries > 1 ? level_without_ : kNoLevel});
   };
-  add("forest-", 1, simulated ? std::span<const int>(kForestFrames) : kFrames, kForestFrameSteps);
-  if (simulated) add("slack-forest-", kSlackRate, std::span(kForestFrames).subspan(1), kSlackFrameSteps);
+  add("forest-", 1, 1, simulated ? kForestFrames : kManyForestFrames);
+  if (simulated) {
+    add("slack-forest-", kSlackRate, 1, kSlackFrames);
+  } else if (level_without_ != kNoLevel) {
+    add("exits-forest-", 1, entries_of(*levels_.front()[level_without_].kind), kManyForestFrames);
+  }
   return result;
 }
 
 bool CompositePlanner::serves(std::size_t level, Collective collective) const {
-  const bool rooted = info(collective).rooted;
-  if (level == level_with_own_data_) return !rooted && collective != Collective::alltoall;
+  if (level == level_with_own_data_)
+    return collective == Collective::allgather || collective == Collective::reducescatter;
+  if (level == level_for_both_ways_) return collective == Collective::allreduce;
   if (level == level_without_) return collective == Collective::broadcast || collective == Collective::reduce;
   return true;
 }
 
-std::span<const int> CompositePlanner::frames_for(Collective collective, std::size_t level) const {
-  const bool entries = level == level_with_own_data_ || level == level_without_;
-  const bool several_depths = collective != Collective::allgather && collective != Collective::reducescatter;
-  if (entries && several_depths && topology_->ranks <= kMostFlatRanks) return kMoreFrames;
-  return kFrames;
+std::span<const Framing> CompositePlanner::frames_for(std::size_t level) const {
+  const bool simulated = topology_->ranks <= kMostFlatRanks;
+  if (level == level_for_both_ways_ && simulated) return kFramesBothWays;
+  return level == level_for_both_ways_ || level == level_with_own_data_ ? kFramesOfEntries : kFrames;
 }
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
@@ -373,8 +392,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
       composite.root_hosts = root_hosts(variant.shape);
       composite.chunks_per_rank = chunks_of_buffer(composite);
       if (variant.forest != nullptr) {
-        add_root_forest(composite, variant.forest->trees, variant.frames);
-        composite.frame_steps = variant.forest->frame_steps;
+        add_root_forest(composite, variant.forest->trees, variant.frames.frames);
       }
       break;
   }
@@ -392,8 +410,9 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     composite.source_is_port = root_leads && variant.collective != Collective::gather;
     composite.sink_is_port = root_leads && variant.collective != Collective::scatter;
   }
-  composite.frames = variant.frames;
-  composite.chunks_per_rank *= variant.frames;
+  composite.frames = variant.frames.frames;
+  composite.frame_steps = variant.frames.steps;
+  composite.chunks_per_rank *= variant.frames.frames;
   const HostLevel* level = nullptr;
   for (const auto& choices : levels_)
     if (level == nullptr || choices.size() > 1) level = &choices[std::min(variant.level, choices.size() - 1)];
@@ -405,7 +424,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
                                                          : "";
   composite.name = fmt::format("levels/{}{}{}", variant.racks ? "racks-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
-  if (variant.frames > 1) composite.name += fmt::format("/{}", variant.frames);
+  if (variant.frames.frames > 1) composite.name += fmt::format("/{}", variant.frames.frames);
+  if (variant.forest == nullptr && variant.frames.steps > 1) composite.name += fmt::format("x{}", variant.frames.steps);
   const bool known =
       std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.composite->name == composite.name; });
   if (known) return;
@@ -449,36 +469,38 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if (several_trees(shape) && !one_root) continue;
         if ((shape == Shape::four_trees && hosts < 4) || (shape == Shape::eight_trees && hosts < 6)) continue;
         if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
-        for (const int frames : frames_for(collective, level)) {
+        for (const Framing& frames : frames_for(level)) {
           Variant variant{
               .collective = collective, .root = root, .level = level, .shape = shape, .racks = racks, .frames = frames};
           // Of one root only what returns late delays other chunks: see compose/cost.h.
-          if (frames == 1 || !one_root) add(result, variant);
+          if (frames.frames == 1 || !one_root) add(result, variant);
           if (at_root.empty()) continue;
           const bool with_entries = level == level_without_;
           variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];
-          if (frames == 1) add(result, variant);
+          if (frames.frames == 1) add(result, variant);
           variant.at_root = scattered_at_root;
-          if (frames == 1 && scattered_at_root != nullptr) add(result, variant);
+          if (frames.frames == 1 && scattered_at_root != nullptr) add(result, variant);
         }
         // Between two hosts all shapes are one. In other shapes the root's host sends all data more than once.
         const bool once = shape == Shape::ring || (several_trees(shape) && hosts > 2);
         if (racks || !once || (level != 0 && level != level_without_)) continue;
-        for (const Forest& forest : forests)
-          for (const int frames : forest.frames)
+        for (const Forest& forest : forests) {
+          if (forest.level != kNoLevel && forest.level != level) continue;
+          for (const Framing& frames : forest.frames)
             add(result, {.collective = collective,
                          .root = root,
                          .level = level,
                          .shape = shape,
                          .frames = frames,
                          .forest = &forest});
+        }
       }
     }
     if (collective != Collective::allreduce) {
       add(result, {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
       continue;
     }
-    if (level == level_with_own_data_) continue;  // a butterfly knows no entries
+    if (level == level_for_both_ways_) continue;  // a butterfly knows no entries
     for (const bool leaders : {false, true})
       add(result,
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});

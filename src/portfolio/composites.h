@@ -19,6 +19,12 @@ struct CompositeCandidate {
   compose::Cost cost;
 };
 
+// Composite::frames and Composite::frame_steps.
+struct Framing {
+  int frames = 1;
+  int steps = 1;
+};
+
 // Plans for one cluster. Work that does not depend on the collective is done once.
 class CompositePlanner {
  public:
@@ -43,7 +49,7 @@ class CompositePlanner {
   bool serves(std::size_t level, Collective collective) const;
   bool may_return(Rank root) const;
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
-  std::span<const int> frames_for(Collective collective, std::size_t level) const;
+  std::span<const Framing> frames_for(std::size_t level) const;
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
@@ -56,8 +62,10 @@ class CompositePlanner {
   std::unique_ptr<compose::Verifier> verifier_;
   std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
   std::size_t level_choices_ = 1;
-  // Of levels_: with entries, where some of the data is a host's own (AllGather), and where none is (Broadcast).
+  // Of levels_: with entries, where some of the data is a host's own, in one direction (AllGather) and in both
+  // (AllReduce), and where none is (Broadcast).
   std::size_t level_with_own_data_ = kNoLevel;
+  std::size_t level_for_both_ways_ = kNoLevel;
   std::size_t level_without_ = kNoLevel;
   std::vector<compose::Host> hosts_;
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs

@@ -9,10 +9,12 @@
 #include <numeric>
 #include <utility>
 
+#include "portfolio/outside.h"
 #include "schedule/edge_index.h"
 #include "schedule/simulation/cost.h"
 #include "topology/graph/routes.h"
 #include "topology/presets.h"
+#include "treegen/clusters/entry_packing.h"
 #include "treegen/schedules/to_schedule.h"
 
 namespace sccl::portfolio {
@@ -141,6 +143,54 @@ std::vector<Part> parts_by_fast_links(const topology::Topology& links) {
   return parts;
 }
 
+// Whole numbers with the sum `units`, in proportion to the weights.
+std::vector<treegen::Amount> in_units(const std::vector<double>& weights, int units) {
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<treegen::Amount> result;
+  std::vector<std::pair<double, std::size_t>> rest;  // what is cut off, greatest first
+  for (const double weight : weights) {
+    const double share = weight / all * units;
+    result.push_back(static_cast<treegen::Amount>(share));
+    rest.emplace_back(static_cast<double>(result.back()) - share, rest.size());
+  }
+  std::sort(rest.begin(), rest.end());
+  auto left = units - std::accumulate(result.begin(), result.end(), treegen::Amount{0});
+  for (std::size_t i = 0; left > 0; i = (i + 1) % rest.size(), --left) ++result[rest[i].second];
+  return result;
+}
+
+void add_tree(const treegen::EntryTree& one, Piece& piece) {
+  const Rank outside = one.tree.root;
+  const std::vector<int> depth = treegen::depth_by_rank(one.tree);
+  const int height = *std::max_element(depth.begin(), depth.end());
+  for (Rank device = 0; device < outside; ++device) {
+    const Rank parent = one.tree.parent[at(device)];
+    if (parent == outside) {
+      if (device != one.port) piece.entries.push_back(device);
+      continue;
+    }
+    piece.out.push_back({0, parent, device, depth[at(device)] - 2, schedule::SendKind::copy});
+    piece.in.push_back({0, device, parent, height - depth[at(device)], schedule::SendKind::reduce});
+  }
+}
+
+// The trees of a packing, whose weights are rounded to the units of each port.
+Column packed(const treegen::EntryPacking& packing, int devices) {
+  Column column(at(devices), std::vector<Piece>(kUnits));
+  for (int port = 0; port < devices; ++port) {
+    std::vector<const treegen::EntryTree*> trees;
+    std::vector<double> weights;
+    for (const treegen::EntryTree& one : packing.trees)
+      if (one.port == port) {
+        trees.push_back(&one);
+        weights.push_back(one.weight);
+      }
+    const std::vector<int> turns = treegen::take_turns(in_units(weights, kUnits));
+    for (int unit = 0; unit < kUnits; ++unit) add_tree(*trees[at(turns[at(unit)])], column[at(port)][at(unit)]);
+  }
+  return column;
+}
+
 // How busy links, shared sets, and NICs are for a byte of all data.
 using Loads = std::vector<double>;
 
@@ -151,17 +201,29 @@ struct BothLoads {
 
 class Model {
  public:
-  Model(const topology::Topology& links, std::span<const double> nic_gbytes_per_s)
-      : ranks_(links.ranks), edges_(links), routes_(links) {
+  Model(const topology::Topology& links, double nic_gbytes_per_s) : ranks_(links.ranks), edges_(links), routes_(links) {
     for (schedule::EdgeId edge = 0; edge < edges_.size(); ++edge)
       us_per_byte_.push_back(schedule::lane_us_per_byte(edges_[edge], links) / edges_[edge].lanes);
     for (std::size_t set = 0; set < links.shared.size(); ++set)
       us_per_byte_.push_back(1e-3 / (edges_.set_lane_gbytes_per_s(static_cast<int>(set)) * links.shared[set].lanes));
     first_nic_ = us_per_byte_.size();
-    for (const double rate : nic_gbytes_per_s) us_per_byte_.push_back(1e-3 / rate);
+    us_per_byte_.resize(first_nic_ + at(ranks_), 1e-3 / nic_gbytes_per_s);
   }
 
   std::size_t first_nic() const { return first_nic_; }
+
+  // What a part `home` of all data puts on the links, for a byte of all data, in the numbers of with_outside().
+  std::map<topology::Edge, double> edge_loads(const BothLoads& loads, double home, Halves halves) const {
+    const auto number = [&](topology::Node node) { return node < ranks_ ? node : node + 1; };
+    std::map<topology::Edge, double> result;
+    for (schedule::EdgeId edge = 0; edge < edges_.size(); ++edge) {
+      const auto [src, dst] = edges_[edge].ends;
+      const double in = loads.in[at(edge)] / us_per_byte_[at(edge)];
+      const double out = loads.out[at(edge)] / us_per_byte_[at(edge)];
+      result[{number(src), number(dst)}] = home * (halves == Halves::together ? in + out : std::max(in, out));
+    }
+    return result;
+  }
 
   BothLoads of(const Column& column) {
     BothLoads loads{Loads(us_per_byte_.size(), 0), Loads(us_per_byte_.size(), 0), 1};
@@ -232,11 +294,11 @@ struct Mix {
 
 class Mixer {
  public:
-  Mixer(std::vector<BothLoads> columns, std::size_t plain, std::size_t first_nic, double home,
+  Mixer(std::vector<BothLoads> columns, std::size_t plain, std::size_t first_nic, double home, Halves halves,
         std::optional<RootRates> root)
-      : columns_(std::move(columns)), plain_(plain), first_nic_(first_nic), home_(home), root_(root) {}
+      : columns_(std::move(columns)), plain_(plain), first_nic_(first_nic), home_(home), halves_(halves), root_(root) {}
 
-  // How busy the busiest link is with a mix, for AllGather, ReduceScatter, or both at once.
+  // How busy the busiest link is with a mix.
   double busy(const Mix& mix) const {
     double most = 0;
     const BothLoads& home = columns_[mix.home];
@@ -249,7 +311,9 @@ class Mixer {
       }
       const double away = (1 - home_) / kUnits;
       const double at_home = resource < first_nic_ ? home_ : 0;
-      most = std::max({most, away * in + at_home * home.in[resource], away * out + at_home * home.out[resource]});
+      const double sums = away * in + at_home * home.in[resource];
+      const double copies = away * out + at_home * home.out[resource];
+      most = std::max(most, halves_ == Halves::together ? sums + copies : std::max(sums, copies));
     }
     return root_ ? std::max(most, root_->busy(entries(mix))) : most;
   }
@@ -273,7 +337,8 @@ class Mixer {
   bool nics_limit(const Mix& mix) const {
     const BothLoads& one = columns_[mix.columns.front()];
     const auto nic = one.out.begin() + static_cast<std::ptrdiff_t>(first_nic_);
-    return (1 - home_) * *std::max_element(nic, one.out.end()) > kBetter * mix.busy;
+    const double times = halves_ == Halves::together ? 2 : 1;
+    return times * (1 - home_) * *std::max_element(nic, one.out.end()) > kBetter * mix.busy;
   }
 
   Mix best(std::size_t home) const {
@@ -298,6 +363,7 @@ class Mixer {
   std::size_t plain_;
   std::size_t first_nic_;
   double home_;
+  Halves halves_;
   std::optional<RootRates> root_;
 };
 
@@ -330,7 +396,8 @@ HostLevel assemble(const topology::Topology& links, const std::vector<Column>& c
   kind->out_entries = kind->in_entries;
   kind->out_turns = kind->in_turns;
   const int units = static_cast<int>(turns.size());
-  const std::string name = fmt::format("entries-{}-of-{}", kUnits - mix.units[0], kUnits);
+  const bool by_trees = mix.units[0] == kUnits;
+  const std::string name = by_trees ? "entry-trees" : fmt::format("entries-{}-of-{}", kUnits - mix.units[0], kUnits);
   kind->in = schedule::make_schedule(name, Collective::reducescatter, 0, links, units * devices, std::move(in));
   kind->out = schedule::make_schedule(name, Collective::allgather, 0, links, units, std::move(out));
   const int steps = kind->in.steps + kind->out.steps + home.steps;
@@ -338,19 +405,27 @@ HostLevel assemble(const topology::Topology& links, const std::vector<Column>& c
 }
 
 // Of all devices that may be the root, the one whose links carry the least.
-RootRates slowest_root(const topology::Topology& links, std::span<const double> nic_gbytes_per_s) {
+RootRates slowest_root(const topology::Topology& links, double nic_gbytes_per_s) {
   std::vector<double> of_device(at(links.ranks), 0);
   for (const topology::Link& link : links.links)
     if (link.src < links.ranks) of_device[at(link.src)] += link.gbytes_per_s;
-  const auto slowest = std::min_element(of_device.begin(), of_device.end());
-  const auto device = static_cast<std::size_t>(slowest - of_device.begin());
-  return {1e-3 / *slowest, 1e-3 / nic_gbytes_per_s[device]};
+  return {1e-3 / *std::min_element(of_device.begin(), of_device.end()), 1e-3 / nic_gbytes_per_s};
+}
+
+// Copies down and sums up together pass each way to the network twice: with data of the host, and with data that passes
+// on to the next host.
+std::optional<treegen::EntryPacking> packed_for(const topology::Topology& links, double nic_gbytes_per_s, double home,
+                                                Halves halves, std::map<topology::Edge, double> own) {
+  const bool together = halves == Halves::together;
+  return treegen::pack_entries(with_outside(links, together ? nic_gbytes_per_s / 2 : nic_gbytes_per_s),
+                               together ? treegen::EntryUse::both_ways : treegen::EntryUse::one_way,
+                               {1 - home, std::move(own)});
 }
 
 }  // namespace
 
 std::optional<HostLevel> level_with_entries(const topology::Topology& links, const std::vector<HostLevel>& plain,
-                                            std::span<const double> nic_gbytes_per_s, double home) {
+                                            double nic_gbytes_per_s, double home, Halves halves, Packings packings) {
   if (links.ranks < 2) return std::nullopt;
   Model model(links, nic_gbytes_per_s);
   std::vector<Column> columns;
@@ -363,7 +438,7 @@ std::optional<HostLevel> level_with_entries(const topology::Topology& links, con
   const std::size_t known = std::min(plain.size(), kMostPlain);
   for (std::size_t level = 0; level < known; ++level) add(whole(*plain[level].kind));
   const std::optional<RootRates> root = home > 0 ? std::nullopt : std::optional(slowest_root(links, nic_gbytes_per_s));
-  const auto mixer = [&] { return Mixer(loads, known, model.first_nic(), home, root); };
+  const auto mixer = [&] { return Mixer(loads, known, model.first_nic(), home, halves, root); };
   const Mix before = mixer().best_plain();
   if (mixer().nics_limit(before)) return std::nullopt;
   if (const std::vector<Part> parts = parts_by_fast_links(links);
@@ -372,7 +447,15 @@ std::optional<HostLevel> level_with_entries(const topology::Topology& links, con
   std::vector<Part> alone;
   for (int device = 0; device < links.ranks; ++device) alone.push_back({{device}, std::nullopt});
   add(in_parts(alone, links.ranks));
-  const Mix mix = mixer().best(before.home);
+  Mix mix = mixer().best(before.home);
+  if (packings == Packings::yes)
+    if (const auto packing =
+            packed_for(links, nic_gbytes_per_s, home, halves, model.edge_loads(loads[before.home], home, halves))) {
+      add(packed(*packing, links.ranks));
+      Mix trees{{columns.size() - 1, columns.size() - 1, columns.size() - 1}, {kUnits, 0, 0}, before.home};
+      trees.busy = mixer().busy(trees);
+      if (trees.busy < kBetter * mix.busy) mix = trees;
+    }
   if (mix.busy > kBetter * before.busy) return std::nullopt;
   return assemble(links, columns, mix, plain[mix.home]);
 }

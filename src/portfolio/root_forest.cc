@@ -1,15 +1,12 @@
 #include "portfolio/root_forest.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <numeric>
 #include <span>
 #include <utility>
 
-#include "schedule/edge_index.h"
+#include "portfolio/outside.h"
 #include "topology/graph/routes.h"
-#include "topology/presets.h"
 #include "treegen/graph/bounds.h"
 #include "treegen/packing/integral.h"
 #include "treegen/packing/pack.h"
@@ -24,32 +21,6 @@ using treegen::Amount;
 using treegen::Tree;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-constexpr double kLeastLanes = 100;  // of the slowest link: rates are rounded to a hundredth of it
-
-// In lanes of equal rate, and with the rank `outside`.
-topology::Topology with_outside(const topology::Topology& links, double nic_gbytes_per_s) {
-  topology::Topology one;
-  one.name = links.name;
-  one.ranks = links.ranks + 1;
-  one.switches = links.switches;
-  std::map<topology::Node, topology::Node> number;
-  for (topology::Node node = 0; node < links.nodes(); ++node) number[node] = node < links.ranks ? node : node + 1;
-  topology::copy_links(links, number, one);
-  double least = nic_gbytes_per_s;
-  for (const topology::Link& link : links.links) least = std::min(least, link.gbytes_per_s);
-  const double lanes_per_gbyte = kLeastLanes / least;
-  for (Rank rank = 0; rank < links.ranks; ++rank)
-    for (const auto& [src, dst] : {std::pair(rank, links.ranks), std::pair(links.ranks, rank)})
-      one.links.push_back({src, dst, 1, nic_gbytes_per_s, 1, topology::LinkClass::net});
-  const schedule::EdgeIndex edges(links);
-  for (std::size_t set = 0; set < links.shared.size(); ++set)
-    one.shared[set].lanes = static_cast<int>(
-        std::lround(links.shared[set].lanes * edges.set_lane_gbytes_per_s(static_cast<int>(set)) * lanes_per_gbyte));
-  for (topology::Link& link : one.links)
-    link.lanes = static_cast<int>(std::lround(link.gbytes_per_s * lanes_per_gbyte));
-  return one;
-}
 
 // A tree takes `weight` lanes of each link on its paths.
 std::optional<topology::Topology> without(const topology::Topology& one, const Tree& tree, Amount weight) {
@@ -194,12 +165,14 @@ void mix(std::span<int> part_of, std::size_t parts) {
 
 }  // namespace
 
-std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gbytes_per_s, Collective collective,
-                                 Rank root) {
+std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gbytes_per_s, double entries,
+                                 Collective collective, Rank root) {
   topology::Topology one = with_outside(links, nic_gbytes_per_s);
   const bool sums = collective == Collective::reduce;
   if (sums)
     for (topology::Link& link : one.links) std::swap(link.src, link.dst);
+  for (topology::Link& link : one.links)
+    if (link.dst == links.ranks) link.lanes = std::max(1, static_cast<int>(link.lanes / entries));
   std::vector<RootTree> result;
   if (!one.shared.empty()) {
     const treegen::Packing packing = treegen::pack(one, Collective::broadcast, root);

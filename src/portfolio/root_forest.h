@@ -20,9 +20,10 @@ struct RootTree {
   double weight = 0;
 };
 
-// Every device has one NIC of `nic_gbytes_per_s`. Empty if links are too unequal for whole numbers.
-std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gbytes_per_s, Collective collective,
-                                 Rank root);
+// Every device has one NIC of `nic_gbytes_per_s`. A chunk enters the next host at so many `entries` on average, and
+// leaves by the root's host's NICs as often. Empty if links are too unequal for whole numbers.
+std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gbytes_per_s, double entries,
+                                 Collective collective, Rank root);
 
 // One chunk for each of the Broadcast's or Reduce's: `entries` says at how many devices the chunk enters the next host,
 // each of which gets it from an exit of its own. Chunks of many entries take trees that have many exits.

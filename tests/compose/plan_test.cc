@@ -107,7 +107,7 @@ TEST_CASE("large buffers take the time of the busiest level, in closed form and 
 
 TEST_CASE("large buffers are planned near the bound on clusters of every box") {
   for (const char* name : {"2*dgx2", "64*dgx2", "256*dgx-a100", "64*dgx1v", "64*mi250x", "256*mi250x", "64*nvpairs4",
-                           "64*dgx1p", "64*pcie4", "5*pcie8", "64*pcie8", "64*z52"}) {
+                           "64*dgx1p", "64*pcie4", "5*pcie8", "64*pcie8", "64*z52", "5*z52-full", "64*z52-full"}) {
     const topology::Topology machine = topology::preset(name);
     portfolio::CompositePlanner planner(machine);
     for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::allreduce,

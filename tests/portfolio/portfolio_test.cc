@@ -7,6 +7,8 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "compose/bound.h"
+#include "topology/cluster.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -104,6 +106,19 @@ TEST_CASE("data that returns late to the root's host costs a seventh of the time
     INFO(best.name << " for " << info(collective).name);
     CHECK(best.name.find("forest") != std::string::npos);
     CHECK(predictions.front().time_us < 8.0 / 7 * kBytes / 162.5e3);
+  }
+}
+
+TEST_CASE("chunks that enter a host at several devices hardly wait for one another") {
+  const topology::Topology machine = topology::preset("2*z52-full");
+  constexpr double kBytes = 64 << 20;
+  for (const Collective collective : {Collective::allgather, Collective::allreduce}) {
+    const double bytes = collective == Collective::allgather ? kBytes / machine.ranks : kBytes;
+    const auto candidates = portfolio::candidates(machine, collective, 0);
+    const auto best = portfolio::predict(candidates, static_cast<std::size_t>(bytes), 1, {}).front();
+    const auto bounds = compose::bounds(machine, topology::cluster_of(machine), collective, 0, bytes);
+    INFO(candidates[best.candidate].name << " for " << info(collective).name);
+    CHECK(best.time_us < 1.2 * bounds.front().us);
   }
 }
 
