@@ -246,19 +246,29 @@ class Bounds {
     keep(best);
   }
 
+  // By node of a host's kind. NICs may hang on devices or on switches.
+  std::vector<Capacity> rates_to_outside(std::size_t host) const {
+    std::map<topology::Node, std::size_t> number;
+    for (std::size_t index = 0; index < cluster_.nodes[host].size(); ++index)
+      number[cluster_.nodes[host][index]] = index;
+    std::vector<Capacity> result(number.size());
+    for (const topology::Link& link : links_) {
+      const auto src = number.find(link.src);
+      const auto dst = number.find(link.dst);
+      if (src != number.end() && dst == number.end()) result[src->second].out += link.gbytes_per_s;
+      if (src == number.end() && dst != number.end()) result[dst->second].in += link.gbytes_per_s;
+    }
+    return result;
+  }
+
   void parts_of(std::size_t host, bool has_root, Bound& best) {
     const topology::Topology& links = cluster_.kinds[at(cluster_.kind_of[host])];
     if (links.ranks > kMostPartRanks || links.switches > kMostPartSwitches || links.ranks < 3) return;
     const int nodes = links.nodes();
-    // Rates between nodes, and from a rank to everything outside of its kind's links: its NIC.
+    // Rates between nodes, and from a device or a switch to everything outside of the host.
     std::vector<std::vector<std::pair<int, double>>> next(at(nodes));
-    std::vector<Capacity> nic(at(links.ranks));
-    for (int rank = 0; rank < links.ranks; ++rank) nic[at(rank)] = of_node_[at(cluster_.hosts[host][at(rank)])];
-    for (const topology::Link& link : links.links) {
-      next[at(link.src)].emplace_back(link.dst, link.gbytes_per_s);
-      if (link.src < links.ranks) nic[at(link.src)].out -= link.gbytes_per_s;
-      if (link.dst < links.ranks) nic[at(link.dst)].in -= link.gbytes_per_s;
-    }
+    for (const topology::Link& link : links.links) next[at(link.src)].emplace_back(link.dst, link.gbytes_per_s);
+    const std::vector<Capacity> outside = rates_to_outside(host);
     const unsigned sets = 1u << nodes;
     const unsigned rank_mask = (1u << links.ranks) - 1;
     for (unsigned set = 1; set < sets; ++set) {
@@ -272,9 +282,9 @@ class Bounds {
           if (here && !there) capacity.out += rate;
           if (!here && there) capacity.in += rate;
         }
-        if (node < links.ranks && here) {
-          capacity.in += nic[at(node)].in;
-          capacity.out += nic[at(node)].out;
+        if (here) {
+          capacity.in += outside[at(node)].in;
+          capacity.out += outside[at(node)].out;
         }
       }
       const bool root_inside = has_root && (set >> cluster_.local_of[at(root_)] & 1) != 0;

@@ -124,7 +124,12 @@ class PartsBounds {
  public:
   PartsBounds(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective, Rank root,
               double bytes)
-      : topology_(topology), cluster_(cluster), collective_(collective), root_(root), bytes_(bytes) {
+      : topology_(topology),
+        cluster_(cluster),
+        collective_(collective),
+        root_(root),
+        bytes_(bytes),
+        ways_of_switches_(find_ways_of_switches(topology, cluster)) {
     of_rank_.resize(at(topology.ranks));
     for (const topology::Link& link : topology.links) {
       if (link.src < topology.ranks) of_rank_[at(link.src)].out += link.gbytes_per_s;
@@ -142,6 +147,20 @@ class PartsBounds {
  private:
   static bool small(const HostLinks& host) { return host.devices() <= kMostDevices && host.nodes() <= kMostNodes; }
 
+  // By host: whether a switch of its own joins it to others. Such ways are not counted here.
+  static std::vector<bool> find_ways_of_switches(const topology::Topology& topology, const topology::Cluster& cluster) {
+    std::vector<int> host_of(at(topology.nodes()), -1);
+    for (std::size_t host = 0; host < cluster.nodes.size(); ++host)
+      for (const topology::Node node : cluster.nodes[host]) host_of[at(node)] = static_cast<int>(host);
+    std::vector<bool> result(cluster.hosts.size(), false);
+    for (const topology::Link& link : topology.links) {
+      if (host_of[at(link.src)] == host_of[at(link.dst)]) continue;
+      for (const topology::Node node : {link.src, link.dst})
+        if (node >= topology.ranks && host_of[at(node)] >= 0) result[at(host_of[at(node)])] = true;
+    }
+    return result;
+  }
+
   Bound each_receives() const {
     Bound best;
     std::set<std::pair<int, bool>> seen;
@@ -149,7 +168,7 @@ class PartsBounds {
       const bool has_root = info(collective_).rooted && cluster_.host_of[at(root_)] == static_cast<int>(index);
       if (!seen.emplace(cluster_.kind_of[index], has_root).second) continue;
       const HostLinks host(cluster_, index, of_rank_);
-      if (!host.has_sets() || !small(host)) continue;
+      if (!host.has_sets() || !small(host) || ways_of_switches_[index]) continue;
       const int root = has_root ? cluster_.local_of[at(root_)] : -1;
       for_each_division(host, 0, [&](const std::vector<int>& parts, int) { take(best, host, index, parts, root); });
     }
@@ -183,6 +202,7 @@ class PartsBounds {
     if (collective_ != Collective::allreduce || cluster_.kinds.size() != 1) return best;
     const HostLinks host(cluster_, 0, of_rank_);
     if (!small(host)) return best;
+    if (std::find(ways_of_switches_.begin(), ways_of_switches_.end(), true) != ways_of_switches_.end()) return best;
     const double hosts = static_cast<double>(cluster_.hosts.size());
     for (const Way way : {Way::in, Way::out}) {
       // Hosts have the same links between their devices and may differ in their ways to the network.
@@ -206,6 +226,7 @@ class PartsBounds {
   Collective collective_;
   Rank root_;
   double bytes_;
+  std::vector<bool> ways_of_switches_;
   std::vector<Rates> of_rank_;  // of all links
 };
 

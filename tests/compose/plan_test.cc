@@ -45,6 +45,36 @@ TEST_CASE("no candidate is foreseen to beat the bounds, or its own busiest link,
   }
 }
 
+TEST_CASE("ways to the network that begin at a switch of a host count in the bound of its devices") {
+  // Two hosts of three devices in a row, which share one NIC on a switch of their own.
+  topology::Topology machine;
+  machine.name = "one NIC on a switch";
+  machine.ranks = 6;
+  machine.switches = 3;
+  const auto join = [&](topology::Node a, topology::Node b, double rate, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, rate, 1, kind});
+    machine.links.push_back({b, a, 1, rate, 1, kind});
+  };
+  for (const int host : {0, 1}) {
+    const Rank first = 3 * host;
+    join(first, first + 1, 30, topology::LinkClass::xgmi);
+    join(first + 1, first + 2, 30, topology::LinkClass::xgmi);
+    for (const int device : {0, 1, 2}) join(first + device, 6 + host, 50, topology::LinkClass::pcie);
+    join(6 + host, 8, 100, topology::LinkClass::net);
+  }
+  machine.shared.push_back({1, {{0, 1}, {1, 0}}});
+  for (const Collective collective : kCollectives) {
+    const double bytes = 6e6;
+    const double least = bound_us(machine, collective, bytes);
+    for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, 0)) {
+      schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4};
+      options.detail = schedule::Detail::totals;
+      INFO(one.name << " for " << info(collective).name);
+      CHECK(schedule::simulate(one.schedule, options).time_us >= 0.999 * least);
+    }
+  }
+}
+
 TEST_CASE("of large buffers the closed form of the best composite is near its simulation") {
   for (const char* name : {"2*dgx-a100", "4*nvpairs4"}) {
     const topology::Topology machine = topology::preset(name);
