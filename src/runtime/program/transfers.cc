@@ -40,9 +40,20 @@ Op move(Access operand, Access destination, ChunkId chunk) {
   return op;
 }
 
+// The sender posts the address of each part of a transfer, so the receiver's input offset is 0.
+void place(device::Chunk& chunk, const PointToPointRequest& request) {
+  (request.direction == Direction::send ? chunk.input_offset : chunk.output_offset) =
+      reinterpret_cast<device::u64>(request.buffer);
+}
+
 }  // namespace
 
 void TransferBatch::lower(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct) {
+  if (repeats(batch, rank, ranks, direct)) {
+    for (std::size_t i = 0; i < batch.size(); ++i) place(chunks_[i], batch[i]);
+    return;
+  }
+  lowered_.transfers.clear();
   transfers_.connections.clear();
   transfers_.lanes.clear();
   chunks_.clear();
@@ -54,6 +65,25 @@ void TransferBatch::lower(std::span<const PointToPointRequest> batch, Rank rank,
   pair_own(batch, rank);
   bind_connections(transfers_, static_cast<int>(MemoryLayout::RingKind::point_to_point), ranks);
   flat_.assign(transfers_);
+  note_lowered(batch, rank, ranks, direct);
+}
+
+bool TransferBatch::repeats(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct) const {
+  return !lowered_.transfers.empty() && lowered_.rank == rank && lowered_.ranks == ranks && lowered_.direct == direct &&
+         std::equal(batch.begin(), batch.end(), lowered_.transfers.begin(), lowered_.transfers.end(),
+                    [](const PointToPointRequest& request, const Transfer& transfer) {
+                      return Transfer{request.direction, request.peer, bytes_of(request)} == transfer;
+                    });
+}
+
+// Transfers of a rank to itself share chunks: a batch with some is lowered each time.
+void TransferBatch::note_lowered(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct) {
+  if (std::any_of(batch.begin(), batch.end(), [&](const auto& request) { return request.peer == rank; })) return;
+  lowered_.rank = rank;
+  lowered_.ranks = ranks;
+  lowered_.direct = direct;
+  for (const PointToPointRequest& request : batch)
+    lowered_.transfers.push_back({request.direction, request.peer, bytes_of(request)});
 }
 
 // Mostly sends and receives lie in two areas.
@@ -99,16 +129,15 @@ schedule::Lane& TransferBatch::lane_of(schedule::Direction direction, Rank peer)
 void TransferBatch::append(const PointToPointRequest& request, bool direct) {
   const std::size_t bytes = bytes_of(request);
   const auto chunk = static_cast<ChunkId>(chunks_.size());
-  const auto address = reinterpret_cast<device::u64>(request.buffer);
   most_bytes_ = std::max(most_bytes_, bytes);
   // A transfer of no bytes also synchronizes both ranks: the sender posts and the receiver releases.
   const bool rendezvous = bytes == 0 || (direct && bytes >= kDirectTransferBytes);
-  if (request.direction == Direction::send) {
-    chunks_.push_back({address, 0, bytes, transfer_hash(bytes), 0});
+  const bool sends = request.direction == Direction::send;
+  chunks_.push_back({0, 0, bytes, transfer_hash(bytes), sends ? device::u32{0} : device::u32{device::kPostedPart}});
+  place(chunks_.back(), request);
+  if (sends) {
     append_sending(lane_of(schedule::Direction::outgoing, request.peer), chunk, rendezvous);
   } else {
-    // The sender posts the address of each part of this transfer, so the receiver's input offset is 0.
-    chunks_.push_back({0, address, bytes, transfer_hash(bytes), device::kPostedPart});
     append_receiving(lane_of(schedule::Direction::incoming, request.peer), chunk, rendezvous);
   }
 }

@@ -11,7 +11,8 @@
 
 namespace sccl::runtime {
 
-// lower() is called for each group and reuses the memory of the previous group.
+// lower() is called for each group and reuses the memory of the previous group. A group that differs from the previous
+// one in its buffers only has the same program: then only the addresses are new.
 class TransferBatch {
  public:
   // `direct`: the receiver reads large transfers from the sender's buffer. Throws invalid_usage when a transfer to self
@@ -26,12 +27,29 @@ class TransferBatch {
   bool overlaps() const;
 
  private:
+  // What determines the program.
+  struct Transfer {
+    Direction direction;
+    Rank peer;
+    std::size_t bytes;
+    bool operator==(const Transfer&) const = default;
+  };
+  struct Lowered {
+    std::vector<Transfer> transfers;  // empty: lower them again
+    Rank rank = -1;
+    int ranks = 0;
+    bool direct = false;
+  };
+
+  bool repeats(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct) const;
+  void note_lowered(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct);
   schedule::Lane& lane_of(schedule::Direction direction, Rank peer);
   void append(const PointToPointRequest& request, bool direct);
   void append_sending(schedule::Lane& lane, schedule::ChunkId chunk, bool direct);
   void append_receiving(schedule::Lane& lane, schedule::ChunkId chunk, bool direct);
   void pair_own(std::span<const PointToPointRequest> batch, Rank rank);
 
+  Lowered lowered_;
   schedule::RankProgram transfers_;
   kernels::FlatProgram flat_;
   std::vector<device::Chunk> chunks_;
