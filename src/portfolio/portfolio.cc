@@ -157,16 +157,21 @@ class Foreseen {
     return best;
   }
 
-  // Whether both have the same predictions.
+  // Whether both have the same predictions: between two hosts all shapes are one.
   bool same(const Foreseen& other) const {
     const schedule::Schedule& a = candidate_->schedule;
     const schedule::Schedule& b = other.candidate_->schedule;
-    return candidate_->cost != nullptr && other.candidate_->cost != nullptr &&
-           closed_.time_us == other.closed_.time_us && slices_ == other.slices_ && a.chunks == b.chunks &&
-           a.steps == b.steps && a.sends == b.sends;
+    return has_closed() && other.has_closed() && (closed_.time_us == other.closed_.time_us || is_simulated()) &&
+           slices_ == other.slices_ && a.chunks == b.chunks && a.steps == b.steps && a.sends == b.sends;
   }
 
  private:
+  bool is_simulated() const {
+    schedule::SimulationOptions options = options_;
+    options.slice_bytes = slices_.back();
+    return slices_in_all(candidate_->schedule, options) <= kMostSimulatedSlices;
+  }
+
   double time_us(double slice_bytes, double limit_us) const {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
