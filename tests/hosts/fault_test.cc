@@ -244,6 +244,22 @@ TEST_CASE("a stopped rank is named with its host by every rank whose call ends a
   }
 }
 
+// The agent of alpha, in rank 0's process, looks which one is stopped.
+TEST_CASE("a wait outside of calls that ends at its limit says which process is stopped", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 0, 1}, {{"SCCL_TIMEOUT_MS", "4000"}, {"SCCL_HOST_TIMEOUT_MS", "120000"}});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("window 100"));
+  const std::string stopped = "rank 1 (process " + std::to_string(job.rank(1).process()) + " on alpha) does nothing";
+  job.rank(1).signal(SIGSTOP);
+  SECTION("for a signal") { job.rank(2).tell("await 1 1"); }
+  SECTION("for a split") { job.tell("split 0 0", {1}); }
+  CHECK_THAT(job.rank(2).answer(),
+             Catch::StartsWith("error") && Catch::Contains(stopped) && Catch::Contains("is stopped by a signal"));
+  job.rank(1).signal(SIGCONT);
+}
+
 TEST_CASE("an idle communicator beside a stopped peer is aborted without the wait of a normal end", "[processes]") {
   if (is_skipped()) return;
   const Logs logs;
@@ -283,6 +299,17 @@ TEST_CASE("a lost host is named with its ranks", "[processes]") {
     waiting.job.rank(3).signal(SIGSTOP);
   }
   check_all_say(waiting.job.answers({2, 3}), {"error", "host beta with rank 2, 3 was not heard of"});
+}
+
+TEST_CASE("a split that waits for a lost host names it with its ranks", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});
+  check_all_ok(job.init());
+  job.tell("split 0 0", {2, 3});
+  CHECK(job.rank(0).answer(1) == "(no answer)");
+  hosts.set_link(1, false);
+  check_all_say(job.answers({2, 3}), {"error", "ncclCommSplit", "host beta with rank 2, 3 was not heard of"});
 }
 
 // The first call connects the ranks. UCX must not wait inside for the answer of a peer that does not come.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/waiting/stall_watch.h"
@@ -42,6 +43,29 @@ class Gathering {
 
  private:
   Boards boards_;
+};
+
+// While this object lives and note() was called, the agents of all hosts look for stopped processes.
+class LongWait {
+ public:
+  explicit LongWait(const Members& members) : members_(members) {}
+  ~LongWait() {
+    if (noted_) set(0);
+  }
+  LongWait(const LongWait&) = delete;
+  LongWait& operator=(const LongWait&) = delete;
+  void note() {
+    if (!std::exchange(noted_, true)) set(1);
+  }
+
+ private:
+  void set(std::uint32_t value) {
+    members_.own().activity.waits_outside.store(value, std::memory_order_relaxed);
+    members_.wake_agent();
+  }
+
+  const Members& members_;
+  bool noted_ = false;
 };
 
 Board board_of(std::uint64_t record) { return record % 2 == 0 ? Board::even : Board::odd; }
@@ -124,6 +148,8 @@ void ControlAllGather::wait_until(const std::string& purpose, const std::vector<
   Waiter waiter(control_.members().ranks());
   if (sleeper != nullptr) waiter.expect(Waiter::Polls::engine);
   StallWatch watch;
+  LongWait long_wait(control_.members());
+  const auto stopped = [&] { return control_.health().stopped_text(); };
   bool ended = done();
   while (!ended) {
     bool slept = false;
@@ -145,8 +171,10 @@ void ControlAllGather::wait_until(const std::string& purpose, const std::vector<
         while (!ended && !last.passed());
         if (!ended) check(purpose, watched, deadline, revoked);
       }
-      watch.check(rank_, waiter.waited(),
-                  [&] { return fmt::format("{}, waiting for {}", purpose, control_.members().named(watched)); });
+      long_wait.note();
+      watch.check(
+          rank_, waiter.waited(),
+          [&] { return fmt::format("{}, waiting for {}", purpose, control_.members().named(watched)); }, stopped);
     }
     ended = ended || done();
   }
@@ -158,9 +186,10 @@ void ControlAllGather::check(const std::string& purpose, const std::vector<Rank>
     fail(ErrorCode::invalid_usage, "{}: rank {} was aborted", purpose, rank_);
   check_present(purpose, watched, revoked == Revoked::may_come ? Presence::destroyed : Presence::revoked);
   if (!deadline.passed()) return;
-  fail(ErrorCode::system_error,
-       "{}: rank {} waited in vain for {}: let all ranks make this call, or raise SCCL_INIT_TIMEOUT_MS", purpose, rank_,
-       control_.members().named(watched));
+  const auto stopped = control_.health().stopped_text();
+  fail(ErrorCode::system_error, "{}: rank {} waited in vain for {}: {}", purpose, rank_,
+       control_.members().named(watched),
+       stopped ? *stopped : "let all ranks make this call, or raise SCCL_INIT_TIMEOUT_MS");
 }
 
 void ControlAllGather::check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const {
@@ -184,13 +213,17 @@ void ControlAllGather::check_not_in_call(const std::string& purpose, const std::
 
 void ControlAllGather::end_check() { control_.boards().gathers(0); }
 
-// The error names all ranks that are gone: the first of them may be gone because of another one.
+// The error names all ranks that are gone, or the host that is lost: the first of them may be gone because of another.
 void ControlAllGather::check_present(const std::string& purpose, const std::vector<Rank>& ranks,
                                      Presence first_bad) const {
+  const PeerHealth health = control_.health();
   std::string gone;
-  for (const Rank rank : ranks)
-    if (const std::string how = rank == rank_ ? "" : absence(rank, first_bad); !how.empty())
-      gone += (gone.empty() ? "" : ", ") + how;
+  for (const Rank rank : ranks) {
+    const std::string how = rank == rank_ ? "" : absence(rank, first_bad);
+    if (how.empty()) continue;
+    if (health.presence(rank) < first_bad && health.is_lost(rank)) health.check_lost(purpose);
+    gone += (gone.empty() ? "" : ", ") + how;
+  }
   if (!gone.empty()) fail(ErrorCode::remote_error, "{}: {}: look at the output there", purpose, gone);
 }
 
@@ -202,8 +235,6 @@ std::string ControlAllGather::absence(Rank rank, Presence first_bad) const {
                     : presence == Presence::aborted ? "was aborted"
                     : presence == Presence::revoked ? "revoked its communicator"
                                                     : "destroyed its communicator";
-  if (how == nullptr && health.is_lost(rank))
-    how = "was not heard of for longer than SCCL_HOST_TIMEOUT_MS, its host lost";
   if (how == nullptr && health.has_ended(rank)) how = "ended";
   return how == nullptr ? "" : fmt::format("{} {}", health.whereabouts(rank), how);
 }

@@ -72,6 +72,22 @@ bool PeerHealth::has_ended(Rank rank) const {
   return life && life->look() != host::PeerLife::State::runs;
 }
 
+int PeerHealth::stopped_process(Rank rank) const {
+  const Member& member = members_.of(rank);
+  if (member.mirror != nullptr) return member.mirror->state.activity.stopped.load(std::memory_order_relaxed);
+  return member.life ? member.life->stopped_process() : 0;
+}
+
+std::optional<std::string> PeerHealth::stopped_text() const {
+  for (Rank rank = 0; rank < members_.ranks(); ++rank)
+    if (const int process = stopped_process(rank); process > 0)
+      return fmt::format(
+          "{} does nothing, since its process is stopped by a signal or a debugger: continue it (kill "
+          "-CONT {})",
+          whereabouts(rank), process);
+  return std::nullopt;
+}
+
 std::string PeerHealth::whereabouts(Rank rank) const {
   const Member& member = members_.of(rank);
   const std::string parents = members_.parents_ranks.empty() ? "" : parents_text(members_, {rank}) + ", ";

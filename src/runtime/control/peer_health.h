@@ -1,6 +1,7 @@
 // The health of ranks: the faults that they publish, whether they have left, and whether their processes have ended.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "runtime/control/members.h"
@@ -36,6 +37,11 @@ class PeerHealth {
   std::uint32_t news() const { return members_.agent_bell->mirrors.news().load(std::memory_order_acquire); }
   bool is_gone(Rank rank) const { return presence(rank) != Presence::present || has_ended(rank); }
 
+  // The number of the rank's process while a signal or a debugger has stopped it, else 0. Of ranks of other hosts it is
+  // known a moment after some rank waits.
+  int stopped_process(Rank rank) const;
+  // A stopped process keeps all others waiting: which rank's it is, and how to continue it. Nothing if none is stopped.
+  std::optional<std::string> stopped_text() const;
   // "rank 3 (process 12 on node1)"; in a child "rank 1 (rank 3 of the parent communicator, process 12 on node1)"
   std::string whereabouts(Rank rank) const;
   // Throws the error for a rank that left while this rank waits for it. `presence` says how the rank left;

@@ -81,6 +81,7 @@ bool somebody_waits(const AgentSetup& setup) {
     const SharedState* const own = setup.members[rank].state;
     const SharedState& state = own != nullptr ? *own : setup.bell.mirrors.mirror(static_cast<Rank>(rank)).state;
     if (state.activity.waits_since_us.load(std::memory_order_relaxed) != 0) return true;
+    if (state.activity.waits_outside.load(std::memory_order_relaxed) != 0) return true;
   }
   return false;
 }

@@ -94,10 +94,12 @@ bool StateChanges::look_at_activity(ActivityItem& item) {
   const std::uint64_t since = activity.waits_since_us.load(std::memory_order_relaxed);
   item.is_waiting = since == 0 ? 0 : 1;
   item.stopped = activity.stopped.load(std::memory_order_relaxed);
+  item.waits_outside = activity.waits_outside.load(std::memory_order_relaxed);
   if (const std::uint64_t now = monotonic_us(); since != 0 && now > since) item.waited_us = now - since;
   const bool same = item.completed == activity_.completed && item.entered == activity_.entered &&
                     item.transfers == activity_.transfers && since == waits_since_us_ &&
-                    item.waits == activity_.waits && item.stopped == activity_.stopped;
+                    item.waits == activity_.waits && item.stopped == activity_.stopped &&
+                    item.waits_outside == activity_.waits_outside;
   activity_ = item;
   waits_since_us_ = since;
   return !same;
@@ -171,6 +173,7 @@ bool apply_activity(std::span<const std::byte> body, SharedState& state) {
   activity.waits_since_us.store(since, std::memory_order_relaxed);
   activity.transfers.store(item.transfers, std::memory_order_relaxed);
   activity.stopped.store(item.stopped, std::memory_order_relaxed);
+  activity.waits_outside.store(item.waits_outside, std::memory_order_relaxed);
   activity.entered.store(item.entered, std::memory_order_release);
   activity.completed.store(item.completed, std::memory_order_release);  // pairs with the health check of a call
   return true;

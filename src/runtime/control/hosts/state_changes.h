@@ -28,7 +28,7 @@ struct ActivityItem {
   std::uint32_t transfers = 0;
   std::uint32_t is_waiting = 0;
   std::int32_t stopped = 0;
-  std::int32_t padding = 0;
+  std::uint32_t waits_outside = 0;
   std::array<Waits::value_type::value_type, std::tuple_size_v<Waits>> waits{};
 };
 

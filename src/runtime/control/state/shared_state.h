@@ -77,6 +77,7 @@ struct Activity {
   // The number of the process while a signal or a debugger has stopped it, else 0. Only over hosts, where an agent of
   // the host stores it while some rank waits.
   std::atomic<std::int32_t> stopped{0};
+  std::atomic<std::uint32_t> waits_outside{0};  // 1 in a long wait outside of calls (Split, WaitSignal)
 };
 
 // The times at which a rank began and ended a timed call (control_plane.h, Trials).

@@ -42,12 +42,6 @@ std::string chain_text(const Membership& mine, const std::vector<Rank>& awaited,
       other.identity.title(), other.rank, other.control.calls().text(waiting));
 }
 
-// The number of the process while it is stopped, else 0.
-pid_t stopped_process(const Member& member) {
-  if (member.mirror != nullptr) return member.mirror->state.activity.stopped.load(std::memory_order_relaxed);
-  return member.life ? member.life->stopped_process() : 0;
-}
-
 // A stopped process is looked for first, because ranks that wait for it would seem to wait for one another.
 std::optional<std::string> stopped_text() {
   std::optional<std::string> text;
@@ -55,7 +49,7 @@ std::optional<std::string> stopped_text() {
     const Members& members = membership.control.members();
     for (Rank rank = 0; rank < membership.ranks && !text; ++rank) {
       const Member& member = members.of(rank);
-      if (const pid_t process = stopped_process(member); process > 0)
+      if (const int process = membership.control.health().stopped_process(rank); process > 0)
         text = fmt::format(
             "rank {} of communicator {} does nothing, since its process {}{} is stopped by a signal or a debugger: "
             "continue it (kill -CONT {})",
