@@ -31,7 +31,7 @@ constexpr Framing kFrames[] = {{1}, {8}};
 constexpr Framing kFramesOfEntries[] = {{1}, {8, 2}};
 // For sums and copies at once. The closed form does not see such waiting, nor when frames are too short for the slots
 // of connections: only clusters that are simulated have more than one of these.
-constexpr Framing kFramesBothWays[] = {{1}, {16, 2}, {16, 4}};
+constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4}};
 constexpr Framing kForestFrames[] = {{1}, {16, 2}};
 constexpr Framing kManyForestFrames[] = {{1}, {8, 2}};
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
