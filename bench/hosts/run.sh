@@ -2,7 +2,7 @@
 # libsccl against the MPI libraries installed here over two hosts, which are network namespaces joined by a pair of
 # virtual interfaces (root; scripts/setup.sh --bench installs the MPI libraries). Blocks of calls of both libraries
 # alternate in the same processes (bench/host/compare_mpi.cc). With one rank on each host UCX alone is measured in the
-# same way (ucx_alone.cc): what any library over this engine could reach. Writes Markdown to standard output.
+# same way (ucx_alone.cc). Writes Markdown to standard output.
 # Usage: bench/hosts/run.sh [BUILD_DIR] [--collectives LIST] [--sizes LIST] [--ranks LIST] [--mpi LIST] [--pairs N] [--limit SECONDS]
 #        [--bound yes|no] [--svg FILE] [--keep FOLDER]
 #   BUILD_DIR holds libsccl.so (default build/release); lists are separated by commas.

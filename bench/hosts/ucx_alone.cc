@@ -1,7 +1,8 @@
 // The least that two ranks of two hosts can do over UCX: the calls of NCCL that bench/host/workload.h makes, in a
 // library of NCCL's name. UCX has the settings that libsccl gives it over TCP. No slots, no checks of calls, no errors
 // of peers: each byte is sent from the caller's buffer, and copied or added once where UCX shows it. Built by
-// bench/hosts/run.sh; its times beside an MPI's are the bound of the engine.
+// bench/hosts/run.sh. Its times beside an MPI's tell what the engine costs. libsccl is faster in some long calls, so it
+// is no bound there.
 #include <sched.h>
 #include <ucp/api/ucp.h>
 
