@@ -24,14 +24,21 @@ class World {
     for (Rank rank = 0; rank < kRanks; ++rank) states_.push_back(std::make_unique<SharedState>());
     for (Rank rank = 0; rank < kRanks; ++rank) {
       std::vector<Member> members(kRanks);
+      std::vector<Peer> peers(kRanks);
+      std::vector<std::uint64_t> hashes(kRanks, 0);
       for (Rank of = 0; of < kRanks; ++of) {
         members[static_cast<std::size_t>(of)].state = states_[static_cast<std::size_t>(of)].get();
-        if (hosts == Hosts::one_for_each_rank && of != rank)
-          members[static_cast<std::size_t>(of)].locality = Locality::remote;
+        if (hosts == Hosts::one) continue;
+        hashes[static_cast<std::size_t>(of)] = static_cast<std::uint64_t>(of);
+        if (of != rank)
+          members[static_cast<std::size_t>(of)].locality = peers[static_cast<std::size_t>(of)].locality =
+              Locality::remote;
       }
       auto& membership = memberships_.emplace_back(std::make_unique<Membership>());
       membership->rank = rank;
       membership->ranks = kRanks;
+      membership->peers = std::move(peers);
+      membership->hosts = group_by_host(hashes, std::vector<std::string>(kRanks, "host"));
       membership->control = ControlPlane(rank, std::move(members));
       meters_.push_back(std::make_unique<ArrivalMeter>(membership->control, "test"));
       gates_.push_back(std::make_unique<ArrivalGate>(*membership, [] { return now_ns_; }));

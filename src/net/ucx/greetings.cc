@@ -1,6 +1,5 @@
 #include "net/ucx/greetings.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace sccl::net::ucx {

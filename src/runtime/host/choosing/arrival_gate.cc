@@ -55,13 +55,6 @@ struct Decision {
   std::uint64_t word() const { return until << 2 | (now ? 2u : 0u) | (before ? 1u : 0u); }
 };
 
-int ranks_of_this_host(const Members& members) {
-  return static_cast<int>(std::count_if(members.all.begin(), members.all.end(),
-                                        [](const Member& member) { return member.locality != Locality::remote; }));
-}
-
-bool are_on_several_hosts(const Members& members) { return ranks_of_this_host(members) < members.ranks(); }
-
 // No rank ends such a call before it has data of every rank.
 bool needs_every_rank(Collective collective) {
   return collective == Collective::allreduce || collective == Collective::allgather ||
@@ -74,7 +67,7 @@ ArrivalGate::ArrivalGate(const Membership& membership, Clock clock)
     : membership_(membership),
       clock_(clock),
       words_(&membership.control.arrival_words()),
-      over_hosts_(are_on_several_hosts(membership.control.members())
+      over_hosts_(membership.hosts.are_several()
                       ? std::make_unique<OverHosts>(
                             OverHosts{ArrivalAgreement(words_->agreed), ArrivalCosts(membership.control.members()), {}})
                       : nullptr) {}
@@ -162,7 +155,7 @@ std::array<ArrivalGate::Measured, ArrivalGate::kGroups> ArrivalGate::measured() 
 // Where ranks share cores, ranks that come by chance are apart by as much, and a trial pays as soon: the paper's chain
 // also lets those work that have a core. Where each rank has a core of its own it is the paper's factor.
 ArrivalGate::Threshold ArrivalGate::threshold() const {
-  const bool share_cores = ranks_of_this_host(membership_.control.members()) > Waiter::cores();
+  const bool share_cores = membership_.ranks_on_this_host() > Waiter::cores();
   return share_cores ? kSharedCores : kOwnCores;
 }
 
