@@ -70,7 +70,8 @@ TEST_CASE("composites of few ranks become plans of one rank, too, and other cand
   PlanCache plans(3, machine.ranks);
   PlanCache expanded(3, machine.ranks, nullptr, PlanCache::Composites::expanded);
   int composites = 0;
-  for (const portfolio::Candidate& one : model.candidates(Collective::allreduce, 0)) {
+  const auto all = model.candidates(Collective::allreduce, 0);
+  for (const portfolio::Candidate& one : *all) {
     const bool by_levels = one.origin == portfolio::Origin::levels;
     INFO(one.name);
     CHECK(plans.find(Collective::allreduce, 0, {one.name}, &model).flat.has_value() == !by_levels);
@@ -78,6 +79,48 @@ TEST_CASE("composites of few ranks become plans of one rank, too, and other cand
     composites += by_levels ? 1 : 0;
   }
   CHECK(composites > 3);
+}
+
+TEST_CASE("candidates for all roots stay within a limit, and those that went come back the same") {
+  // 8 ranks: all candidates have flat forms. 64: only composites, chosen by their closed form.
+  for (const char* name : {"2*nvpairs4", "16*nvpairs4"}) {
+    const topology::Topology machine = topology::preset(name);
+    ScheduleModel alone(machine, {});
+    const auto first = alone.ranking(Collective::broadcast, 0, kLong, {});
+    const std::size_t one_root = alone.kept_bytes();
+    REQUIRE(one_root > 0);
+
+    ScheduleModel model(machine, {}, ScheduleModel::Candidacy::all, 3 * one_root);
+    for (Rank root = 0; root < 8; ++root) {
+      model.ranking(Collective::broadcast, root, kShort, {});
+      CHECK(model.kept_bytes() <= 3 * one_root);
+    }
+    CHECK(model.kept_bytes() > one_root);
+    const auto again = model.ranking(Collective::broadcast, 0, kLong, {});
+    REQUIRE(again.size() == first.size());
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      CHECK(again[i].name == first[i].name);
+      CHECK(again[i].predicted_us == first[i].predicted_us);
+    }
+    CHECK(model.schedule(Collective::broadcast, 0, first.front().name).sends ==
+          alone.schedule(Collective::broadcast, 0, first.front().name).sends);
+  }
+}
+
+TEST_CASE("a candidate that was added outlives the limit") {
+  ScheduleModel model(topology::preset("2*nvpairs4"), {}, ScheduleModel::Candidacy::all, 1);
+  portfolio::Candidate found = model.candidates(Collective::broadcast, 0)->front();
+  found.name = "found later";
+  REQUIRE(model.add(Collective::broadcast, 0, {found}));
+  CHECK_FALSE(model.add(Collective::broadcast, 0, {found}));
+  const auto named_alike = [&](const std::string& name) {
+    const auto all = model.candidates(Collective::broadcast, 0);
+    return std::count_if(all->begin(), all->end(), [&](const auto& one) { return one.name == name; });
+  };
+  CHECK(named_alike("found later") == 1);
+  model.candidates(Collective::broadcast, 1);  // takes the place of root 0
+  CHECK(named_alike("found later") == 1);
+  CHECK(model.schedule(Collective::broadcast, 0, "found later").sends == found.schedule.sends);
 }
 
 TEST_CASE("two composites never count as summing in the same order, and one always does") {
@@ -95,7 +138,7 @@ TEST_CASE("two composites never count as summing in the same order, and one alwa
 TEST_CASE("a wrong candidate becomes no plan, whether flat or a composite") {
   ScheduleModel model(topology::preset("2*nvpairs4"), {});
   PlanCache plans(0, 8);
-  portfolio::Candidate flat = model.candidates(Collective::allreduce, 0).front();
+  portfolio::Candidate flat = model.candidates(Collective::allreduce, 0)->front();
   flat.name = "wrong";
   flat.composite.reset();
   flat.schedule.sends.pop_back();
@@ -104,7 +147,7 @@ TEST_CASE("a wrong candidate becomes no plan, whether flat or a composite") {
   REQUIRE(model.add(Collective::allreduce, 0, more));
   CHECK_THROWS_AS(plans.find(Collective::allreduce, 0, {"wrong"}, &model), Error);
 
-  const auto& all = model.candidates(Collective::allreduce, 0);
+  const auto all = *model.candidates(Collective::allreduce, 0);
   const auto good = std::find_if(all.begin(), all.end(), [](const auto& one) { return one.composite.has_value(); });
   REQUIRE(good != all.end());
   compose::Composite changed = **good->composite;

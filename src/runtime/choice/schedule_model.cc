@@ -13,6 +13,44 @@ namespace {
 
 using Candidates = std::vector<portfolio::Candidate>;
 
+std::size_t bytes_of(const schedule::Schedule& schedule) {
+  return sizeof schedule + schedule.sends.size() * sizeof(schedule::Send) +
+         schedule.topology.links.size() * sizeof(topology::Link);
+}
+
+std::size_t bytes_of(const compose::Tree& tree) { return sizeof tree + static_cast<std::size_t>(tree.size()) * 16; }
+
+// About: what composites of one cluster share does not count.
+std::size_t bytes_of(const compose::Composite& composite) {
+  std::size_t bytes = sizeof composite + (composite.root_turns.size() + composite.root_hosts.size()) * sizeof(int);
+  for (const compose::Host& host : composite.hosts)
+    bytes += sizeof host + (host.ranks.size() + host.ports.size()) * sizeof(int);
+  for (const compose::Tier& tier : composite.tiers) {
+    for (const std::vector<int>& group : tier.groups) bytes += sizeof group + group.size() * sizeof(int);
+    for (const auto& [members, trees] : tier.shapes)
+      for (const compose::Tree& tree : trees) bytes += bytes_of(tree);
+  }
+  if (composite.at_root) {
+    bytes += bytes_of(composite.at_root->schedule);
+    for (const auto* devices : {&composite.at_root->exits, &composite.at_root->returns})
+      for (const std::vector<int>& one : *devices) bytes += sizeof one + one.size() * sizeof(int);
+  }
+  return bytes;
+}
+
+std::size_t bytes_of(const Candidates& candidates) {
+  std::size_t bytes = 0;
+  for (const portfolio::Candidate& candidate : candidates)
+    bytes += bytes_of(candidate.schedule) + (candidate.composite ? bytes_of(**candidate.composite) : 0);
+  return bytes;
+}
+
+std::size_t bytes_of(const std::vector<portfolio::CompositeCandidate>& composites) {
+  std::size_t bytes = 0;
+  for (const portfolio::CompositeCandidate& one : composites) bytes += bytes_of(*one.composite);
+  return bytes;
+}
+
 // Candidates that all ranks of a process share, so that only one rank searches. Never destroyed: communicators may
 // outlive static destruction.
 class SharedCandidates {
@@ -22,8 +60,11 @@ class SharedCandidates {
     const std::string key =
         fmt::format("{} {} {} {}", static_cast<int>(collective), root, asked, topology::to_json(topology).dump());
     const std::lock_guard lock(mutex_);  // held during the search, so that other ranks wait instead of searching, too
-    if (auto known = entries_[key].lock()) return known;
+    const auto found = entries_.find(key);
+    if (found != entries_.end())
+      if (auto known = found->second.lock()) return known;
     auto made = std::make_shared<const Candidates>(portfolio::candidates(topology, collective, root, asked));
+    std::erase_if(entries_, [](const auto& entry) { return entry.second.expired(); });
     entries_[key] = made;
     return made;
   }
@@ -57,27 +98,29 @@ double processor_us(Collective collective, const compose::Cost& cost, double byt
 
 }  // namespace
 
-ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy)
+ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy,
+                             std::size_t most_kept_bytes)
     : topology_(std::move(topology)),
       hosts_(std::max(1, static_cast<int>(topology::cluster_of(topology_).hosts.size()))),
       pipeline_(pipeline),
+      candidates_(most_kept_bytes),
       by_levels_(candidacy == Candidacy::hosts || portfolio::by_levels_alone(topology_)),
-      counts_messages_(candidacy == Candidacy::hosts) {}
+      counts_messages_(candidacy == Candidacy::hosts),
+      composites_(most_kept_bytes) {}
 
-const ScheduleModel::Composites& ScheduleModel::composites(Collective collective, Rank root) {
-  const auto [found, inserted] = composites_.try_emplace({collective, root});
-  if (inserted) {
-    if (!planner_) planner_.emplace(topology_);
-    found->second = planner_->candidates(collective, root);
-  }
-  return found->second;
+std::shared_ptr<const ScheduleModel::Composites> ScheduleModel::composites(Collective collective, Rank root) {
+  const Key key{collective, root};
+  if (auto known = composites_.find(key)) return known;
+  if (!planner_) planner_.emplace(topology_);
+  auto made = std::make_shared<const Composites>(planner_->candidates(collective, root));
+  return composites_.keep(key, made, bytes_of(*made));
 }
 
 std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective collective, Rank root, double bytes,
                                                                     const std::string& asked) {
-  const Composites& all = composites(collective, root);
+  const auto all = composites(collective, root);
   std::vector<Ranked> ranked;
-  for (const portfolio::CompositeCandidate& one : all) {
+  for (const portfolio::CompositeCandidate& one : *all) {
     const double slice = one.cost.good_slice(bytes, pipeline_.slice_bytes);
     const double messages_us = counts_messages_ ? processor_us(collective, one.cost, bytes, pipeline_.slice_bytes) : 0;
     ranked.push_back({one.composite->name, one.cost.time_us(bytes, slice) + messages_us,
@@ -88,10 +131,19 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective c
   return ranked;
 }
 
-const Candidates& ScheduleModel::candidates(Collective collective, Rank root, const std::string& asked) {
-  auto& kept = candidates_[{collective, root}];
-  if (!kept) kept = shared_candidates().find(topology_, collective, root, asked);
-  return *kept;
+std::shared_ptr<const Candidates> ScheduleModel::candidates(Collective collective, Rank root,
+                                                            const std::string& asked) {
+  const Key key{collective, root};
+  if (auto known = candidates_.find(key)) return known;
+  Wanted& wanted = wanted_[key];
+  if (!asked.empty()) wanted.asked = asked;
+  auto made = shared_candidates().find(topology_, collective, root, wanted.asked);
+  if (!wanted.added.empty()) {
+    Candidates all = *made;
+    all.insert(all.end(), wanted.added.begin(), wanted.added.end());
+    made = std::make_shared<const Candidates>(std::move(all));
+  }
+  return candidates_.keep(key, made, bytes_of(*made));
 }
 
 std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective, Rank root, std::size_t bytes,
@@ -106,7 +158,8 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective,
     std::stable_partition(ranked.begin(), ranked.end(), [](const Ranked& one) { return one.asked; });
     return ranked;
   }
-  const Candidates& all = candidates(collective, root, asked);
+  const auto kept = candidates(collective, root, asked);
+  const Candidates& all = *kept;
   for (const portfolio::Prediction& prediction : portfolio::predict(all, bytes, 1, pipeline_)) {
     const portfolio::Candidate& candidate = all[prediction.candidate];
     ranked.push_back({candidate.name, prediction.time_us, !asked.empty() && portfolio::answers_to(candidate, asked)});
@@ -120,37 +173,41 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective,
 
 bool ScheduleModel::add(Collective collective, Rank root, std::vector<portfolio::Candidate> more) {
   if (!takes_more()) return false;
-  Candidates all = candidates(collective, root);
-  const std::size_t before = all.size();
-  for (portfolio::Candidate& candidate : more)
-    if (std::none_of(all.begin(), all.end(), [&](const auto& known) { return known.name == candidate.name; }))
-      all.push_back(std::move(candidate));
-  if (all.size() == before) return false;
-  candidates_[{collective, root}] = std::make_shared<const Candidates>(std::move(all));
+  Candidates all = *candidates(collective, root);
+  Candidates& added = wanted_[{collective, root}].added;
+  const std::size_t before = added.size();
+  for (portfolio::Candidate& candidate : more) {
+    if (std::any_of(all.begin(), all.end(), [&](const auto& known) { return known.name == candidate.name; })) continue;
+    added.push_back(candidate);
+    all.push_back(std::move(candidate));
+  }
+  if (added.size() == before) return false;
+  const std::size_t bytes = bytes_of(all);
+  candidates_.keep({collective, root}, std::make_shared<const Candidates>(std::move(all)), bytes);
   return true;
 }
 
 std::optional<compose::Verified> ScheduleModel::composite(Collective collective, Rank root, const std::string& name) {
   if (by_levels_) {
-    for (const portfolio::CompositeCandidate& one : composites(collective, root))
+    const auto all = composites(collective, root);
+    for (const portfolio::CompositeCandidate& one : *all)
       if (one.composite->name == name) return one.composite;
     return std::nullopt;
   }
-  for (const portfolio::Candidate& candidate : candidates(collective, root))
+  const auto all = candidates(collective, root);
+  for (const portfolio::Candidate& candidate : *all)
     if (candidate.name == name) return candidate.composite;
   return std::nullopt;
 }
 
-const schedule::Schedule& ScheduleModel::schedule(Collective collective, Rank root, const std::string& name) {
+schedule::Schedule ScheduleModel::schedule(Collective collective, Rank root, const std::string& name) {
   if (by_levels_) {
-    const auto known = flat_.find({collective, root, name});
-    if (known != flat_.end()) return known->second;
-    for (const portfolio::CompositeCandidate& one : composites(collective, root))
-      if (one.composite->name == name)
-        return flat_.emplace(std::tuple(collective, root, name), compose::expand(*one.composite)).first->second;
+    if (const auto found = composite(collective, root, name)) return compose::expand(**found);
+  } else {
+    const auto all = candidates(collective, root);
+    for (const portfolio::Candidate& candidate : *all)
+      if (candidate.name == name) return candidate.schedule;
   }
-  for (const portfolio::Candidate& candidate : candidates(collective, root))
-    if (candidate.name == name) return candidate.schedule;
   fail(ErrorCode::internal_error, "topology '{}': no candidate is called '{}'", topology_.name, name);
 }
 

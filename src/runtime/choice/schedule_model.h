@@ -6,23 +6,28 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "portfolio/composites.h"
 #include "portfolio/portfolio.h"
 #include "runtime/choice/dispatcher.h"
+#include "runtime/choice/recently_used.h"
 
 namespace sccl::runtime {
 
 // All results are pure functions of the topology and the call, so all ranks choose alike. Results that take long are
-// kept.
+// kept, but not without end: each of a cluster's ranks may be the root of some call, and candidates for one root may
+// take 10 MB. Those that were not used for longest are made again when they are needed.
 class ScheduleModel {
  public:
+  static constexpr std::size_t kMostKeptBytes = std::size_t{64} << 20;
+
   // `hosts`: links between hosts whose processors move every message. Composites alone serve, which cost no search, and
   // what a message costs a processor counts.
   enum class Candidacy : std::uint8_t { all, hosts };
-  ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy = Candidacy::all);
+  ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy = Candidacy::all,
+                std::size_t most_kept_bytes = kMostKeptBytes);
 
   struct Ranked {
     std::string name;
@@ -37,36 +42,45 @@ class ScheduleModel {
   bool add(Collective collective, Rank root, std::vector<portfolio::Candidate> more);
 
   // All candidates. The first call for a collective and root searches for them.
-  const std::vector<portfolio::Candidate>& candidates(Collective collective, Rank root, const std::string& asked = {});
+  std::shared_ptr<const std::vector<portfolio::Candidate>> candidates(Collective collective, Rank root,
+                                                                      const std::string& asked = {});
 
   // The composite of that name, if the candidate is one.
   std::optional<compose::Verified> composite(Collective collective, Rank root, const std::string& name);
 
   // The candidate as a flat schedule. For composites this takes time and memory linear in the sends of all ranks.
-  const schedule::Schedule& schedule(Collective collective, Rank root, const std::string& name);
+  schedule::Schedule schedule(Collective collective, Rank root, const std::string& name);
 
   // Whether candidates besides composites serve, so that a search for more of them makes sense.
   bool takes_more() const { return !by_levels_; }
 
   int hosts() const { return hosts_; }
 
+  // About the size of what is kept.
+  std::size_t kept_bytes() const { return candidates_.bytes() + composites_.bytes(); }
+
  private:
   using Candidates = std::vector<portfolio::Candidate>;
   using Composites = std::vector<portfolio::CompositeCandidate>;
 
-  const Composites& composites(Collective collective, Rank root);
+  using Key = std::pair<Collective, Rank>;
+  struct Wanted {
+    std::string asked;
+    Candidates added;
+  };
+
+  std::shared_ptr<const Composites> composites(Collective collective, Rank root);
   std::vector<Ranked> ranking_by_levels(Collective collective, Rank root, double bytes, const std::string& asked);
 
   topology::Topology topology_;
   int hosts_;
   portfolio::Pipeline pipeline_;
-  std::map<std::pair<Collective, Rank>, std::shared_ptr<const Candidates>> candidates_;
-  // For large clusters: only composites serve them. flat_ holds the flat forms that were asked for.
-  bool by_levels_;
+  RecentlyUsed<Key, Candidates> candidates_;
+  std::map<Key, Wanted> wanted_;  // what candidates that are made again must contain as well
+  bool by_levels_;                // for large clusters: only composites serve them
   bool counts_messages_;
   std::optional<portfolio::CompositePlanner> planner_;
-  std::map<std::pair<Collective, Rank>, Composites> composites_;
-  std::map<std::tuple<Collective, Rank, std::string>, schedule::Schedule> flat_;
+  RecentlyUsed<Key, Composites> composites_;
 };
 
 }  // namespace sccl::runtime

@@ -162,8 +162,7 @@ std::vector<Ranked> rank_on_device_links(const Question& question, const Setting
   const std::size_t bytes = question.size.typical_bytes();
   std::vector<Ranked> ranked = rank_on_links(question, settings, schedule_model);
   for (Ranked& one : ranked) {
-    const schedule::Schedule& schedule =
-        schedule_model.schedule(question.collective, question.root, one.choice.planner);
+    const schedule::Schedule schedule = schedule_model.schedule(question.collective, question.root, one.choice.planner);
     const std::size_t longest = longest_chunk(schedule::layout_of(schedule), bytes);
     const int steps = schedule::stepped_cost(schedule).steps;
     // 0 if the links have no times: the cost of the bytes is then unknown.
