@@ -131,6 +131,12 @@ bool offer_ucx(const Settings& settings, Offer& offer) {
   }
 }
 
+// The setting that names a plugin.
+const char* asker(const Settings& settings) {
+  if (!settings.plugin_list.empty()) return "NCCL_NET_PLUGIN";
+  return settings.network.empty() ? "SCCL_NET=plugin" : "the name of a network (NCCL_NET or ncclConfig_t.netName)";
+}
+
 }  // namespace
 
 bool adapter_matches(std::string_view text, std::string_view device, int port) {
@@ -172,8 +178,10 @@ Offer offer(const Settings& settings) {
   const bool only_ucx = engine == kUcx || names_ucx;
   if (names_plugin && !plugin::items(settings.plugin_list).empty()) {
     if (result.engines.empty())
-      fail(ErrorCode::system_error, "the net plugin that was asked for cannot be used: {}",
-           fmt::join(result.refusals, "; "));
+      fail(ErrorCode::system_error,
+           "{} asks for a net plugin that cannot be used: name another one (a path, or NAME of libnccl-net-NAME.so) "
+           "with NCCL_NET_PLUGIN, or leave out SCCL_NET, NCCL_NET and NCCL_NET_PLUGIN so that UCX serves. Tried: {}",
+           asker(settings), fmt::join(result.refusals, "; "));
     return result;
   }
   if (!offer_ucx(settings, result) && only_ucx)

@@ -93,6 +93,17 @@ TEST_CASE("settings that nothing can follow are told with what to set") {
   CHECK(no_engine_text({"a", "b"}).find("Tried: a; b") != std::string::npos);
 }
 
+TEST_CASE("a plugin that was asked for and is not there is told with who asked and what to set") {
+  CHECK_THAT(refusal(settings("plugin", "")),
+             Catch::Contains("SCCL_NET=plugin asks for a net plugin that cannot be used") &&
+                 Catch::Contains("with NCCL_NET_PLUGIN, or leave out SCCL_NET") && Catch::Contains("libnccl-net.so"));
+  CHECK_THAT(refusal(settings("auto", "/nowhere/libnccl-net-x.so")),
+             Catch::Contains("NCCL_NET_PLUGIN asks for a net plugin") && Catch::Contains("/nowhere/libnccl-net-x.so"));
+  Settings by_name = settings("auto", "");
+  by_name.network = "AWS";
+  CHECK_THAT(refusal(by_name), Catch::Contains("the name of a network") && Catch::Contains("asks for a net plugin"));
+}
+
 TEST_CASE("every engine passes the test of itself") {
   for (const NamedEngine& engine : every_engine()) {
     INFO(engine.name);
