@@ -69,7 +69,8 @@ void judge(const topology::Topology& topology, Collective collective, double sec
   runtime::ScheduleModel schedule_model(topology, kPipeline);
   schedule_model.add(collective, 0, found_in_background(topology, collective, seconds));
   runtime::Settings settings;
-  const auto& all = schedule_model.candidates(collective, 0);
+  const auto kept = schedule_model.candidates(collective, 0);
+  const auto& all = *kept;
   for (const std::size_t bytes : sizes()) {
     const runtime::Question question{collective, 0, topology.ranks, runtime::SizeClass::of(bytes)};
     const std::string chosen = rank_on_links(question, settings, schedule_model).front().choice.planner;

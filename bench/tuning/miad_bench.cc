@@ -93,7 +93,7 @@ int main() {
       for (const std::size_t bytes : {std::size_t{4} << 20, std::size_t{64} << 20})
         for (const portfolio::Candidate& candidate : portfolio::candidates(topology, collective, 0)) {
           if (candidate.frames > 1) continue;  // cut by frames already
-          Curve curve(candidate.schedule, bytes);
+          Curve curve(*candidate.schedule, bytes);
           const Course course = run(curve);
           const double ratio = curve.us(course.slice) / curve.least_us();
           ++cases;

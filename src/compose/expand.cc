@@ -1,5 +1,7 @@
 #include "compose/expand.h"
 
+#include <bit>
+
 #include "base/error.h"
 
 namespace sccl::compose {
@@ -23,6 +25,22 @@ schedule::Schedule expand(const Composite& composite) {
                                                     *composite.topology, composite.chunks_per_rank, std::move(sends));
   flat.pipelined = true;
   return flat;
+}
+
+std::size_t about_sends(const Composite& composite) {
+  const auto ranks = static_cast<std::size_t>(composite.ranks());
+  const std::size_t hosts = composite.hosts.size();
+  const auto chunks = static_cast<std::size_t>(
+      schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank));
+  const schedule::ChunkEnds ends = schedule::ends(composite.collective, composite.ranks(), composite.root, 0);
+  if (!ends.everyone_contributes && !ends.everyone_receives) return chunks;
+  if (composite.meeting == Meeting::butterfly) {
+    const auto rounds = static_cast<std::size_t>(std::bit_width(hosts)) - 1;
+    const std::size_t paired = std::bit_floor(hosts);
+    return chunks * (2 * (ranks - hosts) + paired * rounds + 2 * (hosts - paired));
+  }
+  const std::size_t ways = (ends.everyone_contributes ? 1 : 0) + (ends.everyone_receives ? 1 : 0);
+  return chunks * ways * (ranks - 1);
 }
 
 }  // namespace sccl::compose

@@ -36,7 +36,7 @@ constexpr double kMostSimulatedSlices = 260000;   // of composites, whose closed
 // that chunks queue, and counts latencies that overlap.
 constexpr double kHopeless = 2;
 // Nor is a schedule simulated whose busiest link alone takes this part of the fastest time.
-constexpr double kGoodEnough = 0.995;
+constexpr double kGoodEnough = 0.98;
 
 void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
                   Rank root) {
@@ -98,8 +98,8 @@ void add_levels(std::vector<Candidate>& result, const topology::Topology& topolo
     return;  // links of class net that connect devices directly: flat schedules serve these
   }
   for (const CompositeCandidate& one : composites) {
-    schedule::Schedule flat = compose::expand(*one.composite);
-    if (one.composite->frames > 1 && flat.sends.size() > kMostFramedSends) continue;
+    FlatForm flat(one.composite);
+    if (one.composite->frames > 1 && flat.sends() > kMostFramedSends) continue;
     result.push_back({one.composite->name, Origin::levels, std::move(flat), one.composite->frames,
                       std::make_shared<const compose::Cost>(one.cost), one.composite});
   }
@@ -110,10 +110,10 @@ bool on_a_network(const topology::Topology& topology) {
                      [](const topology::Link& link) { return link.link_class == topology::LinkClass::net; });
 }
 
-double slices_in_all(const schedule::Schedule& schedule, const schedule::SimulationOptions& options) {
-  if (options.slice_bytes <= 0) return static_cast<double>(schedule.sends.size());
-  const double slices = options.bytes / schedule.chunks_per_rank / options.slice_bytes;
-  return static_cast<double>(schedule.sends.size()) * std::max(1.0, slices);
+double slices_in_all(const FlatForm& schedule, const schedule::SimulationOptions& options) {
+  const auto sends = static_cast<double>(schedule.sends());
+  if (options.slice_bytes <= 0) return sends;
+  return sends * std::max(1.0, options.bytes / schedule.chunks_per_rank() / options.slice_bytes);
 }
 
 // One candidate, in slices of the wanted size; a composite also in shorter ones, and in those that its closed form
@@ -142,12 +142,15 @@ class Foreseen {
   Prediction guess() const {
     const int slices =
         options_.slice_bytes > 0 ? std::max(1, static_cast<int>(options_.bytes / options_.slice_bytes)) : 1;
-    return {0, std::max(busy_us(), schedule::linear_cost(candidate_->schedule, slices).time_us(options_.bytes)),
+    return {0, std::max(busy_us(), schedule::linear_cost(*candidate_->schedule, slices).time_us(options_.bytes)),
             options_.slice_bytes};
   }
 
   // No simulated time is shorter.
-  double busy_us() const { return schedule::busiest_us_per_byte(candidate_->schedule) * options_.bytes; }
+  double busy_us() const { return schedule::busiest_us_per_byte(*candidate_->schedule) * options_.bytes; }
+
+  // The same of a composite, by its closed form: hardly ever less, and the flat form is not needed.
+  double closed_busy_us() const { return candidate_->cost->busy_us(options_.bytes); }
 
   // A composite that takes longer than `limit_us` gets a guess above it.
   Prediction simulated(double limit_us) const {
@@ -157,18 +160,22 @@ class Foreseen {
     return best;
   }
 
+  // Whether a simulation of some size of slices takes a short time. If not, the flat form is not needed.
+  bool may_be_simulated() const { return is_simulated(slices_.front()); }
+
   // Whether both have the same predictions: between two hosts all shapes are one.
   bool same(const Foreseen& other) const {
-    const schedule::Schedule& a = candidate_->schedule;
-    const schedule::Schedule& b = other.candidate_->schedule;
-    return has_closed() && other.has_closed() && (closed_.time_us == other.closed_.time_us || is_simulated()) &&
-           slices_ == other.slices_ && a.chunks == b.chunks && a.steps == b.steps && a.sends == b.sends;
+    const FlatForm& a = candidate_->schedule;
+    const FlatForm& b = other.candidate_->schedule;
+    return has_closed() && other.has_closed() &&
+           (closed_.time_us == other.closed_.time_us || is_simulated(slices_.back())) && slices_ == other.slices_ &&
+           a.chunks() == b.chunks() && a.sends() == b.sends() && a->steps == b->steps && a->sends == b->sends;
   }
 
  private:
-  bool is_simulated() const {
+  bool is_simulated(double slice_bytes) const {
     schedule::SimulationOptions options = options_;
-    options.slice_bytes = slices_.back();
+    options.slice_bytes = slice_bytes;
     return slices_in_all(candidate_->schedule, options) <= kMostSimulatedSlices;
   }
 
@@ -177,12 +184,12 @@ class Foreseen {
     options.slice_bytes = slice_bytes;
     if (candidate_->cost == nullptr) {
       options.stop_after_us = limit_us;
-      return schedule::simulate(candidate_->schedule, options).time_us;
+      return schedule::simulate(*candidate_->schedule, options).time_us;
     }
     const double closed_us = candidate_->cost->time_us(options.bytes, slice_bytes);
     if (slices_in_all(candidate_->schedule, options) > kMostSimulatedSlices) return closed_us;
     options.stop_after_us = limit_us;
-    const schedule::Simulation simulation = schedule::simulate(candidate_->schedule, options);
+    const schedule::Simulation simulation = schedule::simulate(*candidate_->schedule, options);
     return simulation.stopped ? std::max(closed_us, simulation.time_us) : simulation.time_us;
   }
 
@@ -197,9 +204,14 @@ class Predictor {
  public:
   Prediction predict(const Foreseen& one) {
     if (!one.has_closed()) return predict_flat(one);
+    composites_ = true;
     const double closed_us = one.closed().time_us;
     if (closed_us >= kHopeless * least_us_) return one.closed();
-    if (one.busy_us() >= kGoodEnough * least_us_)
+    if (!one.may_be_simulated()) {
+      least_us_ = std::min(least_us_, closed_us);
+      return one.closed();
+    }
+    if (one.closed_busy_us() >= kGoodEnough * least_us_ || one.busy_us() >= kGoodEnough * least_us_)
       return {0, std::max(closed_us, least_us_ * (1 + kSame)), one.closed().slice_bytes};
     for (const auto& [known, prediction] : simulated_)
       if (known->same(one)) return prediction;
@@ -212,13 +224,14 @@ class Predictor {
  private:
   // Without composites all are simulated to the end: few ranks, and people compare them.
   Prediction predict_flat(const Foreseen& one) {
-    if (simulated_.empty()) return one.simulated(std::numeric_limits<double>::infinity());
+    if (!composites_) return one.simulated(std::numeric_limits<double>::infinity());
     if (one.busy_us() >= kGoodEnough * least_us_) return one.guess();
     const Prediction prediction = one.simulated(least_us_);
     least_us_ = std::min(least_us_, prediction.time_us);
     return prediction;
   }
 
+  bool composites_ = false;
   double least_us_ = std::numeric_limits<double>::infinity();
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };
@@ -269,7 +282,7 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
   }
   add_synthesized(result, topology, collective, root);
   for (const Candidate& candidate : result)
-    if (candidate.origin != Origin::levels) schedule::verify(candidate.schedule);  // those are proved by composition
+    if (candidate.origin != Origin::levels) schedule::verify(*candidate.schedule);  // those are proved by composition
   return result;
 }
 
@@ -277,7 +290,7 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::s
                                 const Pipeline& pipeline) {
   if (candidates.empty()) return {};
   schedule::SimulationOptions options;
-  options.bytes = schedule::buffer_bytes(candidates.front().schedule, static_cast<double>(count),
+  options.bytes = schedule::buffer_bytes(*candidates.front().schedule, static_cast<double>(count),
                                          static_cast<double>(element_bytes));
   options.slice_bytes = pipeline.slice_bytes;
   options.slots = pipeline.slots;
@@ -290,7 +303,7 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
   std::vector<std::pair<std::size_t, Foreseen>> foreseen;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
     const bool crumbs =
-        candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks_per_rank < kLeastFrameBytes;
+        candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks_per_rank() < kLeastFrameBytes;
     if (!crumbs) foreseen.emplace_back(index, Foreseen(candidates[index], options));
   }
   // The most promising first, so that few are simulated; what has no closed form last.

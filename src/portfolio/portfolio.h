@@ -12,6 +12,7 @@
 
 #include "compose/cost.h"
 #include "compose/verify.h"
+#include "portfolio/flat_form.h"
 #include "schedule/schedule.h"
 #include "schedule/simulation/simulate.h"
 
@@ -22,8 +23,8 @@ enum class Origin : std::uint8_t { planner, trees, synthesis, levels };
 struct Candidate {
   std::string name;  // "ring", "trees", "trees/32" (frames), "synth 6/3/7" (chunks per rank, steps, rounds)
   Origin origin = Origin::planner;
-  schedule::Schedule schedule;  // verified, or the flat form of a verified composite
-  int frames = 1;               // the number of frames into which the schedule cuts a transfer
+  FlatForm schedule;  // verified, or the flat form of a verified composite
+  int frames = 1;     // the number of frames into which the schedule cuts a transfer
 
   // Only for flat forms of composites: programs are made of the composite, the flat form is for predictions.
   std::shared_ptr<const compose::Cost> cost = nullptr;

@@ -120,7 +120,7 @@ TEST_CASE("a candidate that was added outlives the limit") {
   CHECK(named_alike("found later") == 1);
   model.candidates(Collective::broadcast, 1);  // takes the place of root 0
   CHECK(named_alike("found later") == 1);
-  CHECK(model.schedule(Collective::broadcast, 0, "found later").sends == found.schedule.sends);
+  CHECK(model.schedule(Collective::broadcast, 0, "found later").sends == found.schedule->sends);
 }
 
 TEST_CASE("two composites never count as summing in the same order, and one always does") {
@@ -141,7 +141,9 @@ TEST_CASE("a wrong candidate becomes no plan, whether flat or a composite") {
   portfolio::Candidate flat = model.candidates(Collective::allreduce, 0)->front();
   flat.name = "wrong";
   flat.composite.reset();
-  flat.schedule.sends.pop_back();
+  schedule::Schedule shorter = *flat.schedule;
+  shorter.sends.pop_back();
+  flat.schedule = std::move(shorter);
   std::vector<portfolio::Candidate> more;
   more.push_back(flat);
   REQUIRE(model.add(Collective::allreduce, 0, more));

@@ -41,7 +41,7 @@ std::size_t bytes_of(const compose::Composite& composite) {
 std::size_t bytes_of(const Candidates& candidates) {
   std::size_t bytes = 0;
   for (const portfolio::Candidate& candidate : candidates)
-    bytes += bytes_of(candidate.schedule) + (candidate.composite ? bytes_of(**candidate.composite) : 0);
+    bytes += candidate.schedule.bytes() + (candidate.composite ? bytes_of(**candidate.composite) : 0);
   return bytes;
 }
 
@@ -206,7 +206,7 @@ schedule::Schedule ScheduleModel::schedule(Collective collective, Rank root, con
   } else {
     const auto all = candidates(collective, root);
     for (const portfolio::Candidate& candidate : *all)
-      if (candidate.name == name) return candidate.schedule;
+      if (candidate.name == name) return *candidate.schedule;
   }
   fail(ErrorCode::internal_error, "topology '{}': no candidate is called '{}'", topology_.name, name);
 }

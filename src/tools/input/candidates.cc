@@ -58,9 +58,9 @@ std::vector<Candidate> candidates(const topology::Topology& machine, const Call&
   for (const portfolio::Prediction& prediction : predictions) {
     portfolio::Candidate& one = all[prediction.candidate];
     const double closed_form = one.cost != nullptr ? one.cost->time_us(call.bytes, prediction.slice_bytes)
-                                                   : closed_form_us(one.schedule, call, options.slice_bytes);
-    found.push_back(
-        {std::move(one.name), std::move(one.schedule), prediction.time_us, closed_form, prediction.slice_bytes});
+                                                   : closed_form_us(*one.schedule, call, options.slice_bytes);
+    found.push_back({std::move(one.name), one.cost, std::move(one.schedule), prediction.time_us, closed_form,
+                     prediction.slice_bytes});
   }
   return found;
 }
@@ -99,8 +99,7 @@ schedule::Schedule plan_by(const std::string& algorithm, const topology::Topolog
   } else {
     auto all = portfolio::candidates(machine, call.collective, call.root, algorithm);
     for (const portfolio::Prediction& prediction : portfolio::predict(all, options))
-      if (portfolio::answers_to(all[prediction.candidate], algorithm))
-        return std::move(all[prediction.candidate].schedule);
+      if (portfolio::answers_to(all[prediction.candidate], algorithm)) return *all[prediction.candidate].schedule;
   }
   fail(ErrorCode::invalid_argument,
        "'{}' has no schedule for {} on topology '{}' of {} ranks: use other links, or one of {}", algorithm,

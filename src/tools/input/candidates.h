@@ -24,7 +24,8 @@ struct Call {
 
 struct Candidate {
   std::string algorithm;
-  schedule::Schedule schedule;
+  std::shared_ptr<const compose::Cost> cost;  // only of composites
+  portfolio::FlatForm schedule;
   double time_us = 0;
   double closed_form_us = 0;
   double slice_bytes = 0;

@@ -148,20 +148,20 @@ std::vector<Candidate> ways(const topology::Topology& topology, const Arguments&
   require_predictions(predictions, topology);
   std::vector<Candidate> result;
   for (const portfolio::Prediction& one : predictions)
-    result.push_back({all[one.candidate].name, std::move(all[one.candidate].schedule), one.time_us, 0});
+    result.push_back({all[one.candidate].name, nullptr, std::move(all[one.candidate].schedule), one.time_us, 0});
   return result;
 }
 
 void print_ways(const std::vector<Candidate>& found, double bytes) {
   std::printf("sends   %s, predicted:\n", size_text(bytes).c_str());
   for (const Candidate& one : found)
-    std::printf("  %-16s %12.2f us  %d chunks\n", one.algorithm.c_str(), one.time_us, one.schedule.chunks);
+    std::printf("  %-16s %12.2f us  %d chunks\n", one.algorithm.c_str(), one.time_us, one.schedule.chunks());
 }
 
 json list_of(const std::vector<Candidate>& found) {
   json list = json::array();
   for (const Candidate& one : found)
-    list.push_back({{"algo", one.algorithm}, {"time_us", one.time_us}, {"chunks", one.schedule.chunks}});
+    list.push_back({{"algo", one.algorithm}, {"time_us", one.time_us}, {"chunks", one.schedule.chunks()}});
   return list;
 }
 
@@ -208,7 +208,7 @@ void run_pack(const Arguments& arguments) {
   std::vector<Candidate> found;
   if (bytes > 0) found = ways(topology, arguments, bytes);
   if (!arguments.out.empty())
-    write_schedule(found.empty() ? plain_schedule(topology, packing, arguments.frames) : found.front().schedule,
+    write_schedule(found.empty() ? plain_schedule(topology, packing, arguments.frames) : *found.front().schedule,
                    arguments.out);
   if (!arguments.as_json) {
     print(packing, seconds);

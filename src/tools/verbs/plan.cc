@@ -28,21 +28,30 @@ struct Row {
 
 std::vector<Row> rows_of(const topology::Topology& machine, const Call& call) {
   std::vector<Row> rows;
+  const auto steps_of = [](const compose::Cost& cost) { return cost.on_host.steps + cost.between_hosts.steps; };
   for (const LevelsCandidate& one : levels_candidates(machine, call, kSliceBytes)) {
     const compose::Composite& composite = *one.plan.composite;
     const int chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
-    const int steps = one.plan.cost.on_host.steps + one.plan.cost.between_hosts.steps;
-    rows.push_back(
-        {composite.name, chunks, composite.chunks_per_rank, steps, 0, one.time_us, one.time_us, one.slice_bytes});
+    rows.push_back({composite.name, chunks, composite.chunks_per_rank, steps_of(one.plan.cost), 0, one.time_us,
+                    one.time_us, one.slice_bytes});
   }
   if (!rows.empty()) return rows;
   schedule::SimulationOptions options{.bytes = call.bytes, .slice_bytes = kSliceBytes, .slots = kSlots};
   options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
-  for (const Candidate& one : candidates(machine, call, options))
-    rows.push_back({one.algorithm, one.schedule.chunks, one.schedule.chunks_per_rank, one.schedule.steps,
-                    std::accumulate(one.schedule.rounds.begin(), one.schedule.rounds.end(), 0), one.time_us,
-                    one.closed_form_us, one.slice_bytes == kSliceBytes ? 0 : one.slice_bytes});
+  for (const Candidate& one : candidates(machine, call, options)) {
+    Row row{one.algorithm,
+            one.schedule.chunks(),
+            one.schedule.chunks_per_rank(),
+            0,
+            0,
+            one.time_us,
+            one.closed_form_us,
+            one.slice_bytes == kSliceBytes ? 0 : one.slice_bytes};
+    row.steps = one.cost != nullptr ? steps_of(*one.cost) : one.schedule->steps;
+    if (one.cost == nullptr) row.rounds = std::accumulate(one.schedule->rounds.begin(), one.schedule->rounds.end(), 0);
+    rows.push_back(std::move(row));
+  }
   return rows;
 }
 

@@ -146,7 +146,7 @@ schedule::Schedule schedule_of(const Options& options) {
     const topology::Topology machine = options.machine.machine();
     if (!options.algorithm.empty())
       return plan_by(options.algorithm, machine, options.call, simulation_options(options));
-    return candidates(machine, options.call, simulation_options(options)).front().schedule;
+    return *candidates(machine, options.call, simulation_options(options)).front().schedule;
   }
   schedule::Schedule schedule = schedule_from_text(read_text(options.schedule_path));
   // A file's routes may be simulated on another machine.
