@@ -26,6 +26,8 @@ constexpr int kMostStrands = 48;  // of a port
 constexpr int kMostPieces = 8;    // of a block
 
 constexpr Framing kFrames[] = {{1}, {8}};
+// Deep trees: only a simulation tells which distance is better.
+constexpr Framing kMoreFrames[] = {{1}, {8}, {8, 2}};
 // Data that enters hosts at several devices takes ways of different length. Chunks wait for one another less if frames
 // follow one another later.
 constexpr Framing kFramesOfEntries[] = {{1}, {8, 2}};
@@ -188,7 +190,8 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
 std::span<const Framing> CompositePlanner::frames_for(std::size_t level) const {
   const bool simulated = topology_->ranks <= kMostFlatRanks;
   if (level == level_for_both_ways_ && simulated) return kFramesBothWays;
-  return level == level_for_both_ways_ || level == level_with_own_data_ ? kFramesOfEntries : kFrames;
+  if (level == level_for_both_ways_ || level == level_with_own_data_) return kFramesOfEntries;
+  return simulated ? std::span<const Framing>(kMoreFrames) : kFrames;
 }
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {

@@ -20,6 +20,7 @@ using schedule::ChunkId;
 using schedule::Schedule;
 
 constexpr int kMostPackedRanks = 16;  // packing more ranks takes longer than planning may
+constexpr int kMostSearchedTwice = 8;
 constexpr int kMostTurns = 24;
 
 struct Option {
@@ -36,7 +37,8 @@ bool owners_keep(const Schedule& schedule) {
   });
 }
 
-std::vector<Option> options(const topology::Topology& links, Collective collective, Rank root = 0) {
+std::vector<Option> options(const topology::Topology& links, Collective collective, Rank root = 0,
+                            const std::vector<Schedule>& shallow = {}) {
   std::vector<Option> result;
   const auto add = [&](std::optional<Schedule> schedule) {
     if (!schedule || !owners_keep(*schedule)) return;
@@ -47,8 +49,7 @@ std::vector<Option> options(const topology::Topology& links, Collective collecti
   if (links.ranks > 1) add(treegen::rings(links, collective, root));
   if (links.ranks > 1 && links.ranks <= kMostPackedRanks && collective != Collective::alltoall)
     add(treegen::plan(links, collective, root, {treegen::CapacityUnit::lanes, treegen::TreeWeights::any}));
-  if (links.ranks > 1 && (collective == Collective::allgather || collective == Collective::reducescatter))
-    for (const int more_steps : {0, 1, 2, 4}) add(shallow_trees(links, collective, more_steps));
+  for (const Schedule& schedule : shallow) add(schedule);
   if (result.empty())
     fail(ErrorCode::invalid_argument,
          "topology '{}': {} has no schedule, since some device of a host cannot reach another one over the host's "
@@ -57,9 +58,30 @@ std::vector<Option> options(const topology::Topology& links, Collective collecti
   return result;
 }
 
+// Trees of several depths.
+std::vector<Schedule> shallow_options(const topology::Topology& links, Collective collective) {
+  std::vector<Schedule> result;
+  if (links.ranks > 1)
+    for (const int more_steps : {0, 1, 2, 4})
+      if (auto trees = shallow_trees(links, collective, more_steps)) result.push_back(*std::move(trees));
+  return result;
+}
+
+// Of ReduceScatter. On large hosts, where trees take long to find: those of AllGather backwards, if the links serve
+// them as well. Trees of their own leave links to AllGather's a little better.
+std::vector<Schedule> shallow_options(const topology::Topology& links, const std::vector<Schedule>& allgathers) {
+  if (links.ranks > kMostSearchedTwice) {
+    std::vector<Schedule> result;
+    for (const Schedule& one : allgathers)
+      if (auto trees = backwards(one)) result.push_back(*std::move(trees));
+    if (result.size() == allgathers.size()) return result;
+  }
+  return shallow_options(links, Collective::reducescatter);
+}
+
 // How busy a link may be, of the least that any option reaches; among those options the one with the fewest steps is
 // taken.
-constexpr double kLimits[] = {1.02, 1.25, 1.5, 2.5, 1e30};
+constexpr double kLimits[] = {1.02, 1.12, 1.25, 1.5, 2.5, 1e30};
 
 const Schedule& best(const std::vector<Option>& options, double limit) {
   double least = options.front().busiest_us_per_byte;
@@ -179,8 +201,9 @@ std::shared_ptr<const Schedule> scattered(const topology::Topology& links, Colle
 }
 
 std::vector<HostLevel> host_levels(const topology::Topology& links) {
-  const auto in = options(links, Collective::reducescatter);
-  const auto out = options(links, Collective::allgather);
+  const std::vector<Schedule> shallow_out = shallow_options(links, Collective::allgather);
+  const auto in = options(links, Collective::reducescatter, 0, shallow_options(links, shallow_out));
+  const auto out = options(links, Collective::allgather, 0, shallow_out);
   const auto between = options(links, Collective::alltoall);
   std::vector<HostLevel> result;
   for (const double limit : kLimits)

@@ -3,24 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "base/splitmix.h"
 #include "portfolio/ways.h"
 #include "schedule/simulation/cost.h"
+#include "topology/graph/routes.h"
 
 namespace sccl::portfolio {
 namespace {
 
 constexpr int kTreesOfOwner = 8;
 constexpr int kMostMoves = 2000;
+constexpr double kNearLeast = 1.01;
+constexpr double kBetter = 0.99;
+constexpr std::size_t kProposals = 40;  // for each device of each tree
+constexpr std::size_t kMostProposals = 100000;
+constexpr double kHeat = 1;
+constexpr double kSame = 1 + 1e-6;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Forest {
  public:
   Forest(const topology::Topology& links, bool backwards, const schedule::Schedule* beside)
-      : ranks_(links.ranks), ways_(links, backwards), uses_(ways_) {
+      : ranks_(links.ranks), shared_(!links.shared.empty()), ways_(links, backwards), uses_(ways_) {
     if (beside == nullptr) return;
     const Ways ways(links);
     const double trees = static_cast<double>(beside->chunks) / (ranks_ * kTreesOfOwner);
@@ -46,6 +57,14 @@ class Forest {
     int left = kMostMoves;
     while (left > 0 && relieve(most_depth, left)) {
     }
+    const double busiest = uses_.busiest();
+    if (shared_ || busiest <= kNearLeast * least_busiest()) return;
+    const std::vector<Tree> trees = trees_;
+    const Uses uses = uses_;
+    anneal(most_depth);
+    if (uses_.busiest() <= kBetter * busiest) return;
+    trees_ = trees;
+    uses_ = uses;
   }
 
   template <typename Visit>
@@ -142,6 +161,69 @@ class Forest {
     return best;
   }
 
+  // Every device gets all data but its own; all ways to it begin with some first links, and end with some last ones.
+  double least_busiest() const {
+    double most = 0;
+    for (Rank rank = 0; rank < ranks_; ++rank) {
+      std::set<int> first;
+      std::set<int> last;
+      for (Rank other = 0; other < ranks_; ++other) {
+        const std::vector<int>& way = ways_.between(other, rank);
+        if (way.empty()) continue;
+        first.insert(way.front());
+        last.insert(way.back());
+      }
+      for (const std::set<int>& links : {first, last}) {
+        double per_us = 0;
+        for (const int link : links) per_us += 1 / ways_.us_per_byte(link);
+        most = std::max(most, (ranks_ - 1) * kTreesOfOwner / per_us);
+      }
+    }
+    return most;
+  }
+
+  // Single moves that each relieve something end where only several moves together do. So subtrees of any tree move to
+  // any other parent by chance, also where that makes links busier, but less and less so (simulated annealing).
+  void anneal(int most_depth) {
+    uses_.set_unit();
+    std::vector<std::vector<Rank>> neighbours(at(ranks_));
+    for (Rank rank = 0; rank < ranks_; ++rank)
+      for (Rank other = 0; other < ranks_; ++other)
+        if (!ways_.between(other, rank).empty()) neighbours[at(rank)].push_back(other);
+    const std::size_t proposals = std::min(kMostProposals, kProposals * trees_.size() * at(ranks_));
+    for (std::size_t i = 0; i < proposals; ++i) {
+      const std::uint64_t random = splitmix64(i);
+      Tree& tree = trees_[random % trees_.size()];
+      const auto rank = static_cast<Rank>((random >> 16) % at(ranks_));
+      const std::vector<Rank>& choices = neighbours[at(rank)];
+      if (rank == tree.owner || choices.empty()) continue;
+      const Rank parent = choices[(random >> 24) % choices.size()];
+      if (parent == tree.parent[at(rank)] || !may_hang(tree, rank, parent, most_depth)) continue;
+      const std::vector<int>& now = ways_.between(tree.parent[at(rank)], rank);
+      const std::vector<int>& then = ways_.between(parent, rank);
+      const double cooled = 1 - static_cast<double>(i) / static_cast<double>(proposals);
+      const double chance = static_cast<double>(random >> 32) * 0x1p-32;
+      uses_.add(now, -1);
+      const bool taken = uses_.weight_with(then) - uses_.weight_with(now) <= kHeat * cooled * cooled * chance;
+      uses_.add(taken ? then : now, 1);
+      if (taken) hang(tree, rank, parent);
+    }
+  }
+
+  bool may_hang(const Tree& tree, Rank rank, Rank parent, int most_depth) const {
+    for (Rank up = parent; up >= 0; up = tree.parent[at(up)])
+      if (up == rank) return false;
+    const int deeper = tree.depth[at(parent)] + 1 - tree.depth[at(rank)];
+    if (deeper <= 0) return true;
+    for (Rank other = 0; other < ranks_; ++other) {
+      if (tree.depth[at(other)] + deeper <= most_depth) continue;
+      Rank up = other;
+      while (up >= 0 && up != rank) up = tree.parent[at(up)];
+      if (up == rank) return false;
+    }
+    return true;
+  }
+
   void hang(Tree& tree, Rank rank, Rank parent) {
     tree.parent[at(rank)] = parent;
     std::vector<Rank> open{rank};
@@ -155,6 +237,7 @@ class Forest {
   }
 
   int ranks_;
+  bool shared_;  // links share their rate: there composites with entries (entries.h) do better from the first trees
   Ways ways_;
   Uses uses_;  // by trees
   std::vector<Tree> trees_;
@@ -180,6 +263,21 @@ std::optional<schedule::Schedule> shallow_trees(const topology::Topology& links,
   if (beside != nullptr) name += "-beside";
   return schedule::make_schedule(name, collective, 0, links, sums ? kTreesOfOwner * links.ranks : kTreesOfOwner,
                                  std::move(sends));
+}
+
+std::optional<schedule::Schedule> backwards(const schedule::Schedule& allgather) {
+  topology::Routes routes(allgather.topology);
+  std::vector<schedule::Send> sends;
+  for (const schedule::Send& send : allgather.sends) {
+    if (!routes.connected(send.dst, send.src)) return std::nullopt;
+    sends.push_back({send.chunk, send.dst, send.src, allgather.steps - 1 - send.step, schedule::SendKind::reduce});
+  }
+  const int ranks = allgather.ranks;
+  schedule::Schedule result = schedule::make_schedule(allgather.name, Collective::reducescatter, 0, allgather.topology,
+                                                      allgather.chunks_per_rank * ranks, std::move(sends));
+  const double forwards = schedule::busiest_us_per_byte(allgather) / ranks;
+  if (schedule::busiest_us_per_byte(result) > kSame * forwards) return std::nullopt;
+  return result;
 }
 
 double busiest_of_both(const schedule::Schedule& in, const schedule::Schedule& out) {
