@@ -164,6 +164,7 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective,
     const portfolio::Candidate& candidate = all[prediction.candidate];
     ranked.push_back({candidate.name, prediction.time_us, !asked.empty() && portfolio::answers_to(candidate, asked)});
   }
+  candidates_.keep({collective, root}, kept, bytes_of(all));  // predictions have made flat forms
   if (ranked.empty())
     for (const portfolio::Candidate& candidate : all)
       ranked.push_back({candidate.name, 0, !asked.empty() && portfolio::answers_to(candidate, asked)});
