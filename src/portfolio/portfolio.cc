@@ -271,7 +271,7 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
     fail(ErrorCode::invalid_argument,
          "topology '{}': {} has no schedule, since some rank cannot reach another: add links", topology.name,
          info(collective).call_name);
-  if (auto schedule = detours(topology, collective))
+  if (auto schedule = detours(topology, collective, root))
     result.push_back({"detours", Origin::planner, *std::move(schedule), 1});
   if (network) add_levels(result, topology, collective, root);
   const bool levels = !result.empty() && result.back().origin == Origin::levels;

@@ -38,6 +38,13 @@ double Uses::busiest() const {
   return most;
 }
 
+void Uses::set_unit() {
+  unit_ = busiest();
+  weight_at_busiest_ = 0;
+  for (int resource = 0; resource < ways_->count(); ++resource)
+    if (busy(resource) >= unit_) weight_at_busiest_ = std::max(weight_at_busiest_, weight(resource));
+}
+
 double Uses::weight_with(const std::vector<int>& way) const {
   double sum = 0;
   for (const int resource : way) sum += power(busy(resource, 1)) - power(busy(resource));

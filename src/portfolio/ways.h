@@ -38,8 +38,11 @@ class Uses {
   }
   double busiest() const;
   // From now on weights are relative to the busiest.
-  void set_unit() { unit_ = busiest(); }
+  void set_unit();
   double weight_with(const std::vector<int>& way) const;
+  double weight(int resource) const { return power(busy(resource, 1)) - power(busy(resource)); }
+  // Of the busiest one; of those that are as busy, the slowest.
+  double weight_at_busiest() const { return weight_at_busiest_; }
 
  private:
   double power(double busy) const;
@@ -47,6 +50,7 @@ class Uses {
   const Ways* ways_;
   std::vector<double> uses_;
   double unit_ = 1;
+  double weight_at_busiest_ = 0;
 };
 
 }  // namespace sccl::portfolio

@@ -139,7 +139,7 @@ TEST_CASE("a put to a rank of another host ends when that rank does", "[processe
   if (is_skipped()) return;
   for (const auto& [name, environment] : both_engines()) {
     DYNAMIC_SECTION(name) {
-      SlowPut slow(with(environment, "SCCL_HOST_TIMEOUT_MS", "1500"));
+      SlowPut slow(with(environment, "SCCL_HOST_TIMEOUT_MS", "3000"));
       Job& job = slow.job;
       job.rank(0).tell("put 1 30000000 0 1");
       CHECK(job.rank(0).answer(1) == "(no answer)");
@@ -166,7 +166,7 @@ TEST_CASE("a rank that waits for a signal of another host is told when none can 
   if (is_skipped()) return;
   for (const auto& [name, environment] : both_engines()) {
     DYNAMIC_SECTION(name) {
-      SlowPut slow(with(environment, "SCCL_HOST_TIMEOUT_MS", "1500"));
+      SlowPut slow(with(environment, "SCCL_HOST_TIMEOUT_MS", "3000"));
       Job& job = slow.job;
       job.rank(0).tell("put 1 30000000 0 1");
       job.rank(1).tell("await 0 1");

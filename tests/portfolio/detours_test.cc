@@ -1,13 +1,15 @@
-// Blocks of an AlltoAll take detours where direct ways meet on one link, and only there.
+// Blocks of AlltoAll, Gather and Scatter take detours where shortest ways meet on one link, and only there.
 #include "portfolio/detours.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "compose/bound.h"
 #include "planners/planners.h"
 #include "portfolio/portfolio.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/cost.h"
+#include "topology/cluster.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -27,15 +29,33 @@ TEST_CASE("blocks between the sockets of a host go in part over the other host")
 }
 
 TEST_CASE("detours relieve the busiest link of parts of machines, whatever joins their devices") {
-  for (const char* name : {"2*dgx1v", "2*z52-full", "3*nvpairs4", "z52", "mi250x"}) {
-    const topology::Topology machine = topology::preset(name);
-    const auto found = portfolio::detours(machine, Collective::alltoall);
-    INFO(name);
-    if (!found) continue;
+  for (const char* name : {"2*dgx1v", "2*z52-full", "3*nvpairs4", "z52", "mi250x"})
+    for (const Collective collective : {Collective::alltoall, Collective::gather, Collective::scatter}) {
+      const topology::Topology machine = topology::preset(name);
+      const Rank root = 2;
+      const auto found = portfolio::detours(machine, collective, root);
+      INFO(name << ", " << info(collective).name);
+      if (!found) continue;
+      CHECK_NOTHROW(schedule::verify(*found));
+      const auto direct = planners::find("shortest")->plan(machine, collective, root);
+      REQUIRE(direct);
+      CHECK(schedule::busiest_us_per_byte(*found) < 0.98 * schedule::busiest_us_per_byte(*direct));
+    }
+}
+
+TEST_CASE("pieces pass as many devices as it takes to reach the bound of the links") {
+  // 16 dies, of which each is joined with a few others only.
+  const topology::Topology machine = topology::preset("mi250x");
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  for (const Collective collective : {Collective::alltoall, Collective::gather, Collective::scatter}) {
+    const auto found = portfolio::detours(machine, collective, 5);
+    INFO(info(collective).name);
+    REQUIRE(found);
     CHECK_NOTHROW(schedule::verify(*found));
-    const auto direct = planners::find("shortest")->plan(machine, Collective::alltoall, 0);
-    REQUIRE(direct);
-    CHECK(schedule::busiest_us_per_byte(*found) < 0.98 * schedule::busiest_us_per_byte(*direct));
+    const double bytes = 64 << 20;
+    const double bound_us = compose::bounds(machine, cluster, collective, 5, bytes).front().us;
+    CHECK(schedule::busiest_us_per_byte(*found) * bytes < 1.05 * bound_us);
+    CHECK(found->steps > 2);
   }
 }
 
@@ -45,5 +65,6 @@ TEST_CASE("where direct ways are even, for other collectives and unjoined device
   CHECK_FALSE(portfolio::detours(topology::preset("2*pcie8"), Collective::allgather));
   topology::Topology apart = topology::preset("dgx1v");
   std::erase_if(apart.links, [](const topology::Link& link) { return link.src == 3 || link.dst == 3; });
-  CHECK_FALSE(portfolio::detours(apart, Collective::alltoall));
+  for (const Collective collective : {Collective::alltoall, Collective::gather, Collective::scatter})
+    CHECK_FALSE(portfolio::detours(apart, collective));
 }
