@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "schedule/edge_index.h"
-#include "topology/cluster.h"
+#include "topology/symmetry/cluster.h"
 
 namespace sccl::compose {
 

@@ -31,7 +31,7 @@
 
 #include "compose/tree.h"
 #include "schedule/schedule.h"
-#include "topology/cluster.h"
+#include "topology/symmetry/cluster.h"
 
 namespace sccl::compose {
 

@@ -18,7 +18,7 @@
 
 #include "compose/composite.h"
 #include "schedule/edge_index.h"
-#include "topology/cluster.h"
+#include "topology/symmetry/cluster.h"
 
 namespace sccl::compose {
 

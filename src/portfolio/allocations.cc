@@ -14,10 +14,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "topology/cluster.h"
 #include "topology/formats/json.h"
 #include "topology/presets.h"
 #include "topology/symmetry/canonical.h"
+#include "topology/symmetry/cluster.h"
 #include "topology/symmetry/labelled_graph.h"
 #include "treegen/packing/pack.h"
 

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "portfolio/composites.h"
-#include "topology/cluster.h"
+#include "topology/symmetry/cluster.h"
 
 using namespace sccl;
 using namespace sccl::topology;

@@ -9,8 +9,8 @@
 #include "portfolio/portfolio.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/cost.h"
-#include "topology/cluster.h"
 #include "topology/presets.h"
+#include "topology/symmetry/cluster.h"
 
 using namespace sccl;
 

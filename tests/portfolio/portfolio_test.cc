@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "compose/bound.h"
 #include "portfolio/composites.h"
-#include "topology/cluster.h"
 #include "topology/presets.h"
+#include "topology/symmetry/cluster.h"
 
 using namespace sccl;
 using portfolio::Origin;

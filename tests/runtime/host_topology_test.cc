@@ -9,8 +9,8 @@
 
 #include "portfolio/composites.h"
 #include "runtime/choice/schedule_model.h"
-#include "topology/cluster.h"
 #include "topology/formats/nccl_xml.h"
+#include "topology/symmetry/cluster.h"
 
 using namespace sccl;
 using namespace sccl::runtime;

@@ -21,8 +21,8 @@
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"
 #include "tools/verbs/verbs.h"
-#include "topology/cluster.h"
 #include "topology/formats/json.h"
+#include "topology/symmetry/cluster.h"
 
 namespace sccl::tools {
 namespace {

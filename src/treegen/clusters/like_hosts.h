@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/cluster.h"
+#include "topology/symmetry/cluster.h"
 #include "topology/topology.h"
 
 namespace sccl::treegen {

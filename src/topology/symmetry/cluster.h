@@ -21,9 +21,11 @@ struct Attachment {
 };
 
 struct Cluster {
-  std::vector<std::vector<Rank>> hosts;  // by lowest rank; ascending within a host
-  std::vector<int> host_of;              // by rank
-  std::vector<int> local_of;             // by rank: position within its host
+  // By lowest rank. Within a host ascending; of a host whose devices have other numbers than those of a host before it,
+  // and the same links, in the order of that host.
+  std::vector<std::vector<Rank>> hosts;
+  std::vector<int> host_of;   // by rank
+  std::vector<int> local_of;  // by rank: position within its host
 
   // Hosts of one kind have the same links between their devices.
   std::vector<Topology> kinds;           // links of one host without the network; ranks are positions within the host

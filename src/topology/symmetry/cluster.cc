@@ -1,11 +1,13 @@
-#include "topology/cluster.h"
+#include "topology/symmetry/cluster.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "base/error.h"
+#include "topology/symmetry/canonical.h"
 
 namespace sccl::topology {
 namespace {
@@ -191,14 +193,95 @@ class Finder {
     return text;
   }
 
+  // A host with the links of a known kind under other numbers takes that kind's numbers, so that ranks in any order on
+  // each host are as good as ranks in the same order on all.
   void sort_into_kinds(std::vector<Topology>& local) {
-    std::map<std::string, int> known;
-    for (Topology& one : local) {
-      const auto [found, inserted] = known.emplace(fingerprint(one), static_cast<int>(cluster_.kinds.size()));
-      cluster_.kind_of.push_back(found->second);
-      if (!inserted) continue;
-      one.name = fmt::format("host kind {} of {}", found->second, topology_.name);
+    struct Known {
+      int kind;
+      std::vector<Node> order;  // by the kind's node: the host's node; empty: the same numbers
+    };
+    struct Numbered {
+      int kind;
+      std::vector<Node> number;  // canonical number of the kind's node
+    };
+    std::map<std::string, Known> known;
+    std::map<std::string, Numbered> canonical;
+    for (std::size_t host = 0; host < local.size(); ++host) {
+      Topology& one = local[host];
+      const auto [found, inserted] =
+          known.emplace(fingerprint(one), Known{static_cast<int>(cluster_.kinds.size()), {}});
+      Known& here = found->second;
+      if (inserted && local.size() > 1) {
+        CanonicalForm form = canonical_form(with_exits(one, host), Figures::compared);
+        const auto [alike, is_new] = canonical.emplace(form.text, Numbered{here.kind, form.number});
+        if (!is_new && form.exact)
+          if (auto order = order_like(alike->second.number, form.number))
+            here = {alike->second.kind, *std::move(order)};
+      }
+      cluster_.kind_of.push_back(here.kind);
+      if (!here.order.empty()) renumber(host, here.order);
+      if (here.kind < static_cast<int>(cluster_.kinds.size())) continue;
+      one.name = fmt::format("host kind {} of {}", here.kind, topology_.name);
       cluster_.kinds.push_back(std::move(one));
+    }
+  }
+
+  // The host's links, and those that leave it, to one node that stands for all that is outside: a device with a NIC is
+  // not like one without.
+  Topology with_exits(Topology links, std::size_t host) {
+    if (exits_.empty()) find_exits();
+    const Node outside = links.nodes();
+    ++links.switches;
+    links.switch_kinds.resize(at(links.switches));
+    for (Link link : exits_[host]) {
+      (link.src < 0 ? link.src : link.dst) = outside;
+      links.links.push_back(link);
+    }
+    return links;
+  }
+
+  void find_exits() {
+    exits_.resize(cluster_.hosts.size());
+    std::vector<int> host_of(at(topology_.nodes()), kNoHost);
+    std::vector<Node> number(at(topology_.nodes()), -1);
+    for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
+      for (std::size_t index = 0; index < cluster_.nodes[host].size(); ++index) {
+        host_of[at(cluster_.nodes[host][index])] = static_cast<int>(host);
+        number[at(cluster_.nodes[host][index])] = static_cast<Node>(index);
+      }
+    for (Link link : topology_.links) {
+      const int from = host_of[at(link.src)];
+      const int to = host_of[at(link.dst)];
+      if (from == to) continue;
+      for (const int host : {from, to}) {
+        if (host == kNoHost) continue;
+        Link exit = link;
+        exit.src = host == from ? number[at(link.src)] : -1;
+        exit.dst = host == to ? number[at(link.dst)] : -1;
+        exits_[at(host)].push_back(exit);
+      }
+    }
+  }
+
+  // By node of the first: the node of the second with the same canonical number. Nothing unless the nodes outside,
+  // which are the last, have the same.
+  static std::optional<std::vector<Node>> order_like(const std::vector<Node>& first, const std::vector<Node>& second) {
+    std::vector<Node> node_of(second.size());
+    for (std::size_t node = 0; node < second.size(); ++node) node_of[at(second[node])] = static_cast<Node>(node);
+    std::vector<Node> order;
+    for (const Node number : first) order.push_back(node_of[at(number)]);
+    if (order.back() + 1 != static_cast<Node>(order.size())) return std::nullopt;
+    order.pop_back();
+    return order;
+  }
+
+  void renumber(std::size_t host, const std::vector<Node>& order) {
+    std::vector<Node> nodes;
+    for (const Node node : order) nodes.push_back(cluster_.nodes[host][at(node)]);
+    cluster_.nodes[host] = std::move(nodes);
+    for (std::size_t place = 0; place < cluster_.hosts[host].size(); ++place) {
+      cluster_.hosts[host][place] = cluster_.nodes[host][place];
+      cluster_.local_of[at(cluster_.hosts[host][place])] = static_cast<int>(place);
     }
   }
 
@@ -260,6 +343,7 @@ class Finder {
   std::vector<std::vector<Node>> out_;  // by node, ascending, each once
   std::vector<std::vector<Node>> in_;
   std::vector<int> host_of_node_;
+  std::vector<std::vector<Link>> exits_;  // by host, in its numbers; -1: the end outside
   Cluster cluster_;
 };
 
