@@ -24,6 +24,7 @@ constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to a
 constexpr int kMostTurns = 16;    // of a host's ports, and of root hosts of unequal NICs
 constexpr int kMostStrands = 48;  // of a port
 constexpr int kMostPieces = 8;    // of a block
+constexpr std::size_t kMostKindsWithEntries = 4;  // whose levels take tens of milliseconds each to find
 
 constexpr Framing kFrames[] = {{1}, {8}};
 // Deep trees: only a simulation tells which distance is better.
@@ -128,33 +129,42 @@ void CompositePlanner::plan_hosts() {
   add_levels_with_entries();
 }
 
+// Data comes as fast as the host with the slowest NICs gets it. Kinds of hosts that entries do not help keep their
+// least busy level.
 void CompositePlanner::add_levels_with_entries() {
-  const bool alike = levels_.size() == 1 && std::all_of(hosts_.begin(), hosts_.end(), [&](const compose::Host& host) {
-                       return host.own.front() && host.ports.size() == host.ranks.size();
-                     });
-  const auto [least, most] = std::minmax_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
-  if (!alike || *most > 1.01 * *least) return;
-  const topology::Topology& links = cluster_->kinds.front();
-  const std::vector<HostLevel> plain = levels_.front();
+  const bool even = std::all_of(hosts_.begin(), hosts_.end(), [&](const compose::Host& host) {
+    return host.own.front() && host.ports.size() == host.ranks.size();
+  });
+  if (!even || levels_.size() > kMostKindsWithEntries) return;
+  const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
+  const std::vector<std::vector<HostLevel>> plain = levels_;
   // Chunks that take deep trees wait for one another, which a simulation shows.
   const Packings packings = topology_->ranks <= kMostFlatRanks ? Packings::no : Packings::yes;
-  const auto add = [&](double home, Halves halves, std::size_t& place) {
-    auto level = level_with_entries(links, plain, *least / links.ranks, home, halves, packings);
-    if (!level) return;
-    place = levels_.front().size();
-    levels_.front().push_back(*std::move(level));
+  const auto add = [&](bool own_data, Halves halves, std::size_t& place) {
+    std::vector<std::optional<HostLevel>> found;
+    for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
+      const topology::Topology& links = cluster_->kinds[kind];
+      const double home = own_data ? static_cast<double>(links.ranks) / topology_->ranks : 0;
+      found.push_back(links.ranks > 1
+                          ? level_with_entries(links, plain[kind], least / links.ranks, home, halves, packings)
+                          : std::nullopt);
+    }
+    if (std::none_of(found.begin(), found.end(), [](const auto& one) { return one.has_value(); })) return;
+    place = level_choices_++;
+    for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
+      levels_[kind].resize(place, HostLevel(levels_[kind].back()));
+      levels_[kind].push_back(found[kind] ? *std::move(found[kind]) : plain[kind].front());
+    }
   };
-  const double home = 1.0 / static_cast<double>(hosts_.size());
-  add(home, Halves::apart, level_with_own_data_);
-  add(home, Halves::together, level_for_both_ways_);
-  add(0, Halves::apart, level_without_);
-  level_choices_ = levels_.front().size();
+  add(true, Halves::apart, level_with_own_data_);
+  add(true, Halves::together, level_for_both_ways_);
+  add(false, Halves::apart, level_without_);
 }
 
 // Whether data may come back to the root's host from other hosts: every device has the same NIC to do so.
 bool CompositePlanner::may_return(Rank root) const {
   const compose::Host& host = hosts_[at(cluster_->host_of[at(root)])];
-  return levels_.size() == 1 && host.ranks.size() > 1 &&
+  return host.ranks.size() > 1 &&
          std::all_of(hosts_.begin(), hosts_.end(), [](const compose::Host& one) { return one.own.front(); });
 }
 
@@ -174,7 +184,7 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
   if (simulated) {
     add("slack-forest-", kSlackRate, 1, kSlackFrames);
   } else if (level_without_ != kNoLevel) {
-    add("exits-forest-", 1, entries_of(*levels_.front()[level_without_].kind), kManyForestFrames);
+    add("exits-forest-", 1, entries_of(*levels_[at(cluster_->kind_of[host])][level_without_].kind), kManyForestFrames);
   }
   return result;
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "compose/bound.h"
 #include "portfolio/composites.h"
+#include "schedule/proof/verify.h"
 #include "topology/presets.h"
 #include "topology/symmetry/cluster.h"
 
@@ -174,6 +175,25 @@ TEST_CASE("ranks that nothing joins have no schedule") {
   apart.ranks = 2;
   CHECK_THROWS_AS(portfolio::candidates(apart, Collective::allreduce, 0), Error);
   CHECK_THROWS_AS(portfolio::candidates(topology::preset("dgx1v"), Collective::broadcast, 8), Error);
+}
+
+TEST_CASE("hosts of which a job has unequal parts take data at several devices, too") {
+  const topology::Topology whole = topology::preset("3*pcie8");
+  for (const std::vector<int>& missing : {std::vector<int>{23}, {3, 5, 7, 13}}) {
+    std::vector<int> devices;
+    for (int device = 0; device < 24; ++device)
+      if (std::find(missing.begin(), missing.end(), device) == missing.end()) devices.push_back(device);
+    const topology::Topology machine = topology::subset(whole, devices);
+    for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                        Collective::broadcast, Collective::reduce}) {
+      const auto all = portfolio::CompositePlanner(machine).candidates(collective, 2);
+      const double bytes = 256 << 20;
+      const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+      INFO(info(collective).name << " without " << missing.size() << ": " << best.composite->name);
+      CHECK(best.composite->name.find("+entries-") != std::string::npos);
+      CHECK_NOTHROW(schedule::verify(*portfolio::FlatForm(best.composite)));
+    }
+  }
 }
 
 TEST_CASE("how many sends a composite has is known before its flat form is made") {
