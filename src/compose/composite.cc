@@ -106,6 +106,33 @@ Routes::Part Routes::part(ChunkId chunk) const {
   return {row / composite_.frames * owners + chunk % owners, row % composite_.frames};
 }
 
+// Of one frame: pieces of a block, or chunks of a port.
+int Routes::strands() const {
+  const bool by_ports = info(composite_.collective).rooted || composite_.collective == Collective::allreduce;
+  return std::max(1, by_ports ? (pieces_ + most_ports_ - 1) / most_ports_ : pieces_);
+}
+
+std::pair<ChunkId, Step> Routes::in_first_frame(ChunkId chunk) const {
+  const bool other_roots = composite_.at_root && at(pieces_) % composite_.root_turns.size() != 0;
+  const bool differ = other_roots || depth_home_in_ > 0;  // see Ends::root_turn and root_host()
+  const Part of = part(chunk);
+  if (differ || of.frame == 0) return {chunk, 0};
+  const bool owned =
+      composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter;
+  const int owners = owned ? composite_.ranks() : 1;
+  return {chunk - of.frame * owners, start(of) - start({of.whole, 0})};
+}
+
+int Routes::starts_of_frame() const { return composite_.staggered ? std::min(strands(), composite_.frame_steps) : 1; }
+
+Step Routes::start(const Part& part) const {
+  const Step frame = part.frame * composite_.frame_steps;
+  if (!composite_.staggered) return frame;
+  const bool by_ports = info(composite_.collective).rooted || composite_.collective == Collective::allreduce;
+  const int strand = part.whole / (by_ports ? most_ports_ : composite_.ranks());
+  return frame + strand * composite_.frame_steps / strands();
+}
+
 // Chunks of one block take ports in the order of the block's rank, and strands one after the other, so that the blocks
 // of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first.
 Routes::Ends Routes::ends(const Part& part) const {
@@ -463,7 +490,8 @@ void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
   const Part of = part(chunk);
   const std::size_t before = moves.size();
   moves_of_part(of, rank, moves);
-  for (std::size_t i = before; i < moves.size(); ++i) moves[i].step += of.frame * composite_.frame_steps;
+  const Step first = start(of);
+  for (std::size_t i = before; i < moves.size(); ++i) moves[i].step += first;
 }
 
 void Routes::moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const {

@@ -119,6 +119,9 @@ struct Composite {
   // A rank sends to another one in the order of steps. Frames that are further apart leave the root later, and reach
   // their last devices earlier.
   int frame_steps = 1;
+  // Whether the strands of a frame begin one after the other, evenly over the frame's steps. In step with each other,
+  // all strands cross the root's links before the first of them goes on, and NICs far from the root wait.
+  bool staggered = false;
 
   int ranks() const { return topology->ranks; }
 };
@@ -159,6 +162,13 @@ class Routes {
 
   // The root host of the trees that carry the chunk.
   int root_host(ChunkId chunk) const;
+
+  // A chunk of the same ranks and sends, in the first frame, and how many steps earlier its sends are. Where frames
+  // differ: the chunk itself.
+  std::pair<ChunkId, Step> in_first_frame(ChunkId chunk) const;
+
+  // How many different steps the strands of one frame begin in.
+  int starts_of_frame() const;
 
   // The host from which data returns to the root's host (RootHost). In most shapes it passes data to no other host.
   int last_host(int root_host) const;
@@ -208,6 +218,8 @@ class Routes {
 
   static LocalIndex index(const schedule::Schedule& schedule);
   Part part(ChunkId chunk) const;
+  int strands() const;
+  Step start(const Part& part) const;
   void moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const;
   Ends ends(const Part& part) const;
   Rank port(const Ends& ends, int host) const;

@@ -1,6 +1,7 @@
 #include "compose/expand.h"
 
 #include <bit>
+#include <vector>
 
 #include "base/error.h"
 
@@ -9,18 +10,30 @@ namespace sccl::compose {
 schedule::Schedule expand(const Composite& composite) {
   const Routes routes(composite);
   std::vector<schedule::Send> sends;
-  std::vector<Move> moves;
-  for (Rank rank = 0; rank < composite.ranks(); ++rank)
+  // By chunk modulo ranks, which tells apart the chunks between a frame's and the next one's.
+  struct Known {
+    ChunkId chunk = -1;
+    std::vector<Move> moves;
+  };
+  std::vector<Known> known(static_cast<std::size_t>(composite.ranks()));
+  for (Rank rank = 0; rank < composite.ranks(); ++rank) {
+    for (Known& one : known) one.chunk = -1;
     routes.for_each_chunk_of(rank, [&](ChunkId chunk) {
-      moves.clear();
-      routes.moves(chunk, rank, moves);
-      for (const Move& move : moves)
-        if (move.sends) sends.push_back({chunk, rank, move.peer, move.step, move.kind});
+      const auto [first, later] = routes.in_first_frame(chunk);
+      Known& of = known[static_cast<std::size_t>(first % composite.ranks())];
+      if (of.chunk != first) {
+        of.chunk = first;
+        of.moves.clear();
+        routes.moves(first, rank, of.moves);
+        std::erase_if(of.moves, [](const Move& move) { return !move.sends; });
+      }
+      for (const Move& move : of.moves) sends.push_back({chunk, rank, move.peer, move.step + later, move.kind});
       if (sends.size() > kMostFlatSends)
         fail(ErrorCode::invalid_argument,
              "composite '{}' on topology '{}' has more than {} sends: ask for its form by levels", composite.name,
              composite.topology->name, kMostFlatSends);
     });
+  }
   schedule::Schedule flat = schedule::make_schedule(composite.name, composite.collective, composite.root,
                                                     *composite.topology, composite.chunks_per_rank, std::move(sends));
   flat.pipelined = true;

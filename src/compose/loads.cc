@@ -76,7 +76,8 @@ class Loads {
     for (const auto& [step, bytes] : steps_) {
       const auto [from, to, when] = step;
       const double chunks = bytes / cost_.chunk_per_byte / composite_.frames;
-      messages[at(from)] += composite_.frames * std::min(chunks, pairs_of_ranks(from, to)) * most_entries();
+      messages[at(from)] +=
+          composite_.frames * std::min(chunks, pairs_of_ranks(from, to) * routes_.starts_of_frame()) * most_entries();
     }
     if (!counts_steps())
       for (int host = 0; host < hosts_; ++host)

@@ -42,7 +42,7 @@
 //      sends its own contribution only after them (Reduce), so it can pass on other hosts' sums with it. Data returns
 //      from the last host after every host has it; sums that return are added there before that host's own reduction
 //      begins, and are part of its contribution from then on.
-//  10. Frames do not interact: each is a chunk of its own, and all its steps are later by the same number.
+//  10. Frames and strands do not interact: all steps of a chunk are later by the same number.
 // Property tests expand composites of up to 64 ranks and compare with the flat verifier and the symbolic check of
 // programs; they find no difference. Others change composites anywhere: what is not refused is still right.
 #pragma once

@@ -21,6 +21,7 @@ using compose::Shape;
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to all hosts cost more than the model says
+constexpr int kShortRing = 4;     // hosts
 constexpr int kMostTurns = 16;    // of a host's ports, and of root hosts of unequal NICs
 constexpr int kMostStrands = 48;  // of a port
 constexpr int kMostPieces = 8;    // of a block
@@ -35,12 +36,14 @@ constexpr Framing kFramesOfEntries[] = {{1}, {8, 2}};
 // For sums and copies at once. The closed form does not see such waiting, nor when frames are too short for the slots
 // of connections: only clusters that are simulated have more than one of these.
 constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4}};
-constexpr Framing kForestFrames[] = {{1}, {16, 2}};
+// Of one root: its links bring more than each NIC takes, and NICs should all begin early.
+constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
+constexpr Framing kForestFrames[] = {{1}, {16, 4, true}};
 constexpr Framing kManyForestFrames[] = {{1}, {8, 2}};
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
 constexpr double kSlackRate = 0.8;  // of a NIC
-constexpr Framing kSlackFrames[] = {{16, 4}};
+constexpr Framing kSlackFrames[] = {{16, 6, true}};
 
 // Whole numbers in proportion to `shares`, with a sum of at most kMostTurns if possible.
 std::vector<int> in_proportion(const std::vector<double>& shares) {
@@ -139,7 +142,7 @@ void CompositePlanner::add_levels_with_entries() {
   const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
   const std::vector<std::vector<HostLevel>> plain = levels_;
   // Chunks that take deep trees wait for one another, which a simulation shows.
-  const Packings packings = topology_->ranks <= kMostFlatRanks ? Packings::no : Packings::yes;
+  const Packings packings = simulated() ? Packings::no : Packings::yes;
   const auto add = [&](bool own_data, Halves halves, std::size_t& place) {
     std::vector<std::optional<HostLevel>> found;
     for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
@@ -161,6 +164,9 @@ void CompositePlanner::add_levels_with_entries() {
   add(false, Halves::apart, level_without_);
 }
 
+// Few enough ranks for flat forms.
+bool CompositePlanner::simulated() const { return topology_->ranks <= kMostFlatRanks; }
+
 // Whether data may come back to the root's host from other hosts: every device has the same NIC to do so.
 bool CompositePlanner::may_return(Rank root) const {
   const compose::Host& host = hosts_[at(cluster_->host_of[at(root)])];
@@ -174,14 +180,13 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
   const auto host = at(cluster_->host_of[at(root)]);
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
   const double nic = host_gbytes_per_s_[host] / static_cast<double>(hosts_[host].ranks.size());
-  const bool simulated = topology_->ranks <= kMostFlatRanks;
   std::vector<Forest> result;
   const auto add = [&](std::string_view name, double part, double entries, std::span<const Framing> frames) {
     auto trees = root_trees(links, part * nic, entries, collective, cluster_->local_of[at(root)]);
     if (!trees.empty()) result.push_back({name, std::move(trees), frames, entries > 1 ? level_without_ : kNoLevel});
   };
-  add("forest-", 1, 1, simulated ? kForestFrames : kManyForestFrames);
-  if (simulated) {
+  add("forest-", 1, 1, simulated() ? std::span<const Framing>(kForestFrames) : kManyForestFrames);
+  if (simulated()) {
     add("slack-forest-", kSlackRate, 1, kSlackFrames);
   } else if (level_without_ != kNoLevel) {
     add("exits-forest-", 1, entries_of(*levels_[at(cluster_->kind_of[host])][level_without_].kind), kManyForestFrames);
@@ -198,10 +203,9 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
 }
 
 std::span<const Framing> CompositePlanner::frames_for(std::size_t level) const {
-  const bool simulated = topology_->ranks <= kMostFlatRanks;
-  if (level == level_for_both_ways_ && simulated) return kFramesBothWays;
+  if (level == level_for_both_ways_ && simulated()) return kFramesBothWays;
   if (level == level_for_both_ways_ || level == level_with_own_data_) return kFramesOfEntries;
-  return simulated ? std::span<const Framing>(kMoreFrames) : kFrames;
+  return simulated() ? std::span<const Framing>(kMoreFrames) : kFrames;
 }
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
@@ -425,6 +429,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   }
   composite.frames = variant.frames.frames;
   composite.frame_steps = variant.frames.steps;
+  composite.staggered = variant.frames.staggered;
   composite.chunks_per_rank *= variant.frames.frames;
   const HostLevel* level = nullptr;
   for (const auto& choices : levels_)
@@ -437,8 +442,13 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
                                                          : "";
   composite.name = fmt::format("levels/{}{}{}", variant.racks ? "racks-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
-  if (variant.frames.frames > 1) composite.name += fmt::format("/{}", variant.frames.frames);
-  if (variant.forest == nullptr && variant.frames.steps > 1) composite.name += fmt::format("x{}", variant.frames.steps);
+  if (variant.frames.staggered) {
+    composite.name += fmt::format("/{}/{}", variant.frames.frames, variant.frames.steps);
+  } else {
+    if (variant.frames.frames > 1) composite.name += fmt::format("/{}", variant.frames.frames);
+    if (variant.forest == nullptr && variant.frames.steps > 1)
+      composite.name += fmt::format("x{}", variant.frames.steps);
+  }
   const bool known =
       std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.composite->name == composite.name; });
   if (known) return;
@@ -482,7 +492,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if (several_trees(shape) && !one_root) continue;
         if ((shape == Shape::four_trees && hosts < 4) || (shape == Shape::eight_trees && hosts < 6)) continue;
         if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
-        for (const Framing& frames : frames_for(level)) {
+        for (const Framing& frames : one_root ? std::span<const Framing>(kRootFrames) : frames_for(level)) {
           Variant variant{
               .collective = collective, .root = root, .level = level, .shape = shape, .racks = racks, .frames = frames};
           // Of one root only what returns late delays other chunks: see compose/cost.h.
@@ -490,12 +500,13 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           if (at_root.empty()) continue;
           const bool with_entries = level == level_without_;
           variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];
-          if (frames.frames == 1) add(result, variant);
+          if (frames.frames == 1 || simulated()) add(result, variant);
           variant.at_root = scattered_at_root;
           if (frames.frames == 1 && scattered_at_root != nullptr) add(result, variant);
         }
-        // Between two hosts all shapes are one. In other shapes the root's host sends all data more than once.
-        const bool once = shape == Shape::ring || (several_trees(shape) && hosts > 2);
+        // Of few hosts no other shape is much shorter than a ring. In other shapes than these the root's host sends all
+        // data more than once.
+        const bool once = shape == Shape::ring || (several_trees(shape) && hosts > kShortRing);
         if (racks || !once || (level != 0 && level != level_without_)) continue;
         for (const Forest& forest : forests) {
           if (forest.level != kNoLevel && forest.level != level) continue;

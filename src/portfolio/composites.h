@@ -19,10 +19,11 @@ struct CompositeCandidate {
   compose::Cost cost;
 };
 
-// Composite::frames and Composite::frame_steps.
+// Composite::frames, frame_steps and staggered.
 struct Framing {
   int frames = 1;
   int steps = 1;
+  bool staggered = false;
 };
 
 // Plans for one cluster. Work that does not depend on the collective is done once.
@@ -50,6 +51,7 @@ class CompositePlanner {
   bool may_return(Rank root) const;
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
   std::span<const Framing> frames_for(std::size_t level) const;
+  bool simulated() const;
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;

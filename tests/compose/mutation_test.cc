@@ -193,6 +193,7 @@ Composite mutant(const Composite& good, Random& random) {
       break;
     case 7:
       composite.frames = any(random, 9);
+      composite.staggered = !composite.staggered;
       break;
     case 8:
       composite.root = any(random, ranks);

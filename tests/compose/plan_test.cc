@@ -1,9 +1,11 @@
 // Costs of composites are near what the simulator finds, never below the bounds, and thousands of ranks are planned.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
 #include "compose/bound.h"
 #include "compose/expand.h"
+#include "compose/verify.h"
 #include "portfolio/composites.h"
 #include "portfolio/portfolio.h"
 #include "schedule/simulation/cost.h"
@@ -92,6 +94,32 @@ TEST_CASE("of large buffers the closed form of the best composite is near its si
       CHECK(simulated < 1.15 * closed);
       CHECK(simulated > closed / 1.15);
     }
+  }
+}
+
+TEST_CASE("strands of a broadcast that begin one after the other keep all NICs busy") {
+  const topology::Topology machine = topology::preset("2*mi250x");
+  const double bytes = 64 << 20;
+  portfolio::CompositePlanner planner(machine);
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto all = planner.candidates(collective, 0);
+    const auto found = std::find_if(all.begin(), all.end(), [](const auto& one) {
+      return one.composite->name == "levels/ring+shallow/8/6" && one.composite->staggered;
+    });
+    REQUIRE(found != all.end());
+    const auto simulated_us = [&](const compose::Composite& composite) {
+      schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4};
+      options.lane_bytes = schedule::kLaneBytes;
+      options.detail = schedule::Detail::totals;
+      return schedule::simulate(compose::expand(composite), options).time_us;
+    };
+    compose::Composite together = *found->composite;
+    together.staggered = false;
+    compose::verify(together);
+    const double staggered_us = simulated_us(*found->composite);
+    INFO(found->composite->name << " for " << info(collective).name);
+    CHECK(staggered_us < 0.95 * simulated_us(together));
+    CHECK(staggered_us < 1.25 * bound_us(machine, collective, bytes));
   }
 }
 
