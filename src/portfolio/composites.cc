@@ -102,6 +102,7 @@ CompositePlanner::CompositePlanner(const topology::Topology& topology)
 void CompositePlanner::plan_hosts() {
   for (const topology::Topology& links : cluster_->kinds) {
     levels_.push_back(host_levels(links));
+    if (levels_.back().size() > levels_[naming_kind_].size()) naming_kind_ = levels_.size() - 1;
     level_choices_ = std::max(level_choices_, levels_.back().size());
   }
   std::map<std::pair<topology::Node, topology::Node>, int> users;
@@ -233,6 +234,16 @@ compose::Composite CompositePlanner::base(Collective collective, Rank root, std:
   composite.hosts = hosts_;
   for (const auto& choices : levels_) composite.kinds.push_back(choices[std::min(level, choices.size() - 1)].kind);
   return composite;
+}
+
+// Of the kinds of hosts, the one whose levels are told in names.
+const HostLevel& CompositePlanner::naming(std::size_t level) const {
+  const auto of = [&](std::size_t kind) -> const HostLevel& {
+    return levels_[kind][std::min(level, levels_[kind].size() - 1)];
+  };
+  for (std::size_t kind = 0; kind < levels_.size(); ++kind)
+    if (of(kind).kind->has_entries()) return of(kind);
+  return of(naming_kind_);
 }
 
 // For hosts with different NICs, if partial sums go to the root host directly: a host that is the root of a share w of
@@ -431,9 +442,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   composite.frame_steps = variant.frames.steps;
   composite.staggered = variant.frames.staggered;
   composite.chunks_per_rank *= variant.frames.frames;
-  const HostLevel* level = nullptr;
-  for (const auto& choices : levels_)
-    if (level == nullptr || choices.size() > 1) level = &choices[std::min(variant.level, choices.size() - 1)];
+  const HostLevel* const level = &naming(variant.level);
   const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
   const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
   const std::string_view way = variant.forest != nullptr ? variant.forest->name

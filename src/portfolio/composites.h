@@ -55,6 +55,7 @@ class CompositePlanner {
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
+  const HostLevel& naming(std::size_t level) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;
   std::vector<int> root_hosts(compose::Shape shape) const;
 
@@ -64,6 +65,7 @@ class CompositePlanner {
   std::unique_ptr<compose::Verifier> verifier_;
   std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
   std::size_t level_choices_ = 1;
+  std::size_t naming_kind_ = 0;  // one with the most levels, so that no two have the same name
   // Of levels_: with entries, where some of the data is a host's own, in one direction (AllGather) and in both
   // (AllReduce), and where none is (Broadcast).
   std::size_t level_with_own_data_ = kNoLevel;
