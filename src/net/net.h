@@ -99,7 +99,7 @@ class Sender : public Connection {
   // `data` must not change before the request is complete.
   virtual Request isend(const void* data, std::size_t bytes, Registration& memory) = 0;
   // One message of both parts, from where they lie. Only if joins(), and then the engine shows messages at the other
-  // end (Receiver::deliver_to).
+  // end (Receiver::deliver_to). The second part is not copied if the first is short.
   virtual Request isend_joined(std::span<const std::byte> first, std::span<const std::byte> second) {
     (void)first, (void)second;
     return {};
@@ -114,8 +114,9 @@ class Receiver : public Connection {
   // A message longer than `bytes` is an error.
   virtual Request irecv(void* data, std::size_t bytes, Registration& memory) = 0;
   // True: from now on irecv() is not called, and the engine shows each message to `consumer` where it came, in order,
-  // within progress(); `consumer` throws nothing. False: this engine receives into posted memory only.
-  using Consumer = std::function<void(std::span<const std::byte>)>;
+  // within progress(); `consumer` throws nothing. A message that was sent joined comes in its two parts, or as one with
+  // an empty second part. False: this engine receives into posted memory only.
+  using Consumer = std::function<void(std::span<const std::byte> first, std::span<const std::byte> second)>;
   virtual bool deliver_to(Consumer consumer) {
     (void)consumer;
     return false;

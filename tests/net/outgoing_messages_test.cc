@@ -1,9 +1,12 @@
 // How the sender's side of a link cuts messages into frames.
 #include "runtime/transport/net/link/outgoing_messages.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/host/target.h"
 
 namespace {
@@ -75,6 +78,64 @@ TEST_CASE("a payload that lies in a buffer is sent from there, also in parts and
     while (reader.next(head, payload)) sent.insert(sent.end(), payload.begin(), payload.end());
   }
   CHECK(sent == buffer);
+}
+
+// A page's first bytes travel in the frame (4K aliasing); a reader joins both.
+TEST_CASE("a payload that begins a page arrives whole, the rest of it from where it lies") {
+  Sender sender(kUsualSlotBytes);
+  constexpr std::size_t kPage = 4096;
+  std::vector<std::byte> memory(kUsualSlotBytes + kPage);
+  std::byte* const page = memory.data() + (kPage - reinterpret_cast<std::uintptr_t>(memory.data()) % kPage);
+  for (std::size_t i = 0; i < kUsualSlotBytes; ++i) page[i] = static_cast<std::byte>(i % 251);
+  Slots::header(sender.end).lent = reinterpret_cast<device::u64>(page);
+  sender.publish(kUsualSlotBytes);
+  FrameWriter frame = sender.frame();
+  CHECK(sender.messages.append(frame, LongPayloads::stay_in_slots));
+  const auto in_place = frame.payload_in_place();
+  CHECK(in_place.data() == page + (kUsualSlotBytes - in_place.size()));
+  CHECK(in_place.size() < kUsualSlotBytes);
+  CHECK(in_place.size() > kUsualSlotBytes - kPage);
+
+  const auto first = frame.finish();
+  std::vector<std::byte> one_piece(first.begin(), first.end());
+  one_piece.insert(one_piece.end(), in_place.begin(), in_place.end());
+  for (const bool in_two : {true, false}) {
+    FrameReader reader = in_two ? FrameReader(first, 1, 0, in_place) : FrameReader(one_piece, 1, 0);
+    std::vector<std::byte> read;
+    RecordHead head;
+    std::span<const std::byte> payload;
+    while (reader.next(head, payload)) {
+      CHECK(head.count == kUsualSlotBytes);
+      CHECK(head.offset == read.size());
+      read.insert(read.end(), payload.begin(), payload.end());
+      CHECK(head.incomplete == (read.size() < kUsualSlotBytes ? 1 : 0));
+    }
+    CHECK(std::equal(read.begin(), read.end(), page, page + kUsualSlotBytes));
+  }
+}
+
+TEST_CASE("a frame whose last payload is not the one that came beside it is refused") {
+  std::vector<std::byte> memory(kFrameBytes);
+  const std::vector<std::byte> beside(100);
+  FrameWriter frame(memory, 1, 0);
+  RecordHead head;
+  head.bytes = 100;
+  frame.append_in_place(head, beside.data());
+  const auto first = frame.finish();
+  const std::span<const std::byte> payload(beside);
+  std::span<const std::byte> found;
+  CHECK_THROWS_AS(FrameReader(first, 1, 0, payload.first(99)), sccl::Error);
+  CHECK_THROWS_AS(FrameReader(first, 1, 0), sccl::Error);
+
+  FrameWriter other(memory, 1, 0);
+  head.bytes = 8;
+  other.append(head);
+  other.append_in_place({.bytes = 100}, beside.data());
+  std::vector<std::byte> forged(other.finish().begin(), other.finish().end());
+  forged[sizeof(FrameHead) + sizeof(RecordHead) + 8 + offsetof(RecordHead, bytes)] = std::byte{99};
+  FrameReader reader(forged, 1, 0, payload);
+  CHECK(reader.next(head, found));
+  CHECK_THROWS_AS(reader.next(head, found), sccl::Error);
 }
 
 TEST_CASE("a message that finds no room for all its payload waits for a frame of its own") {

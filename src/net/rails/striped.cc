@@ -153,28 +153,29 @@ bool StripedReceiver::deliver_to(Consumer consumer) {
   for (std::size_t rail = 0; rail < rails_.by_number.size(); ++rail) {
     Receiver* const receiver = rails_.by_number[rail].get();
     if (receiver == nullptr) continue;
-    const auto take_on = [this, rail](std::span<const std::byte> message) {
-      take(static_cast<std::uint8_t>(rail), message);
+    const auto take_on = [this, rail](std::span<const std::byte> first, std::span<const std::byte> second) {
+      take(static_cast<std::uint8_t>(rail), first, second);
     };
     if (!receiver->deliver_to(take_on)) return false;  // rails are of one engine: so says the first
   }
   return true;
 }
 
-void StripedReceiver::take(std::uint8_t rail, std::span<const std::byte> message) {
+void StripedReceiver::take(std::uint8_t rail, std::span<const std::byte> first, std::span<const std::byte> second) {
   if (rail != next_rail(delivered_) || !early_[rail].empty()) {
-    early_[rail].emplace_back(message.begin(), message.end());
+    auto& copy = early_[rail].emplace_back(first.begin(), first.end());
+    copy.insert(copy.end(), second.begin(), second.end());
     return;
   }
   ++delivered_;
-  consumer_(message);
+  consumer_(first, second);
   for (;;) {
     auto& waiting = early_[next_rail(delivered_)];
     if (waiting.empty()) return;
     const std::vector<std::byte> next = std::move(waiting.front());
     waiting.pop_front();
     ++delivered_;
-    consumer_(next);
+    consumer_(next, {});
   }
 }
 

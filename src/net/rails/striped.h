@@ -100,7 +100,7 @@ class StripedReceiver final : public Receiver {
   using Clock = std::chrono::steady_clock;
 
   std::uint8_t next_rail(std::uint64_t message) const { return rails_.order[message % rails_.order.size()]; }
-  void take(std::uint8_t rail, std::span<const std::byte> message);
+  void take(std::uint8_t rail, std::span<const std::byte> first, std::span<const std::byte> second);
   void look_for_losses();
   void read_watch();
 

@@ -37,8 +37,6 @@ void check_alive(const Endpoint& endpoint) {
     fail(ErrorCode::remote_error, "UCX lost the connection to a peer on another host: {}", text_of(endpoint.failed));
 }
 
-ucp_dt_iov_t part(std::span<const std::byte> memory) { return {const_cast<std::byte*>(memory.data()), memory.size()}; }
-
 class UcxSender final : public Sender {
  public:
   UcxSender(SharedWorker worker, std::shared_ptr<SenderCore> core)
@@ -50,11 +48,11 @@ class UcxSender final : public Sender {
   }
   Request isend(const void* data, std::size_t bytes, Registration&) override {
     check_alive(core_->endpoint);
-    return Request(worker_->send(*core_, {{{const_cast<void*>(data), bytes}, {nullptr, 0}}}));
+    return Request(worker_->send(*core_, {static_cast<const std::byte*>(data), bytes}));
   }
   Request isend_joined(std::span<const std::byte> first, std::span<const std::byte> second) override {
     check_alive(core_->endpoint);
-    return Request(worker_->send(*core_, {{part(first), part(second)}}));
+    return Request(worker_->send(*core_, first, second));
   }
   bool joins() const override { return true; }
   void check() override { check_alive(core_->endpoint); }

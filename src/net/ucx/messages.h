@@ -1,6 +1,7 @@
 // The headers of active messages in their transmitted form. Both ends are little-endian machines.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sccl::net::ucx {
@@ -44,11 +45,13 @@ struct Echo {
   std::uint64_t sender;
 };
 
-// Positions count the messages of a connection: eager messages and rendezvous may overtake each other inside UCX.
+// Positions count the messages of a connection: eager messages and rendezvous may overtake each other inside UCX. The
+// first part of a message in two parts follows in the same header if it is short.
 struct DataHead {
   std::uint64_t nonce;
   std::uint64_t receiver;
   std::uint64_t position;
 };
+inline constexpr std::size_t kMostFirstPartBytes = 512;
 
 }  // namespace sccl::net::ucx

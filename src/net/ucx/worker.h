@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,11 @@ struct Slot {
   ucs_status_t status = UCS_OK;
   std::size_t bytes = 0;  // of the message
   void* request = nullptr;
-  // Send: must live as long as UCX may read it. Receive: only `position` is used.
-  DataHead head{};
-  std::array<ucp_dt_iov_t, 2> parts{};  // likewise
+  // Send: must live as long as UCX may read it.
+  std::array<std::byte, sizeof(DataHead) + kMostFirstPartBytes> head;
+  std::array<ucp_dt_iov_t, 2> parts;  // likewise
   // Receive only.
+  std::uint64_t position = 0;
   void* buffer = nullptr;
   std::size_t room = 0;
 };
@@ -52,7 +54,8 @@ struct SenderCore {
 
 // A message that came before its buffer was posted.
 struct Arrival {
-  void* data = nullptr;  // owned by UCX, to be released, unless it was copied
+  std::vector<std::byte> first;  // part of a message in two parts
+  void* data = nullptr;          // owned by UCX, to be released, unless it was copied
   std::vector<std::byte> copy;
   std::size_t bytes = 0;
   bool rendezvous = false;
@@ -104,9 +107,8 @@ class Worker {
   // Sends the hello. The connection is complete when the result is `ready`.
   std::shared_ptr<SenderCore> connect(const Handle& handle);
 
-  using Parts = std::array<ucp_dt_iov_t, 2>;
-  // The second part may be empty.
-  Slot* send(SenderCore& sender, const Parts& parts);
+  // One message of both parts; the second may be empty.
+  Slot* send(SenderCore& sender, std::span<const std::byte> first, std::span<const std::byte> second = {});
   Slot* receive(ReceiverCore& receiver, void* data, std::size_t bytes);
   // Whether messages of usual length come whole and in order, so that they need no posted memory.
   bool is_in_order() const { return most_eager_bytes_ == kMostEagerTcpBytes; }
@@ -127,7 +129,8 @@ class Worker {
   void on_welcome(const Welcome& welcome);
   void on_probe(const Probe& probe);
   void on_echo(const Echo& echo);
-  ucs_status_t on_data(const DataHead& head, void* data, std::size_t bytes, unsigned attributes);
+  ucs_status_t on_data(const DataHead& head, std::span<const std::byte> first, void* data, std::size_t bytes,
+                       unsigned attributes);
   void deliver(ReceiverCore& receiver, Slot& slot, const Arrival& arrival);
   void deliver_arrivals(ReceiverCore& receiver);
   void release(const Arrival& arrival);

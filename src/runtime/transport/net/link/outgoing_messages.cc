@@ -18,6 +18,17 @@ namespace {
 constexpr std::size_t kLeastPartBytes = 4096;
 // Shorter payloads cost less to copy, several into one frame, than to send as a part of their own, which ends a frame.
 constexpr std::size_t kLeastPartInPlace = 16384;
+// Heads of the engine and of the system's packet come before the payload where the system copies it to, in pages of its
+// own. A payload that begins a page would be copied to a place a few bytes further in its page: the processor then
+// takes each load for one that waits for the stores before it (4K aliasing), and the copy takes twice the time. So the
+// first bytes of such a payload travel in the frame.
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kBytesOfHeads = 16;
+constexpr std::size_t kCopiedPageBegin = 64;
+
+bool begins_page(const std::byte* payload) {
+  return reinterpret_cast<std::uintptr_t>(payload) % kPageBytes < kBytesOfHeads;
+}
 
 }  // namespace
 
@@ -111,28 +122,41 @@ bool OutgoingMessages::append_slots(FrameWriter& frame, int kind, LongPayloads p
   return true;
 }
 
+// The slot is not freed before the peer has consumed the message. A payload in a buffer stays there until the call has
+// ended, for which it must have been sent.
+const std::byte* OutgoingMessages::payload_of(int kind, u64 position) const {
+  const RemoteRings::One& ring = rings_.of(kind);
+  const u64 lent = ring.ring->headers[position % device::kMostDepth].lent;
+  return lent != 0 ? reinterpret_cast<const std::byte*>(lent) : reinterpret_cast<const std::byte*>(ring.slot(position));
+}
+
 // False: not all of the message had room.
 bool OutgoingMessages::append_slot(FrameWriter& frame, RecordHead head, LongPayloads payloads) {
   std::size_t& sent = this->sent(head.kind).bytes_of_slot;
   const std::size_t left = head.count - sent;
   const bool stays = payloads == LongPayloads::stay_in_slots && left >= kLeastPartInPlace;
-  const std::size_t part = std::min(left, stays ? frame.room_in_place() : frame.room());
+  const std::byte* const payload = payload_of(head.kind, head.position) + sent;
+  constexpr std::size_t kPageBeginRecord = sizeof(RecordHead) + kCopiedPageBegin;
+  const bool begins = stays && begins_page(payload) && frame.room() >= kPageBeginRecord;
+  const std::size_t room = stays ? frame.room_in_place() - (begins ? kPageBeginRecord : 0) : frame.room();
+  const std::size_t part = std::min(left, room);
   // A payload that stays is not cut for what is in the frame already.
   if (part < left && (part < kLeastPartBytes || (stays && !frame.empty()))) return false;
-  head.incomplete = part < left ? 1 : 0;
-  head.offset = static_cast<u32>(sent);
-  head.bytes = static_cast<u32>(part);
-  // The slot is not freed before the peer has consumed the message. A payload in a buffer stays there until the call
-  // has ended, for which it must have been sent.
-  const RemoteRings::One& ring = rings_.of(head.kind);
-  const u64 lent = ring.ring->headers[head.position % device::kMostDepth].lent;
-  const auto* const begin = lent != 0 ? reinterpret_cast<const std::byte*>(lent)
-                                      : reinterpret_cast<const std::byte*>(ring.slot(head.position));
-  const std::byte* const payload = begin + sent;
-  if (stays)
-    frame.append_in_place(head, payload);
-  else if (std::byte* const place = frame.append(head); part > 0)
-    std::memcpy(place, payload, part);
+  head.incomplete = 1;
+  const auto add = [&](std::size_t begin, std::size_t end) {
+    head.offset = static_cast<u32>(sent + begin);
+    head.bytes = static_cast<u32>(end - begin);
+    if (end == left) head.incomplete = 0;
+  };
+  const std::size_t copied = begins ? kCopiedPageBegin : stays ? 0 : part;
+  if (copied > 0 || part == 0) {
+    add(0, copied);
+    if (std::byte* const place = frame.append(head); copied > 0) std::memcpy(place, payload, copied);
+  }
+  if (copied < part) {
+    add(copied, part);
+    frame.append_in_place(head, payload + copied);
+  }
   sent = part < left ? sent + part : 0;
   return part == left;
 }

@@ -64,6 +64,7 @@ class OutgoingMessages {
 
   bool append_slots(FrameWriter& frame, int kind, LongPayloads payloads);
   bool append_slot(FrameWriter& frame, RecordHead head, LongPayloads payloads);
+  const std::byte* payload_of(int kind, device::u64 position) const;
   bool append_lines(FrameWriter& frame, int kind);
   void free_slots(int kind);
   Ring& sent(int kind) { return sent_[static_cast<std::size_t>(kind)]; }

@@ -79,16 +79,18 @@ class FrameWriter {
 };
 
 // Reads a received frame without trusting its content. Throws remote_error if nonce, number or sizes are wrong. `frame`
-// may be longer than the frame: engines need not tell how much came.
+// may be longer than the frame: engines need not tell how much came. `in_place`: the payload of the last record, if it
+// does not come in `frame`.
 class FrameReader {
  public:
-  FrameReader(std::span<const std::byte> frame, std::uint64_t nonce, std::uint32_t number);
+  FrameReader(std::span<const std::byte> frame, std::uint64_t nonce, std::uint32_t number,
+              std::span<const std::byte> in_place = {});
 
   // False at the end.
   bool next(RecordHead& head, std::span<const std::byte>& payload);
 
  private:
-  std::span<const std::byte> rest_;
+  std::span<const std::byte> rest_, in_place_;
 };
 
 }  // namespace sccl::runtime

@@ -52,7 +52,8 @@ bool FrameSender::settled() {
 FrameReceiver::FrameReceiver(std::unique_ptr<net::Receiver> receiver, std::uint64_t nonce, std::uint64_t taken,
                              Taker taker)
     : nonce_(nonce), taker_(std::move(taker)), receiver_(std::move(receiver)), posted_(taken), taken_(taken) {
-  shown_ = receiver_->deliver_to([this](std::span<const std::byte> frame) { take_shown(frame); });
+  shown_ = receiver_->deliver_to(
+      [this](std::span<const std::byte> frame, std::span<const std::byte> in_place) { take_shown(frame, in_place); });
   if (shown_) return;
   buffers_ = std::make_unique<FrameBuffers>();
   buffers_->register_with(*receiver_);
@@ -69,8 +70,8 @@ bool FrameReceiver::receive() {
   return std::exchange(any_, false);
 }
 
-void FrameReceiver::take(std::span<const std::byte> frame) {
-  FrameReader reader(frame, nonce_, static_cast<std::uint32_t>(taken_));
+void FrameReceiver::take(std::span<const std::byte> frame, std::span<const std::byte> in_place) {
+  FrameReader reader(frame, nonce_, static_cast<std::uint32_t>(taken_), in_place);
   RecordHead head;
   std::span<const std::byte> payload;
   while (reader.next(head, payload)) taker_(head, payload);
@@ -78,13 +79,13 @@ void FrameReceiver::take(std::span<const std::byte> frame) {
 }
 
 // An error waits for receive(): the engine that shows the frame must not see it. Nothing is taken after an error.
-void FrameReceiver::take_shown(std::span<const std::byte> frame) noexcept {
+void FrameReceiver::take_shown(std::span<const std::byte> frame, std::span<const std::byte> in_place) noexcept {
   any_ = true;
   if (error_) return;
   try {
-    if (frame.size() > kMostFrameBytes)
-      fail(ErrorCode::remote_error, "a frame of {} bytes came, {} is the most", frame.size(), kMostFrameBytes);
-    take(frame);
+    if (const std::size_t bytes = frame.size() + in_place.size(); bytes > kMostFrameBytes)
+      fail(ErrorCode::remote_error, "a frame of {} bytes came, {} is the most", bytes, kMostFrameBytes);
+    take(frame, in_place);
   } catch (...) {
     error_ = std::current_exception();
   }

@@ -86,8 +86,8 @@ class FrameReceiver {
   bool receive();
 
  private:
-  void take(std::span<const std::byte> frame);
-  void take_shown(std::span<const std::byte> frame) noexcept;
+  void take(std::span<const std::byte> frame, std::span<const std::byte> in_place = {});
+  void take_shown(std::span<const std::byte> frame, std::span<const std::byte> in_place) noexcept;
   bool receive_posted();
   void post();
 
