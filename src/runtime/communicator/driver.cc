@@ -487,6 +487,16 @@ void drive(Communicator& communicator, const CollectiveRequest& request) {
   });
 }
 
+void drive(Communicator& communicator, std::span<const PointToPointRequest> transfers) {
+  const NoCancellation uncancelled;
+  const Communicator::RunningCall running(communicator);
+  const EngineUse::Turn engine(communicator.on_host()->engine());
+  guarded(communicator, [&] {
+    communicator.on_host()->begin(transfers);
+    finish(communicator);
+  });
+}
+
 void drive(std::vector<Workload>& work) {
   const NoCancellation uncancelled;
   const auto uses_device = [](const Workload& entry) { return entry.communicator->on_device() != nullptr; };

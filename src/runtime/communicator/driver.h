@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "platform/gpu/foreign_stream.h"
@@ -42,7 +43,9 @@ struct Workload {
 // other communicators' work still ends: it completes, or the failure reaches it. Then the first error is thrown.
 void drive(std::vector<Workload>& work);
 
-// The common case, without allocation: one call of one communicator.
+// The common cases, without allocation: one call of one communicator, or transfers of one communicator on the host that
+// no profiler wants to know of.
 void drive(Communicator& communicator, const CollectiveRequest& request);
+void drive(Communicator& communicator, std::span<const PointToPointRequest> transfers);
 
 }  // namespace sccl::runtime

@@ -36,13 +36,27 @@ struct Group {
   std::optional<Error> error;
   std::vector<Setup> setups;
   std::vector<Workload> work;
+  std::vector<PointToPointRequest> spare;  // memory for transfers, of a group before
 
   Workload& of(const Subject& communicator) {
     const auto found = std::find_if(work.begin(), work.end(),
                                     [&](const Workload& entry) { return entry.communicator == communicator; });
     if (found != work.end()) return *found;
     work.emplace_back().communicator = communicator;
+    work.back().transfers = std::exchange(spare, {});
     return work.back();
+  }
+
+  // The common group: nothing but transfers of one blocking communicator on the host.
+  bool only_exchanges() const {
+    if (error || !setups.empty() || work.size() != 1) return false;
+    const Workload& all = work.front();
+    if (all.transfers.empty() || !all.collectives.empty() || !all.puts.empty() || !all.waits.empty() ||
+        !all.behind.empty())
+      return false;
+    Communicator& communicator = *all.communicator;
+    return communicator.options().blocking && communicator.on_device() == nullptr &&
+           communicator.profiler() == nullptr && made_by.is_this_process();
   }
 };
 
@@ -249,6 +263,17 @@ std::optional<Group> close_group() {
   return closed;
 }
 
+// Without allocation: programs exchange often.
+Completion exchange(Group& closed) {
+  const Subject communicator = std::move(closed.work.front().communicator);
+  std::vector<PointToPointRequest> transfers = std::move(closed.work.front().transfers);
+  closed.work.clear();
+  drive(*communicator, transfers);
+  transfers.clear();
+  closed.spare = std::move(transfers);
+  return Completion::done;
+}
+
 }  // namespace
 
 void group_start() {
@@ -262,6 +287,10 @@ void group_fail(const Error& error) {
 }
 
 Completion group_end() {
+  if (depth == 1 && group().only_exchanges()) {
+    depth = 0;
+    return exchange(group());
+  }
   std::optional<Group> closed = close_group();
   if (closed && !closed->setups.empty()) {
     auto subjects = subjects_of(closed->setups, &Setup::subject);
