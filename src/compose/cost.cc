@@ -41,10 +41,10 @@ double Cost::time_us(double bytes, double slice_bytes) const {
 }
 
 double Cost::good_slice(double bytes, double most_slice_bytes) const {
-  constexpr double kNearlyLeast = 1.01;
+  constexpr double kNearlyLeast = 1.005;
   std::vector<std::pair<double, double>> slices;  // time, slice
   for (double slice = std::max(kLeastSlice, most_slice_bytes); slice >= kLeastSlice; slice /= 2)
-    slices.emplace_back(time_us(bytes, slice), slice);
+    for (const double part : {1.0, 0.75}) slices.emplace_back(time_us(bytes, part * slice), part * slice);
   const double wanted = kNearlyLeast * std::min_element(slices.begin(), slices.end())->first;
   return std::find_if(slices.begin(), slices.end(), [&](const auto& one) { return one.first <= wanted; })->second;
 }

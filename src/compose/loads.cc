@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "compose/cost.h"
+#include "compose/root_way.h"
 #include "schedule/simulation/cost.h"
 #include "topology/graph/routes.h"
 
@@ -508,7 +509,12 @@ class Loads {
     if (everyone_contributes()) add_phase(&HostKind::in);
     if (everyone_receives()) add_phase(&HostKind::out);
     if (composite_.at_root) {
-      add_phase(phase_of(composite_.at_root->schedule));
+      Phase phase = phase_of(composite_.at_root->schedule);
+      // Other hosts take the same number of steps while the root's host passes the chunk on to its own devices.
+      const int others = cost_.on_host.steps;
+      if (composite_.at_root->exits.empty())
+        phase.steps = std::max(steps_to_ports(composite_, routes_), phase.steps - others);
+      add_phase(phase);
     } else {
       if (one_contributes && !(own && composite_.source_is_port)) add_phase(&HostKind::between);
       if (one_receives && !(own && composite_.sink_is_port)) add_phase(&HostKind::between);

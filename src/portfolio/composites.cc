@@ -391,7 +391,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     for (compose::Host& host : composite.hosts) host.ports = {host.ports.front()};
   if (variant.at_root != nullptr) {
     composite.at_root = whole_at_root(*variant.at_root);
-    composite.root_turns = all_turns(*variant.at_root);
+    const int host = cluster_->host_of[at(composite.root)];
+    composite.root_turns = turns_near_ports(*variant.at_root, composite.hosts[at(host)].ports);
   }
   const int ranks = topology_->ranks;
   std::string shape(name(variant.shape));

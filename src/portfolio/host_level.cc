@@ -22,6 +22,7 @@ using schedule::Schedule;
 constexpr int kMostPackedRanks = 16;  // packing more ranks takes longer than planning may
 constexpr int kMostSearchedTwice = 8;
 constexpr int kMostTurns = 24;
+constexpr std::size_t kMostTurnsOfPorts = 400;
 
 struct Option {
   Schedule schedule;
@@ -165,6 +166,30 @@ std::vector<ChunkId> all_turns(const Schedule& schedule) {
   std::vector<ChunkId> chunks(static_cast<std::size_t>(schedule.chunks));
   std::iota(chunks.begin(), chunks.end(), 0);
   return by_weight(schedule, chunks);
+}
+
+std::vector<ChunkId> turns_near_ports(const Schedule& schedule, const std::vector<int>& ports) {
+  const std::vector<ChunkId> turns = all_turns(schedule);
+  const std::size_t count = std::lcm(turns.size(), ports.size());
+  if (count > kMostTurnsOfPorts) return turns;
+  const std::vector<std::vector<int>> depths = schedule::sends_from_root(schedule);
+  // Long ways count more than short ones save.
+  const auto cost = [&](ChunkId chunk, std::size_t place) {
+    const int depth = depths[static_cast<std::size_t>(chunk)][static_cast<std::size_t>(ports[place % ports.size()])];
+    return depth * depth;
+  };
+  std::vector<ChunkId> result;
+  for (std::size_t place = 0; place < count; ++place) result.push_back(turns[place % turns.size()]);
+  for (bool better = true; better;) {
+    better = false;
+    for (std::size_t a = 0; a < count; ++a)
+      for (std::size_t b = 0; b < a; ++b) {
+        if (cost(result[a], b) + cost(result[b], a) >= cost(result[a], a) + cost(result[b], b)) continue;
+        std::swap(result[a], result[b]);
+        better = true;
+      }
+  }
+  return result;
 }
 
 std::vector<std::shared_ptr<const Schedule>> root_levels(const topology::Topology& links, Collective collective,

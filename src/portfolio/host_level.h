@@ -32,6 +32,10 @@ std::vector<std::shared_ptr<const schedule::Schedule>> root_levels(const topolog
 // root sends every byte once. Reduce: the same backwards. Null when some device reaches another one only over a third.
 std::shared_ptr<const schedule::Schedule> scattered(const topology::Topology& links, Collective collective, Rank root);
 
+// The chunks of a schedule of root_levels() that chunks of the cluster take in turn, as often as all_turns() says, so
+// that they come to the ports that they take in turn, too, in few steps: NICs begin early.
+std::vector<schedule::ChunkId> turns_near_ports(const schedule::Schedule& schedule, const std::vector<int>& ports);
+
 // The chunks of a schedule that strands of the data take in turn, in proportion to the chunks' weights.
 std::vector<schedule::ChunkId> all_turns(const schedule::Schedule& schedule);
 

@@ -40,6 +40,23 @@ ChunkEnds ends(const Schedule& schedule, ChunkId chunk) {
   return ends(schedule.collective, schedule.ranks, schedule.root, chunk);
 }
 
+std::vector<std::vector<int>> sends_from_root(const Schedule& schedule) {
+  const auto at = [](int index) { return static_cast<std::size_t>(index); };
+  const bool sums = schedule.collective == Collective::reduce;
+  std::vector<std::vector<int>> result(at(schedule.chunks), std::vector<int>(at(schedule.ranks), 0));
+  std::vector<std::vector<Rank>> parents(at(schedule.chunks), std::vector<Rank>(at(schedule.ranks), -1));
+  for (const Send& send : schedule.sends)
+    parents[at(send.chunk)][at(sums ? send.src : send.dst)] = sums ? send.dst : send.src;
+  for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk)
+    for (Rank rank = 0; rank < schedule.ranks; ++rank)
+      for (Rank up = rank; up != schedule.root && result[at(chunk)][at(rank)] < schedule.ranks;
+           up = parents[at(chunk)][at(up)]) {
+        if (parents[at(chunk)][at(up)] < 0) break;
+        ++result[at(chunk)][at(rank)];
+      }
+  return result;
+}
+
 int chunk_count(Collective collective, int ranks, int chunks_per_rank) {
   switch (collective) {
     case Collective::allgather:

@@ -66,6 +66,9 @@ ChunkEnds ends(const Schedule& schedule, ChunkId chunk);
 // alltoall, C otherwise.
 int chunk_count(Collective collective, int ranks, int chunks_per_rank);
 
+// By chunk and rank, of a Broadcast or Reduce by trees: how many sends lie between the root and the rank.
+std::vector<std::vector<int>> sends_from_root(const Schedule& schedule);
+
 // The load of one step on the links, in chunks. A send between ranks that only switches join loads each edge of its
 // path (topology::Routes).
 struct StepLoads {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
 
 #include "portfolio/host_level.h"
 #include "schedule/proof/verify.h"
@@ -97,4 +98,29 @@ TEST_CASE("where all devices are neighbours, a root sends every byte once and th
     CHECK(at_root == schedule->chunks);
   }
   CHECK(portfolio::scattered(topology::preset("mi250x"), Collective::broadcast, 0) == nullptr);
+}
+
+TEST_CASE("chunks of the root's host come in few steps to the ports that they leave by, each as often as before") {
+  const topology::Topology box = topology::preset("mi250x");
+  std::vector<int> ports(static_cast<std::size_t>(box.ranks));
+  std::iota(ports.begin(), ports.end(), 0);
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto schedule = portfolio::root_levels(box, collective, 0).front();
+    const auto depths = schedule::sends_from_root(*schedule);
+    const std::vector<schedule::ChunkId> before = portfolio::all_turns(*schedule);
+    const std::vector<schedule::ChunkId> turns = portfolio::turns_near_ports(*schedule, ports);
+    REQUIRE(turns.size() % before.size() == 0);
+    REQUIRE(turns.size() % ports.size() == 0);
+    for (schedule::ChunkId chunk = 0; chunk < schedule->chunks; ++chunk)
+      CHECK(std::count(turns.begin(), turns.end(), chunk) * static_cast<std::ptrdiff_t>(before.size()) ==
+            std::count(before.begin(), before.end(), chunk) * static_cast<std::ptrdiff_t>(turns.size()));
+    const auto most = [&](const std::vector<schedule::ChunkId>& order) {
+      int result = 0;
+      for (std::size_t place = 0; place < turns.size(); ++place)
+        result = std::max(result, depths[static_cast<std::size_t>(order[place % order.size()])][place % ports.size()]);
+      return result;
+    };
+    INFO(schedule->name << " for " << info(collective).name << ": " << most(turns) << " of " << most(before));
+    CHECK(most(turns) < most(before));
+  }
 }
