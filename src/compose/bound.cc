@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "compose/parts_bound.h"
+#include "compose/quickest_flow.h"
 
 namespace sccl::compose {
 namespace {
@@ -16,6 +18,8 @@ namespace {
 constexpr double kBytesPerUs = 1e3;  // at one GB/s
 constexpr int kMostPartRanks = 16;
 constexpr int kMostPartSwitches = 3;
+constexpr std::size_t kMostOnTheWay = 80;  // nodes
+constexpr int kMostKinds = 8;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -39,6 +43,7 @@ class Bounds {
       around_hosts();
       around_racks();
       within_hosts();
+      on_the_way();
       for (const Bound& one : bounds_of_parts(topology_, cluster_, collective_, root_, bytes_)) keep(one);
       latency();
     }
@@ -292,7 +297,59 @@ class Bounds {
       if (time <= best.us) continue;
       best = {time, fmt::format("{} devices of the host of rank {}: {:.5g} GB/s in, {:.5g} out", inside,
                                 cluster_.hosts[host].front(), capacity.in, capacity.out)};
+      part_.clear();
+      for (int node = 0; node < nodes && !root_inside; ++node)
+        if ((set >> node & 1) != 0) part_.push_back(cluster_.nodes[host][at(node)]);
     }
+  }
+
+  // Data from other hosts, or from the root, that comes to the farthest device of a host, of each kind one; the same
+  // for the devices that links serve worst (within_hosts). Sums backwards.
+  void on_the_way() {
+    const bool rooted = collective_ == Collective::broadcast || collective_ == Collective::reduce;
+    const bool sums = collective_ == Collective::reduce || collective_ == Collective::reducescatter;
+    const bool known = rooted || sums || collective_ == Collective::allgather || collective_ == Collective::allreduce;
+    if (!known) return;
+    Bound best;
+    const auto look = [&](const std::vector<topology::Node>& nodes, int inside, std::optional<topology::Node> source) {
+      if (nodes.size() > kMostOnTheWay) return;
+      const QuickestFlow flow(topology_, nodes, sums ? Reading::backwards : Reading::forwards);
+      const Demand wanted = demand(collective_, inside, topology_.ranks, false);
+      const double times = sums ? wanted.out : wanted.in;
+      for (const topology::Node rank : nodes) {
+        if (rank >= topology_.ranks || rank == source) continue;
+        const double us = flow.us(source, rank, times * bytes_);
+        if (us <= best.us || !std::isfinite(us)) continue;
+        const std::string other = source ? fmt::format("rank {}", *source) : "the ranks elsewhere";
+        best = {us, fmt::format("{:.4g} times the buffer, with all latencies, {} rank {} {} {}", times,
+                                sums ? "from" : "to", rank, sums ? "to" : "from", other)};
+      }
+    };
+    const int root_host = rooted ? cluster_.host_of[at(root_)] : -1;
+    std::set<int> seen;
+    for (int host = 0; host < static_cast<int>(cluster_.hosts.size()); ++host) {
+      const int kind = cluster_.kind_of[at(host)];
+      if (host != root_host && (kind >= kMostKinds || !seen.insert(kind).second)) continue;
+      if (!rooted && cluster_.hosts.size() < 2) continue;
+      std::vector<topology::Node> nodes = nodes_with_nics(host);
+      if (rooted && host != root_host)
+        for (const topology::Node node : nodes_with_nics(root_host))
+          if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+      look(nodes, static_cast<int>(cluster_.hosts[at(host)].size()), rooted ? std::optional(root_) : std::nullopt);
+    }
+    if (!part_.empty()) {
+      const auto devices = std::count_if(part_.begin(), part_.end(), [&](auto node) { return node < topology_.ranks; });
+      look(part_, static_cast<int>(devices), std::nullopt);
+    }
+    keep(best);
+  }
+
+  // A host's nodes, and the switches between its devices and its NICs.
+  std::vector<topology::Node> nodes_with_nics(int host) const {
+    std::set<topology::Node> nodes(cluster_.nodes[at(host)].begin(), cluster_.nodes[at(host)].end());
+    for (const Rank rank : cluster_.hosts[at(host)])
+      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) nodes.insert(src);
+    return {nodes.begin(), nodes.end()};
   }
 
   // A message from the first host to the farthest host, over the fastest NICs of both.
@@ -330,6 +387,7 @@ class Bounds {
   double bytes_;
   std::vector<topology::Link> links_;
   std::vector<Capacity> of_node_;
+  std::vector<topology::Node> part_;  // the nodes of the best bound of parts of hosts, if the root is elsewhere
   std::vector<Bound> found_;
 };
 

@@ -1,0 +1,96 @@
+// The least time of a flow counts latencies, and no schedule takes less.
+#include "compose/quickest_flow.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "compose/bound.h"
+#include "portfolio/portfolio.h"
+#include "schedule/simulation/simulate.h"
+#include "topology/cluster.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+using compose::QuickestFlow;
+using compose::Reading;
+
+namespace {
+
+void join(topology::Topology& machine, topology::Node a, topology::Node b, double rate, double alpha_us,
+          topology::LinkClass kind) {
+  machine.links.push_back({a, b, 1, rate, alpha_us, kind});
+  machine.links.push_back({b, a, 1, rate, alpha_us, kind});
+}
+
+// Hosts of three to five devices, joined at random, each with a NIC of a random rate.
+topology::Topology random_cluster(std::mt19937& random) {
+  const auto any = [&](int least, int most) { return least + static_cast<int>(random() % unsigned(most - least + 1)); };
+  topology::Topology machine;
+  machine.name = "random";
+  const int hosts = any(2, 3);
+  const int devices = any(3, 5);
+  machine.ranks = hosts * devices;
+  machine.switches = 1;
+  for (int host = 0; host < hosts; ++host)
+    for (int device = 0; device < devices; ++device) {
+      const Rank rank = host * devices + device;
+      if (device > 0)
+        join(machine, rank, host * devices + any(0, device - 1), 10 * any(1, 5), any(1, 4), topology::LinkClass::xgmi);
+      join(machine, rank, machine.ranks, 5 * any(1, 4), any(1, 5), topology::LinkClass::net);
+    }
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("a flow over a short narrow way and a long wide one uses both while the long one pays") {
+  topology::Topology machine;
+  machine.name = "two ways";
+  machine.ranks = 3;
+  machine.links = {{0, 2, 1, 1, 2, topology::LinkClass::xgmi},
+                   {0, 1, 1, 4, 5, topology::LinkClass::xgmi},
+                   {1, 2, 1, 3, 5, topology::LinkClass::xgmi}};
+  const QuickestFlow flow(machine, {0, 1, 2}, Reading::forwards);
+  CHECK(flow.us(0, 2, 4e3) == Approx(2 + 4));                         // the long way takes 10 us before its first byte
+  CHECK(flow.us(0, 2, 40e3) == Approx((40 + 1 * 2 + 3 * 10) / 4.0));  // 1 GB/s and 3 GB/s
+  CHECK(flow.us(std::nullopt, 2, 1e3) > 1e30);                        // nothing leads in from outside
+  const QuickestFlow into(machine, {2}, Reading::forwards);
+  CHECK(into.us(std::nullopt, 2, 40e3) == Approx((40 + 1 * 2 + 3 * 5) / 4.0));
+  const QuickestFlow back(machine, {0, 1, 2}, Reading::backwards);
+  CHECK(back.us(2, 0, 40e3) == Approx(flow.us(0, 2, 40e3)));
+  CHECK(back.us(0, 2, 1e3) > 1e30);
+}
+
+TEST_CASE("the way to the farthest device counts in the bound of a Broadcast") {
+  const topology::Topology machine = topology::preset("2*mi250x");
+  const double bytes = 64 << 20;
+  const auto found = compose::bounds(machine, topology::cluster_of(machine), Collective::broadcast, 0, bytes);
+  const double nics_us = bytes / 200e3;
+  CHECK(found.front().us > nics_us + 5 + 2 * 4);  // between hosts, and four links on hosts at least
+  CHECK(found.front().us < nics_us + 5 + 2 * 10);
+}
+
+TEST_CASE("no schedule on random hosts is foreseen to beat the bounds") {
+  std::mt19937 random(20240607);
+  for (int i = 0; i < 4; ++i) {
+    const topology::Topology machine = random_cluster(random);
+    const topology::Cluster cluster = topology::cluster_of(machine);
+    for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                        Collective::broadcast, Collective::reduce}) {
+      const bool rooted = info(collective).rooted;
+      const Rank root = rooted ? static_cast<Rank>(random() % unsigned(machine.ranks)) : 0;
+      for (const double bytes : {1e3, 1e5, 2e7}) {
+        const auto bounds = compose::bounds(machine, cluster, collective, root, bytes);
+        REQUIRE_FALSE(bounds.empty());
+        for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, root))
+          for (const double slice : {0.0, 16384.0}) {
+            schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = slice};
+            options.detail = schedule::Detail::totals;
+            INFO(one.name << " for " << info(collective).name << " of " << bytes << " bytes, machine " << i << ": "
+                          << bounds.front().why);
+            CHECK(schedule::simulate(one.schedule, options).time_us >= 0.9999 * bounds.front().us);
+          }
+      }
+    }
+  }
+}
