@@ -104,9 +104,9 @@ TEST_CASE("the longest buffers that ranks reduce as they come, and longer ones")
   }
 }
 
-// What 2 ranks have for sums holds 2 Mi floats: these calls go round several times, one rank at a time ahead.
-TEST_CASE("a chain reduces buffers that are longer than its memory") {
-  const Eager chain("chain");
+// What 2 ranks have for sums holds 4 Mi floats: these calls go round, one rank at a time ahead.
+TEST_CASE("a chain and a tree reduce buffers that are longer than their memory") {
+  const Eager form(GENERATE("chain", "eager"));
   const LeastMemory least;
   constexpr std::size_t kCount = 5 * kMost + 17;
   for (const Mode mode : modes())

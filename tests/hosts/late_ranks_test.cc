@@ -77,12 +77,12 @@ TEST_CASE("ranks of several hosts reduce every type with every operation as they
   }
 }
 
-// 5 Mi floats go round the memory of a chain of two ranks several times; a block of slices is a Mi bytes.
+// 5 Mi floats go round the memory of a chain of one rank or two; a block of slices is a Mi bytes.
 TEST_CASE("chains over hosts reduce buffers that are longer than their memory", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
   Environment settings = form("chain");
-  settings["SCCL_MEM_LIMIT"] = "16000000";  // areas of 2 Mi floats, so that 5 Mi go round them several times
+  settings["SCCL_MEM_LIMIT"] = "16000000";  // 2 Mi floats for each rank, so that 5 Mi go round
   Job job(hosts, {0, 1, 1}, settings);
   check_all_ok(job.init());
   for (int call = 0; call < 2; ++call) {

@@ -9,30 +9,46 @@
 
 namespace arrival_test {
 
-// `Slots`: in each area of each rank. With few of them one call goes several rounds.
-template <std::size_t Slots>
+// What ranks share of slots: as many areas as ranks, with `places` places each.
+class Areas {
+ public:
+  Areas(int ranks, std::size_t places, std::size_t places_of_slot)
+      : passed_(std::make_unique<std::atomic<std::uint64_t>[]>(static_cast<std::size_t>(ranks) *
+                                                               ArrivalSlots::kPassedStride)) {
+    slots_.places_of_area = places;
+    slots_.place_bytes = kSlice * sizeof(std::int32_t);
+    slots_.count = places * static_cast<std::size_t>(ranks) / places_of_slot;
+    slots_.passed = passed_.get();
+    for (int rank = 0; rank < ranks; ++rank)
+      slots_.areas.push_back(areas_.emplace_back(places * slots_.place_bytes).data());
+  }
+  const ArrivalSlots& slots() const { return slots_; }
+
+ private:
+  ArrivalSlots slots_;
+  std::unique_ptr<std::atomic<std::uint64_t>[]> passed_;
+  std::deque<std::vector<std::byte>> areas_;
+};
+
+// `Places`: in the area of each rank. With few of them one call goes several rounds.
+template <std::size_t Places>
 class Chain {
  public:
   explicit Chain(int ranks)
-      : words_(std::make_unique<std::atomic<std::uint64_t>[]>(Slots * static_cast<std::size_t>(ranks))) {
-    ArrivalChainMemory memory;
-    memory.slots_of_area = Slots;
-    memory.slot_bytes = kSlice * sizeof(std::int32_t);
-    memory.words = words_.get();
-    for (auto& areas : memory.areas)
-      for (int rank = 0; rank < ranks; ++rank) areas.push_back(areas_.emplace_back(Slots * memory.slot_bytes).data());
-    for (int rank = 0; rank < ranks; ++rank) chains_.emplace_back(memory, ranks);
+      : areas_(ranks, Places, 1), words_(std::make_unique<std::atomic<std::uint64_t>[]>(areas_.slots().count)) {
+    for (int rank = 0; rank < ranks; ++rank)
+      chains_.emplace_back(ArrivalChainMemory{areas_.slots(), words_.get()}, rank, ranks);
   }
   ArrivalChain& of(int rank) { return chains_[static_cast<std::size_t>(rank)]; }
   std::atomic<std::uint64_t>& word(std::size_t slot) { return words_[slot]; }
 
  private:
+  Areas areas_;
   std::unique_ptr<std::atomic<std::uint64_t>[]> words_;
-  std::deque<std::vector<std::byte>> areas_;
   std::deque<ArrivalChain> chains_;
 };
 
-using LongChain = Chain<kSlices>;
+using LongChain = Chain<2 * kSlices>;
 using ShortChain = Chain<1>;
 
 class Leader {
@@ -59,26 +75,28 @@ class Leader {
   std::deque<ArrivalLeader> leaders_;
 };
 
+template <std::size_t Places>
 class Tree {
  public:
   explicit Tree(int ranks)
-      : words_(std::make_unique<std::atomic<std::uint64_t>[]>(kSlices * (static_cast<std::size_t>(ranks) + 1))),
-        result_(kElements) {
-    CombiningTreeMemory memory;
-    memory.result = reinterpret_cast<std::byte*>(result_.data());
-    memory.counts = words_.get();
-    memory.done = &words_[kSlices * static_cast<std::size_t>(ranks)];
+      : areas_(ranks, Places, CombiningTreeMemory::places(static_cast<std::size_t>(ranks))),
+        counts_(std::make_unique<std::atomic<std::uint64_t>[]>(areas_.slots().count * static_cast<std::size_t>(ranks))),
+        done_(std::make_unique<std::atomic<std::uint64_t>[]>(areas_.slots().count)) {
     for (int rank = 0; rank < ranks; ++rank)
-      memory.areas.push_back(reinterpret_cast<std::byte*>(areas_.emplace_back(kElements).data()));
-    for (int rank = 0; rank < ranks; ++rank) trees_.emplace_back(memory, rank, ranks);
+      trees_.emplace_back(CombiningTreeMemory{areas_.slots(), counts_.get(), done_.get()}, rank, ranks);
   }
   CombiningTree& of(int rank) { return trees_[static_cast<std::size_t>(rank)]; }
+  std::atomic<std::uint64_t>& count(std::size_t slot, int ranks, int node) {
+    return counts_[slot * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(node)];
+  }
 
  private:
-  std::unique_ptr<std::atomic<std::uint64_t>[]> words_;
-  std::vector<std::int32_t> result_;
-  std::deque<std::vector<std::int32_t>> areas_;
+  Areas areas_;
+  std::unique_ptr<std::atomic<std::uint64_t>[]> counts_, done_;
   std::deque<CombiningTree> trees_;
 };
+
+using LongTree = Tree<2 * kSlices>;
+using ShortTree = Tree<2>;
 
 }  // namespace arrival_test

@@ -1,34 +1,34 @@
 /* Ranks of a host that reduce as they come, one of which joins the hosts (src/kernels/host/arrival/arrival_reduction.h): it
  * exchanges the host's sum with the other hosts' in place and publishes the result. The host's sum is made along a chain
- * with two sums that take turns (arrival_chain.pml, which proves who adds when; here an addition is one step).
+ * (arrival_chain.pml, which proves who adds when; here an addition is one step), in a slot that is used again when all
+ * ranks have passed it (src/kernels/host/arrival/slot_reduction.h).
  *
- * One slot, used by CALLS calls; rank 0 joins the hosts. A value is 8 times the call's number plus the set of ranks
- * whose data it holds, and 64 more when it is the result. A rank that does not want the result of a call goes on at once.
+ * One slot, used CALLS times; rank 0 joins the hosts. A value is 8 times the number of the use plus the set of ranks
+ * whose data it holds, and 64 more when it is the result. A rank that does not want a result passes the slot at once.
  *
- * Proved: the sum that is exchanged is whole and of its call; every rank that wants a result gets that of its call;
- * nobody waits for ever, asleep ranks included; no word is reset between calls.
+ * Proved: the sum that is exchanged is whole and of its use; every rank that wants a result gets that of its use; nobody
+ * waits for ever, asleep ranks included; no word is reset between uses.
  *
  * MUTANT published_early: the publication may become visible before the result
  * MUTANT taken_from_sum: a rank takes what it wants when the host's sum is whole
- * MUTANT joined_late: the rank that joins the hosts adds to the next call before it exchanges this one's sum
- * MUTANT one_sum: all calls use one sum
+ * MUTANT joined_late: the rank that joins the hosts passes the slot before it exchanges the sum
+ * MUTANT gate_forgotten: a rank adds to the slot's next use before all have passed it
  * MUTANT sums_unsaid: whoever makes a sum whole wakes nobody
  * MUTANT publication_unsaid: whoever publishes wakes nobody
+ * MUTANT passing_unsaid: whoever passes the slot wakes nobody
  */
-#define CALLS 4
+#define CALLS 3
 
 #define RANKS 3
-#define WORD 2
-#define PUBLISHED 3
-#define PLACES 4
+#define SUM 0
+#define WORD 1
+#define PUBLISHED 2
+#define PASSED(rank) (3 + (rank)) /* 2 * uses + (somebody waits) */
+#define USES(rank) (memory[PASSED(rank)] / 2)
+#define PLACES 6
 #define DEPTH 3
 #include "store_buffers.pml"
 
-#ifdef one_sum
-#define PLACE(call) 0
-#else
-#define PLACE(call) ((call) % 2)
-#endif
 #ifdef published_early
 #define PUBLISHED_ORDER RELAXED
 #else
@@ -55,15 +55,27 @@ inline wait_until(condition) {
   od
 }
 
+inline wait_for_pass(rank) {
+  memory[PASSED(rank)] = memory[PASSED(rank)] - memory[PASSED(rank)] % 2 + 1;
+  awake[me] = 0
+}
+
 inline contribute(call) {
-  wait_until(memory[WORD] >= ((call) - 1) * RANKS);
+#ifndef gate_forgotten
+  do
+  :: atomic { USES(0) < (call) - 1 -> wait_for_pass(0) } awake[me] == 1
+  :: atomic { USES(1) < (call) - 1 -> wait_for_pass(1) } awake[me] == 1
+  :: atomic { USES(2) < (call) - 1 -> wait_for_pass(2) } awake[me] == 1
+  :: atomic { USES(0) >= (call) - 1 && USES(1) >= (call) - 1 && USES(2) >= (call) - 1 -> break }
+  od;
+#endif
   atomic {
     count = memory[WORD];
     if
     :: count == ((call) - 1) * RANKS -> value = 8 * (call) + (1 << me)
-    :: else -> value = memory[PLACE(call)] + (1 << me)
+    :: else -> value = memory[SUM] + (1 << me)
     fi;
-    memory[PLACE(call)] = value;
+    memory[SUM] = value;
     memory[WORD] = count + 1;
     value = 0
   }
@@ -78,9 +90,9 @@ inline contribute(call) {
 
 inline exchange(call) {
   wait_until(memory[WORD] >= (call) * RANKS);
-  value = LOAD(PLACE(call));
+  value = LOAD(SUM);
   assert(value == 8 * (call) + 7);
-  STORE(me, PLACE(call), value + 64, RELAXED);
+  STORE(me, SUM, value + 64, RELAXED);
   STORE(me, PUBLISHED, call, PUBLISHED_ORDER);
   value = 0;
   FENCE(me); /* of the bell */
@@ -89,25 +101,36 @@ inline exchange(call) {
 #endif
 }
 
+inline pass(call) {
+  atomic {
+    empty(buffer[me]);
+    count = memory[PASSED(me)] % 2;
+    memory[PASSED(me)] = 2 * (call)
+  }
+  if
+#ifndef passing_unsaid
+  :: count == 1 -> ring()
+#endif
+  :: else
+  fi;
+  count = 0
+}
+
 proctype joins() {
   byte me = 0, call = 1, value, count;
   do
   :: call <= CALLS ->
     contribute(call);
 #ifdef joined_late
-    if
-    :: call > 1 -> exchange(call - 1)
-    :: else
-    fi;
+    pass(call);
+    exchange(call);
 #else
     exchange(call);
+    pass(call);
 #endif
     call++
   :: else -> break
-  od;
-#ifdef joined_late
-  exchange(CALLS)
-#endif
+  od
 }
 
 proctype member(byte me) {
@@ -118,11 +141,12 @@ proctype member(byte me) {
     if
     :: true -> /* wants the result */
       wait_until(THERE(call));
-      value = LOAD(PLACE(call));
+      value = LOAD(SUM);
       assert(value == 64 + 8 * call + 7);
       value = 0
     :: true
     fi;
+    pass(call);
     call++
   :: else -> break
   od

@@ -142,8 +142,8 @@ constexpr auto kTable = std::to_array<Variable>({
      "library (SCCL_VENDOR)."},
     {"SCCL_ARRIVAL", "never | eager | leader | chain | auto", "never", kHonoured,
      "AllReduce, Reduce and ReduceScatter are reduced, on each host, by the ranks that are there (arrival.md). eager: "
-     "over a fixed tree, with the same bits run after run. leader: by the rank that comes first. Both: up to 4 MiB, or "
-     "more where SCCL_MEM_LIMIT has room. chain: any size, by each rank in turn as it comes. auto: as chain, where "
+     "over a fixed tree, with the same bits run after run. leader: by the rank that comes first, up to 4 MiB, or more "
+     "where SCCL_MEM_LIMIT has room. chain: by each rank in turn as it comes. auto: as chain, where "
      "measured arrivals are far apart and trials show that it pays, for integers, min and max, and where SCCL_TUNE or "
      "SCCL_DISPATCH allow another order of sums."},
     {"SCCL_CACHE_DIR", "path", "$XDG_CACHE_HOME/sccl or ~/.cache/sccl", kHonoured,

@@ -25,24 +25,35 @@ std::vector<std::byte*> areas_of(const MemoryLayout& layout, const std::vector<P
 constexpr std::size_t kPublishedWord = 3;
 static_assert(MemoryLayout::kArrivalRoleWords > kPublishedWord);
 
+// Of all areas of the host's ranks; `places`: of each slot. Neighbouring slices lie together in blocks of kBlockSlices.
+kernels::ArrivalSlots slots_of(const MemoryLayout& layout, const std::vector<Peer>& peers, std::size_t places) {
+  kernels::ArrivalSlots slots;
+  for (const Peer& peer : peers) {
+    const MemoryLayout::Arrival arrival = layout.arrival(peer.segment->data());
+    slots.areas.insert(slots.areas.end(), {arrival.area, arrival.second_area});
+  }
+  slots.places_of_area = layout.arrival_slices();
+  slots.place_bytes = MemoryLayout::kArrivalSliceBytes;
+  slots.count = slots.areas.size() * slots.places_of_area / places / (2 * kBlockSlices) * (2 * kBlockSlices);
+  slots.passed = layout.arrival(peers.front().segment->data()).passed;
+  return slots;
+}
+
 std::unique_ptr<kernels::ArrivalReduction> tree(const MemoryLayout& layout, const std::vector<Peer>& peers, Rank rank) {
   kernels::CombiningTreeMemory memory;
   const MemoryLayout::Arrival first = layout.arrival(peers.front().segment->data());
-  memory.areas = areas_of(layout, peers);
-  memory.result = first.second_area;
+  memory.slots = slots_of(layout, peers, kernels::CombiningTreeMemory::places(peers.size()));
   memory.counts = first.counts;
   memory.done = first.done;
   return std::make_unique<kernels::CombiningTree>(std::move(memory), rank, static_cast<int>(peers.size()));
 }
 
-std::unique_ptr<kernels::ArrivalReduction> chain(const MemoryLayout& layout, const std::vector<Peer>& peers) {
+std::unique_ptr<kernels::ArrivalReduction> chain(const MemoryLayout& layout, const std::vector<Peer>& peers,
+                                                 Rank rank) {
   kernels::ArrivalChainMemory memory;
-  memory.areas[0] = areas_of(layout, peers);
-  for (const Peer& peer : peers) memory.areas[1].push_back(layout.arrival(peer.segment->data()).second_area);
-  memory.slots_of_area = layout.arrival_bytes() / MemoryLayout::kArrivalSliceBytes;
-  memory.slot_bytes = MemoryLayout::kArrivalSliceBytes;
+  memory.slots = slots_of(layout, peers, 1);
   memory.words = layout.arrival(peers.front().segment->data()).counts;
-  return std::make_unique<kernels::ArrivalChain>(std::move(memory), static_cast<int>(peers.size()));
+  return std::make_unique<kernels::ArrivalChain>(std::move(memory), rank, static_cast<int>(peers.size()));
 }
 
 std::unique_ptr<kernels::ArrivalReduction> leader(const MemoryLayout& layout, const std::vector<Peer>& peers,
@@ -63,7 +74,7 @@ std::unique_ptr<kernels::ArrivalReduction> reduction_of(ArrivalForm form, const 
                                                         const std::vector<Peer>& peers, Rank rank) {
   // A rank alone on its host has nobody to lead.
   if (form == ArrivalForm::leader && peers.size() > 1) return leader(layout, peers, rank);
-  if (form == ArrivalForm::chain) return chain(layout, peers);
+  if (form == ArrivalForm::chain) return chain(layout, peers, rank);
   return tree(layout, peers, rank);
 }
 
@@ -100,9 +111,10 @@ EagerReduction::EagerReduction(const Settings& settings, const MemoryLayout& lay
       reduction_(reduction_of(form_, layout, peers, place)),
       rank_(place.rank),
       ranks_(place.ranks),
+      beside_(place.beside),
       over_hosts_(place.over_hosts()),
-      // A chain's slots are used again and again.
-      most_bytes_(form_ == ArrivalForm::chain ? std::numeric_limits<std::size_t>::max() : layout.arrival_bytes()),
+      // The slots of a chain and of a tree are used again and again.
+      most_bytes_(form_ == ArrivalForm::leader ? layout.arrival_bytes() : std::numeric_limits<std::size_t>::max()),
       stream_bytes_(settings.stream_bytes) {}
 
 std::string_view EagerReduction::name() const {
@@ -128,9 +140,15 @@ void EagerReduction::begin(const CollectiveRequest& request) {
                      wanted(request)});
 }
 
+EagerReduction::News EagerReduction::take_news() {
+  News news = reduction_->take_news();
+  if (news.rank >= 0) news.rank = beside_[static_cast<std::size_t>(news.rank)];
+  return news;
+}
+
 std::size_t EagerReduction::block_end() const { return std::min(published_ + kBlockSlices, reduction_->slices()); }
 
-// Always in the memory of a tree or a leader; in a chain's if all slots of the block were used equally often.
+// Not where a block goes round the slots, or on to another area.
 bool EagerReduction::lies_together() const {
   for (std::size_t slice = published_ + 1; slice < block_end(); ++slice)
     if (reduction_->sum_of(slice) != reduction_->sum_of(slice - 1) + MemoryLayout::kArrivalSliceBytes) return false;

@@ -42,7 +42,8 @@ class EagerReduction {
   using Step = kernels::ArrivalReduction::Step;
   using News = kernels::ArrivalReduction::News;
   Step step() { return reduction_->step(); }
-  News take_news() { return reduction_->take_news(); }
+  // Ranks in it are those of the communicator.
+  News take_news();
 
   // For the rank that joins the hosts: the sums of a block of slices. The blocks follow from the call alone, so that
   // all hosts exchange the same ones. Null while some sum of the block is missing.
@@ -67,6 +68,7 @@ class EagerReduction {
   std::unique_ptr<kernels::ArrivalReduction> reduction_;
   Rank rank_;
   int ranks_;
+  std::vector<Rank> beside_;  // of this host
   bool over_hosts_;
   std::vector<std::byte> block_;  // a copy of sums that do not lie together
   bool is_copied_ = false;

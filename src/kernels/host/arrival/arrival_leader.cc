@@ -73,6 +73,7 @@ void ArrivalLeader::merge(std::size_t slice) {
   const bool is_last = holds_[slice] == ranks_;
   void* const to[] = {is_last ? memory_.result + offset_of(slice) : sum};
   reduce(operands_, to, range_of(slice).size(), is_last ? Sum::last : Sum::partial);
+  count_additions(operands_.size() - 1);
   if (is_last) end_slice(slice);
 }
 

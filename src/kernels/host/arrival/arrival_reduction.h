@@ -107,8 +107,8 @@ class ArrivalReduction {
     // Pairs with publish_before().
     return is_over_hosts() ? published_->load(std::memory_order_acquire) > earlier_slices_ + slice : has_sum(slice);
   }
-  // Whether this rank needs the slice's sum no more, to exchange it.
-  bool has_published(std::size_t slice) const { return !joins_hosts_ || slice < published_slices_; }
+  // This rank needs the sums before this slice no more, to exchange them.
+  std::size_t published_end() const { return joins_hosts_ ? published_slices_ : slices_; }
   const ArrivalCall& call() const { return call_; }
   Range range_of(std::size_t slice) const;
   std::size_t bytes_of(std::size_t elements) const { return elements * element_bytes_; }
@@ -125,9 +125,10 @@ class ArrivalReduction {
   enum class Sum : std::uint8_t { partial, last };
   // `last`: the sum is the result, so that the divisor of the call applies. Shared memory is stored to first, this
   // rank's output second.
-  void reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements, Sum sum);
+  void reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements, Sum sum) const;
 
-  void tell(int rank) { news_.rank = rank; }
+  void tell(int rank) { news_.rank = news_.rank == News::kNobody || news_.rank == rank ? rank : News::kEverybody; }
+  void count_additions(std::size_t additions) { additions_ += additions; }
   void count_end() { ++ended_slices_; }
 
  private:

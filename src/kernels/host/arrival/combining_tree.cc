@@ -2,13 +2,28 @@
 
 #include <algorithm>
 #include <bit>
-#include <tuple>
 #include <utility>
 
 namespace sccl::kernels {
+namespace {
+
+// Of a node's word, beside kUse * uses.
+constexpr std::uint64_t kAtWork = 1;   // the side that came first copies its operand
+constexpr std::uint64_t kAwaited = 2;  // and the other side waits for that
+constexpr std::uint64_t kThere = 4;    // the operand of one side
+constexpr std::uint64_t kUse = 8;
+
+// What several nodes in a row are evaluated by: scratch memory and the operands stay in the first-level cache.
+constexpr std::size_t kBlockBytes = 8192;
+
+}  // namespace
 
 CombiningTree::CombiningTree(CombiningTreeMemory memory, int rank, int ranks)
-    : memory_(std::move(memory)), ranks_(ranks) {
+    : SlotReduction(std::move(memory.slots), rank, ranks),
+      counts_(memory.counts),
+      done_(memory.done),
+      ranks_(ranks),
+      scratch_(kBlockBytes) {
   // The lower side of a node holds a power of two of ranks, the upper one what is left.
   for (int low = 0, high = ranks; high - low > 1;) {
     const int middle = low + static_cast<int>(std::bit_ceil(static_cast<unsigned>(high - low)) / 2);
@@ -19,70 +34,104 @@ CombiningTree::CombiningTree(CombiningTreeMemory memory, int rank, int ranks)
   std::reverse(way_.begin(), way_.end());
 }
 
-void CombiningTree::begin(const ArrivalCall& call) {
-  start(call);
-  if (number_.size() < slices()) number_.resize(slices());
-  for (std::size_t slice = 0; slice < slices(); ++slice) ++number_[slice];
-  climbed_ = 0;
-  std::tie(taken_, take_end_) = wanted_slices();
-  scratch_.resize(std::max(scratch_.size(), bytes_of(call.slice_elements)));
-}
-
-CombiningTree::Step CombiningTree::step() {
-  if (climbed_ < slices()) return climb_next();
-  if (taken_ == take_end_) return Step::done;
-  if (!has_result(taken_)) return Step::waits;
-  take(taken_, sum_of(taken_));
-  return ++taken_ == take_end_ ? Step::done : Step::moved;
-}
-
 bool CombiningTree::has_sum(std::size_t slice) const {
-  return memory_.done[slice].load(std::memory_order_acquire) >= number_[slice];  // pairs with climb()
+  return done_[slot_of(slice)].load(std::memory_order_acquire) > uses_before(slice);  // pairs with contribute()
 }
 
-// Sleepers are told of results once when this rank is halfway through a long buffer, and once at the end.
-CombiningTree::Step CombiningTree::climb_next() {
-  constexpr std::size_t kLong = 16;                                                    // slices
-  if (memory_.done[climbed_].load(std::memory_order_acquire) + 1 < number_[climbed_])  // pairs with climb()
-    return Step::waits;
-  climb(climbed_++);
-  const bool halfway = slices() >= kLong && climbed_ == slices() / 2;
-  if (ended_slices() > 0 && (climbed_ == slices() || halfway)) tell(News::kEverybody);
-  return climbed_ == slices() && taken_ == take_end_ ? Step::done : Step::moved;
-}
-
-void CombiningTree::climb(std::size_t slice) {
-  const std::size_t at = offset_of(slice);
-  const std::size_t elements = range_of(slice).size();
+CombiningTree::Try CombiningTree::contribute(std::size_t slice) {
   const std::byte* operand = input_of(slice);
-  for (const Node& node : way_) {
-    if (!meets_sibling(slice, node, operand)) return;
-    const std::byte* const other = memory_.areas[static_cast<std::size_t>(node.sibling)] + at;
-    const bool is_low = node.own < node.sibling;
-    const bool is_root = &node == &way_.back();
-    std::byte* const to = is_root ? memory_.result + at : scratch_.data();
-    const Operand operands[] = {{is_low ? operand : other, 0}, {is_low ? other : operand, 0}};
-    void* const destinations[] = {to};
-    reduce(operands, destinations, elements, is_root ? Sum::last : Sum::partial);
-    operand = to;
+  for (Way way(way_); !way.empty();) {
+    std::size_t nodes = 0;
+    while (nodes < way.size() && finds_sibling(slice, way[nodes])) ++nodes;
+    if (nodes == 0) {
+      const Side side = leave(slice, way[0], operand);
+      if (side == Side::met_other) return Try::met_other;
+      if (side == Side::first) return Try::contributed;
+      operand = place_of(slice, way[0].own);
+      nodes = 1;
+    }
+    evaluate(slice, way.first(nodes), operand);
+    operand = place_of(slice, std::min(way[nodes - 1].own, way[nodes - 1].sibling));
+    way = way.subspan(nodes);
   }
-  if (way_.empty()) copy(operand, memory_.result + at, elements);
-  memory_.done[slice].store(number_[slice], std::memory_order_release);  // pairs with has_sum()
-  count_end();
+  if (way_.empty()) {
+    const Operand alone[] = {{operand, 0}};
+    reduce(alone, places_of_sum(slice).of_all(), elements_of(slice), Sum::last);
+  }
+  done_[slot_of(slice)].store(uses_before(slice) + 1, std::memory_order_release);  // pairs with has_sum()
+  end_slice(slice);
+  return Try::contributed;
 }
 
-bool CombiningTree::meets_sibling(std::size_t slice, const Node& node, const std::byte*& operand) {
+// The other side's operand is there, and this rank is the one that uses it.
+bool CombiningTree::finds_sibling(std::size_t slice, const Node& node) const {
   std::atomic<std::uint64_t>& count = this->count(slice, node);
-  const std::uint64_t one_came = 2 * number_[slice] - 1;
-  // Both orders here pair with the other side's: whoever is second sees the operand that the first one left.
-  if (count.load(std::memory_order_acquire) == one_came) {
-    count.store(one_came + 1, std::memory_order_relaxed);  // read in the next call, which `done` orders after this one
-    return true;
+  const std::uint64_t before = kUse * uses_before(slice);
+  if (count.load(std::memory_order_acquire) != before + kThere) return false;  // pairs with leave()
+  count.store(before + kUse, std::memory_order_relaxed);  // read in the next use, after this rank has passed the slot
+  return true;
+}
+
+// Leaves the operand for the other side, unless it comes second after all.
+CombiningTree::Side CombiningTree::leave(std::size_t slice, const Node& node, const std::byte* operand) {
+  if (node.shares_place()) return leave_in_shared_place(slice, node, operand);
+  std::byte* const shown = place_of(slice, node.own);
+  if (operand != shown) copy(operand, shown, elements_of(slice));
+  // Both orders pair with the other side's: whoever is second sees the operand that the first one left.
+  const std::uint64_t old = count(slice, node).fetch_add(kThere, std::memory_order_acq_rel);
+  return old == kUse * uses_before(slice) ? Side::first : Side::second;
+}
+
+CombiningTree::Side CombiningTree::leave_in_shared_place(std::size_t slice, const Node& node,
+                                                         const std::byte* operand) {
+  std::atomic<std::uint64_t>& count = this->count(slice, node);
+  const std::uint64_t before = kUse * uses_before(slice);
+  std::uint64_t word = before;
+  // Relaxed: all ranks have passed the place's last use.
+  if (!count.compare_exchange_strong(word, before + kAtWork, std::memory_order_relaxed, std::memory_order_relaxed))
+    return Side::met_other;
+  copy(operand, place_of(slice, node.own), elements_of(slice));
+  const std::uint64_t old = count.exchange(before + kThere, std::memory_order_release);  // pairs with finds_sibling()
+  if ((old & kAwaited) != 0) tell(node.sibling);
+  return Side::first;
+}
+
+// Evaluates nodes one after another; `operand` is this side's of the first one.
+void CombiningTree::evaluate(std::size_t slice, Way nodes, const std::byte* operand) {
+  const std::size_t elements = elements_of(slice);
+  const bool is_root = &nodes.back() == &way_.back();
+  Places places;
+  if (is_root)
+    places = places_of_sum(slice);
+  else
+    places.add(place_of(slice, std::min(nodes.back().own, nodes.back().sibling)));
+  const std::size_t block = nodes.size() == 1 ? elements : kBlockBytes / bytes_of(1);
+  for (std::size_t begin = 0; begin < elements; begin += block) {
+    const std::size_t end = std::min(begin + block, elements);
+    const std::byte* own = operand + bytes_of(begin);
+    for (const Node& node : nodes) {
+      const std::byte* const other = place_of(slice, node.sibling) + bytes_of(begin);
+      const bool is_low = node.own < node.sibling;
+      const Operand operands[] = {{is_low ? own : other, 0}, {is_low ? other : own, 0}};
+      if (&node == &nodes.back()) {
+        reduce(operands, places.from(bytes_of(begin)).of_all(), end - begin, is_root ? Sum::last : Sum::partial);
+        break;
+      }
+      void* const scratch[] = {scratch_.data()};
+      reduce(operands, scratch, end - begin, Sum::partial);
+      own = scratch_.data();
+    }
   }
-  std::byte* const shown = memory_.areas[static_cast<std::size_t>(node.own)] + offset_of(slice);
-  copy(operand, shown, range_of(slice).size());
-  operand = shown;
-  return count.fetch_add(1, std::memory_order_acq_rel) == one_came;
+  count_additions(nodes.size());
+}
+
+// The only other rank that can be at work is the one that shares this rank's place.
+bool CombiningTree::waits_for(std::size_t slice) {
+  std::atomic<std::uint64_t>& count = this->count(slice, way_.front());
+  std::uint64_t word = count.load(std::memory_order_relaxed);
+  if ((word & kAtWork) == 0) return false;
+  return (word & kAwaited) != 0 ||
+         count.compare_exchange_strong(word, word | kAwaited, std::memory_order_relaxed, std::memory_order_relaxed);
 }
 
 }  // namespace sccl::kernels

@@ -3,50 +3,52 @@
 // and climbs on. Which ranks a node joins does not depend on who comes when, so every run gives the same bits. After
 // the last arrival log2(ranks) additions remain, which the last rank does.
 //
-//   first                                   second
-//   operand -> area of its lowest rank      sees count == 2 * call - 1 (acquire)
-//   count += 1 (acquire, release)           count = 2 * call
-//   was 2 * call - 2: goes                  evaluates: own operand, and the one in the sibling's area
-//   was 2 * call - 1: is second after all
+// Ranks 2k and 2k + 1 share place k of a slice's slot (slot_reduction.h). A node's sum goes to the place of its lowest
+// rank, where one of its operands may have lain. A word for each node of a slot counts on by kUse in each use:
 //
-// The root's evaluator stores the result, then `done` = call (release). Data is cut into slices, each with counts of
-// its own. No word is reset: a count rises by 2 in each call that uses the slice, which is what "call" counts here; as
-// it follows from the calls alone, each rank counts for itself. A rank begins a slice when it has seen the `done` of
-// the last call that used the slice, so no area is written while it is read. A result is overwritten when all ranks
-// have contributed to the slice's next call; a rank that wants the result has taken it by then. A rank that wants
-// nothing of the result leaves when it has climbed. tests/models/combining_tree.pml proves this.
+//   first                                    second
+//   +0 -> there: goes                        sees there (acquire): next use, evaluates
+//   (acquire, release)
+//
+// where the sides have places of their own. If both left their operand, the second one to say so evaluates. Ranks 2k
+// and 2k + 1 have one place:
+//
+//   +0 -> at work                            sees at work: goes on with another slice and comes back
+//   operand -> place
+//   there (release): goes                    sees there (acquire): next use, evaluates
+//
+// The root's evaluator stores the result, then `done` = use (release). A slot is used again when all ranks have passed
+// its last use, so no place is written while it is read. tests/models/combining_tree.pml proves this.
 //
 // Nodes are evaluated one by one, though a rank that climbs could add several operands in one pass: 16-bit and 8-bit
-// floats would then be rounded more seldom in runs in which it comes late.
+// floats would then be rounded more seldom in runs in which it comes late. Nodes whose other sides are there are
+// evaluated block by block, so that what lies between them stays in the first-level cache.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "kernels/host/arrival/arrival_reduction.h"
+#include "kernels/host/arrival/slot_reduction.h"
 
 namespace sccl::kernels {
 
-// What the ranks share, in memory that reads as zeros at first; addresses are this process's.
+// What the ranks share, in memory that reads as zeros at first. A slot has places(ranks) places.
 struct CombiningTreeMemory {
-  std::vector<std::byte*> areas;       // by rank: operands, slice after slice
-  std::byte* result = nullptr;         // likewise
-  std::atomic<std::uint64_t>* counts;  // by slice, then by node; 0 is not used
-  std::atomic<std::uint64_t>* done;    // by slice
+  ArrivalSlots slots;
+  std::atomic<std::uint64_t>* counts{};  // by slot, then by node; 0 is not used
+  std::atomic<std::uint64_t>* done{};    // by slot
+
+  static std::size_t places(std::size_t ranks) { return (ranks + 1) / 2; }
 };
 
-class CombiningTree final : public ArrivalReduction {
+class CombiningTree final : public SlotReduction {
  public:
   CombiningTree(CombiningTreeMemory memory, int rank, int ranks);
 
-  void begin(const ArrivalCall& call) override;
-  // A slice's way up, or out of the result. Waits for a result, or for the last call's end.
-  Step step() override;
-
   bool has_sum(std::size_t slice) const override;
-  std::byte* sum_of(std::size_t slice) const override { return memory_.result + offset_of(slice); }
 
  private:
   // A node on the way from this rank to the root.
@@ -54,24 +56,26 @@ class CombiningTree final : public ArrivalReduction {
     int number;   // the first rank of its upper side
     int own;      // the first rank of the side that this rank is on
     int sibling;  // and of the other one
+    bool shares_place() const { return own / 2 == sibling / 2; }
   };
+  using Way = std::span<const Node>;
+  enum class Side : std::uint8_t { first, second, met_other };
 
-  Step climb_next();
-  void climb(std::size_t slice);
-  // True when the sibling's operand is there; else this side's is, and the sibling goes on.
-  bool meets_sibling(std::size_t slice, const Node& node, const std::byte*& operand);
-  std::size_t offset_of(std::size_t slice) const { return bytes_of(range_of(slice).begin); }
+  Try contribute(std::size_t slice) override;
+  bool waits_for(std::size_t slice) override;
+  Side leave(std::size_t slice, const Node& node, const std::byte* operand);
+  Side leave_in_shared_place(std::size_t slice, const Node& node, const std::byte* operand);
+  bool finds_sibling(std::size_t slice, const Node& node) const;
+  void evaluate(std::size_t slice, Way nodes, const std::byte* operand);
+  std::byte* place_of(std::size_t slice, int rank) const { return place(slice, static_cast<std::size_t>(rank) / 2); }
   std::atomic<std::uint64_t>& count(std::size_t slice, const Node& node) const {
-    return memory_.counts[slice * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(node.number)];
+    return counts_[slot_of(slice) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(node.number)];
   }
 
-  CombiningTreeMemory memory_;
+  std::atomic<std::uint64_t>* counts_;
+  std::atomic<std::uint64_t>* done_;
   int ranks_;
-  std::vector<Node> way_;              // from this rank to the root
-  std::vector<std::uint64_t> number_;  // by slice: of the calls that used it
-  std::size_t climbed_ = 0;            // slices to which this rank has contributed
-  std::size_t taken_ = 0;              // the next slice to take
-  std::size_t take_end_ = 0;           // behind the last slice to take
+  std::vector<Node> way_;  // from this rank to the root
   std::vector<std::byte> scratch_;
 };
 

@@ -12,6 +12,8 @@ constexpr std::size_t kPageBytes = 4096;
 // C library's 16 bytes after it), so slots are shifted by half a page.
 constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
 
+constexpr std::size_t kWordsOfLine = device::kCacheLineBytes / sizeof(std::atomic<std::uint64_t>);
+
 constexpr std::size_t kDeepInlineBytes =
     std::size_t{device::kDeepInlineLines + device::kDeepInlineTailLines} * device::kCacheLineBytes;
 
@@ -36,7 +38,8 @@ MemoryLayout::MemoryLayout(int ranks, std::size_t slot_bytes, std::size_t schedu
   arrival_offset_ = schedule_updates_offset_ + round_up(schedule_updates_bytes, kPageBytes);
   total_bytes_ = schedule_updates_offset_ + schedule_updates_bytes;
   if (arrival_bytes_ == 0) return;
-  const std::size_t words = arrival_slices() * (static_cast<std::size_t>(ranks) + 1) + kArrivalRoleWords;
+  const std::size_t words = arrival_slots() * (static_cast<std::size_t>(ranks) + 1) +
+                            static_cast<std::size_t>(ranks) * kWordsOfLine + kArrivalRoleWords;
   total_bytes_ = arrival_offset_ + 2 * arrival_bytes_ + words * sizeof(std::atomic<std::uint64_t>);
 }
 
@@ -45,8 +48,9 @@ MemoryLayout::Arrival MemoryLayout::arrival(std::byte* base) const {
   found.area = base + arrival_offset_;
   found.second_area = found.area + arrival_bytes_;
   found.counts = reinterpret_cast<std::atomic<std::uint64_t>*>(found.second_area + arrival_bytes_);
-  found.done = found.counts + arrival_slices() * static_cast<std::size_t>(ranks_);
-  found.roles = found.done + arrival_slices();
+  found.done = found.counts + arrival_slots() * static_cast<std::size_t>(ranks_);
+  found.passed = found.done + arrival_slots();
+  found.roles = found.passed + static_cast<std::size_t>(ranks_) * kWordsOfLine;
   return found;
 }
 

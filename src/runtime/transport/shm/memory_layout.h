@@ -64,22 +64,25 @@ class MemoryLayout {
 
   std::byte* schedule_updates(std::byte* base) const { return base + schedule_updates_offset_; }
 
-  // For reductions by the ranks that are there: every rank has an area for operands or sums, and one for results or
-  // sums. The words are used in the memory of rank 0.
+  // For reductions by the ranks that are there: every rank has two areas for operands, sums and results. The words are
+  // used in the memory of the host's first rank.
   struct Arrival {
     std::byte* area = nullptr;
     std::byte* second_area = nullptr;
-    std::atomic<std::uint64_t>* counts = nullptr;  // one for each rank and slice
-    std::atomic<std::uint64_t>* done = nullptr;    // by slice
+    std::atomic<std::uint64_t>* counts = nullptr;  // one for each rank and slot
+    std::atomic<std::uint64_t>* done = nullptr;    // by slot
+    std::atomic<std::uint64_t>* passed = nullptr;  // by rank, a cache line each
     std::atomic<std::uint64_t>* roles = nullptr;   // kArrivalRoleWords
   };
   static constexpr std::size_t kArrivalSliceBytes = 32768;
   static constexpr std::size_t kArrivalRoleWords = 8;
+  // The most slots whose words lie there: two areas of each rank, of which a slot takes one slice for two ranks.
+  std::size_t arrival_slots() const { return 4 * arrival_slices(); }
+  std::size_t arrival_slices() const { return arrival_bytes_ / kArrivalSliceBytes; }
   std::size_t arrival_bytes() const { return arrival_bytes_; }
   Arrival arrival(std::byte* base) const;
 
  private:
-  std::size_t arrival_slices() const { return arrival_bytes_ / kArrivalSliceBytes; }
   std::size_t index(RingKind kind, Rank source) const {
     return static_cast<std::size_t>(kind) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source);
   }
