@@ -98,18 +98,25 @@ Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
   return index;
 }
 
-Routes::Part Routes::part(ChunkId chunk) const {
+int Routes::owners() const {
   const bool owned =
       composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter;
-  const int owners = owned ? composite_.ranks() : 1;
+  return owned ? composite_.ranks() : 1;
+}
+
+Routes::Part Routes::part(ChunkId chunk) const {
+  const int owners = this->owners();
   const int row = chunk / owners;
   return {row / composite_.frames * owners + chunk % owners, row % composite_.frames};
 }
 
+bool Routes::has_strands_of_ports() const {
+  return info(composite_.collective).rooted || composite_.collective == Collective::allreduce;
+}
+
 // Of one frame: pieces of a block, or chunks of a port.
 int Routes::strands() const {
-  const bool by_ports = info(composite_.collective).rooted || composite_.collective == Collective::allreduce;
-  return std::max(1, by_ports ? (pieces_ + most_ports_ - 1) / most_ports_ : pieces_);
+  return std::max(1, has_strands_of_ports() ? (pieces_ + most_ports_ - 1) / most_ports_ : pieces_);
 }
 
 std::pair<ChunkId, Step> Routes::in_first_frame(ChunkId chunk) const {
@@ -117,10 +124,7 @@ std::pair<ChunkId, Step> Routes::in_first_frame(ChunkId chunk) const {
   const bool differ = other_roots || depth_home_in_ > 0;  // see Ends::root_turn and root_host()
   const Part of = part(chunk);
   if (differ || of.frame == 0) return {chunk, 0};
-  const bool owned =
-      composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter;
-  const int owners = owned ? composite_.ranks() : 1;
-  return {chunk - of.frame * owners, start(of) - start({of.whole, 0})};
+  return {chunk - of.frame * owners(), start(of) - start({of.whole, 0})};
 }
 
 int Routes::starts_of_frame() const { return composite_.staggered ? std::min(strands(), composite_.frame_steps) : 1; }
@@ -128,8 +132,7 @@ int Routes::starts_of_frame() const { return composite_.staggered ? std::min(str
 Step Routes::start(const Part& part) const {
   const Step frame = part.frame * composite_.frame_steps;
   if (!composite_.staggered) return frame;
-  const bool by_ports = info(composite_.collective).rooted || composite_.collective == Collective::allreduce;
-  const int strand = part.whole / (by_ports ? most_ports_ : composite_.ranks());
+  const int strand = part.whole / (has_strands_of_ports() ? most_ports_ : composite_.ranks());
   return frame + strand * composite_.frame_steps / strands();
 }
 

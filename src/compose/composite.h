@@ -217,7 +217,9 @@ class Routes {
   };
 
   static LocalIndex index(const schedule::Schedule& schedule);
+  int owners() const;  // ranks whose blocks take turns in the numbers of chunks
   Part part(ChunkId chunk) const;
+  bool has_strands_of_ports() const;  // else of blocks
   int strands() const;
   Step start(const Part& part) const;
   void moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const;

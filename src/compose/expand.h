@@ -12,7 +12,7 @@ inline constexpr std::size_t kMostFlatSends = std::size_t{1} << 22;
 // The composite must have passed verify(). O(sends). Throws invalid_argument when there are more than kMostFlatSends.
 schedule::Schedule expand(const Composite& composite);
 
-// The number of its sends, in time linear in hosts: exact but for detours on the way to a port, which it leaves out.
+// The number of its sends without making them: exact but for detours on the way to a port, which it leaves out.
 std::size_t about_sends(const Composite& composite);
 
 }  // namespace sccl::compose

@@ -8,6 +8,11 @@
 
 namespace sccl::portfolio {
 
+std::size_t memory_bytes(const schedule::Schedule& schedule) {
+  return sizeof schedule + schedule.sends.size() * sizeof(schedule::Send) +
+         schedule.topology.links.size() * sizeof(topology::Link);
+}
+
 struct FlatForm::State {
   std::once_flag once;
   std::atomic<bool> made{false};
@@ -49,9 +54,7 @@ std::size_t FlatForm::sends() const {
 
 std::size_t FlatForm::bytes() const {
   const bool made = state_->made.load(std::memory_order_acquire);  // pairs with operator*
-  if (!made) return sizeof(State);
-  return sizeof(State) + state_->schedule.sends.size() * sizeof(schedule::Send) +
-         state_->schedule.topology.links.size() * sizeof(topology::Link);
+  return sizeof(State) + (made ? memory_bytes(state_->schedule) : 0);
 }
 
 }  // namespace sccl::portfolio

@@ -10,6 +10,9 @@
 
 namespace sccl::portfolio {
 
+// The memory that a schedule takes, about.
+std::size_t memory_bytes(const schedule::Schedule& schedule);
+
 // Copies share what is made. For several threads at once.
 class FlatForm {
  public:

@@ -187,7 +187,7 @@ class Foreseen {
       return schedule::simulate(*candidate_->schedule, options).time_us;
     }
     const double closed_us = candidate_->cost->time_us(options.bytes, slice_bytes);
-    if (slices_in_all(candidate_->schedule, options) > kMostSimulatedSlices) return closed_us;
+    if (!is_simulated(slice_bytes)) return closed_us;
     options.stop_after_us = limit_us;
     const schedule::Simulation simulation = schedule::simulate(*candidate_->schedule, options);
     return simulation.stopped ? std::max(closed_us, simulation.time_us) : simulation.time_us;

@@ -47,7 +47,7 @@ void Uses::set_unit() {
 
 double Uses::weight_with(const std::vector<int>& way) const {
   double sum = 0;
-  for (const int resource : way) sum += power(busy(resource, 1)) - power(busy(resource));
+  for (const int resource : way) sum += weight(resource);
   return sum;
 }
 

@@ -39,7 +39,6 @@ class RecentlyUsed {
   }
 
   std::size_t bytes() const { return bytes_; }
-  std::size_t size() const { return entries_.size(); }
 
  private:
   struct Entry {

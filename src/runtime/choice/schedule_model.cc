@@ -13,11 +13,6 @@ namespace {
 
 using Candidates = std::vector<portfolio::Candidate>;
 
-std::size_t bytes_of(const schedule::Schedule& schedule) {
-  return sizeof schedule + schedule.sends.size() * sizeof(schedule::Send) +
-         schedule.topology.links.size() * sizeof(topology::Link);
-}
-
 std::size_t bytes_of(const compose::Tree& tree) { return sizeof tree + static_cast<std::size_t>(tree.size()) * 16; }
 
 // About: what composites of one cluster share does not count.
@@ -31,7 +26,7 @@ std::size_t bytes_of(const compose::Composite& composite) {
       for (const compose::Tree& tree : trees) bytes += bytes_of(tree);
   }
   if (composite.at_root) {
-    bytes += bytes_of(composite.at_root->schedule);
+    bytes += portfolio::memory_bytes(composite.at_root->schedule);
     for (const auto* devices : {&composite.at_root->exits, &composite.at_root->returns})
       for (const std::vector<int>& one : *devices) bytes += sizeof one + one.size() * sizeof(int);
   }
