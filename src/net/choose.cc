@@ -98,8 +98,9 @@ std::vector<Rail> ucx_rails(const Settings& settings, Offer& offer) {
   for (const NetInterface& one : settings.interfaces) {
     if (rails.size() == kMostRails) break;
     try {
-      rails.push_back({ucx::open({settings.nonce, one.name, settings.rdma, settings.deadline}), 0,
-                       fmt::format("{} ({})", one.name, one.address), one.network, one.mbits_per_s});
+      rails.push_back(
+          {ucx::open({settings.nonce, one.name, settings.rdma, settings.deadline, settings.reconnect_limit, false}), 0,
+           fmt::format("{} ({})", one.name, one.address), one.network, one.mbits_per_s});
     } catch (const Error& error) {
       offer.refusals.push_back(fmt::format("{}: {}", one.name, error.what()));
       if (rails.empty()) return {};
@@ -115,7 +116,8 @@ bool offer_ucx(const Settings& settings, Offer& offer) {
     engine.key = kUcx;
     if (settings.interfaces.size() > 1) engine.rails = ucx_rails(settings, offer);
     if (engine.rails.empty()) {
-      engine.net = ucx::open({settings.nonce, settings.devices, settings.rdma, settings.deadline});
+      engine.net = ucx::open(
+          {settings.nonce, settings.devices, settings.rdma, settings.deadline, settings.reconnect_limit, true});
       engine.description = described(*engine.net);
     } else {
       engine.net = engine.rails.front().net;

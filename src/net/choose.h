@@ -31,6 +31,7 @@ struct Settings {
   std::string devices;          // for UCX, see ucx::Options
   bool rdma = false;            // likewise
   Deadline deadline = Deadline::in(std::chrono::milliseconds(0));  // likewise
+  std::chrono::milliseconds reconnect_limit{0};                    // likewise
   std::uint64_t nonce = 0;                                         // the communicator's
   // For UCX over TCP: those that are used beside one another; at most one: `devices` counts.
   std::vector<NetInterface> interfaces;

@@ -18,7 +18,7 @@ class NoRegistration final : public Registration {};
 
 std::optional<std::size_t> test_slot(Slot& slot, const Endpoint& endpoint, const char* what) {
   if (!slot.done) {
-    if (endpoint.failed == UCS_OK || slot.request) return std::nullopt;
+    if (endpoint.failure() == UCS_OK || slot.request) return std::nullopt;
     slot.status = endpoint.failed;  // no message can arrive for this receive any more
     slot.done = true;
   }
@@ -33,7 +33,7 @@ std::optional<std::size_t> test_slot(Slot& slot, const Endpoint& endpoint, const
 }
 
 void check_alive(const Endpoint& endpoint) {
-  if (endpoint.failed != UCS_OK)
+  if (endpoint.failure() != UCS_OK)
     fail(ErrorCode::remote_error, "UCX lost the connection to a peer on another host: {}", text_of(endpoint.failed));
 }
 
@@ -127,7 +127,7 @@ class UcxConnector final : public Connector {
   }
 
   std::unique_ptr<Sender> poll() override {
-    if (core_->endpoint.failed != UCS_OK)
+    if (core_->endpoint.failure() != UCS_OK)
       fail(ErrorCode::remote_error, "UCX could not connect to a peer on another host: {}",
            text_of(core_->endpoint.failed));
     if (!core_->ready) return nullptr;

@@ -1,14 +1,39 @@
 #include "net/ucx/greetings.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <utility>
 
 namespace sccl::net::ucx {
 
+namespace {
+
+// Settings may forbid to send so long a message at once: then it is sent as any other one, although the connection may
+// not stand yet.
+constexpr std::chrono::milliseconds kOftenLimit{1000};
+constexpr std::chrono::minutes kPatientLimit{10};
+constexpr std::array<const char*, 5> kThresholds{"UCX_ZCOPY_THRESH", "UCX_BCOPY_THRESH", "UCX_TCP_TX_SEG_SIZE",
+                                                 "UCX_TCP_RX_SEG_SIZE", "UCX_PROTO_ENABLE"};
+
+bool is_set(const char* name) { return std::getenv(name) != nullptr; }
+
+}  // namespace
+
+Greetings::Greetings(const Library& ucp, Handshake handshake, Reopener& reopener)
+    : ucp_(ucp),
+      handshake_(handshake),
+      reopener_(reopener),
+      often_limit_(std::any_of(kThresholds.begin(), kThresholds.end(), is_set) ? kOftenLimit : kPatientLimit) {}
+
 void Greetings::step() {
   all_.remove_if([this](Greeting& one) {
     if (one.request == nullptr) return send(one);
-    if (ucp_.request_check_status(one.request) == UCS_INPROGRESS) return false;
-    ucp_.request_free(one.request);
+    const ucs_status_t status = ucp_.request_check_status(one.request);
+    if (status == UCS_INPROGRESS) return false;
+    ucp_.request_free(std::exchange(one.request, nullptr));
+    if (status != UCS_OK && one.endpoint->may_recover()) return false;
+    one.endpoint->address.clear();
     return true;
   });
 }
@@ -16,7 +41,12 @@ void Greetings::step() {
 // True: it is done with.
 bool Greetings::send(Greeting& greeting) {
   Endpoint& endpoint = *greeting.endpoint;
-  if (endpoint.failed != UCS_OK) return true;
+  if (endpoint.may_recover()) reopener_.reopen(endpoint);
+  if (endpoint.may_recover()) return false;
+  if (endpoint.failed != UCS_OK) {
+    if (greeting.message == kWelcomeMessage && !endpoint.address.empty()) reopener_.give_up_answer(endpoint);
+    return true;
+  }
   const bool at_once = probes() && greeting.begins == Begins::nothing && !greeting.at_once_until.passed();
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
@@ -26,14 +56,17 @@ bool Greetings::send(Greeting& greeting) {
   const ucs_status_ptr_t answer =
       ucp_.am_send_nbx(endpoint.ep, greeting.message, greeting.head.data(), greeting.head.size(), greeting.data.data(),
                        greeting.data.size(), &params);
-  if (answer == nullptr) return true;
+  if (answer == nullptr) {
+    endpoint.address.clear();
+    return true;
+  }
   if (!UCS_PTR_IS_ERR(answer)) {
     greeting.request = answer;
     return false;
   }
   if (at_once && UCS_PTR_STATUS(answer) == UCS_ERR_NO_RESOURCE) return false;
   endpoint.failed = UCS_PTR_STATUS(answer);
-  return true;
+  return !endpoint.may_recover();
 }
 
 void Greetings::drop(const Endpoint& endpoint) {

@@ -10,15 +10,22 @@
 //                                                       <-  welcome    likewise
 //     probe    with UCX's handshake: nothing waits at either end, so its messages leave at once ->
 //                                                       <-  echo       now data may come: no handshake begins later
+//
+// The system gives up a new connection after three seconds in which the network is interrupted. Such an endpoint is
+// made once more: nothing has been sent over it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <list>
+#include <optional>
 #include <vector>
 
 #include "base/deadline.h"
 #include "net/ucx/library.h"
+#include "net/ucx/messages.h"
 
 namespace sccl::net::ucx {
 
@@ -26,12 +33,33 @@ namespace sccl::net::ucx {
 struct Endpoint {
   ucp_ep_h ep = nullptr;
   ucs_status_t failed = UCS_OK;
+  // Of the peer's worker, as long as nothing has been sent. Then a failure may be an interruption of the network, and
+  // the endpoint is made once more until `again_until`.
+  std::vector<std::byte> address;
+  Deadline again_until = Deadline::in(std::chrono::milliseconds(0));
+  std::optional<Deadline> pause;  // before it is made once more
+  std::uint64_t listener = 0;     // of an end that was accepted
+
+  bool may_recover() const { return failed != UCS_OK && !address.empty() && !again_until.passed(); }
+  // For the owner of the connection.
+  ucs_status_t failure() const { return may_recover() ? UCS_OK : failed; }
+};
+
+// Makes endpoints once more.
+class Reopener {
+ public:
+  virtual ~Reopener() = default;
+  // Afterwards the endpoint has not failed, or is to be asked for later.
+  virtual void reopen(Endpoint& endpoint) = 0;
+  // An end was accepted, and its welcome cannot be sent.
+  virtual void give_up_answer(const Endpoint& endpoint) = 0;
 };
 
 class Greetings {
  public:
   enum class Handshake { at_any_time, when_connected };
-  Greetings(const Library& ucp, Handshake handshake) : ucp_(ucp), handshake_(handshake) {}
+  // `reopener` must outlive it.
+  Greetings(const Library& ucp, Handshake handshake, Reopener& reopener);
 
   bool probes() const { return handshake_ == Handshake::when_connected; }
 
@@ -42,7 +70,7 @@ class Greetings {
            Begins begins = Begins::nothing) {
     std::vector<std::byte> bytes(sizeof head);
     std::memcpy(bytes.data(), &head, sizeof head);
-    all_.push_back({&endpoint, message, std::move(bytes), std::move(data), begins, Deadline::in(kOftenLimit)});
+    all_.push_back({&endpoint, message, std::move(bytes), std::move(data), begins, Deadline::in(often_limit_)});
   }
   // Not from within UCX's callbacks.
   void step();
@@ -54,7 +82,7 @@ class Greetings {
 
  private:
   // Settings may forbid to send so long a message at once (UCX_ZCOPY_THRESH): then it is sent as any other one.
-  static constexpr std::chrono::milliseconds kOftenLimit{1000};
+  static constexpr std::chrono::milliseconds kOftenLimit{20000};
 
   struct Greeting {
     Endpoint* endpoint;
@@ -68,6 +96,8 @@ class Greetings {
 
   const Library& ucp_;
   Handshake handshake_;
+  Reopener& reopener_;
+  std::chrono::milliseconds often_limit_;
   std::list<Greeting> all_;
 };
 

@@ -43,8 +43,6 @@ void show(const ReceiverCore& receiver, std::span<const std::byte> first, std::s
   first.empty() ? receiver.consumer(data, {}) : receiver.consumer(first, data);
 }
 
-void note_failure(void* argument, ucp_ep_h, ucs_status_t status) { static_cast<Endpoint*>(argument)->failed = status; }
-
 void finish(Slot& slot, ucs_status_t status) {
   slot.status = status;
   slot.done = true;
@@ -128,9 +126,13 @@ bool all_done(const Slots& slots) {
 Worker::Worker(const Options& options)
     : ucp_(library()),
       nonce_(options.nonce),
+      reopen_limit_(options.reconnect_limit),
+      tells_unreachable_(options.is_only_way),
       most_eager_bytes_(options.rdma ? kMostEagerBytes : kMostEagerTcpBytes),
-      greetings_(ucp_, options.rdma || ucp_.wires_up_safely ? Greetings::Handshake::at_any_time
-                                                            : Greetings::Handshake::when_connected) {
+      greetings_(ucp_,
+                 options.rdma || ucp_.wires_up_safely ? Greetings::Handshake::at_any_time
+                                                      : Greetings::Handshake::when_connected,
+                 *this) {
   try {
     create(options);
   } catch (...) {
@@ -254,89 +256,6 @@ std::uint64_t Worker::add_listener() {
   const std::uint64_t listener = next_number_++;
   hellos_[listener];
   return listener;
-}
-
-void Worker::open_endpoint(const void* address, Endpoint& endpoint) {
-  ucp_ep_params_t params{};
-  params.field_mask =
-      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = static_cast<const ucp_address_t*>(address);
-  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  params.err_handler.cb = note_failure;
-  params.err_handler.arg = &endpoint;
-  const ucs_status_t made = ucp_.ep_create(worker_, &params, &endpoint.ep);
-  if (made != UCS_OK)
-    fail(ErrorCode::remote_error,
-         "UCX found no way to a peer: {}: choose the network with NCCL_SOCKET_IFNAME or UCX_NET_DEVICES",
-         text_of(made));
-}
-
-std::shared_ptr<SenderCore> Worker::connect(const Handle& handle) {
-  HandleHead head{};
-  if (handle.size() <= sizeof head ||
-      (std::memcpy(&head, handle.data(), sizeof head), head.magic != HandleHead::kMagic))
-    fail(ErrorCode::invalid_usage,
-         "a peer sent an address of {} bytes that is none of UCX: all ranks must use the same engine (SCCL_NET)",
-         handle.size());
-  auto sender = std::make_shared<SenderCore>();
-  open_endpoint(handle.data() + sizeof head, sender->endpoint);
-  const std::uint64_t number = next_number_++;
-  connecting_[number] = sender;
-  greetings_.add(sender->endpoint, kHelloMessage, Hello{nonce_, head.listener, number}, address_);
-  greetings_.step();
-  return sender;
-}
-
-void Worker::on_hello(const Hello& hello, std::vector<std::byte> address) {
-  if (hello.nonce != nonce_) return;
-  if (const auto listener = hellos_.find(hello.listener); listener != hellos_.end())
-    listener->second.push_back({hello.sender, std::move(address)});
-}
-
-std::shared_ptr<ReceiverCore> Worker::accept(std::uint64_t listener) {
-  std::deque<PendingHello>& waiting = hellos_.at(listener);
-  if (waiting.empty()) return nullptr;
-  const PendingHello hello = std::move(waiting.front());
-  waiting.pop_front();
-  auto receiver = std::make_shared<ReceiverCore>();
-  receiver->number = next_number_++;
-  receiver->sender = hello.sender;
-  try {
-    open_endpoint(hello.address.data(), receiver->endpoint);
-  } catch (const Error& error) {
-    throw UnreachablePeer(error, hello.address);
-  }
-  receivers_[receiver->number] = receiver.get();
-  greetings_.add(receiver->endpoint, kWelcomeMessage, Welcome{nonce_, hello.sender, receiver->number});
-  greetings_.step();
-  return receiver;
-}
-
-void Worker::on_welcome(const Welcome& welcome) {
-  if (welcome.nonce != nonce_) return;
-  const auto waiting = connecting_.find(welcome.sender);
-  if (waiting == connecting_.end()) return;
-  if (const auto sender = waiting->second.lock()) {
-    sender->receiver = welcome.receiver;
-    if (greetings_.probes())
-      return greetings_.add(sender->endpoint, kProbeMessage, Probe{nonce_, welcome.receiver}, {},
-                            Greetings::Begins::handshake);
-    sender->ready = true;
-  }
-  connecting_.erase(waiting);
-}
-
-void Worker::on_probe(const Probe& probe) {
-  if (probe.nonce != nonce_) return;
-  if (const auto known = receivers_.find(probe.receiver); known != receivers_.end())
-    greetings_.add(known->second->endpoint, kEchoMessage, Echo{nonce_, known->second->sender});
-}
-
-void Worker::on_echo(const Echo& echo) {
-  const auto waiting = connecting_.find(echo.sender);
-  if (echo.nonce != nonce_ || waiting == connecting_.end()) return;
-  if (const auto sender = waiting->second.lock()) sender->ready = sender->receiver != 0;
-  connecting_.erase(waiting);
 }
 
 // UCX copies a message of two parts; a message of one part and its header stay where they are. So a short first part
@@ -492,44 +411,6 @@ void Worker::deliver_announced() {
       break;
     }
   }
-}
-
-void Worker::close_endpoint(Endpoint& endpoint, Slots& slots, std::shared_ptr<void> core) {
-  ucp_request_param_t params{};
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  params.flags = endpoint.failed != UCS_OK || !all_done(slots) ? UCP_EP_CLOSE_FLAG_FORCE : 0;
-  greetings_.drop(endpoint);
-  const ucs_status_ptr_t answer = ucp_.ep_close_nbx(endpoint.ep, &params);
-  endpoint.ep = nullptr;
-  if (answer && !UCS_PTR_IS_ERR(answer)) closing_.push_back({std::move(core), answer});
-  const Deadline limit = Deadline::in(kCloseLimit);
-  while (!all_done(slots) && !limit.passed()) progress();
-  for (Slot& slot : slots) {
-    if (slot.taken && slot.request) ucp_.request_free(slot.request);  // afterwards UCX makes no callback
-    slot = Slot{};
-  }
-}
-
-void Worker::close(std::shared_ptr<SenderCore> sender) {
-  SenderCore& core = *sender;
-  std::erase_if(connecting_, [&](const auto& one) { return one.second.lock() == sender; });
-  close_endpoint(core.endpoint, core.slots, sender);
-}
-
-void Worker::close(std::shared_ptr<ReceiverCore> receiver) {
-  ReceiverCore& core = *receiver;
-  receivers_.erase(core.number);
-  for (const auto& [position, arrival] : core.arrivals) release(arrival);
-  core.arrivals.clear();
-  close_endpoint(core.endpoint, core.slots, receiver);
-}
-
-void Worker::sweep() {
-  std::erase_if(closing_, [&](const Closing& one) {
-    if (ucp_.request_check_status(one.request) == UCS_INPROGRESS) return false;
-    ucp_.request_free(one.request);
-    return true;
-  });
 }
 
 ucs_status_t Worker::hello_arrived(void* self, const void* head, size_t head_bytes, void* data, size_t bytes,

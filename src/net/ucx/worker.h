@@ -76,7 +76,7 @@ struct PendingHello {
   std::vector<std::byte> address;
 };
 
-class Worker {
+class Worker : private Reopener {
  public:
   // Up to this size a copy at the receiver costs less than announcing the message and waiting for the answer. Over TCP
   // the kernel copies anyway, and the answer takes longest.
@@ -84,7 +84,7 @@ class Worker {
   static constexpr std::size_t kMostEagerTcpBytes = 256 * 1024;
 
   explicit Worker(const Options& options);
-  ~Worker();
+  ~Worker() override;
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -135,8 +135,12 @@ class Worker {
   void deliver_arrivals(ReceiverCore& receiver);
   void release(const Arrival& arrival);
   void deliver_announced();
-  void open_endpoint(const void* address, Endpoint& endpoint);
+  void open_endpoint(const std::vector<std::byte>& address, Endpoint& endpoint);
+  void make_endpoint(Endpoint& endpoint);
+  void reopen(Endpoint& endpoint) override;
+  void give_up_answer(const Endpoint& endpoint) override;
   bool is_quiet(Deadline limit);
+  void close_handle(Endpoint& endpoint, unsigned flags, std::shared_ptr<void> core);
   void close_endpoint(Endpoint& endpoint, Slots& slots, std::shared_ptr<void> core);
   void sweep();
   template <typename Function>
@@ -152,6 +156,8 @@ class Worker {
 
   const Library& ucp_;
   std::uint64_t nonce_;
+  std::chrono::milliseconds reopen_limit_;
+  bool tells_unreachable_;
   std::size_t most_eager_bytes_;
   Greetings greetings_;
   ucp_context_h context_ = nullptr;
@@ -165,6 +171,7 @@ class Worker {
   std::map<std::uint64_t, ReceiverCore*> receivers_;
   std::deque<std::pair<std::uint64_t, std::uint64_t>> announced_;  // rendezvous: receiver, position
   std::vector<Closing> closing_;
+  std::deque<Endpoint> unreachable_;  // answers that were given up
   bool settled_ = false;
   bool lost_peer_ = false;
 };

@@ -82,6 +82,8 @@ class ControlPlane {
   const Members& members() const { return *members_; }
   // Called before any state is passed between hosts.
   void set_agent_bell(std::shared_ptr<const AgentBell> bell) { members_->agent_bell = std::move(bell); }
+  // The same. See Members::host_timeout.
+  void set_host_timeout(std::chrono::milliseconds timeout) { members_->host_timeout = timeout; }
   // Called before the first call. See Members::parents_ranks.
   void set_parents_ranks(std::vector<Rank> ranks) { members_->parents_ranks = std::move(ranks); }
 

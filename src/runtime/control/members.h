@@ -4,6 +4,7 @@
 // hosts share no clock, so an agent passes on durations.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -41,6 +42,7 @@ struct Members {
   std::vector<Member> all;
   SharedState* own_state;
   std::shared_ptr<const AgentBell> agent_bell;  // null if all ranks run on one host
+  std::chrono::milliseconds host_timeout{0};    // over hosts: one that is silent for so long is lost
   std::vector<Rank> parents_ranks;              // by rank, for errors: the numbers in the parent; empty: no parent
 
   // Makes the agent pass this rank's stores to other hosts at once.

@@ -390,6 +390,7 @@ class InitExchange {
     membership_.control.set_agent_bell(std::make_shared<const AgentBell>(request.bell));
     StartedAgent started = start_agent(std::move(request), bootstrap_, deadline_, abort_);
     membership_.between_hosts.agent = std::move(started.agent);
+    membership_.control.set_host_timeout(started.timeout);
     // The nonce is the same at all ranks and unknown to all other processes.
     const std::array<std::uint64_t, 2> seed{membership_.identity.number, 0x6e6f6e6365};
     const std::uint64_t nonce = siphash(bootstrap_.secret(), std::as_bytes(std::span(seed)));

@@ -11,11 +11,16 @@
 namespace sccl::runtime {
 namespace {
 
-// Messages from another host may arrive this much later than the news that their sender completed the call or left.
-constexpr double kLateMessagesSeconds = 2.0;
+using std::chrono::milliseconds;
+
+// Messages from another host may arrive later than the news that their sender completed the call or left: they take
+// another connection. After an interruption, a connection sends again only when as much time has passed once more. A
+// longer interruption than the limit of lost hosts ends the communicator anyway.
+constexpr int kLateMessagesHostTimeouts = 3;
+// The same for a process that has ended since: it sends nothing again.
+constexpr milliseconds kEndedSendersMessages{2000};
 // The same for a process that ended in the middle of a call: its messages are already in this host's buffers.
-constexpr double kLastMessagesSeconds = 0.02;
-constexpr std::chrono::milliseconds kLastMessages{20};
+constexpr milliseconds kLastMessages{20};
 
 bool waits_for(const WaitingCall& call, Rank rank) {
   const std::vector<LaneWait> waits = call.waits();
@@ -87,10 +92,24 @@ bool CallHealth::may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessa
   const PeerHealth health = control_.health();
   if (control_.members().of(rank).locality != Locality::remote || health.is_lost(rank)) return false;
   const CallSignature* const mine = call.signature();
-  const bool has_sent_all = mine != nullptr ? control_.calls().completed(rank) >= mine->sequence
-                                            : health.presence(rank) == Presence::destroyed;
-  if (late == LateMessages::have_come && !has_sent_all) return false;
-  return control_.calls().waits_seconds(own()) < (has_sent_all ? kLateMessagesSeconds : kLastMessagesSeconds);
+  const bool left_normally = health.presence(rank) == Presence::destroyed;
+  const bool has_sent_all = mine != nullptr ? control_.calls().completed(rank) >= mine->sequence : left_normally;
+  if (!has_sent_all) return late == LateMessages::by_waiting_time && waited() < kLastMessages;
+  const bool sends_again = left_normally || !health.has_ended(rank);
+  const milliseconds limit =
+      sends_again ? kLateMessagesHostTimeouts * control_.members().host_timeout : kEndedSendersMessages;
+  return std::min(waited(), overdue_for(rank, mine != nullptr ? mine->sequence : 0)) < limit;
+}
+
+milliseconds CallHealth::waited() const {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(control_.calls().waits_seconds(own())));
+}
+
+milliseconds CallHealth::overdue_for(Rank rank, std::uint64_t sequence) const {
+  const auto now = std::chrono::steady_clock::now();
+  const auto [known, fresh] = overdue_.try_emplace(rank, Overdue{sequence, now});
+  if (!fresh && known->second.sequence != sequence) known->second = {sequence, now};
+  return std::chrono::duration_cast<milliseconds>(now - known->second.since);
 }
 
 Progress CallHealth::look_at_news(WaitingCall& call) {
@@ -125,11 +144,24 @@ Progress CallHealth::check_completed(WaitingCall& call, const CallSignature& min
   if (const Progress progress = call.advance(); progress != Progress::idle || !waits_for(call, rank)) return progress;
   compare_past(mine, rank);
   if (may_be_on_its_way(call, rank, LateMessages::by_waiting_time)) return Progress::idle;
+  if (CallSignature theirs; control_.members().of(rank).locality == Locality::remote &&
+                            control_.calls().read(rank, mine.sequence, theirs) && theirs == mine)
+    fail_undelivered(mine, rank);
   fail(
       ErrorCode::invalid_usage,
       "{} called {} as call {} of this communicator and waits for {}, which has completed another call as that one and "
       "gone on to call {}: make the ranks' calls equal, in the same order",
       named(own()), mine.text(), mine.sequence, named(rank), control_.calls().entered(rank));
+}
+
+// Both are in the same call, so what the rank sent is lost or held up where the news of the call comes through.
+void CallHealth::fail_undelivered(const CallSignature& mine, Rank rank) const {
+  fail(ErrorCode::remote_error,
+       "{} waits in {} as call {} for {}, which has sent all that it had to and completed the call {:.0f} s ago: the "
+       "network delivers short messages between these hosts and not all of the data: look for packets that are longer "
+       "than a link on the way takes (MTU), and for filters of connections, then make a new communicator",
+       named(own()), mine.text(), mine.sequence, named(rank),
+       std::chrono::duration<double>(overdue_for(rank, mine.sequence)).count());
 }
 
 // A peer that has not made this call, and waits for this rank in a Split or the like, will never make this call.

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -90,12 +91,22 @@ class CallHealth {
   void compare_past(const CallSignature& mine, Rank rank) const;
   // What a rank of another host sent may arrive after the news of what it did then: whether it is too early to judge.
   bool may_be_on_its_way(const WaitingCall& call, Rank rank, LateMessages late) const;
+  // Since something moved last.
+  std::chrono::milliseconds waited() const;
+  // How long it is known that the rank has sent all it had to in this call.
+  std::chrono::milliseconds overdue_for(Rank rank, std::uint64_t sequence) const;
+  [[noreturn]] void fail_undelivered(const CallSignature& mine, Rank rank) const;
   Rank own() const { return control_.members().rank; }
   std::string named(Rank rank) const { return control_.members().named(rank); }
 
   const ControlPlane& control_;
   const StopFlags& stop_;
   NewsWatch news_;
+  struct Overdue {
+    std::uint64_t sequence;  // of the call; 0: a group of Send and Recv
+    std::chrono::steady_clock::time_point since;
+  };
+  mutable std::map<Rank, Overdue> overdue_;  // ranks of other hosts whose messages are missing
 };
 
 }  // namespace sccl::runtime

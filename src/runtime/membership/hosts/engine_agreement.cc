@@ -94,6 +94,7 @@ net::Settings engine_settings(const EngineQuestion& question) {
   settings.rank_on_host = question.rank_on_host;
   settings.ranks_on_host = question.ranks_on_host;
   settings.nonce = question.nonce;
+  settings.reconnect_limit = question.host_timeout;
   return settings;
 }
 
