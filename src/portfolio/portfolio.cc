@@ -89,10 +89,12 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
 }
 
 // Adds flat forms of the composites. Topologies that are not hosts on a network have none.
-void add_levels(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root) {
+void add_levels(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root,
+                std::unique_ptr<CompositePlanner>& planner) {
   std::vector<CompositeCandidate> composites;
   try {
-    composites = CompositePlanner(topology).candidates(collective, root);
+    if (planner == nullptr) planner = std::make_unique<CompositePlanner>(topology);
+    composites = planner->candidates(collective, root);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument || result.empty()) throw;
     return;  // links of class net that connect devices directly: flat schedules serve these
@@ -257,13 +259,19 @@ bool answers_to(std::string_view name, std::string_view algorithm) {
 
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
                                   std::string_view asked) {
+  std::unique_ptr<CompositePlanner> planner;
+  return candidates(topology, collective, root, asked, planner);
+}
+
+std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
+                                  std::string_view asked, std::unique_ptr<CompositePlanner>& planner) {
   if (root < 0 || root >= topology.ranks)
     fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root,
          topology.ranks - 1, topology.name);
   std::vector<Candidate> result;
   const bool network = on_a_network(topology);
   if (network && (by_levels_alone(topology) || !topology::joined(topology))) {
-    add_levels(result, topology, collective, root);
+    add_levels(result, topology, collective, root, planner);
     return result;
   }
   add_planners(result, topology, collective, root);
@@ -273,7 +281,7 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
          info(collective).call_name);
   if (auto schedule = detours(topology, collective, root))
     result.push_back({"detours", Origin::planner, *std::move(schedule), 1});
-  if (network) add_levels(result, topology, collective, root);
+  if (network) add_levels(result, topology, collective, root, planner);
   const bool levels = !result.empty() && result.back().origin == Origin::levels;
   const bool packed = asked.starts_with("trees") || asked.starts_with("hybrid");
   if (!levels || packed || topology.ranks <= kMostPackedClusterRanks) {

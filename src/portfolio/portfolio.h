@@ -18,6 +18,8 @@
 
 namespace sccl::portfolio {
 
+class CompositePlanner;
+
 enum class Origin : std::uint8_t { planner, trees, synthesis, levels };
 
 struct Candidate {
@@ -47,7 +49,10 @@ inline bool answers_to(const Candidate& candidate, std::string_view algorithm) {
 
 // A pure function of its arguments: searches are limited by work, not by time, so that all ranks get the same result.
 // Never empty; throws invalid_argument when some rank cannot reach another. Packings that a cluster's plan leaves out
-// because they take seconds are there if `asked` (SCCL_ALGO or --algo) names them.
+// because they take seconds are there if `asked` (SCCL_ALGO or --algo) names them. `planner` is made when it is needed
+// first: who asks for several collectives or roots of one topology keeps it.
+std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
+                                  std::string_view asked, std::unique_ptr<CompositePlanner>& planner);
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
                                   std::string_view asked = {});
 

@@ -56,33 +56,39 @@ const Plan& PlanCache::find(Collective collective, Rank root, const Choice& choi
   return *plan;
 }
 
-std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Choice& choice,
-                                      ScheduleModel* schedule_model) const {
-  if (schedule_model != nullptr && composites_ == Composites::by_rank)
-    if (auto composite = schedule_model->composite(collective, root, choice.planner))
-      return own_part(*std::move(composite));
-  const auto prepared = [&] { return prepare(collective, root, choice, schedule_model); };
-  if (shared_ != nullptr && ranks_ >= SharedPlans::kLeastRanks && schedule_model == nullptr)
-    return shared_->find(fmt::format("{}, root {}, {}, form {}", info(collective).name, root, choice.planner,
-                                     static_cast<int>(choice.form)),
-                         prepared);
-  PreparedPlan made = prepared();
-  return std::make_unique<Plan>(std::move(made.schedule), made.part(rank_));
+bool PlanCache::shares(const ScheduleModel* schedule_model) const {
+  if (shared_ == nullptr) return false;
+  return schedule_model != nullptr ? shared_->crowded() : ranks_ >= kLeastRanksThatShare;
 }
 
-std::unique_ptr<Plan> PlanCache::own_part(compose::Verified composite) const {
+std::unique_ptr<Plan> PlanCache::make(Collective collective, Rank root, const Choice& choice,
+                                      ScheduleModel* schedule_model) const {
+  const auto prepared = [&] { return prepare(collective, root, choice, schedule_model); };
+  if (!shares(schedule_model)) return prepared().of(rank_);
+  const std::string name = fmt::format("plan of {}, root {}, {}, form {}", info(collective).name, root, choice.planner,
+                                       static_cast<int>(choice.form));
+  return shared_plan(*shared_, rank_, name, prepared);
+}
+
+PreparedPlan PlanCache::of_composite(compose::Verified composite) const {
   const std::string identity = fmt::format("composite {}, root {}", composite->name, composite->root);
-  const compose::RankParts parts(std::move(composite));
-  schedule::RankPart part = parts.of(rank_);
-  std::vector<schedule::ChunkId> chunks = part.chunks;
-  PlanSink sink(ranks_);
-  schedule::lower(std::move(part), schedule::Forwarding::within(kernels::kMessagesInFlight), sink);
-  return std::make_unique<Plan>(parts.layout(), std::move(chunks),
-                                siphash({0x6f72646572, 0}, std::as_bytes(std::span(identity))), sink.take());
+  const auto parts = std::make_shared<const compose::RankParts>(std::move(composite));
+  const auto part = [parts, ranks = ranks_](Rank rank) {
+    schedule::RankPart own = parts->of(rank);
+    std::vector<schedule::ChunkId> chunks = own.chunks;
+    PlanSink sink(ranks);
+    schedule::lower(std::move(own), schedule::Forwarding::within(kernels::kMessagesInFlight), sink);
+    return PreparedPlan::Part{std::move(chunks), sink.take()};
+  };
+  const std::uint64_t order = siphash({0x6f72646572, 0}, std::as_bytes(std::span(identity)));
+  return {PreparedPlan::ByRank{parts->layout(), order}, part};
 }
 
 PreparedPlan PlanCache::prepare(Collective collective, Rank root, const Choice& choice,
                                 ScheduleModel* schedule_model) const {
+  if (schedule_model != nullptr && composites_ == Composites::by_rank)
+    if (auto composite = schedule_model->composite(collective, root, choice.planner))
+      return of_composite(*std::move(composite));
   schedule::Schedule schedule = schedule_model != nullptr
                                     ? schedule_model->schedule(collective, root, choice.planner)
                                     : plan_or_ring(choice.planner, topology::host(ranks_), collective, root);
@@ -106,7 +112,7 @@ PreparedPlan PlanCache::prepare(Collective collective, Rank root, const Choice& 
               for (schedule::Connection& end : part.connections)
                 end.peer = within.members[static_cast<std::size_t>(end.peer)];
             bind_connections(part, 0, within.ranks);
-            return kernels::FlatProgram(part);
+            return PreparedPlan::Part{{}, kernels::FlatProgram(part)};
           }};
 }
 

@@ -1,7 +1,7 @@
 // The plans of one communicator: verified and lowered, made when a call first needs them.
 //
-// A plan of a composite is made for this rank alone, from the composite, in time linear in what the rank does. Every
-// other plan is made for all ranks at once; ranks of a host may share it (shared_plans.h).
+// A part of a composite's plan is made from the composite, in time linear in what the rank does. Every other plan is
+// made for all ranks at once. Ranks of a host may share either (shared_plans.h).
 #pragma once
 
 #include <map>
@@ -33,7 +33,7 @@ class PlanCache {
   };
   PlanCache(Rank rank, int ranks, Within within) : PlanCache(rank, ranks) { within_ = std::move(within); }
   // With `shared`, which must outlive this object, the ranks of a host share the plans that they make.
-  PlanCache(Rank rank, int ranks, SharedPlans* shared = nullptr, Composites composites = Composites::by_rank)
+  PlanCache(Rank rank, int ranks, SharedResults* shared = nullptr, Composites composites = Composites::by_rank)
       : rank_(rank), ranks_(ranks), shared_(shared), composites_(composites) {}
 
   // Returns the choice's plan, or the ring's plan if the choice's planner has no schedule for this collective. If there
@@ -44,12 +44,13 @@ class PlanCache {
  private:
   std::unique_ptr<Plan> make(Collective collective, Rank root, const Choice& choice,
                              ScheduleModel* schedule_model) const;
-  std::unique_ptr<Plan> own_part(compose::Verified composite) const;
+  bool shares(const ScheduleModel* schedule_model) const;
   PreparedPlan prepare(Collective collective, Rank root, const Choice& choice, ScheduleModel* schedule_model) const;
+  PreparedPlan of_composite(compose::Verified composite) const;
 
   Rank rank_;
   int ranks_;
-  SharedPlans* shared_;
+  SharedResults* shared_;
   Composites composites_;
   Within within_{{}, ranks_};
   std::map<std::tuple<Collective, Rank, std::string, Form>, std::unique_ptr<Plan>> plans_;

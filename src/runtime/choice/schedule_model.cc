@@ -51,14 +51,15 @@ std::size_t bytes_of(const std::vector<portfolio::CompositeCandidate>& composite
 class SharedCandidates {
  public:
   std::shared_ptr<const Candidates> find(const topology::Topology& topology, Collective collective, Rank root,
-                                         const std::string& asked) {
+                                         const std::string& asked,
+                                         std::unique_ptr<portfolio::CompositePlanner>& planner) {
     const std::string key =
         fmt::format("{} {} {} {}", static_cast<int>(collective), root, asked, topology::to_json(topology).dump());
     const std::lock_guard lock(mutex_);  // held during the search, so that other ranks wait instead of searching, too
     const auto found = entries_.find(key);
     if (found != entries_.end())
       if (auto known = found->second.lock()) return known;
-    auto made = std::make_shared<const Candidates>(portfolio::candidates(topology, collective, root, asked));
+    auto made = std::make_shared<const Candidates>(portfolio::candidates(topology, collective, root, asked, planner));
     std::erase_if(entries_, [](const auto& entry) { return entry.second.expired(); });
     entries_[key] = made;
     return made;
@@ -106,7 +107,7 @@ ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipel
 std::shared_ptr<const ScheduleModel::Composites> ScheduleModel::composites(Collective collective, Rank root) {
   const Key key{collective, root};
   if (auto known = composites_.find(key)) return known;
-  if (!planner_) planner_.emplace(topology_);
+  if (!planner_) planner_ = std::make_unique<portfolio::CompositePlanner>(topology_);
   auto made = std::make_shared<const Composites>(planner_->candidates(collective, root));
   return composites_.keep(key, made, bytes_of(*made));
 }
@@ -132,7 +133,7 @@ std::shared_ptr<const Candidates> ScheduleModel::candidates(Collective collectiv
   if (auto known = candidates_.find(key)) return known;
   Wanted& wanted = wanted_[key];
   if (!asked.empty()) wanted.asked = asked;
-  auto made = shared_candidates().find(topology_, collective, root, wanted.asked);
+  auto made = shared_candidates().find(topology_, collective, root, wanted.asked, planner_);
   if (!wanted.added.empty()) {
     Candidates all = *made;
     all.insert(all.end(), wanted.added.begin(), wanted.added.end());

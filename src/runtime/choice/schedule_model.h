@@ -79,7 +79,7 @@ class ScheduleModel {
   std::map<Key, Wanted> wanted_;  // what candidates that are made again must contain as well
   bool by_levels_;                // for large clusters: only composites serve them
   bool counts_messages_;
-  std::optional<portfolio::CompositePlanner> planner_;
+  std::unique_ptr<portfolio::CompositePlanner> planner_;  // null until it is needed
   RecentlyUsed<Key, Composites> composites_;
 };
 

@@ -1,5 +1,5 @@
-// Announces plans that one rank has made for all ranks of its host (choice/shared_plans.h). The board lies in the
-// shared memory of the host's first rank.
+// Announces what one rank has made for all ranks of its host (choice/shared_results.h). The board lies in the shared
+// memory of the host's first rank.
 #pragma once
 
 #include <array>
@@ -10,14 +10,19 @@
 namespace sccl::runtime {
 
 struct PlanBoard {
-  enum class State : std::uint32_t { making, made, failed };
+  enum class State : std::uint64_t { making = 1, made = 2 };
+  static constexpr std::uint64_t kStateBits = 3;
+
+  // Only the rank that claimed an entry changes it, until it frees the entry.
   struct Entry {
-    std::atomic<std::uint64_t> key{0};    // 0: free
-    std::atomic<std::int32_t> maker{-1};  // rank; orders no other data
-    std::atomic<std::uint32_t> state{0};  // stored (release) after the members below, loaded (acquire) before them
-    std::int32_t descriptor = -1;         // in the maker's process
-    std::uint64_t bytes = 0;
-    std::uint64_t inode = 0;
+    // A key and, in the lowest bits, the state. 0: free. Stored (release) after the members below, loaded (acquire)
+    // before them.
+    std::atomic<std::uint64_t> word{0};
+    // These order no other data.
+    std::atomic<std::int32_t> maker{-1};       // rank
+    std::atomic<std::int32_t> descriptor{-1};  // in the maker's process
+    std::atomic<std::uint64_t> inode{0};
+    std::atomic<std::uint32_t> users{0};  // ranks that will not look at the entry any more
   };
   static constexpr std::size_t kEntries = 64;
 

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/settings/log.h"
+#include "runtime/host/choosing/shared_ranking.h"
+#include "runtime/waiting/waiter.h"
 
 namespace sccl::runtime {
 namespace {
@@ -26,17 +28,26 @@ bool serves_links(const Membership& membership) {
   return membership.links.named || membership.ranks > 2;
 }
 
-SharedPlans::Host plans_of_host(const Membership& membership) {
+SharedResults::Host results_of_host(const Membership& membership) {
   const auto peer = [&membership](Rank rank) -> const Peer& {
     return membership.peers.at(static_cast<std::size_t>(rank));
   };
-  return {membership.control.plans(), membership.rank,
-          [&control = membership.control](Rank rank) { return control.health().has_ended(rank); },
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < membership.ranks; ++rank)
+    if (membership.control.members().of(rank).locality != Locality::remote) ranks.push_back(rank);
+  const bool crowded = static_cast<int>(ranks.size()) > Waiter::cores();
+  return {membership.control.plans(),
+          membership.rank,
+          std::move(ranks),
+          crowded,
+          [&control = membership.control](Rank rank) {
+            return control.health().has_ended(rank) || control.health().stopped_process(rank) > 0;
+          },
           [peer](Rank rank, int descriptor) {
             const Peer& owner = peer(rank);
             if (owner.shares_address_space()) return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
             const std::string path = fmt::format("/proc/{}/fd/{}", owner.process, descriptor);
-            return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+            return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
           }};
 }
 
@@ -59,8 +70,8 @@ void log_entry(const Membership& membership, const ChoiceEntry& entry, const std
 Chooser::Chooser(const Membership& membership, VendorBackend* vendor)
     : membership_(membership),
       vendor_(std::make_unique<VendorCalls>(membership, vendor)),
-      shared_plans_(plans_of_host(membership)),
-      plans_(membership.rank, membership.ranks, &shared_plans_),
+      shared_results_(results_of_host(membership)),
+      plans_(membership.rank, membership.ranks, &shared_results_),
       trials_(membership.control),
       record_(membership.rank == 0) {
   if (serves_links(membership_)) {
@@ -145,8 +156,9 @@ std::unique_ptr<Chooser::Entry> Chooser::make_entry(const TuningKey& key, Vendor
 
 std::vector<Ranked> Chooser::ranking(const Question& question, const Settings& settings) {
   const LearnedDispatcher& learned = membership_.tuning.measured.learned;
-  return schedule_model_ ? rank_on_links(question, settings, *schedule_model_, learned)
-                         : rank_on_host(question, settings, membership_.reach, learned);
+  if (!schedule_model_) return rank_on_host(question, settings, membership_.reach, learned);
+  const auto rank = [&] { return rank_on_links(question, settings, *schedule_model_, learned); };
+  return shared_results_.crowded() ? shared_ranking(shared_results_, question, settings, updates_, rank) : rank();
 }
 
 void Chooser::serve_wish(Entry& entry, const CallWish& wish, const char* why, Vendor vendor) {
@@ -218,6 +230,7 @@ void Chooser::take_up_update() {
   BackgroundSynthesis::Result result = background_synthesis_->take();
   const std::size_t count = result.candidates.size();
   if (!schedule_model_->add(result.collective, result.root, std::move(result.candidates))) return;
+  ++updates_;
   log::info(log::Subsystem::tuning, "rank {}/{}: {}: {} schedules from {} take part from now on", membership_.rank,
             membership_.ranks, info(result.collective).call_name, count, result.origin);
   const auto concerned = [&](const Entry& entry) {

@@ -91,10 +91,11 @@ class Chooser {
 
   const Membership& membership_;
   const std::unique_ptr<VendorCalls> vendor_;
-  SharedPlans shared_plans_;
+  SharedResults shared_results_;
   PlanCache plans_;
   std::unique_ptr<ScheduleModel> schedule_model_;              // null unless the user has named the links
   std::unique_ptr<BackgroundSynthesis> background_synthesis_;  // likewise
+  int updates_ = 0;                                            // that the schedule model has taken up
   std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> entries_;
   std::map<std::pair<std::uint64_t, CallWish>, std::unique_ptr<Entry>> wished_;  // with single calls
   AskedSchedules asked_;
