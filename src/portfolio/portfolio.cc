@@ -156,9 +156,16 @@ class Foreseen {
 
   // A composite that takes longer than `limit_us` gets a guess above it.
   Prediction simulated(double limit_us) const {
+    const schedule::Simulator simulator(*candidate_->schedule);
     Prediction best{0, std::numeric_limits<double>::infinity(), 0};
+    const auto simulate = [&](double slice) {
+      const double us = time_us(simulator, slice, std::min(limit_us, best.time_us));
+      if (us < best.time_us) best = {0, us, slice};
+    };
+    // The most promising first: a simulation of the others stops at its time.
+    if (has_closed()) simulate(closed_.slice_bytes);
     for (const double slice : slices_)
-      if (const double us = time_us(slice, std::min(limit_us, best.time_us)); us < best.time_us) best = {0, us, slice};
+      if (!has_closed() || slice != closed_.slice_bytes) simulate(slice);
     return best;
   }
 
@@ -181,17 +188,17 @@ class Foreseen {
     return slices_in_all(candidate_->schedule, options) <= kMostSimulatedSlices;
   }
 
-  double time_us(double slice_bytes, double limit_us) const {
+  double time_us(const schedule::Simulator& simulator, double slice_bytes, double limit_us) const {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
     if (candidate_->cost == nullptr) {
       options.stop_after_us = limit_us;
-      return schedule::simulate(*candidate_->schedule, options).time_us;
+      return simulator.run(options).time_us;
     }
     const double closed_us = candidate_->cost->time_us(options.bytes, slice_bytes);
     if (!is_simulated(slice_bytes)) return closed_us;
     options.stop_after_us = limit_us;
-    const schedule::Simulation simulation = schedule::simulate(*candidate_->schedule, options);
+    const schedule::Simulation simulation = simulator.run(options);
     return simulation.stopped ? std::max(closed_us, simulation.time_us) : simulation.time_us;
   }
 

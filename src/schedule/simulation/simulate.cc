@@ -69,8 +69,8 @@ struct ValueState {
 
 class Engine {
  public:
-  Engine(const Schedule& schedule, const SimulationOptions& options)
-      : schedule_(schedule), options_(options), edges_(schedule.topology), graph_(transfer_graph(schedule, edges_)) {
+  Engine(const Schedule& schedule, const EdgeIndex& edges, const TransferGraph& graph, const SimulationOptions& options)
+      : schedule_(schedule), options_(options), edges_(edges), graph_(graph) {
     cut_slices();
     prepare_links();
     prepare_values();
@@ -423,8 +423,8 @@ class Engine {
 
   const Schedule& schedule_;
   const SimulationOptions options_;
-  EdgeIndex edges_;
-  TransferGraph graph_;
+  const EdgeIndex& edges_;
+  const TransferGraph& graph_;
   EventQueue<Event> queue_;
   Picoseconds now_ = 0;
   Picoseconds end_ = 0;
@@ -470,9 +470,24 @@ void check(const SimulationOptions& options) {
 
 }  // namespace
 
+struct Simulator::Dependencies {
+  explicit Dependencies(const Schedule& schedule) : edges(schedule.topology), graph(transfer_graph(schedule, edges)) {}
+  EdgeIndex edges;
+  TransferGraph graph;
+};
+
+Simulator::Simulator(const Schedule& schedule)
+    : schedule_(schedule), dependencies_(std::make_unique<const Dependencies>(schedule)) {}
+Simulator::~Simulator() = default;
+
+Simulation Simulator::run(const SimulationOptions& options) const {
+  check(options);
+  return Engine(schedule_, dependencies_->edges, dependencies_->graph, options).run();
+}
+
 Simulation simulate(const Schedule& schedule, const SimulationOptions& options) {
   check(options);
-  return Engine(schedule, options).run();
+  return Simulator(schedule).run(options);
 }
 
 }  // namespace sccl::schedule

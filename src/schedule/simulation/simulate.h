@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "schedule/schedule.h"
@@ -74,5 +75,21 @@ struct Simulation {
 // The schedule must have passed verify(). Throws invalid_argument when a used link has no bandwidth, an option is
 // negative or not finite, or there are more slices than memory should hold.
 Simulation simulate(const Schedule& schedule, const SimulationOptions& options);
+
+// For several simulations of one schedule, which must outlive this object: its dependencies are found once.
+class Simulator {
+ public:
+  explicit Simulator(const Schedule& schedule);
+  ~Simulator();
+  Simulator(const Simulator&) = delete;
+  Simulator& operator=(const Simulator&) = delete;
+
+  Simulation run(const SimulationOptions& options) const;
+
+ private:
+  struct Dependencies;
+  const Schedule& schedule_;
+  std::unique_ptr<const Dependencies> dependencies_;
+};
 
 }  // namespace sccl::schedule

@@ -1,0 +1,39 @@
+// Events come in order of time, and those of one time in the order in which they were added.
+#include "schedule/simulation/event_queue.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <map>
+#include <random>
+
+using namespace sccl;
+
+TEST_CASE("events come in order of time, those of equal times in the order in which they were added") {
+  std::mt19937 random(1);
+  const auto below = [&](int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); };
+  for (int round = 0; round < 500; ++round) {
+    const int times = 1 + below(300);  // few times collide often, many let the table grow
+    const double scale = round % 3 == 0 ? 1000003 : 1;
+    const double last = round % 5 == 0 ? 500 : std::numeric_limits<double>::infinity();
+    schedule::EventQueue<int> queue;
+    std::multimap<double, int> expected;
+    int added = 0;
+    const auto add = [&](double now) {
+      const double time = now + below(times) * scale;
+      queue.add(time, added);
+      expected.emplace(time, added++);
+    };
+    for (int i = below(50); i >= 0; --i) add(0);
+    int left = below(2000);
+    bool right = true;
+    const bool ended = queue.run_until(last, [&](double now, int event) {
+      right = right && !expected.empty() && *expected.begin() == std::pair<const double, int>(now, event);
+      if (!expected.empty()) expected.erase(expected.begin());
+      for (int more = below(3); more > 0 && left > 0; --more, --left) add(now);
+    });
+    INFO("round " << round);
+    REQUIRE(right);
+    CHECK(ended == expected.empty());
+    if (!ended) CHECK(expected.begin()->first > last);
+  }
+}
