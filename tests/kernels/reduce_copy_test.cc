@@ -275,6 +275,52 @@ TEST_CASE("maxima and minima of floats ignore NaN, order zeros and do not depend
   }
 }
 
+TEST_CASE("several operands in one call give the bits of one call for each, payloads of NaN included, where said so") {
+  constexpr std::size_t kElements = 150;
+  std::mt19937_64 random(kSeed);
+  for (DataType type : kTypes) {
+    std::vector<Bytes> given;
+    for (int k = 0; k < 4; ++k) {
+      auto elements = random_elements(type, kElements, random);
+      // Every third one is NaN or infinite in floats.
+      if (info(type).floating)
+        for (std::size_t i = 0; i < kElements; i += 3)
+          elements[i] |= ref::rounded(type, std::numeric_limits<double>::infinity());
+      given.push_back(packed(type, elements));
+    }
+    for (ReduceKernel kernel : kKernels) {
+      const int operands = rounds_at_each_operand(type, kernel) ? 4 : 2;
+      for (InstructionSet set : available_instruction_sets()) {
+        const ChosenSet chosen(set);
+        for (std::uint32_t reversed = 0; reversed < 1u << operands; reversed += 2) {
+          std::vector<Buffer> sources;
+          for (const Bytes& bytes : given) sources.emplace_back(type, bytes, kElements);
+          Buffer one_by_one(type, given[0], kElements), at_once(type, kElements);
+          std::vector<Operand> all{{sources[0].data(), 0}};
+          void* to = one_by_one.data();
+          for (std::size_t k = 1; k < static_cast<std::size_t>(operands); ++k) {
+            all.push_back({sources[k].data(), 0});
+            const Operand sum{to, 0};
+            const bool is_reversed = (reversed >> k & 1) != 0;
+            const Operand pair[] = {is_reversed ? all[k] : sum, is_reversed ? sum : all[k]};
+            reduce_copy({type, kernel, pair, 2, false, 1, &to, 1, kElements, 0, kInOrder});
+          }
+          to = at_once.data();
+          reduce_copy({type, kernel, all.data(), operands, false, 1, &to, 1, kElements, 0, kInOrder | reversed});
+          std::size_t wrong = 0;
+          for (std::size_t i = 0; i < kElements; ++i) wrong += at_once[i] != one_by_one[i] ? 1 : 0;
+          INFO(info(type).name << " kernel " << static_cast<int>(kernel) << ", " << name(set) << ", " << reversed);
+          CHECK(wrong == 0);
+        }
+      }
+    }
+  }
+  for (DataType type : {DataType::float16, DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2}) {
+    CHECK_FALSE(rounds_at_each_operand(type, ReduceKernel::sum));
+    CHECK(rounds_at_each_operand(type, ReduceKernel::max));
+  }
+}
+
 TEST_CASE("integer averages truncate towards zero in every destination") {
   for (DataType type : kTypes) {
     if (info(type).floating) continue;

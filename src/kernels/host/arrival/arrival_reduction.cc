@@ -58,11 +58,11 @@ void ArrivalReduction::copy(const std::byte* from, std::byte* to, std::size_t el
 }
 
 void ArrivalReduction::reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements,
-                              Sum sum) const {
+                              Sum sum, std::uint32_t order) const {
   constexpr std::uint32_t kSecond = 2;
   reduce_copy({call_.type, call_.kernel, operands.data(), static_cast<int>(operands.size()), false,
                sum == Sum::last ? call_.divisor : 1, to.data(), static_cast<int>(to.size()), elements,
-               is_streamed() ? kSecond : 0});
+               is_streamed() ? kSecond : 0, order});
 }
 
 }  // namespace sccl::kernels

@@ -124,8 +124,9 @@ class ArrivalReduction {
   void copy(const std::byte* from, std::byte* to, std::size_t elements) const { copy(from, to, elements, 0); }
   enum class Sum : std::uint8_t { partial, last };
   // `last`: the sum is the result, so that the divisor of the call applies. Shared memory is stored to first, this
-  // rank's output second.
-  void reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements, Sum sum) const;
+  // rank's output second. `order`: see ReduceCopy.
+  void reduce(std::span<const Operand> operands, std::span<void* const> to, std::size_t elements, Sum sum,
+              std::uint32_t order = 0) const;
 
   void tell(int rank) { news_.rank = news_.rank == News::kNobody || news_.rank == rank ? rank : News::kEverybody; }
   void count_additions(std::size_t additions) { additions_ += additions; }

@@ -98,14 +98,35 @@ CombiningTree::Side CombiningTree::leave_in_shared_place(std::size_t slice, cons
 
 // Evaluates nodes one after another; `operand` is this side's of the first one.
 void CombiningTree::evaluate(std::size_t slice, Way nodes, const std::byte* operand) {
-  const std::size_t elements = elements_of(slice);
   const bool is_root = &nodes.back() == &way_.back();
   Places places;
   if (is_root)
     places = places_of_sum(slice);
   else
     places.add(place_of(slice, std::min(nodes.back().own, nodes.back().sibling)));
-  const std::size_t block = nodes.size() == 1 ? elements : kBlockBytes / bytes_of(1);
+  const Sum sum = is_root ? Sum::last : Sum::partial;
+  if (nodes.size() == 1 || rounds_at_each_operand(call().type, call().kernel))
+    evaluate_in_one_pass(slice, nodes, operand, places, sum);
+  else
+    evaluate_by_blocks(slice, nodes, operand, places, sum);
+  count_additions(nodes.size());
+}
+
+void CombiningTree::evaluate_in_one_pass(std::size_t slice, Way nodes, const std::byte* operand, const Places& places,
+                                         Sum sum) {
+  operands_.assign(1, {operand, 0});
+  std::uint32_t order = kInOrder;
+  for (const Node& node : nodes) {
+    if (node.sibling < node.own) order |= 1u << operands_.size();
+    operands_.push_back({place_of(slice, node.sibling), 0});
+  }
+  reduce(operands_, places.of_all(), elements_of(slice), sum, order);
+}
+
+void CombiningTree::evaluate_by_blocks(std::size_t slice, Way nodes, const std::byte* operand, const Places& places,
+                                       Sum sum) {
+  const std::size_t elements = elements_of(slice);
+  const std::size_t block = kBlockBytes / bytes_of(1);
   for (std::size_t begin = 0; begin < elements; begin += block) {
     const std::size_t end = std::min(begin + block, elements);
     const std::byte* own = operand + bytes_of(begin);
@@ -114,15 +135,14 @@ void CombiningTree::evaluate(std::size_t slice, Way nodes, const std::byte* oper
       const bool is_low = node.own < node.sibling;
       const Operand operands[] = {{is_low ? own : other, 0}, {is_low ? other : own, 0}};
       if (&node == &nodes.back()) {
-        reduce(operands, places.from(bytes_of(begin)).of_all(), end - begin, is_root ? Sum::last : Sum::partial);
+        reduce(operands, places.from(bytes_of(begin)).of_all(), end - begin, sum, kInOrder);
         break;
       }
       void* const scratch[] = {scratch_.data()};
-      reduce(operands, scratch, end - begin, Sum::partial);
+      reduce(operands, scratch, end - begin, Sum::partial, kInOrder);
       own = scratch_.data();
     }
   }
-  count_additions(nodes.size());
 }
 
 // The only other rank that can be at work is the one that shares this rank's place.

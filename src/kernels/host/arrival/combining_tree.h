@@ -20,9 +20,9 @@
 // The root's evaluator stores the result, then `done` = use (release). A slot is used again when all ranks have passed
 // its last use, so no place is written while it is read. tests/models/combining_tree.pml proves this.
 //
-// Nodes are evaluated one by one, though a rank that climbs could add several operands in one pass: 16-bit and 8-bit
-// floats would then be rounded more seldom in runs in which it comes late. Nodes whose other sides are there are
-// evaluated block by block, so that what lies between them stays in the first-level cache.
+// A rank evaluates the nodes on its way whose other sides are there in one pass over memory. Sums and products of
+// 16-bit and 8-bit floats it evaluates node by node, block by block: in one pass they would be rounded more seldom, and
+// so otherwise than in runs in which other ranks come last. What lies between two nodes stays in the first-level cache.
 #pragma once
 
 #include <atomic>
@@ -67,6 +67,8 @@ class CombiningTree final : public SlotReduction {
   Side leave_in_shared_place(std::size_t slice, const Node& node, const std::byte* operand);
   bool finds_sibling(std::size_t slice, const Node& node) const;
   void evaluate(std::size_t slice, Way nodes, const std::byte* operand);
+  void evaluate_in_one_pass(std::size_t slice, Way nodes, const std::byte* operand, const Places& places, Sum sum);
+  void evaluate_by_blocks(std::size_t slice, Way nodes, const std::byte* operand, const Places& places, Sum sum);
   std::byte* place_of(std::size_t slice, int rank) const { return place(slice, static_cast<std::size_t>(rank) / 2); }
   std::atomic<std::uint64_t>& count(std::size_t slice, const Node& node) const {
     return counts_[slot_of(slice) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(node.number)];
@@ -76,6 +78,7 @@ class CombiningTree final : public SlotReduction {
   std::atomic<std::uint64_t>* done_;
   int ranks_;
   std::vector<Node> way_;  // from this rank to the root
+  std::vector<Operand> operands_;
   std::vector<std::byte> scratch_;
 };
 

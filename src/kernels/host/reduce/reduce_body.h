@@ -76,6 +76,11 @@ struct Arithmetic {
     if constexpr (kKernel == ReduceKernel::sum) return L::add(a, b);
     return L::multiply(a, b);
   }
+  // For ReduceCopy::order. Processors return the first of two NaN, but compilers take the two orders for the same.
+  static constexpr bool kHasPayloads = !std::is_integral_v<Element>;
+  static HWY_INLINE Value combine_in_order(Value first, Value second) {
+    return first_nan_or(first, combine(first, first), combine(first, second));
+  }
   static HWY_INLINE hn::Vec<Memory> leave(Value v) { return L::narrow(v); }
 };
 
@@ -171,8 +176,11 @@ struct Source {
 };
 
 // The usual shapes keep their pointers in registers.
+struct UsualShape {
+  static constexpr bool kIsUsual = true;
+};
 template <class R>
-struct OneToOne {
+struct OneToOne : UsualShape {
   const Source<R> from;
   typename R::Bits* const to;
 
@@ -185,7 +193,7 @@ struct OneToOne {
 };
 // Forwarding in a ring: from a slot into the result and into the next slot.
 template <class R>
-struct OneToPair {
+struct OneToPair : UsualShape {
   const Source<R> from;
   typename R::Bits* const here;
   typename R::Bits* const there;
@@ -200,7 +208,7 @@ struct OneToPair {
   HWY_INLINE typename R::Bits* destination(int i) const { return i == 0 ? here : there; }
 };
 template <class R>
-struct PairToOne {
+struct PairToOne : UsualShape {
   const Source<R> first, second;
   typename R::Bits* const to;
 
@@ -213,7 +221,7 @@ struct PairToOne {
 };
 // The owner of a part in AllReduce of two ranks: stores the sum for itself and for the peer.
 template <class R>
-struct PairToPair {
+struct PairToPair : UsualShape {
   const Source<R> first, second;
   typename R::Bits* const here;
   typename R::Bits* const there;
@@ -230,6 +238,7 @@ struct PairToPair {
 };
 template <class R>
 struct AnyToAny {
+  static constexpr bool kIsUsual = false;
   const ReduceCopy& work;
 
   explicit HWY_INLINE AnyToAny(const ReduceCopy& all) : work(all) {}
@@ -237,6 +246,7 @@ struct AnyToAny {
   HWY_INLINE int destinations() const { return work.destination_count; }
   HWY_INLINE Source<R> source(int i) const { return Source<R>(work.operands[i]); }
   HWY_INLINE typename R::Bits* destination(int i) const { return static_cast<typename R::Bits*>(work.destinations[i]); }
+  HWY_INLINE bool goes_first(int i) const { return (work.order >> i & 1) != 0; }
 };
 
 // The peer has read a slot's lines since we wrote them last. A store that has to wait for such a line makes all later
@@ -246,6 +256,22 @@ HWY_INLINE void take_lines_ahead(const Bits* to, std::size_t bytes) {
   constexpr std::size_t kAheadBytes = 1024;
   for (std::size_t at = 0; at < bytes; at += kStreamAlignment)
     host::prefetch_to_write(reinterpret_cast<const char*>(to) + kAheadBytes + at);
+}
+
+template <class R>
+constexpr bool has_payloads() {
+  if constexpr (requires { R::kHasPayloads; }) return R::kHasPayloads;
+  return false;
+}
+
+template <class R, class Shape>
+HWY_INLINE typename R::Value combine([[maybe_unused]] const Shape& shape, [[maybe_unused]] int operand,
+                                     typename R::Value sum, typename R::Value value) {
+  if constexpr (!Shape::kIsUsual && has_payloads<R>()) {
+    if (shape.work.order != 0)
+      return shape.goes_first(operand) ? R::combine_in_order(value, sum) : R::combine_in_order(sum, value);
+  }
+  return R::combine(sum, value);
 }
 
 // All vectors of all operands are loaded before any destination is written, so a destination may be an operand. The
@@ -262,7 +288,8 @@ HWY_INLINE void reduce_vectors(const Shape& shape, std::size_t at, std::uint32_t
   for (int i = 1; i < shape.sources(); ++i) {
     const Source<R>& next = shape.source(i);
     for (int v = 0; v < kVectors; ++v) {
-      values[v] = R::combine(values[v], R::enter(access.load(d, next.data + at + v * lanes), next.factor));
+      const auto value = R::enter(access.load(d, next.data + at + v * lanes), next.factor);
+      values[v] = combine<R>(shape, i, values[v], value);
     }
   }
   hn::Vec<Memory> results[kVectors];

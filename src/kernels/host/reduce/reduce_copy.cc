@@ -153,30 +153,45 @@ const Loops& loops(DataType type) {
   }
 }
 
+bool has_order(const ReduceCopy& work) {
+  return work.order != 0 && info(work.type).floating &&
+         (work.kernel == ReduceKernel::sum || work.kernel == ReduceKernel::prod);
+}
+
 Loop loop_for(const ReduceCopy& work) {
   const Loops& all = loops(work.type);
   if (work.operand_count == 1) return all.scale;
   const KernelLoops& kernel = all.kernels[static_cast<int>(work.kernel)];
   if (work.scaled) return kernel.scaled;
-  if (work.operand_count != 2 || work.destination_count > 2) return kernel.plain;
+  if (work.operand_count != 2 || work.destination_count > 2 || has_order(work)) return kernel.plain;
   return work.destination_count == 1 ? kernel.pair : kernel.pair_to_pair;
 }
 
-// The sums go to a buffer first: a destination may be an operand, and data stored past the caches is not read again.
+// Of a piece. Once `sums` holds its sum, operands may be overwritten.
+void reduce_and_copy(const ReduceCopy& piece, void* sums, int first_destination) {
+  ReduceCopy reduction = piece;
+  reduction.destinations = &sums;
+  reduction.destination_count = 1;
+  reduction.streamed = 0;
+  loop_for(reduction)(reduction, {});
+  const Operand sum{sums, 0};
+  ReduceCopy result = piece;
+  result.operands = &sum;
+  result.operand_count = 1;
+  result.destinations += first_destination;
+  result.destination_count -= first_destination;
+  result.streamed >>= first_destination;
+  copy_to_each(result);
+}
+
+// The sums go to the first destination, or to a buffer where that is stored past the caches: such data is not read
+// again.
 void reduce_in_pieces(const ReduceCopy& work) {
+  if (!is_streamed(work.streamed, 0))
+    return run_in_pieces(work, [](const ReduceCopy& piece) { reduce_and_copy(piece, piece.destinations[0], 1); });
   run_in_pieces(work, [](const ReduceCopy& piece) {
     alignas(kStreamAlignment) std::array<std::uint8_t, kPieceBytes> sums;
-    void* const aside = sums.data();
-    ReduceCopy reduction = piece;
-    reduction.destinations = &aside;
-    reduction.destination_count = 1;
-    reduction.streamed = 0;
-    loop_for(reduction)(reduction, {});
-    const Operand sum{aside, 0};
-    ReduceCopy result = piece;
-    result.operands = &sum;
-    result.operand_count = 1;
-    copy_to_each(result);
+    reduce_and_copy(piece, sums.data(), 0);
   });
 }
 
@@ -281,6 +296,11 @@ bool leads(const ReduceCopy& work) {
 }
 
 }  // namespace
+
+bool rounds_at_each_operand(DataType type, ReduceKernel kernel) {
+  const bool is_wide = !info(type).floating || size_bytes(type) >= sizeof(float);
+  return is_wide || kernel == ReduceKernel::min || kernel == ReduceKernel::max;
+}
 
 void reduce_copy(const ReduceCopy& work) {
   check(work);

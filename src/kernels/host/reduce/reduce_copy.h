@@ -31,12 +31,17 @@ struct ReduceCopy {
   // Bit i: the caller will read destination i only after the caches have evicted it, so stores may bypass the caches.
   // For the first 32 destinations. A store fence follows the last of these stores.
   std::uint32_t streamed = 0;
+  // Where it is not 0, a sum or product of floats keeps the payload of the first NaN. Bit i, i >= 1:
+  // operand i goes first: o_i + (o0 + ...). For the first 32 operands.
+  std::uint32_t order = 0;
 };
 
 // Tests a bit of ReduceCopy::streamed.
 inline bool is_streamed(std::uint32_t streamed, int destination) {
   return destination < 32 && (streamed >> destination & 1) != 0;
 }
+
+inline constexpr std::uint32_t kInOrder = 1;  // of ReduceCopy::order: as they are given
 
 inline constexpr std::size_t kStreamAlignment = 64;
 
@@ -47,10 +52,14 @@ inline constexpr std::size_t kShortCopyBytes = 1024;
 // place), but may not overlap one otherwise. Copies (one operand, unscaled, no divisor) work for every type.
 //
 // Semantics. Integers wrap. Floating min and max return the operand that is not NaN, and order -0 below +0; results
-// depend on the operands' order only for NaN payloads. float16, bfloat16 and the fp8 types accumulate in float32 over
-// the operands of one call and round once to nearest even; fp8 results beyond the largest finite value saturate
-// (OCP E4M3FN and E5M2), NaN stays NaN. A scale is applied as one multiplication rounded to the element type.
+// depend on the operands' order only for NaN payloads, which are any unless `order` says so. float16, bfloat16 and the
+// fp8 types accumulate in float32 over the operands of one call and round once to nearest even; fp8 results beyond the
+// largest finite value saturate (OCP E4M3FN and E5M2), NaN stays NaN. A scale is applied as one multiplication rounded
+// to the element type.
 void reduce_copy(const ReduceCopy& work);
+
+// Whether several operands in one call give the same bits as one call for each of them.
+bool rounds_at_each_operand(DataType type, ReduceKernel kernel);
 
 // Several works whose memory does not overlap. Copies are interleaved line by line into a reduction or another copy:
 // while one of them waits for memory or for another core's cache, the other continues.

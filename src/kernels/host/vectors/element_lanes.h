@@ -34,6 +34,12 @@ HWY_INLINE hn::Vec<hn::ScalableTag<std::uint8_t>> product(hn::ScalableTag<std::u
 }
 #endif
 
+// Of sums and products in order: a NaN that goes first remains, made quiet.
+template <class V>
+HWY_INLINE V first_nan_or(V first, V quiet, V result) {
+  return hn::IfThenElse(hn::IsNaN(first), quiet, result);
+}
+
 // One or two vectors of float32 for each vector in memory.
 struct OneWide {
   using Wide = hn::Vec<WideFloat>;
@@ -46,6 +52,10 @@ struct TwoWide {
   };
   static HWY_INLINE Wide add(Wide a, Wide b) { return {hn::Add(a.first, b.first), hn::Add(a.second, b.second)}; }
   static HWY_INLINE Wide multiply(Wide a, Wide b) { return {hn::Mul(a.first, b.first), hn::Mul(a.second, b.second)}; }
+  friend HWY_INLINE Wide first_nan_or(Wide first, Wide quiet, Wide result) {
+    return {kernels::HWY_NAMESPACE::first_nan_or(first.first, quiet.first, result.first),
+            kernels::HWY_NAMESPACE::first_nan_or(first.second, quiet.second, result.second)};
+  }
 };
 
 // Memory: the tag of vectors in memory. Wide: the type for arithmetic.
