@@ -157,6 +157,10 @@ TEST_CASE("reductions by arrival get the memory that the limit leaves beside the
   CHECK(arrival_mib("chain", "1000000000") == 32);
   CHECK(arrival_mib("chain", "16000000") == 4);  // and smaller slots
   CHECK(arrival_mib("chain", "10000000") == 0);
+  // Without a limit a tree gets room for 64 MiB of sums: of a slice as many as there are pairs of ranks.
+  const std::size_t room = with({{"SCCL_ARRIVAL", "eager"}}).arrival_bytes;
+  CHECK(room >= std::size_t{16} << 20);
+  CHECK(with({{"SCCL_ARRIVAL", "chain"}}).arrival_bytes < room);
   const auto some = arrival_mib("eager", "40000000");
   CHECK(some > 4);
   CHECK(some < 20);

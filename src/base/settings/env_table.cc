@@ -186,7 +186,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_LIBRARY", "path", "the package's own", kHonoured,
      "Read by the Python package: the libsccl.so that it opens and preloads."},
     {"SCCL_MEM_LIMIT", "bytes", "32000000", kHonoured,
-     "Most memory of a communicator at one rank: its slots shrink until it holds them."},
+     "Most memory of a communicator at one rank: its slots shrink until it holds them. With SCCL_ARRIVAL=eager "
+     "64000000 unless it is set; only calls of more than 16 MiB use more than half of it."},
     {"SCCL_NET", "auto | plugin | ucx | none", "auto", kHonoured,
      "Engine between hosts: a net plugin that works, else UCX; or the named one alone; none: no communicator spans "
      "hosts."},

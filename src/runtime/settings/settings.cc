@@ -29,6 +29,7 @@ constexpr std::int64_t kDefaultSlotBytesBetweenHosts = 252 * 1024;
 constexpr std::int64_t kLeastSlotBytes = 4096;
 constexpr std::int64_t kMostSlotBytes = 16 * 1024 * 1024;
 constexpr std::int64_t kDefaultMemoryLimit = 32000000;
+constexpr std::int64_t kDefaultMemoryLimitOfTree = 64000000;
 // The part of the limit for a rank's private memory: bounce buffers, scratch, plans.
 constexpr std::int64_t kPrivateBytes = 4000000;
 
@@ -107,15 +108,19 @@ std::int64_t asked_slot_bytes(std::int64_t by_default = kDefaultSlotBytes) {
   return std::min(asked, bound);
 }
 
-std::int64_t memory_limit() { return env::number("SCCL_MEM_LIMIT", kDefaultMemoryLimit, 1, std::int64_t{1} << 50); }
+// A tree keeps as many sums of a slice as there are pairs of ranks.
+std::int64_t memory_limit(ArrivalForm arrival) {
+  const std::int64_t by_default = arrival == ArrivalForm::eager ? kDefaultMemoryLimitOfTree : kDefaultMemoryLimit;
+  return env::number("SCCL_MEM_LIMIT", by_default, 1, std::int64_t{1} << 50);
+}
 
 // Without the slots.
 std::int64_t fixed_bytes(int ranks, std::size_t arrival_bytes) {
   return static_cast<std::int64_t>(MemoryLayout(ranks, 0, 0, arrival_bytes).total_bytes()) + kPrivateBytes;
 }
 
-std::int64_t most_slot_bytes(int ranks, std::size_t arrival_bytes) {
-  const std::int64_t limit = memory_limit();
+std::int64_t most_slot_bytes(int ranks, ArrivalForm arrival, std::size_t arrival_bytes) {
+  const std::int64_t limit = memory_limit(arrival);
   const auto slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks));
   const std::int64_t fixed = fixed_bytes(ranks, arrival_bytes);
   const std::int64_t most = (limit - fixed) / slots / 4096 * 4096;
@@ -126,12 +131,12 @@ std::int64_t most_slot_bytes(int ranks, std::size_t arrival_bytes) {
   return most;
 }
 
-std::size_t slot_bytes_within_limit(int ranks, std::size_t arrival_bytes) {
+std::size_t slot_bytes_within_limit(int ranks, ArrivalForm arrival, std::size_t arrival_bytes) {
   const std::int64_t asked = asked_slot_bytes();
-  const std::int64_t most = most_slot_bytes(ranks, arrival_bytes);
+  const std::int64_t most = most_slot_bytes(ranks, arrival, arrival_bytes);
   if (most >= asked) return static_cast<std::size_t>(asked);
   log::info(log::Subsystem::init, "SCCL_MEM_LIMIT={} bounds slots of {} ranks to {} bytes instead of {}",
-            memory_limit(), ranks, most, asked);
+            memory_limit(arrival), ranks, most, asked);
   return static_cast<std::size_t>(most);
 }
 
@@ -150,13 +155,13 @@ std::size_t arrival_bytes_within_limit(ArrivalForm arrival, int ranks) {
   if (arrival == ArrivalForm::never || ranks == 1) return 0;
   const auto slots = static_cast<std::int64_t>(MemoryLayout::slots(ranks));
   const auto fits = [&](std::size_t bytes, std::int64_t slot_bytes) {
-    return fixed_bytes(ranks, bytes) + slots * slot_bytes <= memory_limit();
+    return fixed_bytes(ranks, bytes) + slots * slot_bytes <= memory_limit(arrival);
   };
   for (std::size_t bytes = kMostArrivalBytes; bytes > kLeastArrivalBytes; bytes -= kMiB)
     if (fits(bytes, asked_slot_bytes())) return bytes;
   if (fits(kLeastArrivalBytes, kLeastSlotBytes)) return kLeastArrivalBytes;
   log::warn("SCCL_ARRIVAL needs {} bytes of memory beside the slots of {} ranks: raise SCCL_MEM_LIMIT={}",
-            fixed_bytes(ranks, kLeastArrivalBytes), ranks, memory_limit());
+            fixed_bytes(ranks, kLeastArrivalBytes), ranks, memory_limit(arrival));
   return 0;
 }
 
@@ -263,7 +268,7 @@ Settings settings_from_environment(int ranks) {
   settings.lines_allowed = protocols.lines;
   settings.arrival = word_from_environment("SCCL_ARRIVAL", kArrivalForms);
   settings.arrival_bytes = arrival_bytes_within_limit(settings.arrival, ranks);
-  settings.slot_bytes = slot_bytes_within_limit(ranks, settings.arrival_bytes);
+  settings.slot_bytes = slot_bytes_within_limit(ranks, settings.arrival, settings.arrival_bytes);
   settings.direct_allowed = env::flag("SCCL_DIRECT", true);
   settings.chunk_bytes =
       static_cast<std::size_t>(env::number("SCCL_CHUNK", 0, kLeastSlotBytes, kMostSlotBytes)) / 64 * 64;
@@ -281,7 +286,7 @@ Settings settings_from_environment(int ranks) {
 
 std::size_t slot_bytes_between_hosts(int ranks, const Settings& settings) {
   const std::int64_t asked = asked_slot_bytes(kDefaultSlotBytesBetweenHosts);
-  return static_cast<std::size_t>(std::min(asked, most_slot_bytes(ranks, settings.arrival_bytes)));
+  return static_cast<std::size_t>(std::min(asked, most_slot_bytes(ranks, settings.arrival, settings.arrival_bytes)));
 }
 
 SettingsRecord to_record(const Settings& settings) {
