@@ -140,6 +140,23 @@ def against_bound(sccl, write):
         write(f"| {one} | {hosts}*{preset} | {mib} | {ratio:.2f} | {algo} | {above} |")
 
 
+def racked(machine, sizes, uplinks):
+    """The machine's hosts on racks of so many, each with one link to a switch above them."""
+    topology = machine.topology(sum(sizes))
+    ranks, fabric = topology["ranks"], topology["ranks"] + topology["switches"] - 1   # becomes the first rack's switch
+    rack_of = [rack for rack, size in enumerate(sizes) for _ in range(size)]
+    for link in topology["links"]:
+        for end, other in (("src", "dst"), ("dst", "src")):
+            if link[end] == fabric:
+                link[end] = fabric + rack_of[(link[other] - ranks) // (1 + machine.nics)]
+    above = fabric + len(sizes)
+    for rack, rate in enumerate(uplinks):
+        for src, dst in ((fabric + rack, above), (above, fabric + rack)):
+            topology["links"].append({"src": src, "dst": dst, "lanes": 1, "gbytes_per_s": rate, "alpha_us": 2, "class": "net"})
+    topology["switches"] += len(sizes)
+    return topology
+
+
 def own_topologies(sccl, write, folder):
     """Hosts as jobs find them: odd numbers, mixed sizes and kinds, few NICs, a slow rack, ranks in another order."""
     def path(name, topology):
@@ -148,18 +165,11 @@ def own_topologies(sccl, write, folder):
             json.dump(topology, file)
         return file_name
     two_nics = Machine("two NICs for eight", 8, 2, 25, 150, 5).topology(7)
-    racks = Machine("racks", 4, 2, 25, 100, 5).topology(8)
-    fabric = racks["ranks"] + racks["switches"] - 1   # becomes the switch of the first rack
-    for link in racks["links"]:
-        for end in ("src", "dst"):
-            other = link["dst" if end == "src" else "src"]
-            if link[end] == fabric and (other - racks["ranks"]) // 3 >= 4:
-                link[end] = fabric + 1
-    for src, dst in ((fabric, fabric + 2), (fabric + 2, fabric), (fabric + 1, fabric + 2), (fabric + 2, fabric + 1)):
-        racks["links"].append({"src": src, "dst": dst, "lanes": 1, "gbytes_per_s": 30, "alpha_us": 2, "class": "net"})
-    racks["switches"] += 2
+    racks = racked(Machine("racks", 4, 2, 25, 100, 5), [4, 4], [30, 30])
+    unlike = racked(Machine("unlike racks", 4, 2, 25, 100, 5), [2, 2, 3], [30, 60, 90])
     cases = [("7 hosts of 8 with two NICs each", path("two_nics", two_nics), None, 56),
              ("2 racks of 4 hosts of 4, 30 GB/s between racks", path("racks", racks), None, 32),
+             ("3 racks of 2, 2 and 3 hosts of 4, 30, 60 and 90 GB/s from them", path("unlike", unlike), None, 28),
              ("3 + 5 of dgx1v", "2*dgx1v", "1,4,5,8,9,10,12,15", 8),
              ("3 + 5 + 2 of dgx1v, ranks dealt out over hosts", "3*dgx1v", "8,1,16,9,4,10,19,5,12,15", 10),
              ("11*dgx-h100", "11*dgx-h100", None, 88)]

@@ -130,6 +130,7 @@ void CompositePlanner::plan_hosts() {
     host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
     hosts_.push_back(std::move(host));
   }
+  plan_racks();
   add_levels_with_entries();
 }
 
@@ -203,8 +204,8 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
   return true;
 }
 
-std::span<const Framing> CompositePlanner::frames_for(std::size_t level) const {
-  if (level == level_for_both_ways_ && simulated()) return kFramesBothWays;
+std::span<const Framing> CompositePlanner::frames_for(std::size_t level, bool both_ways_over_racks) const {
+  if ((level == level_for_both_ways_ || both_ways_over_racks) && simulated()) return kFramesBothWays;
   if (level == level_for_both_ways_ || level == level_with_own_data_) return kFramesOfEntries;
   return simulated() ? std::span<const Framing>(kMoreFrames) : kFrames;
 }
@@ -246,29 +247,66 @@ const HostLevel& CompositePlanner::naming(std::size_t level) const {
   return of(naming_kind_);
 }
 
-// For hosts with different NICs, if partial sums go to the root host directly: a host that is the root of a share w of
-// the data sends (1 - w) of the data and receives w from each other host. All hosts finish at the same time T where w =
-// (T rate - 1) / (hosts - 2).
-std::vector<int> CompositePlanner::root_hosts(Shape shape) const {
-  const int hosts = static_cast<int>(hosts_.size());
-  std::vector<int> all(hosts_.size());
-  std::iota(all.begin(), all.end(), 0);
-  const auto [least, most] = std::minmax_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
-  if (shape != Shape::direct || hosts < 3 || *most < 1.01 * *least) return all;
-  const auto part = [&](double time, std::size_t host) {
-    return std::max(0.0, (time * host_gbytes_per_s_[host] - 1) / (hosts - 2));
-  };
+void CompositePlanner::plan_racks() {
+  std::map<topology::Node, std::size_t> rack_of_leaf;
+  std::set<std::pair<topology::Node, topology::Node>> to_hosts;
+  for (std::size_t rack = 0; rack < cluster_->racks.size(); ++rack)
+    for (const int host : cluster_->racks[rack])
+      for (const Rank rank : hosts_[at(host)].ranks) {
+        const topology::Attachment& way = cluster_->attachments[at(rank)];
+        if (way.attached()) rack_of_leaf.emplace(way.leaf, rack);
+        to_hosts.insert(way.down.begin(), way.down.end());
+      }
+  rack_gbytes_per_s_.assign(cluster_->racks.size(), 0);
+  const schedule::EdgeIndex& edges = costs_->edges();
+  for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge) {
+    const auto [src, dst] = edges[edge].ends;
+    const auto from = rack_of_leaf.find(src);
+    if (from == rack_of_leaf.end() || to_hosts.contains({src, dst})) continue;
+    const auto to = rack_of_leaf.find(dst);
+    if (to == rack_of_leaf.end() || to->second != from->second)
+      rack_gbytes_per_s_[from->second] += edges[edge].gbytes_per_s;
+  }
+}
+
+namespace {
+
+// The parts of the data of which each member is the root, if partial sums go to the root and results come from there
+// directly. A member that is the root of a share w sends (1 - w) of the data and receives w from each other member; the
+// same again for results. All members finish at the same time T where w = (T rate - 1) / (members - 2).
+std::vector<double> root_shares(const std::vector<double>& rates) {
+  const auto others = static_cast<double>(rates.size() - 2);
+  const auto share = [&](double time, double rate) { return std::max(0.0, (time * rate - 1) / others); };
   double low = 0;
-  double high = 2.0 * hosts / *least;
+  double high = 2.0 * static_cast<double>(rates.size()) / *std::min_element(rates.begin(), rates.end());
   for (int halving = 0; halving < 60; ++halving) {
     const double time = (low + high) / 2;
     double sum = 0;
-    for (std::size_t host = 0; host < hosts_.size(); ++host) sum += part(time, host);
+    for (const double rate : rates) sum += share(time, rate);
     (sum < 1 ? low : high) = time;
   }
-  std::vector<double> parts;
-  for (std::size_t host = 0; host < hosts_.size(); ++host) parts.push_back(part(high, host));
-  return in_proportion(parts);
+  std::vector<double> shares;
+  for (const double rate : rates) shares.push_back(share(high, rate));
+  return shares;
+}
+
+}  // namespace
+
+// Of racks with different links the hosts of the better joined ones are roots, which pass more; of hosts with different
+// NICs likewise.
+std::vector<int> CompositePlanner::root_hosts(Shape shape, bool racks) const {
+  std::vector<int> all(hosts_.size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<double>& rates = racks ? rack_gbytes_per_s_ : host_gbytes_per_s_;
+  const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
+  if (shape != Shape::direct || rates.size() < 3 || *least <= 0 || *most < 1.01 * *least) return all;
+  const std::vector<double> shares = root_shares(rates);
+  if (!racks) return in_proportion(shares);
+  std::vector<double> of_hosts(hosts_.size());
+  for (std::size_t rack = 0; rack < shares.size(); ++rack)
+    for (const int host : cluster_->racks[rack])
+      of_hosts[at(host)] = shares[rack] / static_cast<double>(cluster_->racks[rack].size());
+  return in_proportion(of_hosts);
 }
 
 namespace {
@@ -418,7 +456,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
           ranks * (variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1);
       break;
     default:
-      composite.root_hosts = root_hosts(variant.shape);
+      composite.root_hosts = root_hosts(variant.shape, variant.racks);
       composite.chunks_per_rank = chunks_of_buffer(composite);
       if (variant.forest != nullptr) {
         add_root_forest(composite, variant.forest->trees, variant.frames.frames);
@@ -502,7 +540,9 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if (several_trees(shape) && !one_root) continue;
         if ((shape == Shape::four_trees && hosts < 4) || (shape == Shape::eight_trees && hosts < 6)) continue;
         if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
-        for (const Framing& frames : one_root ? std::span<const Framing>(kRootFrames) : frames_for(level)) {
+        const bool both_ways_over_racks = racks && collective == Collective::allreduce;
+        for (const Framing& frames :
+             one_root ? std::span<const Framing>(kRootFrames) : frames_for(level, both_ways_over_racks)) {
           Variant variant{
               .collective = collective, .root = root, .level = level, .shape = shape, .racks = racks, .frames = frames};
           // Of one root only what returns late delays other chunks: see compose/cost.h.

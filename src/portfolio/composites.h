@@ -50,14 +50,15 @@ class CompositePlanner {
   bool serves(std::size_t level, Collective collective) const;
   bool may_return(Rank root) const;
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
-  std::span<const Framing> frames_for(std::size_t level) const;
+  std::span<const Framing> frames_for(std::size_t level, bool both_ways_over_racks) const;
   bool simulated() const;
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
   const HostLevel& naming(std::size_t level) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;
-  std::vector<int> root_hosts(compose::Shape shape) const;
+  void plan_racks();
+  std::vector<int> root_hosts(compose::Shape shape, bool racks) const;
 
   std::shared_ptr<const topology::Topology> topology_;
   std::shared_ptr<const topology::Cluster> cluster_;
@@ -73,6 +74,7 @@ class CompositePlanner {
   std::size_t level_without_ = kNoLevel;
   std::vector<compose::Host> hosts_;
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
+  std::vector<double> rack_gbytes_per_s_;  // from a rack's leaf switches to others
 };
 
 // Indices of the candidates, fastest first, for `bytes` (the L of schedule/simulation/cost.h), by the closed form.

@@ -23,8 +23,8 @@ inline topology::Topology part(const char* name, std::vector<int> devices) {
 inline topology::Topology uneven() { return part("3*dgx1v", {1, 4, 5, 8, 9, 10, 12, 15, 16, 19}); }
 inline topology::Topology dealt() { return part("3*dgx1v", {8, 1, 16, 9, 4, 10, 19, 5, 12, 15}); }
 
-// Hosts whose devices share two NICs, on two racks with a slow link between them.
-inline topology::Topology racks(int racks, int hosts, int devices) {
+// Hosts whose devices share two NICs, on racks with slow links between them: of 30 GB/s, or as `uplinks` says.
+inline topology::Topology racks(int racks, int hosts, int devices, const std::vector<double>& uplinks = {}) {
   topology::Topology machine;
   machine.name = "racks";
   machine.ranks = racks * hosts * devices;
@@ -44,7 +44,9 @@ inline topology::Topology racks(int racks, int hosts, int devices) {
     }
     for (int nic = 1; nic <= 2; ++nic) join(inner + nic, first_leaf + host / hosts, 25, topology::LinkClass::net);
   }
-  for (int rack = 0; rack < racks; ++rack) join(first_leaf + rack, first_leaf + racks, 30, topology::LinkClass::net);
+  for (int rack = 0; rack < racks; ++rack)
+    join(first_leaf + rack, first_leaf + racks, uplinks.empty() ? 30 : uplinks[static_cast<std::size_t>(rack)],
+         topology::LinkClass::net);
   return machine;
 }
 
@@ -77,6 +79,7 @@ inline std::vector<topology::Topology> clusters() {
           dealt(),
           racks(2, 2, 4),
           racks(3, 2, 2),
+          racks(3, 2, 2, {30, 60, 90}),
           one_nic(),
           topology::preset("7*host:2")};
 }
