@@ -1,4 +1,5 @@
 // Groups, point-to-point transfers and InitAll through the C API.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <numeric>
@@ -67,6 +68,45 @@ TEST_CASE("an uneven AlltoAll of Send and Recv in one group works at every size"
                   if (auto failure = uneven_all_to_all(rank, ranks, comm, unit); !failure.empty()) return failure;
               return "";
             })) == "");
+}
+
+// The same group again needs no preparation.
+TEST_CASE("repeated groups move the data of their own buffers, whatever was called between them") {
+  constexpr int kRanks = 3;
+  for (const Mode mode : modes())
+    CHECK(failures(run_world(mode, kRanks, [](int rank, ncclComm_t comm) -> std::string {
+            const int before = (rank + kRanks - 1) % kRanks;
+            std::vector<int> out(400);
+            std::vector<int> in(400);
+            // All ranks draw the same numbers.
+            unsigned drawn = 1;
+            const auto below = [&](unsigned end) { return ((drawn = drawn * 1103515245 + 12345) >> 16) % end; };
+            const std::size_t counts[] = {1, 1, 1, 0, 40, 100};
+            for (int call = 0; call < 600; ++call) {
+              if (below(4) == 0) {
+                float sum = 1;
+                if (auto r = ncclAllReduce(&sum, &sum, 1, ncclFloat32, ncclSum, comm, nullptr); r != ncclSuccess)
+                  return describe("ncclAllReduce", r);
+                if (sum != kRanks) return "wrong sum in call " + std::to_string(call);
+              }
+              const std::size_t count = counts[below(6)];
+              int* const send = out.data() + below(300);
+              int* const recv = in.data() + below(300);
+              std::fill(out.begin(), out.end(), -2);
+              std::fill(in.begin(), in.end(), -1);
+              std::fill_n(send, count, 1000 * call + rank);
+              ncclGroupStart();
+              ncclSend(send, count, ncclInt32, (rank + 1) % kRanks, comm, nullptr);
+              ncclRecv(recv, count, ncclInt32, before, comm, nullptr);
+              if (auto r = ncclGroupEnd(); r != ncclSuccess) return describe("ncclGroupEnd", r);
+              for (const int& value : in) {
+                const bool is_received = &value >= recv && &value < recv + count;
+                if (value != (is_received ? 1000 * call + before : -1))
+                  return "wrong data in call " + std::to_string(call);
+              }
+            }
+            return "";
+          })) == "");
 }
 
 TEST_CASE("collectives and transfers of one group all happen", "[processes]") {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <random>
 #include <tuple>
 #include <vector>
@@ -34,7 +35,7 @@ bool same(const Entries* one, const Entries* other, std::size_t count) {
   return std::equal(one, one + count, other, [](const auto& a, const auto& b) { return fields(a) == fields(b); });
 }
 
-bool same(const TransferBatch& one, const TransferBatch& other) {
+bool same_program(const TransferBatch& one, const TransferBatch& other) {
   const device::Program a = one.program().view();
   const device::Program b = other.program().view();
   if (a.lane_count != b.lane_count || !same(a.lanes, b.lanes, a.lane_count)) return false;
@@ -46,7 +47,12 @@ bool same(const TransferBatch& one, const TransferBatch& other) {
         !same(a.operands + op.operand_begin, b.operands + op.operand_begin, op.operand_count) ||
         !same(a.destinations + op.destination_begin, b.destinations + op.destination_begin, op.destination_count))
       return false;
-  return one.most_bytes() == other.most_bytes() && one.chunks().size() == other.chunks().size() &&
+  return true;
+}
+
+bool same(const TransferBatch& one, const TransferBatch& other) {
+  return same_program(one, other) && one.most_bytes() == other.most_bytes() &&
+         one.chunks().size() == other.chunks().size() &&
          same(one.chunks().data(), other.chunks().data(), one.chunks().size());
 }
 
@@ -68,6 +74,8 @@ TEST_CASE("a group of transfers after others has the program and the addresses o
   TransferBatch kept;
   std::vector<PointToPointRequest> batch;
   std::size_t repeated = 0;
+  std::size_t kept_programs = 0;
+  std::unique_ptr<TransferBatch> last;
   for (int group = 0; group < 2000; ++group) {
     // Often the group before with other buffers, sometimes with one other length.
     if (batch.empty() || below(4) == 0) {
@@ -88,13 +96,18 @@ TEST_CASE("a group of transfers after others has the program and the addresses o
     }
     for (PointToPointRequest& request : batch) request.buffer = memory + below(sizeof memory / 2);
     const bool direct = below(8) == 0;
-    kept.lower(batch, kOwn, kRanks, direct);
-    TransferBatch fresh;
-    fresh.lower(batch, kOwn, kRanks, direct);
+    const bool is_new = kept.lower(batch, kOwn, kRanks, direct);
+    auto lowered = std::make_unique<TransferBatch>();
+    TransferBatch& fresh = *lowered;
+    REQUIRE(fresh.lower(batch, kOwn, kRanks, direct));
     REQUIRE(same(kept, fresh));
+    if (!is_new) REQUIRE(same_program(fresh, *last));
+    kept_programs += is_new ? 0 : 1;
+    last = std::move(lowered);
     REQUIRE(kept.overlaps() == fresh.overlaps());
   }
   CHECK(repeated > 500);
+  CHECK(kept_programs > 200);
 }
 
 TEST_CASE("a group that is refused leaves nothing to the next one") {

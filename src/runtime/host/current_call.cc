@@ -7,7 +7,7 @@ namespace sccl::runtime {
 void CurrentCall::forget() {
   signature = {};
   hash = 0;
-  collective = repeatable = eager = lanes_alone = compares = false;
+  collective = transfers = repeatable = eager = lanes_alone = compares = false;
   comparing.reset();
   awaiting.reset();
 }

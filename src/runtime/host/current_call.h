@@ -15,6 +15,7 @@ class CurrentCall {
   CallSignature signature;
   std::uint64_t hash = 0;  // of the signature without its number
   bool collective = false;
+  bool transfers = false;    // instead
   bool repeatable = false;   // a repetition of the call is served the same way
   bool eager = false;        // reduced by the ranks that are there
   bool lanes_alone = false;  // a turn steps its lanes and nothing else: one test in every step
@@ -31,7 +32,10 @@ class CurrentCall {
 
   // The next collective. `options`: CallOptions::digest(), or 0.
   void begin(const CollectiveRequest& request, std::uint32_t options);
-  void begin_transfers() { forget(); }
+  void begin_transfers() {
+    forget();
+    transfers = true;
+  }
   // Whether the collective is as the last one. The answer follows from the sequence of calls alone, so it is the same
   // on every rank.
   bool repeats(const CollectiveRequest& request) const {

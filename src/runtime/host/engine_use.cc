@@ -31,7 +31,7 @@ void EngineUse::visit_messages(Visit&& visit) const {
 }
 
 void EngineUse::begin(const Work& work) {
-  leaves_host_ = false;
+  leaves_host_ = lanes_wait_ = false;
   if (net_ == nullptr) return;
   work_ = work;
   visit_messages([&](Rank peer, Direction) { leaves_host_ |= use(peer); });
@@ -69,9 +69,12 @@ void EngineUse::enter() {
 }
 
 Progress EngineUse::step(LaneProgress& lanes) {
-  const Progress progress = lanes.step();
-  const bool left =
-      net_->send(progress == Progress::idle ? NetTransport::Tails::when_wanted : NetTransport::Tails::when_due);
+  // A rank that waits looks for messages many times, and has something to do for the first of them.
+  const bool waits = lanes_wait_ && net_->rests() && !lanes.may_go_on();
+  const Progress progress = waits ? Progress::idle : lanes.step();
+  lanes_wait_ = progress == Progress::idle;
+  const auto tails = lanes_wait_ ? NetTransport::Tails::when_wanted : NetTransport::Tails::when_due;
+  const bool left = !waits && net_->send(tails);
   has_shown_ = lanes.has_shown();
   unsent_.clear();
   if (progress == Progress::done) return has_shown_ ? wait_for_shown(left) : progress;

@@ -60,6 +60,7 @@ class EngineUse {
   void begin(const Work& work);
   // The same for a call that has the program of the last one.
   void begin_again() {
+    lanes_wait_ = false;
     if (leaves_host_) enter();
   }
   // For a call that waits for ranks of this host: the engine's own thread drives it meanwhile.
@@ -104,6 +105,7 @@ class EngineUse {
   Work work_;                 // that has begun
   bool is_held_ = false;      // between enter and leave of net_
   bool leaves_host_ = false;  // the last call's program has messages for other hosts
+  bool lanes_wait_ = false;   // they did at their last step
   std::vector<Rank> unsent_;
   bool has_shown_ = false;  // the call in progress has payloads that lie in its buffers until they are sent
   std::atomic<bool> ended_early_{false};

@@ -180,13 +180,19 @@ bool Executor::prepare() {
 }
 
 void Executor::begin(std::span<const PointToPointRequest> batch) {
+  const bool follows_transfers = current_.transfers;
   current_.begin_transfers();
   calls_.enter_transfers();
   if (trace_) trace_begin(*trace_, nullptr);
-  transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.reaches_buffers());
+  current_.lanes_alone = is_plain_;
+  const bool fresh = transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.reaches_buffers());
+  // The same short messages again: only their buffers are new. Of long ones it matters where the buffers lie.
+  if (!fresh && follows_transfers && transfers_.most_bytes() < kernels::HostTarget::kLeastShownBytes) {
+    lanes_.restart();
+    return engine_.begin_again();
+  }
   geometry_.fit(transfers_);
   lanes_.start({transfers_.program(), geometry_.call(), geometry_.shape(), connections_.all()});
-  current_.lanes_alone = is_plain_;
   engine_.begin({transfers_.program().view(), connections_.all(), &geometry_.call()});
 }
 

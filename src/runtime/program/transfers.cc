@@ -48,10 +48,10 @@ void place(device::Chunk& chunk, const PointToPointRequest& request) {
 
 }  // namespace
 
-void TransferBatch::lower(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct) {
+bool TransferBatch::lower(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct) {
   if (repeats(batch, rank, ranks, direct)) {
     for (std::size_t i = 0; i < batch.size(); ++i) place(chunks_[i], batch[i]);
-    return;
+    return false;
   }
   lowered_.transfers.clear();
   transfers_.connections.clear();
@@ -66,6 +66,7 @@ void TransferBatch::lower(std::span<const PointToPointRequest> batch, Rank rank,
   bind_connections(transfers_, static_cast<int>(MemoryLayout::RingKind::point_to_point), ranks);
   flat_.assign(transfers_);
   note_lowered(batch, rank, ranks, direct);
+  return true;
 }
 
 bool TransferBatch::repeats(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct) const {

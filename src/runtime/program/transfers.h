@@ -16,8 +16,8 @@ namespace sccl::runtime {
 class TransferBatch {
  public:
   // `direct`: the receiver reads large transfers from the sender's buffer. Throws invalid_usage when a transfer to self
-  // has no counterpart of the same size in the batch.
-  void lower(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct);
+  // has no counterpart of the same size in the batch. False: the program is that of the last batch.
+  bool lower(std::span<const PointToPointRequest> batch, Rank rank, int ranks, bool direct);
 
   const kernels::FlatProgram& program() const { return flat_; }
   // One chunk per transfer; offsets in bytes from address 0, so each offset is the buffer's address.

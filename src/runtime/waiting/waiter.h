@@ -88,7 +88,7 @@ class Waiter {
 
   static constexpr int kYields = 64;
   static constexpr int kEngineYields = 1024;
-  static constexpr int kEngineSpinPart = 125;
+  static constexpr int kEngineSpinPart = 50;
   // Death and abort of a peer ring no bell, so sleep ends to look for them.
   static constexpr std::chrono::microseconds kSleep{20000};
 

@@ -24,16 +24,17 @@ NetTransport::NetTransport(Setup setup)
   const int ranks = static_cast<int>(setup_.peers.hosts.size());
   for (Rank peer = 0; peer < ranks; ++peer)
     if (reaches(peer))
-      remote(peer).link = std::make_unique<Link>(Link::Setup{
-          engine(), setup_.peers.addresses->device(), setup_.peers.nonce, setup_.rank, peer, setup_.shape, windows_});
+      remote(peer).link =
+          std::make_unique<Link>(Link::Setup{*setup_.peers.net, setup_.peers.addresses->device(), setup_.peers.nonce,
+                                             setup_.rank, peer, setup_.shape, windows_});
   // Until the ends are connected nothing is published, and the thread finds nothing to do.
-  thread_ = std::make_unique<ProgressThread>(ProgressThread::Work{[this] { return pass(); },
-                                                                  [this] { return engine().arm(); },
-                                                                  [this] {
-                                                                    host::full_fence();
-                                                                    setup_.bell->ring();
-                                                                  },
-                                                                  engine().wake_descriptor(), setup_.polling.busy});
+  thread_ = std::make_unique<ProgressThread>(
+      ProgressThread::Work{[this] { return pass(); }, [this] { return setup_.peers.net->arm(); },
+                           [this] {
+                             host::full_fence();
+                             setup_.bell->ring();
+                           },
+                           setup_.peers.net->wake_descriptor(), setup_.polling.busy});
 }
 
 NetTransport::~NetTransport() {
@@ -55,7 +56,8 @@ void NetTransport::connect(const EndRequest& request, kernels::HostConnection& e
 }
 
 void NetTransport::leave() {
-  thread_->leave(unsent().empty() ? ProgressThread::Left::nothing : ProgressThread::Left::work);
+  const bool is_sent = rests_ != Rests::no || unsent().empty();
+  thread_->leave(is_sent ? ProgressThread::Left::nothing : ProgressThread::Left::work);
 }
 
 void NetTransport::use(Rank peer) {
@@ -87,17 +89,28 @@ bool NetTransport::attempt(Rank peer, Action&& action) {
 }
 
 bool NetTransport::receive() {
-  engine().progress();
+  setup_.peers.net->progress();
   bool any = false;
   for (const Rank peer : open_) any = attempt(peer, [&] { return remote(peer).link->receive(); }) || any;
   std::erase_if(open_, [&](Rank peer) { return remote(peer).failure.has_value(); });
-  if (++passes_ % kPassesBetweenAccepts == 0) any = accept() || any;
+  const bool accepts = ++passes_ % kPassesBetweenAccepts == 0;
+  if (accepts) any = accept() || any;
+  if (any || accepts) rests_ = Rests::no;
   return any;
 }
 
 bool NetTransport::send(Tails tails) {
   bool any = false;
-  for (const Rank peer : open_) any = attempt(peer, [&] { return remote(peer).link->send(tails); }) || any;
+  rests_ = tails == Tails::when_due ? Rests::until_due : Rests::until_wanted;
+  for (const Rank peer : open_)
+    any = attempt(peer,
+                  [&] {
+                    Link& link = *remote(peer).link;
+                    const bool sent = link.send(tails);
+                    if (!link.rests()) rests_ = Rests::no;
+                    return sent;
+                  }) ||
+          any;
   return any;
 }
 
@@ -202,15 +215,16 @@ void NetTransport::drain(std::chrono::milliseconds longest, const std::function<
       idle = 0;
       continue;
     }
-    pollfd descriptor{engine().wake_descriptor(), POLLIN, 0};
-    if (++idle < 100 || (descriptor.fd >= 0 && !engine().arm()))
+    pollfd descriptor{setup_.peers.net->wake_descriptor(), POLLIN, 0};
+    if (++idle < 100 || (descriptor.fd >= 0 && !setup_.peers.net->arm()))
       std::this_thread::yield();
     else
       ::poll(&descriptor, descriptor.fd >= 0 ? 1 : 0, descriptor.fd >= 0 ? 10 : 1);
   }
-  if (std::any_of(open_.begin(), open_.end(), is_gone)) engine().note_lost_peer();
+  if (std::any_of(open_.begin(), open_.end(), is_gone)) setup_.peers.net->note_lost_peer();
   const auto fine = [](const Remote& one) { return !one.failure; };
-  if (missing.empty() && guests_.empty() && std::all_of(remotes_.begin(), remotes_.end(), fine)) engine().settle();
+  if (missing.empty() && guests_.empty() && std::all_of(remotes_.begin(), remotes_.end(), fine))
+    setup_.peers.net->settle();
   if (!missing.empty())
     log::info(log::Subsystem::net, "rank {} leaves after {} ms before rank {} has said that all messages arrived",
               setup_.rank, longest.count(), fmt::join(missing, ", "));

@@ -64,6 +64,9 @@ class NetTransport final : public HostTransport {
   using Tails = Link::Tails;
   // Sends messages that this rank has published, and tells the peers what it has consumed.
   bool send(Tails tails);
+  // True: send(Tails::when_wanted) would find nothing to do until this rank publishes or consumes a message. Forgotten
+  // when something is received, and now and then: send() also finds lost connections.
+  bool rests() const { return rests_ == Rests::until_wanted; }
 
   // The peers to which the engine has not sent everything that this rank has published. It stays to be sent, or is lost
   // with its connection: afterwards the engine reads no memory of it.
@@ -72,7 +75,10 @@ class NetTransport final : public HostTransport {
 
   // To a rank of another host. What is begun there, as a put, is sent like a message: by send(), or by the transport's
   // thread.
-  Link& link(Rank peer) { return *remote(peer).link; }
+  Link& link(Rank peer) {
+    rests_ = Rests::no;
+    return *remote(peer).link;
+  }
   // The windows of this rank. For any thread, at any time.
   WindowTable& windows() { return windows_; }
 
@@ -102,8 +108,6 @@ class NetTransport final : public HostTransport {
   bool greet();
   ProgressThread::Pass pass();
 
-  net::Net& engine() { return *setup_.peers.net; }
-
   Setup setup_;
   WindowTable windows_;
   host::Doorbell own_bell_;  // of outgoing ends; nobody sleeps on it, since the thread that publishes also sends
@@ -115,6 +119,8 @@ class NetTransport final : public HostTransport {
   };
   std::vector<Arrival> guests_;
   std::size_t passes_ = 0;
+  // What the last send() left.
+  enum class Rests : std::uint8_t { no, until_due, until_wanted } rests_ = Rests::no;
   std::unique_ptr<ProgressThread> thread_;
 };
 

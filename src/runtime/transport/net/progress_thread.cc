@@ -38,8 +38,9 @@ ProgressThread::~ProgressThread() {
 
 // The word comes first: this thread looks at it before it takes the lock again.
 void ProgressThread::enter() {
-  entries_.fetch_add(1, std::memory_order_relaxed);  // a hint only: pairs with run()
-  taken_.store(true, std::memory_order_release);     // pairs with run()
+  // A hint, which pairs with run(). One thread at a time makes calls: it need not be counted in one step.
+  entries_.store(entries_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  taken_.store(true, std::memory_order_release);  // pairs with run()
   engine_.lock();
 }
 

@@ -109,7 +109,7 @@ void IncomingMessages::take_lines(const RecordHead& head, std::span<const std::b
   incoming.lines_of_piece = 0;
 }
 
-bool IncomingMessages::changed_tails(int kind) const {
+inline bool IncomingMessages::changed_tails(int kind) const {
   const Ring& incoming = come(kind);
   const device::Ring& ring = *rings_.of(kind).ring;
   return tail_of(ring.tail) != incoming.told_slots || tail_of(ring.ll_tail) != incoming.told_lines;

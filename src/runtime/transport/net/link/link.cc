@@ -82,12 +82,22 @@ bool Link::owes_control() const {
   return !said_hello_ || in_.untold_address() != nullptr || owes_farewell_ || owes_answer_;
 }
 
+bool Link::owes(Tails tails) const {
+  return out_.has_news() || owes_control() || puts_.has_news() || in_.tails_due(tails);
+}
+
 bool Link::send(Tails tails) {
   if (!frames_out_ || !frames_out_->connected()) return false;
+  rests_ = !owes(tails) && frames_out_->rests() && out_.rests();
+  const bool any = !rests_ && send_frames(tails);
+  check_sender();
+  return any;
+}
+
+bool Link::send_frames(Tails tails) {
   out_.connect_bulk(setup_.net, setup_.device);
   bool any = out_.step();
-  for (bool more = true; more;) {
-    if (!owes_control() && !out_.has_news() && !puts_.has_news() && !in_.tails_due(tails)) break;
+  for (bool more = true; more && owes(tails);) {
     FrameWriter* const frame = frames_out_->begin();
     if (frame == nullptr) break;
     more = fill(*frame);
@@ -97,7 +107,6 @@ bool Link::send(Tails tails) {
   }
   frames_out_->step();
   out_.step();
-  check_sender();
   return any;
 }
 
@@ -122,7 +131,8 @@ bool Link::fill(FrameWriter& frame) {
   in_.append_tails(frame);
   const auto payloads =
       frames_out_->joins() ? OutgoingMessages::LongPayloads::stay_in_slots : OutgoingMessages::LongPayloads::copied;
-  return !out_.append(frame, payloads) || !puts_.append(frame) || !append_control(frame);
+  if (!out_.append(frame, payloads) || (puts_.has_news() && !puts_.append(frame))) return true;
+  return owes_control() && !append_control(frame);
 }
 
 // A farewell comes after everything else.

@@ -63,6 +63,8 @@ class Link {
   // True if something was sent, or a slot became free. Throws if the connection is lost, also when nothing is to be
   // sent: what the engine has taken may not have arrived, and the peer would wait for it.
   bool send(Tails tails);
+  // The last send() found nothing to send, and nothing under way.
+  bool rests() const { return rests_; }
 
   // True if the engine has sent everything that this end published.
   bool settled() { return !frames_out_ || (out_.settled() && !puts_.has_news() && frames_out_->settled()); }
@@ -79,7 +81,9 @@ class Link {
   void take(const RecordHead& head, std::span<const std::byte> payload);
   bool fill(FrameWriter& frame);
   bool append_control(FrameWriter& frame);
+  bool send_frames(Tails tails);
   bool owes_control() const;
+  bool owes(Tails tails) const;
   void check_sender();
 
   // The connection to the peer is lost. What the peer sent before may still be read.
@@ -97,6 +101,7 @@ class Link {
   bool said_hello_ = false;
   bool owes_farewell_ = false, said_farewell_ = false, parted_ = false;
   bool owes_answer_ = false;
+  bool rests_ = false;
   std::optional<Loss> loss_;
 };
 

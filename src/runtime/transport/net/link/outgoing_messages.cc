@@ -46,7 +46,7 @@ void OutgoingMessages::attach(const EndRequest& request, kernels::HostConnection
 
 bool OutgoingMessages::append(FrameWriter& frame, LongPayloads payloads) {
   for (int kind = 0; kind < rings_.kinds(); ++kind)
-    if (!append_slots(frame, kind, payloads) || !append_lines(frame, kind)) return false;
+    if (sent(kind).has_news() && (!append_slots(frame, kind, payloads) || !append_lines(frame, kind))) return false;
   return true;
 }
 
@@ -65,12 +65,6 @@ bool OutgoingMessages::take_bulk_address(net::Handle address) {
 void OutgoingMessages::connect_bulk(net::Net& net, int device) {
   if (bulk_address_.empty()) return;
   bulk_->connect(net.connect(device, std::exchange(bulk_address_, {})));
-}
-
-bool OutgoingMessages::has_news() const {
-  return std::any_of(sent_.begin(), sent_.end(), [](const Ring& ring) {
-    return ring.end->position != ring.slots || ring.end->ll_position != ring.lines;
-  });
 }
 
 bool OutgoingMessages::has_sent() const {

@@ -45,9 +45,15 @@ class OutgoingMessages {
   std::span<std::byte> memory() const { return rings_.memory(); }
 
   // True if a published message is in no frame yet.
-  bool has_news() const;
+  bool has_news() const {
+    for (const Ring& ring : sent_)
+      if (ring.has_news()) return true;
+    return false;
+  }
   // True if all published messages are in frames, and the engine has sent all long payloads.
   bool settled() const { return !has_news() && (!bulk_ || bulk_->settled()); }
+  // True if nothing happens on the bulk connection, nor waits for it.
+  bool rests() const { return bulk_address_.empty() && (!bulk_ || bulk_->settled()); }
   // True if a message was ever published.
   bool has_sent() const;
 
@@ -60,6 +66,8 @@ class OutgoingMessages {
     device::u64 end_of_piece = 0;    // that begins at `lines`
     device::u32 lines_of_piece = 0;  // sent of it
     device::u64 consumed = 0;        // by the peer
+
+    bool has_news() const { return end->position != slots || end->ll_position != lines; }
   };
 
   bool append_slots(FrameWriter& frame, int kind, LongPayloads payloads);

@@ -32,15 +32,20 @@ void FrameSender::post() {
   reap();
 }
 
+void FrameSender::drop_sent() {
+  while (left_ < posted_ && sender_->test(requests_[left_ % FrameBuffers::kCount])) ++left_;
+}
+
 // False: a frame waits for the engine.
 bool FrameSender::reap() {
-  while (left_ < posted_ && sender_->test(requests_[left_ % FrameBuffers::kCount])) ++left_;
+  drop_sent();
   if (posted_ == written_) return true;
   const net::Request request = unposted_payload_.empty()
                                    ? sender_->isend(unposted_.data(), unposted_.size(), buffers_.registration())
                                    : sender_->isend_joined(unposted_, unposted_payload_);
   if (!request) return false;
   requests_[posted_++ % FrameBuffers::kCount] = request;
+  drop_sent();  // mostly the engine has sent it at once
   return true;
 }
 

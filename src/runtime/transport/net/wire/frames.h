@@ -52,6 +52,8 @@ class FrameSender {
   // Checks which frames have been sent, and retries a frame that the engine refused. Some engines move a frame only
   // then.
   void step() { reap(); }
+  // True if the engine had sent everything when it was last asked.
+  bool rests() const { return left_ == written_; }
   // Throws if the connection is lost.
   void check() { sender_->check(); }
   // The same. True if no frame is under way.
@@ -59,6 +61,7 @@ class FrameSender {
 
  private:
   bool reap();
+  void drop_sent();
 
   std::unique_ptr<net::Connector> connector_;  // until the connection is made
   std::uint64_t nonce_;
