@@ -76,6 +76,7 @@ Routes::Routes(const Composite& composite)
   const Step with_last_host = has_returns_ ? depth_out_ + 2 : 0;
   steps_ = depth_in_ + depth_out_ + depth_home_in_ + depth_home_out_ + depth_root_ + 2 * depth_between_ +
            2 * std::max(depth_hosts_, rounds) + with_last_host + composite.frames * composite.frame_steps;
+  if (composite.order) steps_ = composite.order->steps;
 }
 
 Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
@@ -123,7 +124,7 @@ std::pair<ChunkId, Step> Routes::in_first_frame(ChunkId chunk) const {
   const bool other_roots = composite_.at_root && at(pieces_) % composite_.root_turns.size() != 0;
   const bool differ = other_roots || depth_home_in_ > 0;  // see Ends::root_turn and root_host()
   const Part of = part(chunk);
-  if (differ || of.frame == 0) return {chunk, 0};
+  if (differ || composite_.order || of.frame == 0) return {chunk, 0};
   return {chunk - of.frame * owners(), start(of) - start({of.whole, 0})};
 }
 
@@ -494,7 +495,17 @@ void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
   const std::size_t before = moves.size();
   moves_of_part(of, rank, moves);
   const Step first = start(of);
-  for (std::size_t i = before; i < moves.size(); ++i) moves[i].step += first;
+  for (std::size_t i = before; i < moves.size(); ++i) {
+    moves[i].step += first;
+    if (composite_.order) take_order(chunk, rank, moves[i]);
+  }
+}
+
+void Routes::take_order(ChunkId chunk, Rank rank, Move& move) const {
+  const bool copy = move.kind == SendKind::copy;
+  const Rank named = copy == move.sends ? move.peer : rank;
+  move.step =
+      (copy ? composite_.order->copies : composite_.order->sums)[at(chunk) * at(composite_.ranks()) + at(named)];
 }
 
 void Routes::moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const {

@@ -94,6 +94,15 @@ struct RootHost {
   }
 };
 
+// Steps that are not those of frames: every send has its own. They were chosen with all links in view, so that fewer
+// chunks wait for one another (compose/by_time.h).
+struct Order {
+  // By chunk, then rank: of the copy that comes to the rank, and of the sum that it passes on. Empty if there are none.
+  std::vector<Step> copies;
+  std::vector<Step> sums;
+  Step steps = 0;
+};
+
 enum class Meeting : std::uint8_t { trees, butterfly };
 
 struct Composite {
@@ -122,6 +131,7 @@ struct Composite {
   // Whether the strands of a frame begin one after the other, evenly over the frame's steps. In step with each other,
   // all strands cross the root's links before the first of them goes on, and NICs far from the root wait.
   bool staggered = false;
+  std::shared_ptr<const Order> order;  // null: the steps of frames
 
   int ranks() const { return topology->ranks; }
 };
@@ -222,6 +232,7 @@ class Routes {
   bool has_strands_of_ports() const;  // else of blocks
   int strands() const;
   Step start(const Part& part) const;
+  void take_order(ChunkId chunk, Rank rank, Move& move) const;
   void moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const;
   Ends ends(const Part& part) const;
   Rank port(const Ends& ends, int host) const;

@@ -379,7 +379,80 @@ void check_ends(const Composite& composite) {
     refuse(composite, "{} does not meet as a butterfly: AllReduce does", info(composite.collective).call_name);
 }
 
+// What a rank does with a chunk, in the steps of the chunk's first frame: computed once for all frames.
+class MovesByFrames {
+ public:
+  MovesByFrames(const Routes& routes, int ranks) : routes_(routes), known_(at(ranks)) {}
+
+  const std::vector<Move>& of(ChunkId chunk, Rank rank) {
+    const ChunkId first = routes_.in_first_frame(chunk).first;
+    Known& known = known_[at(first) % known_.size()];
+    if (known.chunk != first || known.rank != rank) {
+      known = {first, rank, {}};
+      routes_.moves(first, rank, known.moves);
+    }
+    return known.moves;
+  }
+
+ private:
+  struct Known {
+    ChunkId chunk = -1;
+    Rank rank = -1;
+    std::vector<Move> moves;
+  };
+  const Routes& routes_;
+  std::vector<Known>
+      known_;  // by chunk modulo ranks, which tells apart the chunks between a frame's and the next one's
+};
+
+// Whether two moves of a rank with a chunk must keep their order.
+bool depend(const Move& a, const Move& b) {
+  const bool sums = a.kind == SendKind::reduce && b.kind == SendKind::reduce;
+  return a.sends != b.sends || (!a.sends && !sums);
+}
+
+void check_order(const Composite& composite) {
+  if (!composite.order) return;
+  const Order& order = *composite.order;
+  Composite by_frames = composite;
+  by_frames.order = nullptr;
+  const Routes before(by_frames);
+  const std::size_t all = at(before.chunks()) * at(composite.ranks());
+  for (const std::vector<Step>* steps : {&order.copies, &order.sums}) {
+    if (!steps->empty() && steps->size() != all)
+      refuse(composite, "its order has {} steps for {} chunks of {} ranks", steps->size(), before.chunks(),
+             composite.ranks());
+    for (const Step step : *steps)
+      if (step < 0 || step >= order.steps) refuse(composite, "its order has step {} of {}", step, order.steps);
+  }
+  const auto step = [&](ChunkId chunk, Rank rank, const Move& move) {
+    const bool copy = move.kind == SendKind::copy;
+    const std::vector<Step>& steps = copy ? order.copies : order.sums;
+    if (steps.empty()) refuse(composite, "its order has no step for a {} of chunk {}", copy ? "copy" : "sum", chunk);
+    return steps[at(chunk) * at(composite.ranks()) + at(copy == move.sends ? move.peer : rank)];
+  };
+  MovesByFrames known(before, composite.ranks());
+  for (Rank rank = 0; rank < composite.ranks(); ++rank)
+    before.for_each_chunk_of(rank, [&](ChunkId chunk) {
+      const std::vector<Move>& moves = known.of(chunk, rank);
+      for (const Move& a : moves) {
+        const Step of_a = step(chunk, rank, a);
+        for (const Move& b : moves)
+          if (depend(a, b) && (a.step < b.step) != (of_a < step(chunk, rank, b)))
+            refuse(composite, "its order turns round what rank {} does with chunk {}", rank, chunk);
+      }
+    });
+}
+
 }  // namespace
+
+Verified::Verified(const Verified& known, std::shared_ptr<const Order> order) {
+  Composite composite = *known;
+  composite.order = std::move(order);
+  composite.name += "-by-time";
+  check_order(composite);
+  composite_ = std::make_shared<const Composite>(std::move(composite));
+}
 
 Verifier::Verifier(std::shared_ptr<const topology::Topology> topology)
     : topology_(std::move(topology)), cluster_(topology::cluster_of(*topology_)) {
@@ -403,6 +476,7 @@ void Verifier::verify(const Composite& composite) {
   check_links_of_kinds(composite, cluster_);
   check_tiers(composite);
   check_at_root(composite, cluster_);
+  check_order(composite);
 }
 
 void verify(const Composite& composite) {

@@ -43,6 +43,9 @@
 //      from the last host after every host has it; sums that return are added there before that host's own reduction
 //      begins, and are part of its contribution from then on.
 //  10. Frames and strands do not interact: all steps of a chunk are later by the same number.
+//  11. Order. With steps of its own (Order), every chunk's sends and arrivals at a rank keep the order in which they
+//      were: a send comes after the same arrivals, and copies after the same other arrivals; sums commute. So every
+//      send reads the same value, by induction over its steps, and every rank ends with the same value.
 // Property tests expand composites of up to 64 ranks and compare with the flat verifier and the symbolic check of
 // programs; they find no difference. Others change composites anywhere: what is not refused is still right.
 #pragma once
@@ -71,7 +74,7 @@ class Verifier {
 };
 
 // Throws invalid_argument that names the level, the host or kind, and the fault. O(links + ranks + the flat verifier's
-// work on each kind).
+// work on each kind), and of a composite with an order the moves of all ranks.
 void verify(const Composite& composite);
 
 // A composite that has passed verify() and does not change any more. Programs are made of nothing else
@@ -86,6 +89,8 @@ class Verified {
       : composite_(std::make_shared<const Composite>(std::move(composite))) {
     verifier.verify(*composite_);
   }
+  // The same sends in other steps: only these are proved. Takes time linear in the moves of all ranks.
+  Verified(const Verified& known, std::shared_ptr<const Order> order);
 
   const Composite& operator*() const { return *composite_; }
   const Composite* operator->() const { return composite_.get(); }

@@ -29,21 +29,22 @@ constexpr std::size_t kMostKindsWithEntries = 4;  // whose levels take tens of m
 
 constexpr Framing kFrames[] = {{1}, {8}};
 // Deep trees: only a simulation tells which distance is better.
-constexpr Framing kMoreFrames[] = {{1}, {8}, {8, 2}};
+constexpr Framing kMoreFrames[] = {{1}, {8}, {16, 1, false, Steps::by_time}};
 // Data that enters hosts at several devices takes ways of different length. Chunks wait for one another less if frames
 // follow one another later.
 constexpr Framing kFramesOfEntries[] = {{1}, {8, 2}};
+constexpr Framing kOrderedFramesOfEntries[] = {{1}, {4, 1, false, Steps::by_time}, {8, 2, false, Steps::by_time}};
 // For sums and copies at once. The closed form does not see such waiting, nor when frames are too short for the slots
 // of connections: only clusters that are simulated have more than one of these.
-constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4}};
+constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4, false, Steps::by_time}};
 // Of one root: its links bring more than each NIC takes, and NICs should all begin early.
 constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
-constexpr Framing kForestFrames[] = {{1}, {16, 4, true}};
+constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
 constexpr Framing kManyForestFrames[] = {{1}, {8, 2}};
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
 constexpr double kSlackRate = 0.8;  // of a NIC
-constexpr Framing kSlackFrames[] = {{16, 6, true}};
+constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 
 // Whole numbers in proportion to `shares`, with a sum of at most kMostTurns if possible.
 std::vector<int> in_proportion(const std::vector<double>& shares) {
@@ -67,6 +68,8 @@ double entries_of(const compose::HostKind& kind) {
 }
 
 }  // namespace
+
+std::string CompositeCandidate::name() const { return composite->name + (steps == Steps::by_time ? "-by-time" : ""); }
 
 // Trees over the root's host.
 struct CompositePlanner::Forest {
@@ -206,7 +209,9 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
 
 std::span<const Framing> CompositePlanner::frames_for(std::size_t level, bool both_ways_over_racks) const {
   if ((level == level_for_both_ways_ || both_ways_over_racks) && simulated()) return kFramesBothWays;
-  if (level == level_for_both_ways_ || level == level_with_own_data_) return kFramesOfEntries;
+  if (level == level_for_both_ways_) return kFramesOfEntries;
+  if (level == level_with_own_data_)
+    return simulated() ? std::span<const Framing>(kOrderedFramesOfEntries) : kFramesOfEntries;
   return simulated() ? std::span<const Framing>(kMoreFrames) : kFrames;
 }
 
@@ -501,7 +506,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
       std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.composite->name == composite.name; });
   if (known) return;
   compose::Cost cost = costs_->cost(composite);
-  result.push_back({compose::Verified(std::move(composite), *verifier_), cost});
+  result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order});
 }
 
 std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collective, Rank root) {

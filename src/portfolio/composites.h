@@ -9,6 +9,7 @@
 #include "compose/composite.h"
 #include "compose/cost.h"
 #include "compose/verify.h"
+#include "portfolio/flat_form.h"
 #include "portfolio/host_level.h"
 #include "portfolio/root_forest.h"
 
@@ -17,13 +18,17 @@ namespace sccl::portfolio {
 struct CompositeCandidate {
   compose::Verified composite;  // named "levels/SHAPE+HOST": the shape of the tiers and the hosts' planner
   compose::Cost cost;
+  Steps steps = Steps::of_frames;  // of a flat form
+
+  std::string name() const;
 };
 
-// Composite::frames, frame_steps and staggered.
+// Composite::frames, frame_steps and staggered, and what becomes of the steps where flat forms are made.
 struct Framing {
   int frames = 1;
   int steps = 1;
   bool staggered = false;
+  Steps order = Steps::of_frames;
 };
 
 // Plans for one cluster. Work that does not depend on the collective is done once.

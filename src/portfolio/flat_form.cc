@@ -2,8 +2,9 @@
 
 #include <atomic>
 #include <mutex>
-#include <optional>
+#include <utility>
 
+#include "compose/by_time.h"
 #include "compose/expand.h"
 
 namespace sccl::portfolio {
@@ -16,7 +17,9 @@ std::size_t memory_bytes(const schedule::Schedule& schedule) {
 struct FlatForm::State {
   std::once_flag once;
   std::atomic<bool> made{false};
+  Steps steps = Steps::of_frames;
   std::optional<compose::Verified> composite;
+  std::optional<compose::Verified> ordered;
   schedule::Schedule schedule;
 };
 
@@ -25,18 +28,36 @@ FlatForm::FlatForm(schedule::Schedule schedule) : state_(std::make_shared<State>
   state_->made.store(true, std::memory_order_relaxed);  // no other thread knows the state yet
 }
 
-FlatForm::FlatForm(compose::Verified composite) : state_(std::make_shared<State>()) {
+FlatForm::FlatForm(compose::Verified composite, Steps steps) : state_(std::make_shared<State>()) {
+  state_->steps = steps;
   state_->composite = std::move(composite);
 }
 
-const schedule::Schedule& FlatForm::operator*() const {
-  if (state_->composite)
-    std::call_once(state_->once, [&] {
+void FlatForm::make() const {
+  if (!state_->composite) return;
+  std::call_once(state_->once, [&] {
+    if (state_->steps == Steps::by_time) {
+      compose::Ordered made = compose::order_by_time(**state_->composite);
+      if (made.order) state_->ordered.emplace(*state_->composite, std::move(made.order));
+      state_->schedule = std::move(made.flat);
+    } else {
       state_->schedule = compose::expand(**state_->composite);
-      state_->made.store(true, std::memory_order_release);  // pairs with bytes()
-    });
+    }
+    state_->made.store(true, std::memory_order_release);  // pairs with bytes()
+  });
+}
+
+const schedule::Schedule& FlatForm::operator*() const {
+  make();
   return state_->schedule;
 }
+
+std::optional<compose::Verified> FlatForm::composite() const {
+  if (state_->steps == Steps::by_time) make();
+  return state_->ordered ? state_->ordered : state_->composite;
+}
+
+Steps FlatForm::steps() const { return state_->steps; }
 
 int FlatForm::chunks() const {
   if (!state_->composite) return state_->schedule.chunks;
@@ -54,7 +75,12 @@ std::size_t FlatForm::sends() const {
 
 std::size_t FlatForm::bytes() const {
   const bool made = state_->made.load(std::memory_order_acquire);  // pairs with operator*
-  return sizeof(State) + (made ? memory_bytes(state_->schedule) : 0);
+  if (!made) return sizeof(State);
+  std::size_t order = 0;
+  if (state_->ordered)
+    for (const auto* steps : {&(*state_->ordered)->order->copies, &(*state_->ordered)->order->sums})
+      order += steps->size() * sizeof(compose::Step);
+  return sizeof(State) + memory_bytes(state_->schedule) + order;
 }
 
 }  // namespace sccl::portfolio

@@ -35,6 +35,10 @@ constexpr double kMostSimulatedSlices = 260000;   // of composites, whose closed
 // A composite whose closed form is this many times the fastest is not simulated: the closed form mostly leaves out
 // that chunks queue, and counts latencies that overlap.
 constexpr double kHopeless = 2;
+// With an order by time few chunks queue. An order takes as long to find as a simulation: only the most promising few
+// are looked at.
+constexpr double kHopelessByTime = 1.1;
+constexpr int kMostByTime = 3;
 // Nor is a schedule simulated whose busiest link alone takes this part of the fastest time.
 constexpr double kGoodEnough = 0.98;
 
@@ -100,9 +104,9 @@ void add_levels(std::vector<Candidate>& result, const topology::Topology& topolo
     return;  // links of class net that connect devices directly: flat schedules serve these
   }
   for (const CompositeCandidate& one : composites) {
-    FlatForm flat(one.composite);
+    FlatForm flat(one.composite, one.steps);
     if (one.composite->frames > 1 && flat.sends() > kMostFramedSends) continue;
-    result.push_back({one.composite->name, Origin::levels, std::move(flat), one.composite->frames,
+    result.push_back({one.name(), Origin::levels, std::move(flat), one.composite->frames,
                       std::make_shared<const compose::Cost>(one.cost), one.composite});
   }
 }
@@ -139,6 +143,8 @@ class Foreseen {
   // By the closed form; a flat schedule has none, and then nothing is known: 0.
   const Prediction& closed() const { return closed_; }
   bool has_closed() const { return candidate_->cost != nullptr; }
+
+  bool by_time() const { return candidate_->schedule.steps() == Steps::by_time; }
 
   // Of a flat schedule that is not simulated.
   Prediction guess() const {
@@ -215,17 +221,21 @@ class Predictor {
     if (!one.has_closed()) return predict_flat(one);
     composites_ = true;
     const double closed_us = one.closed().time_us;
-    if (closed_us >= kHopeless * least_us_) return one.closed();
+    if (closed_us >= (one.by_time() ? kHopelessByTime : kHopeless) * least_us_) return one.closed();
     if (!one.may_be_simulated()) {
       least_us_ = std::min(least_us_, closed_us);
       return one.closed();
     }
-    if (one.closed_busy_us() >= kGoodEnough * least_us_ || one.busy_us() >= kGoodEnough * least_us_)
+    // The flat form tells better how busy links are, where it is no long way to it.
+    const bool too_busy =
+        one.closed_busy_us() >= kGoodEnough * least_us_ || (!one.by_time() && one.busy_us() >= kGoodEnough * least_us_);
+    if (too_busy || (one.by_time() && by_time_left_ == 0))
       return {0, std::max(closed_us, least_us_ * (1 + kSame)), one.closed().slice_bytes};
     for (const auto& [known, prediction] : simulated_)
       if (known->same(one)) return prediction;
     const Prediction prediction = one.simulated(least_us_);
     least_us_ = std::min(least_us_, prediction.time_us);
+    if (one.by_time()) --by_time_left_;
     simulated_.emplace_back(&one, prediction);
     return prediction;
   }
@@ -241,6 +251,7 @@ class Predictor {
   }
 
   bool composites_ = false;
+  int by_time_left_ = kMostByTime;
   double least_us_ = std::numeric_limits<double>::infinity();
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };

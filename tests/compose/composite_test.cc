@@ -10,9 +10,11 @@
 
 #include "base/error.h"
 #include "clusters.h"
+#include "compose/by_time.h"
 #include "compose/expand.h"
 #include "compose/verify.h"
 #include "portfolio/composites.h"
+#include "programs.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/proof/check_program.h"
 #include "schedule/proof/verify.h"
@@ -44,6 +46,68 @@ TEST_CASE("programs of composites keep their meaning, whatever the order of turn
       for (const auto placement : {schedule::Placement::out_of_place, schedule::Placement::in_place})
         CHECK_NOTHROW(schedule::check_program(flat, program, {1, 2, placement, 7}));
     });
+}
+
+TEST_CASE("composites in the order of time are what their flat form is, and turn nothing round") {
+  int ordered = 0;
+  for (const topology::Topology& machine :
+       {topology::preset("2*nvpairs4"), topology::preset("3*pcie4"), uneven(), dealt(), racks(2, 2, 2), one_nic()})
+    for_every_composite(machine, [&](const compose::Composite& composite) {
+      if (composite.frames == 1) return;
+      const compose::Ordered made = compose::order_by_time(composite);
+      if (made.order == nullptr) return;
+      ++ordered;
+      const compose::Verified verified(compose::Verified(composite), made.order);
+      const schedule::Schedule flat = compose::expand(*verified);
+      schedule::verify(flat);
+      const auto sorted = [](std::vector<schedule::Send> sends) {
+        const auto key = [](const auto& send) { return std::tuple(send.chunk, send.src, send.dst, send.step); };
+        std::sort(sends.begin(), sends.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+        return sends;
+      };
+      CHECK(sorted(flat.sends) == sorted(made.flat.sends));
+      const schedule::Program program = programs(compose::RankParts(verified), schedule::Forwarding::within(3));
+      CHECK_NOTHROW(schedule::check_program(flat, program, {3, 2, schedule::Placement::in_place, 7}));
+    });
+  CHECK(ordered > 50);
+}
+
+TEST_CASE("an order that turns round what a rank does, or lacks steps, is refused") {
+  for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reduce}) {
+    portfolio::CompositePlanner planner(topology::preset("3*nvpairs4"));
+    const auto all = planner.candidates(collective, 0);
+    const auto one = std::find_if(all.begin(), all.end(), [](const auto& one) { return one.composite->frames > 1; });
+    REQUIRE(one != all.end());
+    const auto good = compose::order_by_time(*one->composite).order;
+    REQUIRE(good != nullptr);
+    CHECK_NOTHROW(compose::Verified(one->composite, good));
+    const auto changed = [&](const auto& change) {
+      auto order = std::make_shared<compose::Order>(*good);
+      change(*order);
+      return [&, order] { compose::Verified(one->composite, order); };
+    };
+    const auto reversed = changed([](compose::Order& order) {
+      for (auto* steps : {&order.copies, &order.sums})
+        for (int& step : *steps) step = order.steps - 1 - step;
+    });
+    CHECK_THROWS_WITH(reversed(), Catch::Contains("turns round"));
+    const auto equal = changed([](compose::Order& order) {
+      for (auto* steps : {&order.copies, &order.sums}) std::fill(steps->begin(), steps->end(), 0);
+    });
+    CHECK_THROWS_WITH(equal(), Catch::Contains("turns round"));
+    const auto late = changed([](compose::Order& order) { --order.steps; });
+    CHECK_THROWS_WITH(late(), Catch::Contains("its order has step"));
+    const auto few = changed([](compose::Order& order) {
+      for (auto* steps : {&order.copies, &order.sums})
+        if (!steps->empty()) steps->pop_back();
+    });
+    CHECK_THROWS_WITH(few(), Catch::Contains("steps for"));
+    const auto none = changed([](compose::Order& order) {
+      order.copies.clear();
+      order.sums.clear();
+    });
+    CHECK_THROWS_WITH(none(), Catch::Contains("no step for"));
+  }
 }
 
 TEST_CASE("messages between hosts are counted as ranks send them") {

@@ -193,7 +193,7 @@ std::optional<compose::Verified> ScheduleModel::composite(Collective collective,
   }
   const auto all = candidates(collective, root);
   for (const portfolio::Candidate& candidate : *all)
-    if (candidate.name == name) return candidate.composite;
+    if (candidate.name == name) return candidate.schedule.composite();
   return std::nullopt;
 }
 
