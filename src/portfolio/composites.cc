@@ -40,7 +40,7 @@ constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4, false, Steps::
 // Of one root: its links bring more than each NIC takes, and NICs should all begin early.
 constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
 constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
-constexpr Framing kManyForestFrames[] = {{1}, {8, 2}};
+constexpr Framing kManyForestFrames[] = {{1}, {8, 2}, {16, 2}};
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
 constexpr double kSlackRate = 0.8;  // of a NIC

@@ -23,7 +23,8 @@ namespace {
 using schedule::ChunkId;
 using schedule::Send;
 
-constexpr int kUnits = 16;  // chunks of an owner
+constexpr int kUnits = 16;      // chunks of an owner
+constexpr int kMoreUnits = 24;  // where flat forms are not made: for finer shares
 constexpr double kBetter = 0.98;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -69,13 +70,13 @@ class Turns {
   std::vector<std::vector<Send>> in_, out_;
 };
 
-Column whole(const compose::HostKind& kind) {
+Column whole(const compose::HostKind& kind, int units) {
   std::vector<int> devices(at(kind.in.ranks));
   std::iota(devices.begin(), devices.end(), 0);
   const Turns turns(kind, devices);
-  Column column(devices.size(), std::vector<Piece>(kUnits));
+  Column column(devices.size(), std::vector<Piece>(at(units)));
   for (const int owner : devices)
-    for (int unit = 0; unit < kUnits; ++unit) turns.add(owner, unit, column[at(owner)][at(unit)]);
+    for (int unit = 0; unit < units; ++unit) turns.add(owner, unit, column[at(owner)][at(unit)]);
   return column;
 }
 
@@ -84,14 +85,14 @@ struct Part {
   std::optional<HostLevel> level;  // none for a single device
 };
 
-Column in_parts(const std::vector<Part>& parts, int devices) {
-  Column column(at(devices), std::vector<Piece>(kUnits));
+Column in_parts(const std::vector<Part>& parts, int devices, int units) {
+  Column column(at(devices), std::vector<Piece>(at(units)));
   std::vector<std::optional<Turns>> turns(parts.size());
   for (std::size_t part = 0; part < parts.size(); ++part)
     if (parts[part].level) turns[part].emplace(*parts[part].level->kind, parts[part].devices);
   for (const Part& home : parts)
     for (std::size_t place = 0; place < home.devices.size(); ++place)
-      for (int unit = 0; unit < kUnits; ++unit) {
+      for (int unit = 0; unit < units; ++unit) {
         const int owner = home.devices[place];
         Piece& piece = column[at(owner)][at(unit)];
         for (std::size_t other = 0; other < parts.size(); ++other) {
@@ -175,8 +176,8 @@ void add_tree(const treegen::EntryTree& one, Piece& piece) {
 }
 
 // The trees of a packing, whose weights are rounded to the units of each port.
-Column packed(const treegen::EntryPacking& packing, int devices) {
-  Column column(at(devices), std::vector<Piece>(kUnits));
+Column packed(const treegen::EntryPacking& packing, int devices, int units) {
+  Column column(at(devices), std::vector<Piece>(at(units)));
   for (int port = 0; port < devices; ++port) {
     std::vector<const treegen::EntryTree*> trees;
     std::vector<double> weights;
@@ -185,8 +186,8 @@ Column packed(const treegen::EntryPacking& packing, int devices) {
         trees.push_back(&one);
         weights.push_back(one.weight);
       }
-    const std::vector<int> turns = treegen::take_turns(in_units(weights, kUnits));
-    for (int unit = 0; unit < kUnits; ++unit) add_tree(*trees[at(turns[at(unit)])], column[at(port)][at(unit)]);
+    const std::vector<int> turns = treegen::take_turns(in_units(weights, units));
+    for (int unit = 0; unit < units; ++unit) add_tree(*trees[at(turns[at(unit)])], column[at(port)][at(unit)]);
   }
   return column;
 }
@@ -227,8 +228,8 @@ class Model {
 
   BothLoads of(const Column& column) {
     BothLoads loads{Loads(us_per_byte_.size(), 0), Loads(us_per_byte_.size(), 0), 1};
-    const double part = 1.0 / (ranks_ * kUnits);
-    for (std::size_t owner = 0; owner < column.size(); ++owner)
+    for (std::size_t owner = 0; owner < column.size(); ++owner) {
+      const double part = 1 / (ranks_ * static_cast<double>(column[owner].size()));
       for (const Piece& piece : column[owner]) {
         loads.entries += part * static_cast<double>(piece.entries.size());
         add(piece.in, part, loads.in);
@@ -238,6 +239,7 @@ class Model {
           for (const int entry : piece.entries) (*one)[first_nic_ + at(entry)] += part;
         }
       }
+    }
     for (std::size_t resource = 0; resource < us_per_byte_.size(); ++resource) {
       loads.in[resource] *= us_per_byte_[resource];
       loads.out[resource] *= us_per_byte_[resource];
@@ -294,9 +296,15 @@ struct Mix {
 
 class Mixer {
  public:
-  Mixer(std::vector<BothLoads> columns, std::size_t plain, std::size_t first_nic, double home, Halves halves,
+  Mixer(std::vector<BothLoads> columns, int units, std::size_t plain, std::size_t first_nic, double home, Halves halves,
         std::optional<RootRates> root)
-      : columns_(std::move(columns)), plain_(plain), first_nic_(first_nic), home_(home), halves_(halves), root_(root) {}
+      : columns_(std::move(columns)),
+        units_(units),
+        plain_(plain),
+        first_nic_(first_nic),
+        home_(home),
+        halves_(halves),
+        root_(root) {}
 
   // How busy the busiest link is with a mix.
   double busy(const Mix& mix) const {
@@ -309,7 +317,7 @@ class Mixer {
         in += mix.units[i] * columns_[mix.columns[i]].in[resource];
         out += mix.units[i] * columns_[mix.columns[i]].out[resource];
       }
-      const double away = (1 - home_) / kUnits;
+      const double away = (1 - home_) / units_;
       const double at_home = resource < first_nic_ ? home_ : 0;
       const double sums = away * in + at_home * home.in[resource];
       const double copies = away * out + at_home * home.out[resource];
@@ -323,14 +331,14 @@ class Mixer {
     std::map<double, double> shares;
     for (std::size_t i = 0; i < mix.columns.size(); ++i) {
       if (mix.units[i] == 0) continue;
-      shares[columns_[mix.columns[i]].entries] += static_cast<double>(mix.units[i]) / kUnits;
+      shares[columns_[mix.columns[i]].entries] += static_cast<double>(mix.units[i]) / units_;
     }
     return shares;
   }
 
   Mix best_plain() const {
     Mix best;
-    for (std::size_t home = 0; home < plain_; ++home) take({{home, home, home}, {kUnits, 0, 0}, home}, best);
+    for (std::size_t home = 0; home < plain_; ++home) take({{home, home, home}, {units_, 0, 0}, home}, best);
     return best;
   }
 
@@ -347,9 +355,9 @@ class Mixer {
     for (std::size_t a = 0; a < count; ++a)
       for (std::size_t b = a; b < count; ++b)
         for (std::size_t c = std::max(b, plain_); c < count; ++c)
-          for (int units_c = 1; units_c <= kUnits; ++units_c)
-            for (int units_b = 0; units_b + units_c <= kUnits; ++units_b)
-              take({{a, b, c}, {kUnits - units_b - units_c, units_b, units_c}, home}, best);
+          for (int units_c = 1; units_c <= units_; ++units_c)
+            for (int units_b = 0; units_b + units_c <= units_; ++units_b)
+              take({{a, b, c}, {units_ - units_b - units_c, units_b, units_c}, home}, best);
     return best;
   }
 
@@ -360,6 +368,7 @@ class Mixer {
   }
 
   std::vector<BothLoads> columns_;
+  int units_;
   std::size_t plain_;
   std::size_t first_nic_;
   double home_;
@@ -367,8 +376,24 @@ class Mixer {
   std::optional<RootRates> root_;
 };
 
+// The same with sums on the ways of copies, backwards.
+Column with_sums_backwards(Column column) {
+  for (std::vector<Piece>& of_owner : column)
+    for (Piece& piece : of_owner) {
+      schedule::Step last = 0;
+      for (const Send& send : piece.out) last = std::max(last, send.step);
+      piece.in.clear();
+      for (const Send& send : piece.out)
+        piece.in.push_back({0, send.dst, send.src, last - send.step, schedule::SendKind::reduce});
+    }
+  return column;
+}
+
+double busiest(const Loads& loads) { return *std::max_element(loads.begin(), loads.end()); }
+
 HostLevel assemble(const topology::Topology& links, const std::vector<Column>& columns, const Mix& mix,
                    const HostLevel& home) {
+  const int all_units = std::accumulate(mix.units.begin(), mix.units.end(), 0);
   auto kind = std::make_shared<compose::HostKind>(*home.kind);
   kind->home = home.kind;
   std::vector<treegen::Amount> shares(mix.units.begin(), mix.units.end());
@@ -396,8 +421,9 @@ HostLevel assemble(const topology::Topology& links, const std::vector<Column>& c
   kind->out_entries = kind->in_entries;
   kind->out_turns = kind->in_turns;
   const int units = static_cast<int>(turns.size());
-  const bool by_trees = mix.units[0] == kUnits;
-  const std::string name = by_trees ? "entry-trees" : fmt::format("entries-{}-of-{}", kUnits - mix.units[0], kUnits);
+  const bool by_trees = mix.units[0] == all_units;
+  const std::string name =
+      by_trees ? "entry-trees" : fmt::format("entries-{}-of-{}", all_units - mix.units[0], all_units);
   kind->in = schedule::make_schedule(name, Collective::reducescatter, 0, links, units * devices, std::move(in));
   kind->out = schedule::make_schedule(name, Collective::allgather, 0, links, units, std::move(out));
   const int steps = kind->in.steps + kind->out.steps + home.steps;
@@ -427,32 +453,42 @@ std::optional<treegen::EntryPacking> packed_for(const topology::Topology& links,
 std::optional<HostLevel> level_with_entries(const topology::Topology& links, const std::vector<HostLevel>& plain,
                                             double nic_gbytes_per_s, double home, Halves halves, Packings packings) {
   if (links.ranks < 2) return std::nullopt;
+  // Deep trees and many chunks are for clusters of which no flat form is made.
+  const int units = packings == Packings::yes ? kMoreUnits : kUnits;
   Model model(links, nic_gbytes_per_s);
+  const bool symmetric = treegen::Links(links).symmetric();
   std::vector<Column> columns;
   std::vector<BothLoads> loads;
   const auto add = [&](Column column) {
     loads.push_back(model.of(column));
     columns.push_back(std::move(column));
+    if (home > 0 || halves == Halves::together || !symmetric) return;
+    // Levels for both ways have sums that avoid the copies' links, which make their own busier.
+    Column backwards = with_sums_backwards(columns.back());
+    BothLoads of_backwards = model.of(backwards);
+    if (busiest(of_backwards.in) >= kBetter * busiest(loads.back().in)) return;
+    columns.back() = std::move(backwards);
+    loads.back() = std::move(of_backwards);
   };
   constexpr std::size_t kMostPlain = 3;
   const std::size_t known = std::min(plain.size(), kMostPlain);
-  for (std::size_t level = 0; level < known; ++level) add(whole(*plain[level].kind));
+  for (std::size_t level = 0; level < known; ++level) add(whole(*plain[level].kind, units));
   const std::optional<RootRates> root = home > 0 ? std::nullopt : std::optional(slowest_root(links, nic_gbytes_per_s));
-  const auto mixer = [&] { return Mixer(loads, known, model.first_nic(), home, halves, root); };
+  const auto mixer = [&] { return Mixer(loads, units, known, model.first_nic(), home, halves, root); };
   const Mix before = mixer().best_plain();
   if (mixer().nics_limit(before)) return std::nullopt;
   if (const std::vector<Part> parts = parts_by_fast_links(links);
       parts.size() > 1 && static_cast<int>(parts.size()) < links.ranks)
-    add(in_parts(parts, links.ranks));
+    add(in_parts(parts, links.ranks, units));
   std::vector<Part> alone;
   for (int device = 0; device < links.ranks; ++device) alone.push_back({{device}, std::nullopt});
-  add(in_parts(alone, links.ranks));
+  add(in_parts(alone, links.ranks, units));
   Mix mix = mixer().best(before.home);
   if (packings == Packings::yes)
     if (const auto packing =
             packed_for(links, nic_gbytes_per_s, home, halves, model.edge_loads(loads[before.home], home, halves))) {
-      add(packed(*packing, links.ranks));
-      Mix trees{{columns.size() - 1, columns.size() - 1, columns.size() - 1}, {kUnits, 0, 0}, before.home};
+      add(packed(*packing, links.ranks, units));
+      Mix trees{{columns.size() - 1, columns.size() - 1, columns.size() - 1}, {units, 0, 0}, before.home};
       trees.busy = mixer().busy(trees);
       if (trees.busy < kBetter * mix.busy) mix = trees;
     }

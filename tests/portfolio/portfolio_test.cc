@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "compose/bound.h"
+#include "compose/expand.h"
 #include "portfolio/composites.h"
 #include "schedule/proof/verify.h"
 #include "topology/presets.h"
@@ -134,6 +135,23 @@ TEST_CASE("sums wait for one another hardly more than copies do") {
     least_us[collective == Collective::reduce] = portfolio::predict(candidates, kBytes, 1, {}).front().time_us;
   }
   CHECK(least_us[1] < 1.1 * least_us[0]);
+}
+
+TEST_CASE("on rings of devices sums take the ways of copies backwards, and shares of entries are fine") {
+  // The levels for both ways at once have sums that avoid the links of copies: a thirtieth more on the busiest link.
+  const topology::Topology machine = topology::preset("8*z52");
+  constexpr double kBytes = 64 << 20;
+  double least_us[2] = {};
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto all = portfolio::CompositePlanner(machine).candidates(collective, 0);
+    const auto& best = all[portfolio::by_time(all, kBytes, 128 * 1024).front()];
+    least_us[collective == Collective::reduce] = best.cost.time_us(kBytes, best.cost.good_slice(kBytes, 128 * 1024));
+    const auto bounds = compose::bounds(machine, topology::cluster_of(machine), collective, 0, kBytes);
+    INFO(best.composite->name << " for " << info(collective).name);
+    CHECK(best.cost.busy_us(kBytes) < 1.02 * bounds.front().us);
+    CHECK_NOTHROW(schedule::verify(compose::expand(*best.composite)));
+  }
+  CHECK(least_us[1] == Approx(least_us[0]).epsilon(0.01));
 }
 
 TEST_CASE("links of different speed are shared by bandwidth") {
