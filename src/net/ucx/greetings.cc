@@ -6,7 +6,6 @@
 #include <utility>
 
 namespace sccl::net::ucx {
-
 namespace {
 
 // Settings may forbid to send so long a message at once: then it is sent as any other one, although the connection may

@@ -81,9 +81,6 @@ class Greetings {
   void release();
 
  private:
-  // Settings may forbid to send so long a message at once (UCX_ZCOPY_THRESH): then it is sent as any other one.
-  static constexpr std::chrono::milliseconds kOftenLimit{20000};
-
   struct Greeting {
     Endpoint* endpoint;
     unsigned message;

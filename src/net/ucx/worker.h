@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -171,7 +172,7 @@ class Worker : private Reopener {
   std::map<std::uint64_t, ReceiverCore*> receivers_;
   std::deque<std::pair<std::uint64_t, std::uint64_t>> announced_;  // rendezvous: receiver, position
   std::vector<Closing> closing_;
-  std::deque<Endpoint> unreachable_;  // answers that were given up
+  std::deque<std::pair<std::uint64_t, UnreachablePeer>> unreachable_;  // by listener: answers that were given up
   bool settled_ = false;
   bool lost_peer_ = false;
 };

@@ -53,7 +53,10 @@ void Worker::reopen(Endpoint& endpoint) {
 }
 
 void Worker::give_up_answer(const Endpoint& endpoint) {
-  if (tells_unreachable_) unreachable_.push_back(endpoint);
+  if (!tells_unreachable_) return;
+  const Error why(ErrorCode::remote_error,
+                  fmt::format("UCX could not answer a peer on another host: {}", text_of(endpoint.failed)));
+  unreachable_.emplace_back(endpoint.listener, UnreachablePeer(why, endpoint.address));
 }
 
 std::shared_ptr<SenderCore> Worker::connect(const Handle& handle) {
@@ -79,14 +82,12 @@ void Worker::on_hello(const Hello& hello, std::vector<std::byte> address) {
 }
 
 std::shared_ptr<ReceiverCore> Worker::accept(std::uint64_t listener) {
-  const auto lost = std::find_if(unreachable_.begin(), unreachable_.end(),
-                                 [&](const Endpoint& one) { return one.listener == listener; });
+  const auto lost =
+      std::find_if(unreachable_.begin(), unreachable_.end(), [&](const auto& one) { return one.first == listener; });
   if (lost != unreachable_.end()) {
-    const Endpoint one = std::move(*lost);
+    const UnreachablePeer peer = std::move(lost->second);
     unreachable_.erase(lost);
-    throw UnreachablePeer(Error(ErrorCode::remote_error,
-                                fmt::format("UCX could not answer a peer on another host: {}", text_of(one.failed))),
-                          one.address);
+    throw peer;
   }
   std::deque<PendingHello>& waiting = hellos_.at(listener);
   if (waiting.empty()) return nullptr;
