@@ -24,9 +24,10 @@ constexpr int kSynthesizedRanks = 8;
 constexpr int kMostPieces = 6;
 constexpr int kMoreSteps = 2;
 constexpr std::int64_t kConflicts = 20000;
-constexpr std::int64_t kAllConflicts = 50000;  // of all queries together, at 20 to 100 us each
-constexpr double kSame = 1e-9;                 // tolerance for rounds per chunk
-constexpr double kLeastFrameBytes = 2048;      // a smaller chunk of a frame is dominated by latency
+constexpr std::int64_t kAllConflicts = 50000;      // of all queries together, at 20 to 100 us each
+constexpr std::int64_t kNetworkConflicts = 10000;  // the same on a cluster, where composites are mostly as good
+constexpr double kSame = 1e-9;                     // tolerance for rounds per chunk
+constexpr double kLeastFrameBytes = 2048;          // a smaller chunk of a frame is dominated by latency
 
 constexpr int kMostPackedClusterRanks = 16;       // above this, composites are as good and are available at once
 constexpr int kMostPackedRoots = 8;               // on a cluster: packing trees of more roots takes a second
@@ -39,6 +40,11 @@ constexpr double kHopeless = 2;
 // are looked at.
 constexpr double kHopelessByTime = 1.1;
 constexpr int kMostByTime = 3;
+// Where one is known that takes little longer than the closed form of another composite, that one's usual order is not
+// looked at if it has many sends, and its order by time is not.
+constexpr double kNear = 0.96;
+constexpr double kNearByTime = 0.98;
+constexpr std::size_t kFewSends = 20000;
 // Nor is a schedule simulated whose busiest link alone takes this part of the fastest time.
 constexpr double kGoodEnough = 0.98;
 
@@ -67,12 +73,12 @@ std::optional<schedule::Schedule> fewest_rounds(synth::Synthesizer& synthesizer,
 // For each number of steps, beginning with the least possible: the schedule with the fewest rounds per chunk, if it is
 // better than all schedules of fewer steps (SCCL 3.7).
 void add_synthesized(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
-                     Rank root) {
+                     Rank root, std::int64_t conflicts) {
   if (topology.ranks > kSynthesizedRanks || topology.ranks < 2) return;
   synth::Synthesizer synthesizer(topology, collective, root);
   if (!synthesizer.connected()) return;
-  std::int64_t left = kAllConflicts;
-  const synth::Effort effort{kConflicts, &left};
+  std::int64_t left = conflicts;
+  const synth::Effort effort{std::min(kConflicts, conflicts), &left};
   double best = 1e30;  // rounds per chunk
   const int least_steps = synthesizer.least_steps();
   for (int steps = least_steps; steps <= least_steps + kMoreSteps * synthesizer.phases(); ++steps) {
@@ -143,6 +149,8 @@ class Foreseen {
   // By the closed form; a flat schedule has none, and then nothing is known: 0.
   const Prediction& closed() const { return closed_; }
   bool has_closed() const { return candidate_->cost != nullptr; }
+
+  std::size_t sends() const { return candidate_->schedule.sends(); }
 
   bool by_time() const { return candidate_->schedule.steps() == Steps::by_time; }
 
@@ -226,21 +234,34 @@ class Predictor {
       least_us_ = std::min(least_us_, closed_us);
       return one.closed();
     }
-    // The flat form tells better how busy links are, where it is no long way to it.
-    const bool too_busy =
-        one.closed_busy_us() >= kGoodEnough * least_us_ || (!one.by_time() && one.busy_us() >= kGoodEnough * least_us_);
-    if (too_busy || (one.by_time() && by_time_left_ == 0))
+    if (gains_little(one) || too_busy(one))
       return {0, std::max(closed_us, least_us_ * (1 + kSame)), one.closed().slice_bytes};
     for (const auto& [known, prediction] : simulated_)
       if (known->same(one)) return prediction;
     const Prediction prediction = one.simulated(least_us_);
     least_us_ = std::min(least_us_, prediction.time_us);
-    if (one.by_time()) --by_time_left_;
+    if (one.by_time()) {
+      --by_time_left_;
+      least_by_time_us_ = std::min(least_by_time_us_, prediction.time_us);
+    }
     simulated_.emplace_back(&one, prediction);
     return prediction;
   }
 
  private:
+  // It takes long to tell, and by its closed form it is hardly better than the orders by time that are known.
+  bool gains_little(const Foreseen& one) const {
+    if (one.by_time() && by_time_left_ == 0) return true;
+    if (!one.by_time() && one.sends() < kFewSends) return false;
+    return one.closed().time_us >= (one.by_time() ? kNearByTime : kNear) * least_by_time_us_;
+  }
+
+  // The flat form tells better than the closed one how busy links are, where it is no long way to it.
+  bool too_busy(const Foreseen& one) const {
+    const double enough_us = kGoodEnough * least_us_;
+    return one.closed_busy_us() >= enough_us || (!one.by_time() && one.busy_us() >= enough_us);
+  }
+
   // Without composites all are simulated to the end: few ranks, and people compare them.
   Prediction predict_flat(const Foreseen& one) {
     if (!composites_) return one.simulated(std::numeric_limits<double>::infinity());
@@ -252,6 +273,7 @@ class Predictor {
 
   bool composites_ = false;
   int by_time_left_ = kMostByTime;
+  double least_by_time_us_ = std::numeric_limits<double>::infinity();
   double least_us_ = std::numeric_limits<double>::infinity();
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };
@@ -306,7 +328,7 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
     const bool quick = levels && !packed && topology.ranks > kMostPackedRoots && !info(collective).rooted;
     add_trees(result, topology, collective, root, quick ? TreeKinds::quick : TreeKinds::all);
   }
-  add_synthesized(result, topology, collective, root);
+  add_synthesized(result, topology, collective, root, levels ? kNetworkConflicts : kAllConflicts);
   for (const Candidate& candidate : result)
     if (candidate.origin != Origin::levels) schedule::verify(*candidate.schedule);  // those are proved by composition
   return result;
@@ -332,10 +354,14 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
         candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks_per_rank() < kLeastFrameBytes;
     if (!crumbs) foreseen.emplace_back(index, Foreseen(candidates[index], options));
   }
-  // The most promising first, so that few are simulated; what has no closed form last.
+  // The most promising first, so that few are simulated: of forms of one composite that with an order by time. What has
+  // no closed form last.
   std::stable_sort(foreseen.begin(), foreseen.end(), [](const auto& a, const auto& b) {
     const bool known = a.second.has_closed();
-    return known != b.second.has_closed() ? known : a.second.closed().time_us < b.second.closed().time_us;
+    if (known != b.second.has_closed()) return known;
+    const double a_us = a.second.closed().time_us;
+    const double b_us = b.second.closed().time_us;
+    return a_us != b_us ? a_us < b_us : a.second.by_time() && !b.second.by_time();
   });
   std::vector<Prediction> predictions;
   Predictor predictor;
