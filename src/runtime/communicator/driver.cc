@@ -65,7 +65,11 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
       has_own ? options->timeout_ms : communicator.membership().timeout_ms);
 }
 
-host::Doorbell& bell_of(const Communicator& communicator) { return communicator.membership().control.bells().own(); }
+// A result of a call that is reduced by the ranks that are there concerns all ranks of a host, which sleep at one bell.
+host::SleepingPlace sleeping_place(Communicator& communicator) {
+  const Bells bells = communicator.membership().control.bells();
+  return {&bells.own(), communicator.on_host()->is_by_arrival() ? &bells.of_host() : nullptr};
+}
 
 // For a call that has not ended in its first step.
 [[gnu::noinline]] void wait_for_end(Communicator& communicator, Executor::Progress progress) {
@@ -89,7 +93,7 @@ host::Doorbell& bell_of(const Communicator& communicator) { return communicator.
         return false;
       };
       const Waiter::Next next = waiter.pause(
-          &bell_of(communicator), [&] { return executor.may_go_on(); }, poll);
+          sleeping_place(communicator), [&] { return executor.may_go_on(); }, poll);
       if (std::exchange(slept, false)) executor.engine().after_sleep();
       if (next == Waiter::Next::check_health) {
         if (progress == Executor::Progress::done) return;
@@ -146,7 +150,7 @@ class GroupProgress {
   bool finished() const { return finished_; }
   Communicator& communicator() { return *work_.communicator; }
   Executor& executor() { return *work_.communicator->on_host(); }
-  host::Doorbell& bell() { return bell_of(communicator()); }
+  host::SleepingPlace sleeping_place() { return runtime::sleeping_place(communicator()); }
 
   // True when something moved.
   bool advance() {
@@ -284,7 +288,7 @@ class GroupRun {
         continue;
       }
       waiter.expect(polls());
-      host::Doorbell* bell = unfinished() == 1 ? &last().bell() : nullptr;
+      const host::SleepingPlace place = unfinished() == 1 ? last().sleeping_place() : nullptr;
       bool moved = false;
       EngineUse* sleeper = nullptr;
       const auto poll = [&] {
@@ -293,7 +297,7 @@ class GroupRun {
         if (!moved) (sleeper = &last().executor().engine())->before_sleep();
         return moved;
       };
-      const Waiter::Next next = waiter.pause(bell, poll);
+      const Waiter::Next next = waiter.pause(place, poll);
       if (sleeper != nullptr) sleeper->after_sleep();
       if (next == Waiter::Next::poll) continue;
       if (moved)

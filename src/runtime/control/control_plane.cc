@@ -13,14 +13,9 @@ void Bells::wake(Rank rank) const {
 
 void Bells::wake_all() const {
   host::full_fence();
-  for (const Member& member : members_.all) member.state->bell.ring();
+  of_host().ring();
+  for (const Member& member : members_.all) member.state->bell.ring_if_alone();
   members_.wake_agent();
-}
-
-PlanBoard& ControlPlane::plans() const {
-  const auto first = std::find_if(members_->all.begin(), members_->all.end(),
-                                  [](const Member& member) { return member.locality != Locality::remote; });
-  return first->state->plans;
 }
 
 void Trials::publish(std::uint64_t number, std::uint64_t begin_ns, std::uint64_t end_ns) {

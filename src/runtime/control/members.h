@@ -4,6 +4,7 @@
 // hosts share no clock, so an agent passes on durations.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -53,6 +54,12 @@ struct Members {
   const Member& of(Rank other) const { return all[static_cast<std::size_t>(other)]; }
   SharedState& state(Rank other) const { return *of(other).state; }
   SharedState& own() const { return *own_state; }
+  // Of the first rank of this host.
+  SharedState& first_on_host() const {
+    return *std::find_if(all.begin(), all.end(), [](const Member& one) {
+              return one.locality != Locality::remote;
+            })->state;
+  }
 
   // For messages: "rank 1, 2"; of ranks on several hosts "rank 1, 2 on node1 and rank 3 on node2".
   std::string named(const std::vector<Rank>& ranks) const;

@@ -39,7 +39,7 @@ namespace {
 
 // What every rank tells the others. Sent as plain bytes: all ranks run the same library version on the same machine
 // type.
-constexpr std::uint32_t kProtocolVersion = 13;
+constexpr std::uint32_t kProtocolVersion = 14;
 constexpr std::size_t kHostNameBytes = 64;
 
 struct PeerRecord {

@@ -19,27 +19,25 @@ class Waiter {
   explicit Waiter(int ranks_on_host);
 
   // What a poll asks: words in memory, or an engine between hosts, too, which asks the system. Such a poll takes many
-  // times as long, and a sleeper is woken through another thread: it spins fewer times and yields more often. It does
-  // not spin at all while a thread that waits, too, shares its core: that may be the one it waits for.
+  // times as long: it spins fewer times. It does not spin at all while a thread that waits, too, shares its core: that
+  // may be the one it waits for.
   enum class Polls : std::uint8_t { memory, engine };
   void expect(Polls polls) {
     const bool engine = polls == Polls::engine;
     lone_spin_polls_ = engine ? std::max(1, memory_spin_polls_ / kEngineSpinPart) : memory_spin_polls_;
     watches_core_ = engine && lone_spin_polls_ > 1;
     spin_polls_ = watches_core_ && shares_core_ ? 1 : lone_spin_polls_;
-    yields_ = engine ? kEngineYields : kYields;
   }
 
   // Something moved: the next pause spins again.
   void reset() { polls_ = 0; }
 
   enum class Next : std::uint8_t { poll, check_health };
-  // Passes time between two polls. `bell`: the doorbell to sleep on. Null when several ranks wait on this thread: the
-  // thread then sleeps briefly without a doorbell. `ready` is cheap; when it returns true, a poll may find work and
-  // spinning ends. `poll` is called once more after the thread has announced its sleep; if it returns true, the thread
-  // does not sleep.
+  // Passes time between two polls. `place`: where to sleep. No bell when several ranks wait on this thread: the thread
+  // then sleeps briefly without one. `ready` is cheap; when it returns true, a poll may find work and spinning ends.
+  // `poll` is called once more after the thread has announced its sleep; if it returns true, the thread does not sleep.
   template <typename Ready, typename Poll>
-  Next pause(host::Doorbell* bell, Ready&& ready, Poll&& poll) {
+  Next pause(host::SleepingPlace place, Ready&& ready, Poll&& poll) {
     if (polls_ + 1 < spin_polls_) {
       do {
         ++polls_;
@@ -49,27 +47,27 @@ class Waiter {
     }
     ++polls_;
     if (polls_ == spin_polls_) began_ = Clock::now();
-    if (polls_ < spin_polls_ + yields_) {
+    if (polls_ < spin_polls_ + kYields && Clock::now() - began_ < kYielding) {
       watches_core_ ? yield_and_watch() : yield();
       return Next::poll;
     }
-    if (bell == nullptr) {
+    if (place.own == nullptr) {
       nap();
     } else {
-      const std::uint32_t seen = bell->prepare_sleep();
+      const host::SleepingPlace::Seen seen = place.prepare_sleep();
       if (poll())
-        bell->cancel_sleep();
+        place.cancel_sleep();
       else
-        bell->sleep(seen, kSleep);
+        place.sleep(seen, kSleep);
     }
     return Next::check_health;
   }
 
   // For waits without a cheap `ready`.
   template <typename Poll>
-  Next pause(host::Doorbell* bell, Poll&& poll) {
+  Next pause(host::SleepingPlace place, Poll&& poll) {
     return pause(
-        bell, [] { return true; }, poll);
+        place, [] { return true; }, poll);
   }
 
   // The time since the thread stopped spinning.
@@ -86,8 +84,10 @@ class Waiter {
 #endif
   }
 
-  static constexpr int kYields = 64;
-  static constexpr int kEngineYields = 1024;
+  // A rank that comes a little late finds the others awake: it would wake them one after the other, which takes longer
+  // than the whole call. Threads that yield take next to nothing from those that compute.
+  static constexpr int kYields = 1024;
+  static constexpr std::chrono::milliseconds kYielding{5};  // with many threads on a core a yield takes long
   static constexpr int kEngineSpinPart = 50;
   // Death and abort of a peer ring no bell, so sleep ends to look for them.
   static constexpr std::chrono::microseconds kSleep{20000};
@@ -99,7 +99,6 @@ class Waiter {
   int memory_spin_polls_;
   int lone_spin_polls_;  // of a thread that has its core for itself
   int spin_polls_;
-  int yields_ = kYields;
   bool watches_core_ = false;
   bool shares_core_ = false;  // another thread that waits ran during the last yield that was watched
   int polls_ = 0;

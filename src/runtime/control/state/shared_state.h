@@ -152,6 +152,7 @@ struct SharedState {
   static constexpr std::size_t kFaultTextBytes = 1024;
 
   host::Doorbell bell;
+  host::Doorbell bell_of_host;  // see Bells::of_host
   std::array<CallRecord, kRecords> records;
   // Presence; stored (release) when the rank leaves, loaded (acquire) by waiting peers.
   std::atomic<std::uint32_t> presence{0};
